@@ -72,6 +72,18 @@ class Browser:
         sheets = re.findall(rb"/Type /Page\b(?!s).*?/Contents (\d+) 0 R", pdf, re.DOTALL)
         return [zlib.decompress(streams[number]).decode("latin-1") for number in sheets]
 
+    def findings(self) -> list[str]:
+        """What axe-core finds on the page: the rule, and the first element that breaks it."""
+        axe = pytest.importorskip("axe_core_python", reason="axe-core is not here (pip install axe-core-python)")
+        self.run(Path(axe.__file__).with_name("axe.min.js").read_text(encoding="utf-8"))
+        script = """const done = arguments[0];
+        const told = ({ id, nodes }) => `${id}: ${nodes[0].html}`;
+        axe.run().then(({ passes, violations }) => done([passes.length, violations.map(told)]));"""
+        self.driver.set_script_timeout(120)
+        passed, found = self.driver.execute_async_script(script)
+        assert passed > 10, "axe-core tested nothing"
+        return list(found)
+
     def problems(self) -> list[Any]:
         return list(self.driver.get_log("browser"))
 

@@ -2,8 +2,10 @@
 const SIGNS = { "holds here": "\u2713", "reversed here": "\u2717", mixed: "\u00b1", "not told apart": "\u2248", "untestable here": "\u2205", "not measured": "\u2013" };
 const WIDE = 12; // points on either side of 0; what lies outside stands at the edge
 
+const isTold = (claim) => Boolean(claim.points && claim.points.length);
+
 function forestLine(claim) {
-  if (!claim.points || !claim.points.length) return null;
+  if (!isTold(claim)) return null;
   const x = (value) => 120 + 115 * Math.max(-1, Math.min(1, value / WIDE));
   const bars = claim.points.slice(0, 4).map(([value, low, high], i) => draw("g", {},
     draw("line", { x1: x(low), x2: x(high), y1: 7 + 7 * i, y2: 7 + 7 * i, class: "ours" }),
@@ -18,7 +20,7 @@ function forestLine(claim) {
 function claimItem(claim) {
   const part = (name, text) => text ? make("div", { class: name.toLowerCase() }, make("dt", {}, name), make("dd", {}, text)) : null;
   const level = claim.p ? `${claim.p}, by Holm ${claim.holm}`.replaceAll("0.0000", "< 0.0001") : "";
-  const told = claim.text ? claim.text.split(";")[0] : claim.verdict;
+  const told = claim.text && claim.verdict !== "untestable here" ? claim.text.split(";")[0] : claim.verdict;
   const place = [claim.paper, claim.where, claim.procedure && `rows of ${claim.procedure}`].filter(Boolean).join(", ");
   return make("li", { class: "claim" }, forestLine(claim),
     make("p", { class: "says" }, make("strong", { class: claim.verdict.replaceAll(" ", "-") }, `${SIGNS[claim.verdict]} ${told}`), ` ${claim.says} `,
@@ -30,7 +32,7 @@ function claimItem(claim) {
 function buildClaims(section, panel, given) {
   const order = Object.keys(SIGNS);
   const every = section.ledger.flatMap(({ condition, claims }) => claims.map((claim) => ({ ...claim, condition })))
-    .sort((a, b) => a.paper.localeCompare(b.paper) || order.indexOf(a.verdict) - order.indexOf(b.verdict));
+    .sort((a, b) => isTold(b) - isTold(a) || a.paper.localeCompare(b.paper) || order.indexOf(a.verdict) - order.indexOf(b.verdict));
   const filter = (name, label, values, start) => {
     const choice = make("select", {}, make("option", { value: "" }, "all"), ...values.map((value) => make("option", { value }, value)));
     choice.value = values.includes(given.get(name)) ? given.get(name) : given.has(name) ? "" : start;

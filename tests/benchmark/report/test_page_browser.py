@@ -257,3 +257,11 @@ def test_a_narrow_screen_and_reduced_motion(browser: Browser, wide: Path) -> Non
     browser.open(wide, 360)
     assert browser.run(moves) != "0s"
     assert browser.problems() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_the_tables(browser: Browser, small: Path, scheme: str) -> None:
+    browser.open(small, prefers_color_scheme=scheme)
+    browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert browser.findings() == []

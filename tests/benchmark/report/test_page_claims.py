@@ -91,3 +91,13 @@ def test_claims_are_filtered_by_verdict_and_paper(browser: Browser, shown: Path)
     browser.driver.get(shown.as_uri() + address)
     assert [item.text for item in browser.all("li.claim")] == texts
     assert browser.problems() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1024), ("dark", 390)])
+def test_axe_finds_nothing_on_the_claims(browser: Browser, shown: Path, scheme: str, width: int) -> None:
+    """Nor does anything scroll sideways."""
+    browser.open(shown, width, "suite=claims", prefers_color_scheme=scheme)
+    assert browser.run("return document.documentElement.scrollWidth") <= width
+    browser.run("document.querySelectorAll('details').forEach((one, i) => { one.open = i % 9 === 0; })")
+    assert browser.findings() == []
