@@ -86,7 +86,7 @@ def save(encoder: Encoder, folder: str | Path) -> None:
 def check_files(folder: Path, hashes: object) -> None:
     """Raise CorruptError unless each file of an encoder's folder has the sha256 that it was saved with."""
     if not isinstance(hashes, dict):
-        raise CorruptError(f"{folder}: nothing says which files the encoder has; train it again.")
+        raise CorruptError(f"{folder}: its list of the encoder's files is missing; train it again.")
     for name, expected in hashes.items():
         path = folder / name
         if not is_file(path) or sha256_file(path) != expected:
@@ -108,10 +108,10 @@ def load(folder: str | Path, runtime: Runtime | None = None, *, method: str | No
         if not folder.is_dir():
             raise MissingError(f"{folder} is not a folder; name one that a run wrote, results/encoders/NAME-KEY.")
         if not (folder / _METHOD).is_file():
-            raise MissingError(f"{folder} has no {_METHOD}, so nothing says which method it is of; name it: method=...")
+            raise MissingError(f"{folder} has no {_METHOD}, which states the method; name it: method=...")
         saved = read_mapping(folder / _METHOD)
         if not {"method", "class"} <= saved.keys():
-            raise CorruptError(f"{folder / _METHOD} does not say the method; name it: method=...")
+            raise CorruptError(f"{folder / _METHOD} states no method; name it: method=...")
         method = saved["method"]
         if not isinstance(method, str | None):
             raise CorruptError(f"{folder / _METHOD} names no method ({method!r:.40}); name it: method=...")

@@ -127,11 +127,11 @@ def check(cls: type[Encoder], recipe: AnyRecipe, runtime: Runtime, name: str) ->
         yield "made from its recipe", problem
         return
     encoder = made[0]
-    found: list[Traits] = []
-    problem = attempt(lambda: found.append(checked_traits(cls, recipe)), "traits")
+    valid: list[Traits] = []
+    problem = attempt(lambda: valid.append(checked_traits(cls, recipe)), "traits")
     if problem is not None:
         yield "traits", problem
-    traits = found[0] if found else Traits()
+    traits = valid[0] if valid else Traits()
     corpus = _toy_pairs() if traits.needs_pairs else _toy_corpus() if traits.needs_corpus else None
     problem = attempt(lambda: _fit(encoder, corpus), "fit")
     if corpus is not None or problem is not None:
@@ -139,7 +139,7 @@ def check(cls: type[Encoder], recipe: AnyRecipe, runtime: Runtime, name: str) ->
         yield without if corpus is None else "fit on a toy corpus", problem
     yield "shape, dtype, order, batch permutation", attempt(lambda: probe(encoder, name))
     yield (
-        "the same vectors when asked again",
+        "the same vectors the second time",
         attempt(lambda: _same(encoder, encoder, "encode() gives other vectors the second time")),
     )
     yield (
@@ -150,7 +150,7 @@ def check(cls: type[Encoder], recipe: AnyRecipe, runtime: Runtime, name: str) ->
     if traits.transductive:
         adapted = attempt(lambda: probe(encoder.adapt(_toy_corpus().sentences), name), "adapt")
         yield "adapt to a task's texts", adapted
-    yield "what records say of it", attempt(lambda: _check_statements(cls, recipe, encoder), "facts")
+    yield "what records state of it", attempt(lambda: _check_statements(cls, recipe, encoder), "facts")
     yield "save and load", attempt(lambda: _round_trip(cls, encoder, runtime), "load")
 
 

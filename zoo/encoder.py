@@ -48,7 +48,7 @@ class Traits:
     released: bool = False  # the weights are finished and were trained elsewhere, perhaps on labels
     fine_tunes: bool = False  # `forward` of a BackboneEncoder makes the vectors: a task may train all its weights
     exports: bool = False  # `stock_modules` returns the encoder as modules that sentence-transformers has
-    precision: str | None = None  # its own, if it ignores the precision of the run ("fp32" for an ONNX model, say)
+    precision: str | None = None  # its own, if it ignores the precision of the run: "fp32" for an ONNX model
 
     @property
     def supervised(self) -> bool:
@@ -163,7 +163,7 @@ class Start:
 class Encoder(ABC, Generic[RecipeT]):
     """A sentence encoder; `Recipe` is the frozen dataclass of its settings, whose defaults are the paper's.
 
-    A method names the same dataclass in its base, `Encoder[MyRecipe]`, so that a type checker knows `self.recipe`.
+    A method names the same dataclass in its base, `Encoder[MyRecipe]`, so that `self.recipe` has its type.
     """
 
     Recipe: ClassVar[type[Any]]
@@ -213,7 +213,7 @@ class Encoder(ABC, Generic[RecipeT]):
         return f"{type(self).__name__}({', '.join(changed)}): {size}{where.device}, {where.precision}"
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Return for each text (n,) whether the encoder knows any part of it; word-vector methods override this.
+        """Return for each text (n,) whether any part of it has a vector; word-vector methods override this.
 
         The benchmark gives a text that is not covered the zero vector, whose cosine with every other is 0.
         """

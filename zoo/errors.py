@@ -28,7 +28,7 @@ class UsageError(ZooError):
 
 
 class MissingError(ZooError):
-    """Something needed (data, weights, a package) is missing; the message says how to get it."""
+    """Something needed (data, weights, a package) is missing; the message names the remedy."""
 
 
 class CorruptError(ZooError):

@@ -228,8 +228,8 @@ def read_signed(path: Path) -> dict[str, Any]:
     value = read_mapping(path)
     expected = value.pop("sha256", None)
     with well_formed(path):  # a number that is not finite has no JSON
-        found = sha256_json(value)
-    if expected != found:
+        actual = sha256_json(value)
+    if expected != actual:
         raise CorruptError(f"{path} is damaged (its sha256 is not the one it was written with).")
     return value
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib
-import importlib.machinery
 import importlib.metadata
 import importlib.util
 import inspect
@@ -51,6 +50,7 @@ class MethodCard:
 
     family: str = "plugins"  # one of FAMILIES
     paper: str = ""  # the name of the paper that each of its recipes cites first; "" if they name their own
+    summary: str = ""  # the first line of the class's docstring
     page: str = ""  # the page of the handbook that somebody wrote, docs/methods/PAGE.md; "": it is made from the card
 
 
@@ -155,11 +155,11 @@ class Registry(Generic[T]):
         return self._entries[name].card if name in self._entries else UNSTATED
 
     def summary(self, name: str) -> str:
-        """Return the first line of the class's docstring, without importing it; without one, where it is defined."""
+        """Return the first line of the class's docstring; where it is defined for a plugin that is not loaded yet."""
         self._scan()
-        target = self._entries[name].target
-        text = _written_docstring(target) if isinstance(target, str) else target.__doc__
-        return text.strip().splitlines()[0] if text and text.strip() else f"plugin ({self.origin(name)})"
+        entry = self._entries[name]
+        doc = "" if isinstance(entry.target, str) else (entry.target.__doc__ or "").strip()
+        return entry.card.summary or (doc.splitlines()[0] if doc else f"plugin ({entry.origin})")
 
     def broken(self) -> dict[str, str]:
         """Return the plugins that failed to load, with the reason."""
@@ -175,19 +175,19 @@ class Registry(Generic[T]):
         if name in self._broken:
             raise UsageError(f"{self.kind} {name!r} is broken: {self._broken[name]}")
         try:
-            found = _load(entry.target) if isinstance(entry.target, str) else entry.target
-            made = self.made_of(found, _load(self._base), entry.origin)
+            target = _load(entry.target) if isinstance(entry.target, str) else entry.target
+            made = self.made_of(target, _load(self._base), entry.origin)
         except Exception as error:  # whatever a plugin raises is reported as its fault
             self._broken[name] = f"{said(error)} ({_raised_in(error)})"
             raise UsageError(f"{self.kind} {name!r} is broken: {self._broken[name]}") from error
-        self._entries[name] = replace(entry, target=found)
+        self._entries[name] = replace(entry, target=target)
         return made
 
-    def made_of(self, found: object, base: type[Any], origin: str) -> T:
+    def made_of(self, target: object, base: type[Any], origin: str) -> T:
         """Return what `get` returns for a registered object: the class. Raises TypeError for another base class."""
-        if not (isinstance(found, type) and issubclass(found, base)):
+        if not (isinstance(target, type) and issubclass(target, base)):
             raise TypeError(f"{origin} is not a subclass of {self._base.replace(':', '.')}")
-        return cast("T", found)
+        return cast("T", target)
 
     def load_all(self) -> Iterator[tuple[str, T | None]]:
         """Yield every name with what is registered under it, or with None if loading fails (see `broken`)."""
@@ -222,24 +222,6 @@ def _load(target: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
-def _written_docstring(target: str) -> str | None:
-    """Return the docstring of the class "module:name", read from its source file; None if that cannot be read."""
-    module, _, name = target.partition(":")
-    path: list[str] | None = None
-    spec = None
-    try:
-        for part in module.split("."):  # importlib.util.find_spec would import the parent packages
-            spec = importlib.machinery.PathFinder.find_spec(part, path)
-            path = list(spec.submodule_search_locations or ()) if spec is not None else []
-        if spec is None or spec.origin is None:
-            return None
-        tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError):  # loading the class reports the reason
-        return None
-    found = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name), None)
-    return None if found is None else ast.get_docstring(found)
-
-
 def _raised_in(error: BaseException, file: str | None = None) -> str:
     """Return the place where an error was raised: the last line in `file` on the way there, where there is one."""
     if isinstance(error, SyntaxError) and error.filename:
@@ -249,7 +231,10 @@ def _raised_in(error: BaseException, file: str | None = None) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "no traceback"
 
 
-_STATED = re.compile(r"^@register_method\((.*?)\)(?: *#.*?)?\nclass (\w+)", re.MULTILINE | re.DOTALL)
+_STATED = re.compile(
+    r"""^@register_method\((.*?)\)(?: *#.*?)?\nclass (\w+)[^\n]*\n    \"{3}([^\n]*?)(?:\"{3})?$""",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 def written_cards(folder: Path) -> Iterator[tuple[str, str, str, MethodCard]]:
@@ -258,10 +243,10 @@ def written_cards(folder: Path) -> Iterator[tuple[str, str, str, MethodCard]]:
     Only the text is read: no module is imported, and no file is parsed as a whole, which would take ten times as long.
     """
     for path in sorted(folder.glob("*.py")):
-        for stated, cls in _STATED.findall(path.read_text(encoding="utf-8")):
+        for stated, cls, summary in _STATED.findall(path.read_text(encoding="utf-8")):
             call = ast.parse(f"card({stated})", str(path), mode="eval").body
             assert isinstance(call, ast.Call)
-            card = MethodCard(**{str(key.arg): ast.literal_eval(key.value) for key in call.keywords})
+            card = MethodCard(summary=summary, **{str(key.arg): ast.literal_eval(key.value) for key in call.keywords})
             yield ast.literal_eval(call.args[0]), path.stem, cls, card
 
 

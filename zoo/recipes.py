@@ -3,7 +3,7 @@
 A recipe is one published configuration of a method. Its file has the keys `method`, `summary`, `paper` and
 `parameters`; the parameters fill the method's frozen `Recipe` dataclass, whose defaults are the paper's. In place of
 `method`, `extends` may name another recipe: its method and parameters are taken, and the file's own parameters replace
-those of the same name. `control: true` marks a control, which other methods are compared with; tables say so.
+those of the same name. `control: true` marks a control, which other methods are compared with, in tables too.
 `updates` is the number of updates of the published training, which a row's own number is given as a share of. `space`
 has what `zoo-bench tune` may change: a list of values, or a text LOW..HIGH or LOW..HIGH:log, for each key. What a
 paper describes first states it as `citation`, with the keys of `Paper`; `paper` of any recipe may name it.
@@ -12,6 +12,7 @@ paper describes first states it as `citation`, with the keys of `Paper`; `paper`
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 import typing
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 import msgspec
 
 from zoo.errors import ContractError, UsageError, ZooError, did_you_mean, said
-from zoo.files import read_yaml
+from zoo.files import one_line, read_yaml
 from zoo.paths import is_file, resource_folder
 from zoo.plugins import METHODS
 
@@ -33,15 +34,20 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
+@functools.cache
+def _hints(cls: Any) -> dict[str, Any]:
+    return typing.get_type_hints(cls)  # type: ignore[arg-type]
+
+
 def choices(cls: type[Any]) -> dict[str, tuple[Any, ...]]:
     """Return the values that the fields of a recipe may have, for those with a fixed set of them."""
+    return {name: values for name, hint in _hints(cls).items() if (values := _allowed(hint))}  # type: ignore[arg-type]
 
-    def of(hint: Any) -> tuple[Any, ...]:
-        if get_origin(hint) is Literal:
-            return get_args(hint)
-        return tuple(value for argument in get_args(hint) for value in of(argument))
 
-    return {name: values for name, hint in typing.get_type_hints(cls).items() if (values := of(hint))}
+def _allowed(hint: Any) -> tuple[Any, ...]:
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    return tuple(value for argument in get_args(hint) for value in _allowed(argument))
 
 
 def build(cls: type[R], values: Mapping[str, Any], where: str) -> R:
@@ -49,22 +55,24 @@ def build(cls: type[R], values: Mapping[str, Any], where: str) -> R:
     if not isinstance(values, Mapping):
         raise UsageError(f"{where}: expected a mapping of names to values, got {values!r:.80}.")
     names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
-    for key in values:
+    converted = {}
+    for key, value in values.items():
         if key not in names:
             known = ", ".join(names) or "none"
             raise UsageError(f"{where}: unknown key {key!r}.{did_you_mean(str(key), names)} Known keys: {known}.")
+        hint = _hints(cls)[key]  # type: ignore[arg-type]
+        try:
+            converted[key] = msgspec.convert(value, hint)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"{where}: {key}: {_reason(error, hint, value)}.") from error
+        if any(
+            isinstance(one, float) and not math.isfinite(one) for one in (value if type(value) is list else [value])
+        ):
+            raise UsageError(f"{where}: {key}: expected a finite number, got {value}.")
     try:
-        made = msgspec.convert(values, cls)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{where}: {_reason(error, cls, values)}.") from error
-    for name, value in vars(made).items():
-        if any(isinstance(one, float) and not math.isfinite(one) for one in _values(value)):
-            raise UsageError(f"{where}: {name}: expected a finite number, got {value}.")
-    return made
-
-
-def _values(value: object) -> tuple[object, ...]:
-    return value if isinstance(value, tuple) else (value,)
+        return cls(**converted)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{where}: {one_line(error)}.") from error
 
 
 _KINDS = {
@@ -77,19 +85,15 @@ _KINDS = {
 }
 
 
-def _reason(error: msgspec.ValidationError, cls: type[Any], values: Mapping[str, Any]) -> str:
-    """Return the key, what was expected and the value; only the text for an error of the class's own checks."""
-    text, _, place = str(error).partition(" - at `$.")
-    key = re.split(r"\W", place)[0]
-    if not place:
-        return text.removesuffix(" - at `$`").rstrip(".")
-    if allowed := choices(cls).get(key):
-        return f"{key}: {values[key]!r:.80} is not one of {', '.join(map(repr, allowed))}"
-    kind = re.match(r"Expected `(\w+)", text)
+def _reason(error: msgspec.ValidationError, hint: Any, value: object) -> str:
+    """Return what was expected of a value."""
+    if allowed := _allowed(hint):
+        return f"{value!r:.80} is not one of {', '.join(map(repr, allowed))}"
+    kind = re.match(r"Expected `(\w+)", str(error))
     if kind is None:
-        return f"{key}: {text[0].lower()}{text[1:]}"
+        return one_line(error)
     quotes = " (put it in quotes)" if kind[1] == "str" else ""
-    return f"{key}: expected {_KINDS.get(kind[1], kind[1])}, got {values[key]!r:.80}{quotes}"
+    return f"expected {_KINDS.get(kind[1], kind[1])}, got {value!r:.80}{quotes}"
 
 
 class Paper(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -254,18 +258,18 @@ def parent_file(path: Path, name: str, children: tuple[Path, ...] = ()) -> Path:
     folders = list(dict.fromkeys((path.parent, _recipe_folder())))
     places = [folder / f"{name}.yaml" for folder in folders if Path(name).name == name]
     # A recipe may extend a shipped recipe of the same name: then the shipped one is meant, not the file itself.
-    found = next((place for place in places if is_file(place) and (place != path or place == places[-1])), None)
-    if found is None:
+    parent = next((place for place in places if is_file(place) and (place != path or place == places[-1])), None)
+    if parent is None:
         names = sorted({file.stem for folder in folders for file in folder.glob("*.yaml")} - {path.stem})
         raise UsageError(
             f"{path}: extends the unknown recipe {name!r:.100}.{did_you_mean(name[:100], names)} It is looked for"
             " beside the file and among the recipes of `zoo-bench methods`."
         )
-    chain = (*children, path, found)
-    if found in chain[:-1]:
-        circle = " > ".join(file.stem for file in chain[chain.index(found) :])
+    chain = (*children, path, parent)
+    if parent in chain[:-1]:
+        circle = " > ".join(file.stem for file in chain[chain.index(parent) :])
         raise UsageError(f"{path}: `extends` goes in a circle: {circle}. One of them must state its method.")
-    return found
+    return parent
 
 
 def all_recipes() -> dict[str, RecipeSpec]:

@@ -30,7 +30,7 @@ _QUOTED = re.compile(r"""(?<==)("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')(?=\s*(?:[,:]|$
 def _split(separator: re.Pattern[str], text: str) -> list[str]:
     """Split a text where a separator stands outside of quoted values."""
     plain = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), text)
-    ends = [0, *(place for found in separator.finditer(plain) for place in found.span()), len(text)]
+    ends = [0, *(place for match in separator.finditer(plain) for place in match.span()), len(text)]
     return [text[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True)]
 
 

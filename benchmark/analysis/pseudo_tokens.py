@@ -39,7 +39,7 @@ class Watched(PTBert):
 
     def objective(self) -> PTBertObjective:
         """Return the pseudo-token objective, and keep it as `made`."""
-        self.made = PTBertObjective(self.backbone.model, self.recipe).to(self.runtime.device)
+        self.made = PTBertObjective(PTBertBranch(self.backbone.model, self.recipe), self.recipe).to(self.runtime.device)
         self.begun(self)
         return self.made
 

@@ -46,9 +46,9 @@ class TaskRegistry(Registry[Task]):
                 known.setdefault(plain_name(alias), one)
         return name if name in self else known.get(plain_name(name), name)
 
-    def made_of(self, found: Any, base: type[Any], origin: str) -> Task:
+    def made_of(self, target: Any, base: type[Any], origin: str) -> Task:
         """Return the row, or a new task of a plugin's class."""
-        return found if isinstance(found, TaskRow) else super().made_of(found, base, origin)()  # type: ignore[operator]
+        return target if isinstance(target, TaskRow) else super().made_of(target, base, origin)()  # type: ignore[operator]
 
 
 @dataclass(frozen=True, kw_only=True)

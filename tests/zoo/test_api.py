@@ -75,7 +75,7 @@ def test_a_folder_that_does_not_say_its_method_asks_for_it(tiny_bert: Path, tmp_
     """Encoder.save alone writes no method.json; so did runs of older versions."""
     encoder = zoo.create(f"avg-last:backbone={tiny_bert}")
     encoder.save(tmp_path)
-    with pytest.raises(MissingError, match="nothing says which method it is of; name it"):
+    with pytest.raises(MissingError, match="which states the method; name it"):
         zoo.load(tmp_path)
     assert np.array_equal(zoo.load(tmp_path, method="avg").encode(PROBES), encoder.encode(PROBES))
     with pytest.raises(MissingError, match="is not a folder"):

@@ -73,7 +73,7 @@ def test_every_method_passes_or_refuses_with_a_sentence(
 ) -> None:
     found, one_view = findings(name, architecture(kind))
     wrong = {what: finding for what, finding in found.items() if finding}
-    reasons = [("two views apart by dropout alone", {"albert", "modernbert"})] if one_view else []
+    reasons = [("differ by dropout alone", {"albert", "modernbert"})] if one_view else []
     reasons += [of[name] for of in (REFUSALS, ALSO) if name in of]
     words = [words for words, kinds in reasons if kind in kinds]
     if not words:

@@ -213,7 +213,7 @@ class Untimed(Good):
         (Fragile, "odd texts", "IndexError"),
         (Pretender, "fit on a toy corpus", "fingerprint is unchanged"),
         (WrongTarget, "adapt to", "shape"),
-        (Untimed, "what records say", "no seconds"),
+        (Untimed, "what records state", "no seconds"),
     ],
 )
 def test_the_full_check_names_the_part_that_fails(cls: type[Encoder], where: str, words: str) -> None:
@@ -295,7 +295,7 @@ def test_a_problem_ends_with_the_line_of_the_plugin() -> None:
     assert re.search(place, wrong["odd texts (empty, 10,000 words, NUL, surrogate ...)"])
     wrong = {what: problem for what, problem in check(Restless, {}, Runtime(), "x") if problem}
     defined = line_of('"""Another answer each time."""') + 2
-    assert wrong["the same vectors when asked again"].endswith(f"{Path(__file__).name}:{defined}, in encode)")
+    assert wrong["the same vectors the second time"].endswith(f"{Path(__file__).name}:{defined}, in encode)")
     cls = METHODS.get("bag-of-words")
     assert own_line(cls, ValueError("x"), "encode") == ""
 

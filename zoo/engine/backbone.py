@@ -50,7 +50,7 @@ _WEIGHTS = (".safetensors", ".bin")
 
 @dataclass(frozen=True)
 class BackboneSource:
-    """A checkpoint on disk: what was asked for, where it is, and the sha256 over all its files."""
+    """A checkpoint on disk: its name, where it is, and the sha256 over all its files."""
 
     name: str
     revision: str | None
@@ -76,16 +76,16 @@ class BackboneSource:
 
 
 def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool = False) -> BackboneSource:
-    """Locate a checkpoint without loading it; raises MissingError or UsageError, which say what to do."""
-    given = user_path(name)
+    """Locate a checkpoint without loading it; raises MissingError or UsageError with the remedy."""
+    place = user_path(name)
     named = named_folder(name)
-    local = named is None and is_dir(given)
+    local = named is None and is_dir(place)
     if revision is not None and (named is not None or local):
         raise UsageError(f"backbone {name!r} is a folder; a revision ({revision}) goes with a hub id (owner/name).")
     if named is not None:
         folder = named
     elif local:
-        folder = given.resolve()
+        folder = place.resolve()
     elif not _HUB_ID.match(name):
         raise MissingError(f"backbone {name!r}: no such folder, and not a hub id (owner/name).")
     else:
@@ -99,7 +99,7 @@ def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool 
         raise MissingError(f"backbone {name!r}: {folder} has no config.json; {remedy}.")
     check_weights(f"backbone {name!r}", folder, allow_pickle=allow_pickle)
     return BackboneSource(
-        (given.name or folder.name) if local else name,
+        (place.name or folder.name) if local else name,
         revision,
         str(folder) if local else name,
         folder,
@@ -216,8 +216,8 @@ def masked_lm(source: BackboneSource, runtime: Runtime) -> PreTrainedModel:
     if loading["missing_keys"]:
         first = min(loading["missing_keys"])
         raise UsageError(f"backbone {source.name!r} in {source.folder} has no MLM head: {first} is missing.")
-    found: PreTrainedModel = model.eval().to(runtime.device)
-    return found
+    ready: PreTrainedModel = model.eval().to(runtime.device)
+    return ready
 
 
 def mlm_head(source: BackboneSource, runtime: Runtime) -> nn.Module:
@@ -302,7 +302,9 @@ class Backbone:
         try:
             check_tokenizer_files(f"backbone {source.name!r}", source.folder)
             config = config_of(f"backbone {source.name!r}", source.folder)
-            tokenizer = load_pretrained(AutoTokenizer, source.folder)  # first: a wrong one is told before all is loaded
+            tokenizer = load_pretrained(
+                AutoTokenizer, source.folder
+            )  # first: a wrong one is refused before all is loaded
             check_vocabulary(f"backbone {source.name!r}", source.folder, tokenizer, config)
             model, loading = load_pretrained(
                 AutoModel,
@@ -369,7 +371,7 @@ class Backbone:
         saved = read_mapping(folder / "backbone.json")
         missing = [key for key in ("name", "revision", "location", "sha256", "trained") if key not in saved]
         if missing:
-            raise CorruptError(f"{folder / 'backbone.json'} does not say the {missing[0]}; train the encoder again.")
+            raise CorruptError(f"{folder / 'backbone.json'} lacks the {missing[0]}; train the encoder again.")
         if saved["trained"]:
             read_tensors(folder / "model.safetensors")  # for the check of its sha256, which the library does not make
             source = BackboneSource(

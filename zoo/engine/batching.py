@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from zoo.encoder import Runtime, Vectors
 from zoo.engine.host import to_device
 from zoo.engine.linear import resting_weights
-from zoo.engine.tokens import TokenTable, clean_text, length_sorted_batches
+from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import Interrupted, ZooError
 
 # Padded tokens in a batch. On a CPU small batches keep activations in its cache; a GPU needs large batches.
@@ -30,7 +30,7 @@ class Unfinished(Interrupted):
 
     rows: NDArray[np.int64] = np.empty(0, np.int64)
     vectors: Vectors = np.empty((0, 0), np.float32)
-    texts: Sequence[str] = ()  # those of the rows; `encode_unique` knows them
+    texts: Sequence[str] = ()  # those of the rows, from `encode_unique`
 
 
 @dataclass
@@ -150,3 +150,24 @@ def encode_unique(texts: Sequence[str], encode: Callable[[list[str]], Vectors]) 
         return vectors
     position = {text: i for i, text in enumerate(distinct)}
     return vectors[[position[text] for text in texts]]
+
+
+def length_sorted_batches(lengths: NDArray[np.int64], token_budget: int) -> list[NDArray[np.int64]]:
+    """Split rows, longest first, into batches of at most `token_budget` padded tokens (always at least one row).
+
+    A batch that is at least half full ends where the length changes, because rows of one length need no padding.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    ordered = lengths[order]
+    changes = np.flatnonzero(np.diff(ordered)) + 1
+    batches: list[NDArray[np.int64]] = []
+    start = 0
+    while start < len(order):
+        size = max(token_budget // max(int(ordered[start]), 1), 1)
+        end = min(start + size, len(order))
+        last = int(np.searchsorted(changes, end, side="right")) - 1
+        if last >= 0 and 2 * (changes[last] - start) >= size:
+            end = int(changes[last])
+        batches.append(order[start:end])
+        start = end
+    return batches

@@ -19,7 +19,7 @@ _MOST = 500_000  # parts that are remembered: about 100 MB
 
 
 class _Numbers(dict[str, int]):
-    """Numbers for parts, in the order in which they are first asked for."""
+    """Numbers for parts, in the order of their first lookup."""
 
     def __missing__(self, part: str) -> int:
         number = self[part] = len(self)

@@ -31,8 +31,8 @@ def dropout(x: torch.Tensor, rate: float) -> torch.Tensor:
 
 def _kept(shape: torch.Size, dropped: int) -> torch.Tensor:
     draws = torch.empty((shape.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-    kept: torch.Tensor = draws.view(torch.int16)[: shape.numel()].view(shape) >= dropped - 2 ** (_BITS - 1)
-    return kept
+    mask: torch.Tensor = draws.view(torch.int16)[: shape.numel()].view(shape) >= dropped - 2 ** (_BITS - 1)
+    return mask
 
 
 class Dropout(nn.Dropout):

@@ -59,14 +59,14 @@ def _cached(name: str, revision: str | None) -> tuple[Path | None, bool]:
 
     files = ("config.json", "modules.json", "tokenizer_config.json", "tokenizer.json")
     try:
-        found = [
+        cached = [
             path for file in files if isinstance(path := try_to_load_from_cache(name, file, revision=revision), str)
         ]
     except ValueError:  # no name that a model can have
-        found = []
-    if not found:
+        cached = []
+    if not cached:
         return None, False
-    folder = Path(found[0]).parent
+    folder = Path(cached[0]).parent
     try:
         listed = [file.path for file in get_cached_repo_tree(name, revision=folder.name)]
     except Exception:  # of many kinds; each means that no download of the whole model has begun

@@ -44,7 +44,7 @@ def product_dtype(x: torch.Tensor) -> torch.dtype:
 
 
 def linear(maps: Sequence[nn.Linear], x: torch.Tensor, *, gelu: bool = False) -> torch.Tensor:
-    """Apply all maps to x (..., in) in one product -> (..., sum of outs), then GELU if asked; x is cast only once."""
+    """Apply all maps to x (..., in) in one product -> (..., sum of outs), with `gelu` then GELU; x is cast once."""
     packed = _packed.get()
     device, dtype = x.device.type, product_dtype(x)
     if packed is None or not _can_keep(maps, x, dtype):

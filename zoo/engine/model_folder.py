@@ -86,7 +86,7 @@ def check_weights(what: str, folder: Path, *, allow_pickle: bool) -> None:
     Raises MissingError if there are none or an adapter needs peft, CorruptError for git-lfs pointers, and UsageError
     for weights that are pickle only.
     """
-    parts, found = module_folders(folder), False
+    parts, has_weights = module_folders(folder), False
     for part in parts:
         for path in sorted(part.glob("*")):
             if is_file(path) and path.stat().st_size < 1024 and path.read_bytes().startswith(_LFS):
@@ -94,13 +94,13 @@ def check_weights(what: str, folder: Path, *, allow_pickle: bool) -> None:
         if is_file(part / "adapter_config.json"):
             check_adapter(what, folder, part)
         safe, pickled = any(any(part.glob(name)) for name in _SAFE), any(part.glob("*.bin"))
-        found |= safe or pickled
+        has_weights |= safe or pickled
         if pickled and not safe and not allow_pickle:
             raise UsageError(
                 f"{what} has weights only as pickle (*.bin in {part}), which can run code when loaded. Convert it to"
                 " safetensors, or pass --allow-pickle if you trust its source (loaded with weights_only)."
             )
-    if not found and parts == [folder]:
+    if not has_weights and parts == [folder]:
         raise MissingError(f"{what}: {folder} has no weights (model.safetensors).")
 
 
@@ -145,7 +145,7 @@ def check_vocabulary(what: str, folder: Path, tokenizer: PreTrainedTokenizerBase
     own, used = words - len(tokenizer.added_tokens_decoder), [tokenizer.pad_token_id or 0, *tokenizer("a").input_ids]
     if not (_LEAST_VOCABULARY * rows <= words and own <= rows and max(used) < rows):
         raise CorruptError(
-            f"{what}: the tokenizer in {folder} knows {words:,} tokens, the model has {rows:,} (vocab_size): they do"
+            f"{what}: the tokenizer in {folder} has {words:,} tokens, the model has {rows:,} (vocab_size): they do"
             " not belong together."
         )
     state: Any = tokenizer

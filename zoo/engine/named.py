@@ -14,7 +14,7 @@ from zoo.selection import LABELLED_PACKAGES
 BUNDLED = ("zoo-small",)
 """Backbones that are in the wheel."""
 DEFAULT_BACKBONE = os.environ.get("ZOO_BENCH_BACKBONE") or BUNDLED[0]
-"""The backbone of a recipe that names none; docs/protocol.md says by which rule it is chosen."""
+"""The backbone of a recipe that names none; docs/protocol.md has the rule of its choice."""
 MADE = {
     "zoo-mini": ("wiki", "books"),
     "zoo-mini-roberta": ("wiki",),
@@ -32,7 +32,7 @@ NOT_READ = (PRETRAINING, "overlap.json")
 def named_folder(name: str) -> Path | None:
     """Return the folder of a backbone of this module, None for any other name.
 
-    Raises MissingError, which says how to get it, if it is not on this machine.
+    Raises MissingError, with the remedy, if it is not on this machine.
     """
     if name in BUNDLED:
         return resource_folder("zoo", "models") / name

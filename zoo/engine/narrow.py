@@ -80,13 +80,13 @@ class _Cast(torch.autograd.Function):
     def forward(ctx: Saved, sizes: list[list[int]], *weights: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.sizes = sizes
         ctx.set_materialize_grads(False)
-        given, joined = iter(weights), []
+        rest, joined = iter(weights), []
         for group in sizes:
-            first = next(given)
+            first = next(rest)
             dtype = torch.get_autocast_dtype(first.device.type)
             joined.append(first.new_empty((sum(group), *first.shape[1:]), dtype=dtype))
             for _ in group[1:]:
-                next(given)
+                next(rest)
         pieces = [piece for whole, group in zip(joined, sizes, strict=True) for piece in torch.split(whole, group)]
         torch._foreach_copy_(pieces, weights)
         return tuple(joined)

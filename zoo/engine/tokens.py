@@ -1,12 +1,12 @@
-"""Tokenising texts once: a compact ragged table of token ids, padded batches from it, and a cache of known texts."""
+"""Texts to token ids: a compact ragged table, padded batches of its rows, and a cache of known texts."""
 
 from __future__ import annotations
 
 import hashlib
-import time
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,6 @@ class TokenTable:
     ids: NDArray[np.int32]
     offsets: NDArray[np.int64]  # (n + 1,)
     truncated: int = 0
-    seconds: float = 0.0  # what tokenising took; for rows from the cache, their share of it
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -65,14 +64,14 @@ class TokenTable:
         ids[places] = self.ids
         ids[(offsets[:-1, None] + np.arange(len(start))).ravel()] = np.tile(start, len(self))
         ids[(offsets[1:, None] + np.arange(-len(end), 0)).ravel()] = np.tile(end, len(self))
-        return TokenTable(ids, offsets, self.truncated, self.seconds)
+        return TokenTable(ids, offsets, self.truncated)
 
     def without(self, dropped: Sequence[int]) -> TokenTable:
         """Return the table without these token ids; a row may become empty."""
-        kept = ~np.isin(self.ids, dropped)
-        if kept.all():
+        others = ~np.isin(self.ids, dropped)
+        if others.all():
             return self
-        return TokenTable(self.ids[kept], np.concatenate([[0], np.cumsum(kept)])[self.offsets], self.truncated)
+        return TokenTable(self.ids[others], np.concatenate([[0], np.cumsum(others)])[self.offsets], self.truncated)
 
     @classmethod
     def joined(cls, tables: Sequence[TokenTable]) -> TokenTable:
@@ -90,7 +89,7 @@ class TokenTable:
         order = np.arange(len(self))
         order[long] = len(self) + np.arange(len(long))
         table = TokenTable.joined([self, instead]).taken(order)
-        return replace(table, truncated=instead.truncated, seconds=self.seconds)
+        return replace(table, truncated=instead.truncated)
 
     def padded(self, rows: Sequence[int] | NDArray[np.int64], pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return input_ids and attention_mask (len(rows), longest), int64, padded on the right."""
@@ -122,8 +121,8 @@ def clean_text(text: object, index: int) -> str:
 
 def frame_of(tokenizer: PreTrainedTokenizerBase) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the special tokens that a tokenizer puts before and after a text, such as [CLS] and [SEP]."""
-    found = tokenizer("a", return_special_tokens_mask=True)
-    special, ids = np.array(found["special_tokens_mask"], np.bool_), np.array(found["input_ids"], np.int32)
+    encoding = tokenizer("a", return_special_tokens_mask=True)
+    special, ids = np.array(encoding["special_tokens_mask"], np.bool_), np.array(encoding["input_ids"], np.int32)
     begin = int(np.argmin(special))
     return ids[:begin], ids[begin:][special[begin:]]
 
@@ -145,7 +144,6 @@ def _tokenise(
     specials = tokenizer.num_special_tokens_to_add() if add_special_tokens else 0
     if max_length is not None and max_length <= specials:
         raise UsageError(f"max_length {max_length} leaves no room for a text beside {specials} special tokens.")
-    started = time.perf_counter()
     pieces: list[NDArray[np.int32]] = []
     lengths: list[int] = []
     cut = np.zeros(len(texts), np.bool_)
@@ -169,52 +167,28 @@ def _tokenise(
             cut[start : start + len(here)] = here
     ids = np.concatenate(pieces) if pieces else np.empty(0, np.int32)
     offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
-    return TokenTable(ids, offsets, int(cut.sum()), time.perf_counter() - started), cut
+    return TokenTable(ids, offsets, int(cut.sum())), cut
 
 
-@dataclass
 class _Known:
-    """The cached token rows of one tokenizer; a row that was cut is valid for its `max_length` only."""
+    """The cached rows of one tokenizer at one limit of length."""
 
-    table: TokenTable = field(default_factory=lambda: TokenTable(np.empty(0, np.int32), np.zeros(1, np.int64)))
-    lengths: list[int] = field(default_factory=list)
-    whole: dict[str, int] = field(default_factory=dict)
-    cut: dict[tuple[str, int | None], int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.rows: dict[str, int] = {}
+        self.table = TokenTable(np.empty(0, np.int32), np.zeros(1, np.int64))
+        self.cut = np.empty(0, np.bool_)
 
-    def row(self, text: str, max_length: int | None) -> int | None:
-        row = self.whole.get(text)
-        if row is not None and (max_length is None or self.lengths[row] <= max_length):
-            return row  # a row that fits within the limit is not changed by it
-        return self.cut.get((text, max_length))
+    def add(self, texts: list[str], table: TokenTable, cut: NDArray[np.bool_]) -> None:
+        self.rows.update(zip(texts, range(len(self.rows), len(self.rows) + len(texts)), strict=True))
+        self.table, self.cut = TokenTable.joined([self.table, table]), np.concatenate([self.cut, cut])
 
-    def add(self, texts: list[str], table: TokenTable, cut: NDArray[np.bool_], max_length: int | None) -> None:
-        first = len(self.table)
-        for row, (text, was_cut) in enumerate(zip(texts, cut.tolist(), strict=True), first):
-            if was_cut:
-                self.cut[text, max_length] = row
-            else:
-                self.whole[text] = row
-        seconds = self.table.seconds + table.seconds
-        self.table = replace(TokenTable.joined([self.table, table]), seconds=seconds)
-        self.lengths += table.lengths.tolist()
-
-    def take(self, texts: list[str], max_length: int | None) -> TokenTable:
-        rows = np.array([self.row(text, max_length) for text in texts], dtype=np.int64)
-        truncated = sum((text, max_length) in self.cut for text in texts) if self.cut else 0
-        first, last = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
-        if last - first == len(rows) and (np.diff(rows) == 1).all():  # consecutive rows: nothing has to be copied
-            offsets = self.table.offsets[first : last + 1]
-            ids = self.table.ids[offsets[0] : offsets[-1]]
-            return TokenTable(ids, offsets - offsets[0], truncated, self._seconds(len(ids)))
-        taken = self.table.taken(rows)
-        return replace(taken, truncated=truncated, seconds=self._seconds(len(taken.ids)))
-
-    def _seconds(self, tokens: int) -> float:
-        return self.table.seconds * tokens / max(len(self.table.ids), 1)
+    def take(self, texts: Sequence[str]) -> TokenTable:
+        rows = np.fromiter((self.rows[text] for text in texts), np.int64, len(texts))
+        return replace(self.table.taken(rows), truncated=int(self.cut[rows].sum()))
 
 
 class TokenMemory:
-    """Tokenises as `tokenise` does, but each text only once for all encoders with equal tokenizers.
+    """Tokenises as `tokenise` does, but each text only once for all encoders with equal tokenizers and limits.
 
     Many methods on one backbone encode the texts of a benchmark, and a training encodes those of the development split
     many times. The cache is bounded: when `most_characters` are reached, it is emptied, and a call with more characters
@@ -224,7 +198,7 @@ class TokenMemory:
     def __init__(self, most_characters: int = _REMEMBERED) -> None:
         self.most_characters = most_characters
         self.characters = 0
-        self._known: dict[tuple[str, bool], _Known] = {}
+        self._known: defaultdict[tuple[str, int | None, bool], _Known] = defaultdict(_Known)
         self._identities: weakref.WeakKeyDictionary[object, tuple[int, str]] = weakref.WeakKeyDictionary()
 
     def tokenise(
@@ -236,22 +210,18 @@ class TokenMemory:
         add_special_tokens: bool = True,
     ) -> TokenTable:
         """Return what `tokenise` returns."""
-        texts = [clean_text(text, i) for i, text in enumerate(texts)]
         identity = self._identity(tokenizer)
         if identity is None or sum(map(len, texts)) > self.most_characters:
             return tokenise(tokenizer, texts, max_length=max_length, add_special_tokens=add_special_tokens)
-        known = self._known.setdefault((identity, add_special_tokens), _Known())
-        new = [text for text in dict.fromkeys(texts) if known.row(text, max_length) is None]
-        more = sum(map(len, new))
-        if self.characters + more > self.most_characters:
+        key = (identity, max_length, add_special_tokens)
+        new = [text for text in dict.fromkeys(texts) if text not in self._known[key].rows]
+        if self.characters + sum(map(len, new)) > self.most_characters:
             self.forget()
-            known = self._known.setdefault((identity, add_special_tokens), _Known())
             new = list(dict.fromkeys(texts))
-            more = sum(map(len, new))
         if new:
-            known.add(new, *_tokenise(tokenizer, new, max_length, add_special_tokens), max_length)
-            self.characters += more
-        return known.take(texts, max_length)
+            self._known[key].add(new, *_tokenise(tokenizer, new, max_length, add_special_tokens))
+            self.characters += sum(map(len, new))
+        return self._known[key].take(texts)
 
     def forget(self) -> None:
         """Empty the cache."""
@@ -275,24 +245,3 @@ class TokenMemory:
 
 MEMORY = TokenMemory()
 """The cache of this process."""
-
-
-def length_sorted_batches(lengths: NDArray[np.int64], token_budget: int) -> list[NDArray[np.int64]]:
-    """Split rows, longest first, into batches of at most `token_budget` padded tokens (always at least one row).
-
-    A batch that is at least half full ends where the length changes, because rows of one length need no padding.
-    """
-    order = np.argsort(-lengths, kind="stable")
-    ordered = lengths[order]
-    changes = np.flatnonzero(np.diff(ordered)) + 1
-    batches: list[NDArray[np.int64]] = []
-    start = 0
-    while start < len(order):
-        size = max(token_budget // max(int(ordered[start]), 1), 1)
-        end = min(start + size, len(order))
-        last = int(np.searchsorted(changes, end, side="right")) - 1
-        if last >= 0 and 2 * (changes[last] - start) >= size:
-            end = int(changes[last])
-        batches.append(order[start:end])
-        start = end
-    return batches

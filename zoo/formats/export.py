@@ -19,7 +19,7 @@ _PACKAGE = "sentence_transformers.models"  # as in released models; version 6.2 
 
 @runtime_checkable
 class Exportable(Protocol):
-    """An encoder that sentence-transformers' stock modules can express if its traits say `exports`."""
+    """An encoder that sentence-transformers' stock modules can express if its traits have `exports`."""
 
     def stock_modules(self) -> StockModules | StaticModules:
         """Return the modules that compute the same vectors."""

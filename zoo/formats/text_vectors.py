@@ -20,7 +20,7 @@ _MATRICES = (".npy", ".safetensors")
 
 
 def find_text_vectors(path: str | None) -> list[Path]:
-    """Return the file, and for a matrix also the file of its texts; raises MissingError, which says what to give."""
+    """Return the file, and for a matrix also the file of its texts; raises MissingError with the remedy."""
     if path is None:
         raise MissingError("vectors of texts: no file is given; add path=FILE to the method, as in vectors:path=FILE.")
     file = Path(path).expanduser()

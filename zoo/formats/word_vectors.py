@@ -35,7 +35,7 @@ Matrix = NDArray[np.float32]
 
 
 def find_word_vectors(path: str | None, what: str) -> str:
-    """Return the absolute path of a file, or GLOVE_PACKAGE; raises MissingError, which says how to get it."""
+    """Return the absolute path of a file, or GLOVE_PACKAGE; raises MissingError with the remedy."""
     if path is None:
         raise MissingError(f"{what}: no file is given; add path=FILE to the method, as in glove:path=FILE.")
     if path == GLOVE_PACKAGE:
@@ -168,7 +168,7 @@ def _read_text(path: Path, lines: Iterator[bytes], most: int | None) -> _Rows:
         rows.add(*_parse(block, dim, path, number), path, number, "line")
         number += len(block)
     if header and not rows.full and number - 2 != int(header[1]):
-        raise CorruptError(f"{path}: {number - 2} lines of word vectors, but its header says {int(header[1])}.")
+        raise CorruptError(f"{path}: {number - 2} lines of word vectors, but its header states {int(header[1])}.")
     return rows
 
 
@@ -221,7 +221,7 @@ def _read_binary(path: Path, file: IO[bytes], most: int | None) -> _Rows:
     while done < count and not rows.full:
         more = file.read(max(_READ, 8 * dim))
         if not more:
-            raise CorruptError(f"{path} is cut: {done} whole words, but its header says {count}.")
+            raise CorruptError(f"{path} is cut: {done} whole words, but its header states {count}.")
         buffer, at = rest + more, 0
         words: list[bytes] = []
         starts: list[int] = []

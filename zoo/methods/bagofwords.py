@@ -1,4 +1,4 @@
-"""A control: word counts, an encoder that knows which words a text has but nothing about them."""
+"""A control: word counts, which words a text has, and nothing about them."""
 
 from __future__ import annotations
 

@@ -194,8 +194,8 @@ class BackboneEncoder(Encoder[BackboneT]):
     @classmethod
     def sources(cls, recipe: BackboneT, runtime: Runtime) -> dict[str, Any]:
         """Return the identity of the backbone's files."""
-        found = find_backbone(recipe.backbone, recipe.revision, allow_pickle=runtime.allow_pickle)
-        return {"backbone": found.identity()}
+        source = find_backbone(recipe.backbone, recipe.revision, allow_pickle=runtime.allow_pickle)
+        return {"backbone": source.identity()}
 
     def parameters(self) -> int:
         """Return the size of the backbone and the parts."""

@@ -107,16 +107,16 @@ class BURT(SBERT[BURTRecipe]):
 
     def tasks(self, corpus: Corpus | None, run: Run) -> list[PairTask]:
         """Return the recipe's objectives; raises TrainingError when the corpus has no pairs for one of them."""
-        found = []
+        tasks = []
         for name in self.recipe.objectives:
             if name == "nli":
-                found.append(labelled_task("NLI", corpus, NLI_LABELS, "--pairs nli"))
+                tasks.append(labelled_task("NLI", corpus, NLI_LABELS, "--pairs nli"))
             elif name == "ptc":
-                found.append(labelled_task("PTC", corpus, PHRASE_LABELS, _PHRASE_PAIRS))
+                tasks.append(labelled_task("PTC", corpus, PHRASE_LABELS, _PHRASE_PAIRS))
             else:
                 positives = labelled_task("PI", corpus, self.recipe.paraphrases, _PHRASE_PAIRS, several=False)
                 everything = labelled_task("PI", corpus, PHRASE_LABELS, _PHRASE_PAIRS, several=False)
                 assert corpus is not None  # else there are no positives
                 task = paraphrase_identification(positives, everything, corpus, self.recipe.negatives, run.seed)
-                found.append(task)
-        return found
+                tasks.append(task)
+        return tasks

@@ -40,8 +40,8 @@ class CausalRecipe(BackboneRecipe):
 class Causal(BackboneEncoder[CausalRecipe]):
     """A decoder-only model with a template: the last token's state, or the mean over the (repeated) sentence.
 
-    A token's state knows only the tokens before it; a template that ends after the sentence, or repeats it, makes
-    states that know all of it. The row begins with the tokenizer's first special tokens and has none at its end. For
+    A token's state depends only on the tokens before it; behind the sentence, or in its repetition, states depend on
+    all of it. The row begins with the tokenizer's first special tokens and has none at its end. For
     the last token's state the filled template is tokenised, as in PromptEOL's code; for a mean, its parts, as in that
     of echo embeddings, so that the sentence has tokens of its own.
 
@@ -61,8 +61,8 @@ class Causal(BackboneEncoder[CausalRecipe]):
         texts = recipe.template.split(SENTENCE)
         # A blank before the sentence goes with its first word, as tokenizers with blanks join them.
         self.lead = " " if texts[-2].endswith(" ") else ""
-        kept = [text.rstrip(" ") if i < len(texts) - 1 else text for i, text in enumerate(texts)]
-        parts = [np.array(tokenizer(t, add_special_tokens=False)["input_ids"] if t else [], np.int32) for t in kept]
+        stripped = [text.rstrip(" ") if i < len(texts) - 1 else text for i, text in enumerate(texts)]
+        parts = [np.array(tokenizer(t, add_special_tokens=False)["input_ids"] if t else [], np.int32) for t in stripped]
         self.parts_of_row = [np.concatenate([self.start_of_row, parts[0]]), *parts[1:]]
         self.fixed = sum(map(len, self.parts_of_row))
         if self.room < 1:
@@ -91,7 +91,7 @@ class Causal(BackboneEncoder[CausalRecipe]):
         return (self.length_limit - self.fixed) // (len(self.parts_of_row) - 1)
 
     def _ended(self, text: str) -> str:
-        """Return a text as the released code of PromptEOL puts it between double quotes, if `period` says so."""
+        """Return a text as the released code of PromptEOL puts it between double quotes, with `period`."""
         if not self.recipe.period or not text:
             return text
         ended = text if text.endswith(tuple(".?\"'")) else f"{text}."

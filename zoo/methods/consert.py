@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -13,9 +12,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from zoo.encoder import NLI_LABELS, Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
-from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.identity import method_identity
+from zoo.methods.contrastive import Rows
 from zoo.methods.twoviews import TwoViews, TwoViewsObjective, TwoViewsRecipe
 from zoo.modules.pooler import Pooler, TrainedPooler
 from zoo.plugins import register_method
@@ -103,10 +102,10 @@ class ConSERTJoint(TwoViews[ConSERTJointRecipe]):
         """Return the recipe's optimisation settings; a row is a pair."""
         return replace(super().settings(), units_per_row=2)
 
-    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
+    def training_rows(self, corpus: Corpus, run: Run) -> Rows:
         """A batch is both sentences of its pairs, and their classes; raises ContractError without labelled pairs."""
         task = labelled_task("NLI", corpus, NLI_LABELS, "--pairs nli")
-        table = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=self.recipe.train_max_length)
+        table = self.training_table(corpus.sentences)
         classes, pad_id = torch.from_numpy(task.labels), self.backbone.pad_id
 
         def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
@@ -174,7 +173,7 @@ class ConSERTContinued(TwoViews[ContinuedRecipe]):
         start = {"method": method, "recipe": portable_recipe(own, sources), "code": method_identity(first)}
         return {**sources, "start": start}
 
-    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
+    def training_rows(self, corpus: Corpus, run: Run) -> Rows:
         """A batch is two views of its sentences; of labelled pairs both sentences of the NLI pairs are used."""
         nli = corpus.labelled(NLI_LABELS)
         if not nli.sentences:

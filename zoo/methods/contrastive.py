@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
 from zoo.engine.dropout import has_dropout, set_dropout
 from zoo.engine.pooling import Pooling
-from zoo.engine.tokens import tokenise
+from zoo.engine.tokens import TokenTable, tokenise
 from zoo.errors import ContractError, UsageError
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, StockModules, dense
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_in_batch, check_positive
@@ -25,7 +22,7 @@ from zoo.methods.pooled import pooled_start
 from zoo.modules.heads import TanhHead, untrained
 from zoo.modules.pooler import POOLINGS, Pooler, TokenWeights, TrainedPooler
 from zoo.recipes import added
-from zoo.training.loop import Objective, train
+from zoo.training.loop import Collate, Objective, train
 from zoo.training.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -108,6 +105,9 @@ class ContrastiveRecipe(TrainedRecipe):
         check_positive(self, "temperature", "accumulate", "chunk_rows", "sif_a")
 
 
+Rows = tuple[Collate, int]
+"""The function that makes a batch of the numbers of its rows, and the number of rows."""
+
 TrainedRecipeT = TypeVar("TrainedRecipeT", bound=TrainedRecipe, default=Any)
 
 
@@ -116,7 +116,7 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
 
     loss_of_batch: ClassVar[type[Any] | None] = None  # an Objective of a TrainedPooler and the recipe
     rows = 0  # of the training
-    as_trained = False  # True: vectors as in training (`like_training`)
+    as_trained = False  # True: vectors as in training, for dev scores of recipes with `select_like_training`
 
     def __init__(self, recipe: TrainedRecipeT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
@@ -125,9 +125,17 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
             raise UsageError(f"backbone {name!r} is a T5, which is not trained here; use an encoder, such as a BERT.")
         poolers = recipe.pooler, getattr(recipe, "train_pooler", None)
         self.token_weights = TokenWeights(self.backbone.model) if "sif" in poolers else None
-        self.mlp: nn.Module | None = None
-        if recipe.pooler == "cls" and not recipe.mlp_only_train:
-            self.mlp = untrained(self.new_head).to(runtime.device)
+        self.drawn = untrained(self.new_parts).to(runtime.device)
+
+    def new_parts(self) -> nn.ModuleDict:
+        """Return new modules, besides the backbone, of the vector at test; they are drawn anew when training begins."""
+        keeps_mlp = self.recipe.pooler == "cls" and not self.recipe.mlp_only_train
+        return nn.ModuleDict({"mlp": self.new_head()} if keeps_mlp else {})
+
+    @property
+    def mlp(self) -> nn.Module | None:
+        """The MLP if the recipe keeps it at test."""
+        return dict(self.drawn.items()).get("mlp")
 
     def new_head(self) -> nn.Module:
         """Return a new head, (n, dim) -> (n, dim); subclasses may override."""
@@ -198,15 +206,6 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
             warmup_steps=math.ceil(self.rows * recipe.epochs / (recipe.batch_size * recipe.accumulate) * recipe.warmup),
         )
 
-    @contextmanager
-    def like_training(self) -> Iterator[None]:
-        """Make vectors as in training inside the block: for dev scores of recipes with `select_like_training`."""
-        self.as_trained = True
-        try:
-            yield
-        finally:
-            self.as_trained = False
-
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
         """Train on the corpus's sentences and keep the weights of the best dev score (without dev score, the last).
 
@@ -218,21 +217,23 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         set_dropout(self.backbone.model, self.recipe.dropout)
         if self.views_by_dropout and not has_dropout(self.backbone.model):
             raise UsageError(
-                f"{type(self).__name__} tells a sentence's two views apart by dropout alone, and"
-                f" {self.backbone.source.name!r} has none here: both would be equal. Give it some, dropout=0.1, say."
+                f"{type(self).__name__} has two views of a sentence that differ by dropout alone, and"
+                f" {self.backbone.source.name!r} has none here: both would be equal. Set dropout=0.1."
             )
         self.trained = True
         if self.token_weights is not None:
             assert isinstance(self.recipe, ContrastiveRecipe)  # other recipes cannot choose their pooler
             self.token_weights.count(self.backbone.tokenizer, corpus.sentences, self.recipe.sif_a)
-        if self.mlp is not None:
-            self.mlp = self.new_head().to(self.runtime.device)
+        self.drawn = self.new_parts().to(self.runtime.device)
         collate, self.rows = self.training_rows(corpus, run)
 
         def score() -> float | Mapping[str, float]:
             assert dev_score is not None
-            with self.like_training() if self.recipe.select_like_training else nullcontext():
+            self.as_trained = self.recipe.select_like_training
+            try:
                 return dev_score(self)
+            finally:
+                self.as_trained = False
 
         return train(
             self.objective().to(self.runtime.device),
@@ -250,16 +251,15 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         return nn.ModuleList([self.backbone.model, *self.parts().values()])
 
     def parts(self) -> dict[str, nn.Module]:
-        """Return the MLP if the recipe keeps it at test, and the token weights if its pooler has some."""
-        parts = {"mlp": self.mlp, "token_weights": self.token_weights}
-        return {name: part for name, part in parts.items() if part is not None}
+        """Return the drawn modules, and the token weights if the pooler has some."""
+        weights = {} if self.token_weights is None else {"token_weights": self.token_weights}
+        return {**self.drawn, **weights}
 
-    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
-        """Return the collate function and the number of rows; subclasses may override."""
-        return self.collate(corpus), len(corpus.sentences)
+    def training_rows(self, corpus: Corpus, run: Run) -> Rows:
+        """Return the collate function and the number of rows: by default of ids and mask (n, longest) of sentences."""
+        table, pad_id = self.training_table(corpus.sentences), self.backbone.pad_id
+        return lambda rows: table.padded(rows, pad_id), len(table)
 
-    def collate(self, corpus: Corpus) -> Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]:
-        """Tokenise the corpus once; a batch is its input_ids and attention_mask (n, longest)."""
-        table = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=self.recipe.train_max_length)
-        pad_id = self.backbone.pad_id
-        return lambda rows: table.padded(rows, pad_id)
+    def training_table(self, texts: Sequence[str]) -> TokenTable:
+        """Return the token ids of texts, cut to the length of the training."""
+        return tokenise(self.backbone.tokenizer, texts, max_length=self.recipe.train_max_length)

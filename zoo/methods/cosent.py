@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -14,9 +13,8 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, Run, Traits
-from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, TrainingError
-from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, Rows
 from zoo.modules.pooler import Pooler, TrainedPooler
 from zoo.plugins import register_method
 from zoo.training.loop import Objective
@@ -123,10 +121,10 @@ class CoSENT(Contrastive[CoSENTRecipeT]):
         warmup = min(recipe.warmup_steps, math.ceil(self.rows / settings.batch_size) * recipe.epochs // 2)
         return replace(settings, units_per_row=2, schedule=recipe.schedule, warmup_steps=warmup)
 
-    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
+    def training_rows(self, corpus: Corpus, run: Run) -> Rows:
         """A batch is input_ids and attention_mask (n, 2, longest) of its pairs, and their grades (n,)."""
         rows, grades = graded_rows(corpus, self.recipe.neutral)
-        table = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=self.recipe.train_max_length)
+        table = self.training_table(corpus.sentences)
         pad_id = self.backbone.pad_id
 
         def batch(numbers: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:

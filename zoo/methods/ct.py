@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, score_of
-from zoo.engine.tokens import tokenise
 from zoo.files import read_json, write_json
 from zoo.methods.base import check_positive
-from zoo.methods.contrastive import Contrastive, TrainedRecipe
+from zoo.methods.contrastive import Contrastive, Rows, TrainedRecipe
 from zoo.modules.pooler import TrainedPooler
 from zoo.plugins import register_method
 from zoo.recipes import added
@@ -152,11 +151,11 @@ class CT(Contrastive[CTRecipe]):
             units_per_row=groups.width,
         )
 
-    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
+    def training_rows(self, corpus: Corpus, run: Run) -> Rows:
         """Rows are groups of pairs; raises TrainingError when the corpus does not fill a batch."""
         sentences = [text for text in corpus.sentences if len(text) >= self.recipe.min_chars]
         groups = self.recipe.groups(len(sentences), run.seed)
-        table = tokenise(self.backbone.tokenizer, sentences, max_length=self.recipe.train_max_length)
+        table = self.training_table(sentences)
 
         def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
             sides = [(table.padded(side.ravel(), self.backbone.pad_id), side.shape) for side in groups.pairs(rows)]

@@ -130,7 +130,7 @@ class DiffCSEObjective(DropoutViewsObjective):
 
 @register_method("diffcse", family="contrastive", paper="DiffCSE")
 class DiffCSE(DropoutViews[DiffCSERecipe]):
-    """DiffCSE: SimCSE whose vector also tells where a generator edited the sentence; at test [CLS].
+    """DiffCSE: SimCSE whose vector also shows where a generator edited the sentence; at test [CLS].
 
     Example:
         >>> from zoo import Corpus, Run, Runtime

@@ -18,7 +18,6 @@ from zoo.engine.pooling import masked_mean
 from zoo.engine.states import token_states
 from zoo.methods.base import check_in_batch, check_positive
 from zoo.methods.contrastive import Contrastive, TrainedRecipe
-from zoo.modules.heads import untrained
 from zoo.plugins import register_method
 from zoo.training.loop import Objective
 
@@ -79,7 +78,7 @@ class ISBertObjective(Objective):
     its network). All tokens of the batch have equal weight.
     """
 
-    def __init__(self, model: PreTrainedModel, head: NgramCNN) -> None:
+    def __init__(self, model: PreTrainedModel, head: nn.Module) -> None:
         super().__init__()
         self.model, self.head = model, head
 
@@ -120,19 +119,14 @@ class ISBert(Contrastive[ISBertRecipe]):
     def __init__(self, recipe: ISBertRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
         self.dim = recipe.channels * len(recipe.kernels)
-        self.head = untrained(self._new_head)
 
-    def _new_head(self) -> NgramCNN:
-        return NgramCNN(self.backbone.dim, self.recipe).to(self.runtime.device).eval()
+    def new_parts(self) -> nn.ModuleDict:
+        """Return new convolutions."""
+        return nn.ModuleDict({"head": NgramCNN(self.backbone.dim, self.recipe)})
 
     def objective(self) -> Objective:
-        """Return the objective: the backbone and a new head."""
-        self.head = self._new_head()
-        return ISBertObjective(self.backbone.model, self.head)
-
-    def parts(self) -> dict[str, nn.Module]:
-        """Return the head."""
-        return {"head": self.head}
+        """Return the objective of the backbone and the convolutions."""
+        return ISBertObjective(self.backbone.model, self.drawn["head"])
 
     @classmethod
     def traits(cls, recipe: ISBertRecipe) -> Traits:
@@ -142,4 +136,4 @@ class ISBert(Contrastive[ISBertRecipe]):
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Mean n-gram features (n, dim) float32 of padded token ids (n, length)."""
         (states,) = token_states(self.backbone.model, input_ids, attention_mask)
-        return masked_mean(self.head(states, attention_mask), attention_mask)
+        return masked_mean(self.drawn["head"](states, attention_mask), attention_mask)

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from zoo.encoder import Corpus, Run, Traits
-from zoo.engine.backbone import without_pooler
-from zoo.engine.dropout import set_dropout
 from zoo.engine.states import pooled
-from zoo.engine.tokens import tokenise
 from zoo.methods.base import check_positive
-from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, Rows
 from zoo.modules.pooler import TrainedPooler
 from zoo.plugins import register_method
 from zoo.recipes import added
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
-from zoo.training.momentum import Queue, freeze, momentum_update
+from zoo.training.momentum import MomentumObjective, check_momentum, momentum_update
 from zoo.training.views import augmented
 
 if TYPE_CHECKING:
@@ -51,10 +44,7 @@ class MoCoRecipe(ContrastiveRecipe):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive(self, "queue_size")
-        if self.positives == "momentum" and self.queue_size < self.batch_size:
-            raise ValueError(f"queue_size {self.queue_size} must hold a batch of {self.batch_size}")
-        if not 0 <= self.momentum <= 1:
-            raise ValueError(f"momentum must be between 0 and 1, not {self.momentum}")
+        check_momentum(self, holds_batch=self.positives == "momentum")
         if self.double_linear and not self.mlp_only_train:
             raise ValueError(
                 "double_linear has no part at test, where the MLP was trained behind it: mlp_only_train: true"
@@ -69,43 +59,26 @@ class MoCoRecipe(ContrastiveRecipe):
             raise ValueError(f"keeps must not be below 0, not {self.keeps}")
 
 
-class Branch(nn.Module):
-    """An encoder with its pooler and, if `double_linear`, one linear map applied twice before the MLP."""
-
-    def __init__(self, model: PreTrainedModel, recipe: MoCoRecipe, mlp: nn.Module | None) -> None:
-        super().__init__()
-        self.pooler = TrainedPooler(model, recipe.pooler, mlp)
-        if recipe.double_linear:
-            dim = model.config.hidden_size
-            value = nn.Linear(dim, dim)
-            self.pooler.mlp = nn.Sequential(value, value, self.pooler.mlp)
-
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Token ids and mask (n, length) -> h (n, dim)."""
-        output: torch.Tensor = self.pooler(input_ids, attention_mask)
-        return output
-
-
-class MoCoObjective(Objective):
+class MoCoObjective(MomentumObjective):
     """l_i = -log exp(cos(h_i, h'_i)/tau) / sum_{j<=M} exp(cos(h_i, h'_j)/tau) (Eq. 4), M the queue size.
 
     With positives "query" (ESimCSE) h'_i comes from the encoder itself, with gradient, the candidates are the batch's
     h' and the queue's past keys.
     """
 
+    query_branch: TrainedPooler
+    key_branch: TrainedPooler
+
     def __init__(self, model: PreTrainedModel, recipe: MoCoRecipe, mlp: nn.Module | None = None) -> None:
-        super().__init__()
-        self.recipe = recipe
-        self.query_branch = Branch(model, recipe, mlp)
-        self.key_branch = copy.deepcopy(self.query_branch)
+        pooler = TrainedPooler(model, recipe.pooler, mlp)
+        if recipe.double_linear:
+            value = nn.Linear(model.config.hidden_size, model.config.hidden_size)
+            pooler.mlp = nn.Sequential(value, value, pooler.mlp)
+        super().__init__(pooler, recipe)
         if recipe.key_start == "random":
-            self.key_branch.pooler.model = type(model)(model.config, **without_pooler(type(model)))
             self.to(model.device)  # the heads too
-            set_dropout(self.key_branch.pooler.model, recipe.dropout)
             # ESimCSE's code updates it before making keys; here after_step() does, so the first update is made now.
             momentum_update(self.key_branch, self.query_branch, recipe.momentum)
-        freeze(self.key_branch)
-        self.queue = Queue(recipe.queue_size, model.config.hidden_size)
 
     def embed(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, view_ids: torch.Tensor, view_mask: torch.Tensor
@@ -120,8 +93,8 @@ class MoCoObjective(Objective):
     @torch.no_grad()
     def keys(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Token ids and mask (n, length) -> the momentum encoder's vectors (n, dim), without gradient."""
-        key = self.key_branch.pooler
-        head = self.query_branch.pooler.mlp if self.recipe.key_mlp == "query" else key.mlp
+        key = self.key_branch
+        head = self.query_branch.mlp if self.recipe.key_mlp == "query" else key.mlp
         vectors: torch.Tensor = head(pooled(key.model, input_ids, attention_mask, key.how))
         return vectors
 
@@ -140,10 +113,6 @@ class MoCoObjective(Objective):
             past = keys[0]
             self.queue.push(past if self.recipe.queue_drops == "last" else past.flip(0))  # the last rows go first
         return info_nce(h, candidates, self.recipe.temperature)
-
-    def after_step(self) -> None:
-        """theta_k <- lambda theta_k + (1 - lambda) theta_q (Eq. 5)."""
-        momentum_update(self.key_branch, self.query_branch, self.recipe.momentum)
 
 
 @register_method("moco", family="contrastive", page="moco")
@@ -174,16 +143,16 @@ class MoCo(Contrastive[MoCoRecipe]):
         passes = 1.34 if recipe.positives == "momentum" else 2.34
         return replace(super().traits(recipe), training_passes=passes * recipe.epochs)
 
-    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
+    def training_rows(self, corpus: Corpus, run: Run) -> Rows:
         """A batch is the sentences and the views for the keys."""
-        recipe, pad_id, tokenizer = self.recipe, self.backbone.pad_id, self.backbone.tokenizer
-        table = tokenise(tokenizer, corpus.sentences, max_length=recipe.train_max_length)
+        recipe, pad_id = self.recipe, self.backbone.pad_id
+        table = self.training_table(corpus.sentences)
         views = table
         if recipe.srl:
             from zoo.srl.views import srl_views
 
             sequences = srl_views(corpus.sentences, progress=self.runtime.progress)
-            views = tokenise(tokenizer, sequences, max_length=recipe.train_max_length)
+            views = self.training_table(sequences)
         if not recipe.augment:
             return lambda rows: (*table.padded(rows, pad_id), *views.padded(rows, pad_id)), len(table)
         view = augmented(self.backbone, views, recipe.augment, run.seed, keeps=recipe.keeps)

@@ -43,8 +43,8 @@ def kept_tokens(tokenizer: Tokenizer) -> NDArray[np.int64]:
     """Return the ids that have a vector, ascending: without unused tokens and all special ones but padding, unknown."""
     special = {id_: token.content for id_, token in tokenizer.get_added_tokens_decoder().items()}
     names = sorted((id_, token) for token, id_ in tokenizer.get_vocab().items())
-    kept = [i for i, name in names if not _REMOVED.match(name) and (i not in special or re.search("(?i)pad|unk", name))]
-    return np.array(kept)
+    ids = [i for i, name in names if not _REMOVED.match(name) and (i not in special or re.search("(?i)pad|unk", name))]
+    return np.array(ids)
 
 
 def principal(vectors: NDArray[np.float32], dim: int) -> NDArray[np.float32]:
@@ -71,8 +71,8 @@ class Model2Vec(TokenTableEncoder[Model2VecRecipe]):
         exact = replace(runtime, precision="fp32")
         backbone = Backbone.load(recipe.backbone, recipe.revision, exact)
         tokenizer = tokenizer_of(backbone.source)
-        kept = kept_tokens(tokenizer)
-        alone = TokenTable(kept.astype(np.int32), np.arange(len(kept) + 1))
+        ids = kept_tokens(tokenizer)
+        alone = TokenTable(ids.astype(np.int32), np.arange(len(ids) + 1))
         states = encode_table(
             alone.framed(*frame_of(backbone.tokenizer)),
             lambda ids, mask: pooled(backbone.model, ids, mask, "mean"),
@@ -83,10 +83,10 @@ class Model2Vec(TokenTableEncoder[Model2VecRecipe]):
         )
         vectors = principal(states, recipe.dim)
         if recipe.a is not None:
-            shares = 1 / np.arange(2, len(kept) + 2)
+            shares = 1 / np.arange(2, len(ids) + 2)
             vectors = vectors * (recipe.a / (recipe.a + shares / shares.sum()))[:, None]
         table = torch.zeros(tokenizer.get_vocab_size(), vectors.shape[1])
-        table[kept] = torch.from_numpy(vectors).float()
+        table[ids] = torch.from_numpy(vectors).float()
         super().__init__(recipe, runtime, tokenizer, table)
 
     @classmethod
@@ -97,5 +97,5 @@ class Model2Vec(TokenTableEncoder[Model2VecRecipe]):
     @classmethod
     def sources(cls, recipe: Model2VecRecipe, runtime: Runtime) -> dict[str, Any]:
         """Return the identity of the backbone's files."""
-        found = find_backbone(recipe.backbone, recipe.revision, allow_pickle=runtime.allow_pickle)
-        return {"backbone": found.identity()}
+        source = find_backbone(recipe.backbone, recipe.revision, allow_pickle=runtime.allow_pickle)
+        return {"backbone": source.identity()}

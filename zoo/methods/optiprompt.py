@@ -99,14 +99,11 @@ class OptiPrompt(PromptBERT[OptiPromptRecipe]):
     Recipe: ClassVar[type] = OptiPromptRecipe
 
     def __init__(self, recipe: OptiPromptRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
+        # Where vectors are placed by position, each token of the template keeps its own.
+        self.whole_rows = recipe.replace == "last-occurrence"
         super().__init__(recipe, runtime, backbone)
         embeddings = token_embeddings(self.backbone.model)
         self.template = TemplateVectors(self.prompt, embeddings, recipe.replace).to(runtime.device)
-
-    @property
-    def whole_rows(self) -> bool:
-        """False where vectors are placed by position: each token of the template keeps its own."""
-        return self.recipe.replace == "last-occurrence"
 
     def make_pooler(self, prompts: tuple[BoundTemplate, ...], denoise: bool, head: nn.Module | None) -> PromptPooler:
         """Return the module that makes vectors of prompted rows."""

@@ -86,7 +86,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
                 else ""
             )
             raise UsageError(
-                f"pretrained: {recipe.model!r} has no modules.json, so nothing says how it pools."
+                f"pretrained: {recipe.model!r} has no modules.json, which states the pooling."
                 f" Name it{rest}: pretrained:model={recipe.model}:pooling=cls (or mean ...)."
             )
         self.own_pooling: Pooling = "cls" if recipe.pooling == "pooler" else recipe.pooling
@@ -100,7 +100,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         recipe, runtime = self.recipe, self.runtime
         if recipe.pooling not in (None, "cls", "mean", "max"):
             raise UsageError(
-                f"pretrained: {recipe.model!r} has a modules.json, which says how it pools; leave out the pooling."
+                f"pretrained: {recipe.model!r} has a modules.json, which states the pooling; leave out the pooling."
             )
         self.library = load_finished(self.source, runtime, recipe.pooling, recipe.max_length)
         parts = taken_over(self.library, self.source)

@@ -10,12 +10,12 @@ from torch import nn
 
 from zoo.encoder import Runtime, Traits
 from zoo.engine.backbone import Backbone
+from zoo.engine.dropout import set_dropout
 from zoo.engine.states import packable
 from zoo.errors import UsageError
 from zoo.methods.base import check_positive
 from zoo.methods.contrastive import ContrastiveRecipe
 from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
-from zoo.modules.heads import untrained
 from zoo.modules.pooler import TrainedPooler
 from zoo.plugins import register_method
 from zoo.training.loop import Objective
@@ -61,7 +61,7 @@ class Prefix(nn.Module):
 class PrefixPooler(TrainedPooler):
     """Token ids and mask (n, length) -> [CLS] after the MLP (n, dim), the prefix being before the tokens."""
 
-    def __init__(self, model: PreTrainedModel, prefix: Prefix, mlp: nn.Module | None) -> None:
+    def __init__(self, model: PreTrainedModel, prefix: nn.Module, mlp: nn.Module | None) -> None:
         super().__init__(model, "cls" if mlp is None else "cls_before_pooler")
         self.prefix = prefix
         self.mlp = self.mlp if mlp is None else mlp
@@ -71,9 +71,10 @@ class PrefixPooler(TrainedPooler):
         from transformers import DynamicCache
 
         cache = DynamicCache()
-        for layer, (keys, values) in enumerate(self.prefix(len(input_ids))):
+        prefix = self.prefix(len(input_ids))
+        for layer, (keys, values) in enumerate(prefix):
             cache.update(keys, values, layer)
-        mask = torch.cat([attention_mask.new_ones(len(input_ids), self.prefix.length), attention_mask], dim=1)
+        mask = torch.cat([attention_mask.new_ones(len(input_ids), prefix.shape[4]), attention_mask], dim=1)
         # As (n, 1, 1, keys), which every layer adds to its logits: the model makes no mask of its own for a cache.
         wide = (1.0 - mask[:, None, None].float()) * torch.finfo(torch.float32).min
         wide = wide.expand(-1, 1, input_ids.shape[1], -1)
@@ -99,7 +100,10 @@ class PromCSE(DropoutViews[PromCSERecipe]):
         super().__init__(recipe, runtime, backbone)
         if not packable(self.backbone.model):
             raise UsageError(f"promcse: backbone {self.backbone.source.name!r} is no BERT or RoBERTa; use one.")
-        self.prefix = untrained(lambda: Prefix(self.backbone.model, recipe.prefix)).to(runtime.device)
+
+    def new_parts(self) -> nn.ModuleDict:
+        """Return a new prefix."""
+        return nn.ModuleDict({"prefix": Prefix(self.backbone.model, self.recipe.prefix)})
 
     @property
     def length_limit(self) -> int:
@@ -108,21 +112,15 @@ class PromCSE(DropoutViews[PromCSERecipe]):
 
     def objective(self) -> Objective:
         """Return SimCSE's loss, of which only the prefix and the MLP are trained."""
-        self.prefix = Prefix(self.backbone.model, self.recipe.prefix).to(self.runtime.device)
-        if self.recipe.dropout is not None:
-            self.prefix.dropout.p = self.recipe.dropout
+        set_dropout(self.drawn, self.recipe.dropout)
         self.backbone.model.requires_grad_(False)
-        return DropoutViewsObjective(PrefixPooler(self.backbone.model, self.prefix, None), self.recipe)
+        return DropoutViewsObjective(PrefixPooler(self.backbone.model, self.drawn["prefix"], None), self.recipe)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Return [CLS] (n, dim), float32, of the encoder with its prefix."""
-        pooler = PrefixPooler(self.backbone.model, self.prefix, nn.Identity())
+        pooler = PrefixPooler(self.backbone.model, self.drawn["prefix"], nn.Identity())
         vectors: torch.Tensor = pooler(input_ids, attention_mask)
         return vectors.float()
-
-    def parts(self) -> dict[str, nn.Module]:
-        """Return the prefix."""
-        return {**super().parts(), "prefix": self.prefix}
 
     @classmethod
     def traits(cls, recipe: PromCSERecipe) -> Traits:

@@ -14,7 +14,7 @@ from zoo.engine.backbone import Backbone, mlm_head
 from zoo.engine.tokens import TokenTable
 from zoo.errors import UsageError
 from zoo.methods.base import BackboneEncoder, BackboneFields, BackboneRecipe, check_positive
-from zoo.modules.templates import Template, first_position, with_period
+from zoo.modules.templates import BoundTemplate, Template, first_position, with_period
 from zoo.plugins import register_method
 
 
@@ -36,21 +36,22 @@ class Prompted(BackboneEncoder[PromptT]):
     """An encoder that puts each text into the recipe's `template`."""
 
     ended = staticmethod(with_period)  # a sentence under the recipe's `period`
+    whole_rows = True  # at test the filled template is tokenised, as in the released codes, and not its parts
 
     def __init__(self, recipe: PromptT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
         self.put_in(recipe.template)
 
-    @property
-    def whole_rows(self) -> bool:
-        """True: at test the filled template is tokenised, as in the released codes, and not its parts."""
-        return True
-
     def put_in(self, template: str) -> None:
         """Use this template from now on; raises UsageError if it leaves no room for a sentence."""
         ended = self.ended if self.recipe.period else None
-        self.prompt = Template.parse(template).bind(self.backbone.tokenizer, whole=self.whole_rows, ended=ended)
-        self.prompt.room(self.length_limit)
+        self.test_prompt = Template.parse(template).bind(self.backbone.tokenizer, whole=self.whole_rows, ended=ended)
+        self.test_prompt.room(self.length_limit)
+
+    @property
+    def prompt(self) -> BoundTemplate:
+        """The template that texts are put into."""
+        return self.test_prompt
 
     @property
     def first_position(self) -> int:
@@ -97,9 +98,7 @@ class Prompt(Prompted[PromptRecipe]):
             return
         self.words = self.backbone.token_vectors.float()
         if recipe.top_k > len(self.words):
-            raise UsageError(
-                f"prompt: top_k {recipe.top_k} is more than the {len(self.words)} words of the vocabulary."
-            )
+            raise UsageError(f"prompt: top_k {recipe.top_k} is more than the vocabulary's {len(self.words)} words.")
         self.head = mlm_head(self.backbone.source, runtime)
         self.dim = self.words.shape[1]
 

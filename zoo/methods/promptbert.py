@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -21,7 +20,7 @@ from zoo.methods.simcse import SimCSE, SimCSEObjective
 from zoo.modules.templates import BoundTemplate, MlmTransform, Template
 from zoo.plugins import register_method
 from zoo.training.auxiliary import MaskedLanguageModel
-from zoo.training.loop import Objective
+from zoo.training.loop import Collate, Objective
 from zoo.training.views import side_by_side
 
 
@@ -67,7 +66,11 @@ class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT])
         texts = [recipe.template] if recipe.second_template is None else [recipe.template, recipe.second_template]
         tokenizer = self.backbone.tokenizer
         self.training_prompts = tuple(Template.parse(t).bind(tokenizer, blank=recipe.blank_in_training) for t in texts)
-        self.denoise: bool = recipe.test_denoise
+
+    @property
+    def prompt(self) -> BoundTemplate:
+        """The template at test, or the first one of training while `as_trained` is True."""
+        return self.training_prompts[0] if self.as_trained else self.test_prompt
 
     @classmethod
     def traits(cls, recipe: PromptTrainingRecipeT) -> Traits:
@@ -97,7 +100,8 @@ class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT])
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Prompted token ids and mask (n, length) -> vectors (n, dim) float32, as at test."""
-        vectors: torch.Tensor = self.make_pooler((self.prompt,), self.denoise, self.mlp)(input_ids, attention_mask)
+        denoise = self.recipe.denoise if self.as_trained else self.recipe.test_denoise
+        vectors: torch.Tensor = self.make_pooler((self.prompt,), denoise, self.mlp)(input_ids, attention_mask)
         return vectors.float()
 
     def objective(self) -> Objective:
@@ -109,7 +113,7 @@ class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT])
         mlm = MaskedLanguageModel(self.backbone, recipe.mlm_rate) if recipe.mlm_weight else None
         return SimCSEObjective(self.make_pooler(self.training_prompts, recipe.denoise, head), recipe, mlm)
 
-    def stacked(self, views: Sequence[tuple[str, ...]]) -> Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]:
+    def stacked(self, views: Sequence[tuple[str, ...]]) -> Collate:
         """Return a function that makes prompted ids and mask (n, views, longest), texts cut to `train_max_length`."""
         prompts, pad_id = self.training_prompts, self.backbone.pad_id
         width = max(len(views[0]), len(prompts)) if views else 1  # a single sentence is put into every template
@@ -123,13 +127,3 @@ class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT])
             return side_by_side([table.padded(rows, pad_id) for table in tables], pad_id)
 
         return batch
-
-    @contextmanager
-    def like_training(self) -> Iterator[None]:
-        """Make vectors of the first template of training inside the block, with the denoising of training."""
-        at_test = self.prompt, self.denoise
-        self.prompt, self.denoise = self.training_prompts[0], self.recipe.denoise
-        try:
-            yield
-        finally:
-            self.prompt, self.denoise = at_test

@@ -5,7 +5,6 @@ The paper and its released code differ; this file implements both (recipes `ptbe
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -14,8 +13,6 @@ import torch
 from torch import nn
 
 from zoo.encoder import Traits
-from zoo.engine.backbone import without_pooler
-from zoo.engine.dropout import set_dropout
 from zoo.engine.states import token_states
 from zoo.errors import UsageError
 from zoo.methods.base import check_positive
@@ -25,7 +22,7 @@ from zoo.plugins import register_method
 from zoo.recipes import added
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
-from zoo.training.momentum import Queue, freeze, momentum_update
+from zoo.training.momentum import MomentumObjective, check_momentum
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -56,10 +53,7 @@ class PTBertRecipe(ContrastiveRecipe):
             raise ValueError(
                 "mlp_only_train: false has no meaning here: h, which the MLP is put on, is not made at test"
             )
-        if self.queue_size < self.batch_size:
-            raise ValueError(f"queue_size {self.queue_size} must hold a batch of {self.batch_size}")
-        if not 0 <= self.momentum <= 1:
-            raise ValueError(f"momentum must be between 0 and 1, not {self.momentum}")
+        check_momentum(self)
 
 
 class PseudoTokenAttention(nn.Module):
@@ -136,19 +130,11 @@ class PTBertBranch(nn.Module):
         return output
 
 
-class PTBertObjective(Objective):
+class PTBertObjective(MomentumObjective):
     """l_i = -log exp(cos(h_i, h'_i)/tau) / sum_{j<=M} exp(cos(h_i, h'_j)/tau) (Eq. 4), M the queue size."""
 
-    def __init__(self, model: PreTrainedModel, recipe: PTBertRecipe) -> None:
-        super().__init__()
-        self.recipe = recipe
-        self.query_branch = PTBertBranch(model, recipe)
-        self.key_branch = copy.deepcopy(self.query_branch)
-        if recipe.key_start == "random":
-            self.key_branch.model = type(model)(model.config, **without_pooler(type(model)))
-            set_dropout(self.key_branch.model, recipe.dropout)
-        freeze(self.key_branch)
-        self.queue = Queue(recipe.queue_size, model.config.hidden_size)
+    query_branch: PTBertBranch
+    key_branch: PTBertBranch
 
     def embed(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Token ids and mask (n, length) -> h and its key (n, dim), from the momentum encoder with dropout on."""
@@ -162,10 +148,6 @@ class PTBertObjective(Objective):
     def contrast(self, h: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
         """h and keys (n, dim) -> scalar loss against the queue, which this batch is first added to."""
         return info_nce(h, self.queue.push(keys), self.recipe.temperature)
-
-    def after_step(self) -> None:
-        """theta_k <- lambda theta_k + (1 - lambda) theta_q (Eq. 5)."""
-        momentum_update(self.key_branch, self.query_branch, self.recipe.momentum)
 
 
 @register_method("ptbert", family="contrastive", paper="PT-BERT", page="ptbert")
@@ -183,7 +165,7 @@ class PTBert(Contrastive[PTBertRecipe]):
 
     def objective(self) -> Objective:
         """Pseudo-token contrast against a queue of momentum keys."""
-        return PTBertObjective(self.backbone.model, self.recipe)
+        return PTBertObjective(PTBertBranch(self.backbone.model, self.recipe), self.recipe)
 
     @property
     def views_by_dropout(self) -> bool:

@@ -1,4 +1,4 @@
-"""A control: random vectors, an encoder that knows nothing about the texts."""
+"""A control: random vectors, which depend on nothing in the texts but their identity."""
 
 from __future__ import annotations
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
 from zoo.errors import ContractError, UsageError
 from zoo.identity import method_identity
 from zoo.methods.base import check_positive
-from zoo.methods.contrastive import ContrastiveRecipe
+from zoo.methods.contrastive import ContrastiveRecipe, Rows
 from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
 from zoo.plugins import register_method
 from zoo.recipes import added, all_recipes, portable_recipe
@@ -113,13 +111,13 @@ def teachers_of(recipe: RankCSERecipe) -> list[tuple[str, type[Encoder], Any]]:
     They have the student's backbone and dropout unless they state others.
     """
     shared = {name: getattr(recipe, name) for name in ("backbone", "revision", "dropout")}
-    found = []
+    teachers = []
     for spec in parse_methods(",".join(recipe.teachers), all_recipes()):
         if spec.method == "rankcse":
             raise UsageError(f"teachers: {spec.name} has teachers itself; name other recipes.")
         cls, own = spec.resolve(shared)
-        found.append((spec.method, cls, own))
-    return found
+        teachers.append((spec.method, cls, own))
+    return teachers
 
 
 @register_method("rankcse", family="contrastive", paper="RankCSE")
@@ -172,7 +170,7 @@ class RankCSE(DropoutViews[RankCSERecipe]):
         self.vectors = ()
         return replace(report, seconds=round(report.seconds + seconds, 3))
 
-    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[Any]], tuple[Any, ...]], int]:
+    def training_rows(self, corpus: Corpus, run: Run) -> Rows:
         """A batch is its sentences and their vectors of each teacher."""
         batch, rows = super().training_rows(corpus, run)
         vectors = self.vectors

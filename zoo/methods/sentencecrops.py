@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -15,7 +14,7 @@ from zoo.encoder import Corpus, Run, Traits
 from zoo.engine.tokens import TokenTable, frame_of, tokenise
 from zoo.errors import TrainingError
 from zoo.methods.base import check_positive
-from zoo.methods.contrastive import ContrastiveRecipe
+from zoo.methods.contrastive import ContrastiveRecipe, Rows
 from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
 from zoo.modules.pooler import Pooler
 from zoo.plugins import register_method
@@ -60,13 +59,13 @@ def windows(ends: NDArray[np.int64], most: int, least: int) -> NDArray[np.int64]
 
     `ends` (sentences,) has the number after each sentence's document's last one.
     """
-    found, start = [], 0
+    bounds, start = [], 0
     while start < len(ends):
         end = min(start + most, int(ends[start]))
         if end - start >= least:
-            found.append((start, end))
+            bounds.append((start, end))
         start = end
-    return np.array(found, dtype=np.int64).reshape(-1, 2)
+    return np.array(bounds, dtype=np.int64).reshape(-1, 2)
 
 
 @register_method("sentence-crops", family="contrastive", paper="Cropping")
@@ -106,7 +105,7 @@ class SentenceCrops(DropoutViews[SentenceCropsRecipe]):
             max_grad_norm=recipe.max_grad_norm or math.inf,
         )
 
-    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
+    def training_rows(self, corpus: Corpus, run: Run) -> Rows:
         """A batch is ids and mask (n, 2, longest) of two blocks of each window; raises TrainingError without one."""
         recipe, tokenizer, pad_id = self.recipe, self.backbone.tokenizer, self.backbone.pad_id
         size, start_end = recipe.sentences, frame_of(tokenizer)

@@ -79,8 +79,8 @@ class TokenSIF(WeightedAverages[TokenSIFRecipe]):
     @classmethod
     def sources(cls, recipe: TokenSIFRecipe, runtime: Runtime) -> dict[str, Any]:
         """Return the identity of the backbone's files and of the file of frequencies."""
-        found = find_backbone(recipe.backbone, recipe.revision, allow_pickle=runtime.allow_pickle)
-        return {"backbone": found.identity(), **super().sources(recipe, runtime)}
+        source = find_backbone(recipe.backbone, recipe.revision, allow_pickle=runtime.allow_pickle)
+        return {"backbone": source.identity(), **super().sources(recipe, runtime)}
 
     def places(self) -> dict[str, Any]:
         """Return the backbone's location and the path of the file of frequencies."""

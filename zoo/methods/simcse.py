@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -14,14 +14,13 @@ from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, Run, Traits
 from zoo.engine.host import changed
-from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, TrainingError
-from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, Rows
 from zoo.modules.pooler import TrainedPooler
 from zoo.plugins import register_method
 from zoo.recipes import added
 from zoo.training.auxiliary import MaskedLanguageModel
-from zoo.training.loop import Objective
+from zoo.training.loop import Collate, Objective
 from zoo.training.losses import info_nce
 from zoo.training.positives import NEED_NEIGHBOURS, Positives, paired_rows
 from zoo.training.views import augmented, side_by_side
@@ -98,13 +97,13 @@ def triplets(corpus: Corpus) -> list[tuple[str, str, str]]:
     """
     if corpus.labels is None:
         raise ContractError("supervised SimCSE is trained on labelled pairs (NLI); pass them with --pairs.")
-    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: {"entailment": [], "contradiction": []})
+    hypotheses: dict[str, dict[str, list[str]]] = defaultdict(lambda: {"entailment": [], "contradiction": []})
     for i, label in enumerate(corpus.labels):
         if label in ("entailment", "contradiction"):
-            found[corpus.sentences[2 * i]][label].append(corpus.sentences[2 * i + 1])
+            hypotheses[corpus.sentences[2 * i]][label].append(corpus.sentences[2 * i + 1])
     result = [
         (premise, positive, negative)
-        for premise, of in found.items()
+        for premise, of in hypotheses.items()
         for positive, negative in zip(of["entailment"], of["contradiction"], strict=False)
     ]
     if not result:
@@ -152,16 +151,16 @@ class SimCSE(Contrastive[SimCSERecipeT]):
             training_passes=(3.0 if recipe.supervised else 2.0) * recipe.epochs * (2 if recipe.mlm_weight else 1),
         )
 
-    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
+    def training_rows(self, corpus: Corpus, run: Run) -> Rows:
         """Rows are sentences, triplets, or sentences that have a positive."""
         if self.recipe.positives != "dropout":
             return paired_rows(self.backbone, corpus, self.recipe.positives, self.recipe.train_max_length, run.seed)
         views = triplets(corpus) if self.recipe.supervised else [(sentence,) for sentence in corpus.sentences]
         return self.augmented(corpus, run) if self.recipe.augment else self.stacked(views), len(views)
 
-    def augmented(self, corpus: Corpus, run: Run) -> Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]:
+    def augmented(self, corpus: Corpus, run: Run) -> Collate:
         """Return the collate function of ids and mask (n, 2, longest): the sentence and its augmented view."""
-        table = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=self.recipe.train_max_length)
+        table = self.training_table(corpus.sentences)
         view, pad_id = augmented(self.backbone, table, self.recipe.augment, run.seed), self.backbone.pad_id
 
         def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
@@ -170,11 +169,11 @@ class SimCSE(Contrastive[SimCSERecipeT]):
 
         return batch
 
-    def stacked(self, views: Sequence[tuple[str, ...]]) -> Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]:
+    def stacked(self, views: Sequence[tuple[str, ...]]) -> Collate:
         """Return the collate function of input_ids and attention_mask (n, views, longest)."""
         width = len(views[0]) if views else 1
         flat = [text for row in views for text in row]
-        table = tokenise(self.backbone.tokenizer, flat, max_length=self.recipe.train_max_length)
+        table = self.training_table(flat)
         pad_id = self.backbone.pad_id
 
         def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:

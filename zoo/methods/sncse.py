@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, Run, Runtime, Traits
 from zoo.engine.backbone import Backbone
+from zoo.methods.contrastive import Rows
 from zoo.methods.promptbert import PromptBERT, PromptBERTRecipe
 from zoo.methods.simcse import SimCSEObjective
 from zoo.plugins import register_method
@@ -92,7 +91,7 @@ class SNCSE(PromptBERT[SNCSERecipe]):
         assert isinstance(made, SimCSEObjective)
         return SNCSEObjective(made.pooler, self.recipe)
 
-    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[Any]], tuple[Any, ...]], int]:
+    def training_rows(self, corpus: Corpus, run: Run) -> Rows:
         """A batch is its sentences in both templates, and their negations in the second."""
         sentences = [ended(" ".join(sentence.split())) for sentence in corpus.sentences]
         negations = soft_negatives(sentences, rules=self.recipe.negation == "rules")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits, Vectors
 from zoo.engine.backbone import Backbone, mlm_head_rows
-from zoo.engine.tokens import MEMORY, TokenTable, clean_text, tokenise
+from zoo.engine.tokens import TokenTable, clean_text, tokenise
 from zoo.errors import ContractError, UsageError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.methods.base import BackboneEncoder, BackboneFields, BackboneRecipe, check_positive
@@ -74,7 +74,7 @@ class Static(BackboneEncoder[StaticRecipe]):
         self.roberta = "Ġthe" in vocabulary
         if recipe.remove != "none" and not self.roberta and "##s" not in vocabulary:
             raise UsageError(
-                f"static: bias removal knows WordPiece (##) and RoBERTa (Ġ) vocabularies;"
+                f"static: bias removal is for WordPiece (##) and RoBERTa (Ġ) vocabularies;"
                 f" {recipe.backbone!r} has neither. Use remove: none."
             )
         if recipe.matrix == "input":
@@ -130,10 +130,7 @@ class Static(BackboneEncoder[StaticRecipe]):
 
     def _encode_unique(self, texts: list[str]) -> Vectors:
         started = time.perf_counter()
-        table = self._table(texts)
-        if self.recipe.remove == "none":  # another method may have made these tokens: count what they took then
-            started = time.perf_counter() - table.seconds
-        vectors = self._average(table)
+        vectors = self._average(self._table(texts))
         self.stats.seconds += time.perf_counter() - started
         return vectors
 
@@ -144,12 +141,12 @@ class Static(BackboneEncoder[StaticRecipe]):
     def _table(self, texts: list[str]) -> TokenTable:
         tokenizer = self.backbone.tokenizer
         if self.recipe.remove == "none":
-            return MEMORY.tokenise(tokenizer, texts, max_length=self.recipe.max_length)
+            return tokenise(tokenizer, texts, max_length=self.recipe.max_length)
         table = self._split(texts)
         if STAGES.index(self.recipe.remove) < STAGES.index("freq-sub-case"):
             return _filtered(table, self.keep, self._nothing_left())
-        kept = [self._kept_words(table.row(i)) for i in range(len(table))]
-        return tokenise(tokenizer, kept, max_length=self.recipe.max_length, add_special_tokens=False)
+        filtered = [self._kept_words(table.row(i)) for i in range(len(table))]
+        return tokenise(tokenizer, filtered, max_length=self.recipe.max_length, add_special_tokens=False)
 
     def _kept_words(self, ids: NDArray[np.int32]) -> str:
         words = [self.tokens[i].replace("Ġ", "").lower() for i in ids if self.keep[i]]

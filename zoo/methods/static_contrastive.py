@@ -93,7 +93,7 @@ class StaticContrastive(TokenTableEncoder[StaticContrastiveRecipe]):
 
     @classmethod
     def traits(cls, recipe: StaticContrastiveRecipe) -> Traits:
-        """Trained on sentences, for most positives with their neighbours, whatever --precision says in float32."""
+        """Trained on sentences, for most positives with their neighbours, in float32 whatever --precision is."""
         always = Traits(needs_corpus=True, stochastic=True, picks_checkpoint=True, exports=True, precision="fp32")
         return replace(always, needs_neighbours=recipe.positives in NEED_NEIGHBOURS)
 

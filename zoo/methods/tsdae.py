@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, Run, Traits
 from zoo.engine.backbone import masked_lm
 from zoo.engine.dropout import set_dropout
-from zoo.engine.tokens import tokenise
 from zoo.errors import UsageError
-from zoo.methods.contrastive import Contrastive, TrainedRecipe
+from zoo.methods.contrastive import Contrastive, Rows, TrainedRecipe
 from zoo.modules.pooler import Pooler, TrainedPooler
 from zoo.plugins import register_method
-from zoo.training.augment import generator, make_augmenter
 from zoo.training.loop import Objective
 from zoo.training.settings import TrainSettings
+from zoo.training.views import augmented
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -117,14 +114,8 @@ class TSDAE(Contrastive[TSDAERecipe]):
         """Return the recipe's optimisation settings, at a constant rate."""
         return replace(super().settings(), schedule="constant")
 
-    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[Any]], tuple[Any, ...]], int]:
+    def training_rows(self, corpus: Corpus, run: Run) -> Rows:
         """A batch is damaged sentences and whole ones, ids and masks."""
-        table = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=self.recipe.train_max_length)
-        augmenter = make_augmenter(self.backbone, (self.recipe.noise,), keeps=0)
-
-        def batch(rows: NDArray[Any]) -> tuple[torch.Tensor, ...]:
-            rng = generator(run.seed, int(rows[0]))  # depends only on the batch, so that a resumed run draws the same
-            noisy = augmenter.batch([table.row(int(i)) for i in rows], rng)
-            return *noisy, *table.padded(rows, self.backbone.pad_id)
-
-        return batch, len(table)
+        table = self.training_table(corpus.sentences)
+        noisy = augmented(self.backbone, table, (self.recipe.noise,), run.seed)
+        return lambda rows: (*noisy(rows), *table.padded(rows, self.backbone.pad_id)), len(table)

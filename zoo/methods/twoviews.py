@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, Run, Traits
 from zoo.engine.pooling import Pooling
 from zoo.engine.states import pooled
-from zoo.engine.tokens import tokenise
 from zoo.errors import UsageError
 from zoo.methods.base import check_positive
-from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, Rows
 from zoo.modules.pooler import POOLINGS, Pooler, TrainedPooler
 from zoo.modules.templates import first_position
 from zoo.plugins import register_method
@@ -81,8 +77,8 @@ def cut_features(embeddings: torch.Tensor, share: float) -> torch.Tensor:
 def cut_tokens(embeddings: torch.Tensor, attention_mask: torch.Tensor, share: float) -> torch.Tensor:
     """Return embeddings (n, length, dim) with int(share * tokens) tokens of each row set to 0; mask (n, length)."""
     ranks = shuffled_positions(attention_mask, 0)
-    kept = ranks >= (share * attention_mask.sum(1, keepdim=True)).long()
-    return embeddings * kept.to(embeddings.dtype).unsqueeze(2)
+    whole = ranks >= (share * attention_mask.sum(1, keepdim=True)).long()
+    return embeddings * whole.to(embeddings.dtype).unsqueeze(2)
 
 
 class TwoViewsObjective(Objective):
@@ -177,15 +173,15 @@ class TwoViews(Contrastive[TwoViewsRecipeT]):
             first = first_position(self.backbone, "shuffle: [false, false]")
             if not getattr(self.backbone.model.config, "position_biased_input", True):
                 raise UsageError(
-                    f"backbone {self.backbone.source.name!r} knows relative positions only, which shuffle cannot"
+                    f"backbone {self.backbone.source.name!r} has relative positions only, which shuffle cannot"
                     " exchange; use shuffle: [false, false]."
                 )
         return TrainedPooler(self.backbone.model, recipe.train_pooler or recipe.pooler, self.mlp), recipe, first
 
-    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
+    def training_rows(self, corpus: Corpus, run: Run) -> Rows:
         """A batch is two views of its sentences."""
         recipe, pad_id = self.recipe, self.backbone.pad_id
-        table = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=recipe.train_max_length)
+        table = self.training_table(corpus.sentences)
         if not recipe.augment:
             return lambda rows: (*table.padded(rows, pad_id), *table.padded(rows, pad_id)), len(table)
         return augmented(self.backbone, table, recipe.augment, run.seed, views=2), len(table)

@@ -233,11 +233,11 @@ class MlmTransform(nn.Module):
 
     def take(self, head: nn.Module, name: str) -> None:
         """Copy the weights of a checkpoint's MLM head; raises UsageError if it is not as wide as the states."""
-        found = transform_of(head)
-        if found is None or found[0].weight.shape != self.dense.weight.shape:
+        layers = transform_of(head)
+        if layers is None or layers[0].weight.shape != self.dense.weight.shape:
             raise UsageError(
                 f"head: mlm needs an MLM head with one dense layer as wide as the states; {name!r} has none such. Use"
                 " head: mlp."
             )
-        for own, taken in zip((self.dense, self.norm), found, strict=True):
+        for own, taken in zip((self.dense, self.norm), layers, strict=True):
             own.load_state_dict(taken.state_dict(), strict=False)  # ModernBERT has no biases; ours start at 0

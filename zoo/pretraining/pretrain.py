@@ -312,13 +312,13 @@ class _Trainer(Trainer):
             loss += float(F.cross_entropy(logits.float(), truth, reduction="sum"))
             count += len(truth)
         model.train()
-        found = {
+        scores = {
             "held_out_accuracy": right / count,
             "held_out_pseudo_perplexity": float(np.exp(loss / count)),
             "held_out_tokens": count,
         }
-        self.log(dict(found))
-        return found
+        self.log(dict(scores))
+        return scores
 
     def log(self, logs: dict[str, float], *more: Any) -> None:
         """Keep values in the trainer's state, and show them."""

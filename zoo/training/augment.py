@@ -162,9 +162,9 @@ def _repeat(n: int, how: Augmentation, rng: Generator) -> Ids:
 
 
 def _crop(n: int, how: Augmentation, rng: Generator) -> Ids:
-    kept = max(n - int(how.rate * n), 1)
-    place = np.arange(n) - rng.integers(n - kept + 1)
-    return ((place >= 0) & (place < kept)).astype(np.int64)
+    length = max(n - int(how.rate * n), 1)
+    place = np.arange(n) - rng.integers(n - length + 1)
+    return ((place >= 0) & (place < length)).astype(np.int64)
 
 
 def _span_delete(n: int, how: Augmentation, rng: Generator) -> Ids:
@@ -316,7 +316,7 @@ def _parse_one(text: str, neighbours: NDArray[np.int32] | None) -> Augmentation:
     match = _TEXT.fullmatch(text)
     if match is None:
         example = f"{name}:{'5x0.05' if KINDS[name].spans else '0.2'}"
-        raise UsageError(f"augmentation {text!r} is not NAME:RATE or NAME:RATE:UNIT; write {example!r}, say.")
+        raise UsageError(f"augmentation {text!r} is not NAME:RATE or NAME:RATE:UNIT; write, for example, {example!r}.")
     unit: Any = match["unit"] or "token"
     return Augmentation(name, float(match["rate"]), unit, int(match["count"] or 1), neighbours)
 
@@ -351,10 +351,10 @@ class Augmenter:
         kinds = self.kinds[ids]
         ids, keep = sequence(choose_chain(self.chains, self.keeps, rng), ids, kinds == SPECIAL, kinds != PIECE, rng)
         if self.max_length is not None and len(ids) > self.max_length:
-            kept = np.arange(self.max_length)
+            places = np.arange(self.max_length)
             if self.kinds[ids[-1]] == SPECIAL:
-                kept[-1:] = len(ids) - 1
-            ids, keep = ids[kept], keep[kept]
+                places[-1:] = len(ids) - 1
+            ids, keep = ids[places], keep[places]
         return ids, keep
 
     def batch(self, rows: Sequence[Ids], rng: Generator) -> tuple[torch.Tensor, torch.Tensor]:

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+from typing import TYPE_CHECKING, Any
+
 import torch
 from torch import nn
+
+from zoo.engine.backbone import without_pooler
+from zoo.engine.dropout import set_dropout
+from zoo.training.loop import Objective
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @torch.no_grad()
@@ -51,3 +61,32 @@ class Queue(nn.Module):
 
 def _forget_count(queue: nn.Module, _: object) -> None:
     queue.count = None  # type: ignore[assignment]
+
+
+def check_momentum(recipe: Any, *, holds_batch: bool = True) -> None:
+    """Raise ValueError for a momentum or a size of the queue that no training can have."""
+    if holds_batch and recipe.queue_size < recipe.batch_size:
+        raise ValueError(f"queue_size {recipe.queue_size} must hold a batch of {recipe.batch_size}")
+    if not 0 <= recipe.momentum <= 1:
+        raise ValueError(f"momentum must be between 0 and 1, not {recipe.momentum}")
+
+
+class MomentumObjective(Objective):
+    """A branch for queries, a branch for keys that follows it without gradient, and the queue of past keys.
+
+    A branch has its transformer as `model`. With `key_start: random` the transformer of the keys is not pretrained.
+    """
+
+    def __init__(self, branch: nn.Module, recipe: Any) -> None:
+        super().__init__()
+        self.recipe, self.query_branch, self.key_branch = recipe, branch, copy.deepcopy(branch)
+        model: PreTrainedModel = branch.model  # type: ignore[assignment]
+        if recipe.key_start == "random":
+            self.key_branch.model = type(model)(model.config, **without_pooler(type(model)))
+            set_dropout(self.key_branch.model, recipe.dropout)
+        freeze(self.key_branch)
+        self.queue = Queue(recipe.queue_size, model.config.hidden_size)
+
+    def after_step(self) -> None:
+        """theta_k <- lambda theta_k + (1 - lambda) theta_q (PT-BERT Eq. 5)."""
+        momentum_update(self.key_branch, self.query_branch, self.recipe.momentum)

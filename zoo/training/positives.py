@@ -76,8 +76,8 @@ class PositivePairs:
     def _crop(self, rows: NDArray[np.int64], rng: np.random.Generator) -> TokenTable:
         starts = self.table.offsets[rows]
         sizes = self.stretch_ends[rows] - starts
-        kept = np.maximum((sizes * rng.uniform(*_SHARES, len(rows))).astype(np.int64), 1)
-        return self.table.stretches(starts + (rng.random(len(rows)) * (sizes - kept + 1)).astype(np.int64), kept)
+        lengths = np.maximum((sizes * rng.uniform(*_SHARES, len(rows))).astype(np.int64), 1)
+        return self.table.stretches(starts + (rng.random(len(rows)) * (sizes - lengths + 1)).astype(np.int64), lengths)
 
 
 def paired_rows(

@@ -67,7 +67,7 @@ def neighbours_of(backbone: Backbone, kinds: NDArray[np.int8]) -> NDArray[np.int
     """Return the nearest tokens by a backbone's token embeddings, computed once for all encoders that use them."""
     key = sha256_weights(backbone.model.get_input_embeddings()) + hashlib.sha256(kinds.tobytes()).hexdigest()
     if key not in _last_neighbours:
-        found = nearest_tokens(backbone.token_vectors, _NEIGHBOURS, kinds)
+        neighbours = nearest_tokens(backbone.token_vectors, _NEIGHBOURS, kinds)
         _last_neighbours.clear()
-        _last_neighbours[key] = found
+        _last_neighbours[key] = neighbours
     return _last_neighbours[key]

@@ -108,15 +108,15 @@ def test_a_batch_of_one_sentence_has_its_own_pairs_only(tiny_bert: Path) -> None
 def test_the_test_vector_is_the_mean_of_the_trained_features(tiny_bert: Path, pocket_sentences: list[str]) -> None:
     encoder = make(tiny_bert)
     before, mark = encoder.encode(["a small dog"])[0], encoder.fingerprint()
-    head = {name: tensor.clone() for name, tensor in encoder.head.state_dict().items()}
+    head = {name: tensor.clone() for name, tensor in encoder.drawn["head"].state_dict().items()}
     report = encoder.fit(Corpus("p", pocket_sentences[:24]), run=Run(seed=1))
     assert report.steps == 3 and encoder.fingerprint() != mark
-    assert all(not torch.equal(head[name], tensor) for name, tensor in encoder.head.state_dict().items())
+    assert all(not torch.equal(head[name], tensor) for name, tensor in encoder.drawn["head"].state_dict().items())
     ids = torch.tensor([encoder.backbone.tokenizer("a small dog")["input_ids"]])
     with torch.inference_mode():
         states = encoder.backbone.model(ids).last_hidden_state[0].double().numpy()
     vector = encoder.encode(["a small dog"])[0]
-    np.testing.assert_allclose(vector, numpy_features(states, encoder.head, True).mean(0), atol=1e-5)
+    np.testing.assert_allclose(vector, numpy_features(states, encoder.drawn["head"], True).mean(0), atol=1e-5)
     assert vector.shape == (15,) and encoder.dim == 15 and np.abs(vector - before).max() > 1e-4
 
 

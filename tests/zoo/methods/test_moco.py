@@ -133,7 +133,7 @@ def test_ten_steps_of_esimcse_repo_lose_as_the_released_code(momentum: float, te
         set_dropout(encoder.backbone.model, 0.0)
         torch.manual_seed(0)
         objective = encoder.objective()
-        query, key = objective.query_branch.pooler, objective.key_branch.pooler
+        query, key = objective.query_branch, objective.key_branch
         start = copy.deepcopy(key.model)  # as it was before its first move, which the port makes itself
         with torch.no_grad():
             for own, theirs in zip(start.parameters(), query.model.parameters(), strict=True):
@@ -168,11 +168,11 @@ def test_the_control_applies_one_linear_map_twice(tiny_bert: Path) -> None:
     """with a single state, PT-BERT's released attention is V(V(y)), then the MLP."""
     torch.manual_seed(0)
     objective = MoCoObjective(AutoModel.from_pretrained(tiny_bert), MoCo.Recipe(double_linear=True)).eval()
-    value, again, mlp = objective.query_branch.pooler.mlp
+    value, again, mlp = objective.query_branch.mlp
     assert value is again
     ids = torch.tensor([[101, 1037, 2235, 3899, 102]])
     with torch.no_grad():
-        y = objective.query_branch.pooler.model(ids).last_hidden_state[:, 0]
+        y = objective.query_branch.model(ids).last_hidden_state[:, 0]
         wanted = mlp((y @ value.weight.T + value.bias) @ value.weight.T + value.bias)
         torch.testing.assert_close(objective.query_branch(ids, torch.ones_like(ids)), wanted)
 

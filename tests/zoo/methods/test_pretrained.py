@@ -17,7 +17,7 @@ from sentence_transformers.sentence_transformer import modules
 from zoo.check import check
 from zoo.encoder import Runtime
 from zoo.engine.backbone import find_backbone
-from zoo.errors import UsageError, ZooError
+from zoo.errors import CorruptError, UsageError, ZooError
 from zoo.methods.pooled import Average, Cls
 from zoo.methods.pretrained import Pretrained
 
@@ -172,6 +172,19 @@ def test_a_pickled_module_is_refused_unless_allowed(tiny_bert: Path, tmp_path: P
     pickled_dense(folder)
     with pytest.raises(UsageError, match="--allow-pickle"):
         ours(folder)
+
+
+def test_a_pickled_module_runs_no_code_even_when_allowed(tiny_bert: Path, tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple[object, ...]:
+            return Path.touch, (tmp_path / "ran",)
+
+    folder = build(tmp_path / "m", tiny_bert, modules.Dense(32, 32))
+    (folder / "2_Dense" / "model.safetensors").unlink()
+    torch.save({"linear.weight": Evil()}, folder / "2_Dense" / "pytorch_model.bin")
+    with pytest.raises(CorruptError, match="cannot be loaded"):
+        Pretrained(Pretrained.Recipe(model=str(folder)), Runtime(allow_pickle=True))
+    assert not (tmp_path / "ran").exists()
 
 
 def test_identity_changes_with_a_pickled_module(tiny_bert: Path, tmp_path: Path) -> None:
