@@ -15,7 +15,6 @@ from sklearn.decomposition import PCA
 
 from benchmark.analysis.bias import BANDS, Vocabulary, class_rows, read_vocabulary
 from zoo.encoder import Corpus, Runtime
-from zoo.errors import UsageError
 from zoo.methods.static import Static, StaticRecipe
 
 pytestmark = pytest.mark.slow
@@ -44,13 +43,6 @@ def test_byte_level_tokens_are_judged_by_their_text(tiny_roberta: Path) -> None:
     assert (forms["Ġthe"], forms["ing"], forms["Ã"]) == ("word", "subword", "subword")
     assert begins == {token: "capital" if re.search("[A-Z]", token) else "word" for token in begins}
     assert "capital" in begins.values()
-
-
-def test_a_vocabulary_without_marks_is_refused(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    static = Static(StaticRecipe(backbone=str(toy)), Runtime())
-    static.tokens = [token.replace("#", "") for token in static.tokens]
-    with pytest.raises(UsageError, match="neither"):
-        read_vocabulary(static, Corpus("one", ["the dog"]))
 
 
 def test_bands_follow_the_ranks() -> None:

@@ -214,18 +214,12 @@ def test_what_is_missing_is_said(store: Records, cli: Cli) -> None:
     for name in ("good", "bad"):
         for seed in (0, 1) if name == "good" else (None,):
             store.write(make_record(name, "MR", seed, scores=accuracy))
-    store.write(make_record("alone", "SUBJ", scores=accuracy))
     for words, code, text in (
         (("goood", "bad"), 2, "Did you mean 'good'?"),
-        (("good", "bad", "--tasks", ","), 2, "--tasks names no task"),
-        (("good", "bad", "--suite", "wrods"), 2, "Did you mean 'words'"),
         (("good", "bad", "--suite", "words-more"), 1, "has no score of WS-353 (not run)"),
         (("good", "old", "--tasks", "SCWS"), 1, "no data for SCWS here"),
         (("good", "old", "--tasks", "MEN"), 1, "old on MEN: the record has no pair scores"),
         (("good", "cut", "--tasks", "MEN"), 2, "different pairs"),
-        (("good", "bad", "--tasks", "MR"), 1, "MR: no pair scores are kept of its score (accuracy)"),
-        (("good", "old"), 1, "has no score of SCWS"),
-        (("good", "alone"), 1, "no suite in common"),
         (("good", "cut"), 1, "left out"),
     ):
         answer = cli("compare", *words, "--results", folder)

@@ -102,17 +102,6 @@ def test_a_released_checkpoint_stands_beside_its_printed_row(
     assert "left out: not on the hub, so give the folder (promptbert-roberta:" in answer.out
 
 
-def test_a_wrong_checkpoint_is_told_in_one_sentence(cli: Cli, tmp_path: Path, released: Path) -> None:
-    for words, code, said in (
-        (("ptbert-table3", "--weights", f"simsce={released}"), 2, "Did you mean 'simcse'?"),
-        (("ptbert-table3", "--weights", "simcse=/no/such"), 1, "simcse=/no/such: there is no such folder"),
-        (("promptbert-table5", "--released"), 2, "none of the released checkpoints made one of its rows"),
-        (("ptbert-table5b", "--released"), 1, "ptbert: an archive that its authors link, --weights ptbert=FOLDER"),
-    ):
-        answer = cli("reproduce", *words, "--results", tmp_path)
-        assert answer.code == code and said in answer.err and "Traceback" not in answer.err, (words, answer.err)
-
-
 def test_a_pooler_that_was_not_trained_is_refused() -> None:
     with pytest.raises(UsageError, match="has no trained pooler"):
         Pretrained(Pretrained.Recipe(model="zoo-mini", pooling="pooler"), Runtime())

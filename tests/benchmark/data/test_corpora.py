@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmark.data.catalog import catalog
 from benchmark.data.corpora import load_corpus, load_pairs, normalised, normalised_texts, overlap
 from benchmark.data.sources import DataSource
 from zoo.encoder import PHRASE_LABELS, Corpus
@@ -77,30 +76,6 @@ def test_wiki_is_in_order(data_dir: Path) -> None:
     drawn = load_corpus("wiki", DataSource(data_dir), 1500, documents=True)
     assert len(drawn.sentences) == 1500 and len(drawn.documents or ()) == 15
     assert drawn.documents == list(range(0, 1500, 100))
-
-
-def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
-    """Missing, empty, truncated, a misspelt catalog name."""
-    with pytest.raises(MissingError, match="nowhere"):
-        load_corpus(str(tmp_path / "nowhere.txt"), HERE, None)
-    (tmp_path / "empty.txt").write_text("\n  \n")
-    with pytest.raises(UsageError, match=r"empty\.txt has no sentence"):
-        load_corpus(str(tmp_path / "empty.txt"), HERE, None)
-    (tmp_path / "cut.xz").write_bytes(lzma.compress(b"a sentence\n" * 1000)[:40])
-    with pytest.raises(CorruptError, match=r"cut\.xz"):
-        load_corpus(str(tmp_path / "cut.xz"), HERE, None)
-    with pytest.raises(MissingError, match="pocket-txt"):
-        load_corpus("pocket-txt", HERE, None)
-
-
-def test_a_damaged_catalog_corpus_is_refused(tmp_path: Path) -> None:
-    """wiki from --data with another sha256 is not trained on."""
-    form = catalog()["wiki"].form("plain")
-    path = tmp_path / form.folder / next(iter(form.files))
-    path.parent.mkdir()
-    path.write_bytes(lzma.compress(b"not the wiki\n"))
-    with pytest.raises(CorruptError, match="sha256"):
-        load_corpus("wiki", DataSource(tmp_path, hub=False), 5)
 
 
 def test_overlap_sees_through_spelling() -> None:

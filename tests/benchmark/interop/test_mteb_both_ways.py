@@ -150,20 +150,6 @@ def test_the_rest_is_scored_by_mteb_itself(hub: Any, tmp_path: Path) -> None:
         benchmark.evaluate("static-avg", tasks="mteb:Banking77Classification", limit=5, **FAST)
 
 
-def test_what_cannot_be_had_or_run_is_said_in_a_sentence(cli: Cli, tmp_path: Path) -> None:
-    words = ("run", "--methods", "static-avg", "--precision", "fp32", "--results", tmp_path / "out", "--tasks")
-    answer = cli(*words, "mteb:STSBenchmark")  # offline
-    assert answer.code == 1 and "mteb/stsbenchmark-sts cannot be had from the hub" in answer.err
-    assert "Traceback" not in answer.err
-    for name, message in (
-        ("mteb:STSBenchmrk", "Did you mean: 'STSBenchmark'"),
-        ("mteb:Core17InstructionRetrieval", "is InstructionReranking; of mteb's tasks on text this runs STS"),
-        ("mteb:BIOSSES,mteb:BIOSSES", "named twice"),
-    ):
-        answer = cli(*words, name)
-        assert (answer.code, message in answer.err) == (2, True), answer.err
-
-
 def test_what_mteb_cannot_measure_is_refused() -> None:
     with pytest.raises(UsageError, match=r"simcse has to be trained first: .*zoo\.fit"):
         benchmark.for_mteb("simcse")

@@ -14,8 +14,6 @@ from fakes import FITTED, Cli
 moto_server = pytest.importorskip("moto.server", reason="pip install 'moto[s3]' flask flask-cors")
 pytest.importorskip("s3fs", reason="pip install s3fs")
 
-FAST = ("--precision", "fp32", "--limit", "20", "--tasks", "pocket-pairs,pocket-words")
-
 
 class Server:
     """An S3 server of this process, which keeps its objects while it is stopped."""
@@ -66,28 +64,6 @@ def at(store: Any, address: str) -> dict[str, float]:
     found = [json.loads(store.cat_file(path)) for path in paths]
     assert len(store.glob(f"{address}/records/*/*.gz")) == len(found)
     return {record["key"]: record["scores"]["main"] for record in found}
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("fakes")
-def test_an_address_that_cannot_be_used_is_one_sentence(cli: Cli, one_server: Server, store: Any) -> None:
-    def said(address: str, code: int = 1) -> str:
-        answer = cli("run", "--methods", "bag", *FAST, "--results", address)
-        assert (answer.code, answer.out, answer.err.count("\n")) == (code, "", 1), answer.err
-        return answer.err
-
-    assert "s3://nowhere/study cannot be written (no such bucket: " in said("s3://nowhere/study")
-    one_server.post("reset-auth", b"0")  # from now on it asks for the rights of a key
-    try:
-        assert "s3://zoo/study cannot be read (no rights: " in said("s3://zoo/study")
-    finally:
-        one_server.post("reset-auth", b"inf")
-    one_server.stop()
-    try:
-        assert "s3://zoo/study cannot be read (EndpointConnectionError: " in said("s3://zoo/study")
-    finally:
-        one_server.start()
-    assert "ValueError: Protocol not known: nosuch" in said("nosuch://zoo/study", 2)
 
 
 @pytest.mark.slow

@@ -72,10 +72,6 @@ def test_a_flow_depends_on_the_seed() -> None:
         ({"base": "simcse", "fit_on": "pairs"}, "trained on the corpus"),
         ({"base": "whitening-target"}, "fit_on must be target"),
         ({"base": "simcse", "layers": "last"}, "layers is for the plain average"),
-        ({"base": "simcse", "max_length": 32}, "max_length is for the plain average"),
-        ({"base": "simsce"}, "Did you mean 'simcse'"),
-        ({"base": "simcse,cls"}, "must name one other method"),
-        ({"base": "simcse:temprature=1"}, "Did you mean 'temperature'"),
     ],
 )
 def test_a_base_that_cannot_be_is_told_with_the_recipe(recipe: dict[str, Any], words: str) -> None:

@@ -13,8 +13,8 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokeniz
 
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, find_backbone, mlm_head
-from zoo.errors import MissingError, UsageError
-from zoo.pretraining.pretrain import find_source, predictions, pretrain
+from zoo.errors import UsageError
+from zoo.pretraining.pretrain import predictions
 from zoo.pretraining.recipe import read_pretrain_recipe
 from zoo.pretraining.starts import StartRecipe, ppmi_vectors, sinusoids
 from zoo.pretraining.texts import PlainTexts, packed_rows, split_rows
@@ -124,29 +124,6 @@ def test_it_goes_on_from_an_ancestor(folders: dict[str, Path], tmp_path: Path) -
     assert facts["model"]["layers"] == 2 and facts["ancestry"] == {"ancestors": ["model"], "labelled": []}
     before, after = weights(folders["roberta"]), weights(tmp_path / "model")
     assert all(torch.allclose(before[name], after[name]) for name in before)
-
-
-def test_what_is_missing_is_named_before_any_text_is_read(tmp_path: Path) -> None:
-    for recipe in (replace(SMALL, begin_from="/no/such"), replace(SMALL, tokenizer="/no/such")):
-        with pytest.raises(MissingError, match="/no/such"):
-            find_source(recipe)
-    absent = PlainTexts([tmp_path / "absent.txt"], TEXTS.read)
-    with pytest.raises(MissingError, match=r"absent\.txt"):
-        pretrain(SMALL, absent, tmp_path / "out", runtime=Runtime())
-
-
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"width": 10, "heads": 3}, "heads"),
-        ({"mask_rate": 0.0}, "mask_rate"),
-        ({"steps": 0}, "steps"),
-        ({"architecture": "gpt2", "output_bias": "log-frequency"}, "output_bias"),
-    ],
-)
-def test_values_that_make_no_sense_are_refused(changes: dict[str, object], named: str) -> None:
-    with pytest.raises(ValueError, match=named):
-        replace(SMALL, **changes)
 
 
 def test_every_recipe_is_read() -> None:

@@ -9,9 +9,8 @@ import pytest
 
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.tokens import TokenTable
-from zoo.errors import MissingError, TrainingError, UsageError
+from zoo.errors import TrainingError
 from zoo.methods.simcse import SimCSE
-from zoo.recipes import build
 from zoo.training.augment import generator
 from zoo.training.positives import PositivePairs
 
@@ -86,13 +85,6 @@ def test_a_mix_has_neighbours_and_halves_about_equally() -> None:
     assert 150 < neighbours < 250
 
 
-@pytest.mark.parametrize("how", ["neighbours", "crops", "mix"])
-def test_a_corpus_without_documents_is_refused(how: str) -> None:
-    text, table = corpus(None)
-    with pytest.raises(MissingError, match=r"^corpus eight does not say which sentences are neighbours: put an empty"):
-        PositivePairs(text, table, how)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("how", ["halves", "crops"])
 def test_one_word_sentences_have_no_halves(how: str) -> None:
     table = TokenTable(np.arange(3, dtype=np.int32), np.arange(4, dtype=np.int64))
@@ -124,8 +116,3 @@ def test_simcse_trains_on_them(how: str, tiny_bert: Path) -> None:
     traits = SimCSE.traits(recipe)
     assert traits.needs_corpus and traits.needs_neighbours == (how != "halves")
     assert encoder.fit(text, run=Run(seed=0)).steps == 3
-
-
-def test_two_kinds_of_positives_at_once_are_refused() -> None:
-    with pytest.raises(UsageError, match="positives names another positive than augment"):
-        build(SimCSE.Recipe, {"positives": "halves", "supervised": True}, "here")
