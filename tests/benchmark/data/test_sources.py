@@ -182,10 +182,9 @@ def test_hub_rows_are_fetched_once_and_checked_when_read(hub_pairs: Path, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_wrong_hub_row_counts_are_refused_and_nothing_kept(split: str, hub_pairs: Path, tmp_path: Path) -> None:
+def test_wrong_hub_row_counts_are_refused_and_nothing_kept(hub_pairs: Path, tmp_path: Path) -> None:
     """The catalog's counts decide; no file of the refused copy stays in the cache."""
-    path = hub_pairs / f"{split}.jsonl"
+    path = hub_pairs / "train.jsonl"
     path.write_text(path.read_text() + json.dumps({"score": 1, "sentence1": "a", "sentence2": "b"}) + "\n")
     cache = tmp_path / "cache"
     with pytest.raises(CorruptError, match="the catalog expects"):
@@ -239,36 +238,24 @@ def hostile(kind: str, members: list[tuple[str, bytes]], tmp_path: Path) -> Path
     """Write an archive of one kind of malice or damage."""
     path = tmp_path / "senteval.tar"
     name, content = members[1]
-    base = Path(name).name
     if kind == "wrong sha":
         return tar_of(path, [members[0], (name, content + b"x"), *members[2:]])
     if kind == "file missing":
         return tar_of(path, members[:4] + members[5:])
-    if kind == "empty":
-        return tar_of(path, [])
-    if kind == "html":
-        path.write_text("<html>429 Too Many Requests</html>")
-        return path
     if kind == "cut":
         tar_of(path, members)
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
         return path
-    evil = {
-        "parent": f"../../../../STS12-en-test/{base}",
-        "absolute": f"{tmp_path}/escaped/STS12-en-test/{base}",
-    }
-    if kind in evil:
-        return tar_of(path, [members[0], (evil[kind], b"evil"), *members[2:]])
+    if kind == "parent":
+        evil = f"../../../../STS12-en-test/{Path(name).name}"
+        return tar_of(path, [members[0], (evil, b"evil"), *members[2:]])
     link = tarfile.TarInfo(name)
-    link.type = {"symlink": tarfile.SYMTYPE, "hard link": tarfile.LNKTYPE, "device": tarfile.CHRTYPE}[kind]
+    link.type = tarfile.SYMTYPE
     link.linkname = "/etc/passwd"
     return tar_of(path, [members[0], *members[2:]], (link,))
 
 
-KINDS = ["wrong sha", "file missing", "html", "cut", "parent", "absolute", "symlink", "hard link"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["wrong sha", "file missing", "cut", "parent", "symlink"])
 def test_a_bad_archive_is_refused_and_writes_nothing_outside(
     kind: str, members: list[tuple[str, bytes]], tmp_path: Path
 ) -> None:

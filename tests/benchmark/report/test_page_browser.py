@@ -121,24 +121,6 @@ def test_a_name_that_is_html_is_only_text(browser: Browser, small: Path) -> None
     assert browser.problems() == []
 
 
-def test_systems_that_are_only_cited_stand_below(browser: Browser, small: Path) -> None:
-    """Folded, opened by the keyboard; as printed, with the reason, and none in a suite without them."""
-    browser.open(small)
-    summary = next(one for one in browser.all("summary") if one.text.startswith("Cited, not measured"))
-    assert not browser.one(".cited").is_displayed()
-    browser.run("arguments[0].focus()", summary)
-    ActionChains(browser.driver).send_keys(Keys.ENTER).perform()
-    lines = {line.text.split()[0]: line.text for line in browser.all(".cited tbody tr")}
-    assert summary.text == f"Cited, not measured ({len(browser.all('.cited tbody tr'))})"
-    assert "its recurrent decoder" in lines["SkipThought"]
-    (people,) = browser.all("tfoot tr")  # below the rows, wherever these are sorted to
-    assert people.text.startswith("people (HUME)") and "91.21" in people.text and people.is_displayed()
-    assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
-    browser.driver.find_element(By.ID, "tab-pocket").click()
-    assert browser.all(".cited") == [] and not any(one.is_displayed() for one in browser.all("tfoot tr"))
-    assert browser.problems() == []
-
-
 def test_rows_not_told_apart_from_the_best_are_marked(browser: Browser, small: Path) -> None:
     """By a sign, by words for a screen reader, in the tooltip, and with what it means."""
     browser.open(small)
