@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -89,14 +88,9 @@ def test_a_plugin_that_is_not_loaded_is_named(tiny_bert: Path, tmp_path: Path) -
     zoo.save(Stranger(Average.Recipe(backbone=str(tiny_bert)), zoo.Runtime()), tmp_path)
     with pytest.raises(MissingError, match=r"saved by .*Stranger .*not registered here"):
         zoo.load(tmp_path)
-    said = json.loads((tmp_path / "method.json").read_text(encoding="utf-8"))
-    (tmp_path / "method.json").write_text(json.dumps({**said, "method": "elsewhere"}), encoding="utf-8")
-    with pytest.raises(MissingError, match="method 'elsewhere'"):
+    (tmp_path / "method.json").write_text('{"method": "av', encoding="utf-8")
+    with pytest.raises(CorruptError, match=r"method\.json"):
         zoo.load(tmp_path)
-    for damaged in ('{"method": "av', "{}", "[1]", '{"method": ["avg"], "class": "Average"}'):
-        (tmp_path / "method.json").write_text(damaged, encoding="utf-8")
-        with pytest.raises(CorruptError, match=r"method\.json"):
-            zoo.load(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["9" * 3000, "\0", "absent"])

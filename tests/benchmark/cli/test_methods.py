@@ -84,18 +84,7 @@ def test_a_part_of_the_list(cli: Cli) -> None:
 
 @pytest.mark.slow
 def test_what_is_shown_of_a_recipe(cli: Cli) -> None:
-    """Reasons, notes of the recipes that it extends, where paper and code differ, conditions, cost; JSON as well."""
-    out = cli("methods", "ptbert", "--show").out
-    assert max(map(len, out.splitlines()[1:])) <= 100  # the first names the file
-    for part in (
-        "  # d_k = model width (Eq. 2); None: the backbone's number (the code)\n  heads: 1  # default",
-        '  # one of: adamw, transformers-adamw\n  # the latter as in released code of 2021\n  optimizer: "adamw"',
-        "# Against ptbert-repo",
-        "#   queue_size: 256 here, 320 there",
-        "#   A development set picks its checkpoint (--dev).",
-    ):
-        assert part in out
-    assert "noqa" not in cli("methods", "sbert", "--show").out
+    """Notes of the recipes that it extends, where each value is stated, conditions."""
     (one,) = json.loads(cli("methods", "simcse-sup-small", "--show", "--json").out)
     assert [note["recipe"] for note in one["notes"]] == ["simcse-sup-small", "simcse-sup", "simcse"]
     (size,) = (setting for setting in one["settings"] if setting["name"] == "batch_size")

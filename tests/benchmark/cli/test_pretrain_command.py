@@ -82,11 +82,6 @@ def test_names_are_looked_up_before_any_text_is_read(
     assert answer.err.count("\n") == 1, "one sentence"
 
 
-def test_a_missing_data_set_says_what_that_means(cli: Cli, text: Path, tmp_path: Path) -> None:
-    done = cli("pretrain", SMALL, "--text", text, "--out", tmp_path / "m", "--steps", 1, "--precision", "fp32")
-    assert done.code == 0 and "not on this machine, so their sentences stay in the text if it has them:" in done.err
-
-
 def test_the_card_has_the_line_that_makes_the_model_again(
     cli: Cli, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,11 +95,6 @@ def test_the_card_has_the_line_that_makes_the_model_again(
     assert again.code == 0, again.err
     a, b = (read_tensors(tmp_path / name / "model.safetensors")[0] for name in ("first", "long"))
     assert a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
-
-
-def test_help_says_how_values_are_changed(cli: Cli) -> None:
-    assert "zoo-mini:steps=3000:learning_rate=5e-4" in cli("pretrain", "--help").out
-    assert "NAME:key=value:key=value" in " ".join(cli("run", "--help").out.split())
 
 
 def made(*arguments: object) -> Result:

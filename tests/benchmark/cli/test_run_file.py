@@ -96,9 +96,7 @@ def test_rows_have_the_names_that_are_given(cli: Cli, tmp_path: Path) -> None:
     rows = json.loads((tmp_path / "pocket-trial.json").read_text(encoding="utf-8"))["rows"]
     assert {row["method"] for row in rows} == set(found)
     assert {row["method"]: row["control"] for row in rows}["chance"] == "control"
-    for labels in ("one", "one,two,three", "one,", "same,same"):
-        answer = cli(*words, "--label", labels)
-        assert answer.code == 2 and "--label" in answer.err
+    assert cli(*words, "--label", "same,same").code == 2
 
 
 @pytest.mark.usefixtures("fakes")
@@ -113,15 +111,8 @@ def test_a_suite_of_one_s_own(cli: Cli, tmp_path: Path) -> None:
     for folder in (out, tmp_path / "again"):
         table = json.loads((folder / "mine-trial.json").read_text(encoding="utf-8"))
         assert table["rows"][0]["average"]["mean"] is not None
-    for text, part in (
-        ("title: x\n", "list of `tasks`"),
-        ("tasks: [pocket-wrods]\n", "Did you mean 'pocket-words'"),
-        ("tasks: [pocket-words]\ncolumns: [A, B]\n", "columns"),
-        ("tasks: [pocket-words]\ncolour: red\n", "colour"),
-    ):
-        own.write_text(text, encoding="utf-8")
-        answer = cli("run", "--methods", "bag", "--suite", own, "--results", out, *FAST)
-        assert answer.code == 2 and part in answer.err
+    own.write_text("tasks: [pocket-wrods]\n", encoding="utf-8")
+    assert "pocket-words" in cli("run", "--methods", "bag", "--suite", own, "--results", out, *FAST).err
     (tmp_path / "sts.yaml").write_text("tasks: [pocket-words]\n", encoding="utf-8")
     assert "rename the file" in cli("run", "--methods", "bag", "--suite", tmp_path / "sts.yaml").err
 
@@ -143,16 +134,3 @@ def test_a_run_as_json(cli: Cli, tmp_path: Path) -> None:
     assert "exploded" in found["failed"][0]["reason"]
     assert found["tables"] == [json.loads((tmp_path / "pocket-trial.json").read_text(encoding="utf-8"))]
     assert "cells measured" in answer.err
-
-
-def test_a_tracker_that_is_not_here_is_told_first(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ("run", "--methods", "simcse", "--results", tmp_path / "out", "--tracker")
-    monkeypatch.setattr("accelerate.tracking.get_available_trackers", lambda: [])
-    for name, code, part in (
-        ("tensorboard", 1, "pip install 'zoo-bench[tensorboard]'"),
-        ("all", 1, "no tracker is installed"),
-        ("tensorbord", 2, "Did you mean 'tensorboard'"),
-    ):
-        answer = cli(*words, name)
-        assert answer.code == code and part in answer.err
-        assert not (tmp_path / "out").exists()

@@ -6,14 +6,12 @@ import io
 from pathlib import Path
 
 import pytest
-from fakes import Cli, failed, make_record
-from test_leaderboard import SEVEN, complete, table_of
+from fakes import Cli
+from test_leaderboard import complete, table_of
 
 from benchmark.records.folder import Records
-from benchmark.report.terminal import print_table, text_of
+from benchmark.report.terminal import print_table
 from benchmark.tasks.suites import suite
-
-LONG = "promptbert-sup-roberta-transfer:template_length=256:epochs=4"
 
 
 @pytest.mark.parametrize("name", ["sts", "pocket"])
@@ -36,23 +34,6 @@ def test_a_table_fits_the_terminal(
     assert str(tmp_path / f"{name}.md") in answer.out
     whole = name == "pocket" and width == 120
     assert ("Not shown at this width, but in the files: the spread over seeds of each task" in answer.out) != whole
-
-
-def test_the_spread_goes_first_then_the_last_tasks_then_letters_of_names() -> None:
-    records = [*complete("simcse", range(3)), *complete(LONG), failed(make_record("half", "STS12"), "no data", "n/a")]
-    table = table_of(records)
-    texts = {}
-    for width in (None, 160, 80, 20):
-        texts[width] = text_of([table], width)
-    assert LONG in texts[None] and "n/a (0 of 7 tasks)" in texts[None]
-    first = next(row for row in table.rows if row.name == "simcse")
-    for task in SEVEN:
-        assert first.values[task].text() in texts[None]
-        assert first.values[task].text() not in texts[160]
-        assert first.values[task].text().split()[0] in texts[160]
-    assert "STS12  " in texts[80] and " STS-B" not in texts[80].split("─")[0]
-    assert first.average.text().split()[0] in texts[20]
-    assert max(map(len, texts[20].partition("zoo-bench")[0].splitlines())) <= 20, "all but the signature, one word"
 
 
 def test_a_terminal_without_utf8_gets_ascii() -> None:

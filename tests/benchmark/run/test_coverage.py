@@ -117,23 +117,6 @@ def test_every_record_says_what_was_covered(cli: Cli, tmp_path: Path, glove: Pat
     assert str(tmp_path) not in json.dumps({k: v for k, v in record.items() if k not in ("command", "method")})
 
 
-@pytest.mark.slow
-def test_the_bias_removal_table_comes_from_one_command(tiny_bert: Path, cli: Cli, tmp_path: Path) -> None:
-    """PromptBERT's table 3; the row of the MLM head (table 12) says that this backbone has none."""
-    common = ("--tasks", "pocket-pairs", "--precision", "fp32", "--limit", 30, "--out", tmp_path)
-    answer = cli("run", "--methods", "static-avg,static-freq*,static-head", "--backbone", tiny_bert, *common)
-    found = {record["method"]["name"]: record for record in Records(tmp_path).all()}
-    assert {name for name, record in found.items() if record["status"] == "ok"} == {
-        "static-avg",
-        "static-freq",
-        "static-freq-sub",
-        "static-freq-sub-case",
-        "static-freq-sub-case-pun",
-    }
-    assert answer.code == 1 and "no MLM head" in found["static-head"]["reason"]
-    assert len({record["scores"]["main"] for record in found.values() if record["scores"]}) >= 4
-
-
 def test_a_file_of_vectors_has_to_have_every_text_of_a_task(cli: Cli, tmp_path: Path) -> None:
     """`data texts` writes what is needed; a task with a text that is missing is n/a, and the others are measured."""
     listed, brought = tmp_path / "texts.txt", tmp_path / "mine.tsv"

@@ -15,7 +15,7 @@ from released import consert_losses
 
 from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.engine.dropout import set_dropout
-from zoo.errors import ContractError, TrainingError, UsageError
+from zoo.errors import ContractError, TrainingError
 from zoo.methods import twoviews
 from zoo.methods.consert import ConSERTContinued, ConSERTJoint, start_of
 from zoo.methods.twoviews import TwoViews, cut_tokens
@@ -186,12 +186,7 @@ def test_needs_and_identity_are_those_of_both_trainings(tiny_bert: Path) -> None
     assert ConSERTContinued.traits(plain).needs_corpus and not ConSERTContinued.traits(plain).supervised
 
 
-def test_what_cannot_be_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
-    loop = tmp_path / "loop.yaml"
-    loop.write_text(f"method: consert-continued\nsummary: x\nparameters: {{start: '{loop.as_posix()}'}}\n")
-    for start in ("simcse", "consert,clear", str(loop)):
-        with pytest.raises(UsageError, match="one other recipe that trains a backbone on two views"):
-            ConSERTContinued.Recipe(start=start)
+def test_what_cannot_be_is_refused(tiny_bert: Path) -> None:
     with pytest.raises(ContractError, match="labelled pairs"):
         ConSERTJoint(ConSERTJoint.Recipe(backbone=str(tiny_bert)), Runtime()).fit(Corpus("x", SENTENCES), run=Run())
     phrases = Corpus("phrases", SENTENCES[:4], ["ppdb:equivalence"] * 2)
