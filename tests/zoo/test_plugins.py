@@ -67,12 +67,6 @@ def test_a_name_loads_its_class(registry: Registry[type[Encoder]]) -> None:
     assert "cls" in registry and "clx" not in registry
 
 
-def test_an_unknown_name_suggests_the_near_one(registry: Registry[type[Encoder]]) -> None:
-    with pytest.raises(UsageError, match=r"unknown method 'simsce'.*Did you mean 'simcse'\?") as caught:
-        registry.get("simsce")
-    assert caught.value.exit_code == 2
-
-
 def test_a_clash_names_both_places(registry: Registry[type[Encoder]]) -> None:
     with pytest.raises(UsageError) as caught:
 

@@ -131,7 +131,6 @@ def test_the_examples_in_the_docstrings_are_true(cli: Cli, here: Path) -> None:
     [
         ("My Words", "small letters, digits and single hyphens"),
         ("json", "a name of Python or of a module that the file would hide"),
-        ("torch", "would hide"),
         ("path", "would hide"),
     ],
 )
@@ -147,9 +146,7 @@ def test_a_name_that_cannot_be_used_is_one_sentence(kind: str, name: str, words:
     ("kind", "name", "what"),
     [
         ("method", "simcse", "a method"),
-        ("method", "avg-last", "a method"),
         ("task", "sts12", "a task, a suite or a data set"),
-        ("task", "pocket", "a task, a suite or a data set"),
     ],
 )
 def test_a_name_that_is_taken_is_refused(kind: str, name: str, what: str, cli: Cli, here: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 from fakes import Cli, make_record
 from pack_fakes import contents, fill
 
-from benchmark.records import pack as packing
 from benchmark.records.folder import Records
 from benchmark.records.pack import pack
 from benchmark.records.packed import PAIRS, RECORDS
@@ -63,29 +62,6 @@ def test_two_packings_at_once_lose_nothing(tmp_path: Path) -> None:
         for name in ("one", "two", "three")
     ]
     assert [process.wait(120) for process in running] == [0, 0, 0]
-    assert contents(tmp_path) == before
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stopped", ["write_packed", "read_packed"])
-def test_a_stopped_packing_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: str) -> None:
-    """Stopped before the records are written, or before loose files are removed: nothing is lost or doubled."""
-    fill(tmp_path)
-    before = contents(tmp_path)
-    with monkeypatch.context() as patch:
-        real, calls = packing.read_packed, []
-
-        def stop(*given: object) -> object:
-            calls.append(given)
-            if stopped == "read_packed" and len(calls) == 1:
-                return real(tmp_path)
-            raise KeyboardInterrupt
-
-        patch.setattr(packing, stopped, stop)
-        with pytest.raises(KeyboardInterrupt):
-            pack(tmp_path)
-    assert contents(tmp_path) == before
-    pack(tmp_path)
     assert contents(tmp_path) == before
 
 
