@@ -17,7 +17,8 @@ import numpy as np
 import torch
 
 ROOT = Path(__file__).resolve().parent.parent
-SMALL = {"batch_size": 32, "pseudo_tokens": 4, "queue_size": 64, "k": 8, "pooling": "mean"}
+SMALL = {"batch_size": 32, "pseudo_tokens": 4, "queue_size": 64, "k": 8, "pooling": "mean", "epochs": 1, "steps": 4}
+SMALL |= {"table_steps": 4, "table_batch_size": 32, "lstm_dim": 16, "classifier_dim": 16, "channels": 16}
 # One recipe of nearly every method that can be made of these weights alone. Left out are InferSent (only CUDA has the
 # kernel of its LSTM), prompteol and its like (they need a causal model), those of files (vectors of words or texts),
 # and ConSERT after NLI, which takes a minute.
@@ -53,8 +54,9 @@ def _wrong(name: str, model: str, device: str, precision: str) -> dict[str, str]
 
     cls, recipe = all_recipes()[name].resolve()
     fields = {**SMALL, "backbone": model, "model": model}
-    own = {field.name for field in dataclasses.fields(recipe)}
-    recipe = dataclasses.replace(recipe, **{key: value for key, value in fields.items() if key in own})
+    own = {field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe)}
+    small = {key: float(value) if isinstance(own[key], float) else value for key, value in fields.items() if key in own}
+    recipe = dataclasses.replace(recipe, **small)
     found = check(cls, recipe, Runtime(device=device, precision=precision), name)
     return {what: wrong for what, wrong in found if wrong}
 

@@ -51,7 +51,7 @@ class _Module:
         pass
 
     def get_amp_supported_dtype(self) -> list[torch.dtype]:
-        return [torch.bfloat16]
+        return [torch.bfloat16, torch.float16]
 
 
 class Pretended(torch.Tensor):
@@ -85,10 +85,10 @@ class Pretended(torch.Tensor):
         return memo.setdefault(id(self), copied)
 
     def __getitem__(self, index: Any) -> torch.Tensor:
-        def known(part: Any) -> Any:
-            return torch.tensor(part) if isinstance(part, list) else part
+        return super().__getitem__(_known(index))
 
-        return super().__getitem__(tuple(map(known, index)) if isinstance(index, tuple) else known(index))
+    def __setitem__(self, index: Any, value: Any) -> None:
+        super().__setitem__(_known(index), value)
 
     def numpy(self, *_: Any, **__: Any) -> Any:
         raise TypeError("a tensor on a GPU cannot become a numpy array; call .cpu() first")
@@ -101,6 +101,12 @@ class Pretended(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return _run(op, args, kwargs or {})
+
+
+def _known(index: Any) -> Any:
+    """Lists of an index as tensors, which torch makes of them itself for its own devices."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return tuple(torch.tensor(part) if isinstance(part, list) else part for part in parts)
 
 
 def _run(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -142,17 +148,20 @@ def _moved(make: Any) -> Any:
     return made
 
 
-def _autocast(library: torch.library.Library, name: str, dtype: torch.dtype) -> None:
-    """Let an operation take its floating-point tensors in one precision under autocast."""
+def _autocast(library: torch.library.Library, name: str, wide: bool) -> None:
+    """Let an operation take its floating-point tensors under autocast in float32, or in the narrow precision."""
     packet, _, overload = name.partition(".")
     op = getattr(getattr(torch.ops.aten, packet), overload or "default")
     key = torch._C.DispatchKey.AutocastPrivateUse1
+    dtype = torch.float32
 
     def cast(leaf: Any) -> Any:
         narrow = isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.dtype != torch.float64
         return leaf.to(dtype) if narrow and leaf.device.type == NAME else leaf
 
     def run(*args: Any, **kwargs: Any) -> Any:
+        nonlocal dtype
+        dtype = torch.float32 if wide else torch.get_autocast_dtype(NAME)
         with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
             return op(*tree_map(cast, args), **tree_map(cast, kwargs))
 
@@ -166,9 +175,9 @@ def pretend() -> str:
     library.fallback(lambda op, *args, **kwargs: _run(op, args, kwargs), "PrivateUse1")
     library.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
     operations = torch.library.Library("aten", "IMPL")
-    for names, dtype in ((_NARROW, torch.bfloat16), (_WIDE, torch.float32)):
+    for names, wide in ((_NARROW, False), (_WIDE, True)):
         for name in names:
-            _autocast(operations, name, dtype)
+            _autocast(operations, name, wide)
     pretend.libraries = library, operations  # type: ignore[attr-defined]  # gone with them would be the registrations
     _device_constructors()  # remembered as they are now: `with torch.device("meta")` looks them up
     for name in ("tensor", "as_tensor", "eye", "arange", "linspace", "randperm"):

@@ -26,7 +26,7 @@ class Runtime:
     """Where and how an encoder computes; never part of a recipe."""
 
     device: str = "cpu"
-    precision: str = "fp32"  # "fp32" or "bf16" (autocast; pooling and scoring stay float32)
+    precision: str = "fp32"  # "fp32", "bf16" or "fp16" (autocast; pooling and scoring stay float32)
     token_budget: int | None = None  # padded tokens in a batch; None: a default for the device
     allow_pickle: bool = False
     progress: Progress = field(default_factory=Progress.silent)
@@ -130,17 +130,19 @@ def choose_device(wanted: str) -> str:
 
 
 def choose_precision(wanted: str, device: str) -> str:
-    """Return "bf16" or "fp32"; "auto" is bf16 on a GPU that has it and on a CPU with AMX, by their flags."""
+    """Return "bf16", "fp16" or "fp32"; "auto" is bf16 where the flags name it (AMX on a CPU), else fp16 on a GPU."""
     import torch
 
     if device.startswith("cuda"):
         if wanted == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
-            raise UsageError("--precision bf16: this GPU has no bfloat16; use --precision fp32.")
+            raise UsageError("--precision bf16: this GPU has no bfloat16; use --precision fp16.")
         if wanted == "auto":
-            return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
+            return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
         return wanted
     if wanted == "fp32":
         return "fp32"
+    if wanted == "fp16":
+        raise UsageError("--precision fp16: only for GPUs; use --precision fp32 or bf16.")
     measured = cpu_bf16()
     if measured["bfloat16"] is None:
         if wanted == "bf16":

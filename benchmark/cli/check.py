@@ -9,6 +9,7 @@ import click
 from benchmark.cli.complete import Named, recipe_names, task_names
 from benchmark.cli.options import data_option, load_plugins, plugin_option, say
 from benchmark.data.sources import DataSource
+from benchmark.run.options import PRECISIONS
 from benchmark.tasks import TASKS
 from benchmark.tasks.check import check_task
 from zoo.check import check, problem_of
@@ -23,7 +24,7 @@ from zoo.selection import parse_methods
 @click.argument("names", metavar="METHODS|TASKS", type=Named(recipe_names, task_names, files=True))
 @click.option("--backbone", help="Backbone to check a method on [default: zoo-small].")
 @click.option("--device", default="cpu")
-@click.option("--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="fp32")
+@click.option("--precision", type=click.Choice(PRECISIONS), default="fp32")
 @data_option
 @plugin_option
 def command(

@@ -224,7 +224,7 @@ class Record(TypedDict):
     task: TaskPart
     seed: Count | None
     seeds: NotRequired[int]  # how many seeds, from 0, the run planned for this row
-    precision: Annotated[str, msgspec.Meta(pattern="^(fp32|bf16)$")]
+    precision: Annotated[str, msgspec.Meta(pattern="^(fp32|bf16|fp16)$")]
     limit: Count | None
     scores: ScoresPart | None
     training: TrainingPart | None

@@ -189,12 +189,13 @@ def _of_library(
             f"{name} has weights in half precision; convert it before (model.float()) to measure it in fp32."
         )
     runtime = replace(runtime, precision=precision or ("fp32" if single else "bf16"))
-    half = single and runtime.precision == "bf16"
+    half = single and runtime.precision != "fp32"
     source = name if tokenizer is None else f"{_name_of(model)}, mean pooling"
     files: dict[str, Any] = {} if tokenizer is None else {"backbone": {"name": source}}
 
     def encode(some: list[str]) -> Any:
-        with torch.autocast(model.device.type, torch.bfloat16, enabled=half):
+        narrow = torch.float16 if runtime.precision == "fp16" else torch.bfloat16
+        with torch.autocast(model.device.type, narrow, enabled=half):
             return model.encode(some) if tokenizer is None else _mean_pooled(model, tokenizer, some)
 
     run_by = "sentence-transformers" if tokenizer is None else "transformers"
@@ -219,7 +220,7 @@ def _of_library(
     return own, files
 
 
-_AGREES = {"fp32": 1e-4, "bf16": TOLERANCE["bf16"]}  # largest difference of a value, relative to the vectors' length
+_AGREES = {**TOLERANCE, "fp32": 1e-4}  # largest difference of a value, relative to the vectors' length
 
 
 def methods_of(

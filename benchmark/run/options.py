@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from benchmark.run.tracking import Trackers
 
 RESULTS = Path("zoo-bench-results")
-PRECISIONS = ("auto", "bf16", "fp32")
+PRECISIONS = ("auto", "bf16", "fp16", "fp32")
 _MANY = 10**9  # no machine has more rows
 
 

@@ -108,7 +108,7 @@ def test_a_cap_that_the_cpu_needs_is_set_before_onednn_reads_it(monkeypatch: pyt
     assert os.environ["ONEDNN_MAX_CPU_ISA"] == "AVX512_CORE_BF16"
 
 
-@pytest.mark.parametrize(("has", "chosen"), [(True, "bf16"), (False, "fp32")])
+@pytest.mark.parametrize(("has", "chosen"), [(True, "bf16"), (False, "fp16")])
 def test_precision_on_a_gpu_follows_the_gpu(monkeypatch: pytest.MonkeyPatch, has: bool, chosen: str) -> None:
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: has)
     assert choose_precision("auto", "cuda") == chosen

@@ -57,9 +57,10 @@ class EncodingStats:
 
 def autocast(runtime: Runtime) -> AbstractContextManager[Any]:
     """Return the autocast context of the runtime's precision."""
-    if runtime.precision == "bf16":
-        return torch.autocast(torch.device(runtime.device).type, dtype=torch.bfloat16)
-    return nullcontext()
+    if runtime.precision == "fp32":
+        return nullcontext()
+    narrow = torch.bfloat16 if runtime.precision == "bf16" else torch.float16
+    return torch.autocast(torch.device(runtime.device).type, dtype=narrow)
 
 
 def out_of_memory(error: BaseException) -> bool:

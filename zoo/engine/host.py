@@ -7,11 +7,16 @@ from collections.abc import Callable
 import torch
 
 
+def pinned(batch: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Return the tensor in memory from which the device copies without the host's help."""
+    return batch.contiguous().pin_memory() if device.type == "cuda" else batch
+
+
 def to_device(batch: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Return the tensor on the device; the CPU's own one stays with it for `host_of`."""
     if device.type == "cpu":
         return batch
-    moved = (batch.contiguous().pin_memory() if device.type == "cuda" else batch).to(device, non_blocking=True)
+    moved = pinned(batch, device).to(device, non_blocking=True)
     moved.host = batch  # type: ignore[attr-defined]
     return moved
 

@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from typing_extensions import TypeVar
 
 from zoo.encoder import NLI_LABELS, Corpus, DevScore, Encoder, FitReport, Run, Traits
+from zoo.engine.host import host_of
 from zoo.engine.tokens import TokenTable
 from zoo.methods.base import check_positive
 from zoo.training.settings import TrainSettings
@@ -83,7 +84,9 @@ class BiLSTMMax(nn.Module):
         lengths = attention_mask.sum(1).clamp(min=1)
         with torch.autocast(input_ids.device.type, enabled=False):
             tokens = F.embedding(input_ids, self.words)
-            packed = pack_padded_sequence(tokens, lengths.cpu(), batch_first=True, enforce_sorted=False)
+            packed = pack_padded_sequence(
+                tokens, host_of(attention_mask).sum(1).clamp(min=1), batch_first=True, enforce_sorted=False
+            )
             states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
         real = torch.arange(states.shape[1], device=states.device) < lengths[:, None]
         return states.masked_fill(~real.unsqueeze(-1), float("-inf")).amax(1)

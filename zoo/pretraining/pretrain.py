@@ -229,6 +229,7 @@ def _arguments(recipe: PretrainRecipe, runtime: Runtime, work: Path, every: int)
         save_total_limit=2,  # the last may be cut by a kill
         seed=recipe.seed,
         bf16=runtime.precision == "bf16",
+        fp16=runtime.precision == "fp16",
         use_cpu=runtime.device == "cpu",
         report_to="none",
         disable_tqdm=True,

@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -20,9 +22,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from zoo.encoder import FitReport, Run, Runtime, score_of
-from zoo.engine.batching import out_of_memory
+from zoo.engine.batching import autocast, out_of_memory
 from zoo.engine.dropout import cheapen_dropout
-from zoo.engine.host import to_device
+from zoo.engine.host import pinned, to_device
 from zoo.engine.narrow import NarrowWeights
 from zoo.errors import CorruptError, Interrupted, TrainingError
 from zoo.machine import forget_peak_memory, keep_freed_memory, peak_memory_mb
@@ -52,7 +54,8 @@ class Objective(nn.Module):
 
 
 Collate = Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]
-"""Row numbers of a batch -> the tensors for the objective's forward."""
+"""Row numbers of a batch -> the tensors for the objective's forward; on a GPU it is called in a thread, in order."""
+_Part = tuple[float, list[torch.Tensor]]  # of a batch: its share of the rows, and its tensors
 
 
 def train(
@@ -101,6 +104,10 @@ class Training:
         trained = [(name, part) for name, part in objective.named_parameters() if part.requires_grad]
         self.optimizer = make_optimizer(trained, settings)
         self.scheduler = make_scheduler(self.optimizer, settings, self.total_steps)
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=runtime.precision == "fp16")
+        if self.scaler.is_enabled():  # the first steps are often skipped, which is no wrong order of calls
+            warnings.filterwarnings("ignore", "Detected call of `lr_scheduler.step", UserWarning)
+        self.skipped = 0  # steps whose gradients left float16's range: no weight changed, and the scale was halved
         self.step = 0
         self.dev_scores: dict[str, float] = {}
         self.best_step: int | None = None
@@ -110,6 +117,8 @@ class Training:
         self.seconds_before = 0.0
         self.files = TrainingFolder(run.folder, self.progress.say)
         self._order: tuple[int, NDArray[np.int64]] | None = None
+        self._thread = ThreadPoolExecutor(1)  # begins at its first use, on a GPU
+        self._next: Future[list[_Part]] | None = None  # the batch of the next step
 
     def _note(self, rows_per_second: float) -> str:
         settings = self.settings
@@ -117,14 +126,9 @@ class Training:
 
     @contextmanager
     def _autocast(self) -> Iterator[None]:
-        if self.runtime.precision != "bf16":
-            yield
-            return
         # On a CPU few kernels gain nothing.
-        with (
-            torch.autocast(self.device.type, torch.bfloat16),
-            self.narrow() if self.device.type != "cpu" else nullcontext(),
-        ):
+        narrow = self.device.type != "cpu" and self.runtime.precision != "fp32"
+        with autocast(self.runtime), self.narrow() if narrow else nullcontext():
             yield
 
     def run(self) -> FitReport:
@@ -163,6 +167,7 @@ class Training:
             dev_curves=self._dev_curves(),
             best_step=self.best_step,
             peak_memory_mb=peak_memory_mb(self.runtime.device),
+            facts={"skipped_steps": self.skipped} if self.scaler.is_enabled() else {},
         )
 
     def batch(self, step: int) -> NDArray[np.int64]:
@@ -172,27 +177,40 @@ class Training:
             self._order = epoch, np.random.default_rng([self.run_.seed, epoch]).permutation(self.rows)
         return self._order[1][index * self.settings.batch_size : (index + 1) * self.settings.batch_size]
 
+    def _collate(self, rows: NDArray[np.int64]) -> list[_Part]:
+        parts = np.array_split(rows, min(self.settings.accumulate, len(rows)))
+        return [(len(part) / len(rows), [pinned(t, self.device) for t in self.collate(part)]) for part in parts]
+
+    def _collated(self, rows: NDArray[np.int64]) -> list[_Part]:
+        """Return the parts of a step's batch; on a GPU the next step's are made while it works on these."""
+        parts = self._collate(rows) if self._next is None else self._next.result()
+        self._next = None
+        if self.device.type != "cpu" and self.step + 1 < self.total_steps:
+            self._next = self._thread.submit(self._collate, self.batch(self.step + 1))
+        return parts
+
     def one_step(self, rows: NDArray[np.int64]) -> float:
         """Update the weights on these rows; return the last loss that was read, on a CPU that of this step."""
         try:
             losses = []
-            for part in np.array_split(rows, min(self.settings.accumulate, len(rows))):
-                tensors = [to_device(t, self.device) for t in self.collate(part)]
-                share = len(part) / len(rows)
+            for share, collated in self._collated(rows):
+                tensors = [to_device(tensor, self.device) for tensor in collated]
                 if self.settings.chunk_rows is not None:
                     losses.append(self._cached_step(tensors, share, self.settings.chunk_rows))
                     continue
                 with self._autocast():
                     loss = self.objective(*tensors).float() * share
                 losses.append(loss.detach())
-                loss.backward()
+                self.scaler.scale(loss).backward()
+            self.scaler.unscale_(self.optimizer)
             norm = nn.utils.clip_grad_norm_(
                 self.objective.parameters(), self.settings.max_grad_norm, foreach=self.device.type != "cpu" or None
             )
             self._unread.append((self.step, rows[:4].tolist(), float(self.scheduler.get_last_lr()[0]), losses, norm))
             if self.device.type == "cpu":  # a GPU would have to finish the step first
                 self._read()
-            self.optimizer.step()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
             self.scheduler.step()
             self.optimizer.zero_grad(set_to_none=True)
         except Exception as error:
@@ -219,6 +237,9 @@ class Training:
             self.last_loss, norm = sum(next(values) for _ in losses), next(values)
             if math.isfinite(self.last_loss) and math.isfinite(norm):
                 continue
+            if math.isfinite(self.last_loss) and self.scaler.is_enabled():
+                self.skipped += 1
+                continue
             self.optimizer.zero_grad(set_to_none=True)
             if math.isfinite(self.last_loss):
                 what, unchanged = f"the gradient's norm is {norm}", f"though the loss is {self.last_loss:.4g} "
@@ -242,7 +263,7 @@ class Training:
         vectors = [torch.cat(column).requires_grad_() for column in zip(*embedded, strict=True)]
         with self._autocast():
             loss = self.objective.contrast(*vectors) * share
-        loss.backward()  # type: ignore[no-untyped-call]
+        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         gradients = [torch.zeros_like(v) if v.grad is None else v.grad for v in vectors]
         wanted = zip(*(torch.split(gradient, chunk_rows) for gradient in gradients), strict=True)
         for chunk, state, grads in zip(chunks, states, wanted, strict=True):
@@ -277,6 +298,8 @@ class Training:
     def _evaluate(self) -> None:
         assert self.dev_score is not None
         self._read()
+        if self._next is not None:
+            wait([self._next])  # a tokenizer serves only one thread
         with undisturbed(self.objective):
             self.backbone.eval()
             result = self.dev_score()
@@ -317,6 +340,8 @@ class Training:
             "best_step": self.best_step,
             "last_loss": self.last_loss if math.isfinite(self.last_loss) else None,
             "log": self.files.lines,
+            "scaler": self.scaler.state_dict(),
+            "skipped": self.skipped,
             "seconds": self.seconds_before + time.monotonic() - self.started,
         }
         self.files.save(
@@ -343,6 +368,9 @@ class Training:
             raise CorruptError(f"{error} Delete {found.path} to train from the start.") from error
         self.step, self.best_step = facts["step"], facts["best_step"]
         self.dev_scores, self.seconds_before = facts["dev_scores"], facts["seconds"]
+        if self.scaler.is_enabled():
+            self.scaler.load_state_dict(facts["scaler"])
+            self.skipped = facts["skipped"]
         self.last_loss = math.nan if facts["last_loss"] is None else facts["last_loss"]
         if found.best is not None:
             self.best_weights = found.best

@@ -98,7 +98,7 @@ MISTAKES = [
     (f"run --methods cls --limit {'9' * 30}", 2, "not in the range 2<="),
     ("run --methods cls --embedding-cache nan", 2, "must be from 0 to"),
     ("run --methods cls --device gpu", 2, "use auto, cpu, cuda or cuda:N"),
-    ("run --methods cls --precision fp16", 2, "'auto', 'bf16', 'fp32'"),
+    ("run --methods cls --precision fp8", 2, "'auto', 'bf16', 'fp16', 'fp32'"),
     ("run --methods cls --shard 3/2", 2, "such as 2/8"),
     ("run --methods cls --executor slurm", 2, "give ray, or ray://HOST:PORT"),
     ("run --methods cls --tracker nowhere", 2, "Known: aim"),

@@ -203,6 +203,7 @@ def fit(
     run: Run | None = None,
     score: Callable[[], float] | None = None,
     collating: Callable[[Any], tuple[torch.Tensor, ...]] = collate,
+    precision: str = "fp32",
     **settings: Any,
 ) -> Any:
     chosen = {"batch_size": 10, "learning_rate": 0.05, "epochs": 3, "eval_every": 4, "log_every": 1, **settings}
@@ -211,7 +212,7 @@ def fit(
         collating,
         ROWS,
         TrainSettings(**chosen),
-        runtime=Runtime(),
+        runtime=Runtime(precision=precision),
         run=run or Run(seed=1),
         backbone=objective,
         dev_score=score,
@@ -374,6 +375,19 @@ def test_out_of_memory_gives_advice_and_no_smaller_batch() -> None:
     with pytest.raises(TrainingError, match=r"batch_size 10.*not made smaller silently.*train_max_length"):
         fit(objective)
     assert objective.seen == [10]
+
+
+def test_in_float16_steps_that_overflow_are_skipped_counted_and_resumed(tmp_path: Path) -> None:
+    """The scale of the loss begins too high for these gradients; a checkpoint keeps it."""
+    exact, whole, cut = Regression(), Regression(), Regression()
+    fit(exact, epochs=20)
+    report = fit(whole, epochs=20, precision="fp16")
+    assert 1 <= report.facts["skipped_steps"] <= 10
+    assert whole.linear.weight.tolist()[0] == pytest.approx(exact.linear.weight.tolist()[0], abs=0.1)
+    with pytest.raises(Interrupted):
+        fit(Regression(), run=Run(folder=tmp_path, seed=1, stop_signal=stop_after(2)), epochs=20, precision="fp16")
+    resumed = fit(cut, run=Run(folder=tmp_path, seed=1), epochs=20, precision="fp16")
+    assert torch.equal(cut.linear.weight, whole.linear.weight) and resumed.facts == report.facts
 
 
 def test_an_empty_corpus_is_told(tiny_bert: Path) -> None:
