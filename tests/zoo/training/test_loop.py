@@ -219,19 +219,24 @@ def fit(
     )
 
 
-@pytest.mark.parametrize("scale", [1.0, 1000.0], ids=["small gradients", "clipped gradients"])
-def test_optimisation_equals_adamw_by_hand(tmp_path: Path, scale: float) -> None:
+@pytest.mark.parametrize(
+    ("scale", "parts"),
+    [(1.0, 1), (1000.0, 1), (1.0, 3)],
+    ids=["small gradients", "clipped gradients", "batches in three unequal parts"],
+)
+def test_optimisation_equals_adamw_by_hand(tmp_path: Path, scale: float, parts: int) -> None:
     """AdamW (0.9, 0.999, 1e-8, no decay), norm clipped at 1, learning rate falling linearly to 0; in float64 numpy."""
     objective = Regression(scale)
-    order: list[list[int]] = []
+    seen: list[int] = []
 
     def recorded(rows: Any) -> tuple[torch.Tensor, ...]:
-        order.append([int(i) for i in rows])
+        seen.extend(int(i) for i in rows)
         return collate(rows)
 
     w = objective.linear.weight.detach().double().numpy()[0].copy()
     b = objective.linear.bias.detach().double().numpy().copy()
-    fit(objective, run=Run(folder=tmp_path, seed=1), collating=recorded)
+    fit(objective, run=Run(folder=tmp_path, seed=1), collating=recorded, accumulate=parts)
+    order = np.reshape(seen, (-1, 10))
     theta = np.concatenate([w, b])
     m, v = np.zeros(4), np.zeros(4)
     norms = []
