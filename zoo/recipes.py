@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 @functools.cache
 def _hints(cls: Any) -> dict[str, Any]:
-    return typing.get_type_hints(cls)  # type: ignore[arg-type]
+    return typing.get_type_hints(cls)
 
 
 def choices(cls: type[Any]) -> dict[str, tuple[Any, ...]]:
