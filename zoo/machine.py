@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import logging
 import os
 import platform
@@ -39,18 +38,12 @@ _ISA_CAPS = (None, "AVX512_CORE_BF16")
 _FAST_BF16 = "amx_bf16"  # bfloat16 loses precision, so it has to be clearly faster; AVX512-BF16 without AMX is not
 
 _PROBE = """
-import json, time, torch
-def rate(dtype):
-    x, w = torch.randn(2048, 256).to(dtype), torch.randn(1024, 256).to(dtype)
-    for _ in range(3): torch.nn.functional.linear(x, w)
-    started = time.perf_counter()
-    for _ in range(20): torch.nn.functional.linear(x, w)
-    return 20 * 2 * 2048 * 256 * 1024 / (time.perf_counter() - started) / 1e9
+import torch
 with torch.inference_mode():
+    x, w = torch.randn(2048, 256).bfloat16(), torch.randn(1024, 256).bfloat16()
+    torch.nn.functional.linear(x, w)
     q = torch.randn(1, 4, 512, 64, dtype=torch.bfloat16)
     torch.nn.functional.scaled_dot_product_attention(q, q, q)
-    rates = {str(d)[6:]: sorted(rate(d) for _ in range(3))[1] for d in (torch.float32, torch.bfloat16)}
-print(json.dumps(rates))
 """
 
 
@@ -76,9 +69,9 @@ def _cpu_flags() -> list[str]:
 
 @functools.cache
 def cpu_bf16() -> dict[str, Any]:
-    """Return `float32` and `bfloat16` (GFLOP/s of a small matrix product; bfloat16 None if it fails) and `isa_cap`.
+    """Return the `flags` of the processor, whether its `bfloat16` can be used, and the `isa_cap` that this needs.
 
-    Measured once, in a process of its own because it may crash, and stored in the cache folder.
+    Tried once, in a process of its own because it may crash, and stored in the cache folder.
     """
     import torch
 
@@ -86,20 +79,20 @@ def cpu_bf16() -> dict[str, Any]:
     path = cache_folder() / f"bf16-{sha256_json(cpu)[:16]}.json"
     try:
         return read_signed(path)
-    except ZooError:  # not measured yet, or the file is damaged or cannot be read: measure now
+    except ZooError:  # not tried yet, or the file is damaged or cannot be read
         pass
-    measured: dict[str, object] = {**cpu, "float32": None, "bfloat16": None, "isa_cap": None}
+    measured: dict[str, object] = {**cpu, "bfloat16": False, "isa_cap": None}
     if cpu["flags"]:  # elsewhere bfloat16 is emulated and never faster
         for cap in _ISA_CAPS:
             environment = {**os.environ, **({"ONEDNN_MAX_CPU_ISA": cap} if cap else {})}
             child = subprocess.run([sys.executable, "-c", _PROBE], env=environment, capture_output=True, text=True)
             if child.returncode == 0:
-                measured |= {**json.loads(child.stdout), "isa_cap": cap}
+                measured |= {"bfloat16": True, "isa_cap": cap}
                 break
     try:
         write_signed(path, measured)
     except ZooError:
-        return measured  # the cache cannot be written: the next run measures again
+        return measured  # the cache cannot be written: the next run tries again
     return measured
 
 
@@ -144,7 +137,7 @@ def choose_precision(wanted: str, device: str) -> str:
     if wanted == "fp16":
         raise UsageError("--precision fp16: only for GPUs; use --precision fp32 or bf16.")
     measured = cpu_bf16()
-    if measured["bfloat16"] is None:
+    if not measured["bfloat16"]:
         if wanted == "bf16":
             raise UsageError("--precision bf16: bfloat16 does not run on this CPU; use --precision fp32.")
         return "fp32"

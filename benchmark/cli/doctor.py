@@ -30,25 +30,21 @@ def findings(data: str | None) -> tuple[list[Fact], dict[str, Any], int]:
 
     lines: list[Fact] = []
     facts = environment("cpu")
-    rates = cpu_bf16()
+    bf16 = cpu_bf16()
     values: dict[str, Any] = {
         "zoo_bench": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": facts["packages"],
-        "cpu": {"name": facts["cpu"], "threads": facts["threads"], "gflops": rates},
+        "cpu": {"name": facts["cpu"], "threads": facts["threads"], "bf16": bf16},
         "precision": {"cpu": choose_precision("auto", "cpu")},
         "cuda": [],
     }
     lines.append((f"zoo-bench {__version__}", f"Python {values['python']}, {values['platform']}"))
     lines.append(("packages", ", ".join(f"{name} {version}" for name, version in facts["packages"].items())))
     lines.append(("cpu", f"{facts['cpu']}, {facts['threads']} threads"))
-    if rates["bfloat16"] is None:
-        lines.append(("cpu bfloat16", "none, or not usable"))
-    else:
-        cap = f", oneDNN capped at {rates['isa_cap']} (more kills the process here)" if rates["isa_cap"] else ""
-        speeds = f"float32 {rates['float32']:.0f}, bfloat16 {rates['bfloat16']:.0f} GFLOP/s{cap}"
-        lines.append(("cpu matrix speed", speeds))
+    cap = f", oneDNN capped at {bf16['isa_cap']} (more kills the process here)" if bf16["isa_cap"] else ""
+    lines.append(("cpu bfloat16", f"works{cap}" if bf16["bfloat16"] else "none, or not usable"))
     lines.append(("precision on cpu", values["precision"]["cpu"]))
     for i in range(torch.cuda.device_count()) if torch.cuda.is_available() else ():
         memory = torch.cuda.get_device_properties(i).total_memory / 2**30

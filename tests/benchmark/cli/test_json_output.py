@@ -46,7 +46,7 @@ def test_data(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_doctor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmark.cli.doctor.cpu_bf16", lambda: {"float32": 1.0, "bfloat16": None, "isa_cap": None})
+    monkeypatch.setattr("benchmark.cli.doctor.cpu_bf16", lambda: {"bfloat16": False, "isa_cap": None})
     monkeypatch.setattr("benchmark.cli.doctor.choose_precision", lambda wanted, device: "fp32")
     found = read(cli, "doctor")
     assert "torch" in found["packages"] and found["problems"] == []
