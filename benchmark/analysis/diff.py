@@ -59,6 +59,8 @@ class Diff:
     def __str__(self) -> str:
         lines = [_line(cell) for cell in self.cells]
         lines += [f"rank  {suite}: {row} from {a} to {b}" for suite, row, a, b in self.ranks]
+        if not self.equal and all(cell.state != "moved" for cell in self.cells):
+            lines.append("The two have no cell in common.")
         return "\n".join([*lines, f"{self.equal:,} cells are equal, {len(self.cells):,} are not."])
 
 

@@ -141,7 +141,10 @@ def _verdict(data: Texts, frame: pandas.DataFrame, needed: int | None) -> str:
     if len(rivals) == 1:
         return f"{text} It is told apart from all others."
     text += f" Not told apart from it: {', '.join(rivals.index[1:])}."
-    text += f" The fastest of them is {rivals['texts/s'].idxmax()}."
+    if rivals["texts/s"].nunique() > 1:
+        text += f" The fastest of them is {rivals['texts/s'].idxmax()}."
+    else:  # sizes of one encoder
+        text += f" The smallest of them is {rivals['bytes'].idxmin()}."
     if needed is not None:
         text += f" If its lead over {second.name} is real, about {needed:,} such {units} would show it (power 80 %)."
     return text

@@ -39,7 +39,8 @@ def variants(
             if form == "float32":
                 yield width, form, 4 * width, cut
             elif form == "int8":
-                yield width, form, width, np.asarray(quantize_embeddings(unit, precision="int8"), np.float32)
+                ranges = np.stack([unit.min(axis=0), unit.max(axis=0)])  # as it takes by itself, with a warning
+                yield width, form, width, np.asarray(quantize_embeddings(unit, "int8", ranges=ranges), np.float32)
             else:
                 packed = np.asarray(quantize_embeddings(unit, precision="ubinary"))
                 signs = 2 * np.unpackbits(packed, axis=1, count=width).astype(np.float32) - 1

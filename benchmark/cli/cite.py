@@ -23,5 +23,6 @@ def command(results: Path, suites: str | None) -> None:
     records = read_completed(Records(results))
     tables = build_tables(records, suites_of(records, suites))
     if not tables:
-        raise MissingError(f"no scores in {results}; name a results folder with --results.")
+        of = f" of {suites}" if suites else ""
+        raise MissingError(f"no scores{of} in {results}; name a results folder with --results.")
     say("\n\n".join(map(citation, tables)))
