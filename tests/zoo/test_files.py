@@ -19,6 +19,7 @@ from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import (
     atomic_path,
     check_writable,
+    hash_fraction,
     read_arrays,
     read_json,
     read_tensors,
@@ -186,3 +187,16 @@ def test_checksums_are_the_standard_ones(tmp_path: Path) -> None:
     known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-4, example of SHA-256
     assert sha256_file(tmp_path / "x") == known
     assert sha256_json({"b": 1, "a": 2}) == sha256_json({"a": 2, "b": 1}) != sha256_json({"a": 2, "b": 2})
+
+
+def test_the_fraction_is_that_of_the_digest() -> None:
+    """sha256 of "abc" begins ba7816bf8f01 (FIPS 180-2, appendix B.1)."""
+    assert hash_fraction("abc") == pytest.approx(0xBA7816BF8F01 / 0x1000000000000, abs=1e-15)
+    assert hash_fraction("lone \ud800") == hash_fraction("lone \ud800")
+
+
+def test_fractions_are_spread_evenly() -> None:
+    values = np.array([hash_fraction(f"phrase {i}") for i in range(4000)])
+    assert values.min() >= 0 and values.max() < 1
+    counts = np.histogram(values, bins=10, range=(0, 1))[0]
+    assert np.abs(counts - 400).max() < 5 * np.sqrt(400)

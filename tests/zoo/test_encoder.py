@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import zoo
-from zoo.encoder import Encoder, Runtime
+from zoo.encoder import NLI_LABELS, PHRASE_LABELS, Encoder, Runtime
 from zoo.errors import ContractError, UsageError
 
 TEXTS = ["a small dog", "rain", "the old lamp in the garden burns", "rain", ""]
@@ -116,3 +116,7 @@ def test_methods_keep_their_vectors_under_every_option() -> None:
 def test_a_device_that_is_not_there_is_said() -> None:
     with pytest.raises(UsageError, match="only cpu and cuda are supported"):
         zoo.create("random").to("meta")
+
+
+def test_no_label_means_two_things() -> None:
+    assert not set(NLI_LABELS) & set(PHRASE_LABELS)
