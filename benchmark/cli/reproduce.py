@@ -24,9 +24,20 @@ from benchmark.cli.options import (
     say_json,
     train_pairs_option,
 )
+from benchmark.cli.run import carried_out, from_environment
 from benchmark.records.remote import refuse_address
 from benchmark.report.beside import columns_of, lines_of, markdown, printed_beside
-from benchmark.report.papers import Item, PaperOptions, Step, all_items, arguments, item, steps_of
+from benchmark.report.papers import (
+    Item,
+    PaperOptions,
+    Step,
+    all_items,
+    item,
+    options_of,
+    run_options,
+    steps_of,
+    words_of,
+)
 from zoo.errors import UsageError
 from zoo.files import check_writable, write_text
 
@@ -93,13 +104,13 @@ def command(
         return _score_released(found, chosen, folders, dry_run)
     commands, code = [], 0
     for step in steps_of(found, chosen):
-        line = arguments(found, step, chosen, _known(step))
-        commands.append(shlex.join(["zoo-bench", *step.command.split(" "), *line]))
+        options = options_of(found, step, chosen, _known(step))
+        commands.append(shlex.join(["zoo-bench", *step.command.split(" "), *words_of(options)]))
         say(commands[-1])
-        if not dry_run:
-            code = max(code, _invoke(step, line))
-        elif step.command == "run":
-            _invoke(step, [*line, "--dry-run"])
+        if step.command == "run":
+            code = max(code, carried_out(run_options(options, from_environment()), dry_run=dry_run))
+        elif not dry_run:
+            code = max(code, _invoke(step, words_of(options)))
     path = None if dry_run else chosen.folder(found) / "beside.md"
     _show(found, printed_beside(found, chosen), commands, path)
     return code
@@ -122,12 +133,12 @@ def _score_released(found: Item, chosen: PaperOptions, folders: tuple[str, ...],
     if without:
         say(f"left out: {nowhere(without)}")
     commands, code, steps = [], 0, runs(found, chosen, places)
-    for _, line in steps:
-        commands.append(shlex.join(["zoo-bench", "run", *line]))
+    for options in steps:
+        commands.append(shlex.join(["zoo-bench", "run", *words_of(options)]))
         say(commands[-1])
-        code = max(code, _invoke(Step(command="run"), [*line, "--dry-run"] if dry_run else line))
+        code = max(code, carried_out(run_options(options, from_environment()), dry_run=dry_run))
     if not dry_run:
-        rows = beside_released(found, chosen, places, [name for name, _ in steps])
+        rows = beside_released(found, chosen, places, [one["suite"] for one in steps])
         _show(found, rows, commands, chosen.folder(found) / "released.md")
     return code
 

@@ -75,15 +75,27 @@ def command(ctx: click.Context, /, files: tuple[str, ...], dry_run: bool, as_jso
     FILE is a YAML file that describes the run (methods, suites, seeds, backbone ...), or the name of a shipped one;
     what is typed beside it wins.
     """
-    from benchmark import api  # imported here and below because --help and shell completion do not need it
-    from benchmark.run.runner import exit_code
-
     if len(files) > 1 or (files and chosen["methods"] and files[0] in recipe_names()):
         named = ",".join(filter(None, (chosen["methods"], *files)))
         raise UsageError(f"run reads one run file, not {', '.join(files)}; are these methods? --methods {named}")
     file = files[0] if files else None
     asked, plugins = _options(ctx, file, chosen)
     load_plugins(plugins)
+    return carried_out(asked, plugins, dry_run=dry_run, as_json=as_json)
+
+
+def from_environment() -> dict[str, Any]:
+    """Return the options that the environment states, such as ZOO_BENCH_CONTROLS."""
+    context = click.Context(command)
+    stated = ((one, one.value_from_envvar(context)) for one in command.params)
+    return {str(one.name): one.type_cast_value(context, value) for one, value in stated if value is not None}
+
+
+def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: bool, as_json: bool = False) -> int:
+    """Run and print what `zoo-bench run` prints; with `dry_run` the plan alone. Returns the exit code."""
+    from benchmark import api  # imported here because --help and shell completion do not need it
+    from benchmark.run.runner import exit_code
+
     if dry_run:
         _dry_run(api.prepare(asked, write=False), asked, as_json)
         return 0

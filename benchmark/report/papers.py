@@ -6,12 +6,14 @@ import fnmatch
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from benchmark.report.published import PublishedRow, published
+from benchmark.run.options import RunOptions
 from zoo.errors import UsageError, did_you_mean
 from zoo.files import read_yaml
 from zoo.paths import resource_folder
@@ -148,8 +150,8 @@ def _with_methods(step: Step, names: Collection[str]) -> Step:
     )
 
 
-def arguments(found: Item, step: Step, chosen: PaperOptions, known: Collection[str]) -> list[str]:
-    """Return the arguments of a step's command: its own options, then the user's.
+def options_of(found: Item, step: Step, chosen: PaperOptions, known: Collection[str]) -> dict[str, Any]:
+    """Return the options of a step's command by their long names: its own, then the user's.
 
     `known` are the long names of the command's options; only these are passed on.
     """
@@ -171,16 +173,35 @@ def arguments(found: Item, step: Step, chosen: PaperOptions, known: Collection[s
         options["results"] = str(chosen.results)
     if "allow-missing" in known:
         options["allow-missing"] = True
+    return {name: filled(value, chosen.places(found)) for name, value in options.items()}
+
+
+_ONE_TEXT = ("methods", "tasks", "suite")  # options whose lists are joined by commas
+
+
+def words_of(options: Mapping[str, Any]) -> list[str]:
+    """Return options as they are typed."""
     line: list[str] = []
     for name, value in options.items():
-        value = filled(value, chosen.places(found))
-        if isinstance(value, list) and name not in ("methods", "tasks", "suite"):
+        if isinstance(value, list) and name not in _ONE_TEXT:
             line += [part for one in value for part in (f"--{name}", str(one))]
         elif value is True:
             line.append(f"--{name}")
         else:
             line += [f"--{name}", ",".join(map(str, value)) if isinstance(value, list) else str(value)]
     return line
+
+
+def run_options(options: Mapping[str, Any], usual: Mapping[str, Any] = MappingProxyType({})) -> RunOptions:
+    """Return the options of a `run` from those by long names; `usual` are those of the environment, by fields."""
+    values = {name: ",".join(map(str, value)) if isinstance(value, list) else value for name, value in options.items()}
+    fields: dict[str, Any] = {_FIELDS.get(name, name.replace("-", "_")): value for name, value in values.items()}
+    if fields.pop("no_controls", False):
+        fields["controls"] = False
+    return RunOptions(**{**usual, **fields, "results": Path(fields["results"])})
+
+
+_FIELDS = {"suite": "suites", "out": "results"}
 
 
 def methods_of(found: Item, chosen: PaperOptions) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -82,20 +83,22 @@ def nowhere(without: Sequence[Checkpoint]) -> str:
     return f"not on the hub, so give the folder ({told})."
 
 
-def runs(item: Item, chosen: PaperOptions, places: Mapping[Checkpoint, str]) -> list[tuple[str, list[str]]]:
-    """Return for each suite of an item its name and the arguments of `run` that score the checkpoints on it."""
+def runs(item: Item, chosen: PaperOptions, places: Mapping[Checkpoint, str]) -> list[dict[str, Any]]:
+    """Return for each suite of an item the options of the `run` that scores the checkpoints on it."""
     suites: dict[str, str | None] = {}
     for step in item.steps:
         if step.command == "run":
             suite = filled(step.options["suite"], {})
             suites.setdefault(",".join(suite) if isinstance(suite, list) else suite, step.options.get("tasks"))
-    methods = [f"{one.method}:{one.weights}={json.dumps(place)}" for one, place in places.items()]
-    line = ["--methods", ",".join(methods), "--label", ",".join(one.label for one in places), "--no-controls"]
-    options = {"precision": "fp32", **chosen.values, "results": str(chosen.results), "allow-missing": True}
-    for name in ("data", "device", "precision", "limit", "results", "allow-pickle", "allow-missing"):
-        if value := options.get(name):
-            line += [f"--{name}"] if value is True else [f"--{name}", str(value)]
-    return [(name, ["--suite", name, *(["--tasks", tasks] if tasks else []), *line]) for name, tasks in suites.items()]
+    options: dict[str, Any] = {
+        "methods": ",".join(f"{one.method}:{one.weights}={json.dumps(place)}" for one, place in places.items()),
+        "label": ",".join(one.label for one in places),
+        "no-controls": True,
+    }
+    given = {"precision": "fp32", **chosen.values, "results": str(chosen.results), "allow-missing": True}
+    names = ("data", "device", "precision", "limit", "results", "allow-pickle", "allow-missing")
+    options |= {name: value for name in names if (value := given.get(name))}
+    return [{"suite": name, **({"tasks": tasks} if tasks else {}), **options} for name, tasks in suites.items()]
 
 
 def beside_released(

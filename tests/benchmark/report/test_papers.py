@@ -10,9 +10,20 @@ import click
 import pytest
 
 from benchmark.cli.main import main_group
+from benchmark.cli.run import from_environment
 from benchmark.report.conditions import recipe_of
-from benchmark.report.papers import PaperOptions, all_items, arguments, item, methods_of, steps_of
+from benchmark.report.papers import (
+    PaperOptions,
+    all_items,
+    item,
+    methods_of,
+    options_of,
+    run_options,
+    steps_of,
+    words_of,
+)
 from benchmark.report.published import published
+from benchmark.run.options import OPTIONS
 from benchmark.tasks.suites import choose_tasks, merged, suites_named
 from zoo.errors import UsageError
 from zoo.recipes import all_recipes
@@ -68,11 +79,14 @@ def test_every_step_is_a_command_line_that_the_command_takes(name: str, chosen: 
     for step in steps_of(found, chosen):
         command, words = click_command(step.command)
         known = {one.removeprefix("--") for option in command.params for one in option.opts}
-        line = arguments(found, step, chosen, known)
+        options = options_of(found, step, chosen, known)
+        line = words_of(options)
         assert not any("{" in part for part in line)
         with command.make_context(step.command, [*words, *line]) as context:
             given = context.params
         if step.command == "run":
+            asked = run_options(options, from_environment())
+            assert {name: getattr(asked, name) for name in OPTIONS} == {name: given[name] for name in OPTIONS}
             methods = parse_methods(given["methods"], all_recipes())
             for spec in methods:
                 spec.resolve({"backbone": "zoo-mini"})
@@ -95,7 +109,7 @@ def test_every_step_reads_and_writes_the_results_folder(name: str) -> None:
     for step in steps_of(found, chosen):
         command, words = click_command(step.command)
         known = {one.removeprefix("--") for option in command.params for one in option.opts}
-        with command.make_context(step.command, [*words, *arguments(found, step, chosen, known)]) as context:
+        with command.make_context(step.command, [*words, *words_of(options_of(found, step, chosen, known))]) as context:
             given = context.params
         places = {key: Path(given[key]) for key in ("results", "out") if given.get(key) is not None}
         assert places and all(folder in (place, *place.parents) for place in places.values()), step.command
@@ -124,15 +138,15 @@ def test_every_recipe_of_a_printed_row_is_measured(name: str) -> None:
 def test_a_users_choice_replaces_the_papers_backbones() -> None:
     found = item("promptbert-table3")
     known = {"methods", "suite", "backbone", "train-sentences", "seeds", "results", "allow-missing"}
-    lines = [arguments(found, step, EVERYTHING, known) for step in steps_of(found, EVERYTHING)]
-    assert [line[line.index("--backbone") + 1] for line in lines] == [
+    lines = [options_of(found, step, EVERYTHING, known) for step in steps_of(found, EVERYTHING)]
+    assert [line["backbone"] for line in lines] == [
         "google-bert/bert-base-uncased",
         "google-bert/bert-base-cased",
         "FacebookAI/roberta-base",
     ]
     (step,) = steps_of(found, SMALL)
-    line = arguments(found, step, SMALL, known)
-    assert line[line.index("--backbone") + 1] == "zoo-mini" and "--limit" not in line  # not known here
+    line = options_of(found, step, SMALL, known)
+    assert line["backbone"] == "zoo-mini" and "limit" not in line  # not known here
 
 
 def test_some_methods_of_a_table_are_chosen_by_name() -> None:
@@ -147,8 +161,7 @@ def test_some_methods_of_a_table_are_chosen_by_name() -> None:
     assert (
         len(steps_of(found, PaperOptions(results=Path("out"), options={"methods": "glove"}))) == 2
     )  # one step has none
-    line = arguments(found, steps[0], chosen, {"methods", "suite"})
-    assert line[line.index("--methods") + 1] == "glove,burt-albert,burt,burt-human"
+    assert options_of(found, steps[0], chosen, {"methods", "suite"})["methods"] == steps[0].options["methods"]
     with pytest.raises(UsageError, match=r"'simcse' is none of the methods of burt-table2: glove, fasttext"):
         steps_of(found, PaperOptions(results=Path("out"), options={"methods": "burt,simcse"}))
 
@@ -156,10 +169,10 @@ def test_some_methods_of_a_table_are_chosen_by_name() -> None:
 def test_pretraining_reads_the_chosen_text() -> None:
     found = item("promptbert-table12")
     chosen = PaperOptions(results=Path("out"), options={"pretrain-text": "short.txt", "steps": 4})
-    line = arguments(found, found.steps[0], chosen, {"text", "steps", "out"})
-    assert line == ["--out", "out/papers/tied", "--steps", "4", "--text", "short.txt"]
+    options = options_of(found, found.steps[0], chosen, {"text", "steps", "out"})
+    assert words_of(options) == ["--out", "out/papers/tied", "--steps", "4", "--text", "short.txt"]
     table7 = item("promptbert-table7")  # whose --text is a sentence
-    assert "short.txt" not in arguments(table7, table7.steps[0], chosen, {"text", "out"})
+    assert "short.txt" not in options_of(table7, table7.steps[0], chosen, {"text", "out"}).values()
 
 
 @pytest.mark.parametrize(("sentences", "every"), [(None, 125), (1_000_000, 125), (25_600, 20), (2_560, 2), (64, 1)])
