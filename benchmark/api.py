@@ -26,8 +26,7 @@ from benchmark.records.record import Record
 from benchmark.records.remote import mirrored, send_now, sending
 from benchmark.report.files import Leaderboard, make_leaderboard, tables_of
 from benchmark.report.rows import Table
-from benchmark.report.show import frame_of, html_of
-from benchmark.report.terminal import brief_of, text_of
+from benchmark.report.show import brief_of, frame_of, html_of, text_of
 from benchmark.run.executors import carry_out
 from benchmark.run.job import Job
 from benchmark.run.options import OPTIONS, RESULTS, RunOptions

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmark.records.record import plain
-from benchmark.report.markdown import markdown_row
+from benchmark.report.markdown import markdown_table
 from zoo import __version__
 
 
@@ -88,9 +88,8 @@ def markdown(analysis: Analysis, command: str) -> str:
     for table in analysis.tables:
         if table.data_only:
             continue
-        lines += ["", f"## {table.title}", "", markdown_row(table.columns)]
-        lines.append("|" + "|".join(":--" if digits is None else "--:" for digits in table.columns.values()) + "|")
-        lines += [markdown_row(row) for row in table.cells()]
+        numbers = [digits is not None for digits in table.columns.values()]
+        lines += ["", f"## {table.title}", "", *markdown_table([*table.columns], table.cells(), numbers)]
         lines += ["", *(f"- {note}" for note in table.notes)] if table.notes else []
     return "\n".join(lines) + f"\n\nzoo-bench {__version__}.\n"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmark.records.folder import Records
 from benchmark.report.conditions import conditions, recipe_of
-from benchmark.report.markdown import markdown_row
+from benchmark.report.markdown import markdown_table
 from benchmark.report.papers import Item, PaperOptions, Reading, Step, filled, methods_of, steps_of
 from benchmark.report.published import BesidePublished, PublishedRow, beside, plain_backbone
 from benchmark.report.rows import Table
@@ -192,11 +192,9 @@ def markdown(found: Item, rows: Sequence[Printed], commands: Sequence[str]) -> s
     lines = [f"# {found.name}: {found.what}", "", "Made by:", "", "```", *commands, "```", ""]
     if rows:
         header = ["Row", "", *columns_of(rows), "Measured on; what may be compared"]
-        lines += [markdown_row(header), "|:--|:--|" + "--:|" * len(columns_of(rows)) + ":--|"]
-        lines += [
-            markdown_row([f"**{line[0]}**" if line[1] == "theirs" else line[0].strip(), *line[1:]])
-            for line in lines_of(rows)
-        ]
+        numbers = [False, False, *([True] * len(columns_of(rows))), False]
+        shown = ([f"**{line[0]}**" if line[1] == "theirs" else line[0].strip(), *line[1:]] for line in lines_of(rows))
+        lines += markdown_table(header, shown, numbers)
     else:
         lines.append("The paper prints no numbers here.")
     lines += ["", *(f"- Differs: {one}." for one in found.differs)]

@@ -18,9 +18,8 @@ from benchmark.report.ledger import ledger
 from benchmark.report.links import handbook_from
 from benchmark.report.page import page
 from benchmark.report.rows import Aggregation, Table
-from benchmark.report.show import frame_of, html_of
+from benchmark.report.show import brief_of, frame_of, html_of, print_table, text_of
 from benchmark.report.table import AGGREGATED, build_tables, read_completed
-from benchmark.report.terminal import brief_of, print_table, text_of
 from benchmark.report.verdicts import verdicts
 from benchmark.report.write import table_files
 from benchmark.tasks.suites import Suite, all_suites, suites_named

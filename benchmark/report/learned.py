@@ -14,7 +14,7 @@ from benchmark.metrics.significance import Differences, differences
 from benchmark.records.folder import Records
 from benchmark.report.conditions import role
 from benchmark.report.rows import Row, Table
-from benchmark.report.stats import compared, finished, floor_of, sample_of
+from benchmark.report.stats import compared, finished
 from zoo.errors import ContractError
 
 _NAMED = 5  # rows that have a sentence; the others are counted
@@ -85,10 +85,11 @@ def _compared(
         return (), {}, None, {}
     every = [finished(by_name[name].records, tasks, trial=trial) for name in named]
     try:
-        kept, drawn, _ = compared(every, store)
-        floor = floor_of((finished(row.records, tasks, trial=trial) for row in table.rows), tasks)
-        one = sample_of([every[i] for i in kept], drawn, tasks, floor)
+        folder = (finished(row.records, tasks, trial=trial) for row in table.rows)
+        kept, one, _ = compared(every, store, tasks, folder)
     except ContractError:  # there are so few pairs that no resample has a correlation
+        return (), {}, None, {}
+    if one is None:
         return (), {}, None, {}
     places = {named[i]: place for place, i in enumerate(kept)}
     return tasks, places, differences(one), {name: float(one.value[i]) for name, i in places.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from zoo.progress import without_orders
 
@@ -20,3 +20,9 @@ def markdown_text(text: str) -> str:
 def markdown_row(cells: Iterable[str]) -> str:
     """Return a line of a table; bars are escaped, because a bar would end its cell even inside backticks."""
     return "| " + " | ".join(markdown_text(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def markdown_table(heads: Sequence[str], lines: Iterable[Iterable[str]], numbers: Sequence[bool] = ()) -> list[str]:
+    """Return the lines of a table; columns of `numbers` are right-aligned, the others left-aligned."""
+    sides = ["--:" if number else ":--" for number in numbers] or [":--"] * len(heads)
+    return [markdown_row(heads), f"|{'|'.join(sides)}|", *map(markdown_row, lines)]

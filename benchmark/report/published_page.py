@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from benchmark.report.conditions import backbone_of
-from benchmark.report.markdown import markdown_row
+from benchmark.report.markdown import markdown_table
 from benchmark.report.published import AVERAGE, BesidePublished, cited, published, remarks
 from benchmark.report.rows import About, Table
 
@@ -27,27 +27,26 @@ def published_markdown(table: Table, comparisons: list[BesidePublished]) -> str:
         chosen = [comparison for comparison in comparisons if bool(comparison.compared) is compared]
         if not chosen:
             continue
-        lines += [f"## {title}", "", *_header(["Method", "Measured on", "Published", "Source", *columns, "Verdict"])]
+        told = []
         for comparison in chosen:
             line = comparison.line
             cells = {c.task: f"{c.ours.text()} / {line.text(c.column)}" for c in comparison.cells}
             theirs = f"{line.row.method} ({line.row.backbone})"
             values = [cells.get(key, "") for key in keys]
             about = comparison.ours.about
-            told = [comparison.ours.name, _ours(about), theirs, line.source(), *values, comparison.verdict()]
-            lines.append(markdown_row(told))
-        lines.append("")
+            told.append([comparison.ours.name, _ours(about), theirs, line.source(), *values, comparison.verdict()])
+        heads = ["Method", "Measured on", "Published", "Source", *columns, "Verdict"]
+        lines += [f"## {title}", "", *markdown_table(heads, told), ""]
     quoted = cited(suite)
     if quoted:
-        lines += ["## Cited, not measured", "", "No recipe makes them; they have no rank.", ""]
-        lines += _header(["System", "Source", *columns, "Why cited", "Not comparable"])
+        told = []
         for line, found in quoted:
             values = [line.text(found[key][0]) if key in found else "" for key in keys]
             reasons = dict.fromkeys(reason for _, several in found.values() for reason in several)
-            lines.append(
-                markdown_row([line.row.method, line.source(), *values, line.row.cited or "", "; ".join(reasons)])
-            )
-        lines.append("")
+            told.append([line.row.method, line.source(), *values, line.row.cited or "", "; ".join(reasons)])
+        heads = ["System", "Source", *columns, "Why cited", "Not comparable"]
+        lines += ["## Cited, not measured", "", "No recipe makes them; they have no rank.", ""]
+        lines += [*markdown_table(heads, told), ""]
     for title, kind in _REMARKS.items():
         printed = remarks(suite, kind)
         lines += [f"## {title}", ""] if printed else []
@@ -66,7 +65,3 @@ def _ours(about: About) -> str:
         size = about["corpus_sentences"] or about["corpus_pairs"] or 0
         parts.append(f"{size:,} {'sentences' if about['corpus_sentences'] else 'pairs'} of {about['corpus']}")
     return ", ".join([*parts, f"{about['seeds']} seeds"] if about["seeds"] > 1 else parts)
-
-
-def _header(titles: list[str]) -> list[str]:
-    return [markdown_row(titles), "|" + "|".join([":--"] * len(titles)) + "|"]

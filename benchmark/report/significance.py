@@ -31,9 +31,7 @@ from benchmark.report.stats import (
     by_seed,
     compared,
     finished,
-    floor_of,
     is_alone,
-    sample_of,
 )
 
 if TYPE_CHECKING:
@@ -71,15 +69,14 @@ def mark_best(
     kept = [row for row in known if _has_pairs(mine[id(row)], store)]
     if len(ranked) < 2 or not kept or kept[0] is not known[0]:
         return about_seeds if len(ranked) + len(lacking) > 1 else "", _not_compared(baseline), ""
-    places, drawn, damaged = compared([mine[id(row)] for row in kept], store)
+    borrowed = {i: noise[row.name] for i, row in enumerate(kept) if row.name in noise}
+    folder = (finished(of, tasks, trial=trial) for of in records.values())
+    places, one, damaged = compared([mine[id(row)] for row in kept], store, tasks, folder, borrowed)
     for i, reasons in damaged.items():
         kept[i].notes += [f"significance: {reason}" for reason in reasons]
-    if places[:1] != [0]:
+    if one is None or places[0] != 0:
         return about_seeds, _not_compared(baseline), ""
     kept = [kept[i] for i in places]
-    borrowed = {i: noise[row.name] for i, row in enumerate(kept) if row.name in noise}
-    floor = floor_of((finished(of, tasks, trial=trial) for of in records.values()), tasks)
-    one = sample_of([mine[id(row)] for row in kept], drawn, tasks, floor, borrowed)
     best = not_told_apart(one)
     untold = unsettled(one, best)
     for row, among, open_ in zip(kept, best.tolist(), untold.tolist(), strict=True):

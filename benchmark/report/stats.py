@@ -140,13 +140,28 @@ def draws(
     }, damaged
 
 
-def compared(rows: Sequence[ByTask], store: Records) -> tuple[list[int], dict[str, Matrix], dict[int, list[str]]]:
-    """Return the places of the rows that can be compared with the first, their draws by task, and damaged rows."""
+def compared(
+    rows: Sequence[ByTask],
+    store: Records,
+    tasks: Collection[str],
+    folder: Iterable[ByTask],
+    one_seed: Mapping[int, SeedNoise] | None = None,
+) -> tuple[list[int], Sample | None, dict[int, list[str]]]:
+    """Return the places of the rows that can be compared with the first, their sample, and the damaged rows.
+
+    The sample is that of the mean over `tasks`; `folder` has the rows whose spreads say how small a noise of seeds may
+    be. `one_seed` has by place the noise that stands in for that of a row with one seed.
+    """
     places = comparable(rows)
     drawn, damaged = draws([rows[i] for i in places], store)
     whole = [i for i in range(len(places)) if i not in damaged]
     reasons = {places[i]: reason for i, reason in damaged.items()}
-    return [places[i] for i in whole], {task: of[whole] for task, of in drawn.items()}, reasons
+    kept = [places[i] for i in whole]
+    if not kept:
+        return [], None, reasons
+    noise = {kept.index(i): one for i, one in (one_seed or {}).items() if i in kept}
+    scores = {task: of[whole] for task, of in drawn.items()}
+    return kept, sample_of([rows[i] for i in kept], scores, tasks, floor_of(folder, tasks), noise), reasons
 
 
 def sample_of(

@@ -19,7 +19,7 @@ from benchmark.report.claim_rows import Condition, Folder, MeasuredRow
 from benchmark.report.claims import CODE, TEXT, Claim, all_claims
 from benchmark.report.properties import OF_UNTRAINED, RULES, Measured
 from benchmark.report.published import plain_backbone
-from benchmark.report.stats import compared, finished, floor_of, pearson_sample, sample_of
+from benchmark.report.stats import compared, finished, pearson_sample
 from benchmark.tasks.suites import all_suites
 
 HOLDS, REVERSED, MIXED, NOT_TOLD = "holds here", "reversed here", "mixed", "not told apart"
@@ -137,15 +137,13 @@ class _Place:
         self.index: dict[str, int] = {}
         if self.rows:
             every = [one[1] for row in used if not isinstance(one := rows[row], str)]
-            kept, drawn, _ = compared(every, folder.store)
-            chosen = [every[i] for i in kept]
             others = (finished(row.records, tasks) for of in folder.rows.values() for row in of)
-            self.found = differences(
-                pearson_sample(chosen, folder.store, tasks)
-                if metric
-                else sample_of(chosen, drawn, tasks, floor_of(others, tasks))
-            )
-            self.index = {name: kept.index(i) for i, name in enumerate(self.rows) if i in kept}
+            kept, sampled, _ = compared(every, folder.store, tasks, others)
+            if metric and kept:
+                sampled = pearson_sample([every[i] for i in kept], folder.store, tasks)
+            if sampled is not None:
+                self.found = differences(sampled)
+                self.index = {name: kept.index(i) for i, name in enumerate(self.rows) if i in kept}
 
     def compare(self, contrast: Sequence[str], claim: Claim) -> Compared:
         """Return a contrast: each direction is tested, the claim's margin below 0, at half of the level.

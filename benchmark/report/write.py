@@ -10,7 +10,7 @@ from benchmark.report import published
 from benchmark.report.columns import COLUMNS, WORDS, Column, columns_of
 from benchmark.report.conditions import CONTROL, ancestry_lines, environment_lines, role
 from benchmark.report.latex import latex
-from benchmark.report.markdown import markdown_row, markdown_text
+from benchmark.report.markdown import markdown_row, markdown_table, markdown_text
 from benchmark.report.published import BesidePublished
 from benchmark.report.published_page import published_markdown
 from benchmark.report.rows import Row, Table
@@ -77,10 +77,9 @@ def markdown(table: Table) -> str:
 
 
 def _rows(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
-    """Return a Markdown table; texts are left-aligned, numbers right-aligned."""
-    sides = [":--" if column.format in WORDS else "--:" for column in columns]
-    body = [markdown_row([column.text(row) for column in columns]) for row in rows]
-    return [markdown_row([column.head for column in columns]), f"|{'|'.join(sides)}|", *body]
+    numbers = [column.format not in WORDS for column in columns]
+    lines = ([column.text(row) for column in columns] for row in rows)
+    return markdown_table([column.head for column in columns], lines, numbers)
 
 
 def _ceilings(columns: Sequence[Column], table: Table) -> list[str]:

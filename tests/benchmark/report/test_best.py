@@ -23,8 +23,8 @@ from benchmark.records.query import scored_pairs
 from benchmark.report import stats as row_stats
 from benchmark.report.files import make_leaderboard
 from benchmark.report.rows import Table
+from benchmark.report.show import print_table
 from benchmark.report.table import build_tables
-from benchmark.report.terminal import print_table
 from benchmark.report.write import markdown
 from benchmark.tasks.loaded import load_tasks
 from benchmark.tasks.overlap import keys, shared_with

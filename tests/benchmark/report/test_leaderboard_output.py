@@ -13,8 +13,8 @@ from benchmark.records.folder import Records
 from benchmark.report.conditions import conditions
 from benchmark.report.files import make_leaderboard
 from benchmark.report.page import page
+from benchmark.report.show import print_table
 from benchmark.report.table import build_tables
-from benchmark.report.terminal import print_table
 from benchmark.report.write import markdown, table_files
 from benchmark.tasks.suites import all_suites
 from zoo.errors import MissingError

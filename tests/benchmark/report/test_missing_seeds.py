@@ -14,8 +14,8 @@ from benchmark.records.folder import Records
 from benchmark.report.latex import latex
 from benchmark.report.page import page
 from benchmark.report.rows import Table
+from benchmark.report.show import print_table
 from benchmark.report.table import build_tables
-from benchmark.report.terminal import print_table
 from benchmark.report.write import csv, markdown
 from benchmark.tasks.suites import Suite
 

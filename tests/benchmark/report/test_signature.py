@@ -10,9 +10,9 @@ from page_fakes import method_records
 from benchmark.records.record import Record
 from benchmark.report.latex import latex
 from benchmark.report.rows import Table
+from benchmark.report.show import text_of
 from benchmark.report.signature import citation, signature
 from benchmark.report.table import build_tables
-from benchmark.report.terminal import text_of
 from benchmark.report.write import as_dict, markdown
 from benchmark.tasks.suites import suite
 from zoo import __version__

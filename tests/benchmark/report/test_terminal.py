@@ -10,7 +10,7 @@ from fakes import Cli
 from test_leaderboard import complete, table_of
 
 from benchmark.records.folder import Records
-from benchmark.report.terminal import print_table
+from benchmark.report.show import print_table
 from benchmark.tasks.suites import suite
 
 
