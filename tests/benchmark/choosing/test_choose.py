@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from simulate import coverage, wrong_winners
 from sklearn.metrics import ndcg_score, roc_auc_score
 
 import benchmark
 from benchmark.choosing.data import Texts, measure, read_texts, threshold
-from benchmark.choosing.simulate import coverage, wrong_winners
 from benchmark.choosing.variants import variants
 from benchmark.cli.main import main
 from benchmark.metrics.bootstrap import measured, resample

@@ -1,4 +1,4 @@
-"""How often `choose` errs, by simulation: `python -m benchmark.choosing.simulate` gives docs/choose.md its figures."""
+"""How often `choose` errs, by simulation, for docs/choose.md: `python tests/benchmark/choosing/simulate.py`."""
 
 from __future__ import annotations
 
