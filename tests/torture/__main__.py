@@ -1,17 +1,28 @@
-"""python -m tests.torture [COUNT] [--of WHAT]: kill so often; exits with 1 if something was lost."""
+"""python -m tests.torture kills|processes|disk|flips [COUNT]: try to break zoo-bench; exits with 1 if it gave way."""
 
 from __future__ import annotations
 
 import argparse
 
+from tests.torture.disk import disk
+from tests.torture.flips import flips
 from tests.torture.kills import kills
+from tests.torture.processes import processes
 
-COUNTS = {"run": 200, "pretrain": 50, "pack": 50, "leaderboard": 50}
+KILLS = {"run": 200, "pretrain": 50, "pack": 50, "leaderboard": 50}
+COUNTS = {"processes": 20, "disk": 50, "flips": 2000}
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.torture", description="Kill zoo-bench at any instant.")
-    parser.add_argument("count", type=int, nargs="?", help=f"by default {COUNTS}")
-    parser.add_argument("--of", choices=COUNTS, action="append", help="by default all of them")
+    parser = argparse.ArgumentParser(prog="python -m tests.torture", description="Try to break zoo-bench.")
+    parser.add_argument("what", choices=("kills", *COUNTS))
+    parser.add_argument("count", type=int, nargs="?", help=f"by default {KILLS | COUNTS}")
+    parser.add_argument("--of", choices=KILLS, action="append", help="what is killed; by default all of them")
+    parser.add_argument("--only", help="flips only in files of a kind with this in its name")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    raise SystemExit(kills({what: options.count or COUNTS[what] for what in options.of or COUNTS}, options.seed))
+    if options.what == "kills":
+        raise SystemExit(kills({what: options.count or KILLS[what] for what in options.of or KILLS}, options.seed))
+    count = options.count or COUNTS[options.what]
+    if options.what == "flips":
+        raise SystemExit(flips(count, options.seed, options.only))
+    raise SystemExit((processes if options.what == "processes" else disk)(count, options.seed))

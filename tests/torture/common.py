@@ -38,6 +38,7 @@ class Ended:
     out: str
     err: str
     seconds: float
+    peak_mb: float
 
     def faults(self) -> list[str]:
         """Return why this is not how a command may end."""
@@ -141,9 +142,9 @@ def forked(
     if child == 0:
         _be_the_child(work, out, err)
     limit = most_seconds if kill_after is None else kill_after
-    killed, status = False, 0
+    killed, status, used = False, 0, None
     while True:
-        done, status = os.waitpid(child, os.WNOHANG)
+        done, status, used = os.wait4(child, os.WNOHANG)
         if done:
             break
         if not killed and time.monotonic() - started > limit:
@@ -155,7 +156,7 @@ def forked(
     texts = [path.read_text(encoding="utf-8", errors="replace") if path.exists() else "" for path in (out, err)]
     if killed and kill_after is None:
         texts[1] += f"\nTraceback (most recent call last): it did not end within {most_seconds} s"
-    return Ended(os.waitstatus_to_exitcode(status), texts[0], texts[1], seconds)
+    return Ended(os.waitstatus_to_exitcode(status), texts[0], texts[1], seconds, used.ru_maxrss / 1024)
 
 
 def _be_the_child(work: Callable[[], object], out: Path, err: Path) -> None:

@@ -13,6 +13,18 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.slow
 def test_what_is_killed_ends_as_if_unbroken() -> None:
-    command = [sys.executable, "-m", "tests.torture", "3", "--of", "run", "--of", "pack", "--of", "leaderboard"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.torture",
+        "kills",
+        "3",
+        "--of",
+        "run",
+        "--of",
+        "pack",
+        "--of",
+        "leaderboard",
+    ]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=580)
     assert answer.returncode == 0 and answer.stdout.count("3 tried, 0 wrong") == 3, answer.stdout + answer.stderr
