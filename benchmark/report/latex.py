@@ -78,7 +78,7 @@ def latex(table: Table) -> str:
     parts = []
     for name in GROUPS:
         if rows := [row for row in table.rows if group(row) == name]:
-            parts.append((name, [_line(row, rows, columns, letters, spread, table.partial) for row in rows]))
+            parts.append((name, [_line(row, rows, columns, letters, spread, table.partial, size) for row in rows]))
     return fill(
         "table.tex.j2",
         signature=signature(table),
@@ -105,9 +105,15 @@ def _width(rows: Sequence[Row], columns: Sequence[Column], scale: float, spread:
 
 
 def _line(
-    row: Row, rivals: Sequence[Row], columns: Sequence[Column], letters: dict[str, str], spread: bool, trial: bool
+    row: Row,
+    rivals: Sequence[Row],
+    columns: Sequence[Column],
+    letters: dict[str, str],
+    spread: bool,
+    trial: bool,
+    size: str,
 ) -> list[str]:
-    """Return the cells of a row; `rivals` are the rows of its part."""
+    """Return the cells of a row of a table of this size; `rivals` are the rows of its part."""
     marks = ",".join(filter(None, [letters[_described(row)], _SIGNS[row.mark] + _SIGNS[row.against]]))
     cells = [escape(display_name(row)) + (f"$^{{{marks}}}$" if marks else "")]
     for column in columns:
@@ -124,7 +130,7 @@ def _line(
         style = {0: r"\textbf", 1: r"\underline"}.get(best.index(mean) if mean in best else -1)
         text = f"{style}{{{mean}}}" if style else mean
         if value.sd is not None and (spread or column.name == "average"):
-            text += rf"{{\scriptsize$\pm${score_text(value.sd)}}}"
+            text += rf"{{\{'scriptsize' if size == 'small' else 'tiny'}$\pm${score_text(value.sd)}}}"
         cells.append(text)
     return cells
 
