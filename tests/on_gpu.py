@@ -20,24 +20,28 @@ ROOT = Path(__file__).resolve().parent.parent
 SMALL = {"batch_size": 32, "pseudo_tokens": 4, "queue_size": 64, "k": 8, "pooling": "mean", "epochs": 1, "steps": 4}
 SMALL |= {"table_steps": 4, "table_batch_size": 32, "lstm_dim": 16, "classifier_dim": 16, "channels": 16}
 # One recipe of nearly every method that can be made of these weights alone. Left out are InferSent (only CUDA has the
-# kernel of its LSTM), prompteol and its like (they need a causal model), those of files (vectors of words or texts),
-# and ConSERT after NLI, which takes a minute.
-RECIPES = """angle avg-last burt cls consert consert-joint cosent cot-bert clear ct diffcse esimcse esimcse-repo flow
-isbert matryoshka max mixcse model2vec moco-reorder optiprompt promcse prompt promptbert ptbert ptbert-repo rankcse
-sbert sentence-crops sif sif-tokens simcse simcse-mlm simcse-plus-plus simcse-sup static-head whitening
-whitening-target pretrained""".split()
+# kernel of its LSTM), those of files (vectors of words or texts), and ConSERT after NLI, which takes a minute.
+RECIPES = """angle avg-last burt cls consert consert-joint cosent cot-bert clear ct diffcse echo esimcse esimcse-repo
+flow isbert matryoshka max mixcse model2vec moco-reorder optiprompt promcse prompt promptbert ptbert ptbert-repo
+rankcse sbert sentence-crops sif sif-tokens simcse simcse-mlm simcse-plus-plus simcse-sup simcse-words static-head
+whitening whitening-target pretrained""".split()
 
 
 def backbone(folder: Path, dropout: float) -> Path:
-    """Write a random two-layer BERT, 32 wide, with MLM head and zoo-mini's tokenizer; without dropout none differs."""
-    from transformers import BertConfig, BertForMaskedLM
+    """Write a random two-layer BERT, 32 wide, with MLM head and zoo-mini's tokenizer; without dropout none differs.
+
+    A GPT-2 of that size, for methods on a causal model, is beside it.
+    """
+    from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(0)
     shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
     config = BertConfig(vocab_size=30522, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout, **shape)
-    BertForMaskedLM(config).save_pretrained(folder)
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(ROOT / "zoo" / "models" / "zoo-mini" / name, folder)
+    causal = GPT2Config(vocab_size=30522, n_embd=32, n_layer=2, n_head=2, eos_token_id=102, bos_token_id=101)
+    for model, place in ((BertForMaskedLM(config), folder), (GPT2LMHeadModel(causal), folder.with_name("causal"))):
+        model.save_pretrained(place)
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(ROOT / "zoo" / "models" / "zoo-mini" / name, place)
     return folder
 
 
@@ -53,6 +57,8 @@ def _wrong(name: str, model: str, device: str, precision: str) -> dict[str, str]
     from zoo.recipes import all_recipes
 
     cls, recipe = all_recipes()[name].resolve()
+    if cls.__name__ == "Causal":
+        model = str(Path(model).with_name("causal"))
     fields = {**SMALL, "backbone": model, "model": model}
     own = {field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe)}
     small = {key: float(value) if isinstance(own[key], float) else value for key, value in fields.items() if key in own}
@@ -83,19 +89,20 @@ def mixed(device: str, folder: Path) -> dict[str, Any]:
 
 def moves(device: str, folder: Path) -> dict[str, Any]:
     """How far vectors are from those on the CPU, for encoders that were made there and moved."""
-    import zoo.machine
+    import zoo.encoder
     from zoo.api import create
     from zoo.encoder import Run
 
-    zoo.machine.choose_device = lambda wanted: wanted  # which refuses a device that is pretended
+    zoo.encoder.choose_device = lambda wanted: wanted  # which refuses a device that is pretended
     model, found = backbone(folder / "bert", 0.1), {}
     for name in ("avg-last", "static-avg", "whitening", "flow", "promptbert", "isbert", "pretrained"):
         key = "pooling=mean:model" if name == "pretrained" else "backbone"
         encoder = create(f"{name}:{key}={model}")
         if hasattr(encoder, "learn"):  # a map, which has to be fitted
             encoder.learn(encoder.base.encode([f"{i} small dogs" for i in range(64)]), Run())  # type: ignore[attr-defined]
-        before = encoder.encode(["a small dog", "rain"])
-        after = encoder.encode(["a small dog", "rain"], device=device)
+        texts = ["a" + " small" * number + " dog" for number in range(12)]  # a GPU's batches are longer than these
+        before = encoder.encode(texts)
+        after = encoder.encode(texts, device=device)
         found[name] = [float(np.abs(after - before).max()), encoder.runtime.device]
     return found
 

@@ -32,7 +32,7 @@ def results(part: str, folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("part", "least"), [("encoders", 13), ("mixed", 39)])
+@pytest.mark.parametrize(("part", "least"), [("encoders", 14), ("mixed", 41)])
 def test_every_method_passes_the_check(part: str, least: int, tmp_path: Path) -> None:
     """Some in float32, all in bfloat16 by autocast."""
     found = results(part, tmp_path)
@@ -61,4 +61,4 @@ def test_an_encoder_moves_with_all_its_parts(tmp_path: Path) -> None:
     found = results("moves", tmp_path)["gpu"]
     assert len(found) == 7
     for name, (off, device) in found.items():
-        assert off < 1e-4 and device != "cpu", name
+        assert off < (1e-4 if REAL else 3e-6) and device != "cpu", name

@@ -194,10 +194,12 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         """Return the recipe's optimisation settings."""
         recipe = self.recipe
         optimizer = recipe.optimizer if isinstance(recipe, ContrastiveRecipe) else "adamw"
+        rows = recipe.chunk_rows or recipe.batch_size
         return TrainSettings(
             batch_size=recipe.batch_size * recipe.accumulate,
             accumulate=recipe.accumulate,
             chunk_rows=recipe.chunk_rows,
+            tokens=round(rows * recipe.train_max_length * self.traits(recipe).training_passes / recipe.epochs),
             learning_rate=recipe.learning_rate,
             optimizer=optimizer,
             epochs=recipe.epochs,

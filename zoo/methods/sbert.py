@@ -127,6 +127,7 @@ class SBERT(BackboneEncoder[SBERTRecipeT]):
             adam_betas=recipe.adam_betas,
             adam_epsilon=recipe.adam_epsilon,
             warmup_steps=math.ceil(steps * recipe.warmup),
+            tokens=2 * recipe.batch_size * recipe.train_max_length,
             units_per_row=2,
         )
 

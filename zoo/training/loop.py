@@ -30,6 +30,7 @@ from zoo.errors import CorruptError, Interrupted, TrainingError
 from zoo.machine import forget_peak_memory, keep_freed_memory, peak_memory_mb
 from zoo.training.checkpoint import random_state, restore_checkpoint, save_checkpoint, set_random_state, undisturbed
 from zoo.training.folder import TrainingFolder
+from zoo.training.memory import needed
 from zoo.training.optimizers import make_optimizer, make_scheduler
 from zoo.training.settings import TrainSettings
 
@@ -136,6 +137,10 @@ class Training:
         if self.runtime.device == "cpu":
             keep_freed_memory()
         self.resume()
+        if self.device.type != "cpu" and self.settings.tokens:
+            whole, kept = needed(self.objective, self.optimizer, self.settings.tokens, self.runtime.precision)
+            parts = f"{whole:.2f} for weights, gradients and optimiser, at most {kept:.2f} for a batch"
+            self.progress.say(f"the training needs about {whole + kept:.2f} GB of {self.device}: {parts}")
         started = self.started = self.last_saved = time.monotonic()
         first_step = self.step
         self.objective.train()

@@ -29,6 +29,7 @@ class TrainSettings:
     steps: int | None = None  # None: the steps of all epochs
     accumulate: int = 1  # gradient accumulation: parts of a batch; a contrastive loss sees one part at a time
     chunk_rows: int | None = None  # gradient cache: rows encoded at a time, for batches that do not fit in memory
+    tokens: int = 0  # encoded at a time, in all passes, at most: for the memory that a training says it needs
     max_grad_norm: float = 1.0
     log_every: int = 10
     unit: str = "sentences"  # that the progress counts
