@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+import benchmark
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/findings.md").read_text(encoding="utf-8")
 TOLD = ("holds here", "reversed here", "not told apart")
@@ -113,3 +117,23 @@ def test_the_readmes_verdicts_are_the_ledgers() -> None:
             lines = [line for line in text.splitlines() if line.startswith("| ") and f"{claim} | " in line]
             found = [line.strip(" |").split(" | ")[-1] for line in lines if not line.startswith("| `")]
             assert found and found[-1].startswith(f"small-scale: {verdict}"), (part, folder, found)
+
+
+@pytest.mark.slow
+def test_the_differences_with_more_data_are_those_of_the_records() -> None:
+    section = PAGE.split("\n## With more data")[1].split("\n## ")[0]
+    lines = re.findall(
+        r"^\| [\d,]+ \| (\S+) \| (\S+) \| (\S+) \| (\S+) to (\S+) \| \[([\w-]+)\]", section, re.MULTILINE
+    )
+    assert len(lines) == 2
+    for *shown, folder in lines:
+        made = benchmark.compare(
+            "ptbert-repo-tuned",
+            "simcse-tuned",
+            results=ROOT / "leaderboards" / folder,
+            tasks="STS16,STS-B,SICK-R",
+            texts=False,
+        )
+        line = made.to_frame().iloc[-1]
+        ours = [line["B"], line["A"], line["A - B"], line["Low"], line["High"]]
+        assert [float(one) for one in shown] == pytest.approx(ours, abs=0.011)
