@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import pytest
 from fakes import Cli, make_record
 from pack_fakes import contents, fill
 
+from benchmark.records import pack as packing
 from benchmark.records.folder import Records
 from benchmark.records.pack import pack
 from benchmark.records.packed import PAIRS, RECORDS
@@ -81,6 +83,19 @@ def test_a_contradicting_record_stays_loose(tmp_path: Path) -> None:
     store.write(copied)  # states which packed record it replaces
     assert pack(tmp_path).left == []
     assert [r["scores"]["main"] for r in Records(tmp_path).all()] == [0.25]
+
+
+def test_a_record_that_is_written_while_packing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, real = Records(tmp_path), packing.write_packed
+    path = store.write(make_record("bag", main=0.5))
+
+    def write_packed(*given: Any) -> None:
+        real(*given)
+        store.write(make_record("bag", main=0.25))
+
+    monkeypatch.setattr(packing, "write_packed", write_packed)
+    pack(tmp_path)
+    assert '"main": 0.25' in path.read_text(encoding="utf-8")
 
 
 def test_a_damaged_record_stays_where_it_is(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_a_real_record_is_valid_and_says_what_was_measured(cli: Cli, tmp_path: P
         (("method", "name"), None),
         (("task", "version"), 1.5),
         (("seed",), "0"),
-        (("precision",), "fp16"),
+        (("precision",), "fp8"),
         (("scores", "main"), "0.5"),
         (("environment",), None),
         (("started",), "2026-01-02T03:04:05+09:00"),
