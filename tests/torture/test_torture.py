@@ -13,18 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.slow
 def test_what_is_killed_ends_as_if_unbroken() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "tests.torture",
-        "kills",
-        "3",
-        "--of",
-        "run",
-        "--of",
-        "pack",
-        "--of",
-        "leaderboard",
-    ]
+    words = "kills 3 --of run --of pack --of leaderboard".split()
+    command = [sys.executable, "-m", "tests.torture", *words]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=580)
     assert answer.returncode == 0 and answer.stdout.count("3 tried, 0 wrong") == 3, answer.stdout + answer.stderr
