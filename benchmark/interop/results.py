@@ -101,7 +101,7 @@ def card_data(name: str, records: Sequence[Record], **known: Any) -> ModelCardDa
 
     found = [
         EvalResult(
-            task_type="sentence-similarity" if "spearman" in scores_of(one)["main_metric"] else "text-classification",
+            task_type="text-classification" if scores_of(one)["main_metric"] == "accuracy" else "sentence-similarity",
             dataset_type=one["task"]["dataset"],
             dataset_name=one["task"]["name"],
             dataset_split=str(scores_of(one).get("split", "test")),
