@@ -254,6 +254,23 @@ def test_optimisation_equals_adamw_by_hand(tmp_path: Path, scale: float, parts: 
     np.testing.assert_allclose(objective.linear.bias.detach().numpy(), theta[3:], atol=1e-5)
 
 
+def test_both_passes_of_the_gradient_cache_have_the_same_dropout() -> None:
+    class InChunks(Regression):
+        def embed(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            found.append(self.linear(self.dropout(tensors[0])))
+            return found[-1], tensors[1]
+
+        def contrast(self, *vectors: torch.Tensor) -> torch.Tensor:
+            return ((vectors[0] - vectors[1]) ** 2).mean()
+
+    found: list[torch.Tensor] = []
+    fit(InChunks(dropout=0.5), epochs=1, chunk_rows=4)
+    assert len(found) == 30  # five batches in three chunks, twice
+    for step in range(0, 30, 6):
+        for first, second in zip(found[step : step + 3], found[step + 3 : step + 6], strict=True):
+            assert torch.equal(first, second)
+
+
 def test_every_epoch_sees_every_row_once_in_a_new_order() -> None:
     order: list[int] = []
 
