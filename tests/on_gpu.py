@@ -100,7 +100,7 @@ def moves(device: str, folder: Path) -> dict[str, Any]:
         encoder = create(f"{name}:{key}={model}")
         if hasattr(encoder, "learn"):  # a map, which has to be fitted
             encoder.learn(encoder.base.encode([f"{i} small dogs" for i in range(64)]), Run())  # type: ignore[attr-defined]
-        texts = ["a" + " small" * number + " dog" for number in range(12)]  # a GPU's batches are longer than these
+        texts = ["a" + " small" * number + " dog" for number in range(12)]
         before = encoder.encode(texts)
         after = encoder.encode(texts, device=device)
         found[name] = [float(np.abs(after - before).max()), encoder.runtime.device]

@@ -20,7 +20,6 @@ from zoo.errors import Interrupted, ZooError
 
 # Padded tokens in a batch. On a CPU small batches keep activations in its cache; a GPU needs large batches.
 DEFAULT_BUDGET = {"cpu": 4096, "cuda": 131072, "mps": 16384}
-_MULTIPLE = 8  # of tokens, to which a GPU's batches are padded
 
 Forward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """(input_ids, attention_mask), both (rows, length) -> pooled vectors (rows, dim), float32."""
@@ -79,11 +78,8 @@ def encode_table(
     started = time.perf_counter()
     budget = stats.token_budget or runtime.token_budget or DEFAULT_BUDGET.get(torch.device(runtime.device).type, 8192)
     vectors = np.empty((len(table), dim), dtype=np.float32)
+    waiting = length_sorted_batches(table.lengths, budget)
     device = torch.device(runtime.device)
-    lengths = table.lengths
-    if device.type != "cpu":  # few shapes, for each of which a GPU plans its attention; never above the longest text
-        lengths = np.minimum(-(-lengths // _MULTIPLE) * _MULTIPLE, lengths.max(initial=1))
-    waiting = length_sorted_batches(lengths, budget)
     made: list[tuple[NDArray[np.int64], torch.Tensor]] = []  # vectors on the device, fetched together: a fetch waits
 
     def fetch() -> None:
@@ -97,19 +93,18 @@ def encode_table(
             rows, full = waiting[0], False
             try:
                 with autocast(runtime):
-                    batch = table.padded(rows, pad_id, max(int(lengths[rows].max()), 1))
-                    made.append((rows, forward(*(to_device(t, device) for t in batch)).float()))
+                    made.append((rows, forward(*(to_device(t, device) for t in table.padded(rows, pad_id))).float()))
                 if device.type == "cpu":
                     fetch()
             except Exception as error:
                 if not out_of_memory(error):
                     raise
-                budget, full = _halve(budget, len(rows), int(lengths[rows].max()), error), True
+                budget, full = _halve(budget, len(rows), int(table.lengths[rows].max()), error), True
             if full:  # only now has the error let go of the tensors of the batch
                 fetch()
                 stats.halvings += 1
                 left = np.concatenate(waiting)
-                waiting = [left[batch] for batch in length_sorted_batches(lengths[left], budget)]
+                waiting = [left[batch] for batch in length_sorted_batches(table.lengths[left], budget)]
                 if torch.cuda.is_available():
                     torch.cuda.empty_cache()
                 continue
