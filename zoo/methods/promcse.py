@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import nn
 
-from zoo.encoder import Runtime, Traits
-from zoo.engine.backbone import Backbone
+from zoo.encoder import Traits
 from zoo.engine.dropout import set_dropout
 from zoo.engine.states import packable
 from zoo.errors import UsageError
@@ -96,13 +95,10 @@ class PromCSE(DropoutViews[PromCSERecipe]):
 
     Recipe: ClassVar[type] = PromCSERecipe
 
-    def __init__(self, recipe: PromCSERecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
-        super().__init__(recipe, runtime, backbone)
+    def new_parts(self) -> nn.ModuleDict:
+        """Return a new prefix; raises UsageError for a backbone whose layers take none."""
         if not packable(self.backbone.model):
             raise UsageError(f"promcse: backbone {self.backbone.source.name!r} is no BERT or RoBERTa; use one.")
-
-    def new_parts(self) -> nn.ModuleDict:
-        """Return a new prefix."""
         return nn.ModuleDict({"prefix": Prefix(self.backbone.model, self.recipe.prefix)})
 
     @property
