@@ -73,6 +73,6 @@ def handbook_from(folder: Path) -> str:
     folder = folder.resolve()
     for root in folder.parents:
         methods = root / "docs" / "methods"
-        if methods.is_dir() and (root / "zoo" / "papers.py").is_file():
+        if methods.is_dir() and (root / "zoo" / "recipes.py").is_file():
             return Path(os.path.relpath(methods, folder)).as_posix()
     return ""
