@@ -230,7 +230,7 @@ class _Study:
             seed = len(self.study.trials)  # two processes at one study would draw the same settings from one seed
             self.study.sampler = TPESampler(n_startup_trials=BEFORE_PRUNING, constant_liar=True, seed=seed)
             progress.say(f"{self.spec.name}: trial {done + 1} of {budget.trials}: {self._trial()}")
-        return self._written(trials)
+        return self._written(trials[: budget.trials])  # two processes may have begun one too many
 
     def _trial(self) -> str:
         """Run one trial; return its settings and its result."""

@@ -69,6 +69,8 @@ def test_a_study_goes_on_and_its_recipe_runs(tmp_path: Path) -> None:
     first = tune(wanted, Budget(2), space=SPACE, progress=Progress.silent())[0]
     again = tune(wanted, Budget(3), space=SPACE, progress=Progress.silent())[0]
     assert (first.trials, again.trials) == (2, 3)
+    assert tune(wanted, Budget(2), space=SPACE, progress=Progress.silent())[0] == first  # the budget, and no trial more
+    again = tune(wanted, Budget(3), space=SPACE, progress=Progress.silent())[0]
     assert first.before == again.before is not None and again.best >= first.best  # the recipe's own settings, first
     assert "| 2 |" in again.file.with_suffix(".md").read_text()
     spec = tuned_recipes(tmp_path)["simcse-tuned"]
