@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from benchmark.run.options import RunOptions
+from benchmark.run.options import TUNED_ON, RunOptions
 from benchmark.run.prepare import prepare
 from benchmark.run.stop import Stop
 from benchmark.run.vectors import VectorStore
@@ -145,7 +145,7 @@ def typed_space(items: Sequence[str]) -> dict[str, object]:
 def tune(
     options: RunOptions, budget: Budget, *, space: Sequence[str] = (), progress: Progress | None = None
 ) -> list[Tuning]:
-    """Tune each of `options.methods` on the task `options.dev`; write its recipe and page into RESULTS/tuned.
+    """Tune each of `options.methods` on the task `options.dev` (default: TUNED_ON); write its recipe and page.
 
     Raises UsageError for a budget without a trial and for a space that does not fit, MissingError without optuna, data
     or weights, TrainingError where every trial of a method failed, Interrupted after a signal.
@@ -157,6 +157,7 @@ def tune(
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     if budget.trials < 1:
         raise UsageError(f"--trials {budget.trials}: give at least 1.")
+    options = dataclasses.replace(options, dev=options.dev or TUNED_ON)
     known = all_recipes() | tuned_recipes(options.results)
     specs = {spec.name: spec for spec in parse_methods(options.methods, known)}
     prepared = prepare(dataclasses.replace(options, tasks=options.dev, seeds=1), progress=progress)

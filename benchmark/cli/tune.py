@@ -23,14 +23,14 @@ from benchmark.cli.options import (
     say_json,
     train_pairs_option,
 )
-from benchmark.run.options import RunOptions
+from benchmark.run.options import TUNED_ON, RunOptions
 
 
 @click.command("tune")
 @click.argument("methods", type=METHODS_LIST)
 @click.option("--trials", type=int, default=12, help="Trials of each method, finished ones of before included.")
 @click.option("--minutes", type=click.FloatRange(0), help="Begin no trial of a method after so many minutes.")
-@click.option("--dev", type=TASK, default="stsb-dev-disjoint", help="Task whose development pairs score a trial.")
+@click.option("--dev", type=TASK, default=TUNED_ON, help="Task whose development pairs score a trial.")
 @click.option(
     "--space",
     multiple=True,

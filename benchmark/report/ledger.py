@@ -70,12 +70,10 @@ def markdown(found: Sequence[Verdict]) -> str:
 
 def changes(found: Sequence[Verdict]) -> list[list[str]]:
     """Return the verdicts told under the papers' and under tuned settings: claim, first, second."""
-    by = {(one.claim.id, one.procedure, "tuned" in one.condition): one for one in found if one.told}
-    return [
-        [_name(one), one.text(), other.text()]
-        for (claim, procedure, tuned), one in by.items()
-        if not tuned and (other := by.get((claim, procedure, True)))
-    ]
+    told = [one for one in found if one.told]
+    papers = {(one.claim.id, one.procedure): one for one in told if "tuned" not in one.condition}
+    pairs = ((papers.get((one.claim.id, one.procedure)), one) for one in told if "tuned" in one.condition)
+    return [[_name(one), first.text(), one.text()] for first, one in pairs if first is not None]
 
 
 def changed(found: Sequence[Verdict]) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmark.data.sources import DataSource
-from benchmark.run.options import RunOptions
+from benchmark.run.options import TUNED_ON, RunOptions
 from benchmark.run.prepare import prepare
 from benchmark.tasks.base import PairsData
 from benchmark.tune import Budget, default_space, space_of, tune, typed_space
@@ -102,7 +103,8 @@ def test_a_study_reads_no_test_pair(tmp_path: Path, data_dir: Path, monkeypatch:
 
     monkeypatch.setattr(DataSource, "locate", watched)
     monkeypatch.setattr(PairsData, "score", refused)
-    wanted = options(tmp_path, "simcse", dev="stsb-dev-disjoint", data=str(data_dir))
+    wanted = options(tmp_path, "simcse", dev=None, data=str(data_dir))  # which is stsb-dev-disjoint here
     tune(wanted, Budget(1), space=SPACE, progress=Progress.silent())
     assert set(located) - {"pocket-text"} == {"STSBenchmark"}
-    assert prepare(wanted, write=False).dev.data.dev_overlap().in_test == 0  # type: ignore[union-attr]
+    dev = prepare(replace(wanted, dev=TUNED_ON), write=False).dev.data
+    assert dev is not None and dev.dev_overlap().in_test == 0  # type: ignore[union-attr]

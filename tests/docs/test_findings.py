@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +23,7 @@ VERDICTS = {  # what a section may cite
     "Both ways": ("mixed",),
     "It cannot be told": TOLD[2:],
 }
+CURVE = PAGE.split("\n## With more data")[1].split("\n## ")[0]
 FIGURE = re.compile(r"(zoo-\w+) ([+-]\d+\.\d\d), ([+-]\d+\.\d\d) to ([+-]\d+\.\d\d)")
 
 
@@ -104,6 +107,9 @@ README = {  # a part of the README's paragraph on claims: the ledgers' lines, an
     "level with it after [twelve trials": [
         ("zoo-small-tuned", "`ptbert-above-simcse-sts` (the paper's text)", "not told apart")
     ],
+    "so is supervised PromptBERT beside supervised SimCSE": [
+        ("zoo-small-tuned", "`supervised-above-simcse`", "not told apart")
+    ],
 }
 
 
@@ -119,21 +125,47 @@ def test_the_readmes_verdicts_are_the_ledgers() -> None:
             assert found and found[-1].startswith(f"small-scale: {verdict}"), (part, folder, found)
 
 
-@pytest.mark.slow
-def test_the_differences_with_more_data_are_those_of_the_records() -> None:
-    section = PAGE.split("\n## With more data")[1].split("\n## ")[0]
-    lines = re.findall(
-        r"^\| [\d,]+ \| (\S+) \| (\S+) \| (\S+) \| (\S+) to (\S+) \| \[([\w-]+)\]", section, re.MULTILINE
+def test_the_curve_is_that_of_the_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page's listing draws, and its averages are the table's."""
+    pytest.importorskip("matplotlib")
+    (code,) = re.findall(r"```python\n(.*?)```", CURVE, re.S)
+    monkeypatch.chdir(ROOT)
+    ran: dict[str, Any] = {}
+    exec(code.replace("docs/learning-curve.png", str(tmp_path / "curve.png")), ran)
+    assert (tmp_path / "curve.png").stat().st_size > 10_000
+    lines = [
+        [cell.replace(",", "") for cell in line[2:-2].split(" | ")]
+        for line in CURVE.splitlines()
+        if " to " in line[:70]
+    ]
+    assert f"Tuned PromptBERT, {-float(lines[0][6]):.1f} points below SimCSE" in (ROOT / "README.md").read_text(
+        encoding="utf-8"
     )
-    assert len(lines) == 2
-    for *shown, folder in lines:
-        made = benchmark.compare(
-            "ptbert-repo-tuned",
-            "simcse-tuned",
-            results=ROOT / "leaderboards" / folder,
-            tasks="STS16,STS-B,SICK-R",
-            texts=False,
-        )
-        line = made.to_frame().iloc[-1]
-        ours = [line["B"], line["A"], line["A - B"], line["Low"], line["High"]]
-        assert [float(one) for one in shown] == pytest.approx(ours, abs=0.011)
+    assert [int(line[0]) for line in lines] == list(ran["averages"]["simcse"].index)
+    for size, simcse, ptbert, gap, _, promptbert, other, _ in lines:
+        ours = [ran["averages"][name][int(size)] for name in ("simcse", "ptbert-repo", "promptbert-repo")]
+        ours = [*ours, ours[1] - ours[0], ours[2] - ours[0]]
+        assert [float(one) for one in (simcse, ptbert, promptbert, gap, other)] == pytest.approx(ours, abs=0.011)
+
+
+@pytest.mark.slow
+def test_an_interval_of_the_curve_is_that_of_compare() -> None:
+    rows = [f"{name}-tuned-40000" for name in ("promptbert-repo", "simcse")]
+    made = benchmark.compare(*rows, results=ROOT / "leaderboards/zoo-small-curve", suites="sts", texts=False)
+    line = made.to_frame().iloc[-1]
+    shown = re.search(r"^\| 40,000 .* (\S+) to (\S+) \|$", CURVE, re.M)
+    assert shown is not None
+    assert [float(one) for one in shown.groups()] == pytest.approx([line["Low"], line["High"]], abs=0.011)
+
+
+def test_what_tuning_gains_is_the_tables() -> None:
+    """The three scores of each line; the intervals are those of the command above it."""
+    folder = ROOT / "leaderboards/zoo-small-tuned"
+    with (folder / "sts.csv").open(encoding="utf-8") as file:
+        averages = {row["method"]: float(row["Avg"]) for row in csv.DictReader(file) if row["Avg"]}
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| `(.+)` \| (\S+) \| (\S+) \| (\S+) \|", text, re.M)
+    assert {name for name, *_ in lines} == {name for name in averages if f"{name}-tuned" in averages}
+    for name, *shown in lines:
+        papers, tuned = averages[name], averages[f"{name}-tuned"]
+        assert [float(one) for one in shown] == pytest.approx([papers, tuned, tuned - papers], abs=0.011)
