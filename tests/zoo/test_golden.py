@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import shutil
 import sys
 from pathlib import Path
@@ -28,6 +29,7 @@ TOLERANCE = 2e-3
 """Of the largest value: processors and kernels round differently, and training multiplies that."""
 
 
+@functools.cache
 def stated() -> dict[str, dict[str, Any]]:
     """Return `GOLDEN` of all tests of methods: `version`, `values`, and perhaps `settings` and a `tolerance`.
 
