@@ -54,7 +54,7 @@ def command(
 ) -> int:
     """Tune the settings of METHODS, each with the same budget, and write a recipe NAME-tuned for `run`.
 
-    The trials have a seed of their own and no test pair. They are kept in RESULTS/tuned: a command that was stopped
+    The trials have a seed of their own, and score no test. They are kept in RESULTS/tuned: a command that was stopped
     goes on from there, and several processes may work on one study.
     """
     from benchmark.tune import Budget, tune

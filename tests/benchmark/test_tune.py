@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmark.data.corpora import normalised
+from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
 from benchmark.run.options import TUNED_ON, RunOptions
 from benchmark.run.prepare import prepare
 from benchmark.tasks.base import PairsData
+from benchmark.tasks.loaded import load_tasks
 from benchmark.tune import Budget, default_space, space_of, tune, typed_space
 from zoo.errors import TrainingError, UsageError
 from zoo.progress import Progress
@@ -108,3 +111,15 @@ def test_a_study_reads_no_test_pair(tmp_path: Path, data_dir: Path, monkeypatch:
     assert set(located) - {"pocket-text"} == {"STSBenchmark"}
     dev = prepare(replace(wanted, dev=TUNED_ON), write=False).dev.data
     assert dev is not None and dev.dev_overlap().in_test == 0  # type: ignore[union-attr]
+
+
+def test_six_pairs_of_the_task_are_in_a_test(data_dir: Path) -> None:
+    """They are SICK-R's; docs/tune.md says so. Compared are lower-case letters and digits, in either order."""
+
+    def pairs(some: Pairs) -> set[frozenset[str]]:
+        return {frozenset(map(normalised, pair)) for pair in zip(some.first, some.second, strict=True)}
+
+    tests = ["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"]
+    (dev, *others) = [one.data for one in load_tasks([TUNED_ON, *tests], DataSource(data_dir, hub=False), None)]
+    shared = [len(pairs(dev.dev) & {p for part in one.subsets.values() for p in pairs(part)}) for one in others]  # type: ignore[union-attr]
+    assert dict(zip(tests, shared, strict=True)) == {**dict.fromkeys(tests, 0), "SICK-R": 6}

@@ -133,14 +133,10 @@ def test_the_curve_is_that_of_the_records(tmp_path: Path, monkeypatch: pytest.Mo
     ran: dict[str, Any] = {}
     exec(code.replace("docs/learning-curve.png", str(tmp_path / "curve.png")), ran)
     assert (tmp_path / "curve.png").stat().st_size > 10_000
-    lines = [
-        [cell.replace(",", "") for cell in line[2:-2].split(" | ")]
-        for line in CURVE.splitlines()
-        if " to " in line[:70]
-    ]
-    assert f"Tuned PromptBERT, {-float(lines[0][6]):.1f} points below SimCSE" in (ROOT / "README.md").read_text(
-        encoding="utf-8"
-    )
+    text = [line for line in CURVE.splitlines() if line.startswith("| ") and " to " in line]
+    lines = [line[2:-2].replace(",", "").split(" | ") for line in text]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"Tuned PromptBERT, {-float(lines[0][6]):.1f} points below SimCSE" in readme
     assert [int(line[0]) for line in lines] == list(ran["averages"]["simcse"].index)
     for size, simcse, ptbert, gap, _, promptbert, other, _ in lines:
         ours = [ran["averages"][name][int(size)] for name in ("simcse", "ptbert-repo", "promptbert-repo")]
