@@ -1,7 +1,7 @@
 """SentEval's transfer tasks: the accuracy of a linear classifier on frozen vectors (docs/protocol.md).
 
-Each task has three names: `MR` is SentEval's full setting, `MR-fast` its fast one (5 folds, RMSprop), both under
-protocol `senteval`; `MR-exact` solves the same regressions to convergence. No shipped suite averages over settings.
+Each task has two names: `MR` is SentEval's full setting, `MR-fast` its fast one (5 folds, RMSprop). No shipped suite
+averages over settings.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from benchmark.tasks.base import Lookup, Scores, TaskData, TaskRow, check_rows
 if TYPE_CHECKING:
     from benchmark.metrics.probe.protocol import ProbeScores, ProbeSetting
 
+PROTOCOL = "senteval"
 _LEAST = 20  # rows per class that --limit keeps at least: nested folds need rows of every class
 
 
@@ -50,13 +51,13 @@ class TransferData(TaskData):
         from benchmark.metrics.probe import protocol as probe
 
         features = np.concatenate([self._features(part, vectors) for part in self.parts])
-        setting: ProbeSetting = {s.name: s for s in (probe.FULL, probe.FAST, probe.EXACT)}[self.setting]
+        setting: ProbeSetting = {s.name: s for s in (probe.FULL, probe.FAST)}[self.setting]
         if not np.ptp(features, axis=0).any():
             return {
                 "main": None,
                 "main_metric": "accuracy",
                 "reason": "constant_vectors",
-                "protocol": setting.protocol,
+                "protocol": PROTOCOL,
                 "setting": setting.name,
             }
         labels = np.concatenate([part.labels for part in self.parts])
@@ -69,7 +70,7 @@ class TransferData(TaskData):
             "reason": None,
             "accuracy": accuracy,
             "dev_accuracy": measured.dev_accuracy / 100,
-            "protocol": setting.protocol,
+            "protocol": PROTOCOL,
             "setting": setting.name,
             "penalties": list(measured.penalties),
             "part_accuracies": [part / 100 for part in measured.parts],
@@ -77,7 +78,7 @@ class TransferData(TaskData):
         }
         if self.f1:
             value = float(f1_score(self.parts[-1].labels, measured.predicted))
-            scores["f1"] = round(value, 4) if setting.protocol == "senteval" else value
+            scores["f1"] = round(value, 4)
         return scores
 
     @staticmethod
@@ -135,7 +136,6 @@ def labelled(
 _SETTINGS = (
     ("", "full", "accuracy, SentEval's full setting", ""),
     ("-fast", "fast", "accuracy, SentEval's fast setting", ", fast"),
-    ("-exact", "exact", "accuracy, regressions solved to convergence", ", exact"),
 )
 _WHOLE, _TWO, _THREE = ("test",), ("train", "test"), ("train", "dev", "test")
 _SST = [f"sentiment-{split}" for split in _THREE]

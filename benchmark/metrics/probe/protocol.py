@@ -1,9 +1,8 @@
 """SentEval's transfer probes: their folds, the choice of the penalty, and the accuracy (docs/protocol.md).
 
 Three schemes: `nested` (all rows in outer folds, the penalty from inner folds), `cross_validated` (a training and a
-test part, the penalty from folds of the training part) and `split` (training, development and test parts). Two
-protocols: `senteval` trains each classifier as SentEval does, with its early stopping and rounding; `exact` solves the
-same regressions to convergence and does not round. Every scheme runs all its fits as one batched problem.
+test part, the penalty from folds of the training part) and `split` (training, development and test parts). Each
+classifier is trained as SentEval does, with its early stopping and rounding; all fits are one batched problem.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
 from benchmark.metrics.probe.batch import Fits, Fold, Recipe, Rows, pad, train_fits
-from benchmark.metrics.probe.exact import Solved, solve_fits
 
 PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2)
 _FOLD_SEED = 1111
@@ -24,28 +22,25 @@ _FOLD_SEED = 1111
 
 @dataclass(frozen=True)
 class ProbeSetting:
-    """The settings of a probe: protocol, folds, and for `senteval` how each classifier is trained."""
+    """The settings of a probe: folds, and how each classifier is trained."""
 
     name: str
-    protocol: str  # "senteval" or "exact"
     folds: int = 10
     recipe: Recipe = field(default_factory=Recipe)
     penalties: tuple[float, ...] = PENALTIES
 
 
-FULL = ProbeSetting("full", "senteval")
+FULL = ProbeSetting("full")
 FAST = ProbeSetting(
     "fast",
-    "senteval",
     folds=5,
     recipe=Recipe(optimiser="rmsprop", learning_rate=1e-2, batch_size=128, tenacity=3, epoch_size=2),
 )
-EXACT = ProbeSetting("exact", "exact")
 
 
 @dataclass(frozen=True)
 class ProbeScores:
-    """Accuracies x100, a penalty per test part, predictions; `senteval` rounds to two decimals as SentEval does."""
+    """Accuracies x100, a penalty per test part, predictions; rounded to two decimals as SentEval does."""
 
     accuracy: float
     dev_accuracy: float
@@ -71,26 +66,22 @@ class _Probe:
     def __init__(
         self, vectors: NDArray[np.float32], labels: NDArray[np.int64], setting: ProbeSetting, device: str = "cpu"
     ) -> None:
-        self.vectors, self.labels, self.setting, self.device = vectors, labels, setting, device
-        self.rounds = setting.protocol == "senteval"
-        self.padded = pad(vectors, device) if self.rounds else None
+        self.labels, self.setting, self.dim = labels, setting, vectors.shape[1]
+        self.padded = pad(vectors, device)
 
-    def fit(self, folds: Sequence[Fold], fold_of: Sequence[int], penalties: Sequence[float]) -> Fits | Solved:
+    def fit(self, folds: Sequence[Fold], fold_of: Sequence[int], penalties: Sequence[float]) -> Fits:
         of, weights = np.array(fold_of, dtype=np.int64), np.array(penalties, dtype=np.float64)
-        if self.padded is not None:
-            dim = self.vectors.shape[1]
-            return train_fits(self.padded, dim, self.labels, folds, of, weights, self.setting.recipe)
-        return solve_fits(self.vectors, self.labels, folds, of, weights, device=self.device)
+        return train_fits(self.padded, self.dim, self.labels, folds, of, weights, self.setting.recipe)
 
-    def grid(self, folds: Sequence[Fold]) -> tuple[Fits | Solved, NDArray[np.float64]]:
+    def grid(self, folds: Sequence[Fold]) -> tuple[Fits, NDArray[np.float64]]:
         """Fit every fold with every penalty; returns the fits, fold by fold, and dev accuracies (folds, penalties)."""
         tried = self.setting.penalties
         fits = self.fit(folds, np.repeat(np.arange(len(folds)), len(tried)).tolist(), tried * len(folds))
         return fits, fits.dev.reshape(len(folds), len(tried))
 
     def percent(self, fraction: float) -> float:
-        """Return a fraction x100, rounded where SentEval rounds."""
-        return float(round(100 * np.float64(fraction), 2) if self.rounds else 100 * fraction)
+        """Return a fraction x100, rounded as SentEval does."""
+        return float(round(100 * np.float64(fraction), 2))
 
     def choose(self, dev: NDArray[np.float64]) -> tuple[int, float]:
         """Return the index and the score of the best penalty over folds (folds, penalties); ties go to the smallest."""
@@ -98,15 +89,14 @@ class _Probe:
         best = int(np.argmax(means))
         return best, means[best]
 
-    def score(self, fits: Fits | Solved, fit: int, rows: Rows) -> tuple[float, NDArray[np.int64]]:
+    def score(self, fits: Fits, fit: int, rows: Rows) -> tuple[float, NDArray[np.int64]]:
         """Return the accuracy x100 of a fit on rows, and the classes that it predicts for them."""
         predicted = fits.predict(fit, rows)
         return self.percent(float(np.mean(predicted == self.labels[rows]))), predicted
 
     def mean(self, percents: Sequence[float]) -> float:
-        """Return the mean of accuracies x100, rounded where SentEval rounds."""
-        value = np.mean(list(percents))
-        return float(round(value, 2) if self.rounds else value)
+        """Return the mean of accuracies x100, rounded as SentEval does."""
+        return float(round(np.mean(list(percents)), 2))
 
 
 def nested(

@@ -12,17 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold
 
 from benchmark.metrics.probe import batch as probe_batch
-from benchmark.metrics.probe import exact as probe_exact
 from benchmark.metrics.probe import protocol as probe
 from benchmark.metrics.probe.batch import Fits, Fold, Recipe, pad, train_fits
-from benchmark.metrics.probe.exact import solve_fits
 from benchmark.metrics.probe.models import Classifier, Hidden, Linear
 from benchmark.metrics.probe.protocol import (
-    EXACT,
     FAST,
     FULL,
     PENALTIES,
@@ -32,7 +27,6 @@ from benchmark.metrics.probe.protocol import (
     split,
     stratified,
 )
-from zoo.errors import TrainingError
 
 SENTEVAL = json.loads((Path(__file__).parent.parent / "fixtures" / "senteval_transfer.json").read_text("utf-8"))
 
@@ -136,15 +130,6 @@ def test_weights_after_several_rounds_are_torch_s(setting: ProbeSetting) -> None
     torch.testing.assert_close(kept[:, :6].abs(), layer.weight.detach().abs(), atol=2e-5, rtol=0)
 
 
-def test_exact_with_one_penalty_is_scikit_learn_s() -> None:
-    """The penalty is half of the squared norm times the number of rows, once: doubled, weights shrink."""
-    x, y = problem(80, 4, 2)
-    fold = Fold(np.arange(60), np.arange(60, 80))
-    solved = solve_fits(x, y, [fold], np.array([0]), np.array([1e-2]))
-    other = LogisticRegression(C=2 / (60 * 1e-2), tol=1e-10).fit(x[:60].astype(np.float64), y[:60])
-    assert np.abs(solved.coefficients[0] - other.coef_).max() < 1e-3
-
-
 def test_the_counter_is_never_reset() -> None:
     """A fit ends at the (tenacity + 1)-th evaluation without gain in all, or when the passes are used up."""
     x, y = problem(200, 6, 2)
@@ -245,8 +230,6 @@ def test_the_penalty_is_chosen_as_senteval_does() -> None:
     assert ours.choose(np.array([[0.5, 0.7, 0.7, 0.6], [0.5, 0.7, 0.7, 0.6]])) == (1, 70.0)
     assert ours.choose(np.array([[0.70001, 0.70002, 0.70003, 0.70004]])) == (0, 70.0)
     assert ours.choose(np.array([[0.5, 0.5, 0.5, 0.5], [0.5, 0.5, 0.5, 0.5002]])) == (3, 50.01)
-    exact = probe._Probe(x, y, EXACT)
-    assert exact.choose(np.array([[0.70001, 0.70002, 0.70003, 0.70004]]))[0] == 3
 
 
 @pytest.mark.slow
@@ -272,91 +255,6 @@ def test_against_senteval_s_own_numbers(case: dict[str, Any]) -> None:
     assert found["nested"].parts == pytest.approx(case["nested"]["folds"], abs=1.5 * 100 * setting.folds / case["rows"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rotated", [20, 0])
-@pytest.mark.parametrize(("classes", "scale", "shift"), [(2, 1.0, 0.0), (2, 0.05, 0.1), (4, 0.3, 1.0)])
-def test_exact_is_scikit_learn_s_solution(
-    classes: int, scale: float, shift: float, rotated: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Coefficients and intercepts to 1e-4 for every penalty, well and badly conditioned, in principal axes or not."""
-    monkeypatch.setattr(probe_exact, "_ROTATED", rotated)
-    x, y = problem(600, 20, classes)
-    x = (x * np.linspace(0.2, 2, 20, dtype=np.float32) * scale + shift).astype(np.float32)
-    folds = [Fold(*rows) for rows in stratified(y, 3)]
-    solved = solve_fits(x, y, folds, np.repeat(np.arange(3), 4), np.array(PENALTIES * 3))
-    for fit in range(12):
-        rows, penalty = folds[fit // 4].train, PENALTIES[fit % 4]
-        inverse = (2 if classes == 2 else 1) / (len(rows) * penalty)
-        other = LogisticRegression(C=inverse, tol=1e-10, max_iter=10_000, solver="newton-cholesky")
-        other.fit(x[rows].astype(np.float64), y[rows])
-        assert np.abs(solved.coefficients[fit] - other.coef_).max() < 1e-4
-        ours, theirs = solved.intercepts[fit], other.intercept_
-        if classes > 2:  # only their differences mean something
-            ours, theirs = ours - ours.mean(), theirs - theirs.mean()
-        assert np.abs(ours - theirs).max() < 1e-4
-        dev = folds[fit // 4].dev
-        assert dev is not None
-        assert solved.dev[fit] == np.mean(other.predict(x[dev].astype(np.float64)) == y[dev])
-    assert solved.gradients.max() < 1e-6
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("classes", [2, 3, 6])
-def test_exact_takes_few_iterations_where_dimensions_correlate(classes: int) -> None:
-    """A guessed curvature of the vectors and the classes: without it these took 890, 902 and 554 iterations."""
-    random = np.random.RandomState(0)
-    mixed = random.randn(40, 40) * np.logspace(0, -2, 40)[:, None]
-    x = (0.3 * random.randn(800, 40) @ mixed).astype(np.float32)
-    y = (3 * x @ random.randn(40, classes) + random.gumbel(size=(800, classes))).argmax(1)
-    solved = solve_fits(x, y, [Fold(np.arange(800))], np.zeros(4, np.int64), np.array(PENALTIES))
-    assert solved.iterations < 250
-    assert solved.gradients.max() < 1e-6
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("classes", [2, 3])
-def test_exact_nested_against_loops_of_scikit_learn(classes: int) -> None:
-    """The whole nested cross-validation, fit by fit."""
-    x, y = problem(240, 8, classes)
-    measured = nested(x, y, replace(EXACT, folds=4))
-    factor = 2 if classes == 2 else 1
-
-    def fitted(rows: np.ndarray, penalty: float) -> LogisticRegression:
-        inverse = factor / (len(rows) * penalty)
-        return LogisticRegression(C=inverse, tol=1e-8, max_iter=5000).fit(x[rows].astype(np.float64), y[rows])
-
-    parts, chosen = [], []
-    for train, test in StratifiedKFold(4, shuffle=True, random_state=1111).split(x, y):
-        means = []
-        for penalty in PENALTIES:
-            inner = StratifiedKFold(4, shuffle=True, random_state=1111).split(train, y[train])
-            means.append(np.mean([fitted(train[a], penalty).score(x[train[b]], y[train[b]]) for a, b in inner]))
-        chosen.append(PENALTIES[int(np.argmax(means))])
-        parts.append(100 * fitted(train, chosen[-1]).score(x[test], y[test]))
-    assert measured.penalties == tuple(chosen)
-    assert measured.parts == pytest.approx(parts)
-    assert measured.accuracy == pytest.approx(np.mean(parts))
-
-
-def test_exact_cross_validated_and_split_use_the_right_rows() -> None:
-    """The test rows never train; the chosen penalty is the best on the development rows."""
-    x, y = problem(400, 8, 3)
-    for measured, train in ((cross_validated(x, y, 250, EXACT), 250), (split(x, y, 200, 50, EXACT), 200)):
-        rows = np.arange(train)
-        other = LogisticRegression(C=1 / (train * measured.penalties[0]), tol=1e-8, max_iter=5000)
-        other.fit(x[rows].astype(np.float64), y[rows])
-        assert measured.accuracy == pytest.approx(100 * other.score(x[250:], y[250:]))
-        assert np.array_equal(measured.predicted, other.predict(x[250:]))
-
-
-def test_exact_does_not_hide_that_it_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Regressions that did not converge are an error, not a score."""
-    monkeypatch.setattr(probe_exact, "_ITERATIONS", 3)
-    x, y = problem(200, 8, 3)
-    with pytest.raises(TrainingError, match="not converged after 3 iterations"):
-        nested(x, y, replace(EXACT, folds=3))
-
-
 def test_pair_features() -> None:
     """[|u-v| ; u*v]."""
     u, v = np.array([[1, -2], [0, 3]], np.float32), np.array([[4, 5], [6, -1]], np.float32)
@@ -367,7 +265,7 @@ def test_pair_features() -> None:
 def test_a_gpu_gives_the_same() -> None:
     """All folds in one block on a GPU; within a row or two of the CPU."""
     x, y = problem(600, 24, 3)
-    for setting in (replace(FAST, folds=4), replace(EXACT, folds=4)):
+    for setting in (replace(FAST, folds=4), replace(FULL, folds=4)):
         ours, theirs = nested(x, y, setting, "cuda"), nested(x, y, setting, "cpu")
         assert ours.accuracy == pytest.approx(theirs.accuracy, abs=0.5)
         assert ours.dev_accuracy == pytest.approx(theirs.dev_accuracy, abs=0.5)

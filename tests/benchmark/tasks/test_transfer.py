@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fakes import Bag, Cli
-from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from benchmark.data.readers import transfer as readers
@@ -21,8 +20,6 @@ from benchmark.data.readers.transfer import Labelled
 from benchmark.data.sources import DataSource
 from benchmark.metrics.probe import protocol as probe
 from benchmark.metrics.probe.batch import Fold
-from benchmark.metrics.probe.exact import solve_fits
-from benchmark.metrics.probe.protocol import stratified
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import Lookup
@@ -81,10 +78,8 @@ def test_rows_and_order(name: str, data_dir: Path) -> None:
             seconds = [len(text.split()) for text in part.second]
             keys = list(zip(lengths, seconds, part.labels.tolist(), strict=True))  # type: ignore[arg-type]
         assert keys == sorted(keys)
-    for setting in ("fast", "exact"):
-        other = load(f"{name}-{setting}", data_dir)
-        assert other.setting == setting
-        assert other.texts() == data.texts()
+    other = load(f"{name}-fast", data_dir)
+    assert (other.setting, other.texts()) == ("fast", data.texts())
 
 
 @pytest.mark.slow
@@ -180,16 +175,14 @@ def only_if_asked(daily: bool) -> None:
 
 @pytest.mark.slow
 def test_early_stopping_favours_large_vectors(data_dir: Path) -> None:
-    """A factor moves MRPC by points under SentEval's protocol, by less than a third of that solved to convergence."""
+    """A factor moves MRPC by points under SentEval's protocol."""
     cls, recipe = parse_methods("static-avg", all_recipes())[0].resolve({})
     vectors = VectorStore(cls(recipe, Runtime()), "static-avg")
 
     def accuracy(name: str, factor: float) -> float:
         return 100 * float(load(name, data_dir).score(lambda texts: np.float32(factor) * vectors(texts))["main"])
 
-    gain = accuracy("MRPC", 25) - accuracy("MRPC", 1)
-    assert gain > 3
-    assert abs(accuracy("MRPC-exact", 25) - accuracy("MRPC-exact", 1)) < gain / 3
+    assert accuracy("MRPC", 25) - accuracy("MRPC", 1) > 3
 
 
 @pytest.mark.slow
@@ -214,29 +207,6 @@ def test_senteval_s_own_numbers_on_real_vectors(
         assert 100 * scores["f1"] == pytest.approx(expected["f1"], abs=0.5)
     if "folds" in expected:
         assert [100 * part for part in scores["part_accuracies"]] == pytest.approx(expected["folds"], abs=1.0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_exact_is_scikit_learn_on_real_vectors(name: str, data_dir: Path, zoo_mini: VectorStore) -> None:
-    """With the penalties chosen: accuracies to 0.1 point, the first regression's coefficients to 1e-4."""
-    only_if_asked(name == "MRPC")
-    data = load(f"{name}-exact", data_dir)
-    scores = data.score(zoo_mini)
-    x = np.concatenate([data._features(part, zoo_mini) for part in data.parts])
-    y = np.concatenate([part.labels for part in data.parts])
-    counts = [len(part) for part in data.parts]
-    parts = [(np.arange(counts[0]), np.arange(sum(counts[:-1]), len(y)))] if len(counts) > 1 else stratified(y, 10)
-    accuracies = []
-    for (train, test), penalty in zip(parts, scores["penalties"], strict=True):
-        inverse = (2 if y.max() == 1 else 1) / (len(train) * penalty)
-        other = LogisticRegression(C=inverse, tol=1e-10, max_iter=500, solver="newton-cholesky")
-        other.fit(x[train].astype(np.float64), y[train])
-        accuracies.append(other.score(x[test].astype(np.float64), y[test]))
-        if len(accuracies) == 1:
-            solved = solve_fits(x, y, [Fold(train)], np.array([0]), np.array([penalty]))
-            assert np.abs(solved.coefficients[0] - other.coef_).max() < 1e-4
-    assert 100 * scores["main"] == pytest.approx(100 * np.mean(accuracies), abs=0.1)
 
 
 @pytest.mark.slow
@@ -275,7 +245,7 @@ def test_every_fit_trains_on_senteval_s_rows(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["TREC-fast", "MRPC-fast", "SICK-E-fast", "CR-exact"])
+@pytest.mark.parametrize("name", ["TREC-fast", "MRPC-fast", "SICK-E-fast"])
 def test_scores_say_what_they_are(name: str, data_dir: Path) -> None:
     """Protocol and setting, accuracy above chance as a fraction, F1 for MRPC only."""
     data = load(name, data_dir, limit=120)
@@ -287,8 +257,7 @@ def test_scores_say_what_they_are(name: str, data_dir: Path) -> None:
 
     scores = data.score(vectors)
     assert asked == set(data.texts())
-    protocol = "exact" if name.endswith("exact") else "senteval"
-    assert (scores["protocol"], scores["setting"]) == (protocol, name.rsplit("-", 1)[1])
+    assert (scores["protocol"], scores["setting"]) == ("senteval", name.rsplit("-", 1)[1])
     chance = np.bincount(data.parts[-1].labels).max() / data.rows
     assert 0.9 * chance < scores["main"] == scores["accuracy"] < 1
     assert ("f1" in scores) == name.startswith("MRPC")
@@ -326,8 +295,7 @@ def test_a_run_makes_records_and_a_table(cli: Cli, data_dir: Path, tmp_path: Pat
 @pytest.mark.parametrize("suite", sorted(name for name in all_suites() if name.startswith("transfer")))
 def test_a_suite_is_of_one_protocol(suite: str) -> None:
     """Its title and note say which, and all its tasks are of it."""
-    protocol = "protocol exact" if suite.endswith("exact") else "protocol senteval"
-    assert protocol in all_suites()[suite].title and protocol in all_suites()[suite].note
+    assert "protocol senteval" in all_suites()[suite].title and "protocol senteval" in all_suites()[suite].note
     setting = suite.removeprefix("transfer").removeprefix("-more")
     names = ("SST5", "SICK-E") if "more" in suite else ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
     assert all_suites()[suite].tasks == tuple(name + setting for name in names)
