@@ -17,13 +17,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
-from benchmark.analysis.compared import Compared, compare_rows
 from benchmark.data.sources import DataSource
 from benchmark.interop.export import Exported, export_encoder
 from benchmark.records.folder import Records, read_records
 from benchmark.records.query import label
 from benchmark.records.record import Record
 from benchmark.records.remote import mirrored, send_now, sending
+from benchmark.report.compared import Compared, compare_rows
 from benchmark.report.files import Leaderboard, make_leaderboard, tables_of
 from benchmark.report.rows import Table
 from benchmark.report.show import brief_of, frame_of, html_of, text_of

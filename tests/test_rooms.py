@@ -29,7 +29,7 @@ FLOORS = {
         ["benchmark"],
         ["benchmark.api"],
         ["benchmark.choosing"],
-        ["benchmark.template_search", "benchmark.analysis", "benchmark.interop", "benchmark.pretraining"],
+        ["benchmark.analysis", "benchmark.interop", "benchmark.pretraining"],
         ["benchmark.report"],
         ["benchmark.run"],
         ["benchmark.records"],

@@ -40,13 +40,6 @@ def suite_names() -> list[str]:
     return _stems("benchmark", "suites")
 
 
-def paper_items() -> list[str]:
-    """Return the names of the papers' tables and figures that `reproduce` takes."""
-    from benchmark.report.papers import all_items
-
-    return list(all_items())
-
-
 def run_files() -> list[str]:
     """Return the names of the shipped run files."""
     return _stems("benchmark", "runs")
@@ -93,7 +86,6 @@ TASKS_LIST = Named(task_names)
 TASK = Named(task_names, many=False)
 SUITES_LIST = Named(suite_names, files=True)
 SUITE = Named(suite_names, many=False)
-PAPER_ITEM = Named(paper_items, many=False)
 TASKS_OR_SUITES = Named(task_names, suite_names)
 TRACKERS = Named(lambda: ("tensorboard", "wandb", "mlflow", "trackio", "swanlab", "all"))
 RUN_FILE = Named(run_files, many=False, files=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import importlib.metadata
 import os
 import sys
 from collections.abc import Sequence
@@ -16,11 +18,9 @@ from zoo import __version__
 from zoo.errors import UsageError, ZooError, did_you_mean
 
 COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli.NAME
-    "analyze": "Look into encoders, token embeddings and scored pairs.",
     "check": "Test in seconds that a method or a task does what a run relies on.",
     "choose": "Rank encoders on texts of your own, with intervals and costs.",
     "cite": "Print the sentence and the BibTeX entry for a paper that shows a table.",
-    "claims": "Test the claims of the papers on measured rows.",
     "compare": "Compare methods A and B pair by pair.",
     "data": "List, verify or fetch the data sets; write the texts of tasks.",
     "diff": "Show what changed between two results folders, and by what.",
@@ -31,9 +31,7 @@ COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli
     "new": "Write a file for a method or a task of your own, which runs as it is.",
     "pack": "Join the records of a results folder into one file.",
     "pretrain": "Pretrain a small masked language model from plain text.",
-    "reproduce": "Measure a table or figure of the papers, theirs beside ours.",
     "run": "Train, evaluate and record methods; then print the table.",
-    "search-templates": "Search a prompt's template by its score on STS-B dev.",
     "tune": "Tune the settings of methods, the same budget for each, on development pairs.",
     "verify": "Recompute the scores of a results folder, and encode a sample again.",
     "tasks": "List the tasks that --tasks takes, and the suites.",
@@ -50,21 +48,32 @@ OTHER_NAMES = {  # what people type instead of a command -> what they want
 }
 
 
+@functools.cache
+def commands() -> dict[str, tuple[str, str]]:
+    """Return the commands by name, each with its module and its line in --help: ours, then those of other packages.
+
+    A package adds one by an entry point of the group `zoo_bench.commands`: NAME = "MODULE:A line for --help".
+    """
+    ours = {name: (f"benchmark.cli.{name.replace('-', '_')}", line) for name, line in COMMANDS.items()}
+    points = importlib.metadata.entry_points(group="zoo_bench.commands")
+    return {**{one.name: (one.module, one.module.rpartition(".")[2]) for one in points}, **ours}
+
+
 class LazyGroup(click.Group):
     """A group that imports a command's module only when that command is called or asked for its own help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands' names."""
-        return sorted(COMMANDS)
+        return sorted(commands())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Import and return a command, or None for an unknown name."""
-        if name not in COMMANDS:
+        if name not in commands():
             if ctx.resilient_parsing:  # a shell asks for completions
                 return None
-            wanted = f" `zoo-bench {OTHER_NAMES[name]}." if name in OTHER_NAMES else did_you_mean(name, COMMANDS)
+            wanted = f" `zoo-bench {OTHER_NAMES[name]}." if name in OTHER_NAMES else did_you_mean(name, commands())
             ctx.fail(f"There is no command {name!r}.{wanted}")
-        module = importlib.import_module(f"benchmark.cli.{name.replace('-', '_')}")
+        module = importlib.import_module(commands()[name][0])
         found: click.Command = module.command
         return found
 
@@ -72,12 +81,14 @@ class LazyGroup(click.Group):
         """Return the commands that a shell offers, without importing any, or the group's options."""
         if incomplete.startswith("-"):
             return click.Command.shell_complete(self, ctx, incomplete)
-        return [CompletionItem(name, help=COMMANDS[name]) for name in sorted(COMMANDS) if name.startswith(incomplete)]
+        return [
+            CompletionItem(name, help=commands()[name][1]) for name in sorted(commands()) if name.startswith(incomplete)
+        ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands for --help, without importing any."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name]) for name in sorted(COMMANDS)])
+            formatter.write_dl([(name, commands()[name][1]) for name in sorted(commands())])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})

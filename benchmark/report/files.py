@@ -14,22 +14,22 @@ from benchmark.records.folder import Records, pause_garbage_collection
 from benchmark.records.names import printed_names
 from benchmark.records.record import Record, scores_of
 from benchmark.report.columns import chosen_columns
-from benchmark.report.ledger import ledger
 from benchmark.report.links import handbook_from
 from benchmark.report.page import page
 from benchmark.report.rows import Aggregation, Table
 from benchmark.report.show import brief_of, frame_of, html_of, print_table, text_of
 from benchmark.report.table import AGGREGATED, build_tables, read_completed
-from benchmark.report.verdicts import verdicts
 from benchmark.report.write import table_files
 from benchmark.tasks.suites import Suite, all_suites, suites_named
 from zoo.errors import MissingError, UsageError, did_you_mean
-from zoo.files import write_text
+from zoo.files import read_json, write_text
 from zoo.paths import place_of
 from zoo.progress import print_safe
 
 if TYPE_CHECKING:
     import pandas
+
+_CLAIMS = "claims.page.json"  # that `zoo-bench claims` of the package zoo-bench-papers writes
 
 
 def make_leaderboard(
@@ -45,8 +45,8 @@ def make_leaderboard(
     """Make the tables of a results folder, which is read once, and the content of all their files.
 
     The tables are those of the suites named (comma-separated), by default all. The page, index.html, has the tables of
-    all suites, with links relative to `out` (None: the results folder), and the claims where `zoo-bench claims` has
-    written claims.md into the results folder. `columns` (comma-separated) are those to show,
+    all suites, with links relative to `out` (None: the results folder), and the claims that `zoo-bench claims` has
+    written into the results folder. `columns` (comma-separated) are those to show,
     in this order, `methods` the rows: names or globs; ranks and marks are among them. Rows told apart from `baseline`
     are marked. Raises MissingError if these suites have no record, UsageError for an unknown column or row.
     """
@@ -77,7 +77,7 @@ def make_leaderboard(
             for table in tables:
                 table.chosen = names
         files = {name: text for table in named for name, text in table_files(table).items()}
-        claims = ledger(verdicts(results, store, every)) if (results / "claims.md").is_file() else ()
+        claims = read_json(results / _CLAIMS) if (results / _CLAIMS).is_file() else ()
         files["index.html"] = page(tables, tuple(files), handbook_from(place), claims)
         return Leaderboard(named, files, place, store, every)
 

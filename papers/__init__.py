@@ -1,0 +1,1 @@
+"""The papers: their claims, tables, figures and analyses, measured by zoo-bench."""

@@ -1,0 +1,1 @@
+"""Analyses of encoders, token embeddings and scored pairs."""

@@ -1,0 +1,113 @@
+"""The encoders of an analysis: recipes without training are made at once, trained ones come from a results folder."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmark.records.folder import Records, read_records
+from benchmark.records.names import printed_names
+from benchmark.records.record import Record
+from benchmark.records.remote import fetch_encoder
+from zoo.encoder import Encoder, Runtime, Traits
+from zoo.errors import MissingError, UsageError
+from zoo.recipes import RecipeSpec, all_recipes
+from zoo.selection import parse_methods
+
+
+@dataclass(frozen=True)
+class ChosenEncoder:
+    """An encoder to analyse, not loaded yet; `row` has its columns in tables."""
+
+    name: str
+    sources: dict[str, Any]
+    seed: int | None
+    traits: Traits
+    obtain: Callable[[], Encoder]
+
+    def row(self) -> dict[str, Any]:
+        """Return the columns Method, Backbone and Seed."""
+        return {"Method": self.name, "Backbone": self.sources.get("backbone", {}).get("name", "-"), "Seed": self.seed}
+
+    def label(self) -> str:
+        """Return method, backbone and seed in one line, for plots."""
+        row = self.row()
+        return f"{self.name}, {row['Backbone']}" + ("" if self.seed is None else f", seed {self.seed}")
+
+    def encoder_for(self, encoder: Encoder, texts: Sequence[str]) -> Encoder:
+        """Return the encoder for a data set with these unlabelled texts; a transductive one is fitted on them."""
+        return encoder.adapt(texts) if self.traits.transductive else encoder
+
+
+def columns(chosen: Sequence[ChosenEncoder]) -> dict[str, int | None]:
+    """Return the columns that name the encoders; the seed only if any encoder has one."""
+    return dict.fromkeys(["Method", "Backbone", *(["Seed"] if any(one.seed is not None for one in chosen) else [])])
+
+
+def choose_encoders(
+    methods: str, backbones: Sequence[str], results: Path | None, runtime: Runtime
+) -> list[ChosenEncoder]:
+    """Return every recipe of `methods` on every backbone; for trained recipes, all saved seeds.
+
+    Raises UsageError for a wrong recipe, MissingError for a backbone or a trained encoder that does not exist here.
+    """
+    chosen: list[ChosenEncoder] = []
+    wished: list[str | None] = [*backbones] or [None]
+    specs = parse_methods(methods, all_recipes())
+    called = printed_names(spec.name for spec in specs)
+    for spec in specs:
+        seen: list[object] = []
+        for backbone in wished:
+            cls, recipe = spec.resolve({} if backbone is None else {"backbone": backbone})
+            if recipe in seen:  # this recipe names its own backbone
+                continue
+            seen.append(recipe)
+            traits = cls.traits(recipe)
+            if traits.needs_corpus or traits.needs_pairs:
+                wanted = None if backbone is None else cls.sources(recipe, runtime)
+                chosen += _saved(spec, called[spec.name], cls, traits, results, wanted, runtime)
+            else:
+                sources = cls.sources(recipe, runtime)
+                chosen.append(
+                    ChosenEncoder(called[spec.name], sources, None, traits, functools.partial(cls, recipe, runtime))
+                )
+    return chosen
+
+
+def _saved(
+    spec: RecipeSpec,
+    called: str,
+    cls: type[Encoder],
+    traits: Traits,
+    results: Path | None,
+    sources: dict[str, Any] | None,
+    runtime: Runtime,
+) -> list[ChosenEncoder]:
+    train = f"train it with `zoo-bench run --methods {spec.name}`"
+    if results is None:
+        raise UsageError(f"{spec.name} is trained: {train} and name that results folder with --results.")
+    records: dict[str, Record] = {}
+    store = Records(results)
+    for record in read_records(store):
+        if record["method"]["name"] != spec.name or record["status"] != "ok":
+            continue
+        if sources is None or record["method"]["sources"] == sources:
+            records.setdefault(record["encoder_key"], record)
+    if not records:
+        on = "" if sources is None else f" on {sources.get('backbone', {}).get('name')}"
+        raise MissingError(f"{results} has no trained {spec.name}{on}; {train}.")
+    conditions = {record["row_key"] for record in records.values()}
+    chosen = []
+    for key, record in sorted(records.items(), key=lambda item: (item[1]["row_key"], item[1]["seed"] or 0)):
+        fetch_encoder(store.encoder_folder(spec.name, key))
+        folder = store.encoder_folder(spec.name, key) / "encoder"
+        if not folder.is_dir():
+            raise MissingError(f"{folder} is gone, though {results} has scores of it; {train} again.")
+        # The same recipe trained under different conditions (corpus, precision ...) is named as in the leaderboard.
+        name = called if len(conditions) == 1 else f"{called} [{record['row_key'][:8]}]"
+        obtain = functools.partial(cls.load, folder, runtime)
+        chosen.append(ChosenEncoder(name, record["method"]["sources"], record["seed"], traits, obtain))
+    return chosen

@@ -1,0 +1,1 @@
+"""Commands that this package adds to `zoo-bench`."""

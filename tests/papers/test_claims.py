@@ -1,0 +1,403 @@
+"""The papers' claims: references are checked at loading, and verdicts agree with ones computed by hand."""
+
+from __future__ import annotations
+
+import functools
+import json
+import tomllib
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from fakes import Cli
+from scipy import stats
+
+from benchmark.records.folder import Records
+from benchmark.records.record import scores_of
+from benchmark.report.conditions import recipe_of, recipes
+from benchmark.report.table import read_completed
+from benchmark.tasks import TASKS
+from papers.claims import CODE, TEXT, Claim, all_claims, read_claims
+from papers.ledger import as_dict, changes, counts, markdown, of_claims
+from papers.properties import RULES, Measured, kept_tables
+from papers.verdicts import (
+    HOLDS,
+    MIXED,
+    NOT_MEASURED,
+    NOT_TOLD,
+    REVERSED,
+    SMALL,
+    UNTESTABLE,
+    Verdict,
+    verdicts,
+)
+from zoo.errors import CorruptError
+from zoo.files import read_mapping, write_json
+
+ROOT = Path(__file__).parents[2]
+SOURCES = [ROOT / "configs" / "claims" / f"{name}.yaml" for name in ("ptbert", "burt", "promptbert", "cited", "later")]
+CELL = {"table": "3", "a": "PT-BERT", "b": "SimCSE-BERT", "columns": ["Avg"]}
+GOOD: dict[str, Any] = {
+    "id": "one",
+    "where": "section 4.4",
+    "says": "PT-BERT is above SimCSE.",
+    "kind": "above",
+    "on": ["sts"],
+    "contrasts": [["ptbert", "simcse"]],
+    "published": [CELL],
+}
+
+
+def read(path: Path, **changes: Any) -> Claim:
+    entry = {key: value for key, value in {**GOOD, **changes}.items() if value is not None}
+    file = path / "claims.yaml"
+    file.write_text(yaml.safe_dump({"paper": "PT-BERT", "claims": [entry]}), encoding="utf-8")
+    (found,) = read_claims(file)
+    return found
+
+
+def test_every_claim_has_a_cell_or_a_place() -> None:
+    claims = all_claims()
+    assert len(claims) >= 180
+    assert len({one.id for one in claims}) == len(claims)
+    for one in claims:
+        assert one.published or any(word in one.where.lower() for word in ("section", "table", "figure", "abstract"))
+        assert one.says.endswith(".")
+        assert one.untestable or one.command or (one.on and one.pairs())
+        assert {len(pair) for pair in (*one.contrasts, *one.controls)} <= {2, 4}
+        rows = {name for _, of in one.procedures() for pair in (*of.pairs(), *of.controls) for name in pair}
+        assert {recipe_of(name)[0] for name in rows} <= set(recipes()), one.id
+        assert all(task in TASKS for _, tasks in one.places() for task in tasks), one.id
+        assert (one.kind == "not-below") == (one.margin > 0), one.id
+    raw = [entry for path in SOURCES for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["claims"]]
+    cells = [cell for entry in raw for cell in entry.get("published", [])]
+    assert len(cells) > 150
+    assert all(set(cell) <= {"paper", "table", "backbone", "setting", "metric", "a", "b", "columns"} for cell in cells)
+    shipped = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+    assert shipped["targets"]["wheel"]["force-include"]["configs/claims"] == "benchmark/configs/claims"
+
+
+def test_the_printed_difference_is_computed(tmp_path: Path) -> None:
+    (cell,) = read(tmp_path).published
+    assert cell.value == pytest.approx(77.74 - 76.25)
+    source = "50 seeds of SimCSE, simple-simcse, results/bert-base-uncased.csv"
+    assert cell.spread() == (0.84, source)  # not the ten seeds of PromptBERT's table 10, 0.86
+    assert cell.text() == (f"+1.49 (PT-BERT, table 3, Avg: PT-BERT, SimCSE-BERT; 1.8 standard deviations of {source})")
+
+
+def test_a_claim_has_the_rows_of_the_released_code_first(tmp_path: Path) -> None:
+    """Where paper and code differ. Overrides and sizes are kept; a claim on other rows has one reading."""
+    both = {"ptbert": "ptbert-repo", "ptbert-l64": "ptbert-repo:pseudo_tokens=64"}
+    claim = read(tmp_path, contrasts=[["ptbert:queue_size=64", "ptbert-l64"]], released=both)
+    (first, code), (second, text) = claim.procedures()
+    assert (first, second) == (CODE, TEXT)
+    assert code.contrasts == (("ptbert-repo:queue_size=64", "ptbert-repo:pseudo_tokens=64"),)
+    assert text is claim
+    assert read(tmp_path, contrasts=[["simcse", "clear"]], released=both).procedures()[0][0] == ""
+
+
+def test_every_rule_is_of_a_claim() -> None:
+    assert set(RULES) <= {one.id for one in all_claims() if one.kind == "property"}
+
+
+SEEDS = (None, 0, 1, 2)
+
+
+class ByHand:
+    """Differences by scipy's Spearman; their error by a jackknife that leaves out groups of pairs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = Records(folder)
+        self.records = [r for r in read_completed(self.store) if r["status"] == "ok" and r["seed"] in SEEDS]
+
+    def scores(self, method: str, task: str) -> tuple[list[np.ndarray], np.ndarray]:
+        mine = [r for r in self.records if (r["method"]["name"], r["task"]["name"]) == (method, task)]
+        found = [self.store.pair_scores(r) for r in sorted(mine, key=lambda r: str(r["seed"]))]
+        assert found
+        return [predicted for predicted, _ in found], found[0][1]
+
+    def compare(self, a: str, b: str, tasks: tuple[str, ...], margin: float) -> tuple[float, float, float, float]:
+        """Return the difference in points, its standard error, and the p of a above b - margin and of the opposite."""
+        by_seed: list[np.ndarray] = []
+        variance = 0.0
+        for task in tasks:
+            sides = [self.scores(method, task) for method in (a, b)]
+            gold = sides[0][1]
+            groups = np.random.default_rng(1).permutation(len(gold)) % 40
+            by_seed.append(np.array([np.mean([stats.spearmanr(p, gold)[0] for p in side]) for side, _ in sides]))
+            left = []
+            for group in range(40):
+                kept = groups != group
+                means = [np.mean([stats.spearmanr(p[kept], gold[kept])[0] for p in side]) for side, _ in sides]
+                left.append(means[0] - means[1])
+            variance += 39 / 40 * float(np.sum((np.array(left) - np.mean(left)) ** 2)) / len(tasks) ** 2
+        difference = float(np.mean([one[0] - one[1] for one in by_seed]))
+        of_seeds, df = self.seeds(a, b, tasks)
+        error = float(np.sqrt(variance + of_seeds))
+        t = (difference + margin / 100) / error
+        return 100 * difference, 100 * error, 2 * float(stats.t.sf(t, df)), 2 * float(stats.t.cdf(t, df))
+
+    def seeds(self, a: str, b: str, tasks: tuple[str, ...]) -> tuple[float, float]:
+        """Return the variance of the difference over seeds, and the fewest degrees of freedom of a side with seeds."""
+        total, df = 0.0, 1000.0
+        for method in (a, b):
+            of_task = [
+                [stats.spearmanr(p, gold)[0] for p in predicted]
+                for predicted, gold in (self.scores(method, task) for task in tasks)
+            ]
+            means = np.mean(of_task, axis=0)
+            if len(means) > 1:
+                total += float(np.var(means, ddof=1)) / len(means)
+                df = min(df, len(means) - 1.0)
+        return total, df
+
+
+CASES = {
+    "unsupervised-bert-above-simcse": REVERSED,
+    "simcse-plus-plus-above-simcse": HOLDS,
+    "static-average-above-last-layer": UNTESTABLE,  # labelled ancestry
+    "ptbert-above-simcse-sts": NOT_TOLD,  # the released code's rows come first
+}
+
+
+@functools.cache  # seconds for each folder
+def of_published(name: str) -> list[Verdict]:
+    """Return the verdicts of a published folder."""
+    return of_folder(ROOT / "leaderboards" / name)
+
+
+def of_folder(folder: Path, seeds: tuple[int | None, ...] = SEEDS) -> list[Verdict]:
+    store = Records(folder)
+    return verdicts(folder, store, [record for record in read_completed(store) if record["seed"] in seeds])
+
+
+@pytest.mark.slow
+def test_verdicts_are_those_computed_by_hand() -> None:
+    hand, found = ByHand(ROOT / "leaderboards" / "zoo-small"), of_claims(of_published("zoo-small"))
+    for one in found:
+        if (expected := CASES.get(one.claim.id)) is None:
+            continue
+        holds, opposite = [], []
+        for (place, tasks), pair in ((p, pair) for p in one.claim.places() for pair in one.claim.pairs()):
+            difference, error, above, below = hand.compare(pair[0], pair[1], tasks, one.claim.margin)
+            (ours,) = [c for c in one.compared if (c.a, c.b, c.on) == (*pair, place)]
+            assert ours.difference == pytest.approx(difference, abs=1e-3)  # pair scores are float32
+            assert ours.low < difference - 1.5 * error < difference + 1.5 * error < ours.high
+            holds.append(above)
+            opposite.append(below)
+        # Bonferroni's p is at least Holm's, and the single p at most: between the two nothing is expected here.
+        p = {HOLDS: max(holds), REVERSED: len(opposite) * min(opposite)}
+        by_hand = next((verdict for verdict, value in p.items() if value * one.steps < 0.05), NOT_TOLD)
+        assert one.verdict == expected, one.claim.id
+        assert expected in (by_hand, UNTESTABLE), (one.claim.id, p)
+
+
+@pytest.mark.slow
+def test_holms_procedure_and_the_counts() -> None:
+    found = of_published("zoo-small")
+    assert {one.claim.id for one in found} == {one.id for one in all_claims()}
+    tested = [one for one in found if one.claim.paper == "PT-BERT" and one.p is not None and one.procedure != TEXT]
+    assert len(tested) > 4
+    for one in tested:
+        # The step-down p-value: the largest of (claims whose p is not smaller) x p, over the claims up to this one.
+        steps = [sum(o.p >= other.p for o in tested) * other.p for other in tested if other.p <= one.p]  # type: ignore[operator]
+        assert one.p_holm == pytest.approx(min(1.0, max(steps)))
+    text = markdown(found)
+    for one in found:
+        assert f"`{one.claim.id}`" in text
+        if one.verdict == NOT_MEASURED:
+            assert one.reason or one.p is not None
+            assert one.command or "no pair scores" in one.reason
+    assert json.loads(json.dumps([as_dict(one) for one in found]))[0]["claim"]["id"] == found[0].claim.id
+    by = Counter(one.verdict for one in of_claims(found))
+    assert sum(by.values()) == len(all_claims()), "a claim with two procedures counts once"
+    assert f"Of {len(all_claims())} claims, {SMALL}: {HOLDS} {by[HOLDS]}, {REVERSED} {by[REVERSED]}, " in counts(found)
+
+
+@pytest.mark.slow
+def test_a_small_scale_verdict_is_never_printed_without_that_word() -> None:
+    for one in of_published("zoo-small"):
+        if one.verdict in (HOLDS, REVERSED, MIXED, NOT_TOLD):
+            assert one.text().startswith(f"{SMALL}: ")
+        if one.verdict == UNTESTABLE:
+            assert one.claim.untestable or "labelled ancestry" in one.reason
+
+
+def test_contrasts_both_ways_are_mixed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Supervised SimCSE is above SimCSE, and PromptBERT below it."""
+    one = read(tmp_path, contrasts=[["simcse-sup", "simcse"], ["promptbert-repo", "simcse"]], published=None)
+    monkeypatch.setattr("papers.verdicts.all_claims", lambda: (one,))
+    (verdict,) = of_folder(ROOT / "leaderboards" / "zoo-small")
+    assert verdict.verdict == MIXED
+    assert "unequal evaluation interval" in verdict.text()
+
+
+@pytest.mark.slow
+def test_tuned_rows_are_compared_with_tuned_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A verdict under each condition; the table of both names what tuning changed."""
+    monkeypatch.setattr("papers.verdicts.all_claims", lambda: (read(tmp_path),))
+    paper, tuned = of_folder(ROOT / "leaderboards" / "zoo-small-tuned")
+    assert paper.condition.endswith("the papers' settings")
+    assert tuned.condition.endswith("tuned (12 trials on stsb-dev-disjoint)")
+    assert (paper.verdict, tuned.verdict) == (REVERSED, NOT_TOLD)
+    assert paper.compared[0].difference == pytest.approx(-1.87, abs=0.01)
+    assert tuned.compared[0].difference == pytest.approx(0.12, abs=0.01)
+    assert changes([paper, tuned]) == [["`one`", paper.text(), tuned.text()]]
+    assert "Of 1 verdicts under both settings 1 changed: `one`." in markdown([paper, tuned])
+
+
+def test_pearson_is_the_mean_over_subsets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """SIF's metric, from the records; in it SIF is above GloVe's average on STS12, where Spearman over all is below."""
+    sif = {"on": ["STS12"], "contrasts": [["sif", "glove"]], "published": None}
+    pearson, spearman = (read(tmp_path, **sif, metric=metric) for metric in ("pearson", None))
+    monkeypatch.setattr("papers.verdicts.all_claims", lambda: (pearson, spearman))
+    first, second = of_folder(ROOT / "leaderboards" / "zoo-small")
+    store = Records(ROOT / "leaderboards" / "zoo-small")
+    of = {r["method"]["name"]: r for r in read_completed(store) if r["task"]["name"] == "STS12"}
+    means = [
+        np.mean([part["pearson"] for part in scores_of(of[name])["subsets"].values()]) for name in ("sif", "glove")
+    ]
+    assert first.compared[0].difference == pytest.approx(100 * (means[0] - means[1]))
+    assert second.compared[0].difference < 0 < first.compared[0].low  # type: ignore[operator]
+
+
+@pytest.mark.slow
+def test_one_seed_is_not_measured() -> None:
+    found = {one.claim.id: one for one in of_folder(ROOT / "leaderboards" / "zoo-small", (None, 0))}
+    claim = found["unsupervised-bert-above-simcse"]
+    assert (claim.verdict, claim.p) == (NOT_MEASURED, None)
+    assert claim.reason == "one seed of promptbert-repo, one seed of simcse"
+    assert claim.command.startswith("zoo-bench run --results")
+    assert claim.command.endswith(
+        "--precision bf16 --seeds 3 --backbone zoo-small --corpus wiki --train-sentences 20000 --pairs nli+ppdb2-human"
+        " --train-pairs 20000 --suite sts --methods promptbert-repo,simcse"
+    )
+    assert found["static-average-above-last-layer"].compared[0].difference is not None  # rows without seeds
+
+
+@pytest.mark.slow
+def test_the_command_writes_the_tables(tmp_path: Path, cli: Cli) -> None:
+    import shutil
+
+    folder = tmp_path / "results"
+    shutil.copytree(ROOT / "leaderboards" / "zoo-small", folder)
+    done = cli("claims", "--results", folder, "--paper", "PromptBERT")
+    assert "PromptBERT: unsupervised-bert-above-simcse" in done.out
+    assert "\nSimCSE: " not in done.out
+    assert "### SimCSE" in (folder / "claims.md").read_text(encoding="utf-8")
+    written = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
+    assert {one["claim"]["id"] for one in written} == {one.id for one in all_claims()}
+
+
+def kept(folder: Path, **rows: Any) -> Measured:
+    tables = {"some": {"rows": [{"Backbone": "zoo-small", "Class": name, **cells} for name, cells in rows.items()]}}
+    write_json(folder / "analyses" / "some.json", {"analysis": "some", "tables": tables})
+    return Measured(kept_tables(folder), "zoo-small")
+
+
+def test_values_of_kept_analyses(tmp_path: Path) -> None:
+    of = {"frequent": {"Norm": 1.0}, "rare": {"Norm": 3.0}}
+    measured = kept(tmp_path, **of)
+    assert measured.rising("some", "Norm", "Class", "frequent", "rare") == [("Norm: 1 (frequent) < 3 (rare)", 2)]
+    assert measured.rising("some", "Norm", "Class", "frequent", "absent") == [None], "not every value was measured"
+    assert replace(measured, backbone="zoo-mini").value("some", "Norm", Class="rare") is None, "another backbone"
+    of["frequent"] = {"Norm": 4.0}
+    assert kept(tmp_path, **of).rising("some", "Norm", "Class", "frequent", "rare") == [
+        ("Norm: 4 (frequent) ≥ 3 (rare)", -1)
+    ]
+    with pytest.raises(CorruptError, match="table some has not one 'Size' of Class=rare on zoo-small"):
+        measured.value("some", "Size", Class="rare")
+
+
+def test_a_value_with_an_interval_holds_only_outside_of_it() -> None:
+    for low, high, by in ((0.5, 2.0, 0.5), (-1.0, 2.0, 0.0), (-2.0, -0.25, -0.25)):
+        cells = {"A": "a", "B": "b", "Of": "hard", "Difference": (low + high) / 2, "Low": low, "High": high}
+        measured = Measured({"pairs-differences": [cells]}, "zoo-small")
+        assert measured.difference("a", "b", "hard", 1) == (
+            f"a, b, hard: {(low + high) / 2:+.2f} ({low:+.2f} to {high:+.2f})",
+            by,
+        )
+        assert measured.difference("a", "b", "hard", -1)[1] == -by  # type: ignore[index]
+        assert replace(measured, code={"a": "a-repo"}).difference("a", "b", "hard", 1) is None
+
+
+def test_a_rank_correlation_over_rows(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    dev = random.normal(size=12)
+    test = dev + random.normal(size=12) / 2
+    cells = {str(i): {"Dev": dev[i], "Test": test[i]} for i in range(12)}
+    text, by = kept(tmp_path, **cells).correlated("some", "Dev", "Test", 1)  # type: ignore[misc]
+    rho = stats.spearmanr(dev, test).statistic
+    low = np.tanh(np.arctanh(rho) - 1.96 * np.sqrt((1 + rho**2 / 2) / 9))
+    assert f"over 12 rows: {rho:+.2f} ({low:+.2f} to" in text and by == pytest.approx(low)
+    few = {name: cells[name] for name in list(cells)[:9]}
+    assert kept(tmp_path, **few).correlated("some", "Dev", "Test", 1) is None, "nine rows say too little"
+
+
+def test_rules_about_trainings() -> None:
+    """Spread over seeds by chi-squared and F, curves by Welch's t, from records of three seeds."""
+    scores = {"a": [0.50, 0.502, 0.501], "b": [0.40, 0.52, 0.46]}
+    curves = {"a": [0.1, 0.11, 0.12], "b": [0.3, 0.31, 0.33]}
+
+    def rows(tasks: Any, name: str) -> Any:
+        of = [
+            {"seed": i, "scores": {"main": score}, "training": {"dev_curves": {"alignment": {"5": curve, "9": curve}}}}
+            for i, (score, curve) in enumerate(zip(scores.get(name, ()), curves.get(name, ()), strict=True))
+        ]
+        return [{"STS12": of}] if of else []
+
+    measured = Measured({}, "zoo-small", rows)
+    sd = {name: np.std(100 * np.array(of), ddof=1) for name, of in scores.items()}
+    ratio = sd["b"] / sd["a"] / np.sqrt(stats.f.ppf(0.975, 2, 2))
+    assert measured.steadier("a", "b")[1] == pytest.approx(ratio - 1)  # type: ignore[index]
+    least = sd["b"] * np.sqrt(2 / stats.chi2.ppf(0.975, 2))
+    assert measured.unsteady("b", 0.65)[1] == pytest.approx(least - 0.65)  # type: ignore[index]
+    assert measured.unsteady("c", 0.65) is None, "no such row"
+    expected = stats.ttest_ind(curves["b"], curves["a"], equal_var=False).confidence_interval().low
+    assert measured.course("alignment", "a", "b")[1] == pytest.approx(expected)  # type: ignore[index]
+    assert measured.course("alignment", "b", "a")[1] == pytest.approx(-expected)  # type: ignore[index]
+
+
+def test_the_order_of_rows_on_two_tasks() -> None:
+    """Every row of the folder with both tasks, by its mean over seeds."""
+    hand = ByHand(ROOT / "leaderboards" / "zoo-small")
+    every = [
+        {
+            task: [r for r in hand.records if r["method"]["name"] == name and r["task"]["name"] == task]
+            for task in ("STS12", "SICK-R")
+        }
+        for name in {r["method"]["name"] for r in hand.records}
+    ]
+    both = [of for of in every if all(of.values())]
+    measured = Measured({}, "zoo-small", lambda tasks, name: both)
+    text, _ = measured.order_on("STS12", "SICK-R", 0, 1)  # type: ignore[misc]
+    means = [[np.mean([scores_of(r)["main"] or 0.0 for r in of[task]]) for task in ("STS12", "SICK-R")] for of in both]
+    assert f"over {len(both)} rows: {stats.spearmanr(*np.transpose(means)).statistic:+.2f} (" in text
+
+
+def test_a_difference_of_two_differences(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What is in both differences cancels, also in the error: (simcse - cls) - (ptbert - cls) is simcse - ptbert."""
+    four = read(tmp_path, contrasts=[["simcse", "cls", "ptbert", "cls"], ["simcse", "ptbert"]])
+    monkeypatch.setattr("papers.verdicts.all_claims", lambda: (four,))
+    (verdict,) = of_folder(ROOT / "leaderboards" / "zoo-small")
+    first, second = verdict.compared
+    assert (first.a, first.b) == ("(simcse - cls)", "(ptbert - cls)")
+    assert first.difference == pytest.approx(second.difference)
+    assert (first.low, first.high) == pytest.approx((second.low, second.high), rel=0.2)  # other degrees of freedom
+    assert first.seen(1) / second.seen(1) == pytest.approx(1, rel=0.2)
+    assert second.seen(12) / second.seen(1) == pytest.approx(1.67, abs=0.1)  # of twelve claims, by Holm
+
+
+@pytest.mark.slow
+def test_properties_of_zoo_small_have_verdicts_without_p() -> None:
+    found = {one.claim.id: one for one in of_published("zoo-small") if one.found}
+    assert found["flow-rare-tokens-far-and-sparse"].verdict == UNTESTABLE
+    assert found["simcse-falls-on-hard-pairs"].verdict == NOT_TOLD
+    assert all(one.p is None and one.p_holm is None for one in found.values())
+    bias = read_mapping(ROOT / "leaderboards" / "zoo-small" / "analyses" / "bias.json")
+    (cells,) = [one for one in bias["tables"]["bias-classes"]["rows"] if one["Class"] == "501-5000"]
+    assert f"{cells['Neighbour distance']:.4g} (501-5000)" in found["flow-rare-tokens-far-and-sparse"].ours()

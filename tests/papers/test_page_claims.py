@@ -1,0 +1,103 @@
+"""The claims on the page: what the ledger says, filtered, on a phone and on paper."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import pytest
+from page_chromium import Browser
+from page_fakes import data_of, method_records
+
+from benchmark.records.folder import Records
+from benchmark.report.files import make_leaderboard
+from benchmark.report.page import page
+from benchmark.report.table import build_tables, read_completed
+from benchmark.tasks.suites import suite
+from papers.claims import all_claims
+from papers.ledger import ledger
+from papers.verdicts import NOT_TOLD, Verdict, verdicts
+
+FOLDER = Path(__file__).parents[2] / "leaderboards" / "zoo-small"
+
+
+@functools.cache  # seconds
+def published() -> list[Verdict]:
+    store = Records(FOLDER)
+    return verdicts(FOLDER, store, read_completed(store))
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with the claims of a published folder."""
+    path = tmp_path_factory.mktemp("claims") / "index.html"
+    tables = build_tables(method_records("alpha", 0.4), [suite("sts")])
+    path.write_text(page(tables, claims=ledger(published())), encoding="utf-8")
+    return path
+
+
+@pytest.mark.slow
+def test_the_ledger_holds_every_claim() -> None:
+    """What is measured with both sides, its interval and p; what is not with the reason."""
+    (part,) = ledger(published())
+    claims = part["claims"]
+    assert isinstance(claims, list)
+    assert {one["id"] for one in claims} == {one.id for one in all_claims()}
+    found = {(one.claim.id, one.procedure): one for one in published()}
+    for one in claims:
+        verdict = found[one["id"], one["procedure"]]
+        assert one["verdict"] == verdict.verdict
+        if verdict.measured:
+            assert one["ours"] == verdict.ours()
+            assert one["points"] == [pytest.approx((c.difference, c.low, c.high), abs=1e-3) for c in verdict.told]
+            assert one["theirs"].startswith(
+                verdict.claim.published[0].text() if verdict.claim.published else "no number"
+            )
+        else:
+            assert one["reason"] == verdict.reason
+
+
+def test_the_page_has_claims_where_they_were_asked_for(tmp_path: Path) -> None:
+    """A folder in which `zoo-bench claims` has written its table; another folder's page has none."""
+    for record in method_records("cls", 0.4):
+        Records(tmp_path).write(record)
+    for there in (False, True):
+        (tmp_path / "claims.md").write_text("") if there else None
+        data = data_of(make_leaderboard(tmp_path).files["index.html"])
+        assert bool(data.get("claims")) is there
+
+
+@pytest.mark.slow
+def test_claims_are_filtered_by_verdict_and_paper(browser: Browser, shown: Path) -> None:
+    """The count says what is left, the address keeps it, and a link opens it again."""
+    browser.open(shown)
+    browser.driver.find_element("id", "tab-claims").click()
+    (part,) = ledger(published())
+    claims = part["claims"]
+    assert isinstance(claims, list)
+    every = len(claims)
+    assert browser.one(".count").text == f"{every} of {every} verdicts"
+    choose = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('change', { bubbles: true }))"
+    verdict, paper = browser.all("select")
+    browser.run(choose, verdict, NOT_TOLD)
+    browser.run(choose, paper, "PromptBERT")
+    wanted = [one for one in published() if (one.verdict, one.claim.paper) == (NOT_TOLD, "PromptBERT")]
+    texts = [item.text for item in browser.all("li.claim")]
+    assert len(texts) == len(wanted) > 0
+    for one, text in zip(wanted, texts, strict=True):
+        assert one.claim.says in text and "small-scale: not told apart" in text
+    address = browser.run("return location.hash")
+    browser.driver.get("about:blank")
+    browser.driver.get(shown.as_uri() + address)
+    assert [item.text for item in browser.all("li.claim")] == texts
+    assert browser.problems() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1024), ("dark", 390)])
+def test_axe_finds_nothing_on_the_claims(browser: Browser, shown: Path, scheme: str, width: int) -> None:
+    """Nor does anything scroll sideways."""
+    browser.open(shown, width, "suite=claims", prefers_color_scheme=scheme)
+    assert browser.run("return document.documentElement.scrollWidth") <= width
+    browser.run("document.querySelectorAll('details').forEach((one, i) => { one.open = i % 9 === 0; })")
+    assert browser.findings() == []
