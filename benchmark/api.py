@@ -22,7 +22,6 @@ from benchmark.interop.export import Exported, export_encoder
 from benchmark.records.folder import Records, read_records
 from benchmark.records.query import label
 from benchmark.records.record import Record
-from benchmark.records.remote import mirrored, send_now, sending
 from benchmark.report.compared import Compared, compare_rows
 from benchmark.report.files import Leaderboard, make_leaderboard, tables_of
 from benchmark.report.rows import Table
@@ -33,7 +32,6 @@ from benchmark.run.options import OPTIONS, RESULTS, RunOptions
 from benchmark.run.prepare import Prepared, prepare
 from benchmark.run.runner import Outcome
 from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
-from zoo.paths import address_of, is_address
 from zoo.progress import Progress
 
 if TYPE_CHECKING:
@@ -63,17 +61,7 @@ def run(options: RunOptions, *, command: Sequence[str] = (), plugins: Sequence[P
 
     Raises the errors of `carry_out` and `prepare`.
     """
-    return _carried_out(Job(options=options, command=tuple(command), plugins=tuple(plugins)))
-
-
-def _carried_out(job: Job) -> tuple[Prepared, Outcome]:
-    """Carry out a job, for the command and for `evaluate`; what an address could not be sent counts as failed."""
-    if address_of(job.options.results) is None:
-        return carry_out(job)
-    with sending(job.options.results, (job.progress or Progress()).say) as unsent:
-        prepared, outcome = carry_out(job)
-    outcome.failed += unsent
-    return prepared, outcome
+    return carry_out(Job(options=options, command=tuple(command), plugins=tuple(plugins)))
 
 
 def leaderboard(
@@ -99,11 +87,6 @@ def leaderboard(
     place = folder if out is None else Path(out)
     made = make_leaderboard(folder, place, suites, aggregation, borrow_seed_noise, columns, methods, baseline)
     made.write()
-    if out is None and address_of(folder) is not None:
-        try:
-            send_now(folder)
-        except ZooError as error:
-            raise ZooError(f"{error} The tables are in {folder}; `out` (--out) names another folder.") from error
     return made
 
 
@@ -195,7 +178,7 @@ def _folder_of(results: str | Path | Results) -> Path:
         return results.folder
     if not isinstance(results, str | Path) or not str(results).strip():
         raise UsageError(f"results is {results!r:.100}; give the path of a results folder.")
-    return mirrored(results) if is_address(results) else Path(results)
+    return Path(results)
 
 
 @dataclass(frozen=True, repr=False)
@@ -238,8 +221,6 @@ class Results:
         mine, kept = Records(self.folder), Records(place)
         for record in self.records:
             kept.write(record, mine.pair_scores(record) if record.get("pairs") else None)
-        if address_of(place) is not None:
-            send_now(place)
         return place
 
 
@@ -310,7 +291,7 @@ def evaluate(
         version=version,
     )
     with _TURN:
-        prepared, outcome = _carried_out(job)
+        prepared, outcome = carry_out(job)
     if outcome.failed:
         what, reason = outcome.failed[0]
         raise ZooError(f"{what}: {reason}")

@@ -17,7 +17,6 @@ from benchmark.report.rows import About
 from benchmark.report.stats import ByTask, finished, is_alone
 from papers.properties import kept_tables
 from zoo.errors import MissingError
-from zoo.paths import place_of
 
 
 class Condition(NamedTuple):
@@ -69,9 +68,7 @@ class Folder:
             if record["status"] == "ok" and record["limit"] is None:
                 by_row[record["method"]["name"], record["row_key"]].append(record)
         if not by_row:
-            raise MissingError(
-                f"no records in {place_of(results)}; make some with `zoo-bench run`, or name a --results folder."
-            )
+            raise MissingError(f"no records in {results}; make some with `zoo-bench run`, or name a --results folder.")
         named = Counter(_labelled(record["command"]) for records in by_row.values() for record in records)
         self.labelled = max(named, key=lambda options: (bool(options), named[options]))
         self.rows: dict[str, list[MeasuredRow]] = defaultdict(list)

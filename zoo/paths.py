@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 from pathlib import Path
-from typing import TypeGuard
-from urllib.parse import unquote
 
 from zoo.errors import MissingError, UsageError
-
-MIRRORS = "addresses"  # in the cache folder; a mirror's name is its address, quoted as in URLs
 
 
 def user_path(text: str | Path) -> Path:
@@ -54,21 +49,6 @@ def snapshot_hint(folder: Path) -> str:
     name = folder.name.removeprefix("models--").replace("--", "/")
     snapshots = sorted((folder / "snapshots").glob("*"))
     return f"it is the hub's cache of {name}: give {name}" + (f", or {snapshots[-1]}" if snapshots else "")
-
-
-def is_address(text: object) -> TypeGuard[str]:
-    """Return whether a text names a place by a scheme, as s3://BUCKET/PATH does."""
-    return isinstance(text, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://.", text) is not None
-
-
-def address_of(folder: Path) -> str | None:
-    """Return the address of which a folder is this machine's mirror, None for any other folder."""
-    return unquote(folder.name) if folder.parent.name == MIRRORS and "%3A%2F%2F" in folder.name else None
-
-
-def place_of(folder: Path) -> str:
-    """Return what a message calls a results folder: the address that it mirrors, else its path."""
-    return address_of(folder) or str(folder)
 
 
 def cache_folder() -> Path:

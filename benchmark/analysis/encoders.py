@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from benchmark.records.folder import Records
 from benchmark.records.record import Record, plain
-from benchmark.records.remote import fetch_encoder
 from benchmark.run.plan import resolve_methods
 from zoo.api import load
 from zoo.encoder import Encoder
@@ -24,7 +23,6 @@ def encoder_of(record: Record, store: Records, device: str) -> Encoder:
         raise MissingError("it is fitted to each task's texts")
     runtime = make_runtime(device, record["precision"])
     folder = store.encoder_folder(method["name"], record["encoder_key"])
-    fetch_encoder(folder)
     if folder.is_dir():
         return load(folder, runtime)
     if record["training"] is not None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from benchmark.cli.options import say
 from benchmark.run.options import RESULTS, RunOptions
-from zoo.paths import address_of
 
 if TYPE_CHECKING:
     from benchmark.report.files import Leaderboard
@@ -29,5 +28,5 @@ def show_closing(options: RunOptions, prepared: Prepared, made: Leaderboard) -> 
         title = f" ({table.suite.name})" if len(found) > 1 else ""
         say(f"\nWhat was learned{title}: {text}")
     if rows := next((rows for _, rows in found if rows), None):
-        where = [] if options.results == RESULTS else ["--results", address_of(options.results) or str(options.results)]
+        where = [] if options.results == RESULTS else ["--results", str(options.results)]
         say(f"Next, task by task: {shlex.join(['zoo-bench', 'compare', *rows, *where])}")

@@ -16,28 +16,10 @@ import click
 from benchmark.cli.complete import METHODS_LIST
 from benchmark.run.options import OPTIONS, RESULTS
 from zoo.errors import UsageError
-from zoo.paths import is_address
 from zoo.progress import print_safe
 
 F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
-
-
-class _Results(click.Path):
-    """A results folder, or an address such as s3://BUCKET/PATH, of which it gives the mirror."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the folder; raises ZooError where an address cannot be read."""
-        if ctx is not None and ctx.resilient_parsing:  # a shell asks for completions
-            return value
-        if not is_address(value):
-            return super().convert(value, param, ctx)
-        from benchmark.records.remote import mirrored
-
-        return mirrored(value)
-
-
-RESULTS_PATH = _Results(path_type=Path)
 
 
 def options(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
@@ -117,9 +99,7 @@ def option(name: str, **changes: Any) -> Callable[[F], F]:
         more["type"] = (click.IntRange if kind == "int" else click.FloatRange)(*stated["bounds"])
     elif stated["choices"]:
         more["type"] = click.Choice(stated["choices"])
-    elif name == "results":
-        more["type"] = RESULTS_PATH
-    elif kind == "Path":
+    elif name == "results" or kind == "Path":
         more["type"] = PATH
     spelled = stated["spelled"] or f"--{name.replace('_', '-')}"
     return click.option(*spelled.split(), name, **{**more, **stated["of_command"], **changes})
@@ -129,9 +109,7 @@ results_option, data_option, device_option = option("results"), option("data"), 
 precision_option, limit_option, columns_option = option("precision"), option("limit"), option("columns")
 train_pairs_option, allow_pickle_option = option("train_pairs"), option("allow_pickle")
 methods_option = option("methods", type=METHODS_LIST, required=True)
-results_only_option = click.option(
-    "--results", type=RESULTS_PATH, default=RESULTS, help=OPTIONS["results"].metadata["help"]
-)
+results_only_option = click.option("--results", type=PATH, default=RESULTS, help=OPTIONS["results"].metadata["help"])
 json_option = click.option(
     "--json",
     "as_json",

@@ -19,9 +19,7 @@ def command(results: Path) -> None:
     """
     from benchmark.records.pack import pack
     from benchmark.records.packed import RECORDS
-    from benchmark.records.remote import refuse_address
 
-    refuse_address(results, "pack")
     done = pack(results)
     for reason in done.left:
         complain(f"left as it is: {reason}")

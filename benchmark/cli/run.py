@@ -22,7 +22,6 @@ from benchmark.cli.options import (
 )
 from benchmark.run.options import OPTIONS, RunOptions
 from zoo.errors import MissingError, UsageError
-from zoo.paths import address_of
 
 if TYPE_CHECKING:
     from benchmark.records.folder import Records
@@ -112,8 +111,7 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
     suites = ",".join(prepared.suites)
     made = None
     try:
-        sent = all(what != address_of(asked.results) for what, _ in outcome.failed)
-        made = api.leaderboard(asked.results, suites=suites, out=None if sent else asked.results)
+        made = api.leaderboard(asked.results, suites=suites)
     except MissingError:
         tell(f"no table: no task of {suites} has a score in {asked.results}")
     code = exit_code(outcome, allow_missing=asked.allow_missing)
@@ -146,7 +144,7 @@ def _as_values(options: RunOptions, outcome: Outcome, made: Leaderboard | None, 
     from benchmark.report.write import as_dict
 
     return {
-        "results": address_of(options.results) or options.results,
+        "results": options.results,
         "measured": outcome.measured,
         "kept": outcome.kept,
         "notices": outcome.notices(),

@@ -14,7 +14,6 @@ from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names, short_name
 from benchmark.records.query import label, row_named
 from benchmark.records.record import Record, TrainingPart, main_score, scores_of
-from benchmark.records.remote import fetch_encoder
 from benchmark.report.markdown import markdown_row, markdown_text
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.recipes import all_recipes
@@ -65,7 +64,6 @@ def export_encoder(
         raise UsageError(f"{name} learned nothing: its backbone is all there is.{_instead(found, store)}")
     recipe_name = mine[0]["method"]["name"]
     place = store.encoder_folder(recipe_name, mine[0]["encoder_key"])
-    fetch_encoder(place)
     if not (place / "encoder").is_dir():
         raise MissingError(
             f"{place} is gone, though {results} has scores of it; run {short_name(recipe_name)} again elsewhere."

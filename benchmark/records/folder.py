@@ -32,7 +32,7 @@ from benchmark.records.record import (
 )
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.files import read_arrays, sha256_file, sha256_json, slug, write_arrays, write_text
-from zoo.paths import address_of, is_file
+from zoo.paths import is_file
 from zoo.progress import print_safe
 
 if TYPE_CHECKING:
@@ -131,11 +131,6 @@ class Records:
             named = {"file": file.name, "sha256": sha256_file(file), "gold_sha256": gold_sha256}
             content, _ = _as_json({**record, "pairs": named}, str(path))
         write_text(path, content)
-        if address_of(self.folder) is not None:
-            from benchmark.records.remote import send_written
-
-            encoder = self.encoder_folder(checked["method"]["name"], checked["encoder_key"])
-            send_written(self.folder, path, encoder)
         return path
 
     def pairs_file(self, record: Record) -> Path | None:

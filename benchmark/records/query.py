@@ -28,7 +28,6 @@ from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.relatedness import RegressorData
 from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
-from zoo.paths import place_of
 from zoo.selection import with_model
 
 Split = Literal["all", "train", "dev", "test"]
@@ -53,9 +52,7 @@ def rows_named(found: Sequence[Record], name: str, folder: Path, tasks: Collecti
     UsageError where there is no such row.
     """
     if not found:
-        raise UsageError(
-            f"no records in {place_of(folder)}; make some with `zoo-bench run`, or name a folder with --results."
-        )
+        raise UsageError(f"no records in {folder}; make some with `zoo-bench run`, or name a folder with --results.")
     called = printed_names(record["method"]["name"] for record in found)
     wanted, key = split_label(name)
     with suppress(UsageError):  # a path without a model is no name of a row either
@@ -69,9 +66,7 @@ def rows_named(found: Sequence[Record], name: str, folder: Path, tasks: Collecti
             rows.setdefault((method, record["row_key"]), []).append(record)
     if not rows:
         known = sorted(set(called.values()))
-        raise UsageError(
-            f"no record of {name!r} in {place_of(folder)}.{did_you_mean(name, known)} There: {', '.join(known)}."
-        )
+        raise UsageError(f"no record of {name!r} in {folder}.{did_you_mean(name, known)} There: {', '.join(known)}.")
     measured = {one: {r["task"]["name"] for r in row if r["status"] == "ok"} for one, row in rows.items()}
     scored = [one for one in rows if not measured[one].isdisjoint(tasks)] or [one for one in rows if measured[one]]
     return [rows[one] for one in scored or rows]

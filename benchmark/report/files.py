@@ -23,7 +23,6 @@ from benchmark.report.write import table_files
 from benchmark.tasks.suites import Suite, all_suites, suites_named
 from zoo.errors import MissingError, UsageError, did_you_mean
 from zoo.files import read_json, write_text
-from zoo.paths import place_of
 from zoo.progress import print_safe
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def make_leaderboard(
         if not named:
             of, option = ("", "") if suites is None else (f" of {suites}", f"--suite {suites} ")
             raise MissingError(
-                f"no scores{of} in {place_of(results)}; make some with `zoo-bench run {option}--methods ...`, or name"
+                f"no scores{of} in {results}; make some with `zoo-bench run {option}--methods ...`, or name"
                 " a folder with --results."
             )
         if columns is not None:

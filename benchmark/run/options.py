@@ -119,7 +119,7 @@ class RunOptions:
     train_pairs: int | None = _option("Use the first N of the labelled pairs.", bounds=(1, _MANY))
     data: str | None = _option("Data folder (SentEval layout); default: ZOO_BENCH_DATA, cache, hub.")
     results: Path = _option(  # noqa: RUF009
-        "Results folder, or an address: s3://BUCKET/PATH, gs:// ..., hf:// ...", RESULTS, spelled="--results --out"
+        "Results folder.", RESULTS, spelled="--results --out"
     )
     device: str = _option("auto, cpu, cuda or cuda:N.", "auto")
     precision: str = _option("", "auto", choices=PRECISIONS)

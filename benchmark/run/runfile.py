@@ -8,11 +8,10 @@ from dataclasses import fields, make_dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmark.records.remote import mirrored
 from benchmark.run.options import OPTIONS, NamedRunFile, check_values
 from zoo.errors import UsageError, did_you_mean
 from zoo.files import read_yaml
-from zoo.paths import is_address, is_file, resource_folder, user_path
+from zoo.paths import is_file, resource_folder, user_path
 from zoo.recipes import all_recipes, build
 from zoo.selection import parts_of
 
@@ -62,8 +61,7 @@ def read_run_file(name: str) -> tuple[dict[str, Any], NamedRunFile]:
         options["plugins"] = tuple(user_path(one) for one in options["plugins"])
     for key in _PATHS:
         if key in options:
-            address = key == "results" and is_address(options[key])
-            options[key] = mirrored(options[key]) if address else user_path(options[key])
+            options[key] = user_path(options[key])
     return options, NamedRunFile(name=name, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
 
 

@@ -12,7 +12,6 @@ from typing import Any, cast
 
 from benchmark.records.folder import Records
 from benchmark.records.record import Environment
-from benchmark.records.remote import fetch_encoder
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.fit import Fitter, made_by_another
 from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, listening, not_measured, record_of
@@ -22,7 +21,7 @@ from benchmark.run.stop import Stop
 from benchmark.run.tracking import Trackers
 from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import Runtime
-from zoo.errors import CorruptError, ZooError, said
+from zoo.errors import CorruptError, said
 from zoo.machine import environment
 from zoo.progress import clock
 
@@ -167,8 +166,6 @@ class Runner:
         return done
 
     def _measure(self, plan: EncoderPlan, cells: Sequence[Cell], folder: Path, stop: Stop, done: Outcome) -> None:
-        with suppress(ZooError):  # while a store is away, the run goes on and trains
-            fetch_encoder(folder)
         runtime = replace(self.runtime, stop_signal=stop)
         fitter = Fitter(runtime, self.dev, stop, self.run_options, self.trackers, self.remeasure, reused=done.reused)
         with listening(plan.given, stop):

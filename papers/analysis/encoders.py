@@ -11,7 +11,6 @@ from typing import Any
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names
 from benchmark.records.record import Record
-from benchmark.records.remote import fetch_encoder
 from zoo.encoder import Encoder, Runtime, Traits
 from zoo.errors import MissingError, UsageError
 from zoo.recipes import RecipeSpec, all_recipes
@@ -102,7 +101,6 @@ def _saved(
     conditions = {record["row_key"] for record in records.values()}
     chosen = []
     for key, record in sorted(records.items(), key=lambda item: (item[1]["row_key"], item[1]["seed"] or 0)):
-        fetch_encoder(store.encoder_folder(spec.name, key))
         folder = store.encoder_folder(spec.name, key) / "encoder"
         if not folder.is_dir():
             raise MissingError(f"{folder} is gone, though {results} has scores of it; {train} again.")

@@ -12,7 +12,6 @@ import click
 from benchmark.cli.complete import METHODS_LIST, SUITE, TASKS_LIST
 from benchmark.cli.options import (
     PATH,
-    RESULTS_PATH,
     Listed,
     allow_pickle_option,
     data_option,
@@ -55,7 +54,7 @@ _backbone = click.option(
 _encoders = options(
     methods_option,
     _backbone,
-    click.option("--results", type=RESULTS_PATH, help="Results folder of `run`, for trained methods."),
+    click.option("--results", type=PATH, help="Results folder of `run`, for trained methods."),
     plugin_option,
 )
 _suite = click.option(

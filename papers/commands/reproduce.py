@@ -25,7 +25,6 @@ from benchmark.cli.options import (
     train_pairs_option,
 )
 from benchmark.cli.run import carried_out, from_environment
-from benchmark.records.remote import refuse_address
 from papers.beside import columns_of, lines_of, markdown, printed_beside
 from papers.items import (
     Item,
@@ -97,7 +96,6 @@ def command(
     if found.none:
         say(f"{found.name}: {found.what}: nothing to measure: {found.none}.")
         return 1
-    refuse_address(results, "reproduce")
     if not dry_run:
         check_writable(results)
     if released or folders:

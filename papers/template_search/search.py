@@ -17,7 +17,6 @@ from typing import TypedDict
 from benchmark.data.readers.pairs import read_lines
 from benchmark.data.sources import DataSource
 from benchmark.identity import PROTOCOL_VERSION
-from benchmark.records.remote import refuse_address
 from benchmark.run.stop import Stop
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairsData
@@ -233,7 +232,6 @@ def search_command(options: SearchOptions, command: list[str]) -> int:
     lists, published = read_lists(options["lists"])
     listed = read_templates(_template_file(options["templates"])) if options["templates"] else None
     source = find_backbone(options["backbone"], options["revision"], allow_pickle=options["allow_pickle"])
-    refuse_address(options["results"], "search-templates")
     check_writable(options["results"])
     data = _load_dev(options)
     runtime = make_runtime(options["device"], options["precision"], allow_pickle=options["allow_pickle"])
