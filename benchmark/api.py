@@ -22,7 +22,7 @@ from benchmark.interop.export import Exported, export_encoder
 from benchmark.records.folder import Records, read_records
 from benchmark.records.query import label
 from benchmark.records.record import Record
-from benchmark.report.compared import Compared, compare_rows
+from benchmark.report.comparison import Compared, compare_rows
 from benchmark.report.files import Leaderboard, make_leaderboard, tables_of
 from benchmark.report.rows import Table
 from benchmark.report.show import brief_of, frame_of, html_of, text_of

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from benchmark.records.folder import Records
 from benchmark.records.record import Record
-from benchmark.report.about import about
-from benchmark.report.conditions import recipe_of
+from benchmark.report.conditions import about, recipe_of
 from benchmark.report.rows import About
 from benchmark.report.stats import ByTask, finished, is_alone
 from papers.properties import kept_tables

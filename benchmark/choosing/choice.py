@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmark.choosing.data import MEASURES, UNITS, Kind, Texts, Values, may_be_best, measure, read_texts, sampled
-from benchmark.choosing.variants import variants
 from benchmark.data.corpora import load_corpus
 from benchmark.data.sources import DataSource
 from benchmark.metrics.significance import Noise, differences, pairs_needed
@@ -26,6 +26,44 @@ from zoo.progress import Progress
 
 if TYPE_CHECKING:
     import pandas
+
+
+FORMATS = ("float32", "int8", "binary")
+
+
+def variants(
+    vectors: NDArray[Any], dims: Sequence[int] = (), formats: Sequence[str] = ("float32",)
+) -> Iterator[tuple[int, str, int, NDArray[np.float32]]]:
+    """Yield (width, number format, bytes per text, vectors) for each width and number format of vectors (n, dim).
+
+    Without `dims` the width is the vectors' own; wider ones are left out. int8 and binary are sentence-transformers'
+    quantisation of vectors of length 1: the ranges of int8 are those of these vectors. A bit counts as -1 or 1, so that
+    cosines have the order of Hamming distances. Raises UsageError for an unknown format or where no width fits,
+    ZooError for vectors that are not finite.
+    """
+    from sentence_transformers.util.quantization import quantize_embeddings
+
+    if unknown := set(formats) - {*FORMATS}:
+        raise UsageError(f"--bytes {min(unknown)} is none of {', '.join(FORMATS)}.")
+    if not np.isfinite(vectors).all():
+        raise ZooError("some of its vectors are not finite.")
+    own = vectors.shape[1]
+    if not (widths := [width for width in dims or [own] if 0 < width <= own]):
+        raise UsageError(f"its vectors have {own} dimensions, and --dims names none up to that.")
+    for width in widths:
+        cut = np.ascontiguousarray(vectors[:, :width], np.float32)
+        unit = cut / np.maximum(np.linalg.norm(cut, axis=1, keepdims=True), 1e-12)
+        for form in formats:
+            if form == "float32":
+                yield width, form, 4 * width, cut
+            elif form == "int8":
+                ranges = np.stack([unit.min(axis=0), unit.max(axis=0)])  # as it takes by itself, with a warning
+                yield width, form, width, np.asarray(quantize_embeddings(unit, "int8", ranges=ranges), np.float32)
+            else:
+                packed = np.asarray(quantize_embeddings(unit, precision="ubinary"))
+                signs = 2 * np.unpackbits(packed, axis=1, count=width).astype(np.float32) - 1
+                yield width, form, packed.shape[1], signs
+
 
 UNTRAINED = ("static-freq-sub-case-pun", "avg-last", "bag-of-words")  # candidates without download or training
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.analysis.encoders import encoder_of
-from benchmark.choosing.variants import variants
+from benchmark.choosing.choice import variants
 from benchmark.data.sources import DataSource
 from benchmark.metrics.bootstrap import Pool, Scored, measured, resample_together
 from benchmark.metrics.correlation import cosine
@@ -22,11 +22,10 @@ from benchmark.records.folder import Records
 from benchmark.records.query import PairTexts, spearman
 from benchmark.records.record import Record, pairs_of, plain
 from benchmark.report.markdown import markdown_row, markdown_text
+from benchmark.report.rows import score_text
 from benchmark.report.stats import TABLE_RESAMPLES, finished, is_alone
-from benchmark.report.values import score_text
-from benchmark.run.cache import EmbeddingCache
-from benchmark.run.fit import read_fit
-from benchmark.run.vectors import VectorStore
+from benchmark.run.measure import read_fit
+from benchmark.run.vectors import EmbeddingCache, VectorStore
 from benchmark.tasks.overlap import pool_of
 from zoo.encoder import Vectors
 from zoo.errors import MissingError, ZooError, said

@@ -125,7 +125,7 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
 
 def _options(ctx: click.Context, file: str | None, chosen: dict[str, Any]) -> tuple[RunOptions, tuple[Path, ...]]:
     """Return the options and the plugins; typed options override the run file's, and these the defaults."""
-    from benchmark.run.runfile import overlaid, read_run_file
+    from benchmark.run.options import overlaid, read_run_file
 
     if file is not None:
         typed = {name for name in chosen if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}

@@ -10,8 +10,7 @@ from benchmark.records.names import short_name
 from benchmark.records.record import Record
 from benchmark.report.conditions import conditions, contamination, group, learned_from, role
 from benchmark.report.links import links_of
-from benchmark.report.rows import Row, Table
-from benchmark.report.values import DIGITS, Value, score_text, seed_order
+from benchmark.report.rows import DIGITS, Row, Table, Value, score_text, seed_order
 from benchmark.tasks import plain_name
 from benchmark.tasks.suites import Suite
 from zoo.errors import UsageError, did_you_mean

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import functools
+import io
+import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import sys
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import product
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import numpy as np
 
+from benchmark.data.sources import DataSource
 from benchmark.metrics.bootstrap import RESAMPLES
 from benchmark.metrics.significance import (
     LEVEL,
+    POWER,
     Noise,
     Sample,
     Williams,
@@ -23,13 +30,19 @@ from benchmark.metrics.significance import (
     seeds_needed,
     williams,
 )
-from benchmark.records.folder import Records
-from benchmark.records.query import label, of_task
-from benchmark.records.record import Record, pairs_of, scores_of
+from benchmark.records.folder import Records, read_records
+from benchmark.records.query import PairTexts, Ranks, RowScores, label, of_task, row_named, row_scores
+from benchmark.records.record import Record, pairs_of, plain, scores_of
+from benchmark.report.conditions import tuned
 from benchmark.report.stats import ByTask, by_seed, comparable, draws, finished, floor_of, sample_of, share_draws
 from benchmark.tasks.overlap import pool_of, shared_with
-from benchmark.tasks.suites import Suite, all_suites
-from zoo.errors import CorruptError, UsageError
+from benchmark.tasks.suites import Suite, all_suites, suites_named, tasks_named
+from zoo.errors import CorruptError, MissingError, UsageError, ZooError
+from zoo.progress import fit_to, print_safe
+
+if TYPE_CHECKING:
+    import pandas
+
 
 AVERAGE = "Avg."
 Seeds = Literal["none", "one", "several"]  # none: no noise of seeds; one: it cannot be measured
@@ -202,3 +215,297 @@ def _williams(sides: Sequence[Sequence[Record]], store: Records) -> Williams | N
     first, second = range(1, 1 + count), range(1 + count, len(ranks))
     between = float(np.mean([ranks[i, j] for i, j in product(first, second)]))
     return williams(float(ranks[0, list(first)].mean()), float(ranks[0, list(second)].mean()), between, len(gold))
+
+
+_SEEDS = {
+    "none": "no seed",
+    "one": "one seed: its noise is not known, so that there is no interval and no p; run --seeds 3",
+}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How row A differs from row B, suite by suite; prints as tables, shows as HTML in a notebook.
+
+    `pairs` has the pairs of each task that differ most, if they were requested; `left_out` says which suites could not
+    be compared and why.
+    """
+
+    a: list[Record]
+    b: list[Record]
+    comparisons: list[Comparison]
+    resamples: int
+    pairs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    borrowed: dict[str, str] = field(default_factory=dict)  # by side of one seed: whose noise of seeds stands in
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return a row per task (and mean of a suite): scores x100 of both, difference, its 95% interval, p-values."""
+        import pandas
+
+        rows = [
+            {
+                "Suite": one.title,
+                "Task": line.task,
+                "Pairs": line.pairs,
+                "A": line.a,
+                "B": line.b,
+                "A - B": line.difference,
+                "Low": line.low,
+                "High": line.high,
+                "p": line.p,
+                "Williams' p": None if line.williams is None else line.williams.p,
+            }
+            for one in self.comparisons
+            for line in _lines(one)
+        ]
+        return pandas.DataFrame(rows).set_index(["Suite", "Task"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        content: dict[str, Any] = {"a": label(self.a), "b": label(self.b), "resamples": self.resamples, "level": LEVEL}
+        content["seeds"] = {"a": seeds_of(self.a), "b": seeds_of(self.b)}
+        content |= {"borrowed_seed_noise": self.borrowed} if self.borrowed else {}
+        content["comparisons"] = plain([asdict(one) for one in self.comparisons])
+        return content | ({"pairs": self.pairs} if self.pairs else {})
+
+    def to_json(self) -> str:
+        """Return `as_dict` as JSON."""
+        return json.dumps(self.as_dict(), indent=1)
+
+    def show(self, stream: TextIO | None = None) -> None:
+        """Print the tables, the names of A and B, the meaning of the numbers, and the requested pairs."""
+        stream = stream or sys.stdout
+        for one in self.comparisons:
+            _print_comparison(one, stream)
+        for text in self._notes():
+            print_safe(text, stream)
+        for task, lines in self.pairs.items():
+            _print_pairs(task, lines, stream)
+
+    def _notes(self) -> list[str]:
+        sides = [
+            f"{side}: {label(rows)}, {self.borrowed.get(side.lower()) or _seeds_text(rows)}"
+            for side, rows in (("A", self.a), ("B", self.b))
+        ]
+        shared = {line.task: line.shared for one in self.comparisons for line in one.lines if line.shared}
+        parts = [
+            "Spearman x100, mean over seeds. Intervals and p (two-sided): noise of the pairs (paired bootstrap,"
+            f" {self.resamples:,} resamples) and of the seeds (their sample variance), t with"
+            " degrees of freedom by Satterthwaite and Cochran."
+        ]
+        last = [_lines(one)[-1] for one in self.comparisons]
+        spreads = [_spreads(one) for one in last if one.seeds_error]
+        if any(one.seed_by_seed for one in last):
+            parts.append(
+                "A and B are one method with one setting changed, so that their seeds share start, order of texts and"
+                " dropout: the noise of seeds is that of the difference of each seed."
+            )
+        budgets = [tuned(rows[0]["method"]) for rows in (self.a, self.b)]
+        if budgets[0] != budgets[1] and all(any(r["training"] for r in rows) for rows in (self.a, self.b)):
+            sides_of = zip(
+                "AB", (f"tuned ({one})" if one else "with its recipe's settings" for one in budgets), strict=True
+            )
+            parts.append(f"Not like with like: {', '.join(f'{side} {how}' for side, how in sides_of)}.")
+        parts += [f"Standard deviations over seeds: {'; '.join(spreads)}."] if spreads else []
+        needed = [f"{abs(one.difference):.2f} on {_place(one)} takes {one.needed}" for one in last if one.needed]
+        if needed:
+            parts.append(
+                f"To be shown (p < {LEVEL:g}) in {POWER:.0%} of repetitions, if it is the true difference, "
+                f"{'; '.join(needed)}."
+            )
+        if shared:
+            counts = ", ".join(f"{count:,} of {task}" for task, count in shared.items())
+            parts.append(f"Pairs of several tasks are drawn together: {counts}.")
+        return [*sides, " ".join(parts)]
+
+    def __str__(self) -> str:
+        stream = io.StringIO()
+        self.show(stream)
+        return stream.getvalue().rstrip()
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        table = self.to_frame().to_html(float_format="{:.2f}".format, na_rep="")
+        return "\n".join([table, *(f"<p>{escape(text)}</p>" for text in [*self._notes(), *self.left_out])])
+
+
+def compare_rows(
+    results: Path,
+    a: str,
+    b: str,
+    *,
+    suites: str | None = None,
+    tasks: str | None = None,
+    resamples: int = 10_000,
+    pairs: int = 0,
+    data: DataSource | None = None,
+    borrow_seed_noise: bool = False,
+) -> Compared:
+    """Compare two rows of a results folder, by their names in tables, on suites, on tasks, or on all suites they share.
+
+    `pairs` adds the N pairs of each task that differ most, with their texts if `data` is given and has them. With
+    `borrow_seed_noise`, the pooled variance over seeds of the other trained rows of its backbone stands in for that of
+    a row with one seed. Raises UsageError for unknown names and names of several rows, MissingError where nothing can
+    be compared.
+    """
+    store = Records(results)
+    found = read_records(store)
+    named = [] if suites is None or tasks is not None else suites_named(suites)
+    asked = [] if tasks is None else [_listed(tasks, {record["task"]["name"] for record in found})]
+    wanted = {task for _, names in asked for task in names} | {task for one in named for task in one.tasks}
+    rows = row_named(found, a, results, wanted), row_named(found, b, results, wanted)
+    compared: list[Comparison] = []
+    left_out: list[str] = []
+    stand_in = [_of_its_backbone(row, found) if borrow_seed_noise and seeds_of(row) == "one" else [] for row in rows]
+    folder: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for record in found:
+        folder[record["method"]["name"], record["row_key"]].append(record)
+    for title, of_suite in asked or suites_in_common(*rows, named):
+        names = of_suite if tasks is not None else tuple(task for task in of_suite if task not in without_pairs(*rows))
+        try:
+            compared.append(compare(title, names or of_suite, *rows, store, resamples, stand_in, list(folder.values())))
+            if names != of_suite:
+                others = ", ".join(task for task in of_suite if task not in names)
+                left_out.append(f"{title}: {others} not compared, because no pair scores are kept of such scores.")
+        except ZooError as error:
+            if asked or named:
+                raise
+            left_out.append(f"{title}: left out: {error}")
+    if not compared:
+        reasons = " ".join(left_out) or "they have no suite in common; name tasks with --tasks."
+        raise MissingError(f"{label(rows[0])} and {label(rows[1])} cannot be compared: {reasons}")
+    differing: dict[str, list[dict[str, Any]]] = {}
+    if pairs:
+        differing, without = _differing([line.task for one in compared for line in one.lines], rows, store, pairs, data)
+        left_out += without
+    borrowed = {side: _borrowed(of_side) for side, of_side in zip("ab", stand_in, strict=True) if of_side}
+    return Compared(*rows, compared, resamples, differing, left_out, borrowed)
+
+
+def _of_its_backbone(row: list[Record], found: Sequence[Record]) -> list[list[Record]]:
+    """Return the rows of several seeds on a row's backbone; none for a row without a backbone."""
+    by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for record in found:
+        if (name := _backbone(record)) and name == _backbone(row[0]):
+            by_row[record["method"]["name"], record["row_key"]].append(record)
+    return [records for records in by_row.values() if seeds_of(records) == "several"]
+
+
+def _backbone(record: Record) -> str:
+    return str(record["method"]["sources"].get("backbone", {}).get("name", ""))
+
+
+def _borrowed(others: Sequence[Sequence[Record]]) -> str:
+    return (
+        "one seed; in place of its noise stands the pooled variance over seeds of the"
+        f" {len(others)} other trained rows of its backbone"
+    )
+
+
+def _listed(tasks: str, recorded: Collection[str]) -> tuple[str, tuple[str, ...]]:
+    """Return title and tasks of the comparison on tasks that a list with commas names."""
+    names = tasks_named(tasks, recorded)
+    return ", ".join(names), names
+
+
+def _differing(
+    tasks: Sequence[str], rows: tuple[list[Record], list[Record]], store: Records, count: int, data: DataSource | None
+) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
+    """Return the pairs of each task on which the rows differ most, and the reasons for missing texts."""
+    texts, without = PairTexts(data), []
+    found = {}
+    for task in dict.fromkeys(tasks):
+        first, second = (row_scores(label(records), records, task, store) for records in rows)
+        found[task] = differing_pairs(first, second, count)
+        if texts.data is not None:
+            try:
+                pairs = texts.of(first.record)
+            except ZooError as error:
+                without.append(f"no texts: {error}")
+                continue
+            for line in found[task]:
+                line["texts"] = [pairs.first[line["row"] - 1], pairs.second[line["row"] - 1]]
+    return found, without
+
+
+def _spreads(line: Line) -> str:
+    sides = [f"{name} {sd:.2f}" for name, sd in zip("AB", line.seeds_sd, strict=True) if sd is not None]
+    error = f", of the mean difference {line.seeds_error:.2f}"
+    return f"{_place(line)}: {', '.join(sides)}{error}"
+
+
+def _place(line: Line) -> str:
+    return "the average" if line.task == AVERAGE else line.task
+
+
+def _lines(comparison: Comparison) -> list[Line]:
+    return [*comparison.lines, *([comparison.average] if comparison.average else [])]
+
+
+def _seeds_text(records: Sequence[Record]) -> str:
+    return _SEEDS.get(seeds_of(records), f"{len({record['seed'] for record in records})} seeds")
+
+
+def _print_pairs(task: str, lines: list[dict[str, Any]], stream: TextIO) -> None:
+    print_safe(f"\n{task}: pairs whose places (0 to 100 of the task) differ most", stream)
+    for line in lines:
+        places = f"A {line['a_place']:.1f}, B {line['b_place']:.1f}, gold {line['gold_place']:.1f} ({line['gold']:g})"
+        print_safe(f"row {line['row']}: {places}", stream)
+        for text in line.get("texts", ()):
+            print_safe(f"    {text}", stream)
+
+
+def _print_comparison(comparison: Comparison, stream: TextIO) -> None:
+    """Print a comparison as a table; numbers are not broken, even in a narrow terminal."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    utf8 = (getattr(stream, "encoding", None) or "").lower().replace("-", "") == "utf8"
+    shape = box.SIMPLE_HEAD if utf8 else box.ASCII
+    table = Table(title=fit_to(comparison.title, stream), box=shape, title_justify="left")
+    table.add_column("Task")
+    for column in ("Pairs", "A", "B", "A - B", "95% interval", "p", "Williams' p, pairs alone"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for line in _lines(comparison):
+        table.add_row(
+            line.task,
+            f"{line.pairs:,}",
+            f"{line.a:.2f}",
+            f"{line.b:.2f}",
+            f"{line.difference:+.2f}",
+            "n/a" if line.low is None else f"{line.low:+.2f} to {line.high:+.2f}",
+            "n/a" if line.p is None else _p_text(line.p),
+            "" if line.williams is None else _p_text(line.williams.p),
+        )
+    needed = Console(file=stream, width=10_000).measure(table).maximum
+    width = max(Console(file=stream).width, needed)
+    Console(file=stream, width=width, highlight=False, markup=False).print(table)
+
+
+def _p_text(p: float) -> str:
+    return "<0.0001" if p < 0.0001 else f"{p:.4f}"
+
+
+def largest(off: Ranks, count: int) -> list[int]:
+    """Return the indices of the `count` largest absolute values of (n,), largest first; ties keep their order."""
+    # Means over seeds differ in their last bits, which must not separate equal values.
+    return [int(i) for i in np.argsort(-np.round(np.abs(off), 6), kind="stable")[:count]]
+
+
+def differing_pairs(a: RowScores, b: RowScores, count: int) -> list[dict[str, Any]]:
+    """Return the pairs of one task whose places differ most between two methods."""
+    first, second = (kept.places.mean(axis=0) for kept in (a, b))
+    return [
+        {
+            "row": i + 1,
+            "gold": round(float(a.gold[i]), 6),
+            "gold_place": float(a.gold_places[i]),
+            "a_place": float(first[i]),
+            "b_place": float(second[i]),
+            "difference": float(first[i] - second[i]),
+        }
+        for i in largest(first - second, count)
+    ]

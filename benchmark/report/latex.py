@@ -21,10 +21,9 @@ from benchmark.report.conditions import (
 )
 from benchmark.report.links import display_name
 from benchmark.report.render import fill
-from benchmark.report.rows import Row, Table
+from benchmark.report.rows import Row, Table, Value, score_text
 from benchmark.report.signature import signature
 from benchmark.report.significance import TIE, UNTOLD
-from benchmark.report.values import Value, score_text
 
 _ESCAPES = {
     **{sign: rf"\{sign}" for sign in "&%$#_{}"},

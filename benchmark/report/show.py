@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from benchmark.report.columns import WORDS, Column, columns_of
 from benchmark.report.conditions import ancestry_lines
-from benchmark.report.rows import Row, Table
+from benchmark.report.rows import Row, Table, Value, score_text
 from benchmark.report.signature import signature
-from benchmark.report.values import Value, score_text
 from zoo.progress import fit_to
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from benchmark.records.conflicts import one_digest
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names
 from benchmark.records.record import Record, main_score, scores_of
-from benchmark.report.about import about
-from benchmark.report.rows import Aggregation, Row, Table
-from benchmark.report.values import Value, over_seeds, seed_order
+from benchmark.report.conditions import about
+from benchmark.report.rows import Aggregation, Row, Table, Value, over_seeds, seed_order
 from benchmark.tasks.suites import Suite
 
 AGGREGATED: dict[Aggregation, str] = {

@@ -11,11 +11,9 @@ from benchmark.report.columns import COLUMNS, WORDS, Column, columns_of
 from benchmark.report.conditions import CONTROL, ancestry_lines, environment_lines, role
 from benchmark.report.latex import latex
 from benchmark.report.markdown import markdown_row, markdown_table, markdown_text
-from benchmark.report.published import BesidePublished
-from benchmark.report.published_page import published_markdown
-from benchmark.report.rows import Row, Table
+from benchmark.report.published import BesidePublished, published_markdown
+from benchmark.report.rows import Row, Table, Value
 from benchmark.report.signature import signature
-from benchmark.report.values import Value
 from zoo.progress import without_orders
 
 _COST = (

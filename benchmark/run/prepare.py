@@ -2,25 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from benchmark.data.corpora import CORPUS, PAIRS, TARGET, check_texts, load_corpus, load_pairs, target_corpus
 from benchmark.data.sources import DataSource
-from benchmark.run.controls import controls_for
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import Plan, Setting, TrainingTexts, make_plan, resolve_methods, text_kind
+from benchmark.run.plan import Plan, ResolvedMethod, Setting, TrainingTexts, make_plan, resolve_methods, text_kind
 from benchmark.tasks import TASKS
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_for, tasks_named
-from zoo.encoder import Corpus, Runtime
+from zoo.encoder import Corpus, Runtime, Start
 from zoo.engine.backbone import check_backbone
 from zoo.errors import MissingError, UsageError
-from zoo.files import check_writable
+from zoo.files import check_writable, parse_yaml
 from zoo.machine import make_runtime
 from zoo.progress import Progress
-from zoo.recipes import all_recipes, tuned_recipes
+from zoo.recipes import OVERRIDE, RecipeSpec, all_recipes, tuned_recipes
 from zoo.selection import parse_methods
+
+
+def controls_for(
+    methods: Sequence[ResolvedMethod],
+    tasks: Sequence[LoadedTask],
+    recipes: Mapping[str, RecipeSpec],
+    defaults: Mapping[str, object],
+) -> list[ResolvedMethod]:
+    """Return what a run of `methods` lacks: the start of each method that learns, and every recipe marked `control`.
+
+    Left out is what one of the tasks cannot score: a method without trainable weights where the encoder itself is
+    trained, and one that needs several words where all texts are single words.
+    """
+    wanted = [nearest_recipe(method.start, recipes, defaults) for method in methods if method.start is not None]
+    wanted += [spec for spec in recipes.values() if spec.control]
+    found: list[ResolvedMethod] = []
+    for control in resolve_methods(wanted, defaults):
+        there = any(one.cls is control.cls and one.recipe == control.recipe for one in (*methods, *found))
+        if not there and all(_scores(task, control) for task in tasks):
+            found.append(dataclasses.replace(control, control=True))
+    return found
+
+
+def _scores(task: LoadedTask, control: ResolvedMethod) -> bool:
+    """Return whether a task can score a control; one without data cannot be asked and rules nothing out."""
+    if task.data is None:
+        return True
+    if task.data.trains_encoder and not control.traits.fine_tunes:
+        return False
+    return not control.traits.needs_several_words or any(len(text.split()) > 1 for text in task.data.texts())
+
+
+def nearest_recipe(start: Start, recipes: Mapping[str, RecipeSpec], defaults: Mapping[str, object]) -> RecipeSpec:
+    """Return the recipe of a start's method that needs the fewest changed settings, with these settings.
+
+    The changed settings stand in the name, as they would be typed. Raises UsageError where the method has no recipe.
+    """
+    of_method = [spec for spec in recipes.values() if spec.method == start.method]
+    if not of_method:
+        raise UsageError(f"the method {start.method!r}, from which another one starts, has no recipe.")
+    changes = [(spec, _changed(start, spec.resolve(defaults)[1])) for spec in of_method]
+    spec, changed = min(changes, key=lambda one: len(one[1]))
+    return dataclasses.replace(
+        spec,
+        name=":".join([spec.name, *(f"{key}={_typed(value)}" for key, value in changed.items())]),
+        parameters={**spec.parameters, **changed},
+        stated_by={**spec.stated_by, **dict.fromkeys(changed, OVERRIDE)},
+    )
+
+
+def _changed(start: Start, recipe: object) -> dict[str, object]:
+    names = [field.name for field in dataclasses.fields(start.recipe)]
+    return {name: getattr(start.recipe, name) for name in names if getattr(start.recipe, name) != getattr(recipe, name)}
+
+
+def _typed(value: object) -> str:
+    """Return a setting as --methods takes it; a text that YAML would read otherwise is quoted."""
+    if isinstance(value, str):
+        try:
+            return value if parse_yaml(value, "") == value else json.dumps(value)
+        except UsageError:
+            pass
+    return json.dumps(value)
 
 
 @dataclass

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from fakes import make_record
 
-from benchmark.report.rows import Row, Table
+from benchmark.report.rows import Row, Table, Value, over_seeds
 from benchmark.report.table import build_tables
-from benchmark.report.values import Value, over_seeds
 from benchmark.tasks.suites import Suite, suite
 
 SEVEN = suite("sts").tasks

@@ -14,8 +14,8 @@ from simulate import coverage, wrong_winners
 from sklearn.metrics import ndcg_score, roc_auc_score
 
 import benchmark
+from benchmark.choosing.choice import variants
 from benchmark.choosing.data import Texts, measure, read_texts, threshold
-from benchmark.choosing.variants import variants
 from benchmark.cli.main import main
 from benchmark.metrics.bootstrap import measured, resample
 from benchmark.metrics.correlation import cosine

@@ -11,7 +11,7 @@ import pytest
 from fakes import Cli
 
 from benchmark.records.folder import Records
-from benchmark.run.runfile import read_run_file, run_file_path
+from benchmark.run.options import read_run_file, run_file_path
 from benchmark.tasks import TASKS
 from benchmark.tasks.suites import choose_tasks, suite
 from zoo.errors import UsageError

@@ -14,9 +14,8 @@ import pytest
 from fakes import failed, hexes, make_record
 
 from benchmark.report.conditions import conditions as markdown_conditions
-from benchmark.report.rows import Table
+from benchmark.report.rows import Table, score_text
 from benchmark.report.table import build_tables
-from benchmark.report.values import score_text
 from benchmark.report.write import as_dict, markdown, table_files
 from benchmark.tasks.suites import suite
 

@@ -13,8 +13,14 @@ import pytest
 import yaml
 from fakes import failed, make_record
 
-from benchmark.report.published import AVERAGE, BesidePublished, beside_published, published, recipe_of
-from benchmark.report.published_page import published_markdown
+from benchmark.report.published import (
+    AVERAGE,
+    BesidePublished,
+    beside_published,
+    published,
+    published_markdown,
+    recipe_of,
+)
 from benchmark.report.table import build_tables
 from benchmark.report.write import as_dict, table_files
 from benchmark.tasks import TASKS

@@ -11,8 +11,7 @@ import pytest
 from fakes import Cli, make_record
 
 from benchmark.data.corpora import target_corpus
-from benchmark.report.about import about
-from benchmark.report.conditions import trained
+from benchmark.report.conditions import about, trained
 from zoo.recipes import all_recipes
 
 # Sentences or pairs of the papers' corpora: SimCSE's million, its triplets, SNLI and MNLI, ConSERT's sentences.
