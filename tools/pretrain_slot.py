@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +22,9 @@ import numpy as np
 
 ROW, LABELLED, PART = 128, 25, 96_000_000  # tokens of a row, of them labelled, bytes of a part
 CLS, SEP, MASK, VOCABULARY = 101, 102, 103, 30_522  # of bert-base-uncased
-HELD, EVERY = 2048, 6  # held-out rows, seconds between checkpoints
+HELD = 2048  # held-out rows
+MOMENTS = ("exp_avg", "exp_avg_sq")
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 SHAPES = {"base": (8, 512, 8), "mini": (4, 256, 4), "tiny": (2, 64, 2)}  # layers, width, heads
 
 
@@ -71,6 +74,8 @@ def write_text(folder: Path, names: list[str], data: str | None) -> None:
         "sha256": hashlib.sha256(rows.tobytes()).hexdigest(),
     }
     (folder / "text.json").write_text(json.dumps(facts, indent=1))
+    for name in TOKENIZER:
+        shutil.copyfile(find_backbone("zoo-small").folder / name, folder / name)
     print(json.dumps(facts))
 
 
@@ -121,11 +126,9 @@ def masked(ids: Any, generator: Any) -> tuple[Any, Any, Any]:
     return ids.scatter(1, places, put), places, labels
 
 
-def rate(share: float, peak: float, warm: float, constant: float) -> float:
-    """Return the learning rate at a share of the slot's time: up until `warm`, constant, then down to 0 at 1."""
-    if share < warm:
-        return peak * share / warm
-    return peak * min(1.0, max(0.0, (1 - share) / (1 - constant)))
+def rate(share: float, warm: float, peak: float, constant: float) -> float:
+    """Return the learning rate: it rises until `warm` is 1, and falls from `constant` to 0 at the slot's end."""
+    return peak * min(1.0, warm) * min(1.0, max(0.0, (1 - share) / (1 - constant)))
 
 
 class Matrix:
@@ -146,6 +149,9 @@ class Matrix:
             if not self.names:
                 self.held, parts[0] = parts[0][:HELD].int() & 0xFFFF, parts[0][HELD:]
                 self.rows = parts.pop(0)
+                # The share of the most frequent token: what a model that learned nothing else gets right.
+                words = self.held[self.held > SEP]
+                self.frequent = float(torch.bincount(words).max() / len(words))
             self.rows = torch.cat([self.rows, *parts])
             self.names += [path.name for path in new]
             self.order, self.at = torch.empty(0, dtype=torch.int64), 0
@@ -162,153 +168,200 @@ class Matrix:
         return self.rows[chosen].long() & 0xFFFF
 
 
-def train(options: argparse.Namespace) -> None:
-    """Train for `--seconds`, all calls on the same OUT counted, and write OUT/model (float16) and OUT/curve.json."""
-    import torch
-    from safetensors.torch import load_file, save_file
-    from transformers import BertConfig, BertForMaskedLM
+class Slot:
+    """A training that ends by the clock."""
 
-    began, out, device = time.monotonic(), options.out, options.device
-    out.mkdir(parents=True, exist_ok=True)
-    torch.manual_seed(options.seed)
-    torch.set_float32_matmul_precision("high")
-    generator = torch.Generator(device).manual_seed(options.seed)
-    layers, width, heads = SHAPES[options.shape]
-    config = BertConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=width,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        intermediate_size=4 * width,
-        max_position_embeddings=options.positions,
-    )
-    model = BertForMaskedLM(config)
-    if options.begin is not None:
-        model = BertForMaskedLM.from_pretrained(options.begin, dtype=torch.float32, trust_remote_code=False)
-    model = model.to(device)
-    weights = dict(model.named_parameters())
-    decayed = [weight for weight in weights.values() if weight.ndim > 1]
-    plain = [weight for weight in weights.values() if weight.ndim < 2]
-    groups = [{"params": decayed, "weight_decay": options.weight_decay}, {"params": plain, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.98), eps=1e-6, fused=True)
-    seen: dict[str, Any] = {"seconds": 0.0, "step": 0, "curve": []}
-    if (out / "state.json").is_file():  # written last: the checkpoint beside it is whole
-        seen = json.loads((out / "state.json").read_text())
-        kept = load_file(out / seen["file"], device=device)
-        for name, weight in weights.items():
-            weight.data.copy_(kept[name])
-            moments = {key: kept[f"{key}:{name}"] for key in ("exp_avg", "exp_avg_sq")}
-            optimizer.state[weight] = {**moments, "step": torch.tensor(float(seen["step"]), device=device)}
-        generator.manual_seed(options.seed + seen["step"])
-    matrix = Matrix(options.text, device, generator)
-    used = began - seen["seconds"]  # the moment at which an unbroken slot would have begun
-    function: Callable[..., Any] = forward
+    def __init__(self, options: argparse.Namespace) -> None:
+        import torch
+        from transformers import BertConfig, BertForMaskedLM
 
-    def computed(function: Callable[..., Any], *batch: Any) -> Any:
-        with torch.autocast(device, torch.bfloat16, enabled=options.bf16):
-            return function(model, *batch)
+        self.began, self.options, self.out, self.device = time.monotonic(), options, options.out, options.device
+        self.out.mkdir(parents=True, exist_ok=True)
+        torch.manual_seed(options.seed)
+        torch.set_float32_matmul_precision("high")
+        self.generator = torch.Generator(self.device).manual_seed(options.seed)
+        if options.begin is None:
+            layers, width, heads = SHAPES[options.shape]
+            shape = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
+            sizes = {"intermediate_size": 4 * width, "max_position_embeddings": ROW, "vocab_size": VOCABULARY}
+            model = BertForMaskedLM(BertConfig(**shape, **sizes))
+        else:
+            model = BertForMaskedLM.from_pretrained(options.begin, dtype=torch.float32, trust_remote_code=False)
+        self.model = model.to(self.device)
+        self.weights = dict(model.named_parameters())
+        kinds = {decay: [w for w in self.weights.values() if (w.ndim > 1) == (decay > 0)] for decay in (0.01, 0.0)}
+        groups = [{"params": weights, "weight_decay": decay} for decay, weights in kinds.items()]
+        self.optimizer = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.98), eps=1e-6, fused=True)
+        self.state: dict[str, Any] = {"seconds": 0.0, "step": 0, "rate": options.rate, "curve": []}
+        self.forward: Callable[..., Any] = forward
+        if (self.out / "state.json").is_file():
+            self.resume()
+        self.matrix = Matrix(options.text, self.device, self.generator)
+        self.origin = self.began - self.state["seconds"]  # when an unbroken slot would have begun
 
-    def save() -> None:
-        moments = {
-            f"{key}:{name}": optimizer.state[weight][key]
-            for name, weight in weights.items()
-            for key in ("exp_avg", "exp_avg_sq")
-        }
-        last, seen["file"] = seen.get("file"), f"state-{seen['step']}.safetensors"
-        save_file({**{name: weight.data for name, weight in weights.items()}, **moments}, out / seen["file"])
-        seen["seconds"] = time.monotonic() - used
-        (out / "state.new").write_text(json.dumps(seen))
-        (out / "state.new").replace(out / "state.json")
-        if last not in (None, seen["file"]):
-            (out / last).unlink(missing_ok=True)
+    def resume(self) -> None:
+        """Read the last checkpoint; its `state.json` is written last, so the weights that it names are whole."""
+        import torch
+        from safetensors.torch import load_file
 
-    def held_out() -> None:
-        fixed, rows, results = torch.Generator(device).manual_seed(0), min(options.rows, len(matrix.held)), []
-        with torch.inference_mode():
-            for first in range(0, len(matrix.held) // rows * rows, rows):
-                results.append(torch.stack(computed(forward, *masked(matrix.held[first : first + rows].long(), fixed))))
-        loss, right = (float(value) for value in torch.stack(results).mean(0))
-        seen["curve"].append(
-            {
-                "seconds": round(time.monotonic() - used),
-                "step": seen["step"],
-                "million_tokens": round(seen["step"] * options.rows * ROW / 1e6, 1),
-                "rows": len(matrix.rows),
-                "held_out_accuracy": right / rows / LABELLED,
-                "held_out_loss": loss,
-            }
+        self.state = json.loads((self.out / "state.json").read_text())
+        tensors = load_file(self.out / self.state["file"], device=self.device)
+        step = torch.tensor(float(self.state["step"]), device=self.device)
+        for name, weight in self.weights.items():
+            weight.data.copy_(tensors[name])
+            moments = {key: tensors[f"{key}:{name}"] for key in MOMENTS}
+            self.optimizer.state[weight] = {**moments, "step": step.clone()}
+        self.generator.manual_seed(self.options.seed + self.state["step"])
+
+    def save(self) -> None:
+        """Write a checkpoint and remove the one before it."""
+        from safetensors.torch import save_file
+
+        before, self.state["file"] = self.state.get("file"), f"state-{self.state['step']}.safetensors"
+        tensors = {name: weight.data for name, weight in self.weights.items()}
+        for name, weight in self.weights.items():
+            for key in MOMENTS:
+                tensors[f"{key}:{name}"] = self.optimizer.state[weight][key]
+        save_file(tensors, self.out / self.state["file"])
+        self.state["seconds"] = time.monotonic() - self.origin
+        (self.out / "state.new").write_text(json.dumps(self.state))
+        (self.out / "state.new").replace(self.out / "state.json")
+        if before not in (None, self.state["file"]):
+            (self.out / str(before)).unlink(missing_ok=True)
+
+    def loss(self, function: Callable[..., Any], ids: Any, generator: Any) -> Any:
+        """Return the mean loss and the number of right predictions of a masked batch."""
+        import torch
+
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.options.bf16):
+            return function(self.model, *masked(ids, generator))
+
+    def score(self) -> float:
+        """Add a point to the held-out curve, with the same masks in every call, and return its accuracy."""
+        import torch
+
+        fixed, rows, results = (
+            torch.Generator(self.device).manual_seed(0),
+            min(self.options.rows, self.options.held),
+            [],
         )
-        print(json.dumps(seen["curve"][-1]), flush=True)
+        with torch.inference_mode():
+            for first in range(0, self.options.held // rows * rows, rows):
+                batch = self.matrix.held[first : first + rows].long()
+                results.append(torch.stack(self.loss(forward, batch, fixed)))
+        loss, right = torch.stack(results).mean(0).tolist()
+        tokens = round(self.state["step"] * self.options.rows * ROW / 1e6, 1)
+        point = {"seconds": round(time.monotonic() - self.origin), "step": self.state["step"], "million_tokens": tokens}
+        point |= {"held_out_accuracy": right / rows / LABELLED, "held_out_loss": loss}
+        self.state["curve"].append(point)
+        print(json.dumps(point), flush=True)
+        return float(point["held_out_accuracy"])
 
-    stopped: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
-    if device == "cuda":
-        function = torch.compile(forward)
+    def compile(self) -> None:
+        """Compile the step where that works; a slot goes on without it."""
+        import torch
+
+        self.forward = torch.compile(forward)
         try:
-            computed(function, *masked(matrix.batch(options.rows), generator))[0].backward()
-        except Exception as error:  # the compiler raises many kinds: the slot goes on without it
+            self.loss(self.forward, self.matrix.batch(self.options.rows), self.generator)[0].backward()
+        except Exception as error:  # the compiler raises many kinds
             print(f"not compiled: {error}"[:500], flush=True)
-            function = forward
-    checked = time.monotonic()
-    while (share := (time.monotonic() - used) / options.seconds) < 1 and not stopped:
-        for group in optimizer.param_groups:
-            group["lr"] = rate(share, options.rate, options.warm, options.constant)
-        optimizer.zero_grad(set_to_none=True)
-        loss, _ = computed(function, *masked(matrix.batch(options.rows), generator))
+            self.forward = forward
+
+    def step(self, share: float, warm: float) -> Any:
+        """Make one update at the rate of this share of the slot and of the warm-up; return the loss."""
+        import torch
+
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate(share, warm, self.state["rate"], self.options.constant)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss, _ = self.loss(self.forward, self.matrix.batch(self.options.rows), self.generator)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(weights.values(), 1.0)
-        optimizer.step()
-        seen["step"] += 1
-        if seen["step"] % 20 == 0 and not np.isfinite(loss.item()):
-            raise SystemExit(f"the loss is {loss.item()} at step {seen['step']}; begin again with a lower --rate.")
-        if seen["step"] % 200 == 0:
-            print(f"{time.monotonic() - used:.0f} s, step {seen['step']}, loss {loss.item():.3f}", flush=True)
-        if time.monotonic() - checked > EVERY:
-            checked = time.monotonic()
-            matrix.look()
-            held_out()
-            save()
-    save()
-    if stopped:
-        raise SystemExit(143)
-    held_out()
-    model.half().save_pretrained(out / "model")
-    facts = json.loads((options.text / "text.json").read_text())
-    settings = {
-        name: value if value is None or isinstance(value, int | float | str) else str(value)
-        for name, value in vars(options).items()
-        if name not in ("out", "text", "run")
-    }
-    (out / "curve.json").write_text(
-        json.dumps({"text": facts, "settings": settings, "parts": matrix.names, **seen}, indent=1)
-    )
+        torch.nn.utils.clip_grad_norm_(self.weights.values(), 1.0)
+        self.optimizer.step()
+        self.state["step"] += 1
+        return loss.detach()
+
+    def restart(self) -> None:
+        """Begin with new weights at a third of the rate: a BERT that collapses early predicts only frequent words."""
+        self.state["rate"] /= 3
+        print(f"collapsed: new weights at a rate of {self.state['rate']:g}", flush=True)
+        self.model.apply(self.model._init_weights)
+        self.model.tie_weights()
+        self.optimizer.state.clear()
+
+    def run(self) -> None:
+        """Train to the slot's end, and write OUT/model (float16, with its facts)."""
+        stopped: list[int] = []
+        signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
+        if self.device == "cuda":
+            self.compile()
+        # The warm-up begins with the first step: after a jump of the rate the model predicts only frequent words.
+        first = checked = time.monotonic()
+        warm_seconds, end = self.options.warm * self.options.seconds, self.origin + self.options.seconds
+        while (now := time.monotonic()) < end and not stopped:
+            loss = self.step(1 - (end - now) / self.options.seconds, (now - first) / warm_seconds)
+            if self.state["step"] % 100 == 0:
+                print(f"{now - self.origin:.0f} s, step {self.state['step']}, loss {loss.item():.3f}", flush=True)
+            if now - checked > self.options.every:
+                checked = now
+                self.matrix.look()
+                learned = self.score() > 1.2 * self.matrix.frequent and loss.isfinite().item()
+                if not learned and now - first > 2 * warm_seconds:
+                    self.restart()
+                    first = time.monotonic()
+                else:
+                    self.save()
+        if not self.state["step"]:
+            raise SystemExit(f"no step was made in {self.options.seconds:g} s; give more --seconds.")
+        self.save()
+        if stopped:
+            raise SystemExit(143)
+        self.score()
+        self.write()
+
+    def write(self) -> None:
+        """Write the model with its tokenizer and what it was made from."""
+        self.model.half().save_pretrained(self.out / "model")
+        for name in TOKENIZER:
+            shutil.copyfile(self.options.text / name, self.out / "model" / name)
+        begun = self.options.begin
+        lineage: dict[str, list[str]] = {"ancestors": [], "labelled": []}
+        if begun is not None:
+            stated = begun / "pretraining.json"
+            lineage |= json.loads(stated.read_text()).get("ancestry", {}) if stated.is_file() else {}
+            lineage["ancestors"] = [begun.name, *lineage["ancestors"]]
+        settings = {key: str(value) for key, value in vars(self.options).items() if key not in ("out", "text", "run")}
+        text = json.loads((self.options.text / "text.json").read_text())
+        facts = {"ancestry": lineage, "text": text, "parts": self.matrix.names, "settings": settings, **self.state}
+        (self.out / "model" / "pretraining.json").write_text(json.dumps(facts, indent=1) + "\n")
 
 
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(required=True)
-    made = commands.add_parser("text", help="write the token matrix")
-    made.add_argument("folder", type=Path)
-    made.add_argument("--text", action="append", help="texts of the catalog, or files (default: wiki and books)")
-    made.add_argument("--data", help="the data folder")
-    made.set_defaults(run=lambda options: write_text(options.folder, options.text or ["wiki", "books"], options.data))
-    slot = commands.add_parser("train", help="train for a number of seconds")
+    text = commands.add_parser("text", help="write the token matrix")
+    text.add_argument("folder", type=Path)
+    text.add_argument("--text", action="append", help="texts of the catalog, or files (default: wiki and books)")
+    text.add_argument("--data", help="the data folder")
+    text.set_defaults(run=lambda options: write_text(options.folder, options.text or ["wiki", "books"], options.data))
+    slot = commands.add_parser("train", help="train for a number of seconds; the same command goes on after a stop")
     slot.add_argument("text", type=Path)
     slot.add_argument("out", type=Path)
     slot.add_argument("--shape", choices=list(SHAPES), default="base")
-    slot.add_argument("--begin", type=Path, help="a model folder to go on from")
+    slot.add_argument("--begin", type=Path, help="a model folder to go on from, with its shape")
     slot.add_argument("--seconds", type=float, default=660)
+    slot.add_argument("--every", type=float, default=60, help="seconds between checkpoints")
+    slot.add_argument("--held", type=int, default=HELD, help="held-out rows that are scored")
     slot.add_argument("--device", default="cuda")
-    slot.add_argument("--rows", type=int, default=1024, help="rows of 128 tokens in a batch")
-    slot.add_argument("--rate", type=float, default=7e-4, help="highest learning rate")
-    slot.add_argument("--warm", type=float, default=0.06, help="share of the time in which the rate rises")
+    slot.add_argument("--rows", type=int, default=512, help="rows of 128 tokens in a batch")
+    slot.add_argument("--rate", type=float, default=5e-4, help="highest learning rate")
+    slot.add_argument("--warm", type=float, default=0.08, help="share of the time in which the rate rises")
     slot.add_argument("--constant", type=float, default=0.5, help="share of the time after which it falls")
-    slot.add_argument("--weight-decay", type=float, default=0.01)
-    slot.add_argument("--positions", type=int, default=ROW)
     slot.add_argument("--seed", type=int, default=0)
     slot.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True)
-    slot.set_defaults(run=train)
+    slot.set_defaults(run=lambda options: Slot(options).run())
     options = parser.parse_args()
     options.run(options)
 

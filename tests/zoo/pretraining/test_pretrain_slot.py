@@ -1,0 +1,102 @@
+"""The slot trainer: its loss is BERT's, it ends by the clock, goes on after SIGTERM, and its model is loaded."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertConfig, BertForMaskedLM
+
+from tools import pretrain_slot as slot
+from zoo.engine.backbone import find_backbone
+
+
+@pytest.fixture
+def text(tmp_path):
+    """A matrix of drawn tokens; neighbours are equal, so that a model can learn it."""
+    folder = tmp_path / "text"
+    folder.mkdir()
+    rows = np.repeat(1000 + np.random.default_rng(0).zipf(1.5, (4096, 64)) % 200, 2, axis=1).astype(np.uint16)
+    rows[:, 0], rows[:, -1] = slot.CLS, slot.SEP
+    np.save(folder / "tokens-00.npy", rows)
+    (folder / "text.json").write_text('{"texts": ["drawn"]}')
+    for name in slot.TOKENIZER:
+        shutil.copyfile(find_backbone("zoo-small").folder / name, folder / name)
+    return folder
+
+
+def command(text, out, seconds):
+    words = (
+        "train",
+        text,
+        out,
+        "--shape",
+        "tiny",
+        "--device",
+        "cpu",
+        "--rows",
+        "4",
+        "--no-bf16",
+        "--every",
+        "1",
+        "--held",
+        "8",
+    )
+    return [sys.executable, "-m", "tools.pretrain_slot", *map(str, words), "--seconds", str(seconds)]
+
+
+def test_the_loss_is_that_of_transformers():
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    config = BertConfig(**sizes, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    model = BertForMaskedLM(config)
+    ids = torch.randint(1000, 2000, (3, slot.ROW), generator=torch.Generator().manual_seed(0))
+    masked, places, labels = slot.masked(ids, torch.Generator().manual_seed(0))
+    ours, _ = slot.forward(model, masked, places, labels)
+    theirs = model(input_ids=masked, labels=torch.full_like(ids, -100).scatter(1, places, labels)).loss
+    assert ours.item() == pytest.approx(theirs.item(), abs=1e-5)
+    assert (masked != ids).sum() <= places.numel() == 3 * slot.LABELLED
+
+
+def test_the_rate_rises_from_the_first_step_and_ends_at_zero():
+    assert [slot.rate(*at, 1.0, 0.5) for at in ((0.3, 0.0), (0.3, 0.5), (0.5, 3.0), (0.75, 9.0), (1.0, 9.0))] == [
+        0.0,
+        0.5,
+        1.0,
+        0.5,
+        0.0,
+    ]
+
+
+def test_a_stopped_slot_goes_on_and_its_model_is_loaded(text, tmp_path):
+    out = tmp_path / "out"
+    process = subprocess.Popen(command(text, out, 600))
+    while not (out / "state.json").is_file():
+        assert process.poll() is None
+        time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 143
+    before = json.loads((out / "state.json").read_text())
+    subprocess.run(command(text, out, before["seconds"] + 20), check=True)
+    facts = json.loads((out / "model" / "pretraining.json").read_text())
+    assert facts["step"] > before["step"] > 0
+    assert facts["curve"][: len(before["curve"])] == before["curve"]
+    assert facts["ancestry"] == {"ancestors": [], "labelled": []}
+    assert find_backbone(str(out / "model")).labelled == ()
+    loaded = BertForMaskedLM.from_pretrained(out / "model", dtype=torch.float32)
+    assert all(torch.isfinite(weight).all() for weight in loaded.parameters())
+
+
+def test_a_collapsed_slot_begins_again_at_a_third_of_the_rate(text, tmp_path):
+    run = subprocess.run([*command(text, tmp_path / "out", 20), "--rate", "9"], capture_output=True, text=True)
+    assert "collapsed: new weights at a rate of 3" in run.stdout
+
+
+def test_a_slot_without_a_step_says_so(text, tmp_path):
+    run = subprocess.run(command(text, tmp_path / "out", 0.001), capture_output=True, text=True)
+    assert run.returncode == 1
+    assert "no step was made in 0.001 s; give more --seconds." in run.stderr
