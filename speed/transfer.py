@@ -28,7 +28,7 @@ import torch
 
 from benchmark.data.sources import DataSource
 from benchmark.interop.senteval import senteval_parameters
-from benchmark.metrics.probe.protocol import EXACT, FAST, FULL, nested
+from benchmark.metrics.probe.protocol import FAST, FULL, nested
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks import TASKS
 from speed.script import run
@@ -148,7 +148,7 @@ def compare(
 @click.option("--data", type=click.Path(exists=True, path_type=Path), required=True, help="Holds downstream/.")
 @click.option("--method", default="avg-last", show_default=True, help="A recipe, with its overrides.")
 @click.option("--tasks", default=_SEVEN, show_default=True)
-@click.option("--setting", type=click.Choice(["full", "fast", "exact"]), default="full", show_default=True)
+@click.option("--setting", type=click.Choice(["full", "fast"]), default="full", show_default=True)
 @click.option("--device", default="auto", show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), help="JSON file for every single measurement.")
 def alone(data: Path, method: str, tasks: str, setting: str, device: str, out: Path | None) -> None:
@@ -170,7 +170,7 @@ def alone(data: Path, method: str, tasks: str, setting: str, device: str, out: P
 
 
 @main.command()
-@click.option("--setting", type=click.Choice(["full", "fast", "exact"]), default="full", show_default=True)
+@click.option("--setting", type=click.Choice(["full", "fast"]), default="full", show_default=True)
 @click.option("--rows", default=10662, show_default=True)
 @click.option("--dim", default=768, show_default=True)
 def memory(setting: str, rows: int, dim: int) -> None:
@@ -181,7 +181,7 @@ def memory(setting: str, rows: int, dim: int) -> None:
     start = peak_memory_mb("cpu")
     found = timed(
         torch.get_num_threads(),
-        lambda: {"acc": nested(x, y, {s.name: s for s in (FULL, FAST, EXACT)}[setting]).accuracy},
+        lambda: {"acc": nested(x, y, {s.name: s for s in (FULL, FAST)}[setting]).accuracy},
     )
     print(
         f"{rows} x {dim}, {setting}: at most {peak_memory_mb('cpu')} MB resident (before the probe {start}),"

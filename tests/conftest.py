@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fakes import FAKES, FITTED, Answer, Cli
+from page_chromium import Browser, chromium
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))  # for `tools`; at the end, so that an installed zoo is tested
@@ -124,9 +127,9 @@ def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny_causal(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A GPT-2 of two layers, 32 wide, after a few steps of the recipe tiny-causal on the pocket sentences."""
     from zoo.encoder import Runtime
-    from zoo.pretraining.pretrain import pretrain
-    from zoo.pretraining.recipe import read_pretrain_recipe
-    from zoo.pretraining.texts import PlainTexts
+    from zoo_bench_papers.pretraining.pretrain import pretrain
+    from zoo_bench_papers.pretraining.recipe import read_pretrain_recipe
+    from zoo_bench_papers.pretraining.texts import PlainTexts
 
     folder = tmp_path_factory.mktemp("backbones") / "tiny-causal"
     recipe = read_pretrain_recipe("tiny-causal:vocabulary=1000:width=32:heads=2:inner=64:held_out_rows=32:steps=5")
@@ -141,3 +144,52 @@ def pocket_sentences() -> list[str]:
     """The pocket suite's training sentences."""
     path = ROOT / "benchmark" / "data" / "pocket" / "sentences.txt"
     return path.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.fixture
+def clean_registries() -> Iterator[None]:
+    """Put the tables of methods and tasks back as they were."""
+    from benchmark.tasks import TASKS
+    from zoo.plugins import METHODS
+
+    every = (METHODS, TASKS)
+    before = [(r, dict(r._entries), dict(r._broken)) for r in every if r.names()]
+    try:
+        yield
+    finally:
+        for registry, entries, broken in before:
+            registry._entries, registry._broken = entries, broken
+
+
+@pytest.fixture
+def cli(clean_registries: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Call zoo-bench in this process: cli("run", "--methods", "cls") -> code, out, err."""
+    from benchmark.cli.main import main
+
+    def call(*arguments: object) -> Answer:
+        words = [str(argument) for argument in arguments]
+        monkeypatch.setattr(sys, "argv", ["zoo-bench", *words])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as leaving:
+            main(words)
+        captured = capsys.readouterr()
+        assert isinstance(leaving.value.code, int)
+        return Answer(leaving.value.code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def fakes(clean_registries: None) -> None:
+    """Register the fake methods under their names."""
+    from zoo.plugins import METHODS
+
+    FITTED.clear()
+    for name, cls in FAKES.items():
+        METHODS.register(name)(cls)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Chromium, once for all tests of a file."""
+    yield from chromium(tmp_path_factory.mktemp("chromium"))

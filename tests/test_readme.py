@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from benchmark.report.files import make_leaderboard
-from papers.ledger import markdown
-from papers.verdicts import verdicts
+from zoo_bench_papers.ledger import markdown
+from zoo_bench_papers.verdicts import verdicts
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = sorted(path.parent for path in ROOT.glob("leaderboards/*/records.parquet"))

@@ -1,4 +1,4 @@
-"""Rooms of both packages: every import points down, and no modules import each other in a circle.
+"""Rooms of the three packages: every import points down, and no modules import each other in a circle.
 
 A room is a folder of a package; the files beside the folders are one room too. All imports count, those inside
 functions and those for the type checker alone as well.
@@ -16,9 +16,14 @@ ROOT = Path(__file__).parents[1]  # the checkout; what is installed may lack a m
 
 # From the top down; rooms on one line may import each other, in one direction.
 FLOORS = {
+    "zoo_bench_papers": [
+        ["zoo_bench_papers.commands"],
+        ["zoo_bench_papers"],
+        ["zoo_bench_papers.analysis", "zoo_bench_papers.pretraining", "zoo_bench_papers.template_search"],
+    ],
     "zoo": [
         ["zoo.methods"],
-        ["zoo.formats", "zoo.pretraining"],
+        ["zoo.formats"],
         ["zoo.training", "zoo.modules", "zoo.srl"],
         ["zoo.engine"],
         ["zoo"],
@@ -29,7 +34,7 @@ FLOORS = {
         ["benchmark"],
         ["benchmark.api"],
         ["benchmark.choosing"],
-        ["benchmark.analysis", "benchmark.interop", "benchmark.pretraining"],
+        ["benchmark.analysis", "benchmark.interop"],
         ["benchmark.report"],
         ["benchmark.run"],
         ["benchmark.records"],
@@ -39,6 +44,9 @@ FLOORS = {
         ["benchmark.data"],
     ],
 }
+
+# Packages from the top down, each with the folder it is in.
+PACKAGES = {"zoo_bench_papers": ROOT / "papers", "benchmark": ROOT, "zoo": ROOT}
 
 
 def modules_of(root: Path, package: str) -> dict[str, Path]:
@@ -108,13 +116,21 @@ def between_rooms(arrows: Mapping[str, set[str]], floors: list[list[str]]) -> di
 
 @pytest.mark.parametrize("package", FLOORS)
 def test_no_import_points_up_and_none_in_a_circle(package: str) -> None:
-    floors, arrows = FLOORS[package], arrows_of(ROOT, package)
+    floors, arrows = FLOORS[package], arrows_of(PACKAGES[package], package)
     assert {room for floor in floors for room in floor} <= {room_of(module, floors) for module in arrows}
     unplaced = {room_of(module, floors) for module in arrows} - {room for floor in floors for room in floor}
     assert not unplaced, "rooms without a floor; give each its place in FLOORS"
     rooms, up, round_about = between_rooms(arrows, floors), uphill(arrows, floors), circles(arrows)
     print(f"{package}: {len(rooms)} rooms, {len(up)} uphill arrows, {len(round_about)} circles")
     assert (up, round_about, circles(rooms)) == (set(), [], [])
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_package_imports_one_above_it(package: str) -> None:
+    above = list(PACKAGES)[: list(PACKAGES).index(package)]
+    names = {name for other in above for name in modules_of(PACKAGES[other], other)}
+    files = modules_of(PACKAGES[package], package).values()
+    assert [path for path in files if imports_of(path, names)] == []
 
 
 def test_uphill_imports_and_circles_are_seen(tmp_path: Path) -> None:

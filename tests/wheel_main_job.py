@@ -1,4 +1,4 @@
-"""Install the project into an empty virtual environment and run the README's main job in an empty folder.
+"""Install the project into an empty virtual environment and run the README's main job in an empty folder, then papers/.
 
 Run by `tox -e wheel`, which trains on a part of the sentences. Usage: python tests/wheel_main_job.py FOLDER [--whole];
 with `--whole` the job is the README's to the letter, and its time is checked too.
@@ -26,6 +26,22 @@ PART = ["--train-sentences", "192"]  # three steps of each training
 def arguments(whole: bool) -> list[str]:
     """Return the words of the main job."""
     return ["run", "--methods", "ptbert,simcse", *([] if whole else PART)]
+
+
+def papers_beside(scripts: Path, work: Path, environment: dict[str, str]) -> None:
+    """Ask for `claims`, which the core alone has not; install papers/ from a wheel and ask again."""
+    command = [scripts / "zoo-bench", "claims", "--results", "zoo-bench-results"]
+    refused = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True)
+    assert refused.returncode != 0 and refused.stderr.count("\n") == 1, refused.stderr
+    assert "pip install zoo-bench-papers" in refused.stderr, refused.stderr
+    install = [scripts / "python", "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", ROOT / "papers"]
+    subprocess.run(install, check=True, cwd=work)
+    subprocess.run(command, cwd=work, env=environment, check=True)
+    assert (work / "zoo-bench-results" / "claims.json").is_file()
+    listed = subprocess.run(
+        [scripts / "zoo-bench", "reproduce", "--list"], cwd=work, env=environment, capture_output=True, text=True
+    )
+    assert listed.returncode == 0 and "ptbert-table3" in listed.stdout, listed.stderr
 
 
 def main(folder: Path, whole: bool) -> None:
@@ -61,6 +77,7 @@ def main(folder: Path, whole: bool) -> None:
     for name in ("ptbert", "simcse"):  # its gain over the vectors that it starts from, with the interval
         gain = rf"{name}: [+-]\d+\.\d \([+-]\d+\.\d to [+-]\d+\.\d\) against cls, which it starts from"
         assert re.search(gain, result.stdout), f"nothing is said of the gain of {name}"
+    papers_beside(scripts, work, environment)
     print(f"main job: {seconds:.0f} s from an installed wheel in an empty folder")
     assert not whole or seconds < LIMIT_SECONDS, f"the main job took {seconds:.0f} s, more than {LIMIT_SECONDS}"
 

@@ -37,7 +37,7 @@ def write_text(folder: Path, names: list[str], data: str | None) -> None:
 
     from benchmark.data.corpora import normalised
     from benchmark.data.sources import DataSource
-    from benchmark.pretraining.texts import clean_texts
+    from zoo_bench_papers.pretraining.sources import clean_texts
     from zoo.engine.backbone import find_backbone
     from zoo.engine.model_folder import load_pretrained
     from zoo.progress import Progress

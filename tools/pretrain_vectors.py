@@ -15,13 +15,13 @@ import click
 
 from benchmark.cli.options import PATH, data_option, say, text_option
 from benchmark.data.sources import DataSource
-from benchmark.pretraining.texts import clean_texts
 from speed.script import run
 from zoo.errors import UsageError
 from zoo.files import atomic_path, sha256_file, write_json
 from zoo.formats.word_vectors import MADE_VECTORS, PIECES, made_file
-from zoo.pretraining.texts import PlainTexts
 from zoo.progress import Progress
+from zoo_bench_papers.pretraining.sources import clean_texts
+from zoo_bench_papers.pretraining.texts import PlainTexts
 
 
 class _Words:

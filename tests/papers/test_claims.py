@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import tomllib
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +20,12 @@ from benchmark.records.record import scores_of
 from benchmark.report.conditions import recipe_of, recipes
 from benchmark.report.table import read_completed
 from benchmark.tasks import TASKS
-from papers.claims import CODE, TEXT, Claim, all_claims, read_claims
-from papers.ledger import as_dict, changes, counts, markdown, of_claims
-from papers.properties import RULES, Measured, kept_tables
-from papers.verdicts import (
+from zoo.errors import CorruptError
+from zoo.files import read_mapping, write_json
+from zoo_bench_papers.claims import CODE, TEXT, Claim, all_claims, read_claims
+from zoo_bench_papers.ledger import as_dict, changes, counts, markdown, of_claims
+from zoo_bench_papers.properties import RULES, Measured, kept_tables
+from zoo_bench_papers.verdicts import (
     HOLDS,
     MIXED,
     NOT_MEASURED,
@@ -35,11 +36,12 @@ from papers.verdicts import (
     Verdict,
     verdicts,
 )
-from zoo.errors import CorruptError
-from zoo.files import read_mapping, write_json
 
 ROOT = Path(__file__).parents[2]
-SOURCES = [ROOT / "configs" / "claims" / f"{name}.yaml" for name in ("ptbert", "burt", "promptbert", "cited", "later")]
+SOURCES = [
+    ROOT / "papers" / "configs" / "claims" / f"{name}.yaml"
+    for name in ("ptbert", "burt", "promptbert", "cited", "later")
+]
 CELL = {"table": "3", "a": "PT-BERT", "b": "SimCSE-BERT", "columns": ["Avg"]}
 GOOD: dict[str, Any] = {
     "id": "one",
@@ -77,8 +79,6 @@ def test_every_claim_has_a_cell_or_a_place() -> None:
     cells = [cell for entry in raw for cell in entry.get("published", [])]
     assert len(cells) > 150
     assert all(set(cell) <= {"paper", "table", "backbone", "setting", "metric", "a", "b", "columns"} for cell in cells)
-    shipped = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
-    assert shipped["targets"]["wheel"]["force-include"]["configs/claims"] == "benchmark/configs/claims"
 
 
 def test_the_printed_difference_is_computed(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_a_small_scale_verdict_is_never_printed_without_that_word() -> None:
 def test_contrasts_both_ways_are_mixed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Supervised SimCSE is above SimCSE, and PromptBERT below it."""
     one = read(tmp_path, contrasts=[["simcse-sup", "simcse"], ["promptbert-repo", "simcse"]], published=None)
-    monkeypatch.setattr("papers.verdicts.all_claims", lambda: (one,))
+    monkeypatch.setattr("zoo_bench_papers.verdicts.all_claims", lambda: (one,))
     (verdict,) = of_folder(ROOT / "leaderboards" / "zoo-small")
     assert verdict.verdict == MIXED
     assert "unequal evaluation interval" in verdict.text()
@@ -239,7 +239,7 @@ def test_contrasts_both_ways_are_mixed(monkeypatch: pytest.MonkeyPatch, tmp_path
 @pytest.mark.slow
 def test_tuned_rows_are_compared_with_tuned_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A verdict under each condition; the table of both names what tuning changed."""
-    monkeypatch.setattr("papers.verdicts.all_claims", lambda: (read(tmp_path),))
+    monkeypatch.setattr("zoo_bench_papers.verdicts.all_claims", lambda: (read(tmp_path),))
     paper, tuned = of_folder(ROOT / "leaderboards" / "zoo-small-tuned")
     assert paper.condition.endswith("the papers' settings")
     assert tuned.condition.endswith("tuned (12 trials on stsb-dev-disjoint)")
@@ -254,7 +254,7 @@ def test_pearson_is_the_mean_over_subsets(monkeypatch: pytest.MonkeyPatch, tmp_p
     """SIF's metric, from the records; in it SIF is above GloVe's average on STS12, where Spearman over all is below."""
     sif = {"on": ["STS12"], "contrasts": [["sif", "glove"]], "published": None}
     pearson, spearman = (read(tmp_path, **sif, metric=metric) for metric in ("pearson", None))
-    monkeypatch.setattr("papers.verdicts.all_claims", lambda: (pearson, spearman))
+    monkeypatch.setattr("zoo_bench_papers.verdicts.all_claims", lambda: (pearson, spearman))
     first, second = of_folder(ROOT / "leaderboards" / "zoo-small")
     store = Records(ROOT / "leaderboards" / "zoo-small")
     of = {r["method"]["name"]: r for r in read_completed(store) if r["task"]["name"] == "STS12"}
@@ -382,7 +382,7 @@ def test_the_order_of_rows_on_two_tasks() -> None:
 def test_a_difference_of_two_differences(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What is in both differences cancels, also in the error: (simcse - cls) - (ptbert - cls) is simcse - ptbert."""
     four = read(tmp_path, contrasts=[["simcse", "cls", "ptbert", "cls"], ["simcse", "ptbert"]])
-    monkeypatch.setattr("papers.verdicts.all_claims", lambda: (four,))
+    monkeypatch.setattr("zoo_bench_papers.verdicts.all_claims", lambda: (four,))
     (verdict,) = of_folder(ROOT / "leaderboards" / "zoo-small")
     first, second = verdict.compared
     assert (first.a, first.b) == ("(simcse - cls)", "(ptbert - cls)")

@@ -17,8 +17,8 @@ from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records
 from benchmark.records.query import ranks, row_scores, scored_pairs, spearman
 from benchmark.tasks.loaded import load_tasks
-from papers.analysis.pairs import HARD, Hard, part
-from papers.analysis.worst import largest
+from zoo_bench_papers.analysis.pairs import HARD, Hard, part
+from zoo_bench_papers.analysis.worst import largest
 
 pytestmark = pytest.mark.slow
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import json
 from pathlib import Path
 
 import pytest
+from fakes import Cli
 from page_chromium import Browser
 from page_fakes import data_of, method_records
 
@@ -14,9 +16,9 @@ from benchmark.report.files import make_leaderboard
 from benchmark.report.page import page
 from benchmark.report.table import build_tables, read_completed
 from benchmark.tasks.suites import suite
-from papers.claims import all_claims
-from papers.ledger import ledger
-from papers.verdicts import NOT_TOLD, Verdict, verdicts
+from zoo_bench_papers.claims import all_claims
+from zoo_bench_papers.ledger import ledger
+from zoo_bench_papers.verdicts import NOT_TOLD, Verdict, verdicts
 
 FOLDER = Path(__file__).parents[2] / "leaderboards" / "zoo-small"
 
@@ -57,14 +59,14 @@ def test_the_ledger_holds_every_claim() -> None:
             assert one["reason"] == verdict.reason
 
 
-def test_the_page_has_claims_where_they_were_asked_for(tmp_path: Path) -> None:
-    """A folder in which `zoo-bench claims` has written its table; another folder's page has none."""
+def test_the_page_has_claims_where_they_were_asked_for(cli: Cli, tmp_path: Path) -> None:
+    """The page shows what `zoo-bench claims` has written into the folder; another folder's page has none."""
     for record in method_records("cls", 0.4):
         Records(tmp_path).write(record)
-    for there in (False, True):
-        (tmp_path / "claims.md").write_text("") if there else None
-        data = data_of(make_leaderboard(tmp_path).files["index.html"])
-        assert bool(data.get("claims")) is there
+    assert "claims" not in data_of(make_leaderboard(tmp_path).files["index.html"])
+    assert cli("claims", "--results", tmp_path).code == 0
+    written = ledger(verdicts(tmp_path, store := Records(tmp_path), read_completed(store)))
+    assert data_of(make_leaderboard(tmp_path).files["index.html"])["claims"] == json.loads(json.dumps(written))
 
 
 @pytest.mark.slow

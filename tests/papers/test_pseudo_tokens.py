@@ -11,11 +11,11 @@ import pytest
 import torch
 from fakes import Cli
 
-from papers.analysis.pseudo_tokens import attention_numbers
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.methods.ptbert import PTBert, PTBertBranch, PTBertObjective
 from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
+from zoo_bench_papers.analysis.pseudo_tokens import attention_numbers
 
 pytestmark = pytest.mark.slow
 
@@ -90,7 +90,7 @@ def test_the_command_trains_and_reads_the_same_weights_twice(cli: Cli, tiny_bert
     from benchmark.run.vectors import VectorStore
     from benchmark.tasks.loaded import load_tasks
     from benchmark.tasks.suites import suite
-    from papers.analysis.scores import average
+    from zoo_bench_papers.analysis.scores import average
 
     corpus = Corpus("text", lines)
     for column, pooler in (("[CLS]", "cls"), ("mean", "avg")):

@@ -12,8 +12,6 @@ import torch
 from fakes import Cli
 from transformers import AutoModel, AutoTokenizer
 
-from papers.items import all_items
-from papers.released import checkpoints
 from zoo.encoder import Runtime
 from zoo.engine.named import named_folder
 from zoo.errors import UsageError
@@ -21,6 +19,8 @@ from zoo.formats.word_vectors import GLOVE_PACKAGE
 from zoo.methods.pretrained import Pretrained
 from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
+from zoo_bench_papers.items import all_items
+from zoo_bench_papers.released import checkpoints
 
 pytestmark = pytest.mark.slow
 

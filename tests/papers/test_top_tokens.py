@@ -17,8 +17,8 @@ from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import load_tasks
-from papers.analysis.top_tokens import analyse_top_tokens
 from zoo.encoder import Runtime
+from zoo_bench_papers.analysis.top_tokens import analyse_top_tokens
 
 pytestmark = pytest.mark.slow
 

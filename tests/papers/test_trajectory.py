@@ -10,8 +10,8 @@ import pytest
 from fakes import Cli, make_record
 
 from benchmark.records.folder import Records
-from papers.analysis.trajectory import analyse_trajectory
 from zoo.errors import MissingError
+from zoo_bench_papers.analysis.trajectory import analyse_trajectory
 
 pytestmark = pytest.mark.slow
 

@@ -82,8 +82,8 @@ def works(folder: Path, model: Path) -> dict[str, Work]:
 
     def pretraining(out: Path) -> Callable[[], object]:
         def train() -> None:
-            from tests.zoo.pretraining.small_pretraining import SMALL
-            from tests.zoo.pretraining.small_pretraining import train as pretrain
+            from tests.papers.pretraining.small_pretraining import SMALL
+            from tests.papers.pretraining.small_pretraining import train as pretrain
 
             pretrain(out / "model", SMALL, every=3)
 
@@ -111,7 +111,7 @@ def works(folder: Path, model: Path) -> dict[str, Work]:
 
 def kills(counts: dict[str, int], seed: int) -> int:
     """Kill each work so many times; what then ends must have the results of the unbroken one."""
-    sys.path.insert(0, str(ROOT / "tests" / "zoo" / "pretraining"))
+    sys.path.insert(0, str(ROOT / "tests" / "papers" / "pretraining"))
     with workplace() as folder:
         preload(folder / "first")
         model = tiny_bert(folder / "model")

@@ -7,10 +7,9 @@ import os
 from pathlib import Path
 
 from zoo.engine.model_folder import check_tokenizer_files, check_weights, module_folders
-from zoo.engine.named import BUNDLED, MADE
 from zoo.errors import MissingError, did_you_mean
 from zoo.paths import is_file
-from zoo.selection import LABELLED_PACKAGES
+from zoo.selection import BUNDLED, LABELLED_PACKAGES, MADE
 
 _WANTED = ["*.json", "*.txt", "*.model"]
 

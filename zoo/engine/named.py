@@ -9,18 +9,10 @@ from pathlib import Path
 from zoo.errors import MissingError
 from zoo.files import read_mapping
 from zoo.paths import cache_folder, resource_folder
-from zoo.selection import LABELLED_PACKAGES
+from zoo.selection import BUNDLED, LABELLED_PACKAGES, MADE
 
-BUNDLED = ("zoo-small",)
-"""Backbones that are in the wheel."""
 DEFAULT_BACKBONE = os.environ.get("ZOO_BENCH_BACKBONE") or BUNDLED[0]
 """The backbone of a recipe that names none; docs/protocol.md has the rule of its choice."""
-MADE = {
-    "zoo-mini": ("wiki", "books"),
-    "zoo-mini-roberta": ("wiki",),
-    "zoo-mini-albert": ("wiki",),
-}
-"""Backbones that are not in the wheel: a clone may have them, or `zoo-bench pretrain` trains them on these texts."""
 CLONED = ("zoo-mini",)
 """Which of MADE have their weights in the repository."""
 PRETRAINING = "pretraining.json"

@@ -18,8 +18,8 @@ from zoo.methods.bagofwords import BagOfWordsRecipe
 from zoo.methods.base import WIDEST, check_at_most, check_in_batch, check_positive
 from zoo.methods.static import StaticRecipe
 from zoo.methods.token_table import TokenTableEncoder, backbone_table, bags, tokenizer_of, tokenizer_sha256
+from zoo.modules.ppmi import ppmi_vectors
 from zoo.plugins import register_method
-from zoo.pretraining.starts import StartRecipe, ppmi_vectors
 from zoo.training.augment import generator
 from zoo.training.loop import Objective, train
 from zoo.training.losses import info_nce
@@ -116,8 +116,8 @@ class StaticContrastive(TokenTableEncoder[StaticContrastiveRecipe]):
         """Return the table (vocabulary, dim) before training: PPMI or the backbone's vectors, times SIF's weights."""
         vectors = self.bag.weight.detach().cpu()
         if self.recipe.backbone is None:
-            counted = StartRecipe(row_norm=_ROW_NORM, ppmi_tokens=self.recipe.ppmi_tokens)
-            vectors = torch.from_numpy(ppmi_vectors(ids, len(vectors), self.dim, counted, seed))
+            counted = ids[: self.recipe.ppmi_tokens]
+            vectors = torch.from_numpy(ppmi_vectors(counted, len(vectors), self.dim, seed=seed, row_norm=_ROW_NORM))
         return vectors if self.recipe.a is None else vectors * sif_weights(ids, len(vectors), self.recipe.a)[:, None]
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:

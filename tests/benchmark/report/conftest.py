@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fakes import failed, make_record
-from page_chromium import Browser, chromium
 from page_fakes import EVIL, method_records, renamed, training, wide_table
 
 from benchmark.report.page import page
 from benchmark.report.table import build_tables
 from benchmark.tasks.suites import suite
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """Chromium, once for all tests of a file."""
-    yield from chromium(tmp_path_factory.mktemp("chromium"))
 
 
 @pytest.fixture(scope="module")

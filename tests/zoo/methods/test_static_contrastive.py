@@ -17,7 +17,7 @@ from zoo.errors import CorruptError
 from zoo.files import read_tensors, write_tensors
 from zoo.formats.export import write_sentence_transformers
 from zoo.methods.static_contrastive import StaticContrastive
-from zoo.pretraining.starts import StartRecipe, ppmi_vectors
+from zoo.modules.ppmi import ppmi_vectors
 from zoo.training.augment import generator
 from zoo.training.positives import PositivePairs
 
@@ -98,7 +98,7 @@ def test_the_start_is_ppmi_times_sif(tiny_bert: Path) -> None:
     encoder, corpus = made(None, tiny_bert, a=0.01), toy()
     ids = encoder.tokens.table(corpus.sentences).ids
     counts = np.bincount(ids, minlength=len(encoder.bag.weight))
-    vectors = ppmi_vectors(ids, len(counts), 8, StartRecipe(), 5)
+    vectors = ppmi_vectors(ids, len(counts), 8, seed=5)
     weights = 0.01 / (0.01 + counts / counts.sum())
     assert np.allclose(encoder.initial_table(ids, 5), vectors * weights[:, None], atol=1e-6)
     plain = made(None, tiny_bert, a=None).initial_table(ids, 5)

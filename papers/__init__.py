@@ -1,1 +1,0 @@
-"""The papers: their claims, tables, figures and analyses, measured by zoo-bench."""

@@ -1,0 +1,1 @@
+"""The papers, measured by zoo-bench: their claims, tables, figures, analyses, template search and pretraining."""

@@ -1,0 +1,268 @@
+"""Biases of static token embeddings: how far they depend on a token's frequency, subword form and case.
+
+PromptBERT section 3: table 2 (mean cosine of two token embeddings) and figure 1 (two principal components, coloured
+by frequency and by subword and case; with the MLM head's rows, figure 2). Norms and neighbour distances by frequency
+rank follow table 1 of BERT-flow (Li et al. 2020).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmark.metrics.correlation import correlations
+from benchmark.metrics.geometry import anisotropy, nearest_neighbours, neighbour_purity, principal_components
+from zoo.encoder import Corpus, Runtime
+from zoo.engine.tokens import tokenise
+from zoo.errors import UsageError
+from zoo.methods.static import Static, StaticRecipe
+from zoo_bench_papers.analysis.result import Analysis, AnalysisTable, Points, Scatter
+
+BANDS = {"1-100": 100, "101-500": 500, "501-5000": 5000}  # by frequency rank, BERT-flow's; then the rest
+REST, UNSEEN = "5001-", "unseen"
+WORD, CAPITAL, SUBWORD = "word", "capital", "subword"
+COLOURS = {WORD: "#1f77b4", CAPITAL: "#d62728", SUBWORD: "#e0b000"}  # figure 1: red capitals, yellow subwords
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The analysed tokens: `ids` (n,) into the matrix, the tokens, their forms, and their counts in the corpus.
+
+    A form is one of figure 1's regions: subword, beginning of a capitalised word, beginning of another word.
+    """
+
+    ids: NDArray[np.int64]
+    tokens: list[str]
+    forms: list[str]
+    counts: NDArray[np.int64]
+
+    def ranks(self) -> NDArray[np.int64]:
+        """Frequency ranks (n,) from 1; equal counts are ordered by id."""
+        ranks = np.empty(len(self.ids), np.int64)
+        ranks[np.argsort(-self.counts, kind="stable")] = np.arange(1, len(self.ids) + 1)
+        return ranks
+
+    def bands(self) -> list[str]:
+        """The frequency band of every token."""
+        names = [*BANDS, REST]
+        band = np.searchsorted(list(BANDS.values()), self.ranks(), side="left")
+        return [UNSEEN if count == 0 else names[i] for count, i in zip(self.counts, band, strict=True)]
+
+
+def read_vocabulary(static: Static, corpus: Corpus) -> Vocabulary:
+    """Count the corpus's tokens; special tokens and BERT's untrained [unused...] tokens are left out.
+
+    Raises UsageError for a vocabulary that marks neither subwords nor beginnings of words.
+    """
+    tokenizer = static.backbone.tokenizer
+    table = tokenise(tokenizer, corpus.sentences, max_length=None, add_special_tokens=False)
+    rows = min(len(static.tokens), len(static.vectors))
+    counts = np.bincount(table.ids, minlength=rows)
+    special = set(tokenizer.all_special_tokens)
+    ids = [
+        i
+        for i, token in enumerate(static.tokens[:rows])
+        if token is not None and token not in special and not re.fullmatch(r"\[unused\d+\]", token)
+    ]
+    tokens = [static.tokens[i] for i in ids]
+    begin = _begin_mark(set(tokens), static.recipe.backbone)
+    forms = []
+    for token in tokens:
+        subword = token.startswith("##") if begin is None else not token.startswith(begin)
+        # Byte-level tokens represent bytes by other letters, some of them capitals; only the decoded text has the case.
+        capital = any(letter.isupper() for letter in tokenizer.convert_tokens_to_string([token]))
+        forms.append(SUBWORD if subword else CAPITAL if capital else WORD)
+    return Vocabulary(np.array(ids), tokens, forms, counts[ids])
+
+
+def _begin_mark(tokens: set[str], backbone: str) -> str | None:
+    """Return the mark of a word's beginning (RoBERTa, SentencePiece), or None where ## marks subwords (WordPiece)."""
+    if "##s" in tokens:
+        return None
+    for mark in ("Ġ", "▁"):
+        if f"{mark}the" in tokens:
+            return mark
+    raise UsageError(
+        f"the vocabulary of {backbone!r} marks subwords neither as WordPiece (##) nor begins of words as RoBERTa (Ġ) or"
+        " SentencePiece (▁); its tokens cannot be told apart."
+    )
+
+
+def analyse_bias(
+    backbones: Sequence[str], matrix: Literal["input", "output"], corpus: Corpus, neighbours: int, runtime: Runtime
+) -> Analysis:
+    """Return numbers, points and figures for each backbone's token embeddings ("input") or MLM head rows ("output").
+
+    `neighbours` is the k of purity and neighbour distance. Raises UsageError for a corpus without a known token.
+    """
+    summary, classes, points = [], [], []
+    figures: list[Scatter] = []
+    conditions: dict[str, Any] = {"corpus": corpus.identity(), "matrix": matrix, "neighbours": neighbours}
+    conditions["backbones"] = []
+    for number, backbone in enumerate(backbones):
+        static = Static(StaticRecipe(backbone=backbone, matrix=matrix), runtime)
+        name = static.backbone.source.name
+        runtime.progress.say(f"{name}: {len(static.vectors):,} token embeddings")
+        conditions["backbones"].append(static.backbone.source.identity())
+        everything = static.vectors.cpu().numpy()
+        vocabulary = read_vocabulary(static, corpus)
+        if not vocabulary.counts.any():
+            raise UsageError(f"corpus {corpus.name} has no token of {name}.")
+        vectors = everything[vocabulary.ids]
+        coordinates, shares = principal_components(vectors, 2)
+        seen = vocabulary.counts > 0
+        summary.append(
+            {
+                "Backbone": name,
+                "Tokens": len(vectors),
+                "Seen": int(seen.sum()),
+                "Mean cosine, all rows": anisotropy(everything),
+                "Mean cosine, seen": anisotropy(vectors[seen]) if seen.sum() > 1 else None,
+                "PC1 share": shares[0],
+                "PC2 share": shares[1],
+                **_with_frequency(vocabulary.counts[seen], vectors[seen], coordinates[seen]),
+            }
+        )
+        classes += class_rows(name, vocabulary, vectors, neighbours)
+        points += _point_rows(name, vocabulary, coordinates)
+        stem = f"bias-{number + 1}" if len(backbones) > 1 else "bias"
+        figures += _figures(stem, name, vocabulary, coordinates)
+    tables = [
+        AnalysisTable("bias", "Mean cosine and frequency", SUMMARY, summary),
+        AnalysisTable("bias-classes", "By frequency, subword and case", CLASSES, classes),
+        AnalysisTable("bias-points", "Tokens in the plane", POINTS, points, data_only=True),
+    ]
+    about = _about(matrix, corpus, neighbours)
+    return Analysis("bias", "Biases of token embeddings", about, tables, figures, conditions)
+
+
+SUMMARY: dict[str, int | None] = {
+    "Backbone": None,
+    "Tokens": 0,
+    "Seen": 0,
+    "Mean cosine, all rows": 4,
+    "Mean cosine, seen": 4,
+    "PC1 share": 3,
+    "PC2 share": 3,
+    "abs. ρ PC1": 3,
+    "abs. ρ PC2": 3,
+    "ρ norm": 3,
+}
+CLASSES: dict[str, int | None] = {
+    "Backbone": None,
+    "By": None,
+    "Class": None,
+    "Tokens": 0,
+    "Norm": 3,
+    "Spread": 3,
+    "Neighbour distance": 3,
+    "Purity": 3,
+    "Chance": 3,
+    "Mean's distance": 3,
+}
+POINTS: dict[str, int | None] = dict.fromkeys(["Backbone", "Token", "Count", "Rank", "Band", "Form", "PC1", "PC2"])
+
+
+def _about(matrix: str, corpus: Corpus, neighbours: int) -> list[str]:
+    what = "token embeddings" if matrix == "input" else "rows of the MLM head"
+    return [
+        f"The {what}, without special and unused tokens except where it says all rows. Frequencies: counted in"
+        f" {len(corpus.sentences):,} sentences of {corpus.name}.",
+        "Mean cosine: of any two embeddings (PromptBERT table 2). PC1, PC2 share: of the variance, in the first two"
+        " principal components. ρ: Spearman correlation with frequency over the tokens seen (a component has no sign).",
+        "Norm: mean length. Spread: root mean square distance to the class's own mean. Neighbour distance: mean"
+        f" distance to the {neighbours} nearest of all tokens. Purity: share of these neighbours that are of the class;"
+        " Chance: the class's share of all other tokens. Mean's distance: from the class's mean to the mean of all"
+        " other tokens, divided by the spread of everything. All distances are Euclidean.",
+    ]
+
+
+def _with_frequency(
+    counts: NDArray[np.int64], vectors: NDArray[np.float32], plane: NDArray[np.float64]
+) -> dict[str, float | None]:
+    """Return the correlations of the components and the vector lengths with frequency, over the tokens seen."""
+    frequency = counts.astype(np.float64)
+    rho = [correlations(values, frequency)["spearman"] for values in plane.T]
+    norm = correlations(np.linalg.norm(vectors.astype(np.float64), axis=1), frequency)["spearman"]
+    first, second = (None if value is None else abs(value) for value in rho)
+    return {"abs. ρ PC1": first, "abs. ρ PC2": second, "ρ norm": norm}
+
+
+def class_rows(
+    name: str, vocabulary: Vocabulary, vectors: NDArray[np.float32], neighbours: int
+) -> list[dict[str, object]]:
+    """Return the rows of table bias-classes for the embeddings (n, dim) of a vocabulary."""
+    distances, rows = nearest_neighbours(vectors, neighbours)
+    wide = vectors.astype(np.float64)
+    spread = _spread(wide)
+    found = []
+    groupings = {"frequency": (vocabulary.bands(), [*BANDS, REST, UNSEEN])}
+    groupings["form"] = (vocabulary.forms, [WORD, CAPITAL, SUBWORD])
+    for by, (labels, order) in groupings.items():
+        purity = neighbour_purity(rows, labels)
+        for label in (one for one in order if one in purity):
+            members = np.array([one == label for one in labels])
+            count = int(members.sum())
+            others = count < len(wide)
+            away = np.linalg.norm(wide[members].mean(axis=0) - wide[~members].mean(axis=0)) if others else None
+            found.append(
+                {
+                    "Backbone": name,
+                    "By": by,
+                    "Class": label,
+                    "Tokens": count,
+                    "Norm": float(np.linalg.norm(wide[members], axis=1).mean()),
+                    "Spread": _spread(wide[members]),
+                    "Neighbour distance": float(distances[members].mean()),
+                    "Purity": purity[label],
+                    "Chance": (count - 1) / (len(wide) - 1),
+                    "Mean's distance": None if away is None else float(away) / spread,
+                }
+            )
+    return found
+
+
+def _spread(vectors: NDArray[np.float64]) -> float:
+    return float(np.sqrt(vectors.var(axis=0).sum()))
+
+
+def _point_rows(name: str, vocabulary: Vocabulary, plane: NDArray[np.float64]) -> list[dict[str, object]]:
+    columns = zip(
+        vocabulary.tokens,
+        vocabulary.counts.tolist(),
+        vocabulary.ranks().tolist(),
+        vocabulary.bands(),
+        vocabulary.forms,
+        plane.tolist(),
+        strict=True,
+    )
+    return [dict(zip(POINTS, [name, *row, x, y], strict=True)) for *row, (x, y) in columns]
+
+
+def _figures(stem: str, name: str, vocabulary: Vocabulary, plane: NDArray[np.float64]) -> list[Scatter]:
+    """Return the two panels of figure 1 for one backbone."""
+    axes = ("first principal component", "second principal component")
+    by_count = np.argsort(vocabulary.counts, kind="stable")  # frequent tokens (dark) are drawn last, on top
+    frequency = Points(
+        "tokens",
+        plane[by_count, 0].tolist(),
+        plane[by_count, 1].tolist(),
+        [vocabulary.tokens[i] for i in by_count],
+        values=np.log10(1.0 + vocabulary.counts[by_count]).tolist(),
+    )
+    forms = np.array(vocabulary.forms)
+    by_form = []
+    for form in (WORD, SUBWORD, CAPITAL):
+        rows = np.flatnonzero(forms == form)
+        if len(rows):
+            labels = [vocabulary.tokens[i] for i in rows]
+            by_form.append(Points(form, plane[rows, 0].tolist(), plane[rows, 1].tolist(), labels, COLOURS[form]))
+    return [
+        Scatter(f"{stem}-frequency", f"{name}: token frequency", *axes, [frequency], "log10(1 + count)"),
+        Scatter(f"{stem}-form", f"{name}: subword and case", *axes, by_form),
+    ]

@@ -1,0 +1,351 @@
+"""Scores of kinds of pairs: hard ones by length difference (PT-BERT sections 3.1 and 5.2, table 5c), by length, lexical
+overlap and gold score. They are computed from the pair scores beside the records; torch is not imported.
+
+A correlation within a narrow band of gold scores says little (and is undefined if all are equal). Therefore every line
+has two more numbers, which use the ranks of the pairs among all pairs of the task: see `Part`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmark.data.readers.pairs import Pairs
+from benchmark.metrics.correlation import ranks
+from benchmark.metrics.significance import differences, sample
+from benchmark.records.folder import Records
+from benchmark.records.query import PairTexts, RowScores, row_scores, spearman
+from benchmark.records.record import Record, pairs_of
+from zoo.errors import MissingError, ZooError
+from zoo_bench_papers.analysis.result import Analysis, AnalysisTable, Points, Scatter
+
+FEWEST = 50  # pairs: with fewer, the standard error of a correlation is above 14 points
+LENGTHS = (5, 10, 15, 20, 30)  # the upper limit of each band, in words of the longer text
+OVERLAPS = (0.2, 0.4, 0.6, 0.8)
+GOLD_BANDS = 5
+RESAMPLES = 300  # of the pairs, for intervals of differences: their standard errors are then known to 4%
+
+ALL, HARD, EASY, REST = "all", "hard", "easy", "all but hard"
+_COLUMNS: dict[str, int | None] = {
+    **dict.fromkeys(["Method", "Task", "Pairs of", "Pairs", "Seeds"]),
+    **{"Spearman": 2, "SD": 2, "Rank error": 2, "Rank bias": 2},
+}
+_COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#e377c2", "#17becf")
+
+_DIFFERENCES: dict[str, int | None] = {
+    **dict.fromkeys(["A", "B", "Of", "Tasks"]),
+    **{"Difference": 2, "Low": 2, "High": 2},
+}
+NOTHING = "0"  # stands for a row whose measures are all 0
+
+Mask = NDArray[np.bool_]
+Values = NDArray[np.float64]
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Hard:
+    """The definition of a hard pair: the quoted words are the paper's; thresholds, unit and aggregation are ours."""
+
+    positive: float = 4.0  # lowest gold score of a positive pair; above 4, STS16 would have two hard positive pairs
+    negative: float = 1.0  # highest gold score of a negative pair
+    longer_by: int = 5  # "a length difference of more than five words"
+    closer_than: int = 2  # "of less than two words"
+
+    def masks(self, pairs: Pairs) -> dict[str, Mask]:
+        """Return masks (n,): hard pairs, pairs with such scores that are not hard, and all pairs that are not hard."""
+        first, second = _words(pairs)
+        apart = np.abs(first - second)
+        positive, negative = pairs.gold >= self.positive, pairs.gold <= self.negative
+        hard = (positive & (apart > self.longer_by)) | (negative & (apart < self.closer_than))
+        return {HARD: hard, EASY: (positive | negative) & ~hard, REST: ~hard}
+
+
+def _words(pairs: Pairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    first, second = (np.array([len(t.split()) for t in side]) for side in (pairs.first, pairs.second))
+    return first, second
+
+
+def lexical_overlap(first: str, second: str) -> float:
+    """Return the Jaccard index of two texts' lower-cased words: words in both texts over words in either."""
+    a, b = set(first.lower().split()), set(second.lower().split())
+    return len(a & b) / len(a | b) if a | b else 1.0
+
+
+def length_masks(pairs: Pairs) -> dict[str, Mask]:
+    """Return masks (n,) of the pairs by the number of words of the longer text."""
+    longer = np.maximum(*_words(pairs))
+    edges = (0, *LENGTHS)
+    masks = {f"{low + 1}-{most} words": (longer > low) & (longer <= most) for low, most in itertools.pairwise(edges)}
+    return {**masks, f"{LENGTHS[-1] + 1} words or more": longer > LENGTHS[-1]}
+
+
+def overlap_masks(pairs: Pairs) -> dict[str, Mask]:
+    """Return masks (n,) of the pairs by lexical overlap."""
+    shared = np.array([lexical_overlap(*both) for both in zip(pairs.first, pairs.second, strict=True)])
+    return _bands(shared, (0.0, *OVERLAPS, 1.0), "overlap")
+
+
+def gold_masks(pairs: Pairs) -> dict[str, Mask]:
+    """Return masks (n,) of the pairs by fifths of the range of the task's gold scores."""
+    edges = np.linspace(pairs.gold.min(), pairs.gold.max(), GOLD_BANDS + 1)
+    return _bands(pairs.gold, edges.tolist(), "gold")
+
+
+def _bands(values: NDArray[np.float64], edges: Sequence[float], what: str) -> dict[str, Mask]:
+    """Return masks of bands that include their lower edge; the last one includes its upper edge too."""
+    masks = {}
+    for low, high in itertools.pairwise(edges):
+        last = high == edges[-1]
+        upper = values <= high if last else values < high
+        masks[f"{what} {low:.3g} to {'' if last else 'below '}{high:.3g}"] = (values >= low) & upper
+    return masks
+
+
+@dataclass(frozen=True)
+class Part:
+    """A row's scores on some pairs of a task: a value per seed, or None with the reason.
+
+    spearman: x100, within these pairs. error: mean absolute difference of the percentile ranks (0 to 100, among all
+    pairs of the task) of prediction and gold; over all pairs it is 33 by chance. bias: the same with sign, above 0
+    where the predictions are too similar.
+    """
+
+    pairs: int
+    spearman: NDArray[np.float64] | None = None
+    error: NDArray[np.float64] | None = None
+    bias: NDArray[np.float64] | None = None
+    reason: str = ""
+
+
+def part(kept: RowScores, mask: Mask) -> Part:
+    """Return the scores of the pairs in `mask` (n,)."""
+    count = int(mask.sum())
+    if count < FEWEST:
+        return Part(count, reason=f"fewer than {FEWEST} pairs")
+    off = kept.places[:, mask] - kept.gold_places[mask]
+    each = [spearman(predicted[mask], kept.gold[mask]) for predicted in kept.predicted]
+    found = [value for value in each if value is not None]
+    complete = len(found) == len(each)
+    return Part(
+        count,
+        np.array(found) if complete else None,
+        np.abs(off).mean(axis=1),
+        off.mean(axis=1),
+        "" if complete else "all of one score",
+    )
+
+
+def mean_part(parts: Sequence[Part], tasks: int) -> Part:
+    """Return the mean over tasks for each seed; it has no value if any task has none."""
+    known = [one for one in parts if one.spearman is not None]
+    pairs = sum(one.pairs for one in parts)
+    if len(known) < tasks:
+        return Part(pairs, reason=f"{len(known)} of {tasks} tasks")
+    values = [np.array([getattr(one, name) for one in known]).mean(axis=0) for name in ("spearman", "error", "bias")]
+    return Part(pairs, *values)
+
+
+def hard_parts(kept: RowScores, pairs: Pairs, hard: Hard) -> dict[str, Part]:
+    """Return the scores on all pairs, the hard ones, the easy ones, and all that are not hard."""
+    masks = hard.masks(pairs)
+    parts = {ALL: part(kept, np.ones(len(pairs), dtype=np.bool_))}
+    golds = pairs.gold[masks[HARD]]
+    for side, found in (("positive", golds >= hard.positive), ("negative", golds <= hard.negative)):
+        if not found.any():  # for example words or another scale, where this subset does not exist
+            reason = f"no hard {side} pair"
+            return parts | {name: Part(int(mask.sum()), reason=reason) for name, mask in masks.items()}
+    return parts | {name: part(kept, mask) for name, mask in masks.items()}
+
+
+SHORT = f"1-{LENGTHS[0]} words"
+MEASURES = (ALL, HARD, EASY, "hard less all", "hard less easy", f"{SHORT} less all", "length bias")
+
+
+def pair_measures(
+    predicted: NDArray[Any], gold: NDArray[Any], apart: NDArray[np.int64], masks: Mapping[str, Mask]
+) -> Values:
+    """Return what MEASURES names, x100, of one seed's predictions (n,) and gold scores; NaN for kinds without a mask.
+
+    Length bias: Spearman of the rank error with the difference in words. "X less Y": correlation on X less that on Y.
+    """
+    kinds = (masks.get(kind, np.zeros(len(gold), np.bool_)) for kind in (HARD, EASY, SHORT))
+    each = [spearman(predicted, gold), *(spearman(predicted[of], gold[of]) for of in kinds)]
+    bias = spearman(ranks(predicted) - ranks(gold), apart)
+    whole, hard, easy, short, off = (np.nan if one is None else one for one in (*each, bias))
+    return np.array([whole, hard, easy, hard - whole, hard - easy, short - whole, off])
+
+
+def pair_differences(kept: Mapping[str, Mapping[str, RowScores]], texts: Mapping[str, Pairs], hard: Hard) -> list[Line]:
+    """Return the differences of every two rows (of each row and 0, too) in the measures, means over tasks.
+
+    Their 95% intervals contain the noise of pairs, drawn within each task, and of seeds. `kept` is by row and task.
+    """
+    by_seed: dict[str, list[Values]] = {name: [] for name in kept}  # per task: (seeds, measures)
+    drawn: dict[str, list[Values]] = {name: [] for name in kept}  # per task: (resamples, measures)
+    for task, pairs in texts.items():
+        first, second = _words(pairs)
+        apart, masks = np.abs(first - second), {**hard.masks(pairs), SHORT: np.maximum(first, second) <= LENGTHS[0]}
+        masks = {kind: mask for kind, mask in masks.items() if mask.sum() >= FEWEST}
+        draws = np.random.default_rng(0).integers(len(pairs), size=(RESAMPLES, len(pairs)))
+        for name, of_row in kept.items():
+            one = of_row[task]
+            by_seed[name].append(np.array([pair_measures(p, one.gold, apart, masks) for p in one.predicted]))
+            seeds = [
+                [pair_measures(p[i], one.gold[i], apart[i], {k: m[i] for k, m in masks.items()}) for i in draws]
+                for p in one.predicted
+            ]
+            drawn[name].append(np.mean(seeds, axis=0))
+    names = [*kept, NOTHING]
+    count = sum(map(len, texts.values()))
+    lines: list[Line] = []
+    for place, measure in enumerate(MEASURES):
+        of_seed = [np.mean([one[:, place] for one in by_seed[name]], axis=0) for name in kept]
+        of_draw = [np.mean([one[:, place] for one in drawn[name]], axis=0) for name in kept]
+        if not all(np.isfinite(one).all() for one in of_seed):
+            continue  # a task lacks such pairs
+        found = differences(sample([*of_seed, np.zeros(1)], np.array([*of_draw, np.zeros(RESAMPLES)]), count))
+        for i, j in itertools.combinations(range(len(names)), 2):
+            if i < len(kept) and len(of_seed[i]) == 1 and kept[names[i]][next(iter(texts))].record["seed"] is not None:
+                continue
+            values = [float(part[i, j]) for part in (found.value, found.low, found.high)]
+            where = {"A": names[i], "B": names[j], "Of": measure, "Tasks": len(texts)}
+            lines.append({**where, **dict(zip(("Difference", "Low", "High"), values, strict=True))})
+    return lines
+
+
+_TABLES = {
+    "hard": "Hard pairs by length difference",
+    "length": "By length",
+    "overlap": "By lexical overlap",
+    "gold": "By gold score",
+}
+
+
+def _all_parts(kept: RowScores, pairs: Pairs, hard: Hard) -> dict[str, dict[str, Part]]:
+    parts = {"hard": hard_parts(kept, pairs, hard)}
+    for name, masks in (("length", length_masks), ("overlap", overlap_masks), ("gold", gold_masks)):
+        parts[name] = {label: part(kept, mask) for label, mask in masks(pairs).items()}
+    return parts
+
+
+def analyse_pairs(
+    rows: Mapping[str, list[Record]], tasks: Sequence[str], store: Records, texts: PairTexts, hard: Hard
+) -> Analysis:
+    """Return the scores of every row on each kind of pairs of every task; raises MissingError if there are none."""
+    lines: dict[str, list[dict[str, object]]] = {name: [] for name in _TABLES}
+    notes: dict[str, list[str]] = {name: [] for name in _TABLES}
+    golds: dict[str, str] = {}
+    drawn: list[tuple[str, dict[str, dict[str, Part]]]] = []
+    scores: dict[str, dict[str, RowScores]] = {}
+    texts_of: dict[str, Pairs] = {}
+    for name, records in rows.items():
+        by_task: dict[str, dict[str, Part]] = {}
+        for task in tasks:
+            try:
+                kept = row_scores(name, records, task, store)
+                texts_of[task] = texts.of(kept.record)
+                parts = _all_parts(kept, texts_of[task], hard)
+                scores.setdefault(name, {})[task] = kept
+            except ZooError as error:
+                for table in _TABLES:
+                    lines[table].append({**dict.fromkeys(_COLUMNS), "Method": name, "Task": task})
+                    notes[table].append(f"n/a: {name}, {task}: {error}")
+                continue
+            golds[task] = pairs_of(kept.record)["gold_sha256"]
+            by_task[task] = parts["hard"]
+            for table, of_table in parts.items():
+                lines[table] += _lines(name, task, of_table.items(), notes[table])
+        if len(tasks) > 1:
+            means = {
+                kind: mean_part([p[kind] for p in by_task.values()], len(tasks)) for kind in (ALL, HARD, EASY, REST)
+            }
+            lines["hard"] += _lines(name, "Avg.", means.items(), notes["hard"])
+        drawn.append((name, by_task))
+    if not golds:
+        raise MissingError("; ".join(dict.fromkeys(notes["hard"])) or "no task is named.")
+    tables = [
+        AnalysisTable(f"pairs-{table}", title, _COLUMNS, lines[table], list(dict.fromkeys(notes[table])))
+        for table, title in _TABLES.items()
+    ]
+    whole = {name: of for name, of in scores.items() if len(of) == len(texts_of)}
+    compared = pair_differences(whole, texts_of, hard)
+    tables.append(AnalysisTable("pairs-differences", "Differences of rows", _DIFFERENCES, compared, [_COMPARED]))
+    conditions = {
+        "hard": asdict(hard),
+        "lengths": LENGTHS,
+        "overlaps": OVERLAPS,
+        "fewest": FEWEST,
+        "rows": {name: records[0]["row_key"] for name, records in rows.items()},
+        "gold_sha256": golds,
+    }
+    return Analysis("pairs", "Kinds of pairs", _about(hard), tables, _figures(drawn), conditions)
+
+
+def _lines(name: str, task: str, parts: Iterable[tuple[str, Part]], notes: list[str]) -> list[dict[str, Any]]:
+    lines = []
+    for kind, one in parts:
+        lines.append({"Method": name, "Task": task, "Pairs of": kind, "Pairs": one.pairs, **cells(one)})
+        if one.reason:
+            whose = f"{name}, " if task == "Avg." or one.error is not None else ""  # else it holds for every method
+            notes.append(f"n/a: {whose}{task}, {kind} ({one.pairs} pairs): {one.reason}")
+    return lines
+
+
+def cells(one: Part) -> dict[str, Any]:
+    """Return seeds, means over seeds, and the standard deviation of the Spearman correlation."""
+    seeds = next((len(values) for values in (one.spearman, one.error) if values is not None), None)
+    # Rounding makes the bias of all pairs 0 instead of -0.
+    means = [None if v is None else round(float(v.mean()), 9) + 0.0 for v in (one.spearman, one.error, one.bias)]
+    sd = None if one.spearman is None or len(one.spearman) < 2 else float(one.spearman.std(ddof=1))
+    return {"Seeds": seeds, "Spearman": means[0], "SD": sd, "Rank error": means[1], "Rank bias": means[2]}
+
+
+def hard_text(hard: Hard) -> str:
+    """Return a text that defines hard pairs."""
+    return (
+        f"Hard (PT-BERT 3.1): scored {hard.positive:g} or higher and more than {hard.longer_by} words apart in length,"
+        f" or scored {hard.negative:g} or lower and less than {hard.closer_than} words apart. Easy: of these scores and"
+        " not hard."
+    )
+
+
+def _about(hard: Hard) -> list[str]:
+    return [
+        "Spearman x100 within the pairs of each line, mean and sample standard deviation over seeds; n/a below"
+        f" {FEWEST} pairs.",
+        "Rank error: mean distance between the places (0 to 100) of prediction and gold score among all pairs of the"
+        " task; over all pairs 33 by chance. Rank bias: the same with sign, above 0 where predictions are too similar.",
+        hard_text(hard) + " Words: between blanks.",
+        "Length: words of the longer text. Overlap: Jaccard index of the lower-cased words. Gold: fifths of the task's"
+        " range.",
+    ]
+
+
+_COMPARED = (
+    "A less B, means over tasks, with 95% intervals that contain the noise of pairs and seeds. Hard less all: the"
+    " correlation on hard pairs less that on all. Length bias: Spearman x100 of the rank error with the difference in"
+    " words, below 0 where pairs of unequal length are rated too low. B is 0: the measure of A itself."
+)
+
+
+def _figures(drawn: Sequence[tuple[str, dict[str, dict[str, Part]]]]) -> list[Scatter]:
+    """Return a plot of hard against easy pairs, with a point per task."""
+    kinds = []
+    for i, (name, by_task) in enumerate(drawn):
+        values = {
+            task: (cells(parts[EASY])["Spearman"], cells(parts[HARD])["Spearman"]) for task, parts in by_task.items()
+        }
+        known = {task: both for task, both in values.items() if None not in both}
+        if known:
+            x, y = zip(*known.values(), strict=True)
+            kinds.append(Points(name, x, y, list(known), colour=_COLOURS[i % len(_COLOURS)]))
+    if not kinds:
+        return []
+    title = "Hard and easy pairs"
+    return [Scatter("pairs-hard", title, "easy pairs, Spearman x100", "hard pairs, Spearman x100", kinds, named=True)]

@@ -1,0 +1,201 @@
+"""A paper's table with our rows below each printed row, from a results folder's tables and the files of analyses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmark.records.folder import Records
+from benchmark.report.conditions import conditions, recipe_of
+from benchmark.report.markdown import markdown_table
+from benchmark.report.published import BesidePublished, PublishedRow, beside, plain_backbone
+from benchmark.report.rows import Table
+from benchmark.report.table import build_tables
+from benchmark.tasks.suites import all_suites
+from zoo.files import read_json
+from zoo_bench_papers.items import Item, PaperOptions, Reading, Step, filled, methods_of, steps_of
+
+
+@dataclass(frozen=True)
+class Ours:
+    """One row of ours below a printed one: its values by printed column, and which may be compared."""
+
+    name: str
+    measured: str  # the backbone or data it was measured on
+    values: Mapping[str, str]
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A row as the paper prints it, with ours."""
+
+    name: str
+    backbone: str
+    values: Mapping[str, str]
+    notes: tuple[str, ...]
+    ours: tuple[Ours, ...]
+
+
+def printed_beside(found: Item, chosen: PaperOptions) -> list[Printed]:
+    """Return every printed row of an item with our rows in the results folder that correspond to it."""
+    tables = _tables(found, chosen)
+    result = []
+    for line in found.lines():
+        ours = _with_values([*_from_tables(found, line, tables, chosen), *_from_files(found, line, chosen)])
+        row = line.row
+        notes = [f"cited: {row.cited}" if row.cited else "", f"slip: {row.slip}" if row.slip else "", row.observation]
+        values = {column: line.text(column) for column in line.scores}
+        result.append(Printed(_metric(line), row.backbone, values, tuple(filter(None, notes)), tuple(ours)))
+    for name, texts in found.prints.items():
+        rows = [
+            ours for step in steps_of(found, chosen) if step.read for ours in _texts(step.read, name, found, chosen)
+        ]
+        result.append(Printed(name, "", texts, (), tuple(rows)))
+    return result
+
+
+def _with_values(ours: list[Ours]) -> list[Ours]:
+    """Return the rows that have a value, or the first if none has: a recipe occurs in the tables of all suites."""
+    return [one for one in ours if set(one.values.values()) != {"n/a"}] or ours[:1]
+
+
+def _metric(line: PublishedRow) -> str:
+    metric = line.row.metric.removeprefix("spearman_x100").strip("_")
+    return line.row.method + (f" ({metric.replace('_', ' ')})" if metric and metric != "mean" else "")
+
+
+def _tables(found: Item, chosen: PaperOptions) -> list[Table]:
+    names: dict[str, None] = {}
+    for step in found.steps:
+        if step.command == "run":
+            suite = step.options["suite"]
+            names |= dict.fromkeys(suite if isinstance(suite, list) else suite.split(","))
+    if not names:
+        return []
+    store = Records(chosen.results, set_aside=False)
+    return build_tables(store.all(), [all_suites()[name] for name in names], store)
+
+
+def _from_tables(found: Item, line: PublishedRow, tables: Sequence[Table], chosen: PaperOptions) -> Iterator[Ours]:
+    if line.row.subset is not None and line.row.subset != "full":
+        return  # these pairs are in an analysis
+    rows = {printed: filled(ours, chosen.places(found)) for step in found.steps for printed, ours in step.rows.items()}
+    named = {recipe_of(name)[0]: None for name in methods_of(found, chosen)}
+    settings = [recipe_of(name) for name in (*line.row.recipes, *line.row.unlike)]
+    for table in tables:
+        for comparison in beside(table, [line]):
+            ours = comparison.ours
+            of_row = rows.get(line.row.method)
+            if of_row is not None and ours.identity != of_row:
+                continue
+            if recipe_of(ours.identity)[0] not in named or recipe_of(ours.identity) not in settings:
+                continue
+            if _is_on(chosen, str(ours.about["backbone"])) or of_row is not None:
+                yield _row(comparison, table, len({one.suite.name for one in tables}) > 1)
+
+
+def _is_on(chosen: PaperOptions, backbone: str) -> bool:
+    """Return whether a row's backbone is the chosen one; rows without a backbone count for every choice."""
+    wanted = chosen.values.get("backbone")
+    return wanted is None or backbone in ("", plain_backbone(wanted), wanted, Path(wanted).name)
+
+
+def _row(comparison: BesidePublished, table: Table, several: bool) -> Ours:
+    """Return a row of ours; if several suites share a table, the row names its suite."""
+    values = {cell.column: cell.ours.text() for cell in comparison.cells}
+    for name, value in comparison.ours.means.items():
+        if f"{name} mean" in comparison.line.scores:
+            values[f"{name} mean"] = value.text()
+    trial = "; a trial on cut data (--limit)" if table.partial else ""
+    verdict = comparison.verdict() if not trial else f"not comparable{trial}"
+    suite = f"{table.suite.name}: " if several else ""
+    return Ours(comparison.ours.name, suite + conditions(comparison.ours), values, verdict)
+
+
+def _rows(reading: Reading, found: Item, chosen: PaperOptions) -> list[dict[str, Any]]:
+    """Return the rows of the newest file that a reading names; none where there is no file."""
+    pattern = Path(filled(reading.file, chosen.places(found)))
+    start = next((i for i, part in enumerate(pattern.parts) if "*" in part), len(pattern.parts) - 1)
+    files = list(Path(*pattern.parts[:start]).glob(str(Path(*pattern.parts[start:]))))
+    if not files:
+        return []
+    content = read_json(max(files, key=lambda file: file.stat().st_mtime))
+    for key in reading.rows.split("."):
+        content = content[key]
+    return [row for row in content if all(row[key] == value for key, value in reading.where.items())]
+
+
+def _from_files(found: Item, line: PublishedRow, chosen: PaperOptions) -> Iterator[Ours]:
+    for step in steps_of(found, chosen):
+        if step.read is not None and step.read.subset == (None if line.row.subset == "full" else line.row.subset):
+            yield from _read_line(step, step.read, found, line, chosen)
+
+
+def _read_line(step: Step, reading: Reading, found: Item, line: PublishedRow, chosen: PaperOptions) -> Iterator[Ours]:
+    settings = [recipe_of(name) for name in (*line.row.recipes, *line.row.unlike)]
+    several: dict[tuple[str, str], dict[str, str]] = {}
+    for row in _rows(reading, found, chosen):
+        if reading.recipe and recipe_of(row[reading.recipe]) not in settings:
+            continue
+        if reading.printed and row[reading.printed] != line.row.method:
+            continue
+        backbone = str(row[reading.backbone]) if reading.backbone else ""
+        if backbone and not chosen.values.get("backbone") and plain_backbone(backbone) != line.row.backbone:
+            continue
+        values = {row[reading.column].rstrip("."): row[reading.value]} if reading.column else {}
+        values |= {column: row[key] for column, key in reading.columns.items()}
+        known = {k: _number(v, line) for k, v in values.items() if k in line.scores}
+        name = str(row[reading.recipe]) if reading.recipe else step.command
+        if known:
+            several.setdefault((name, backbone), {}).update(known)
+    for (name, backbone), values in several.items():
+        backbone = backbone or str(chosen.values.get("backbone") or found.backbone)
+        same = plain_backbone(backbone) == line.row.backbone
+        verdict = "see what differs" if same else f"not comparable: other backbone ({line.row.backbone})"
+        yield Ours(name, backbone, values, verdict)
+
+
+def _texts(reading: Reading, printed: str, found: Item, chosen: PaperOptions) -> Iterator[Ours]:
+    for row in _rows(reading, found, chosen):
+        if row[reading.printed] == printed:
+            values = {column: str(row[key]) for column, key in reading.columns.items()}
+            yield Ours("ours", str(row[reading.backbone]) if reading.backbone else "", values, "")
+
+
+def _number(value: Any, line: PublishedRow) -> str:
+    return "n/a" if value is None else f"{value:.{max(line.decimals, 2)}f}"
+
+
+def columns_of(rows: Sequence[Printed]) -> list[str]:
+    """Return the printed columns of all rows, in the paper's order."""
+    return list(dict.fromkeys(column for row in rows for column in row.values))
+
+
+def lines_of(rows: Sequence[Printed]) -> list[list[str]]:
+    """Return the table as cells of text: each printed row, then ours below it; the last cell explains the row."""
+    columns = columns_of(rows)
+    lines = []
+    for row in rows:
+        notes = [*row.notes, *([] if row.ours else ["ours: none measured here"])]
+        lines.append([row.name, "theirs", *(row.values.get(c, "") for c in columns), "; ".join([row.backbone, *notes])])
+        for ours in row.ours:
+            about = "; ".join(filter(None, [ours.measured, ours.verdict]))
+            lines.append([f"  {ours.name}", "ours", *(ours.values.get(c, "") for c in columns), about])
+    return lines
+
+
+def markdown(found: Item, rows: Sequence[Printed], commands: Sequence[str]) -> str:
+    """Return the page of one table or figure: the commands, the paper's values beside ours, and what differs."""
+    lines = [f"# {found.name}: {found.what}", "", "Made by:", "", "```", *commands, "```", ""]
+    if rows:
+        header = ["Row", "", *columns_of(rows), "Measured on; what may be compared"]
+        numbers = [False, False, *([True] * len(columns_of(rows))), False]
+        shown = ([f"**{line[0]}**" if line[1] == "theirs" else line[0].strip(), *line[1:]] for line in lines_of(rows))
+        lines += markdown_table(header, shown, numbers)
+    else:
+        lines.append("The paper prints no numbers here.")
+    lines += ["", *(f"- Differs: {one}." for one in found.differs)]
+    return "\n".join(lines).rstrip() + "\n"

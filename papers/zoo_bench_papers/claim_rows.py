@@ -1,0 +1,127 @@
+"""The rows of a results folder as claims compare them: by recipe, under the conditions that compared rows share."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmark.records.folder import Records
+from benchmark.records.record import Record
+from benchmark.report.conditions import about, recipe_of
+from benchmark.report.rows import About
+from benchmark.report.stats import ByTask, finished, is_alone
+from zoo.errors import MissingError
+from zoo_bench_papers.properties import kept_tables
+
+
+class Condition(NamedTuple):
+    """What compared rows share; rows without a backbone, sentences or a training fit every condition."""
+
+    backbone: str
+    precision: str
+    corpus: str = ""
+    sentences: int = 0
+    tuned: str | None = None  # the budget of the settings, "" for the paper's; None: nothing is trained
+
+    def text(self) -> str:
+        """Return "zoo-small, bf16, 20,000 sentences of wiki, the papers' settings"."""
+        learned = f"{self.sentences:,} sentences of {self.corpus}" if self.sentences else ""
+        settings = f"tuned ({self.tuned})" if self.tuned else "the papers' settings"
+        return ", ".join(filter(None, [self.backbone or "no backbone", self.precision, learned, settings]))
+
+    def command(
+        self, results: Path, labelled: Sequence[str], suites: bool, on: Sequence[str], rows: Sequence[str]
+    ) -> str:
+        """Return the command that measures rows on suites or on tasks under this condition."""
+        parts: list[Any] = ["zoo-bench", "run", "--results", results, "--precision", self.precision, "--seeds", 3]
+        parts += ["--backbone", self.backbone] if self.backbone else []
+        parts += ["--corpus", self.corpus, "--train-sentences", self.sentences] if self.sentences else []
+        parts += [*labelled, "--suite" if suites else "--tasks", ",".join(on), "--methods", ",".join(rows)]
+        return shlex.join(map(str, parts))
+
+
+@dataclass(frozen=True)
+class MeasuredRow:
+    """A measured row: its conditions, and its finished records by task."""
+
+    at: Condition
+    about: About
+    records: Sequence[Record]
+
+    @property
+    def trained(self) -> bool:
+        return self.at.tuned is not None
+
+
+class Folder:
+    """The rows of a results folder, by recipe."""
+
+    def __init__(self, results: Path, store: Records, read: Sequence[Record]) -> None:
+        self.store, self.tables = store, kept_tables(results)
+        by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
+        for record in read:
+            if record["status"] == "ok" and record["limit"] is None:
+                by_row[record["method"]["name"], record["row_key"]].append(record)
+        if not by_row:
+            raise MissingError(f"no records in {results}; make some with `zoo-bench run`, or name a --results folder.")
+        named = Counter(_labelled(record["command"]) for records in by_row.values() for record in records)
+        self.labelled = max(named, key=lambda options: (bool(options), named[options]))
+        self.rows: dict[str, list[MeasuredRow]] = defaultdict(list)
+        for (name, _), records in by_row.items():
+            method, of = records[0]["method"], about(records, len({r["seed"] for r in records}))
+            recipe = method.get("recipe_name") or name
+            base = recipe.removesuffix("-tuned") if of["tuned"] else recipe
+            text = (of["corpus"], of["corpus_sentences"]) if of["corpus_sentences"] else ("", 0)
+            tuned = of["tuned"] if any((r["training"] or {}).get("steps") for r in records) else None
+            self.rows[_identity(base)].append(
+                MeasuredRow(Condition(of["backbone"], of["precision"], *text, tuned), of, records)
+            )
+        found = dict.fromkeys(row.at for rows in self.rows.values() for row in rows)
+        with_text = {one[:2] for one in found if one.sentences and one.tuned is not None}
+        # Rows that fit every condition make one of their own only where there is no other.
+        kept = [one for one in found if one.backbone and (one.sentences or one[:2] not in with_text)]
+        trained = [one for one in kept if one.tuned is not None]
+        self.conditions = trained or kept[:1] or list(found)[:1]
+        self.ancestry = {row.at.backbone: row.about["ancestry"] for rows in self.rows.values() for row in rows}
+
+    def row(
+        self, name: str, tasks: Sequence[str], at: Condition, pairs: bool = True
+    ) -> tuple[MeasuredRow, ByTask] | str:
+        """Return a row with its records by task, or the reason why it cannot be compared."""
+        fitting = []
+        for row in self.rows.get(_identity(name), []):
+            of_tasks = finished(row.records, tasks)
+            own = zip(row.at, at, ("", None, "", 0, None), strict=True)
+            alike = all(mine in (wanted, lacking) for mine, wanted, lacking in own)
+            if len(of_tasks) == len(tasks) and alike:
+                fitting.append((row, {task: of_tasks[task] for task in tasks}))
+        if len(fitting) != 1:
+            return f"{'several rows' if fitting else 'no row'} {name}"
+        ((row, of_row),) = fitting
+        every = [record for of in of_row.values() for record in of]
+        if set(Counter(r["seed"] for r in every).values()) != {len(tasks)}:
+            return f"{name} lacks seeds on a task, or has two records of one"
+        if pairs and not all(self.store.has_pairs(record) for record in every):
+            return "no pair scores, so no interval"
+        return f"one seed of {name}" if is_alone(of_row) else (row, of_row)
+
+    def records(self, at: Condition, tasks: Sequence[str], name: str) -> list[ByTask]:
+        """Return a row's records by task, as rules read them, or those of every row that can be compared on them."""
+        names = [name] if name else [rows[0].records[0]["method"]["name"] for rows in self.rows.values()]
+        found = [self.row(one, tasks, at, pairs=False) for one in names]
+        return [one[1] for one in found if not isinstance(one, str)]
+
+
+def _labelled(command: Sequence[str]) -> tuple[str, ...]:
+    """Return the options of a record's command that name labelled pairs, which methods that need none ignore."""
+    places = [i for i, part in enumerate(command) if part in ("--pairs", "--train-pairs")]
+    return tuple(part for i in places for part in command[i : i + 2]) if "--pairs" in command else ()
+
+
+def _identity(name: str) -> str:
+    base, overrides = recipe_of(name)
+    return repr((base, sorted(overrides.items())))

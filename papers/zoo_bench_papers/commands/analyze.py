@@ -1,0 +1,371 @@
+"""`zoo-bench analyze ...`: this file only defines options; heavy modules are imported inside the commands."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from benchmark.cli.complete import METHODS_LIST, SUITE, TASKS_LIST
+from benchmark.cli.options import (
+    PATH,
+    Listed,
+    allow_pickle_option,
+    data_option,
+    device_option,
+    load_plugins,
+    methods_option,
+    option,
+    options,
+    plugin_option,
+    precision_option,
+    results_only_option,
+)
+from zoo.engine.named import DEFAULT_BACKBONE
+
+if TYPE_CHECKING:
+    from benchmark.records.folder import Records
+    from benchmark.records.record import Record
+    from benchmark.tasks.loaded import LoadedTask
+    from zoo.encoder import Runtime
+    from zoo_bench_papers.analysis.encoders import ChosenEncoder
+    from zoo_bench_papers.analysis.result import Analysis
+
+OUT = "zoo-bench-analysis"
+
+_no_plots = click.option("--no-plots", is_flag=True, help="Numbers only (md, csv, json): no PNG.")
+_common = options(
+    data_option,
+    click.option("--out", type=PATH, default=Path(OUT), help="Output folder."),
+    _no_plots,
+    device_option,
+    precision_option,
+    allow_pickle_option,
+)
+_backbone = click.option(
+    "--backbone",
+    "backbones",
+    multiple=True,
+    help="Bundled name, folder or hub id; may be given several times [default: zoo-small].",
+)
+_encoders = options(
+    methods_option,
+    _backbone,
+    click.option("--results", type=PATH, help="Results folder of `run`, for trained methods."),
+    plugin_option,
+)
+_suite = click.option(
+    "--suite", "suite_name", default="sts", type=SUITE, help="Tasks that are scored: sts, sts-raw or pocket."
+)
+_corpus = click.option("--corpus", help="Sentences: a catalog name or a file, one sentence per line [default: wiki].")
+
+
+@click.group("analyze")
+def command() -> None:
+    """Look into encoders, token embeddings and scored pairs: PromptBERT's tables 1, 2, 7, 9, PT-BERT's table 5c."""
+
+
+def _start(options: dict[str, Any], plugins: tuple[Path, ...] = ()) -> Runtime:
+    """Check the options before any work, and return the runtime."""
+    from zoo.files import check_writable
+    from zoo.machine import make_runtime
+    from zoo_bench_papers.analysis.write import check_plots
+
+    if not options["no_plots"]:
+        check_plots()
+    check_writable(options["out"])
+    load_plugins(plugins)
+    return make_runtime(options["device"], options["precision"], allow_pickle=options["allow_pickle"])
+
+
+def _finish(analysis: Analysis, options: dict[str, Any], runtime: Runtime) -> None:
+    """Write the files and print the tables, with the command and environment that computed them."""
+    from dataclasses import replace
+
+    from zoo.machine import environment
+
+    conditions = {**analysis.conditions, "precision": runtime.precision, "environment": environment(runtime.device)}
+    _write(replace(analysis, conditions=conditions), options["out"], no_plots=options["no_plots"])
+
+
+def _write(analysis: Analysis, out: Path, *, no_plots: bool) -> None:
+    from zoo.progress import print_safe
+    from zoo_bench_papers.analysis.result import markdown
+    from zoo_bench_papers.analysis.write import write_analysis
+
+    command = shlex.join(["zoo-bench", *sys.argv[1:]])
+    written = write_analysis(analysis, out, command=command, plots=not no_plots)
+    print_safe(markdown(analysis, command), sys.stdout)
+    print_safe(f"written: {', '.join(str(path) for path in written)}", sys.stdout)
+
+
+@command.command()
+@_encoders
+@_suite
+@_corpus
+@click.option("--sentences", type=click.IntRange(2), default=100_000, help="Draw N sentences, always the same.")
+@_common
+def anisotropy(**options: Any) -> None:
+    """Sentence anisotropy beside the Spearman correlation (table 1)."""
+    runtime = _start(options, options["plugins"])
+    from benchmark.data.corpora import load_corpus
+    from benchmark.data.sources import DataSource
+    from benchmark.tasks.loaded import load_tasks
+    from benchmark.tasks.suites import suite
+    from zoo_bench_papers.analysis.anisotropy import analyse_anisotropy
+    from zoo_bench_papers.analysis.encoders import choose_encoders
+
+    chosen = suite(options["suite_name"])
+    encoders = choose_encoders(options["methods"], options["backbones"], options["results"], runtime)
+    data = DataSource.from_options(options["data"])
+    corpus = load_corpus(options["corpus"] or chosen.corpus, data, options["sentences"])
+    tasks = load_tasks(chosen.tasks, data, None)
+    _finish(analyse_anisotropy(encoders, chosen, tasks, corpus, runtime), options, runtime)
+
+
+@command.command()
+@_backbone
+@_corpus
+@click.option("--sentences", type=click.IntRange(1), default=1_000_000, help="Draw N sentences, always the same.")
+@click.option(
+    "--matrix",
+    type=click.Choice(["input", "output"]),
+    default="input",
+    help="The token embeddings, or the rows of the MLM head.",
+)
+@click.option("--neighbours", type=click.IntRange(1, 1000), default=5, help="k of purity and neighbour distance.")
+@_common
+def bias(**options: Any) -> None:
+    """Token embeddings by frequency, subword and case (table 2, figures 1 and 2)."""
+    runtime = _start(options)
+    from benchmark.data.corpora import load_corpus
+    from benchmark.data.sources import DataSource
+    from zoo_bench_papers.analysis.bias import analyse_bias
+
+    corpus = load_corpus(options["corpus"] or "wiki", DataSource.from_options(options["data"]), options["sentences"])
+    backbones = options["backbones"] or [DEFAULT_BACKBONE]
+    analysis = analyse_bias(backbones, options["matrix"], corpus, options["neighbours"], runtime)
+    _finish(analysis, options, runtime)
+
+
+@command.command("top-tokens")
+@_backbone
+@click.option("--text", "texts", multiple=True, help="A sentence; may be given several times [default: table 7's].")
+@click.option("--template", help="Template with [X] and [MASK]; the manual template, unless given.")
+@click.option("--period", is_flag=True, help="End every sentence in a period, as PromptBERT's evaluation does.")
+@click.option("--top", type=click.IntRange(1), default=5, help="Tokens shown for each sentence.")
+@click.option(
+    "--suite", "suite_name", help="Also score the average of the top tokens and the [MASK] state: sts ... (table 9)."
+)
+@click.option("--words", type=click.IntRange(1), default=200, help="Tokens in that average.")
+@_common
+def top_tokens(**options: Any) -> None:
+    """Tokens predicted at [MASK], with and without template denoising (tables 7 and 9)."""
+    runtime = _start(options)
+    from benchmark.data.sources import DataSource
+    from benchmark.tasks.loaded import load_tasks
+    from benchmark.tasks.suites import suite
+    from zoo.methods.prompt import PromptRecipe
+    from zoo_bench_papers.analysis.top_tokens import SENTENCES, analyse_top_tokens
+
+    data = DataSource.from_options(options["data"])
+    tasks = load_tasks(suite(options["suite_name"]).tasks, data, None) if options["suite_name"] else []
+    analysis = analyse_top_tokens(
+        options["backbones"] or [DEFAULT_BACKBONE],
+        options["template"] or PromptRecipe().template,
+        options["texts"] or SENTENCES,
+        options["top"],
+        runtime,
+        words=options["words"],
+        period=options["period"],
+        tasks=tasks,
+    )
+    _finish(analysis, options, runtime)
+
+
+_split = click.option(
+    "--split",
+    type=click.Choice(["all", "train", "dev", "test"]),
+    default="all",
+    help="Which pairs of the suite's development task (STS-B).",
+)
+
+
+def _encoders_and_dev(options: dict[str, Any], runtime: Runtime) -> tuple[list[ChosenEncoder], LoadedTask]:
+    from benchmark.data.sources import DataSource
+    from benchmark.tasks.loaded import load_tasks
+    from benchmark.tasks.suites import suite
+    from zoo_bench_papers.analysis.encoders import choose_encoders
+
+    encoders = choose_encoders(options["methods"], options["backbones"], options["results"], runtime)
+    (task,) = load_tasks([suite(options["suite_name"]).dev], DataSource.from_options(options["data"]), None)
+    return encoders, task
+
+
+@command.command()
+@_encoders
+@_suite
+@_split
+@click.option("--above", default=4.0, help="A pair is positive when scored above this.")
+@_common
+def alignment(**options: Any) -> None:
+    """Alignment and uniformity on STS-B."""
+    runtime = _start(options, options["plugins"])
+    from zoo_bench_papers.analysis.alignment import analyse_alignment
+
+    encoders, task = _encoders_and_dev(options, runtime)
+    _finish(analyse_alignment(encoders, task, options["split"], options["above"], runtime), options, runtime)
+
+
+@command.command("map")
+@_encoders
+@_suite
+@_split
+@_common
+def sentence_map(**options: Any) -> None:
+    """A map of sentences and a histogram of cosines, before and after: --methods avg-last,whitening."""
+    runtime = _start(options, options["plugins"])
+    from zoo_bench_papers.analysis.map import analyse_map
+
+    encoders, task = _encoders_and_dev(options, runtime)
+    _finish(analyse_map(encoders, task, options["split"], runtime), options, runtime)
+
+
+@command.command("pseudo-tokens")
+@methods_option
+@_backbone
+@_corpus
+@click.option("--train-sentences", type=click.IntRange(1), default=20_000, help="Train on N of them.")
+@option("seeds", default=1, help="Seeds 0..N-1.")
+@click.option("--sentences", type=click.IntRange(1), default=500, help="First N of STS-B's dev split.")
+@click.option("--suite", "suite_name", type=SUITE, help="Also score what was trained at [CLS] and at the mean: sts ...")
+@plugin_option
+@_common
+def pseudo_tokens(**options: Any) -> None:
+    """What PT-BERT's attention over pseudo tokens does, before and after a training."""
+    runtime = _start(options, options["plugins"])
+    from benchmark.data.corpora import load_corpus
+    from benchmark.data.sources import DataSource
+    from benchmark.records.query import scored_pairs
+    from benchmark.tasks.loaded import load_tasks
+    from benchmark.tasks.suites import suite
+    from zoo_bench_papers.analysis.pseudo_tokens import analyse_pseudo_tokens
+
+    data = DataSource.from_options(options["data"])
+    chosen = suite(options["suite_name"] or "sts")
+    corpus = load_corpus(options["corpus"] or chosen.corpus, data, options["train_sentences"])
+    (dev,) = load_tasks([chosen.dev], data, None)
+    texts = list(dict.fromkeys(scored_pairs(dev, "dev").texts()))[: options["sentences"]]
+    tasks = load_tasks(chosen.tasks, data, None) if options["suite_name"] else []
+    backbones = options["backbones"] or (DEFAULT_BACKBONE,)
+    analysis = analyse_pseudo_tokens(options["methods"], backbones, options["seeds"], corpus, texts, tasks, runtime)
+    _finish(analysis, options, runtime)
+
+
+_kept = options(
+    click.option(
+        "--methods",
+        cls=Listed,
+        required=True,
+        type=METHODS_LIST,
+        help="Names in the tables of the results folder, or globs; comma-separated.",
+    ),
+    results_only_option,
+    click.option("--suite", "suite_name", default="sts", type=SUITE, help="The tasks of this suite."),
+    click.option("--tasks", cls=Listed, type=TASKS_LIST, help="Instead of a suite: these tasks, comma-separated."),
+    data_option,
+    click.option("--out", type=PATH, help="Output folder [default: `analysis` in the results folder]."),
+    _no_plots,
+    plugin_option,
+)
+
+
+def _out(options: dict[str, Any]) -> Path:
+    out: Path | None = options["out"]
+    return out or options["results"] / "analysis"
+
+
+def _start_rows(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[str], Records]:
+    """Check the options before any work, and return the rows by name, the tasks and the records."""
+    from benchmark.records.folder import Records, read_records
+    from benchmark.records.names import printed_names
+    from benchmark.records.query import label, rows_named
+    from benchmark.tasks.suites import suite, tasks_named
+    from zoo.errors import UsageError
+    from zoo.files import check_writable
+    from zoo_bench_papers.analysis.write import check_plots
+
+    if not options["no_plots"]:
+        check_plots()
+    load_plugins(options["plugins"])
+    store = Records(options["results"])
+    found = read_records(store)
+    named = dict.fromkeys(name.strip() for name in options["methods"].split(",") if name.strip())
+    if not named:
+        raise UsageError("--methods names no method.")
+    recorded = {record["task"]["name"] for record in found}
+    tasks = list(suite(options["suite_name"]).tasks)
+    if options["tasks"] is not None:
+        tasks = list(tasks_named(options["tasks"], recorded))
+    rows = [row for name in named for row in rows_named(found, name, options["results"], tasks)]
+    called = printed_names(record["method"]["name"] for record in found)
+    names = [called[row[0]["method"]["name"]] for row in rows]
+    by_name = {name if names.count(name) == 1 else label(row): row for name, row in zip(names, rows, strict=True)}
+    check_writable(_out(options))
+    return by_name, tasks, store
+
+
+@command.command()
+@_kept
+def trajectory(**options: Any) -> None:
+    """Alignment and uniformity during training, several methods in one chart (PT-BERT, figure 3)."""
+    rows, _, _ = _start_rows(options)
+    from zoo_bench_papers.analysis.trajectory import analyse_trajectory
+
+    _write(analyse_trajectory(rows), _out(options), no_plots=options["no_plots"])
+
+
+@command.command()
+@_kept
+@click.option("--positive", default=4.0, help="Lowest gold score of a hard positive pair.")
+@click.option(
+    "--longer-by",
+    type=click.IntRange(0),
+    default=5,
+    help="A hard positive pair differs in length by more words than this.",
+)
+@click.option("--negative", default=1.0, help="Highest gold score of a hard negative pair.")
+@click.option(
+    "--closer-than",
+    type=click.IntRange(1),
+    default=2,
+    help="A hard negative pair differs in length by fewer words than this.",
+)
+def pairs(**options: Any) -> None:
+    """Scores on hard pairs (PT-BERT, table 5c), by length, lexical overlap and gold score, from kept pair scores."""
+    rows, tasks, store = _start_rows(options)
+    from benchmark.data.sources import DataSource
+    from benchmark.records.query import PairTexts
+    from zoo_bench_papers.analysis.pairs import Hard, analyse_pairs
+
+    hard = Hard(options["positive"], options["negative"], options["longer_by"], options["closer_than"])
+    texts = PairTexts(DataSource.from_options(options["data"]))
+    _write(analyse_pairs(rows, tasks, store, texts, hard), _out(options), no_plots=options["no_plots"])
+
+
+@command.command()
+@_kept
+@click.option("--pairs", "count", type=click.IntRange(1), default=10, help="Of each task.")
+@click.option("--no-texts", is_flag=True, help="Row numbers instead of texts, for publication.")
+def worst(**options: Any) -> None:
+    """The pairs whose rank is farthest from that of their gold score, with their texts."""
+    rows, tasks, store = _start_rows(options)
+    from benchmark.data.sources import DataSource
+    from benchmark.records.query import PairTexts
+    from zoo_bench_papers.analysis.worst import analyse_worst
+
+    texts = PairTexts(None if options["no_texts"] else DataSource.from_options(options["data"], hub=False))
+    _write(analyse_worst(rows, tasks, store, texts, options["count"]), _out(options), no_plots=options["no_plots"])

@@ -1,0 +1,211 @@
+"""`zoo-bench reproduce`: measures a table or figure of a paper and prints the paper's values beside ours."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmark.cli.complete import Named
+from benchmark.cli.options import (
+    Listed,
+    allow_pickle_option,
+    data_option,
+    device_option,
+    json_option,
+    limit_option,
+    option,
+    precision_option,
+    print_rows,
+    results_option,
+    say,
+    say_json,
+    train_pairs_option,
+)
+from benchmark.cli.run import carried_out, from_environment
+from zoo.errors import UsageError
+from zoo.files import check_writable, write_text
+from zoo_bench_papers.beside import columns_of, lines_of, markdown, printed_beside
+from zoo_bench_papers.items import (
+    Item,
+    PaperOptions,
+    Step,
+    all_items,
+    item,
+    options_of,
+    run_options,
+    steps_of,
+    words_of,
+)
+
+
+@click.command("reproduce")
+@click.argument("name", required=False, type=Named(all_items, many=False))
+@click.option("--list", "listed", is_flag=True, help="List all: what each needs and takes, or why none is possible.")
+@click.option(
+    "--methods", cls=Listed, help="Only these of the table's methods: names or globs, comma-separated [default: all]."
+)
+@click.option("--backbone", help="Instead of the paper's: bundled name, folder or hub id.")
+@click.option("--corpus", help="Text to train on: a catalog name or a file [default: the suite's].")
+@click.option("--pairs", help="Labelled pairs to train on, as `run` takes them.")
+@option("train_sentences", help="Instead of the paper's million.")
+@train_pairs_option
+@option("seeds", help="Seeds 0..N-1 for methods that depend on one.")
+@click.option(
+    "--released", is_flag=True, help="Train nothing: score the authors' released checkpoints on the table's tasks."
+)
+@click.option(
+    "--weights", "folders", multiple=True, metavar="NAME=FOLDER", help="A released checkpoint's folder: simcse=FOLDER."
+)
+@allow_pickle_option
+@click.option("--sentences", type=click.IntRange(2), help="Sentences of the analyses (anisotropy, frequencies).")
+@click.option("--steps", type=click.IntRange(1), help="Steps of pretraining (PromptBERT's table 12 and figure 2).")
+@click.option("--pretrain-text", help="Text to pretrain on: a catalog name or a file [default: wiki, books].")
+@data_option
+@results_option
+@device_option
+@precision_option
+@limit_option
+@click.option("--dry-run", is_flag=True, help="Print the commands and what they would run; run nothing.")
+@json_option
+def command(
+    name: str | None,
+    listed: bool,
+    released: bool,
+    folders: tuple[str, ...],
+    dry_run: bool,
+    as_json: bool,
+    results: Path,
+    **options: Any,
+) -> int:
+    """Measure a table or figure of the papers, NAME, and print theirs beside ours: ptbert-table3, burt-table2 ..."""
+    chosen = PaperOptions(results=results, options={key.replace("_", "-"): value for key, value in options.items()})
+    for key in ("device", "precision"):
+        if chosen.options[key] == "auto":
+            chosen = PaperOptions(results=results, options={**chosen.options, key: None})
+    if listed:
+        print_list(chosen, name, as_json)
+        return 0
+    if as_json:
+        raise UsageError("--json goes with --list; what a run measured is in its results folder.")
+    if name is None:
+        raise UsageError("name a table or figure, as in `zoo-bench reproduce ptbert-table3`; --list has all.")
+    found = item(name)
+    if found.none:
+        say(f"{found.name}: {found.what}: nothing to measure: {found.none}.")
+        return 1
+    if not dry_run:
+        check_writable(results)
+    if released or folders:
+        return _score_released(found, chosen, folders, dry_run)
+    commands, code = [], 0
+    for step in steps_of(found, chosen):
+        options = options_of(found, step, chosen, _known(step))
+        commands.append(shlex.join(["zoo-bench", *step.command.split(" "), *words_of(options)]))
+        say(commands[-1])
+        if step.command == "run":
+            code = max(code, carried_out(run_options(options, from_environment()), dry_run=dry_run))
+        elif not dry_run:
+            code = max(code, _invoke(step, words_of(options)))
+    path = None if dry_run else chosen.folder(found) / "beside.md"
+    _show(found, printed_beside(found, chosen), commands, path)
+    return code
+
+
+def _show(found: Item, rows: list[Any], commands: list[str], path: Path | None) -> None:
+    if path is not None:
+        write_text(path, markdown(found, rows, commands))
+    print_beside(found, rows)
+    if path is not None:
+        say(f"written: {path}")
+
+
+def _score_released(found: Item, chosen: PaperOptions, folders: tuple[str, ...], dry_run: bool) -> int:
+    """Score the released checkpoints of an item's rows, and print theirs, ours and the difference."""
+    from zoo_bench_papers.released import beside_released, chosen_checkpoints, nowhere, runs
+
+    given = dict(text.partition("=")[::2] for text in folders)
+    places, without = chosen_checkpoints(found, given)
+    if without:
+        say(f"left out: {nowhere(without)}")
+    commands, code, steps = [], 0, runs(found, chosen, places)
+    for options in steps:
+        commands.append(shlex.join(["zoo-bench", "run", *words_of(options)]))
+        say(commands[-1])
+        code = max(code, carried_out(run_options(options, from_environment()), dry_run=dry_run))
+    if not dry_run:
+        rows = beside_released(found, chosen, places, [one["suite"] for one in steps])
+        _show(found, rows, commands, chosen.folder(found) / "released.md")
+    return code
+
+
+def _command(step: Step) -> tuple[click.Command, list[str]]:
+    """Return the click command of a step, and the arguments that its name contains (pretrain's recipe)."""
+    from benchmark.cli.main import main_group
+
+    words = step.command.split(" ")
+    context = click.Context(main_group)
+    found: click.Command = main_group
+    while words and isinstance(found, click.Group):
+        inner = found.get_command(context, words[0])
+        if inner is None:
+            raise UsageError(f"{step.command!r} is no command of zoo-bench; the list of papers is damaged.")
+        found, words = inner, words[1:]
+    return found, words
+
+
+def _known(step: Step) -> set[str]:
+    found, _ = _command(step)
+    return {name.removeprefix("--") for one in found.params for name in one.opts if name.startswith("--")}
+
+
+def _invoke(step: Step, line: list[str]) -> int:
+    found, words = _command(step)
+    code = found.main(args=[*words, *line], prog_name=f"zoo-bench {step.command}", standalone_mode=False)
+    return code if isinstance(code, int) else 0
+
+
+def print_beside(found: Item, rows: list[Any]) -> None:
+    """Print the table: each row of the paper with ours below it."""
+    say()
+    say(f"{found.name}: {found.what}")
+    if rows:
+        print_rows(["ROW", "", *columns_of(rows), ""], lines_of(rows))
+    else:
+        say("the paper prints no numbers here")
+    for one in found.differs:
+        say(f"differs: {one}")
+
+
+def print_list(chosen: PaperOptions, name: str | None, as_json: bool = False) -> None:
+    """Print the tables and figures whose names begin with `name`: what each is and what it lacks."""
+    from zoo_bench_papers.needs import Survey
+
+    items = [one for key, one in all_items().items() if name is None or key.startswith(name)]
+    if not items:
+        raise UsageError(f"no table or figure begins with {name!r}; --list alone shows all.")
+    survey = Survey(chosen)
+    rows: list[list[str]] = []
+    listed: list[dict[str, Any]] = []
+    for one in items:
+        head = {"name": one.name, "what": one.what}
+        if one.none:
+            listed.append({**head, "possible": "none", "reason": one.none})
+            rows.append([one.name, "none", f"{one.what}: {one.none}"])
+            continue
+        demand = survey.demand(one)
+        backbone = chosen.values.get("backbone") or one.backbone
+        possible = "not here" if backbone in demand.missing else "partly" if demand.missing else "yes"
+        needed = {"needs": list(demand.needs), "missing": demand.missing}
+        listed.append({**head, "possible": possible, **needed})
+        missing = f"; not here: {', '.join(demand.missing)}" if demand.missing else ""
+        here = ", ".join(what for what, there in demand.needs.items() if there)
+        needs = f"; needs {here}" if here else ""
+        rows.append([one.name, possible, f"{one.what}{needs}{missing}"])
+    if as_json:
+        say_json(listed)
+        return
+    print_rows(["NAME", "POSSIBLE", "WHAT"], rows)
+    say("not here: the paper's backbone is not on this machine; fetch it, or name another one with --backbone.")

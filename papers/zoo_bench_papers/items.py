@@ -1,0 +1,213 @@
+"""The tables and figures of the papers: the commands that measure each, or why none can (configs/papers/*.yaml)."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from benchmark.report.published import PublishedRow, published
+from benchmark.run.options import RunOptions
+from zoo.errors import UsageError, did_you_mean
+from zoo.files import read_yaml
+from zoo.paths import resource_folder
+
+_EVALUATIONS = 20  # per training, where a figure shows its course and the corpus is smaller than the papers' million
+_BATCH, _EVERY = 64, 125  # batch size and evaluation interval (steps) of the papers' trainings
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which values of an analysis's JSON file correspond to printed values; the names are keys of its rows."""
+
+    file: str  # path below the working folder; a glob where a part of the name is a digest
+    rows: str  # the place of the rows in the file: names joined by dots
+    recipe: str = ""
+    printed: str = ""
+    backbone: str = ""
+    column: str = ""
+    value: str = ""
+    subset: str | None = None
+    where: dict[str, str] = {}
+    columns: dict[str, str] = {}  # printed column: key
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One command of zoo-bench."""
+
+    command: str
+    only_as_printed: bool = False
+    options: dict[str, Any] = {}
+    rows: dict[str, str] = {}  # printed row: row of ours
+    read: Reading | None = None
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table, a figure or a section of a paper."""
+
+    name: str
+    what: str
+    paper: str
+    backbone: str = ""
+    train_sentences: int | None = None
+    tables: tuple[str, ...] = ()
+    none: str = ""
+    needs: tuple[str, ...] = ()
+    differs: tuple[str, ...] = ()
+    own_backbones: bool = False  # its first steps make the backbones that the other steps use
+    prints: dict[str, dict[str, str]] = {}
+    steps: tuple[Step, ...] = ()
+
+    def lines(self) -> list[PublishedRow]:
+        """Return its printed rows, in the paper's order."""
+        return [one for one in published().lines if one.table.paper == self.paper and one.table.table in self.tables]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperOptions:
+    """The user's options for all steps: options of `run` by their long names; None for those not given."""
+
+    results: Path
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Return the options that were given."""
+        return {name: value for name, value in self.options.items() if value not in (None, False, ())}
+
+    def folder(self, item: Item) -> Path:
+        """Return the folder to which the item's analyses are written."""
+        return self.results / "papers" / item.name
+
+    def places(self, item: Item) -> dict[str, str]:
+        """Return the values of the placeholders in options."""
+        sentences = self.values.get("train-sentences")
+        every = _EVERY if sentences is None else min(_EVERY, max(1, sentences // _BATCH // _EVALUATIONS))
+        return {"results": str(self.results), "folder": str(self.folder(item)), "eval_every": str(every)}
+
+
+def all_items() -> dict[str, Item]:
+    """Return every table and figure by name."""
+    items: dict[str, Item] = {}
+    for paper in ("ptbert", "burt", "promptbert"):
+        content = read_yaml(resource_folder("zoo_bench_papers", "configs") / "papers" / f"{paper}.yaml")
+        shared = {key: content[key] for key in ("paper", "backbone", "train_sentences") if key in content}
+        of_paper = {name: {"name": name, **shared, **entry} for name, entry in content["items"].items()}
+        items |= msgspec.convert(of_paper, dict[str, Item])
+    return items
+
+
+def item(name: str) -> Item:
+    """Return a table or figure by name; raises UsageError with suggestions."""
+    items = all_items()
+    if name not in items:
+        raise UsageError(
+            f"no table or figure {name!r}.{did_you_mean(name, items)} `zoo-bench reproduce --list` has all."
+        )
+    return items[name]
+
+
+def filled(value: Any, places: Mapping[str, str]) -> Any:
+    """Return a value of the YAML with its placeholders replaced (`{results}` ...), in lists too."""
+    if isinstance(value, list):
+        return [filled(one, places) for one in value]
+    if isinstance(value, str):
+        for name, text in places.items():
+            value = value.replace(f"{{{name}}}", text)
+    return value
+
+
+def steps_of(found: Item, chosen: PaperOptions) -> list[Step]:
+    """Return the steps to run, limited to the chosen methods.
+
+    Steps on the paper's further backbones are left out if the user chose a backbone. Raises UsageError where a chosen
+    name matches none of the item's methods.
+    """
+    steps = [step for step in found.steps if not (step.only_as_printed and chosen.values.get("backbone"))]
+    if "methods" not in chosen.values:
+        return steps
+    listed = list(dict.fromkeys(name for step in steps for name in step.options.get("methods", ())))
+    names: set[str] = set()
+    for glob in (part.strip() for part in chosen.values["methods"].split(",")):
+        matched = {name for name in listed if fnmatch.fnmatchcase(name, glob)}
+        if not matched:
+            raise UsageError(f"{glob!r} is none of the methods of {found.name}: {', '.join(listed) or 'it has none'}.")
+        names |= matched
+    steps = [_with_methods(step, names) for step in steps]
+    return [step for step in steps if step.options.get("methods") != []]
+
+
+def _with_methods(step: Step, names: Collection[str]) -> Step:
+    if "methods" not in step.options:
+        return step
+    return replace(
+        step, options={**step.options, "methods": [name for name in step.options["methods"] if name in names]}
+    )
+
+
+def options_of(found: Item, step: Step, chosen: PaperOptions, known: Collection[str]) -> dict[str, Any]:
+    """Return the options of a step's command by their long names: its own, then the user's.
+
+    `known` are the long names of the command's options; only these are passed on.
+    """
+    options = dict(step.options)
+    if "backbone" in known and not found.own_backbones:
+        options.setdefault("backbone", found.backbone)
+    if "train-sentences" in known and found.train_sentences:
+        options.setdefault("train-sentences", found.train_sentences)
+    given = {name: value for name, value in chosen.values.items() if name in known}
+    given.pop("methods", None)  # the steps' own lists are filtered by it instead
+    if found.own_backbones:
+        given.pop("backbone", None)
+    if step.command.startswith("pretrain ") and "pretrain-text" in chosen.values:
+        given["text"] = chosen.values["pretrain-text"]
+    if "limit-pairs" in known and chosen.values.get("limit"):
+        given["limit-pairs"] = chosen.values["limit"]
+    options |= given
+    if "results" in known and ("out" not in options or step.command.startswith("analyze ")):
+        options["results"] = str(chosen.results)
+    if "allow-missing" in known:
+        options["allow-missing"] = True
+    return {name: filled(value, chosen.places(found)) for name, value in options.items()}
+
+
+_ONE_TEXT = ("methods", "tasks", "suite")  # options whose lists are joined by commas
+
+
+def words_of(options: Mapping[str, Any]) -> list[str]:
+    """Return options as they are typed."""
+    line: list[str] = []
+    for name, value in options.items():
+        if isinstance(value, list) and name not in _ONE_TEXT:
+            line += [part for one in value for part in (f"--{name}", str(one))]
+        elif value is True:
+            line.append(f"--{name}")
+        else:
+            line += [f"--{name}", ",".join(map(str, value)) if isinstance(value, list) else str(value)]
+    return line
+
+
+def run_options(options: Mapping[str, Any], usual: Mapping[str, Any] = MappingProxyType({})) -> RunOptions:
+    """Return the options of a `run` from those by long names; `usual` are those of the environment, by fields."""
+    values = {name: ",".join(map(str, value)) if isinstance(value, list) else value for name, value in options.items()}
+    fields: dict[str, Any] = {_FIELDS.get(name, name.replace("-", "_")): value for name, value in values.items()}
+    if fields.pop("no_controls", False):
+        fields["controls"] = False
+    return RunOptions(**{**usual, **fields, "results": Path(fields["results"])})
+
+
+_FIELDS = {"suite": "suites", "out": "results"}
+
+
+def methods_of(found: Item, chosen: PaperOptions) -> list[str]:
+    """Return the distinct methods of all `run` steps of an item."""
+    named: dict[str, None] = {}
+    for step in steps_of(found, chosen):
+        if step.command == "run":
+            named |= dict.fromkeys(filled(step.options["methods"], chosen.places(found)))
+    return list(named)

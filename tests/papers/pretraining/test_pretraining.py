@@ -1,0 +1,139 @@
+"""Pretraining: packed rows, starts, every shape as a backbone, and a killed training that ends bit-equal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from small_pretraining import POCKET, SHAPES, SMALL, TEXTS, same, train, weights
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer, Trainer
+
+from zoo.encoder import Runtime
+from zoo.engine.backbone import Backbone, find_backbone, mlm_head
+from zoo.errors import UsageError
+from zoo_bench_papers.pretraining.pretrain import predictions
+from zoo_bench_papers.pretraining.recipe import read_pretrain_recipe
+from zoo_bench_papers.pretraining.starts import sinusoids
+from zoo_bench_papers.pretraining.texts import PlainTexts, packed_rows, split_rows
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A few steps of each architecture."""
+    made = {name: tmp_path_factory.mktemp(name) / "model" for name in SHAPES}
+    for name, recipe in SHAPES.items():
+        train(made[name], recipe)
+    return made
+
+
+def test_rows_are_the_untested_sentences_in_order() -> None:
+    tokenizer = AutoTokenizer.from_pretrained(find_backbone("zoo-mini").folder)
+    lines = POCKET.read_text(encoding="utf-8").splitlines()
+    tested = PlainTexts([POCKET], TEXTS.read, frozenset(line.lower() for line in lines[:7]), str.lower)
+    rows = packed_rows(tested, tokenizer, 16)["input_ids"]
+    stream = [i for line in lines[7:] if line.lower() not in tested.exclude for i in tokenizer(line)["input_ids"][1:]]
+    rows = np.asarray(rows)
+    assert rows[:, 1:-1].ravel().tolist() == stream[: rows.shape[0] * 14] and len(stream) - rows.shape[0] * 14 < 14
+    assert set(rows[:, 0]) == {tokenizer.cls_token_id} and set(rows[:, -1]) == {tokenizer.sep_token_id}
+
+
+def test_held_out_rows_come_from_all_over() -> None:
+    rows = packed_rows(TEXTS, AutoTokenizer.from_pretrained(find_backbone("zoo-mini").folder), 16)
+    training, held = split_rows(rows.add_column("number", np.arange(len(rows))), 96)
+    numbers = np.asarray(held["number"])
+    assert len(np.intersect1d(training["number"], numbers)) == 0 and len(training) + len(held) == len(rows)
+    assert len(held) == 96 and numbers.min() == 0 and numbers.max() == len(rows) - 1
+    with pytest.raises(UsageError, match="held_out_rows"):
+        split_rows(rows, len(rows))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_folder_is_the_librarys_own_and_a_backbone(shape: str, folders: dict[str, Path]) -> None:
+    kind = AutoModelForCausalLM if shape == "gpt2" else AutoModelForMaskedLM
+    model, loading = kind.from_pretrained(folders[shape], dtype=torch.float32, output_loading_info=True)
+    assert not loading["missing_keys"] and not loading["unexpected_keys"] and model.config.model_type == shape
+    assert 0.1 in (getattr(model.config, "hidden_dropout_prob", None), getattr(model.config, "resid_pdrop", None))
+    backbone = Backbone.load(str(folders[shape]), None, Runtime())
+    ids = torch.randint(10, 290, (2, 9))
+    with torch.no_grad():
+        states = backbone.model(input_ids=ids).last_hidden_state
+        found = model.lm_head(states) if shape == "gpt2" else mlm_head(backbone.source, Runtime())(states)
+        torch.testing.assert_close(found, model(input_ids=ids).logits, atol=1e-5, rtol=1e-5)
+    assert backbone.max_length == 512
+    assert "zoo-bench pretrain ..." in (folders[shape] / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_loss_is_the_librarys(shape: str, folders: dict[str, Path]) -> None:
+    """The head at labelled positions only gives the loss of the whole forward."""
+    kind = AutoModelForCausalLM if shape == "gpt2" else AutoModelForMaskedLM
+    model = kind.from_pretrained(folders[shape]).eval()
+    ids = torch.randint(10, 290, (4, 14), generator=torch.Generator().manual_seed(2))
+    labels = ids if shape == "gpt2" else ids.masked_fill(torch.arange(14) % 5 > 0, -100)
+    logits, truth = predictions(model, ids, labels)
+    loss = torch.nn.functional.cross_entropy(logits, truth)
+    assert loss.item() == pytest.approx(model(input_ids=ids, labels=labels).loss.item(), rel=1e-5)
+
+
+@pytest.mark.slow
+def test_a_killed_training_ends_bit_equal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed while a checkpoint is half written: the last whole checkpoint is taken, the cut one is not."""
+    long = replace(SMALL, steps=20, dropout=0.1)
+    train(tmp_path / "whole", long, every=3)
+    saved = Trainer._save_rng_state
+
+    def cut(self: Trainer, folder: str) -> None:
+        if self.state.global_step == 9:
+            raise KeyboardInterrupt
+        saved(self, folder)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_save_rng_state", cut)
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path / "cut", long, every=3)
+    assert (tmp_path / "cut" / "training" / "checkpoint-9").exists()
+    facts = train(tmp_path / "cut", long, every=3)
+    assert facts["resumed_at"] == 6 and facts["steps"] == 20
+    assert same(tmp_path / "whole", tmp_path / "cut")
+    assert not (tmp_path / "cut" / "training").exists()
+    assert train(tmp_path / "cut", long) == facts, "a finished training is not repeated"
+    with pytest.raises(UsageError, match="another recipe"):
+        train(tmp_path / "cut", SMALL)
+
+
+@pytest.mark.slow
+def test_another_seed_and_untied_embeddings(tmp_path: Path) -> None:
+    for name, recipe in (("a", SHAPES["bert"]), ("b", replace(SHAPES["bert"], seed=1, tie_embeddings=False))):
+        train(tmp_path / name, recipe)
+    assert not same(tmp_path / "a", tmp_path / "b")
+    for name in "ab":
+        model = AutoModelForMaskedLM.from_pretrained(tmp_path / name)
+        assert (model.get_input_embeddings().weight is model.get_output_embeddings().weight) == (name == "a")
+
+
+@pytest.mark.slow
+def test_it_goes_on_from_an_ancestor(folders: dict[str, Path], tmp_path: Path) -> None:
+    """With a rate near 0 the weights are the ancestor's, in any shape that the recipe says."""
+    recipe = replace(SMALL, begin_from=str(folders["roberta"]), layers=9, steps=1, learning_rate=1e-30)
+    facts = train(tmp_path / "model", recipe)
+    assert facts["model"]["layers"] == 2 and facts["ancestry"] == {"ancestors": ["model"], "labelled": []}
+    before, after = weights(folders["roberta"]), weights(tmp_path / "model")
+    assert all(torch.allclose(before[name], after[name]) for name in before)
+
+
+def test_every_recipe_is_read() -> None:
+    assert read_pretrain_recipe("tiny:tie_embeddings=false:steps=7").steps == 7
+    for path in (POCKET.parents[3] / "papers" / "configs" / "pretrain").glob("*.yaml"):
+        assert read_pretrain_recipe(path.stem) == read_pretrain_recipe(str(path))
+
+
+def test_sinusoids_have_the_norm_and_rotate() -> None:
+    vectors = sinusoids(50, 16, 0.8)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 0.8, atol=1e-6)
+    gram = vectors @ vectors.T
+    assert np.allclose(np.diag(gram, 3), gram[0, 3], atol=1e-5), "similarity depends on the distance only"

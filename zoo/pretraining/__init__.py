@@ -1,1 +1,0 @@
-"""Pretraining of small language models from plain text by `transformers.Trainer`."""
