@@ -84,14 +84,21 @@ def make_leaderboard(
 def _of_methods(records: list[Record], methods: str | None, baseline: str) -> list[Record]:
     """Return the records of the rows whose printed names these names and globs match, and the baseline's."""
     called = printed_names(record["method"]["name"] for record in records)
+    if methods is None and not baseline:
+        return records
     wanted = None if methods is None else [part.strip() for part in methods.split(",") if part.strip()]
+
+    def matches(printed: str, name: str) -> bool:
+        # A name that has brackets itself, as templates do, is a glob of other names.
+        return printed == name or fnmatchcase(printed, name)
+
     for name in [*(wanted or []), *filter(None, [baseline])]:
-        if not any(fnmatchcase(one, name) for one in called.values()):
+        if not any(matches(printed, name) for printed in called.values()):
             raise UsageError(f"no row {name!r:.100} here.{did_you_mean(name, called.values())}")
     if wanted is None:
         return records
-    kept = {one for one, printed in called.items() if any(fnmatchcase(printed, name) for name in [*wanted, baseline])}
-    return [record for record in records if record["method"]["name"] in kept]
+    chosen = {full for full, printed in called.items() if any(matches(printed, name) for name in [*wanted, baseline])}
+    return [record for record in records if record["method"]["name"] in chosen]
 
 
 def tables_of(records: Sequence[Record], store: Records, suite_names: str, tasks: Collection[str]) -> list[Table]:
