@@ -18,7 +18,7 @@ from benchmark.report.links import handbook_from
 from benchmark.report.page import page
 from benchmark.report.rows import Aggregation, Table
 from benchmark.report.show import brief_of, frame_of, html_of, print_table, text_of
-from benchmark.report.table import AGGREGATED, build_tables, read_completed
+from benchmark.report.table import AGGREGATED, build_tables, read_completed, tables_by_suite
 from benchmark.report.write import table_files
 from benchmark.tasks.suites import Suite, all_suites, suites_named
 from zoo.errors import MissingError, UsageError, did_you_mean
@@ -57,14 +57,20 @@ def make_leaderboard(
         found = _of_methods(every, methods, baseline)
         chosen = suites_of(found, suites)
         wanted = {one.name for one in chosen}
-        tables: list[Table] = []
-        named: list[Table] = []
-        for suite in {one.name: one for one in (*suites_of(found), *chosen)}.values():  # files of suites come last
-            made = build_tables(
-                found, [suite], store, aggregation=aggregation, borrow_seed_noise=borrow_seed_noise, baseline=baseline
+        # Files of suites come last.
+        suites_there = {suite.name: suite for suite in (*suites_of(found), *chosen)}.values()
+        of_suites = list(
+            tables_by_suite(
+                found,
+                suites_there,
+                store,
+                aggregation=aggregation,
+                borrow_seed_noise=borrow_seed_noise,
+                baseline=baseline,
             )
-            tables += made
-            named += made if suite.name in wanted else []
+        )
+        tables = [table for _, table in of_suites]
+        named = [table for suite, table in of_suites if suite.name in wanted]
         if not named:
             of, option = ("", "") if suites is None else (f" of {suites}", f"--suite {suites} ")
             raise MissingError(

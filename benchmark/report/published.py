@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
@@ -96,7 +96,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return "" if task in self.same else self.other.get(task)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PublishedRow:
     """A printed row with its table."""
 
@@ -135,6 +135,8 @@ class Published:
     papers: Mapping[str, str]
     places: Mapping[str, Place]
     lines: tuple[PublishedRow, ...]
+    # What `columns` has returned: a table asks five times for each of 1,500 rows.
+    known: dict[Any, dict[str, tuple[str, Reasons]]] = field(default_factory=dict, repr=False, compare=False)
 
     def place(self, paper: str, column: str) -> Place:
         """Return our tasks for a column of a paper; an empty Place for a column without a task of ours."""
@@ -147,6 +149,12 @@ class Published:
 
         `aggregation` is that of our scores.
         """
+        place = line, tuple(suite.tasks), aggregation
+        if place not in self.known:
+            self.known[place] = self._columns(line, suite, aggregation)
+        return self.known[place]
+
+    def _columns(self, line: PublishedRow, suite: Suite, aggregation: Aggregation) -> dict[str, tuple[str, Reasons]]:
         found: dict[str, tuple[str, Reasons]] = {}
         for task in suite.tasks:
             for column in line.scores:
