@@ -32,6 +32,7 @@ FLOORS = {
         ["benchmark.analysis", "benchmark.interop", "benchmark.pretraining"],
         ["benchmark.report"],
         ["benchmark.run"],
+        ["benchmark.stats"],
         ["benchmark.records"],
         ["benchmark.identity"],
         ["benchmark.tasks"],

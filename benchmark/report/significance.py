@@ -11,8 +11,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmark.metrics import bootstrap, significance
-from benchmark.metrics.significance import (
+from benchmark.records.folder import Records
+from benchmark.records.record import Record
+from benchmark.report.conditions import CONTROL, group, role
+from benchmark.stats import bootstrap, draws, mcb
+from benchmark.stats.draws import (
+    TABLE_RESAMPLES,
+    ByTask,
+    by_seed,
+    compared,
+    finished,
+    is_alone,
+    origin_of,
+)
+from benchmark.stats.mcb import (
     LEVEL,
     MOST_SEEDS,
     POWER,
@@ -27,19 +39,6 @@ from benchmark.metrics.significance import (
     seeds_needed,
     seen_without_seeds,
     unsettled,
-)
-from benchmark.records.folder import Records
-from benchmark.records.record import Record
-from benchmark.report import stats
-from benchmark.report.conditions import CONTROL, group, role
-from benchmark.report.stats import (
-    TABLE_RESAMPLES,
-    ByTask,
-    by_seed,
-    compared,
-    finished,
-    is_alone,
-    origin_of,
 )
 from benchmark.tasks.overlap import pool_of
 from zoo.errors import CorruptError, MissingError, ZooError
@@ -114,7 +113,7 @@ def _state(
 @functools.cache
 def _code() -> bytes:
     """Return the sources that make marks; a cached mark is never older than they are."""
-    modules = (bootstrap, significance, stats, sys.modules[__name__])
+    modules = (bootstrap, mcb, draws, sys.modules[__name__])
     return b"".join(Path(str(module.__file__)).read_bytes() for module in modules)
 
 

@@ -21,12 +21,12 @@ from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records
 from benchmark.records.query import scored_pairs
 from benchmark.report import significance
-from benchmark.report import stats as row_stats
 from benchmark.report.files import make_leaderboard
 from benchmark.report.rows import Table
 from benchmark.report.show import print_table
 from benchmark.report.table import build_tables
 from benchmark.report.write import markdown
+from benchmark.stats import draws as row_stats
 from benchmark.tasks.loaded import load_tasks
 from benchmark.tasks.overlap import keys, shared_with
 from benchmark.tasks.suites import Suite, suite

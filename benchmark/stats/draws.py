@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.metrics.bootstrap import Pool, Scored, resample, resample_together
-from benchmark.metrics.significance import Sample, SeedNoise, least_variance, sample
 from benchmark.records.folder import Records
 from benchmark.records.record import Record, main_score, pairs_of, scores_of
-from benchmark.tasks.overlap import pool_of
+from benchmark.stats.bootstrap import Scored, resample, resample_together
+from benchmark.stats.mcb import Sample, SeedNoise, least_variance, sample
+from benchmark.tasks.overlap import Pool, pool_of
 from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import read_arrays, sha256_json, write_arrays
 from zoo.paths import cache_folder
