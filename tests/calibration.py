@@ -38,9 +38,10 @@ import scipy.linalg
 import scipy.optimize
 from numpy.typing import NDArray
 
-from benchmark.metrics.bootstrap import Pool, Scored, influences, resample_together
 from benchmark.metrics.correlation import ranks
-from benchmark.metrics.significance import (
+from benchmark.records.folder import Records
+from benchmark.stats.bootstrap import Scored, influences, resample_together
+from benchmark.stats.mcb import (
     Noise,
     Sample,
     SeedNoise,
@@ -51,8 +52,7 @@ from benchmark.metrics.significance import (
     sample,
     seeds_needed,
 )
-from benchmark.records.folder import Records
-from benchmark.tasks.overlap import pool_of
+from benchmark.tasks.overlap import Pool, pool_of
 from benchmark.tasks.suites import suite
 
 Scores = NDArray[np.float64]

@@ -37,6 +37,7 @@ FLOORS = {
         ["benchmark.analysis", "benchmark.interop"],
         ["benchmark.report"],
         ["benchmark.run"],
+        ["benchmark.stats"],
         ["benchmark.records"],
         ["benchmark.identity"],
         ["benchmark.tasks"],

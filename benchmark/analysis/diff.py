@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from benchmark.metrics.significance import LEVEL, differences, sample_pairs
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names
 from benchmark.records.record import Record, main_score, pairs_of, plain
 from benchmark.report.files import suites_of
 from benchmark.report.table import build_tables
+from benchmark.stats.mcb import LEVEL, differences, sample_pairs
 from zoo.errors import CorruptError, MissingError
 
 RESAMPLES = 2_000

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from benchmark.choosing.data import MEASURES, UNITS, Kind, Texts, Values, may_be_best, measure, read_texts, sampled
 from benchmark.data.corpora import load_corpus
 from benchmark.data.sources import DataSource
-from benchmark.metrics.significance import Noise, differences, pairs_needed
 from benchmark.records.record import plain
 from benchmark.run.objects import listed, methods_of
+from benchmark.stats.mcb import Noise, differences, pairs_needed
 from zoo.api import load
 from zoo.encoder import Encoder, Run, Runtime
 from zoo.errors import MissingError, UsageError, ZooError, said

@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from benchmark.data.readers.tables import read
-from benchmark.metrics.bootstrap import Metric, drawn_counts
 from benchmark.metrics.correlation import cosine, undefined
-from benchmark.metrics.significance import LEVEL, Sample, differences, not_told_apart, sample, sample_pairs
+from benchmark.stats.bootstrap import Metric, drawn_counts
+from benchmark.stats.mcb import LEVEL, Sample, differences, not_told_apart, sample, sample_pairs
 from zoo.errors import MissingError, UsageError, ZooError
 
 Kind = Literal["score", "binary", "retrieval", "label"]

@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from benchmark.analysis.encoders import encoder_of
 from benchmark.choosing.choice import variants
 from benchmark.data.sources import DataSource
-from benchmark.metrics.bootstrap import Pool, Scored, measured, resample_together
 from benchmark.metrics.correlation import cosine
-from benchmark.metrics.significance import SeedNoise, differences, sample
 from benchmark.records.folder import Records
 from benchmark.records.query import PairTexts, spearman
 from benchmark.records.record import Record, pairs_of, plain
 from benchmark.report.markdown import markdown_row, markdown_text
 from benchmark.report.rows import score_text
-from benchmark.report.stats import TABLE_RESAMPLES, finished, is_alone
 from benchmark.run.measure import read_fit
 from benchmark.run.vectors import EmbeddingCache, VectorStore
-from benchmark.tasks.overlap import pool_of
+from benchmark.stats.bootstrap import Scored, measured, resample_together
+from benchmark.stats.draws import TABLE_RESAMPLES, finished, is_alone
+from benchmark.stats.mcb import SeedNoise, differences, sample
+from benchmark.tasks.overlap import Pool, pool_of
 from zoo.encoder import Vectors
 from zoo.errors import MissingError, ZooError, said
 from zoo.files import write_text

@@ -227,14 +227,13 @@ class Records:
     def _from_pack(self, others: Collection[str]) -> Iterator[StoredRecord]:
         """Yield the packed records, with their sha256 where `others` or several records have the key."""
         self._read = pack = self.packed()
-        for number in range(len(pack.texts) if pack else 0):
+        for number, record in enumerate(pack.records() if pack else ()):
             assert pack is not None
-            try:
-                record = pack.record(number)
-                alone = record["key"] not in others and pack.is_alone(record["key"])
-                yield StoredRecord(record, RECORDS, "" if alone else pack.digest(number))
-            except CorruptError as error:
-                self.corrupt.append((pack.path, str(error)))
+            if isinstance(record, CorruptError):
+                self.corrupt.append((pack.path, str(record)))
+                continue
+            alone = record["key"] not in others and pack.is_alone(record["key"])
+            yield StoredRecord(record, RECORDS, "" if alone else pack.digest(number))
 
     def place(self, record: Record) -> tuple[str, str]:
         """Return the sort key of a record: the folder and name of its file, as they would be if it were loose."""

@@ -58,7 +58,7 @@ def _pack(folder: Path) -> Packing:
     if not loose and before is None:
         raise MissingError(" ".join([f"no record to pack in {folder}.", *done.left]))
     cells: dict[Cell, list[StoredRecord]] = defaultdict(list)
-    for number in range(len(before.texts) if before else 0):
+    for number in range(len(before) if before else 0):
         assert before is not None
         record = before.record(number)
         cells[cell_of(record)].append(StoredRecord(record, RECORDS, before.digest(number)))
@@ -83,7 +83,8 @@ def _pack(folder: Path) -> Packing:
         texts = [text_of(record) for record in records]
         write_packed(folder, list(zip(texts, records, strict=True)), _tables(before, new, records))
         again = read_packed(folder)
-        if again is None or again.texts != texts or any(again.pairs(cell[1]) is None for cell in new):
+        written = [] if again is None else [again.text(number) for number in range(len(again))]
+        if again is None or written != texts or any(again.pairs(cell[1]) is None for cell in new):
             raise ZooError(f"{folder / RECORDS} was not written as it should be; nothing was removed.")
     done.records, done.added = len(records), len(new)
     for one, content in removable:

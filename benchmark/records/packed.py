@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
@@ -25,13 +25,71 @@ from zoo.files import SUMS, atomic_path, sha256_file, write_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
     from benchmark.tasks.base import PairScores
 
 RECORDS, PAIRS = "records.parquet", "pairs.parquet"
 LEVEL = 9  # of zstd
+# The fields in which nearly every record differs.
+_OWN = ("key", "scores", "pairs", "started", "seconds", "encoding")
+_PIECE = 512  # records that are read at once
 _PAGE = 1 << 26  # bytes: a page holds a column of a task, so that similar rows are compressed together
+
+
+class RecordParser:
+    """Parses records as `parse_record` does; parts that are equal in several are decoded, checked and kept once.
+
+    A folder of 16,000 records takes a third of the memory. Nobody may change a part of a record.
+    """
+
+    def __init__(self) -> None:
+        kinds = get_type_hints(Record, include_extras=True)
+        self._own = TypedDict("_Own", {name: kinds[name] for name in _OWN})  # type: ignore[misc]
+        self._kinds = {name: _without_marker(kind) for name, kind in kinds.items() if name not in _OWN}
+        # Not `__required_keys__`, which takes annotations that are text for required ones.
+        self._required = {name for name, kind in kinds.items() if get_origin(kind) is not NotRequired}
+        self._split = msgspec.json.Decoder(dict[str, msgspec.Raw])
+        self._shared: dict[bytes, Any] = {}
+        self._checked: dict[tuple[str, bytes], Any] = {}
+
+    def __call__(self, content: str, where: str) -> Record:
+        """Return the record that JSON states; raises CorruptError, or NewerRecordError, naming `where`."""
+        try:
+            parts = self._split.decode(content)
+            record = {name: msgspec.json.decode(parts.pop(name)) for name in _OWN if name in parts}
+            msgspec.convert(record, self._own)
+            record |= {name: self._part(name, bytes(part)) for name, part in parts.items()}
+        except (msgspec.MsgspecError, UnicodeError, RecursionError, KeyError):
+            return parse_record(content, where)  # which says what is wrong
+        if not record.keys() >= self._required or (
+            record["status"] == "ok" and not (record["scores"] or {}).get("main")
+        ):
+            return parse_record(content, where)
+        return cast("Record", record)
+
+    def _part(self, name: str, part: bytes) -> Any:
+        """Return the value of a field that records share; raises KeyError for one that is none of a record's."""
+        place, kind = (name, part), self._kinds[name]
+        if place not in self._checked:
+            if name == "training" and part != b"null":
+                # Trainings differ by their overlap with the task, and share the rest.
+                value = {key: self._decoded(bytes(raw)) for key, raw in self._split.decode(part).items()}
+            else:
+                value = self._decoded(part)
+            msgspec.convert(value, kind)
+            self._checked[place] = value
+        return self._checked[place]
+
+    def _decoded(self, part: bytes) -> Any:
+        if part not in self._shared:
+            self._shared[part] = msgspec.json.decode(part)
+        return self._shared[part]
+
+
+def _without_marker(kind: Any) -> Any:
+    return get_args(kind)[0] if get_origin(kind) is NotRequired else kind
 
 
 @contextmanager
@@ -50,37 +108,76 @@ class Packed:
     """The packed records of a folder; `read_packed` makes it."""
 
     def __init__(self, folder: Path) -> None:
-        import pyarrow.parquet as pq
-
         self.path, self.pairs_path = folder / RECORDS, folder / PAIRS
         _check_sum(self.path)
-        with _whole(self.path):
-            columns = pq.read_table(self.path, columns=["key", "record"], page_checksum_verification=True)
-            self.texts: list[str] = columns["record"].to_pylist()
-            keys: list[str] = columns["key"].to_pylist()
+        with self._open() as file:
+            self._keys: list[str] = file.read(columns=["key"])["key"].to_pylist()
         self._numbers: dict[str, list[int]] = defaultdict(list)
-        for number, key in enumerate(keys):
+        for number, key in enumerate(self._keys):
             self._numbers[key].append(number)
-        self._groups: list[set[str]] | None = None  # the tasks in each group of rows of the pair scores
         self._parsed: dict[int, Record | CorruptError] = {}
+        self._digests: dict[int, str] = {}
+        self._parse = RecordParser()
         self._pairs: dict[str, dict[tuple[str, str], PairScores]] = {}
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @contextmanager
+    def _open(self) -> Iterator[pq.ParquetFile]:
+        import pyarrow.parquet as pq
+
+        # `read_table` would import pyarrow.dataset.
+        with _whole(self.path), pq.ParquetFile(self.path, page_checksum_verification=True) as file:
+            yield file
+
+    @functools.cached_property
+    def _texts(self) -> pa.ChunkedArray:
+        with self._open() as file:
+            return file.read(columns=["record"])["record"]
+
+    def text(self, number: int) -> str:
+        """Return a record's JSON."""
+        return str(self._texts[number].as_py())
+
+    def records(self) -> Iterator[Record | CorruptError]:
+        """Yield the records in order, a damaged one as its error; their JSON is read piece by piece and not kept."""
+        import pyarrow as pa
+
+        if len(self._parsed) == len(self):
+            yield from (self._parsed[number] for number in range(len(self)))
+            return
+        with self._open() as file:
+            # One column has nothing for a second thread, which would keep memory of its own.
+            batches = file.iter_batches(_PIECE, columns=["record"], use_threads=False)
+            pieces = (piece["record"].to_pylist() for piece in batches)
+            for number, text in enumerate(itertools.chain.from_iterable(pieces)):
+                if not self.is_alone(self._keys[number]):
+                    self._digests[number] = hashlib.sha256(text.encode()).hexdigest()
+                yield self._parsed_record(number, text)
+        self._parse = RecordParser()  # the texts of the parts it knows take 15 MB
+        pa.default_memory_pool().release_unused()
 
     def record(self, number: int) -> Record:
         """Return a record by its number; raises CorruptError naming it."""
-        found = self._parsed.get(number)
-        if found is None:
+        record = self._parsed[number] if number in self._parsed else self._parsed_record(number, self.text(number))
+        if isinstance(record, CorruptError):
+            raise record
+        return record
+
+    def _parsed_record(self, number: int, text: str) -> Record | CorruptError:
+        if number not in self._parsed:
             try:
-                found = parse_record(self.texts[number], f"{self.path}, record {number}")
+                self._parsed[number] = self._parse(text, f"{self.path}, record {number}")
             except CorruptError as error:
-                found = error
-            self._parsed[number] = found
-        if isinstance(found, CorruptError):
-            raise found
-        return found
+                self._parsed[number] = error
+        return self._parsed[number]
 
     def digest(self, number: int) -> str:
         """Return the sha256 of a record's JSON."""
-        return hashlib.sha256(self.texts[number].encode()).hexdigest()
+        if number not in self._digests:
+            self._digests[number] = hashlib.sha256(self.text(number).encode()).hexdigest()
+        return self._digests[number]
 
     def is_alone(self, key: str) -> bool:
         """Return whether one record has this key."""
@@ -98,15 +195,27 @@ class Packed:
 
         if not self.pairs_path.is_file():
             return None
-        if self._groups is None:
-            _check_sum(self.pairs_path)
+        names = self._pair_names
         # No filter: it would skip groups of rows by the footer's statistics, which have no checksum.
         with _whole(self.pairs_path), pq.ParquetFile(self.pairs_path, page_checksum_verification=True) as file:
-            if self._groups is None:
-                groups = [file.read_row_group(i, columns=["task"])["task"] for i in range(file.num_row_groups)]
-                self._groups = [set(tasks.unique().to_pylist()) for tasks in groups]
-            mine = [i for i, tasks in enumerate(self._groups) if task in tasks]
-            return file.read_row_groups(mine).filter(pc.field("task") == task) if mine else None
+            groups = [i for i, cells in enumerate(names) if any(of == task for of, _, _ in cells)]
+            if not groups:
+                return None
+            rows = file.read_row_groups(groups)
+            return rows.filter(pc.equal(rows["task"], task))
+
+    @functools.cached_property
+    def _pair_names(self) -> list[set[tuple[str, str, str]]]:
+        """Task, method and key of the pair scores in each group of rows; raises CorruptError."""
+        import pyarrow.parquet as pq
+
+        if not self.pairs_path.is_file():
+            return []
+        _check_sum(self.pairs_path)
+        names = ["task", "method", "key"]
+        with _whole(self.pairs_path), pq.ParquetFile(self.pairs_path, page_checksum_verification=True) as file:
+            groups = (file.read_row_group(i, columns=names) for i in range(file.num_row_groups))
+            return [set(zip(*(group[name].to_pylist() for name in names), strict=True)) for group in groups]
 
     def pairs(self, task: str) -> Mapping[tuple[str, str], PairScores]:
         """Return predicted and gold scores of a task's rows, by method and key; raises CorruptError."""
@@ -120,8 +229,9 @@ class Packed:
         """Return whether the folder has packed pair scores of a record; a damaged file has them."""
         if not record.get("pairs"):
             return False
+        cell = record["task"]["name"], record["method"]["name"], record["key"]
         try:
-            return (record["method"]["name"], record["key"]) in self.pairs(record["task"]["name"])
+            return any(cell in group for group in self._pair_names)
         except CorruptError:
             return True  # `pair_scores` reports what is wrong with them
 

@@ -18,7 +18,7 @@ from benchmark.report.links import handbook_from
 from benchmark.report.page import page
 from benchmark.report.rows import Aggregation, Table
 from benchmark.report.show import brief_of, frame_of, html_of, print_table, text_of
-from benchmark.report.table import AGGREGATED, build_tables, read_completed
+from benchmark.report.table import AGGREGATED, build_tables, read_completed, tables_by_suite
 from benchmark.report.write import table_files
 from benchmark.tasks.suites import Suite, all_suites, suites_named
 from zoo.errors import MissingError, UsageError, did_you_mean
@@ -57,14 +57,20 @@ def make_leaderboard(
         found = _of_methods(every, methods, baseline)
         chosen = suites_of(found, suites)
         wanted = {one.name for one in chosen}
-        tables: list[Table] = []
-        named: list[Table] = []
-        for suite in {one.name: one for one in (*suites_of(found), *chosen)}.values():  # files of suites come last
-            made = build_tables(
-                found, [suite], store, aggregation=aggregation, borrow_seed_noise=borrow_seed_noise, baseline=baseline
+        # Files of suites come last.
+        suites_there = {suite.name: suite for suite in (*suites_of(found), *chosen)}.values()
+        of_suites = list(
+            tables_by_suite(
+                found,
+                suites_there,
+                store,
+                aggregation=aggregation,
+                borrow_seed_noise=borrow_seed_noise,
+                baseline=baseline,
             )
-            tables += made
-            named += made if suite.name in wanted else []
+        )
+        tables = [table for _, table in of_suites]
+        named = [table for suite, table in of_suites if suite.name in wanted]
         if not named:
             of, option = ("", "") if suites is None else (f" of {suites}", f"--suite {suites} ")
             raise MissingError(
@@ -84,14 +90,21 @@ def make_leaderboard(
 def _of_methods(records: list[Record], methods: str | None, baseline: str) -> list[Record]:
     """Return the records of the rows whose printed names these names and globs match, and the baseline's."""
     called = printed_names(record["method"]["name"] for record in records)
+    if methods is None and not baseline:
+        return records
     wanted = None if methods is None else [part.strip() for part in methods.split(",") if part.strip()]
+
+    def matches(printed: str, name: str) -> bool:
+        # A name that has brackets itself, as templates do, is a glob of other names.
+        return printed == name or fnmatchcase(printed, name)
+
     for name in [*(wanted or []), *filter(None, [baseline])]:
-        if not any(fnmatchcase(one, name) for one in called.values()):
+        if not any(matches(printed, name) for printed in called.values()):
             raise UsageError(f"no row {name!r:.100} here.{did_you_mean(name, called.values())}")
     if wanted is None:
         return records
-    kept = {one for one, printed in called.items() if any(fnmatchcase(printed, name) for name in [*wanted, baseline])}
-    return [record for record in records if record["method"]["name"] in kept]
+    chosen = {full for full, printed in called.items() if any(matches(printed, name) for name in [*wanted, baseline])}
+    return [record for record in records if record["method"]["name"] in chosen]
 
 
 def tables_of(records: Sequence[Record], store: Records, suite_names: str, tasks: Collection[str]) -> list[Table]:

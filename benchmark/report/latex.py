@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from string import ascii_lowercase
 
@@ -77,7 +77,10 @@ def latex(table: Table) -> str:
     parts = []
     for name in GROUPS:
         if rows := [row for row in table.rows if group(row) == name]:
-            parts.append((name, [_line(row, rows, columns, letters, spread, table.partial, size) for row in rows]))
+            best = {
+                column.name: _best(rows, column) if len(rows) > 1 and not table.partial else [] for column in columns
+            }
+            parts.append((name, [_line(row, best, columns, letters, spread, size) for row in rows]))
     return fill(
         "table.tex.j2",
         signature=signature(table),
@@ -103,16 +106,21 @@ def _width(rows: Sequence[Row], columns: Sequence[Column], scale: float, spread:
     return total
 
 
+def _best(rows: Sequence[Row], column: Column) -> list[str]:
+    """Return the best mean of a column and the second, as they are printed."""
+    means = {score_text(value.mean) for row in rows if isinstance(value := column.of(row), Value) and value.mean}
+    return sorted(means, key=float, reverse=True)[:2]
+
+
 def _line(
     row: Row,
-    rivals: Sequence[Row],
+    best: Mapping[str, Sequence[str]],
     columns: Sequence[Column],
     letters: dict[str, str],
     spread: bool,
-    trial: bool,
     size: str,
 ) -> list[str]:
-    """Return the cells of a row of a table of this size; `rivals` are the rows of its part."""
+    """Return the cells of a row of a table of this size; `best` has by column the two best means of its part."""
     marks = ",".join(filter(None, [letters[_described(row)], _SIGNS[row.mark] + _SIGNS[row.against]]))
     cells = [escape(display_name(row)) + (f"$^{{{marks}}}$" if marks else "")]
     for column in columns:
@@ -124,9 +132,8 @@ def _line(
             cells.append(NONE)
             continue
         mean = score_text(value.mean)
-        others = {score_text(one.mean) for other in rivals if isinstance(one := column.of(other), Value) and one.mean}
-        best = sorted(others, key=float, reverse=True) if len(rivals) > 1 and not trial else []
-        style = {0: r"\textbf", 1: r"\underline"}.get(best.index(mean) if mean in best else -1)
+        places = best[column.name]
+        style = {0: r"\textbf", 1: r"\underline"}.get(places.index(mean) if mean in places else -1)
         text = f"{style}{{{mean}}}" if style else mean
         if value.sd is not None and (spread or column.name == "average"):
             text += rf"{{\{'scriptsize' if size == 'small' else 'tiny'}$\pm${score_text(value.sd)}}}"

@@ -10,11 +10,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from benchmark.metrics.significance import Differences, differences
 from benchmark.records.folder import Records
 from benchmark.report.conditions import role
 from benchmark.report.rows import Row, Table
-from benchmark.report.stats import compared, finished
+from benchmark.stats.draws import compared, finished
+from benchmark.stats.mcb import Differences, differences
 from zoo.errors import ContractError
 
 _NAMED = 5  # rows that have a sentence; the others are counted

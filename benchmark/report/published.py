@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
 
-from benchmark.report.conditions import backbone_of, recipe_of
-from benchmark.report.markdown import markdown_table
-from benchmark.report.rows import About, Aggregation, Row, Table, Value
+from benchmark.report.conditions import recipe_of
+from benchmark.report.rows import Aggregation, Row, Table, Value
 from benchmark.tasks.suites import Suite
 from zoo.files import read_yaml
 from zoo.paths import resource_folder
@@ -96,7 +95,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return "" if task in self.same else self.other.get(task)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PublishedRow:
     """A printed row with its table."""
 
@@ -135,6 +134,8 @@ class Published:
     papers: Mapping[str, str]
     places: Mapping[str, Place]
     lines: tuple[PublishedRow, ...]
+    # What `columns` has returned: a table asks five times for each of 1,500 rows.
+    known: dict[Any, dict[str, tuple[str, Reasons]]] = field(default_factory=dict, repr=False, compare=False)
 
     def place(self, paper: str, column: str) -> Place:
         """Return our tasks for a column of a paper; an empty Place for a column without a task of ours."""
@@ -147,6 +148,12 @@ class Published:
 
         `aggregation` is that of our scores.
         """
+        place = line, tuple(suite.tasks), aggregation
+        if place not in self.known:
+            self.known[place] = self._columns(line, suite, aggregation)
+        return self.known[place]
+
+    def _columns(self, line: PublishedRow, suite: Suite, aggregation: Aggregation) -> dict[str, tuple[str, Reasons]]:
         found: dict[str, tuple[str, Reasons]] = {}
         for task in suite.tasks:
             for column in line.scores:
@@ -388,61 +395,3 @@ def cited_entries(suite: Suite) -> list[Entry]:
         }
         for line, found in cited(suite)
     ]
-
-
-_REMARKS: dict[str, Literal["slip", "observation"]] = {"Slips in print": "slip", "Observations": "observation"}
-
-
-def published_markdown(table: Table, comparisons: list[BesidePublished]) -> str:
-    """Return a table's rows beside their published counterparts, as Markdown."""
-    suite = table.suite
-    columns, keys = [*suite.columns, "Avg."], [*suite.tasks, AVERAGE]
-    lines = [
-        f"# Published beside measured: {suite.title}",
-        "",
-        "Each cell: ours (mean ± sample standard deviation over seeds) / theirs as printed. Values are compared only",
-        "where text, aggregation, split and backbone are the same; elsewhere both stand here, with the reason.",
-        "",
-    ]
-    for title, compared in (("Compared", True), ("Not comparable", False)):
-        chosen = [comparison for comparison in comparisons if bool(comparison.compared) is compared]
-        if not chosen:
-            continue
-        told = []
-        for comparison in chosen:
-            line = comparison.line
-            cells = {c.task: f"{c.ours.text()} / {line.text(c.column)}" for c in comparison.cells}
-            theirs = f"{line.row.method} ({line.row.backbone})"
-            values = [cells.get(key, "") for key in keys]
-            about = comparison.ours.about
-            told.append([comparison.ours.name, _ours(about), theirs, line.source(), *values, comparison.verdict()])
-        heads = ["Method", "Measured on", "Published", "Source", *columns, "Verdict"]
-        lines += [f"## {title}", "", *markdown_table(heads, told), ""]
-    quoted = cited(suite)
-    if quoted:
-        told = []
-        for line, found in quoted:
-            values = [line.text(found[key][0]) if key in found else "" for key in keys]
-            reasons = dict.fromkeys(reason for _, several in found.values() for reason in several)
-            told.append([line.row.method, line.source(), *values, line.row.cited or "", "; ".join(reasons)])
-        heads = ["System", "Source", *columns, "Why cited", "Not comparable"]
-        lines += ["## Cited, not measured", "", "No recipe makes them; they have no rank.", ""]
-        lines += [*markdown_table(heads, told), ""]
-    for title, kind in _REMARKS.items():
-        printed = remarks(suite, kind)
-        lines += [f"## {title}", ""] if printed else []
-        lines += [f"- {one.table.source()}, {one.row.method} ({one.row.backbone}): {text}." for one, text in printed]
-        lines += [""] if printed else []
-    used = dict.fromkeys([*(c.line.table for c in comparisons), *(line.table for line, _ in quoted)])
-    lines += ["## Protocols", "", *(f"- {one.source()} ({one.what}): {one.protocol()}." for one in used), ""]
-    papers = published().papers
-    lines += ["## Papers", "", *(f"- {name}: {papers[name]}." for name in dict.fromkeys(one.paper for one in used))]
-    return "\n".join(lines) + "\n"
-
-
-def _ours(about: About) -> str:
-    parts = [backbone_of(about)]
-    if about["corpus"]:
-        size = about["corpus_sentences"] or about["corpus_pairs"] or 0
-        parts.append(f"{size:,} {'sentences' if about['corpus_sentences'] else 'pairs'} of {about['corpus']}")
-    return ", ".join([*parts, f"{about['seeds']} seeds"] if about["seeds"] > 1 else parts)

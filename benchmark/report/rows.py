@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -43,6 +45,7 @@ class Value:
         return {**plain, "by_seed": [(seed, round(value, DIGITS)) for seed, value in self.by_seed]}
 
 
+@functools.lru_cache(1 << 16)
 def score_text(number: float) -> str:
     """Return a number x100 with two decimals; halves are rounded up, whatever the last bits of the sum are."""
     exact = Decimal(repr(round(number, _NOISE)))
@@ -54,7 +57,9 @@ def over_seeds(by_seed: Mapping[int | None, float]) -> Value:
     values = list(by_seed.values())
     if len(values) == 1:
         return Value(values[0], None, 1)
-    mean, sd = statistics.fmean(values), statistics.stdev(values)
+    mean = statistics.fmean(values)
+    # Not `statistics.stdev`, whose fractions take a second in a folder of 16,000 records.
+    sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
     return Value(mean, sd, len(values), None, min(values), max(values), seed_order(by_seed))
 
 

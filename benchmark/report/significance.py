@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import hashlib
+import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmark.metrics.significance import (
+from benchmark.records.folder import Records
+from benchmark.records.record import Record
+from benchmark.report.conditions import CONTROL, group, role
+from benchmark.stats import bootstrap, draws, mcb
+from benchmark.stats.draws import (
+    TABLE_RESAMPLES,
+    ByTask,
+    by_seed,
+    compared,
+    finished,
+    is_alone,
+    origin_of,
+)
+from benchmark.stats.mcb import (
     LEVEL,
     MOST_SEEDS,
     POWER,
@@ -22,17 +40,10 @@ from benchmark.metrics.significance import (
     seen_without_seeds,
     unsettled,
 )
-from benchmark.records.folder import Records
-from benchmark.records.record import Record
-from benchmark.report.conditions import CONTROL, group, role
-from benchmark.report.stats import (
-    TABLE_RESAMPLES,
-    ByTask,
-    by_seed,
-    compared,
-    finished,
-    is_alone,
-)
+from benchmark.tasks.overlap import pool_of
+from zoo.errors import CorruptError, MissingError, ZooError
+from zoo.files import read_signed, sha256_json, write_signed
+from zoo.paths import cache_folder
 
 if TYPE_CHECKING:
     from benchmark.report.rows import Row
@@ -41,6 +52,72 @@ TIE, UNTOLD = "≈", "?"
 
 
 def mark_best(
+    rows: Sequence[Row],
+    records: Mapping[tuple[str, str], list[Record]],
+    store: Records,
+    borrow: bool = False,
+    trial: bool = False,
+    baseline: str = "",
+    suite: str = "",
+) -> tuple[str, str, str]:
+    """Mark the rows as `_mark_best` does, or as the cache says for the same records and the same code."""
+    place = cache_folder() / "significance" / f"{sha256_json([str(store.folder.resolve()), suite, trial])[:32]}.json"
+    state = _state(rows, records, store, [borrow, trial, baseline])
+    with contextlib.suppress(MissingError, CorruptError):  # the cache may be deleted or damaged
+        kept = read_signed(place)
+        if kept["state"] == state:
+            for row, (among, mark, sign) in zip(rows, kept["rows"], strict=True):
+                row.among_best, row.mark, row.against = among, mark, sign
+            return kept["legend"], kept["against"], kept["learned"]
+    notes = [len(row.notes) for row in rows]
+    legend, against, learned = _mark_best(rows, records, store, borrow, trial, baseline)
+    # Damaged pair scores are named each time.
+    if notes == [len(row.notes) for row in rows]:
+        marks = [(row.among_best, row.mark, row.against) for row in rows]
+        texts = {"legend": legend, "against": against, "learned": learned}
+        with contextlib.suppress(ZooError):  # a cache that cannot be written is no reason to stop
+            write_signed(place, {"state": state, "rows": marks, **texts})
+    return legend, against, learned
+
+
+def _state(
+    rows: Sequence[Row],
+    records: Mapping[tuple[str, str], list[Record]],
+    store: Records,
+    options: list[object],
+) -> str:
+    """Return the digest of all that marks and their legend depend on, this code included."""
+    digest = hashlib.sha256(_code())
+    pools: set[tuple[str, str]] = set()
+
+    def add(*values: object) -> None:
+        digest.update(repr(values).encode("utf-8", "surrogatepass"))
+
+    add(options, [list(row.values) for row in rows[:1]])
+    for row in rows:
+        of_row = records[row.identity, row.row_key]
+        add(row.name, row.row_key, row.rank, row.average, row.missing_seeds, role(row), group(row))
+        add(row.about["backbone"], origin_of(of_row[0]), of_row[0]["method"]["recipe"])
+        for record in of_row:
+            task, scores, pairs = record["task"], record["scores"], record.get("pairs")
+            add(task["name"], task["rows"], record["seed"], record["status"], record["protocol"], record["limit"])
+            add(scores and scores["main"], pairs and pairs["sha256"], store.has_pairs(record))
+            if pairs:
+                pools.add((task["name"], pairs["gold_sha256"]))
+    for task_name, gold_sha256 in sorted(pools):
+        pooled = pool_of(task_name, gold_sha256)
+        add(task_name, gold_sha256, pooled and pooled[0].digest)
+    return digest.hexdigest()
+
+
+@functools.cache
+def _code() -> bytes:
+    """Return the sources that make marks; a cached mark is never older than they are."""
+    modules = (bootstrap, mcb, draws, sys.modules[__name__])
+    return b"".join(Path(str(module.__file__)).read_bytes() for module in modules)
+
+
+def _mark_best(
     rows: Sequence[Row],
     records: Mapping[tuple[str, str], list[Record]],
     store: Records,
@@ -61,7 +138,8 @@ def mark_best(
     lacking = [row for row in rows if row.rank is not None and row.missing_seeds]
     ranked = [row for row in rows if row.rank is not None and not row.missing_seeds]
     tasks = list(rows[0].values) if rows else []
-    mine = {id(row): finished(records[row.identity, row.row_key], tasks, trial=trial) for row in ranked}
+    by_task = {cell: finished(of, tasks, trial=trial) for cell, of in records.items()}
+    mine = {id(row): by_task[row.identity, row.row_key] for row in ranked}
     noise = _one_seed_noise(ranked, mine, borrow)
     alone = [row for row in ranked if row.name in noise and not noise[row.name].df]
     known = [row for row in ranked if row.name not in noise or noise[row.name].df]
@@ -70,8 +148,7 @@ def mark_best(
     if len(ranked) < 2 or not kept or kept[0] is not known[0]:
         return about_seeds if len(ranked) + len(lacking) > 1 else "", _not_compared(baseline), ""
     borrowed = {i: noise[row.name] for i, row in enumerate(kept) if row.name in noise}
-    folder = (finished(of, tasks, trial=trial) for of in records.values())
-    places, one, damaged = compared([mine[id(row)] for row in kept], store, tasks, folder, borrowed)
+    places, one, damaged = compared([mine[id(row)] for row in kept], store, tasks, by_task.values(), borrowed)
     for i, reasons in damaged.items():
         kept[i].notes += [f"significance: {reason}" for reason in reasons]
     if one is None or places[0] != 0:

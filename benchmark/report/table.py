@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from benchmark.records.conflicts import one_digest
@@ -45,11 +45,26 @@ def build_tables(
     score of tasks with subsets. With `borrow_seed_noise`, rows of one seed are compared with the best by the pooled
     noise of the seeds of their backbone's other rows. Rows told apart from the `baseline`, a name, are marked too.
     """
-    called = printed_names(record["method"]["name"] for record in records)
+    of_suites = tables_by_suite(
+        records, suites, store, aggregation=aggregation, borrow_seed_noise=borrow_seed_noise, baseline=baseline
+    )
+    return [table for _, table in of_suites]
+
+
+def tables_by_suite(
+    records: Sequence[Record],
+    suites: Iterable[Suite],
+    store: Records | None,
+    *,
+    aggregation: Aggregation,
+    borrow_seed_noise: bool,
+    baseline: str,
+) -> Iterator[tuple[Suite, Table]]:
+    """Yield what `build_tables` returns, each table with the suite that it was made for."""
+    called = printed_names(dict.fromkeys(record["method"]["name"] for record in records))
     by_task: dict[tuple[str, bool], list[tuple[int, Record]]] = defaultdict(list)
     for number, record in enumerate(records):
         by_task[record["task"]["name"], record["limit"] is not None].append((number, record))
-    tables = []
     for whole in suites:
         for trial in (False, True):
             chosen = [found for task in set(whole.tasks) for found in by_task[task, trial]]
@@ -70,10 +85,9 @@ def build_tables(
                 from benchmark.report.significance import mark_best
 
                 table.legend, table.against, table.learned = mark_best(
-                    rows, by_row, store, borrow_seed_noise, trial, baseline
+                    rows, by_row, store, borrow_seed_noise, trial, baseline, suite.name
                 )
-            tables.append(table)
-    return tables
+            yield whole, table
 
 
 def _aggregated(suite: Suite, records: Sequence[Record], aggregation: Aggregation) -> Suite:
@@ -132,9 +146,11 @@ def _row(name: str, method: str, row_key: str, suite: Suite, records: list[Recor
     reasons: dict[str, list[str]] = {}
     scores: dict[str, dict[int | None, float]] = {}
     values = {}
+    by_task: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        by_task[record["task"]["name"]].append(record)
     for task in suite.tasks:
-        mine = [r for r in records if r["task"]["name"] == task]
-        scores[task], values[task] = _task_value(mine, seeds, aggregation)
+        scores[task], values[task] = _task_value(by_task[task], seeds, aggregation)
         if reason := values[task].reason:
             reasons.setdefault(reason, []).append(task)
     notes = [f"{', '.join(tasks)}: {reason}" for reason, tasks in reasons.items()]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import csv as csv_files
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
+
+import msgspec
 
 from benchmark.report import published
 from benchmark.report.columns import COLUMNS, WORDS, Column, columns_of
-from benchmark.report.conditions import CONTROL, ancestry_lines, environment_lines, role
+from benchmark.report.conditions import CONTROL, ancestry_lines, backbone_of, environment_lines, role
 from benchmark.report.latex import latex
 from benchmark.report.markdown import markdown_row, markdown_table, markdown_text
-from benchmark.report.published import BesidePublished, published_markdown
-from benchmark.report.rows import Row, Table, Value
+from benchmark.report.published import BesidePublished
+from benchmark.report.rows import About, Row, Table, Value
 from benchmark.report.signature import signature
 from zoo.progress import without_orders
 
@@ -37,10 +42,15 @@ def table_files(table: Table) -> dict[str, str]:
     files = {
         f"{stem}.md": without_orders(markdown(table)),
         f"{stem}.csv": without_orders(csv(table)),
-        f"{stem}.json": json.dumps(as_dict(table, comparisons), indent=1, ensure_ascii=False, allow_nan=False) + "\n",
+        f"{stem}.json": _indented(as_dict(table, comparisons)),
         f"{stem}.tex": without_orders(latex(table)),
     }
     return files | ({f"{stem}-published.md": published_markdown(table, comparisons)} if comparisons else {})
+
+
+def _indented(value: object) -> str:
+    # With `indent`, `json` takes its slow encoder; msgspec changes nothing but blanks and line ends.
+    return msgspec.json.format(json.dumps(value, ensure_ascii=False, allow_nan=False), indent=1) + "\n"
 
 
 def markdown(table: Table) -> str:
@@ -100,10 +110,14 @@ def csv(table: Table) -> str:
 
 
 def csv_text(lines: Sequence[Mapping[str, object]]) -> str:
-    """Return lines of the same columns as CSV."""
-    import pandas
-
-    return str(pandas.DataFrame(lines, dtype=object).to_csv(index=False, lineterminator="\n"))
+    """Return lines as CSV, with the columns of all of them."""
+    text = io.StringIO()
+    writer = csv_files.DictWriter(
+        text, list(dict.fromkeys(name for line in lines for name in line)), lineterminator="\n"
+    )
+    writer.writeheader()
+    writer.writerows(lines)
+    return text.getvalue()
 
 
 def as_dict(
@@ -156,3 +170,61 @@ def as_dict(
 
 def _is_drawn(name: str, value: object) -> bool:
     return name in ("mean", "sd", "rank") or not (value is None or value is False or value in ("", []))
+
+
+_REMARKS: dict[str, Literal["slip", "observation"]] = {"Slips in print": "slip", "Observations": "observation"}
+
+
+def published_markdown(table: Table, comparisons: list[BesidePublished]) -> str:
+    """Return a table's rows beside their published counterparts, as Markdown."""
+    suite = table.suite
+    columns, keys = [*suite.columns, "Avg."], [*suite.tasks, published.AVERAGE]
+    lines = [
+        f"# Published beside measured: {suite.title}",
+        "",
+        "Each cell: ours (mean ± sample standard deviation over seeds) / theirs as printed. Values are compared only",
+        "where text, aggregation, split and backbone are the same; elsewhere both stand here, with the reason.",
+        "",
+    ]
+    for title, compared in (("Compared", True), ("Not comparable", False)):
+        chosen = [comparison for comparison in comparisons if bool(comparison.compared) is compared]
+        if not chosen:
+            continue
+        told = []
+        for comparison in chosen:
+            line = comparison.line
+            cells = {c.task: f"{c.ours.text()} / {line.text(c.column)}" for c in comparison.cells}
+            theirs = f"{line.row.method} ({line.row.backbone})"
+            values = [cells.get(key, "") for key in keys]
+            about = comparison.ours.about
+            told.append([comparison.ours.name, _ours(about), theirs, line.source(), *values, comparison.verdict()])
+        heads = ["Method", "Measured on", "Published", "Source", *columns, "Verdict"]
+        lines += [f"## {title}", "", *markdown_table(heads, told), ""]
+    quoted = published.cited(suite)
+    if quoted:
+        told = []
+        for line, found in quoted:
+            values = [line.text(found[key][0]) if key in found else "" for key in keys]
+            reasons = dict.fromkeys(reason for _, several in found.values() for reason in several)
+            told.append([line.row.method, line.source(), *values, line.row.cited or "", "; ".join(reasons)])
+        heads = ["System", "Source", *columns, "Why cited", "Not comparable"]
+        lines += ["## Cited, not measured", "", "No recipe makes them; they have no rank.", ""]
+        lines += [*markdown_table(heads, told), ""]
+    for title, kind in _REMARKS.items():
+        printed = published.remarks(suite, kind)
+        lines += [f"## {title}", ""] if printed else []
+        lines += [f"- {one.table.source()}, {one.row.method} ({one.row.backbone}): {text}." for one, text in printed]
+        lines += [""] if printed else []
+    used = dict.fromkeys([*(c.line.table for c in comparisons), *(line.table for line, _ in quoted)])
+    lines += ["## Protocols", "", *(f"- {one.source()} ({one.what}): {one.protocol()}." for one in used), ""]
+    papers = published.published().papers
+    lines += ["## Papers", "", *(f"- {name}: {papers[name]}." for name in dict.fromkeys(one.paper for one in used))]
+    return "\n".join(lines) + "\n"
+
+
+def _ours(about: About) -> str:
+    parts = [backbone_of(about)]
+    if about["corpus"]:
+        size = about["corpus_sentences"] or about["corpus_pairs"] or 0
+        parts.append(f"{size:,} {'sentences' if about['corpus_sentences'] else 'pairs'} of {about['corpus']}")
+    return ", ".join([*parts, f"{about['seeds']} seeds"] if about["seeds"] > 1 else parts)

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from benchmark.data.corpora import normalised
 from benchmark.data.readers.pairs import Pairs
-from benchmark.metrics.bootstrap import Pool
 from benchmark.tasks.base import DevOverlap, PairsData, TaskData
 from zoo.errors import UsageError
 from zoo.files import read_json, sha256_json
@@ -64,6 +63,14 @@ def in_each_test(dev: Pairs, tests: Mapping[str, TaskData]) -> dict[str, list[in
         there = {key for pairs in data.subsets.values() for key in keys(pairs)}
         rows[name] = [row for row, key in enumerate(mine) if key in there]
     return rows
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The distinct pairs of several tasks: their number, and a digest that identifies them."""
+
+    size: int
+    digest: str
 
 
 @dataclass(frozen=True)

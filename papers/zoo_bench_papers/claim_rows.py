@@ -13,7 +13,7 @@ from benchmark.records.folder import Records
 from benchmark.records.record import Record
 from benchmark.report.conditions import about, recipe_of
 from benchmark.report.rows import About
-from benchmark.report.stats import ByTask, finished, is_alone
+from benchmark.stats.draws import ByTask, finished, is_alone
 from zoo.errors import MissingError
 from zoo_bench_papers.properties import kept_tables
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from benchmark.metrics.significance import LEVEL
 from benchmark.report.markdown import markdown_row
+from benchmark.stats.mcb import LEVEL
 from zoo.errors import UsageError
 from zoo_bench_papers.verdicts import HOLDS, NOT_MEASURED, REVERSED, SMALL, UNTESTABLE, WORDS, Compared, Verdict
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.report.published import plain_backbone
-from benchmark.report.stats import ByTask, by_seed
+from benchmark.stats.draws import ByTask, by_seed
 from benchmark.tasks.suites import all_suites
 from zoo.errors import CorruptError
 from zoo.files import read_mapping

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmark.metrics.significance import LEVEL, POWER, differences
 from benchmark.records.folder import Records
 from benchmark.records.record import Record
 from benchmark.report.published import plain_backbone
-from benchmark.report.stats import compared, finished, pearson_sample
+from benchmark.stats.draws import compared, finished, pearson_sample
+from benchmark.stats.mcb import LEVEL, POWER, differences
 from benchmark.tasks.suites import all_suites
 from zoo_bench_papers.claim_rows import Condition, Folder, MeasuredRow
 from zoo_bench_papers.claims import CODE, TEXT, Claim, all_claims

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from benchmark.data.readers.pairs import Pairs
 from benchmark.metrics.correlation import ranks
-from benchmark.metrics.significance import differences, sample
 from benchmark.records.folder import Records
 from benchmark.records.query import PairTexts, RowScores, row_scores, spearman
 from benchmark.records.record import Record, pairs_of
+from benchmark.stats.mcb import differences, sample
 from zoo.errors import MissingError, ZooError
 from zoo_bench_papers.analysis.result import Analysis, AnalysisTable, Points, Scatter
 

@@ -17,11 +17,11 @@ import benchmark
 from benchmark.choosing.choice import variants
 from benchmark.choosing.data import Texts, measure, read_texts, threshold
 from benchmark.cli.main import main
-from benchmark.metrics.bootstrap import measured, resample
 from benchmark.metrics.correlation import cosine
 from benchmark.records.folder import Records
 from benchmark.records.query import spearman
 from benchmark.records.record import main_score
+from benchmark.stats.bootstrap import measured, resample
 from zoo.errors import CorruptError, UsageError, ZooError
 
 Function = Callable[[list[str]], np.ndarray]

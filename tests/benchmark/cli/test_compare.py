@@ -15,9 +15,9 @@ from scipy import stats
 
 from benchmark.api import compare
 from benchmark.data.sources import DataSource
-from benchmark.metrics.significance import williams
 from benchmark.records.folder import Records
 from benchmark.records.query import scored_pairs
+from benchmark.stats.mcb import williams
 from benchmark.tasks.loaded import load_tasks
 from benchmark.tasks.overlap import keys
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmark.metrics.bootstrap import measured, resample
 from benchmark.metrics.classification import fold_accuracy
 from benchmark.metrics.correlation import aggregate, correlations, cosine
 from benchmark.metrics.geometry import alignment, anisotropy, principal_components, uniformity
 from benchmark.metrics.probe.protocol import FAST, FULL, cross_validated, nested, pair_features, split
 from benchmark.metrics.relatedness import regress
-from benchmark.metrics.significance import williams
+from benchmark.stats.bootstrap import measured, resample
+from benchmark.stats.mcb import williams
 
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "golden_scores.json"
 _DRAW = np.random.RandomState(0)  # legacy: its stream is the same in every version of numpy

@@ -9,8 +9,9 @@ import pytest
 from fakes import Cli, make_record
 
 from benchmark.records.folder import Records
-from benchmark.records.record import NewerRecordError, check_record
-from zoo.errors import UsageError
+from benchmark.records.packed import RecordParser
+from benchmark.records.record import NewerRecordError, check_record, parse_record
+from zoo.errors import CorruptError, UsageError
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, bytes]]:
@@ -35,6 +36,44 @@ def test_a_later_schema_is_left_alone(tmp_path: Path, cli: Cli) -> None:
     for version in (None, 3, "x" * 500):
         with pytest.raises(NewerRecordError, match="schema 2"):
             check_record({"schema": 2, "version": version}, "here")
+
+
+def test_the_parser_of_many_records_reads_as_that_of_one(tmp_path: Path) -> None:
+    """The same values, with equal parts kept once, and the same sentence for each kind of damage."""
+    good = json.loads(Records(tmp_path).write(make_record("good", seed=1, training={"steps": 3})).read_text())
+    good.pop("sha256")
+    other = {**good, "key": "f" * 64, "seed": 2}
+    parse = RecordParser()
+    first, second = (parse(json.dumps(record), "here") for record in (good, other))
+    assert (first, second) == (good, other)
+    assert first["method"] is second["method"] and first["training"] is second["training"]
+    missing = {name: {key: value for key, value in good.items() if key != name} for name in good}
+    damaged: list[object] = [
+        *missing.values(),
+        {**good, "schema": 2},
+        {**good, "key": "short"},
+        {**good, "more": 1},
+        {**good, "seed": -1},
+        {**good, "scores": None},
+        {**good, "scores": {**good["scores"], "main": None}},
+        {**good, "scores": {**good["scores"], "main": "high"}},
+        {**good, "method": {**good["method"], "recipe": []}},
+        {**good, "training": {"steps": "many"}},
+        {**good, "training": []},
+        {**good, "sha256": "0" * 64},
+        [good],
+    ]
+    for content in [*map(json.dumps, damaged), "", "{", json.dumps(good)[:-9]]:
+        messages = []
+        for read in (parse, parse_record):
+            try:
+                messages.append(repr(read(content, "here")))
+            except CorruptError as error:
+                messages.append(f"{type(error)} {error}")
+        assert messages[0] == messages[1]
+    assert parse(json.dumps(good), "here") == good
+    zero = {**good, "scores": {**good["scores"], "main": 0.0}}
+    assert parse(json.dumps(zero), "here") == zero
 
 
 @pytest.mark.slow

@@ -20,15 +20,17 @@ from scipy import stats
 from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records
 from benchmark.records.query import scored_pairs
-from benchmark.report import stats as row_stats
+from benchmark.report import significance
 from benchmark.report.files import make_leaderboard
 from benchmark.report.rows import Table
 from benchmark.report.show import print_table
 from benchmark.report.table import build_tables
 from benchmark.report.write import markdown
+from benchmark.stats import draws as row_stats
 from benchmark.tasks.loaded import load_tasks
 from benchmark.tasks.overlap import keys, shared_with
 from benchmark.tasks.suites import Suite, suite
+from zoo.paths import cache_folder
 
 TASKS = ("WS-353-sim", "MEN")
 WORDS = Suite(name="two", title="Two", tasks=TASKS, columns=TASKS, dev="", corpus="")
@@ -115,6 +117,28 @@ def test_noise_of_pairs_is_that_of_all_seeds(tmp_path: Path) -> None:
     for both, first, second in row_stats.draws(rows, store, 50)[0].values():
         np.testing.assert_allclose(both, (first + second) / 2, rtol=1e-6)
         assert np.abs(both - first).max() > 1
+
+
+def test_marks_are_kept_for_the_same_records_alone(store: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second table compares nothing; another score, another row, an option or a damaged cache does again."""
+    counted = []
+    real = significance.compared
+    monkeypatch.setattr(significance, "compared", lambda *given: counted.append(1) or real(*given))
+    first = table_of(store)
+    assert (len(counted), among(table_of(store)), table_of(store).legend) == (1, among(first), first.legend)
+    build_tables(store.all(), [WORDS], store, baseline="far")
+    assert len(counted) == 2
+    (against,) = build_tables(store.all(), [WORDS], store, baseline="far")
+    assert (len(counted), [row.against for row in against.rows]) == (2, ["↑", "↑", ""])
+    add(store, "more", 1.0, base=40)
+    assert among(table_of(store))["more"] is not None and len(counted) == 3
+    record = store.all()[0]
+    record["scores"]["main"] -= 0.001  # type: ignore[index]
+    build_tables([record, *store.all()[1:]], [WORDS], store)
+    assert len(counted) == 4
+    for path in (cache_folder() / "significance").glob("*.json"):
+        path.write_text(path.read_text().replace("true", "false"))
+    assert among(table_of(store))["best"] and len(counted) == 5
 
 
 def test_noise_of_seeds_keeps_a_row_in(tmp_path: Path) -> None:

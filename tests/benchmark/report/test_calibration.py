@@ -22,7 +22,7 @@ from calibration import (
     truth,
 )
 
-from benchmark.metrics.significance import Sample, differences, pooled_noise, sample
+from benchmark.stats.mcb import Sample, differences, pooled_noise, sample
 
 
 @pytest.fixture

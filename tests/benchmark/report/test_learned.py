@@ -13,9 +13,9 @@ from fakes import Cli, failed, make_record
 from scipy import stats
 
 from benchmark.records.folder import Records
-from benchmark.report.comparison import compare
 from benchmark.report.learned import learned
 from benchmark.report.table import build_tables
+from benchmark.stats.compare import compare
 from benchmark.tasks.suites import Suite, suite
 
 TASKS = ("MEN", "RG-65")

@@ -18,11 +18,10 @@ from benchmark.report.published import (
     BesidePublished,
     beside_published,
     published,
-    published_markdown,
     recipe_of,
 )
 from benchmark.report.table import build_tables
-from benchmark.report.write import as_dict, table_files
+from benchmark.report.write import as_dict, published_markdown, table_files
 from benchmark.tasks import TASKS
 from benchmark.tasks.suites import all_suites, suite
 from zoo.recipes import all_recipes

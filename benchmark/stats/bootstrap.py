@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmark.tasks.overlap import Pool
 from zoo.errors import ContractError
 
 RESAMPLES = 10_000
@@ -32,14 +33,6 @@ class Scored:
     predicted: NDArray[Any]
     gold: NDArray[Any]
     places: NDArray[np.intp] | None = None
-
-
-@dataclass(frozen=True)
-class Pool:
-    """The distinct pairs of several tasks: their number, and a digest that identifies them."""
-
-    size: int
-    digest: str
 
 
 class _Ranking:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.metrics.bootstrap import Pool, Scored, resample, resample_together
-from benchmark.metrics.significance import Sample, SeedNoise, least_variance, sample
 from benchmark.records.folder import Records
 from benchmark.records.record import Record, main_score, pairs_of, scores_of
-from benchmark.tasks.overlap import pool_of
+from benchmark.stats.bootstrap import Scored, resample, resample_together
+from benchmark.stats.mcb import Sample, SeedNoise, least_variance, sample
+from benchmark.tasks.overlap import Pool, pool_of
 from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import read_arrays, sha256_json, write_arrays
 from zoo.paths import cache_folder
@@ -75,13 +75,13 @@ def share_draws(a: ByTask, b: ByTask) -> bool:
     """
     first, second = (next(iter(row.values()))[0] for row in (a, b))
     seeds = [{record["seed"] for record in records} for row in (a, b) for records in row.values()]
-    if any(one != seeds[0] for one in seeds) or len(seeds[0]) < 2 or _origin(first) != _origin(second):
+    if any(one != seeds[0] for one in seeds) or len(seeds[0]) < 2 or origin_of(first) != origin_of(second):
         return False
     one, other = first["method"]["recipe"], second["method"]["recipe"]
     return sum(bool(one[key] != other[key]) for key in one.keys() & other.keys()) <= 1
 
 
-def _origin(record: Record) -> tuple[object, ...]:
+def origin_of(record: Record) -> tuple[object, ...]:
     method, training = record["method"], record["training"] or {}
     corpus = training.get("corpus") or {}
     learned = [corpus.get(key) for key in ("name", "sha256", "sentences", "documents", "pairs")] if corpus else None
@@ -180,7 +180,11 @@ def sample_of(
     averages = np.mean([drawn[task] for task in tasks], axis=0)
     pairs = sum(sizes[task] if sizes else rows[0][task][0]["task"]["rows"] or 0 for task in tasks)
     alone = {i: SeedNoise() for i, row in enumerate(rows) if is_alone(row)} | dict(one_seed or {})
-    shared = [(i, j) for i, j in itertools.combinations(range(len(rows)), 2) if share_draws(rows[i], rows[j])]
+    alike: dict[object, list[int]] = defaultdict(list)
+    for i, row in enumerate(rows):
+        alike[origin_of(next(iter(row.values()))[0])].append(i)
+    pairs_of_rows = (pair for places in alike.values() for pair in itertools.combinations(places, 2))
+    shared = sorted((i, j) for i, j in pairs_of_rows if share_draws(rows[i], rows[j]))
     scores = [list(by_seed(row, tasks).values()) for row in rows]
     return sample(scores, averages, pairs, alone, least=floor, shared=shared)
 

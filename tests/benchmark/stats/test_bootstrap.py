@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmark.metrics import bootstrap
-from benchmark.metrics.bootstrap import Pool, Scored, influences, measured, resample, resample_together
+from benchmark.stats import bootstrap
+from benchmark.stats.bootstrap import Scored, influences, measured, resample, resample_together
+from benchmark.tasks.overlap import Pool
 from zoo.errors import ContractError
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.metrics.bootstrap import RESAMPLES, Metric, measured, resample
+from benchmark.stats.bootstrap import RESAMPLES, Metric, measured, resample
 from zoo.errors import ContractError
 
 LEVEL = 0.05  # p-values below it are significant; the confidence of intervals and sets of the best is 1 - LEVEL

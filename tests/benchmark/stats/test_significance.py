@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 from test_bootstrap import correlated
 
-from benchmark.metrics.bootstrap import resample
-from benchmark.metrics.significance import (
+from benchmark.stats.bootstrap import resample
+from benchmark.stats.mcb import (
     Noise,
     detectable,
     differences,

@@ -1,0 +1,208 @@
+"""Compares two rows on the same pairs: differences with intervals and p-values from the noise of pairs and seeds."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from benchmark.records.folder import Records
+from benchmark.records.query import label, of_task
+from benchmark.records.record import Record, pairs_of, scores_of
+from benchmark.stats.bootstrap import RESAMPLES
+from benchmark.stats.draws import ByTask, by_seed, comparable, draws, finished, floor_of, sample_of, share_draws
+from benchmark.stats.mcb import (
+    LEVEL,
+    Noise,
+    Sample,
+    Williams,
+    differences,
+    pairs_needed,
+    pooled_noise,
+    seeds_needed,
+    williams,
+)
+from benchmark.tasks.overlap import pool_of, shared_with
+from benchmark.tasks.suites import Suite, all_suites
+from zoo.errors import CorruptError, UsageError
+
+if TYPE_CHECKING:
+    pass
+
+
+AVERAGE = "Avg."
+Seeds = Literal["none", "one", "several"]  # none: no noise of seeds; one: it cannot be measured
+
+
+@dataclass(frozen=True)
+class Line:
+    """Scores x100 of both rows (means over seeds), A - B, and the noise of the difference.
+
+    `pairs_error` and `seeds_error` are the standard errors from pairs and from seeds; low and high (95%) and p
+    (two-sided) include both, with `df` degrees of freedom; all but the first are None where a row has one seed and no
+    noise of other rows' seeds stands in. Williams' test covers the noise of pairs only.
+    """
+
+    task: str
+    pairs: int
+    shared: int  # number of pairs that also occur in another task of the comparison
+    a: float
+    b: float
+    difference: float
+    pairs_error: float
+    seeds_error: float | None
+    df: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    williams: Williams | None  # None: an average, fewer than four pairs, or no p for want of seeds
+    seed_by_seed: bool = False  # the noise of seeds is that of the differences of each seed
+    seeds_sd: tuple[float | None, float | None] = (None, None)  # of A and of B over their seeds
+    needed: str = ""  # how many seeds or pairs would show a difference of this size, where p shows none
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The lines of a suite's tasks, and of their average if there are several tasks."""
+
+    title: str
+    lines: list[Line]
+    average: Line | None
+
+
+Others = Sequence[Sequence[Sequence[Record]]]  # for A and for B: the rows whose noise of seeds may stand in
+
+
+def seeds_of(records: Sequence[Record]) -> Seeds:
+    """Return whether a row has no seed, one seed (its noise of seeds is unknown) or several."""
+    seeds = {record["seed"] for record in records}
+    return "none" if seeds == {None} else "one" if len(seeds) == 1 else "several"
+
+
+def suites_in_common(
+    a: list[Record], b: list[Record], named: Sequence[Suite] = ()
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Return title and tasks of the suites, by default all, in which both rows have scores: tasks that both have."""
+    measured = {r["task"]["name"] for r in a} & {r["task"]["name"] for r in b}
+    kept = {r["task"]["name"] for r in (*a, *b) if r.get("pairs")}
+    # Suites without pair scores are returned only if there are no others, so that the error can say what is missing.
+    found = []
+    for one in named or [one for one in all_suites().values() if (measured & kept or measured) & set(one.tasks)]:
+        of_suite = one.narrowed(measured)
+        found.append((of_suite.title, of_suite.tasks))
+    return found
+
+
+def without_pairs(a: list[Record], b: list[Record]) -> set[str]:
+    """Return the tasks measured for both rows whose kind of score has no pair scores (accuracies)."""
+    accuracies = [{r["task"]["name"] for r in row if r["status"] == "ok" and not _of_pairs(r)} for row in (a, b)]
+    return accuracies[0] & accuracies[1]
+
+
+def _of_pairs(record: Record) -> bool:
+    return bool(record.get("pairs")) or scores_of(record)["main_metric"] == "all_spearman"
+
+
+def compare(
+    title: str,
+    tasks: Sequence[str],
+    a: list[Record],
+    b: list[Record],
+    store: Records,
+    resamples: int = RESAMPLES,
+    others: Others = ((), ()),
+    folder: Sequence[Sequence[Record]] = (),
+) -> Comparison:
+    """Compare two rows on tasks; raises MissingError without scores or pair scores, UsageError where pairs differ.
+
+    A pair of several tasks is drawn for all of them together, so that the noise of their average is right. The pooled
+    noise of the seeds of `others` stands in for that of a row with one seed. `folder` has the records of the folder's
+    rows, whose spreads say how small a row's noise of seeds may be.
+    """
+    rows: list[ByTask] = [{task: of_task(row, task, store) for task in tasks} for row in (a, b)]
+    for task in tasks:
+        if len(comparable([{task: row[task]} for row in rows])) < 2:
+            raise UsageError(f"{task}: {label(a)} and {label(b)} were measured on different pairs (--limit, say).")
+    drawn, damaged = draws(rows, store, resamples, exact=True)
+    if damaged:
+        raise CorruptError(next(iter(damaged.values()))[0])
+    every = [finished(row, tasks) for row in folder]
+    sizes = {task: len(store.pair_scores(rows[0][task][0])[1]) for task in tasks}
+
+    def of(names: Sequence[str]) -> Sample:
+        alone = [side for side, row in enumerate((a, b)) if seeds_of(row) == "one"]
+        pooled = {side: [list(by_seed(finished(row, names), names).values()) for row in others[side]] for side in alone}
+        noise = {side: pooled_noise(scores) for side, scores in pooled.items()}
+        return sample_of(rows, drawn, names, floor_of(every, names), noise, sizes)
+
+    line = functools.partial(_line, paired=share_draws(*rows))
+    lines = []
+    for task in tasks:
+        first = rows[0][task][0]
+        shared = shared_with(task, tasks) if pool_of(task, pairs_of(first)["gold_sha256"]) is not None else 0
+        spreads = [list(by_seed(row, [task]).values()) for row in rows]
+        lines.append(line(task, shared, spreads, of([task]), _williams([row[task] for row in rows], store)))
+    if len(lines) == 1:
+        return Comparison(title, lines, None)
+    spreads = [list(by_seed(row, tasks).values()) for row in rows]
+    return Comparison(title, lines, line(AVERAGE, sum(one.shared for one in lines), spreads, of(tasks), None))
+
+
+def _line(
+    task: str, shared: int, by_seed: Sequence[Sequence[float]], one: Sample, test: Williams | None, *, paired: bool
+) -> Line:
+    found = differences(one)
+    known = bool(np.isfinite(found.p[0, 1]))
+    names = ("seeds_error", "df", "low", "high", "p")
+    of = {name: float(getattr(found, name)[0, 1]) if known else None for name in names}
+    return Line(
+        task,
+        one.pairs,
+        shared,
+        a=float(one.value[0]),
+        b=float(one.value[1]),
+        difference=float(found.value[0, 1]),
+        pairs_error=float(found.pairs_error[0, 1]),
+        williams=test if known else None,
+        seed_by_seed=paired,
+        seeds_sd=(_sd(by_seed[0]), _sd(by_seed[1])),
+        needed=_needed(one, abs(float(found.value[0, 1])), found.p[0, 1], found.pairs_error[0, 1], paired=paired),
+        **of,
+    )
+
+
+def _sd(scores: Sequence[float]) -> float | None:
+    return float(np.std(scores, ddof=1)) if len(scores) > 1 else None
+
+
+def _needed(one: Sample, difference: float, p: float, of_pairs: float, *, paired: bool) -> str:
+    """Return how many seeds, or pairs, would show the difference in 80% of repetitions, if it is the true one."""
+    if not p >= LEVEL or difference < 0.005:
+        return ""
+    count = one.seed_df[one.seed_df > 0] + 1
+    variance = (one.shared[0, 1] * count[0]) if paired else float(np.sum(one.seed_variance[one.seed_df > 0] * count))
+    sides = 1 if paired else len(count)
+    noise = Noise(float(of_pairs), math.sqrt(variance / max(sides, 1)), one.pairs_df, sides)
+    if sides and (seeds := seeds_needed(noise, difference)) is not None:
+        return f"{seeds} seeds"
+    return f"{pairs_needed(noise, one.pairs, difference):,} pairs" + (" and more seeds" if sides else "")
+
+
+def _williams(sides: Sequence[Sequence[Record]], store: Records) -> Williams | None:
+    from scipy.stats import rankdata
+
+    scores = [store.pair_scores(record) for side in sides for record in side]
+    gold = scores[0][1]
+    if len(gold) < 4:
+        return None
+    ranks = np.corrcoef(rankdata([gold, *(predicted for predicted, _ in scores)], axis=1))
+    # The means over all combinations of seeds are again entries of a correlation matrix.
+    count = len(sides[0])
+    first, second = range(1, 1 + count), range(1 + count, len(ranks))
+    between = float(np.mean([ranks[i, j] for i, j in product(first, second)]))
+    return williams(float(ranks[0, list(first)].mean()), float(ranks[0, list(second)].mean()), between, len(gold))
