@@ -18,7 +18,7 @@ from zoo.encoder import Corpus, Runtime, Start
 from zoo.engine.backbone import check_backbone
 from zoo.errors import MissingError, UsageError
 from zoo.files import check_writable, parse_yaml
-from zoo.machine import make_runtime
+from zoo.machine import make_runtime, precision_reason
 from zoo.progress import Progress
 from zoo.recipes import OVERRIDE, RecipeSpec, all_recipes, tuned_recipes
 from zoo.selection import parse_methods
@@ -152,6 +152,8 @@ def prepare(
             check_texts(text, allowed)
     if progress is not None:
         runtime = replace(runtime, progress=progress)
+    if options.precision == "auto" and not runtime.device.startswith("cuda"):
+        runtime.progress.say(precision_reason(runtime.precision))
     if not inputs.tasks:
         inputs.tasks = load_tasks(names, data, options.limit)
         for report in filter(None, (task.data.report for task in inputs.tasks if task.data is not None)):
