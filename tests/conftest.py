@@ -19,6 +19,8 @@ os.environ["HF_DATASETS_OFFLINE"] = "1"
 # A small model: most tests ask for a backbone, not for its scores. Those of the default one name it.
 os.environ["ZOO_BENCH_BACKBONE"] = "zoo-mini"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Most tests are too small for two threads; and of one thread, `--workers auto` makes one process, which has the fakes.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["ZOO_BENCH_CONTROLS"] = "no"  # tests of the controls turn them on; elsewhere a run has what it names
 
 

@@ -152,8 +152,6 @@ def prepare(
             check_texts(text, allowed)
     if progress is not None:
         runtime = replace(runtime, progress=progress)
-    if options.precision == "auto" and not runtime.device.startswith("cuda"):
-        runtime.progress.say(precision_reason(runtime.precision))
     if not inputs.tasks:
         inputs.tasks = load_tasks(names, data, options.limit)
         for report in filter(None, (task.data.report for task in inputs.tasks if task.data is not None)):
@@ -192,7 +190,9 @@ def prepare(
     plan = make_plan(methods, range(options.seeds or suite.seeds), setting)
     plan.encoders = plan.encoders[part::parts]
     count = f"{len(plan.encoders)} encoders x {len(loaded)} tasks"
-    runtime.progress.say(f"{count} on {runtime.device} in {runtime.precision}")
+    chosen = options.precision == "auto" and not runtime.device.startswith("cuda")
+    why = f" ({precision_reason()})" if chosen else ""
+    runtime.progress.say(f"{count} on {runtime.device} in {runtime.precision}{why}")
     named = [one.name for one in suites] if options.suites is None else options.suites.split(",")
     return Prepared(plan, dev, runtime, tuple(named), inputs)
 
