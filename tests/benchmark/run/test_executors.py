@@ -132,21 +132,20 @@ def test_rounds_end_where_something_was_measured_and_something_is_left(
         assert len(rounds) == count, plan.title
 
 
-def test_tables_of_a_large_folder_wait_for_their_turn(tmp_path: Path) -> None:
-    cls, *trained = plans_of(tmp_path, "simcse,cls", seeds=3)
-    rounds: list[int] = []
+def test_tables_of_a_large_folder_wait_for_their_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cls, *trained = plans_of(tmp_path, "simcse,cls", seeds=4)
+    now, rounds = [100.0], list[float]()
+    monkeypatch.setattr("benchmark.run.runner.time.monotonic", lambda: now[0])
 
     def slow() -> None:
-        rounds.append(1)
-        time.sleep(0.05)
+        rounds.append(now[0])
+        now[0] += 5
 
     remaining = Remaining([cls, *trained], after_round=slow)
-    remaining.done(cls, 1.0)
-    remaining.done(trained[0], 1.0)
-    assert len(rounds) == 1, "half a second has not passed"
-    time.sleep(0.6)
-    remaining.done(trained[1], 1.0)
-    assert len(rounds) == 2
+    for plan, seconds in zip([cls, *trained], [0, 20, 40, 60, 80], strict=True):
+        now[0] = 100.0 + seconds
+        remaining.done(plan, 1.0)
+    assert rounds == [100.0, 160.0], "tables that take 5 s wait 50 s"
 
 
 @pytest.mark.parametrize(
