@@ -1,10 +1,13 @@
 """`zoo-bench` and `python -m benchmark`: the command, also for launchers that need a module."""
 
+import os
 import sys
 
 
 def main() -> None:
     """Run the command line; Ctrl-C is one sentence even while its modules are still loaded."""
+    # Threads of torch that wait for work leave the processor to others; OpenMP reads this when torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         from benchmark.cli.main import main as command
     except KeyboardInterrupt:

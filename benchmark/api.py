@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -56,12 +56,18 @@ __all__ = [
 ]
 
 
-def run(options: RunOptions, *, command: Sequence[str] = (), plugins: Sequence[Path] = ()) -> tuple[Prepared, Outcome]:
+def run(
+    options: RunOptions,
+    *,
+    command: Sequence[str] = (),
+    plugins: Sequence[Path] = (),
+    after_round: Callable[[Prepared], None] | None = None,
+) -> tuple[Prepared, Outcome]:
     """Prepare and carry out a run in this process, in several processes or on a cluster, as its options say.
 
-    Raises the errors of `carry_out` and `prepare`.
+    `after_round` is called as `carry_out` says. Raises the errors of `carry_out` and `prepare`.
     """
-    return carry_out(Job(options=options, command=tuple(command), plugins=tuple(plugins)))
+    return carry_out(Job(options=options, command=tuple(command), plugins=tuple(plugins)), after_round)
 
 
 def leaderboard(

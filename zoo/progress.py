@@ -41,13 +41,15 @@ class Progress:
     def bar(self, what: str, total: int) -> Iterator[Bar]:
         """Show the progress of `what` over `total` items."""
         stream = self.stream or sys.stderr
-        if not self.enabled:
-            yield Bar()
-        elif stream.isatty():
-            with _rich_bar(what, total, stream) as bar:
-                yield bar
-        else:
-            yield _Lines(what, total, stream, self.seconds_between_lines)
+        shown = _rich_bar(what, total, stream) if self.enabled and stream.isatty() else self.lines(what, total)
+        with shown as bar:
+            yield bar
+
+    @contextmanager
+    def lines(self, what: str, total: int) -> Iterator[Bar]:
+        """Show progress as lines, on a terminal too."""
+        stream = self.stream or sys.stderr
+        yield _Lines(what, total, stream, self.seconds_between_lines) if self.enabled else Bar()
 
 
 class _Lines(Bar):

@@ -84,6 +84,16 @@ plugin_option = click.option(
 )
 
 
+class AutoCount(click.IntRange):
+    """A whole number, or None for `auto`."""
+
+    name = "integer or auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number; click reports one that is wrong."""
+        return None if value == "auto" else super().convert(value, param, ctx)
+
+
 def option(name: str, **changes: Any) -> Callable[[F], F]:
     """Return the option of `RunOptions` with this name, for a command; `changes` are keywords of click."""
     one = OPTIONS[name]
@@ -96,7 +106,8 @@ def option(name: str, **changes: Any) -> Callable[[F], F]:
     if kind == "bool":
         more["is_flag"] = True
     elif stated["bounds"]:
-        more["type"] = (click.IntRange if kind == "int" else click.FloatRange)(*stated["bounds"])
+        counted = AutoCount if stated["of_command"].get("default") == "auto" else click.IntRange
+        more["type"] = (counted if kind == "int" else click.FloatRange)(*stated["bounds"])
     elif stated["choices"]:
         more["type"] = click.Choice(stated["choices"])
     elif name == "results" or kind == "Path":

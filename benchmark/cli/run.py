@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from benchmark.cli.options import (
     typed_command,
 )
 from benchmark.run.options import OPTIONS, RunOptions
-from zoo.errors import MissingError, UsageError
+from zoo.errors import MissingError, UsageError, ZooError
 
 if TYPE_CHECKING:
     from benchmark.records.folder import Records
@@ -93,12 +94,26 @@ def from_environment() -> dict[str, Any]:
 def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: bool, as_json: bool = False) -> int:
     """Run and print what `zoo-bench run` prints; with `dry_run` the plan alone. Returns the exit code."""
     from benchmark import api  # imported here because --help and shell completion do not need it
+    from benchmark.report.show import scores_of
     from benchmark.run.runner import exit_code
 
     if dry_run:
         _dry_run(api.prepare(asked, write=False), asked, as_json)
         return 0
-    prepared, outcome = api.run(asked, command=typed_command(), plugins=plugins)
+
+    def show_so_far(prepared: Prepared) -> None:
+        """Write the tables of what is measured, and show them beside the progress; the output has the last ones."""
+        tell = prepared.runtime.progress.say
+        try:
+            tables = api.leaderboard(asked.results, suites=",".join(prepared.suites)).tables
+        except ZooError as error:
+            tell(f"no table yet: {error}")
+            return
+        keys = {plan.row_key for plan in prepared.plan.encoders}
+        own = [table for table in tables if any(row.row_key in keys for row in table.rows)]
+        tell("\n".join(["so far:", *(scores_of(table, sys.stderr) for table in own)]))
+
+    prepared, outcome = api.run(asked, command=typed_command(), plugins=plugins, after_round=show_so_far)
     tell = prepared.runtime.progress.say
     tell(
         f"{outcome.measured} cells measured, {outcome.kept} kept from before,"

@@ -49,6 +49,12 @@ def print_table(
         print(_safe(_wrapped(text, width), stream), file=stream)
 
 
+def scores_of(table: Table, stream: TextIO) -> str:
+    """Return the rows that have a score as they are printed, without the sentences beside them."""
+    width = shutil.get_terminal_size().columns if stream.isatty() else None
+    return "\n".join(_drawn(table, [row for row in table.rows if row.scored], width, "±")[0])
+
+
 def text_of(tables: Sequence[Table], width: int | None = None) -> str:
     """Return the tables as they are printed."""
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections import Counter
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,22 +83,35 @@ class Work:
     submit: Callable[[EncoderPlan, float], Any]  # with the seconds for which it waits for the encoder's lock
     ended: Callable[[Sequence[Any]], Iterable[Any]]
     result: Callable[[EncoderPlan, Any], tuple[Outcome | None, float]]  # of one that has ended, with its seconds
+    here: Sequence[EncoderPlan] = ()  # those of them that this process measures meanwhile
 
     def carry_out(self, stop: Stop, running: dict[Any, EncoderPlan]) -> None:
         """Measure every encoder, and say what is finished; `running` has those that are being measured."""
         outcome, say = self.runner.outcome, self.runner.runtime.progress.say
-        remaining = Remaining(Counter(plan.name for plan in self.plans), self.at_once)
-        running |= {self.submit(plan, 0.0): plan for plan in self.plans}
+        remaining = Remaining(self.plans, self.at_once, self.runner.after_round)
+        keys = {plan.key for plan in self.here}
+        running |= {self.submit(plan, 0.0): plan for plan in self.plans if plan.key not in keys}
         number = 0
+        for plan in self.here:
+            stop.check()
+            if self.runner.fail_fast and outcome.failed:
+                return
+            number, started = number + 1, time.monotonic()
+            done = self.runner.measure(plan, stop, f"[{number}/{len(self.plans)}] ")
+            if done is None:  # a process of another command works on it
+                running[self.submit(plan, WAIT)] = plan
+                number -= 1
+            else:
+                remaining.done(plan, time.monotonic() - started if done.measured else None)
         while running and not (self.runner.fail_fast and outcome.failed):
             stop.check()
             for one in self.ended(list(running)):
                 plan = running.pop(one)
                 done, seconds = self.result(plan, one)
-                if done is None:  # a process of another command works on it
+                if done is None:
                     running[self.submit(plan, WAIT)] = plan
                     continue
                 outcome.add(done)
                 number += 1
-                remaining.done(plan.name, seconds if done.measured else None)
+                remaining.done(plan, seconds if done.measured else None)
                 say(f"[{number}/{len(self.plans)}] {plan.title}: finished{remaining.text()}")

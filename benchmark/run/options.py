@@ -149,7 +149,13 @@ class RunOptions:
     tracker_folder: Path | None = _option(  # noqa: RUF009
         "Folder of trackers that write files [default: trackers in the results]."
     )
-    workers: int = _option("Processes of this machine that share the plan.", 1, bounds=(1, 1024))
+    workers: int | None = _option(
+        "Processes of this machine that share the plan; auto: one for each core where several trainings on a CPU gain"
+        " from it, else one.",
+        1,
+        bounds=(1, 1024),
+        default="auto",
+    )
     executor: str | None = _option(
         "The machines of a Ray cluster share the plan: the cluster that runs here, else one of this machine alone, or"
         " the one at ray://HOST:PORT (needs the extra `ray`).",
@@ -231,6 +237,8 @@ def read_run_file(name: str) -> tuple[dict[str, Any], NamedRunFile]:
             f"{path}: a run file is a mapping with the keys {', '.join(f.name for f in fields(_Content))}."
         )
     values = {key: _joined(value) if key in _LISTS else value for key, value in content.items()}
+    if values.get("workers") == "auto":
+        del values["workers"]  # the command's default
     given: Any = build(_Content, values, str(path))
     options = {f.name: getattr(given, f.name) for f in fields(given) if getattr(given, f.name) is not None}
     options.pop("about", None)

@@ -72,6 +72,16 @@ class EncoderPlan(IdentifiedMethod):
     start_key: str | None = None  # the row key of the untrained vectors that it starts from, if the run has them
 
     @property
+    def trained(self) -> bool:
+        """Whether it is trained, which takes minutes; a transform that is only fitted does not depend on a seed."""
+        return bool(text_kind(self.traits)) and self.traits.stochastic
+
+    @property
+    def round(self) -> int:
+        """Its place in the order of a plan: what is not trained has 0, and of trained rows, seed N has N + 1."""
+        return 1 + (self.seed or 0) if self.trained else 0
+
+    @property
     def label(self) -> str:
         """The name as it is printed, without the paths in it."""
         return self.called or self.name
@@ -84,7 +94,7 @@ class EncoderPlan(IdentifiedMethod):
 
 @dataclass
 class Plan:
-    """All encoders of a run, in order."""
+    """All encoders of a run, in order: first what is not trained, then seed by seed over the methods."""
 
     encoders: list[EncoderPlan] = field(default_factory=list)
 
@@ -172,7 +182,7 @@ def make_plan(methods: Sequence[ResolvedMethod], seeds: Sequence[int], setting: 
             cells = tuple(Cell(task, cell_key(key, task.identity())) for task in setting.tasks)
             more: dict[str, Any] = {**vars(method), "called": called[method.name], "start_key": start_key}
             encoders.append(EncoderPlan(seed=seed, seeds=planned, key=key, cells=cells, **more))
-    return Plan(encoders)
+    return Plan(sorted(encoders, key=lambda one: one.round))
 
 
 def identify(method: ResolvedMethod, setting: Setting) -> IdentifiedMethod:

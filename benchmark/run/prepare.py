@@ -18,7 +18,7 @@ from zoo.encoder import Corpus, Runtime, Start
 from zoo.engine.backbone import check_backbone
 from zoo.errors import MissingError, UsageError
 from zoo.files import check_writable, parse_yaml
-from zoo.machine import make_runtime
+from zoo.machine import make_runtime, precision_reason
 from zoo.progress import Progress
 from zoo.recipes import OVERRIDE, RecipeSpec, all_recipes, tuned_recipes
 from zoo.selection import parse_methods
@@ -190,7 +190,9 @@ def prepare(
     plan = make_plan(methods, range(options.seeds or suite.seeds), setting)
     plan.encoders = plan.encoders[part::parts]
     count = f"{len(plan.encoders)} encoders x {len(loaded)} tasks"
-    runtime.progress.say(f"{count} on {runtime.device} in {runtime.precision}")
+    chosen = options.precision == "auto" and not runtime.device.startswith("cuda")
+    why = f" ({precision_reason()})" if chosen else ""
+    runtime.progress.say(f"{count} on {runtime.device} in {runtime.precision}{why}")
     named = [one.name for one in suites] if options.suites is None else options.suites.split(",")
     return Prepared(plan, dev, runtime, tuple(named), inputs)
 

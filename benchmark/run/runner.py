@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -34,6 +34,7 @@ from zoo.machine import environment
 from zoo.progress import clock
 
 _NAMED = 5  # encoders that a notice names
+_TABLES_SHARE = 10  # the tables of a large folder take at most a tenth of a run's time
 _PATIENCE = 0.5  # seconds to wait for an encoder's lock where there is nothing else to do
 
 
@@ -67,28 +68,51 @@ class Outcome:
         return told
 
 
-@dataclass
 class Remaining:
-    """The time left of a plan, from its own encoders that are finished: those of a row take what its others took."""
+    """The rest of a plan: the time left, and what is to be done after each round.
 
-    waiting: Counter[str]  # encoders that are not finished, by the name of their row
-    at_once: int = 1
-    seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    An encoder takes what the others of its row took, else what rows of its kind took: trained ones, or the others.
+    """
 
-    def done(self, name: str, seconds: float | None) -> None:
-        """Count an encoder as finished; None where nothing was left to measure."""
-        self.waiting[name] -= 1
+    def __init__(
+        self, plans: Sequence[EncoderPlan], at_once: int = 1, after_round: Callable[[], None] | None = None
+    ) -> None:
+        self.at_once = at_once
+        self._after_round = after_round
+        self._waiting = Counter((one.trained, one.name) for one in plans)
+        self._seconds: dict[tuple[bool, str], list[float]] = defaultdict(list)
+        self._rounds = Counter(one.round for one in plans)
+        self._news = False  # something was measured since the last round
+        self._ready = 0.0  # when the tables may be made again
+
+    def done(self, plan: EncoderPlan, seconds: float | None) -> None:
+        """Count an encoder as finished; None where nothing was left to measure. Ends its round, if it is the last."""
+        row = plan.trained, plan.name
+        self._waiting[row] -= 1
+        self._rounds[plan.round] -= 1
         if seconds is not None:
-            self.seconds[name].append(seconds)
+            self._seconds[row].append(seconds)
+            self._news = True
+        ended = not self._rounds[plan.round] and self._waiting.total()
+        if self._after_round is not None and ended and self._news and time.monotonic() >= self._ready:
+            started = time.monotonic()
+            self._after_round()
+            self._news, now = False, time.monotonic()
+            self._ready = now + _TABLES_SHARE * (now - started)
 
     def text(self) -> str:
-        """Return ", about 1:02:03 left in all", or "" while nothing is known."""
-        every = [one for several in self.seconds.values() for one in several]
-        if not every or not self.waiting.total():
-            return ""
-        means = {name: sum(several) / len(several) for name, several in self.seconds.items()}
-        left = sum(count * means.get(name, sum(every) / len(every)) for name, count in self.waiting.items())
-        return f", about {clock(left / self.at_once)} left in all"
+        """Return ", about 1:02:03 left in all", or "" while a kind of row that is left has no finished encoder."""
+        of_kind: dict[bool, list[float]] = defaultdict(list)
+        for (trained, _), several in self._seconds.items():
+            of_kind[trained] += several
+        left = 0.0
+        for row, count in self._waiting.items():
+            known = self._seconds.get(row) or of_kind[row[0]]
+            if count and not known:
+                return ""
+            left += count * sum(known) / max(len(known), 1)
+        count = self._waiting.total()
+        return f", about {clock(left / min(self.at_once, count))} left in all" if count else ""
 
 
 @dataclass
@@ -106,6 +130,7 @@ class Runner:
     trackers: Trackers | None = None  # trackers to which trainings report, beside their logs
     run_file: NamedRunFile | None = None
     cache: EmbeddingCache | None = None  # None: every text is encoded
+    after_round: Callable[[], None] | None = None  # called when the rows without training, or those of a seed, are done
 
     def __post_init__(self) -> None:
         self.records = Records(self.out, set_aside=True)
@@ -118,7 +143,7 @@ class Runner:
 
         Raises Interrupted after a signal, once everything is saved.
         """
-        total, remaining = len(plan.encoders), Remaining(Counter(one.name for one in plan.encoders))
+        total, remaining = len(plan.encoders), Remaining(plan.encoders, after_round=self.after_round)
         waiting = deque(enumerate(plan.encoders, 1))
         held = 0  # consecutive encoders on which other processes work
         with Stop().listening() as stop:
@@ -134,7 +159,7 @@ class Runner:
                     waiting.append((number, one))
                     continue
                 held = 0
-                remaining.done(one.name, time.monotonic() - started if done.measured else None)
+                remaining.done(one, time.monotonic() - started if done.measured else None)
         return self.outcome
 
     def measure(

@@ -23,6 +23,7 @@ from zoo.machine import (
     forget_peak_memory,
     keep_few_kernels,
     peak_memory_mb,
+    precision_reason,
     utc_now,
 )
 
@@ -38,8 +39,8 @@ def _no_cap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA")
 
 
-def tried(monkeypatch: pytest.MonkeyPatch, bf16: bool, cap: str | None = None, amx: bool = True) -> None:
-    answer = {"bfloat16": bf16, "isa_cap": cap, "flags": ["amx_bf16"] if amx else []}
+def tried(monkeypatch: pytest.MonkeyPatch, bf16: bool, cap: str | None = None, speedup: float = 2.0) -> None:
+    answer = {"bfloat16": bf16, "isa_cap": cap, "flags": [], "speedup": speedup}
     monkeypatch.setattr(machine, "cpu_bf16", lambda: answer)
 
 
@@ -74,19 +75,22 @@ def test_fp32_is_taken_without_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bf16", "amx", "cap", "chosen"),
+    ("bf16", "speedup", "cap", "chosen"),
     [
-        (False, True, None, "fp32"),
-        (True, False, None, "fp32"),
-        (True, True, "AVX512_CORE_BF16", "fp32"),
-        (True, True, None, "bf16"),
+        (False, 0.0, None, "fp32"),
+        (True, 0.4, None, "fp32"),
+        (True, 1.29, None, "fp32"),
+        (True, 1.3, None, "bf16"),
+        (True, 3.5, "AVX512_CORE_BF16", "bf16"),
     ],
 )
-def test_automatic_precision_follows_the_flags(
-    monkeypatch: pytest.MonkeyPatch, bf16: bool, amx: bool, cap: str | None, chosen: str
+def test_automatic_precision_follows_the_measured_products(
+    monkeypatch: pytest.MonkeyPatch, bf16: bool, speedup: float, cap: str | None, chosen: str
 ) -> None:
-    tried(monkeypatch, bf16, cap=cap, amx=amx)
+    tried(monkeypatch, bf16, cap=cap, speedup=speedup)
     assert choose_precision("auto", "cpu") == chosen
+    assert os.environ.get("ONEDNN_MAX_CPU_ISA") == cap
+    assert ("does not run" if not bf16 else f"{speedup:.1f} times as fast") in precision_reason()
 
 
 def test_bf16_by_name_is_taken_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,10 +129,9 @@ class Child:
     def __call__(self, *_: Any, env: dict[str, str], **__: Any) -> subprocess.CompletedProcess[str]:
         self.caps.append(env.get("ONEDNN_MAX_CPU_ISA"))
         code = -4 if len(self.caps) <= self.deaths else 0
-        return subprocess.CompletedProcess([], code, "", "")
+        return subprocess.CompletedProcess([], code, "" if code else "[0.03, 0.012]", "")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("deaths", "cap", "bf16"), [(0, None, True), (1, "AVX512_CORE_BF16", True), (2, None, False)])
 def test_a_cpu_whose_bf16_kills_is_tried_in_a_child(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, deaths: int, cap: str | None, bf16: bool
@@ -139,9 +142,35 @@ def test_a_cpu_whose_bf16_kills_is_tried_in_a_child(
     monkeypatch.setattr(machine, "_cpu_flags", lambda: ["amx_bf16"])
     for _ in range(2):  # the second time from the file
         found = cpu_bf16.__wrapped__()
-        assert (found["isa_cap"], found["bfloat16"]) == (cap, bf16)
+        assert (found["isa_cap"], found["bfloat16"], found["speedup"]) == (cap, bf16, 2.5 if bf16 else 0.0)
     assert child.caps == [None, "AVX512_CORE_BF16"][: min(deaths + 1, 2)]
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("changed", ["cpu_name", "_cpu_flags", "torch"])
+def test_a_measurement_is_kept_for_its_processor_and_torch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, changed: str
+) -> None:
+    child = Child(0)
+    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path))
+    monkeypatch.setattr(machine.subprocess, "run", child)
+    cpu_bf16.__wrapped__()
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")  # neither the threads nor another process change the choice
+    cpu_bf16.__wrapped__()
+    assert len(child.caps) == 1
+    if changed == "torch":
+        monkeypatch.setattr(machine.importlib.metadata, "version", lambda _: "9.9")
+    else:
+        monkeypatch.setattr(machine, changed, lambda: "another")
+    cpu_bf16.__wrapped__()
+    assert len(child.caps) == 2 and len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.slow
+def test_the_products_are_really_timed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path))
+    found = cpu_bf16.__wrapped__()
+    assert found["speedup"] > 0 if found["bfloat16"] else found["speedup"] == 0
 
 
 def test_time_is_utc_whatever_the_zone(monkeypatch: pytest.MonkeyPatch) -> None:

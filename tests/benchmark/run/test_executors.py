@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,11 @@ from typing import Any
 import pytest
 from fakes import Cli
 
+from benchmark.run.executors import _of_threads, automatic_workers
 from benchmark.run.job import Job
 from benchmark.run.on_ray import RayJob, keep, measured_there, share_of
 from benchmark.run.options import RunOptions
+from benchmark.run.plan import EncoderPlan
 from benchmark.run.prepare import Inputs, prepare
 from benchmark.run.runner import Remaining
 from zoo.errors import UsageError, ZooError
@@ -83,15 +84,151 @@ def test_a_run_with_a_killed_worker_ends_with_a_sentence(tiny_bert: Path, tmp_pa
     assert process.returncode == 1 and "the same command goes on from here" in told and "Traceback" not in told
 
 
-def test_the_time_left_is_what_a_rows_other_seeds_took() -> None:
-    remaining = Remaining(Counter(a=3, b=1), at_once=2)
+def plans_of(out: Path, methods: str, **more: Any) -> list[EncoderPlan]:
+    chosen = {"backbone": "zoo-mini", "precision": "fp32", "tasks": "pocket-words", "seeds": 2, **more}
+    options = RunOptions(methods=methods, results=out, **chosen)
+    return prepare(options, write=False, progress=Progress.silent()).plan.encoders
+
+
+@pytest.mark.parametrize(
+    ("methods", "titles"),
+    [
+        ("simcse,cls", ["cls", "simcse, seed 0", "simcse, seed 1"]),
+        ("ptbert,random,simcse", ["random, seed 0", "random, seed 1", "ptbert, seed 0", "simcse, seed 0"]),
+        ("static-contrastive,whitening,avg-last", ["whitening", "avg-last", "static-contrastive, seed 0"]),
+    ],
+)
+def test_rows_without_training_come_first_and_then_seed_by_seed(tmp_path: Path, methods: str, titles: Any) -> None:
+    plans = plans_of(tmp_path, methods)
+    assert [plan.title for plan in plans][: len(titles)] == titles
+    assert [plan.round for plan in plans] == sorted(plan.round for plan in plans)
+
+
+def test_the_time_left_is_that_of_rows_of_the_own_kind(tmp_path: Path) -> None:
+    cls, *trained = plans_of(tmp_path, "simcse,ptbert,cls")
+    remaining = Remaining([cls, *trained], at_once=2)
     assert remaining.text() == ""
-    remaining.done("a", 10.0)
-    remaining.done("b", None)
-    assert remaining.text() == ", about 0:10 left in all"
-    remaining.done("a", 30.0)
-    remaining.done("a", 20.0)
-    assert remaining.text() == ""
+    remaining.done(cls, 2.0)
+    assert remaining.text() == "", "a row without training says nothing of trainings"
+    ptbert, simcse = (next(plan for plan in trained if plan.name == name) for name in ("ptbert", "simcse"))
+    remaining.done(simcse, 40.0)
+    assert remaining.text() == ", about 1:00 left in all", "three trainings of 40 s, two at once"
+    remaining.done(ptbert, 100.0)
+    assert remaining.text() == ", about 1:10 left in all"
+    remaining.done(ptbert, None)
+    assert remaining.text() == ", about 0:40 left in all", "one encoder uses one process"
+
+
+def test_rounds_end_where_something_was_measured_and_something_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmark.run.runner._TABLES_SHARE", 0)
+    cls, *trained = plans_of(tmp_path, "simcse,ptbert,cls", seeds=3)
+    rounds: list[int] = []
+    remaining = Remaining([cls, *trained], after_round=lambda: rounds.append(1))
+    expected = [1, 1, 1, 1, 2, 2, 2]  # of the round of seed 0, both were there from before; the last ends the run
+    for plan, seconds, count in zip([cls, *trained], [1.0, None, None, 3.0, 3.0, 3.0, 3.0], expected, strict=True):
+        remaining.done(plan, seconds)
+        assert len(rounds) == count, plan.title
+
+
+def test_tables_of_a_large_folder_wait_for_their_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cls, *trained = plans_of(tmp_path, "simcse,cls", seeds=4)
+    now, rounds = [100.0], list[float]()
+    monkeypatch.setattr("benchmark.run.runner.time.monotonic", lambda: now[0])
+
+    def slow() -> None:
+        rounds.append(now[0])
+        now[0] += 5
+
+    remaining = Remaining([cls, *trained], after_round=slow)
+    for plan, seconds in zip([cls, *trained], [0, 20, 40, 60, 80], strict=True):
+        now[0] = 100.0 + seconds
+        remaining.done(plan, 1.0)
+    assert rounds == [100.0, 160.0], "tables that take 5 s wait 50 s"
+
+
+@pytest.mark.parametrize(
+    ("methods", "more", "cores", "memory", "count"),
+    [
+        ("simcse,cls", {"seeds": 3}, 2, 2**36, 2),
+        ("simcse,ptbert", {"seeds": 2}, 16, 2**36, 4),
+        ("simcse", {"seeds": 1}, 8, 2**36, 1),
+        ("cls,avg-last,random,bag-of-words", {"seeds": 3}, 8, 2**36, 1),
+        ("simcse,ptbert", {"train_sentences": 200}, 8, 2**36, 1),
+        ("simcse,ptbert", {}, 8, 3 * 2**30, 2),
+        ("simcse,ptbert", {}, 1, 2**36, 1),
+        ("whitening,whitening:k=64", {}, 8, 2**36, 1),
+    ],
+)
+def test_automatic_workers_are_as_many_as_gain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: str, more: Any, cores: int, memory: int, count: int
+) -> None:
+    monkeypatch.setattr("benchmark.run.executors.threads_here", lambda: cores)
+    monkeypatch.setattr("benchmark.run.executors.memory_here", lambda: memory)
+    chosen = {"backbone": "zoo-mini", "precision": "fp32", "tasks": "pocket-words", "seeds": 2, **more}
+    options = RunOptions(methods=methods, results=tmp_path, **chosen)
+    assert automatic_workers(prepare(options, write=False, progress=Progress.silent())) == count
+
+
+@pytest.mark.parametrize(("stated", "expected"), [(None, "passive"), ("active", "active"), ("PASSIVE", "PASSIVE")])
+def test_threads_wait_passively_unless_asked_otherwise(
+    monkeypatch: pytest.MonkeyPatch, stated: str | None, expected: str
+) -> None:
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    environment = dict(os.environ) if stated is None else {**os.environ, "OMP_WAIT_POLICY": stated}
+    script = (
+        "import os, sys; from benchmark import __main__ as entry; import benchmark.cli.main as cli;"
+        "cli.main = lambda: print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules); entry.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert done.stdout.split() == [expected, "False"], done.stderr
+    if stated is not None:
+        monkeypatch.setenv("OMP_WAIT_POLICY", stated)
+    assert _of_threads(3) == {"OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "3", "OMP_WAIT_POLICY": expected}
+
+
+@pytest.mark.parametrize("fake", ["auto", "3"])
+def test_workers_are_auto_unless_a_number_is_given(
+    cli: Cli, fakes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake: str
+) -> None:
+    asked: list[int | None] = []
+
+    def run(options: RunOptions, **_: Any) -> Any:
+        asked.append(options.workers)
+        raise UsageError("enough")
+
+    monkeypatch.setattr("benchmark.api.run", run)
+    (tmp_path / "run.yaml").write_text(f"methods: cls\nworkers: {fake}\n", encoding="utf-8")
+    cli("run", "--methods", "cls")
+    cli("run", "--methods", "cls", "--workers", fake)
+    cli("run", tmp_path / "run.yaml")
+    expected = None if fake == "auto" else 3
+    assert asked == [None, expected, expected]
+    assert RunOptions(methods="cls").workers == 1, "a script without a main guard cannot start processes"
+    assert "is not a valid" in cli("run", "--methods", "cls", "--workers", "many").err
+
+
+@pytest.mark.slow
+def test_auto_trains_in_processes_and_shows_a_table_after_each_round(
+    tiny_bert: Path, tmp_path: Path, loop: Any
+) -> None:
+    """The first process measures what is not trained; the sentences make the two trainings worth two processes."""
+    script = (
+        "import benchmark.run.executors as executors; executors.threads_here = lambda: 2;"
+        "executors._WORTH_A_START = 100; from benchmark.__main__ import main; main()"
+    )
+    command = [sys.executable, "-c", script, *words(tiny_bert, tmp_path)]
+    done = subprocess.run(command, env={**os.environ, **ONE_THREAD}, capture_output=True, text=True)
+    assert done.returncode == 0 and "3 cells measured, 0 kept" in done.stderr, done.stderr
+    assert records(tmp_path) == loop
+    lines = done.stderr.splitlines()
+    first = lines.index("so far:")
+    assert any("[1/3] avg-last" in line for line in lines[:first]) and "simcse" not in "".join(
+        lines[first + 1 : first + 4]
+    )
+    assert any("avg-last" in line for line in lines[first + 1 : first + 4])
+    assert "worker 1: simcse" in done.stderr and "so far" not in done.stdout
 
 
 @pytest.mark.parametrize(
