@@ -91,9 +91,28 @@ class Choice:
         shown = self.frame.rename(columns={"score": MEASURES[self.data.kind]})
         sized: dict[Any, Any] = dict.fromkeys(("texts/s", "dims", "bytes", "weights MB"), "{:,.0f}".format)
         sized |= {name: "{:.3f}".format for name in shown if "threshold" in str(name)}
+        notes = [f"{name}: {text}" for name, row in self.frame.iterrows() if (text := _note(row, len(self.data.texts)))]
+        shown = shown.drop(columns=[*_NOTED])
         table = shown.to_string(float_format="{:.1f}".format, formatters=sized, index_names=False, na_rep="–")
         failed = [f"{name} failed: {reason}" for name, reason in self.failed.items()]
-        return "\n".join([self.data.report, "", table, "", self.verdict, *failed])
+        return "\n".join([self.data.report, "", table, "", *notes, self.verdict, *failed])
+
+
+_NOTED = ("roles", "cut")  # columns of the frame that stand below the printed table, where they say something
+
+
+def _note(row: pandas.Series[Any], texts: int) -> str:
+    """Return what an encoder put before texts, its similarity, and how many texts were longer than it reads."""
+    cut = f"{row['cut']:,.0f} of {texts:,} texts cut" if row["cut"] and row["cut"] == row["cut"] else ""
+    return "; ".join(filter(None, (row["roles"], cut)))
+
+
+def _vectors(encoder: Encoder, data: Texts) -> NDArray[Any]:
+    """Return the vectors of all texts (texts, dim): of queries and documents in their roles, of others without one."""
+    if not data.queries:
+        return np.asarray(encoder.encode(data.texts))
+    asked, answers = data.texts[: data.queries], data.texts[data.queries :]
+    return np.concatenate([encoder.encode_query(asked), encoder.encode_document(answers)])
 
 
 def choose(
@@ -127,11 +146,16 @@ def choose(
         try:
             encoder = _made(called, given, runtime, data.texts)
             encoder.encode(data.texts[:8])  # the first call is slower
+            before = encoder.encoding_stats().get("truncated")
             started = time.perf_counter()
-            vectors = np.asarray(encoder.encode(data.texts))
+            vectors = _vectors(encoder, data)
             rate = len(data.texts) / max(time.perf_counter() - started, 1e-9)
             cost = {"texts/s": rate, "weights MB": encoder.parameters() * 4 / 2**20 or np.nan}
-            found = [(*one, *measure(data, one[-1])) for one in variants(vectors, dims, formats)]
+            used = encoder.roles if data.queries else replace(encoder.roles, prompts={})
+            cost |= {"roles": str(used)}
+            cost |= {"cut": None if before is None else encoder.encoding_stats()["truncated"] - before}
+            kind = encoder.roles.similarity
+            found = [(*one, *measure(data, one[-1], kind)) for one in variants(vectors, dims, formats)]
         except Exception as error:  # of any encoder's code: the others are ranked without it
             failed[name] = str(error) if isinstance(error, ZooError) else said(error)
         else:

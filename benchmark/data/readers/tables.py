@@ -19,14 +19,19 @@ from zoo.errors import CorruptError, UsageError, did_you_mean
 if TYPE_CHECKING:
     import pandas as pd
 
-Kind = Literal["texts", "labelled texts", "pairs", "triples", "scored pairs", "binary pairs", "labelled pairs"]
+Kind = Literal[
+    "texts", "labelled texts", "pairs", "triples", "scored pairs", "judged pairs", "binary pairs", "labelled pairs"
+]
+
+_GRADES = "relevance rel qrel qrels relevancejudgment relevancejudgement judgment judgement grade grades judged"
 
 _NAMES = {  # role -> names of columns, without case and signs; the first that is there counts
     "first": "premise anchor query question first source text sentence sentences content review tweet utterance",
     "second": "hypothesis positive pos document doc passage answer second target paraphrase response context text",
     "negative": "hardneg hardnegative negative neg",
     "score": "score scores similarity sim similarityscore relatedness relatednessscore gold gs rating meanscore",
-    "label": "label labels goldlabel class category topic intent isduplicate isparaphrase entailmentjudgment",
+    "label": f"{_GRADES} label labels goldlabel class category topic intent isduplicate duplicate isparaphrase"
+    " entailmentjudgment",
 }
 _TEXTS = ("first", "second", "negative")
 _STEMS = ("sentence", "sent", "text", "question", "s", "word", "phrase", "query", "string", "document")
@@ -51,7 +56,7 @@ class Table:
         return (" ".join(text.split()) for row in sides.itertuples(index=False) for text in row)
 
 
-def read(path: Path, columns: str | None = None, *, take: Literal["all", "texts", "scores"] = "all") -> Table:
+def read(path: Path, columns: str | None = None, *, take: Literal["all", "texts", "scores", "judged"] = "all") -> Table:
     """Read csv, tsv, jsonl or parquet; `columns` names those to take: texts in their order, a score, a label.
 
     A column is named by its header or its number from 1; names are separated by commas. `take` says that scores and
@@ -72,10 +77,13 @@ def read(path: Path, columns: str | None = None, *, take: Literal["all", "texts"
     roles = _roles(cells, names, chosen)
     if take == "texts":
         roles = {role: place for role, place in roles.items() if role in _TEXTS}
-    elif take == "scores" and "label" in roles:
+    elif take in ("scores", "judged") and "label" in roles:
         roles["score"] = roles.pop("label")
     _check_fields(cells, max(roles.values()))
     values, kind, note = _values(cells, roles, nli="premise" in map(_plain, names))
+    if kind in ("binary pairs", "scored pairs"):
+        named = _plain(names[roles.get("score", roles.get("label", 0))]) in _GRADES.split()
+        kind = "judged pairs" if take == "judged" or (take == "all" and named) else kind
     frame = pd.DataFrame(values, index=pd.Index(cells.lines, name="line"))
     whole = frame.notna().all(axis=1) & (frame != "").all(axis=1)
     left = int((~whole).sum())
