@@ -59,7 +59,8 @@ def similarities(first: NDArray[Any], second: NDArray[Any], kind: str = "cosine"
     """
     if kind in ("cosine", "dot"):
         sides = [_unit(one) if kind == "cosine" else one for one in (first, second)]
-        return np.asarray(sides[0] @ sides[1].T)
+        products: NDArray[Any] = sides[0] @ sides[1].T
+        return products
     from scipy.spatial.distance import cdist
 
     distances: NDArray[Any] = -cdist(first, second, {"euclidean": "euclidean", "manhattan": "cityblock"}[kind])
@@ -71,7 +72,8 @@ def pair_similarities(first: NDArray[Any], second: NDArray[Any], kind: str = "co
     first, second = first.astype(np.float64), second.astype(np.float64)
     if kind in ("cosine", "dot"):
         sides = [_unit(one) if kind == "cosine" else one for one in (first, second)]
-        return np.asarray((sides[0] * sides[1]).sum(axis=1))
+        products: NDArray[np.float64] = (sides[0] * sides[1]).sum(axis=1)
+        return products
     return np.asarray(-np.linalg.norm(first - second, ord={"euclidean": 2, "manhattan": 1}[kind], axis=1))
 
 

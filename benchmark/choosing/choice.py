@@ -116,7 +116,7 @@ def _vectors(encoder: Encoder, data: Texts) -> NDArray[Any]:
 
 
 def choose(
-    pairs: str | Path,
+    pairs: object,
     encoders: object = None,
     *,
     columns: str | None = None,
@@ -129,13 +129,15 @@ def choose(
 ) -> Choice:
     """Rank encoders on a table of your own, and name the best, its lead, and those that may be as good.
 
-    The table (csv, tsv, jsonl, parquet) has two texts and a score, two texts and 0 or 1, a query and a document, or a
-    text and a label; `columns` and `kind` state it where its names and values do not. `encoders` are what `evaluate`
-    takes, one or several, by default those in the hub's cache and a few that need no training; a recipe that learns
-    from plain text is trained on the bundled text. `dims` and `formats` are those of `variants`. Raises UsageError or
-    CorruptError for a table that cannot be used, and ZooError where every encoder fails.
+    The table is a file (csv, tsv, jsonl, parquet, Excel), a folder of BEIR or of `Dataset.save_to_disk`, a DataFrame or
+    a Dataset. It has two texts and a score, two texts and two labels, a query and a document (and a grade), or a text
+    and a label; `columns` and `kind` are orders. `encoders` are what `evaluate` takes, one or several, by default those
+    in the hub's cache and a few that need no training; a recipe that learns from plain text is trained on the bundled
+    text. A finished encoder has the roles of its card. `dims` and `formats` are those of `variants`.
+
+    Raises UsageError or CorruptError for a table that cannot be used, and ZooError where every encoder fails.
     """
-    data = read_texts(Path(pairs), columns, kind)
+    data = read_texts(pairs, columns, kind)
     runtime = replace(make_runtime(device, precision), progress=Progress.silent() if quiet else Progress())
     rows: list[dict[str, Any]] = []
     values: list[Values] = []
@@ -150,12 +152,11 @@ def choose(
             started = time.perf_counter()
             vectors = _vectors(encoder, data)
             rate = len(data.texts) / max(time.perf_counter() - started, 1e-9)
-            cost = {"texts/s": rate, "weights MB": encoder.parameters() * 4 / 2**20 or np.nan}
+            cut = None if before is None else encoder.encoding_stats()["truncated"] - before
             used = encoder.roles if data.queries else replace(encoder.roles, prompts={})
-            cost |= {"roles": str(used)}
-            cost |= {"cut": None if before is None else encoder.encoding_stats()["truncated"] - before}
-            kind = encoder.roles.similarity
-            found = [(*one, *measure(data, one[-1], kind)) for one in variants(vectors, dims, formats)]
+            cost: dict[str, Any] = {"texts/s": rate, "weights MB": encoder.parameters() * 4 / 2**20 or np.nan}
+            cost |= {"roles": str(used), "cut": cut}
+            found = [(*one, *measure(data, one[-1], used.similarity)) for one in variants(vectors, dims, formats)]
         except Exception as error:  # of any encoder's code: the others are ranked without it
             failed[name] = str(error) if isinstance(error, ZooError) else said(error)
         else:

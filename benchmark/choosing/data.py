@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from benchmark.data.readers.tables import Table, read
+from benchmark.data.readers.search import is_search, read_search
+from benchmark.data.readers.tables import Table, Take, read
 from benchmark.metrics.bootstrap import Metric, drawn_counts
 from benchmark.metrics.correlation import undefined
 from benchmark.metrics.significance import LEVEL, Sample, differences, not_told_apart, sample, sample_pairs
@@ -35,6 +36,13 @@ _KINDS: dict[str, Kind] = {
     "triples": "retrieval",
     "judged pairs": "retrieval",
     "labelled texts": "label",
+}
+_TAKEN: dict[Kind | None, Take] = {
+    None: "measured",
+    "score": "scores",
+    "binary": "binary",
+    "retrieval": "judged",
+    "label": "labels",
 }
 _TOP, _NEIGHBOURS = 10, 5
 _AT_ONCE = 1 << 24  # similarities in memory
@@ -66,16 +74,21 @@ class Texts:
         return len(np.unique(self.first[self.gold > 0])) if self.kind == "retrieval" else len(self.first)
 
 
-def read_texts(path: Path, columns: str | None = None, kind: Kind | None = None) -> Texts:
+def read_texts(source: Any, columns: str | None = None, kind: Kind | None = None) -> Texts:
     """Read pairs with scores or with 0 and 1, queries with documents, or texts with labels.
 
-    `columns` and `kind` replace what the table itself shows. Raises UsageError for other tables, for fewer than
+    `source` is a table's path, a folder of BEIR or of `Dataset.save_to_disk`, a DataFrame or a Dataset. `columns` and
+    `kind` are orders, which replace what the table itself shows. Raises UsageError for other tables, for fewer than
     `FEWEST` units, and where all scores or labels are equal; CorruptError for a table that cannot be read.
     """
-    if not path.is_file():
-        raise MissingError(f"--pairs {path}: there is no such file.")
-    take = {"score": "scores", "retrieval": "judged"}.get(kind or "", "all")
-    table = read(path, columns, take=take)  # type: ignore[arg-type]
+    path = Path(source) if isinstance(source, str | Path) else Path(type(source).__name__)
+    if isinstance(source, str | Path):
+        source = path
+        if not path.exists():
+            raise MissingError(f"--pairs {path}: there is no such file.")
+        if path.is_dir() and is_search(path):
+            return _enough(_of_folder(path, kind), path)
+    table = read(source, columns, take=_TAKEN[kind])
     frame = table.frame
     meant = _KINDS.get(table.kind)
     if kind == "score" and meant == "binary":  # a score may have two values
@@ -97,6 +110,11 @@ def read_texts(path: Path, columns: str | None = None, kind: Kind | None = None)
         labels = pd.factorize(frame["label"])[0] if meant == "label" else frame["score"]
         gold = np.asarray(labels, dtype=np.float64)
         found = Texts(meant, table.report, texts.tolist(), places[0], places[-1], gold)
+    return _enough(found, path)
+
+
+def _enough(found: Texts, path: Path) -> Texts:
+    meant = found.kind
     if found.units < FEWEST:
         raise UsageError(
             f"{path} has {found.units} {UNITS[meant]}; with fewer than {FEWEST} nothing can be told. Give more."
@@ -118,6 +136,20 @@ def _search(table: Table) -> Texts:
     answer, documents = pd.factorize(np.concatenate([np.asarray(one, dtype=object) for one in others]))
     judged, own = answer[: len(rows)], pd.Index(documents).get_indexer(queries)
     return searched(table.report, list(queries), list(documents), asked, judged, rows.to_numpy(float), own)
+
+
+def _of_folder(path: Path, kind: Kind | None) -> Texts:
+    """Return the queries that are judged, and the whole corpus."""
+    if kind not in (None, "retrieval"):
+        raise UsageError(f"{path} has queries, a corpus and judgements, not --kind {kind}.")
+    found = read_search(path)
+    rows = np.array(found.judged, np.float64).reshape(-1, 3)
+    asked, places = np.unique(rows[:, 0].astype(np.intp), return_inverse=True)
+    queries = [found.queries[place] for place in asked]
+    own = {text: place for place, text in enumerate(found.documents)}
+    same = np.array([own.get(text, -1) for text in queries], np.intp)
+    grades = np.clip(rows[:, 2], 0, None)
+    return searched(found.report, queries, found.documents, places, rows[:, 1].astype(np.intp), grades, same)
 
 
 def searched(

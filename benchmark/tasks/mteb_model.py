@@ -24,7 +24,7 @@ class TextModel(AbsEncoder):
         self.model = None
         self._encoder = encoder
         roles = encoder.roles if isinstance(encoder, Encoder) else Roles()
-        self.model_prompts = dict(roles.prompts)
+        self.model_prompts: dict[str, str] = dict(roles.prompts)
         self.similarity_name = roles.similarity
         self.mteb_model_meta = meta or ModelMeta.create_empty({"similarity_fn_name": ScoringFunction(roles.similarity)})
 

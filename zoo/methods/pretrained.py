@@ -198,7 +198,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         assert self.library is not None
         library = self.library
         # The methods of roles also choose the tower of a model that has two.
-        encode = {None: library.encode, "query": library.encode_query, "document": library.encode_document}[role]
+        encode: Any = getattr(library, f"encode_{role}" if role else "encode")
         started = time.perf_counter()
         with autocast(self.runtime):
             vectors = encode(texts, prompt=prompt, show_progress_bar=False) if texts else np.empty((0, self.dim))
