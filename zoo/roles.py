@@ -38,6 +38,16 @@ class Roles:
         default = self.default if every is None else every
         return replace(self, prompts={**self.prompts, **own}, default=default, stated_by="the recipe")
 
+    def card(self) -> dict[str, Any]:
+        """Return what sentence-transformers reads in config_sentence_transformers.json."""
+        if not self.default and not any(self.prompts.values()):
+            return {"similarity_fn_name": self.similarity}
+        prompts, name = dict(self.prompts), None
+        if self.default:
+            name = next((one for one, prompt in prompts.items() if prompt == self.default), "default")
+            prompts[name] = self.default
+        return {"prompts": prompts, "default_prompt_name": name, "similarity_fn_name": self.similarity}
+
     def __str__(self) -> str:
         """Return what differs from plain texts and cosines, in words; empty where nothing does."""
         named = [role for role in _PROMPTS if self.prompt(role)] + ["every text"] * bool(self.default)

@@ -13,6 +13,7 @@ import torch
 from sentence_transformers.sentence_transformer import modules
 
 from zoo.encoder import Runtime
+from zoo.formats.export import write_sentence_transformers
 from zoo.methods.pretrained import Pretrained
 from zoo.methods.randomvectors import RandomVectors
 from zoo.roles import pair_similarities
@@ -78,6 +79,17 @@ def test_prompts_of_the_recipe_replace_those_of_the_folder(tiny_bert: Path, tmp_
         np.testing.assert_allclose(vectors, library.encode(TEXTS, prompt="all: "), atol=1e-5)
     np.testing.assert_allclose(encoder.encode_document(TEXTS), library.encode(TEXTS, prompt=""), atol=1e-5)
     assert len({one.fingerprint() for one in (plain, encoder)}) == 2
+
+
+@pytest.mark.parametrize("keys", [{}, {"prompt": "all: "}, {"query_prompt": "ask: "}], ids=str)
+def test_an_export_keeps_the_roles(keys: dict[str, str], tiny_bert: Path, tmp_path: Path) -> None:
+    card = {"prompts": {"sts": "similar: ", **BOTH}, "default_prompt_name": "sts", "similarity_fn_name": "dot"}
+    encoder, _ = both(folder_with(tmp_path / "st", tiny_bert, card), **keys)
+    write_sentence_transformers(encoder, tmp_path / "export")
+    library = st.SentenceTransformer(str(tmp_path / "export"), device="cpu")
+    assert library.similarity_fn_name == "dot"
+    for method in ("encode", "encode_query", "encode_document"):
+        np.testing.assert_allclose(getattr(encoder, method)(TEXTS), getattr(library, method)(TEXTS), atol=1e-5)
 
 
 def test_cut_texts_are_counted_by_engine_and_library(tiny_bert: Path, tmp_path: Path) -> None:
