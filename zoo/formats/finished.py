@@ -153,7 +153,8 @@ def _is_transformer(folder: Path) -> bool:
 
 
 def _check_transformer(what: str, folder: Path, transformer: Any) -> None:
-    check_tokenizer_files(what, folder)
+    if getattr(transformer.tokenizer, "vocab_files_names", True):  # those of characters or bytes have no file
+        check_tokenizer_files(what, folder)
     model = transformer.auto_model
     if transformer.tokenizer is not None:
         check_vocabulary(what, folder, transformer.tokenizer, model.config)
