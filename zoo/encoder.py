@@ -20,6 +20,7 @@ from zoo.errors import ContractError, MissingError, UsageError
 from zoo.machine import Runtime as Runtime
 from zoo.machine import choose_device
 from zoo.progress import Progress
+from zoo.roles import Roles, similarities
 
 Vectors = NDArray[np.float32]
 
@@ -171,6 +172,7 @@ class Encoder(ABC, Generic[RecipeT]):
     unstated: ClassVar[tuple[str, ...]] = ("sources", "precision", "parameters")  # what no class of it has defined
     engine_alone: ClassVar[bool] = False  # the engine makes the vectors, with no step of the method's own after it
     dim: int
+    roles: Roles = Roles()  # what its vectors are for; a finished encoder has those of its card
 
     def __init__(self, recipe: RecipeT, runtime: Runtime) -> None:
         self.recipe = recipe
@@ -191,9 +193,18 @@ class Encoder(ABC, Generic[RecipeT]):
         stays), `show_progress_bar`, and `normalize_embeddings` (vectors of length 1).
         """
 
+    def encode_query(self, texts: Sequence[str], **options: Any) -> Vectors:
+        """Return vectors of texts that ask; an encoder with prompts or two towers overrides it."""
+        return self.encode(texts, **options)
+
+    def encode_document(self, texts: Sequence[str], **options: Any) -> Vectors:
+        """Return vectors of texts that answer; an encoder with prompts or two towers overrides it."""
+        return self.encode(texts, **options)
+
     def similarity(self, first: Vectors, second: Vectors) -> Vectors:
-        """Return the cosines (n, m) of vectors (n, dim) and (m, dim), 0 where one is the zero vector."""
-        return normalised(np.atleast_2d(first)) @ normalised(np.atleast_2d(second)).T
+        """Return the similarities (n, m) of vectors (n, dim) and (m, dim): cosines, unless its roles say otherwise."""
+        found = similarities(np.atleast_2d(first), np.atleast_2d(second), self.roles.similarity)
+        return np.asarray(found, np.float32)
 
     def to(self, device: str) -> Self:
         """Move the weights to a device, such as "cuda:1", and return the encoder; raises UsageError without it."""

@@ -91,13 +91,32 @@ class Choice:
         shown = self.frame.rename(columns={"score": MEASURES[self.data.kind]})
         sized: dict[Any, Any] = dict.fromkeys(("texts/s", "dims", "bytes", "weights MB"), "{:,.0f}".format)
         sized |= {name: "{:.3f}".format for name in shown if "threshold" in str(name)}
+        notes = [f"{name}: {text}" for name, row in self.frame.iterrows() if (text := _note(row, len(self.data.texts)))]
+        shown = shown.drop(columns=[*_NOTED])
         table = shown.to_string(float_format="{:.1f}".format, formatters=sized, index_names=False, na_rep="–")
         failed = [f"{name} failed: {reason}" for name, reason in self.failed.items()]
-        return "\n".join([self.data.report, "", table, "", self.verdict, *failed])
+        return "\n".join([self.data.report, "", table, "", *notes, self.verdict, *failed])
+
+
+_NOTED = ("roles", "cut")  # columns of the frame that stand below the printed table, where they say something
+
+
+def _note(row: pandas.Series[Any], texts: int) -> str:
+    """Return what an encoder put before texts, its similarity, and how many texts were longer than it reads."""
+    cut = f"{row['cut']:,.0f} of {texts:,} texts cut" if row["cut"] and row["cut"] == row["cut"] else ""
+    return "; ".join(filter(None, (row["roles"], cut)))
+
+
+def _vectors(encoder: Encoder, data: Texts) -> NDArray[Any]:
+    """Return the vectors of all texts (texts, dim): of queries and documents in their roles, of others without one."""
+    if not data.queries:
+        return np.asarray(encoder.encode(data.texts))
+    asked, answers = data.texts[: data.queries], data.texts[data.queries :]
+    return np.concatenate([encoder.encode_query(asked), encoder.encode_document(answers)])
 
 
 def choose(
-    pairs: str | Path,
+    pairs: object,
     encoders: object = None,
     *,
     columns: str | None = None,
@@ -110,13 +129,15 @@ def choose(
 ) -> Choice:
     """Rank encoders on a table of your own, and name the best, its lead, and those that may be as good.
 
-    The table (csv, tsv, jsonl, parquet) has two texts and a score, two texts and 0 or 1, a query and a document, or a
-    text and a label; `columns` and `kind` state it where its names and values do not. `encoders` are what `evaluate`
-    takes, one or several, by default those in the hub's cache and a few that need no training; a recipe that learns
-    from plain text is trained on the bundled text. `dims` and `formats` are those of `variants`. Raises UsageError or
-    CorruptError for a table that cannot be used, and ZooError where every encoder fails.
+    The table is a file (csv, tsv, jsonl, parquet, Excel), a folder of BEIR or of `Dataset.save_to_disk`, a DataFrame or
+    a Dataset. It has two texts and a score, two texts and two labels, a query and a document (and a grade), or a text
+    and a label; `columns` and `kind` are orders. `encoders` are what `evaluate` takes, one or several, by default those
+    in the hub's cache and a few that need no training; a recipe that learns from plain text is trained on the bundled
+    text. A finished encoder has the roles of its card. `dims` and `formats` are those of `variants`.
+
+    Raises UsageError or CorruptError for a table that cannot be used, and ZooError where every encoder fails.
     """
-    data = read_texts(Path(pairs), columns, kind)
+    data = read_texts(pairs, columns, kind)
     runtime = replace(make_runtime(device, precision), progress=Progress.silent() if quiet else Progress())
     rows: list[dict[str, Any]] = []
     values: list[Values] = []
@@ -127,11 +148,15 @@ def choose(
         try:
             encoder = _made(called, given, runtime, data.texts)
             encoder.encode(data.texts[:8])  # the first call is slower
+            before = encoder.encoding_stats().get("truncated")
             started = time.perf_counter()
-            vectors = np.asarray(encoder.encode(data.texts))
+            vectors = _vectors(encoder, data)
             rate = len(data.texts) / max(time.perf_counter() - started, 1e-9)
-            cost = {"texts/s": rate, "weights MB": encoder.parameters() * 4 / 2**20 or np.nan}
-            found = [(*one, *measure(data, one[-1])) for one in variants(vectors, dims, formats)]
+            cut = None if before is None else encoder.encoding_stats()["truncated"] - before
+            used = encoder.roles if data.queries else replace(encoder.roles, prompts={})
+            cost: dict[str, Any] = {"texts/s": rate, "weights MB": encoder.parameters() * 4 / 2**20 or np.nan}
+            cost |= {"roles": str(used), "cut": cut}
+            found = [(*one, *measure(data, one[-1], used.similarity)) for one in variants(vectors, dims, formats)]
         except Exception as error:  # of any encoder's code: the others are ranked without it
             failed[name] = str(error) if isinstance(error, ZooError) else said(error)
         else:

@@ -10,11 +10,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from benchmark.data.readers.tables import read
-from benchmark.metrics.correlation import cosine, undefined
+from benchmark.data.readers.search import is_search, read_search
+from benchmark.data.readers.tables import Table, Take, read
+from benchmark.metrics.correlation import undefined
 from benchmark.stats.bootstrap import Metric, drawn_counts
 from benchmark.stats.mcb import LEVEL, Sample, differences, not_told_apart, sample, sample_pairs
 from zoo.errors import MissingError, UsageError, ZooError
+from zoo.roles import pair_similarities, similarities
 
 Kind = Literal["score", "binary", "retrieval", "label"]
 
@@ -32,20 +34,29 @@ _KINDS: dict[str, Kind] = {
     "binary pairs": "binary",
     "pairs": "retrieval",
     "triples": "retrieval",
+    "judged pairs": "retrieval",
     "labelled texts": "label",
 }
+_TAKEN: dict[Kind | None, Take] = {
+    None: "measured",
+    "score": "scores",
+    "binary": "binary",
+    "retrieval": "judged",
+    "label": "labels",
+}
 _TOP, _NEIGHBOURS = 10, 5
-_AT_ONCE = 1 << 24  # cosines in memory
+_AT_ONCE = 1 << 24  # similarities in memory
 
 Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Texts:
-    """Distinct texts, and what is known of them.
+    """Texts, and what is known of them.
 
-    `first` and `second` are places (n,) in `texts`; `gold` are scores, 0 and 1, or numbers of labels (n,). In
-    retrieval, `first` are queries and `second` their documents, and `extra` are documents of no query.
+    `first` and `second` are places (n,) in `texts`; `gold` are scores, 0 and 1, numbers of labels, or grades of
+    relevance (n,), of which 0 is not relevant. In retrieval the first `queries` texts ask, and all others are the
+    documents; `own` is the place of the document that has a query's own text, -1 without one (queries,).
     """
 
     kind: Kind
@@ -54,23 +65,30 @@ class Texts:
     first: NDArray[np.intp]
     second: NDArray[np.intp]
     gold: Values
-    extra: NDArray[np.intp]
+    queries: int = 0
+    own: NDArray[np.intp] | None = None
 
     @property
     def units(self) -> int:
-        """The number of what is resampled: pairs, queries or texts."""
-        return len(np.unique(self.first)) if self.kind == "retrieval" else len(self.first)
+        """The number of what is resampled: pairs, queries with a relevant document, or texts."""
+        return len(np.unique(self.first[self.gold > 0])) if self.kind == "retrieval" else len(self.first)
 
 
-def read_texts(path: Path, columns: str | None = None, kind: Kind | None = None) -> Texts:
+def read_texts(source: Any, columns: str | None = None, kind: Kind | None = None) -> Texts:
     """Read pairs with scores or with 0 and 1, queries with documents, or texts with labels.
 
-    `columns` and `kind` replace what the table itself shows. Raises UsageError for other tables, for fewer than
+    `source` is a table's path, a folder of BEIR or of `Dataset.save_to_disk`, a DataFrame or a Dataset. `columns` and
+    `kind` are orders, which replace what the table itself shows. Raises UsageError for other tables, for fewer than
     `FEWEST` units, and where all scores or labels are equal; CorruptError for a table that cannot be read.
     """
-    if not path.is_file():
-        raise MissingError(f"--pairs {path}: there is no such file.")
-    table = read(path, columns, take={"score": "scores", "retrieval": "texts"}.get(kind or "", "all"))  # type: ignore[arg-type]
+    path = Path(source) if isinstance(source, str | Path) else Path(type(source).__name__)
+    if isinstance(source, str | Path):
+        source = path
+        if not path.exists():
+            raise MissingError(f"--pairs {path}: there is no such file.")
+        if path.is_dir() and is_search(path):
+            return _enough(_of_folder(path, kind), path)
+    table = read(source, columns, take=_TAKEN[kind])
     frame = table.frame
     meant = _KINDS.get(table.kind)
     if kind == "score" and meant == "binary":  # a score may have two values
@@ -81,73 +99,136 @@ def read_texts(path: Path, columns: str | None = None, kind: Kind | None = None)
             f"{path} has {shown.get(table.kind, table.kind)}{f', not --kind {kind}' if kind and meant else ''}; give"
             " two texts and a score or 0 and 1, a query and a document, or a text and a label (name them: --columns)."
         )
-    if meant == "label":
-        frame = frame.drop_duplicates("first")  # an equal text would lend its label
-    sides = [frame[role] for role in ("first", "second", "negative") if role in frame]
-    texts, place = np.unique(np.concatenate([side.to_numpy(str) for side in sides]), return_inverse=True)
-    places = np.split(place.astype(np.intp), len(sides))
-    gold = np.zeros(len(frame))
-    if meant in ("score", "binary"):
-        gold = frame["score"].to_numpy(np.float64)
-    elif meant == "label":
-        gold = pd.factorize(frame["label"])[0].astype(np.float64)
-    negatives = places[2:] or [np.empty(0, np.intp)]
-    found = Texts(meant, table.report, [str(text) for text in texts], places[0], places[:2][-1], gold, negatives[0])
+    if meant == "retrieval":
+        found = _search(table)
+    else:
+        if meant == "label":
+            frame = frame.drop_duplicates("first")  # an equal text would lend its label
+        sides = [frame[role] for role in ("first", "second") if role in frame]
+        place, texts = pd.factorize(pd.concat(sides))
+        places = np.split(place.astype(np.intp), len(sides))
+        labels = pd.factorize(frame["label"])[0] if meant == "label" else frame["score"]
+        gold = np.asarray(labels, dtype=np.float64)
+        found = Texts(meant, table.report, texts.tolist(), places[0], places[-1], gold)
+    return _enough(found, path)
+
+
+def _enough(found: Texts, path: Path) -> Texts:
+    meant = found.kind
     if found.units < FEWEST:
         raise UsageError(
             f"{path} has {found.units} {UNITS[meant]}; with fewer than {FEWEST} nothing can be told. Give more."
         )
-    if meant != "retrieval" and np.ptp(gold) == 0:
+    if meant != "retrieval" and np.ptp(found.gold) == 0:
         raise UsageError(
             f"{path}: all {'labels' if meant == 'label' else 'scores'} are equal, so no encoder can agree."
         )
     return found
 
 
-def measure(data: Texts, vectors: NDArray[Any]) -> tuple[Values, dict[str, float | None]]:
+def _search(table: Table) -> Texts:
+    """Return the queries and documents of a table; a row without a grade is relevant, a negative is not."""
+    frame = table.frame
+    grades = frame["score"] if "score" in frame else pd.Series(1.0, frame.index)
+    rows = frame.assign(grade=grades.clip(lower=0)).groupby(["first", "second"], sort=False)["grade"].max()
+    asked, queries = pd.factorize(rows.index.get_level_values(0))
+    others = [rows.index.get_level_values(1), *([frame["negative"]] if "negative" in frame else [])]
+    answer, documents = pd.factorize(np.concatenate([np.asarray(one, dtype=object) for one in others]))
+    judged, own = answer[: len(rows)], pd.Index(documents).get_indexer(queries)
+    return searched(table.report, list(queries), list(documents), asked, judged, rows.to_numpy(float), own)
+
+
+def _of_folder(path: Path, kind: Kind | None) -> Texts:
+    """Return the queries that are judged, and the whole corpus."""
+    if kind not in (None, "retrieval"):
+        raise UsageError(f"{path} has queries, a corpus and judgements, not --kind {kind}.")
+    found = read_search(path)
+    rows = np.array(found.judged, np.float64).reshape(-1, 3)
+    asked, places = np.unique(rows[:, 0].astype(np.intp), return_inverse=True)
+    queries = [found.queries[place] for place in asked]
+    own = {text: place for place, text in enumerate(found.documents)}
+    same = np.array([own.get(text, -1) for text in queries], np.intp)
+    grades = np.clip(rows[:, 2], 0, None)
+    return searched(found.report, queries, found.documents, places, rows[:, 1].astype(np.intp), grades, same)
+
+
+def searched(
+    report: str,
+    queries: list[str],
+    documents: list[str],
+    asked: NDArray[Any],
+    judged: NDArray[Any],
+    grades: Values,
+    own: NDArray[Any],
+) -> Texts:
+    """Return texts for retrieval: row i judges document `judged[i]` for query `asked[i]` (n,)."""
+    n = len(queries)
+    without = n - len(np.unique(asked[grades > 0]))
+    report += f"; {n - without:,} queries, {len(documents):,} documents"
+    report += f", {without:,} queries without a relevant document left out" if without else ""
+    repeated = int((own >= 0).sum())
+    report += f", a query's own text is no candidate ({repeated:,})" if repeated else ""
+    own = np.where(own < 0, -1, own + n)
+    return Texts("retrieval", report, queries + documents, asked, judged + n, grades, n, own)
+
+
+def measure(data: Texts, vectors: NDArray[Any], similarity: str = "cosine") -> tuple[Values, dict[str, float | None]]:
     """Return what vectors (texts, dim) give each unit (units,), and further measures.
 
-    That is the cosine of a pair, nDCG of a query, or 1 where a text's nearest neighbours have its label. Raises
-    ZooError where cosines are constant.
+    That is the similarity of a pair, nDCG of a query, or 1 where a text's nearest neighbours have its label. Raises
+    ZooError where similarities are constant.
     """
     if data.kind == "label":
-        right = _neighbours(vectors[data.first], data.gold)
-        return right, {}
+        return _neighbours(vectors[data.first], data.gold, similarity), {}
     if data.kind == "retrieval":
-        return _retrieval(data, vectors)
-    cosines = cosine(vectors[data.first], vectors[data.second])
-    if undefined(cosines, data.gold):
-        raise ZooError("all its cosines are equal.")
-    return cosines, {} if data.kind == "score" else threshold(cosines, data.gold)
+        return _retrieval(data, vectors, similarity)
+    of_pairs = pair_similarities(vectors[data.first], vectors[data.second], similarity)
+    if undefined(of_pairs, data.gold):
+        raise ZooError(f"all its values of {similarity} are equal.")
+    return of_pairs, {} if data.kind == "score" else threshold(of_pairs, data.gold)
 
 
-def _neighbours(vectors: NDArray[Any], labels: Values) -> Values:
+def _neighbours(vectors: NDArray[Any], labels: Values, similarity: str) -> Values:
     from scipy import stats
-    from sklearn.neighbors import NearestNeighbors
 
-    near = NearestNeighbors(n_neighbors=_NEIGHBOURS, metric="cosine").fit(vectors).kneighbors(return_distance=False)
+    near = np.empty((len(vectors), min(_NEIGHBOURS, len(vectors) - 1)), np.intp)
+    step = max(1, _AT_ONCE // len(vectors))
+    for start in range(0, len(vectors), step):
+        rows = np.arange(start, min(start + step, len(vectors)))
+        scores = similarities(vectors[rows], vectors, similarity)
+        scores[np.arange(len(rows)), rows] = -np.inf
+        near[rows] = np.argpartition(-scores, near.shape[1] - 1, axis=1)[:, : near.shape[1]]
     found: Values = (stats.mode(labels[near], axis=1).mode == labels).astype(np.float64)
     return found
 
 
-def _retrieval(data: Texts, vectors: NDArray[Any]) -> tuple[Values, dict[str, float | None]]:
-    """Return nDCG of each query among all documents but its own text, and the mean recall at 1 and at 10."""
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    documents, queries = np.unique(np.concatenate([data.second, data.extra])), np.unique(data.first)
+def _retrieval(data: Texts, vectors: NDArray[Any], similarity: str) -> tuple[Values, dict[str, float | None]]:
+    """Return nDCG of each query among all documents but its own text, and the mean recall at 1 and at 10.
+
+    The gain of a document is its grade, as in trec_eval and mteb. A query's own text is a candidate if it is relevant.
+    """
+    documents = np.arange(data.queries, len(vectors))
+    relevant = data.gold > 0
+    queries = np.unique(data.first[relevant])
     discount = 1 / np.log2(np.arange(2, _TOP + 2))
-    relevant = pd.Series(data.second).groupby(data.first).agg(set)
+    grades = {query: dict(zip(rows["second"], rows["gold"], strict=True)) for query, rows in pd.DataFrame(
+        {"first": data.first[relevant], "second": data.second[relevant], "gold": data.gold[relevant]}
+    ).groupby("first")}  # fmt: skip
     ndcg, recall = np.empty(len(queries)), np.empty((len(queries), 2))
     step = max(1, _AT_ONCE // len(documents))
     for start in range(0, len(queries), step):
         some = queries[start : start + step]
-        near = unit[some] @ unit[documents].T
-        near[some[:, None] == documents] = -np.inf
+        near = similarities(vectors[some], vectors[documents], similarity)
+        if data.own is not None:
+            for row, query in enumerate(some):
+                if data.own[query] >= 0 and data.own[query] not in grades[query]:
+                    near[row, data.own[query] - data.queries] = -np.inf
         best = documents[np.argsort(-near, axis=1, kind="stable")[:, :_TOP]]
         for row, (query, top) in enumerate(zip(some, best, strict=True), start):
-            hits = np.isin(top, list(relevant[query]))
-            wanted = len(relevant[query])
-            ndcg[row] = discount[: len(top)] @ hits / discount[:wanted].sum()
-            recall[row] = hits[0] / wanted, hits.sum() / wanted
+            gains = np.array([grades[query].get(place, 0.0) for place in top])
+            ideal = np.sort([*grades[query].values()])[::-1][:_TOP]
+            ndcg[row] = discount[: len(top)] @ gains / (discount[: len(ideal)] @ ideal)
+            recall[row] = (gains[0] > 0) / len(grades[query]), (gains > 0).sum() / len(grades[query])
     return ndcg, {"recall@1": 100 * float(recall[:, 0].mean()), f"recall@{_TOP}": 100 * float(recall[:, 1].mean())}
 
 

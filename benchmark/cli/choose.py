@@ -21,7 +21,7 @@ from benchmark.cli.options import (
 
 
 @click.command("choose")
-@click.option("--pairs", type=PATH, required=True, help="Your table: csv, tsv, jsonl or parquet.")
+@click.option("--pairs", type=PATH, required=True, help="Your table: csv, tsv, jsonl, parquet, xlsx, a folder.")
 @click.option(
     "--encoders",
     cls=Listed,

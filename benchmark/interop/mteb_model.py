@@ -19,6 +19,7 @@ from zoo.api import create, load
 from zoo.encoder import Encoder, Runtime
 from zoo.errors import UsageError
 from zoo.methods.base import BackboneEncoder
+from zoo.methods.pretrained import Pretrained
 from zoo.plugins import METHODS
 
 
@@ -33,7 +34,10 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
     if isinstance(encoder, Encoder):
         made: Encoder = encoder
     elif isinstance(encoder, Path) or (isinstance(encoder, str) and Path(encoder).is_dir()):
-        made, called = load(encoder, runtime), name or Path(encoder).resolve().name
+        folder = Path(encoder)
+        finished = (folder / "modules.json").is_file() and not (folder / "recipe.json").is_file()
+        made = Pretrained(Pretrained.Recipe(model=str(folder)), runtime) if finished else load(encoder, runtime)
+        called = name or folder.resolve().name
     elif isinstance(encoder, str):
         made, called = create(encoder, runtime), name or encoder
         traits = type(made).traits(made.recipe)
@@ -52,7 +56,7 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
         )
     if files is None:
         files = type(made).sources(made.recipe, made.runtime)
-    return TextModel(made.encode, metadata(made, called or METHODS.name_of(type(made)) or "encoder", files))
+    return TextModel(made, metadata(made, called or METHODS.name_of(type(made)) or "encoder", files))
 
 
 def metadata(encoder: Encoder, name: str, sources: Mapping[str, Any]) -> ModelMeta:
@@ -76,8 +80,8 @@ def metadata(encoder: Encoder, name: str, sources: Mapping[str, Any]) -> ModelMe
             "max_tokens": longest,
             "embed_dim": encoder.dim,
             "framework": ["PyTorch"] if isinstance(encoder, BackboneEncoder) else ["NumPy"],
-            "similarity_fn_name": ScoringFunction.COSINE,
-            "use_instructions": False,
+            "similarity_fn_name": ScoringFunction(encoder.roles.similarity),
+            "use_instructions": any(encoder.roles.prompts.values()) or bool(encoder.roles.default),
             "training_datasets": None if learned else set(),
             "adapted_from": sources.get("backbone", {}).get("name"),
         }

@@ -6,6 +6,7 @@ because nothing says whether the next object of its name is the same; a `version
 
 from __future__ import annotations
 
+import functools
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,7 @@ from zoo.identity import method_identity
 from zoo.methods.base import count_parameters
 from zoo.methods.pretrained import Pretrained
 from zoo.recipes import all_recipes
+from zoo.roles import roles_of
 from zoo.selection import parse_methods
 
 if TYPE_CHECKING:
@@ -49,10 +51,16 @@ class ObjectEncoder(Encoder[ObjectRecipe]):
     Recipe: ClassVar[type] = ObjectRecipe
 
     def __init__(
-        self, function: Callable[[list[str]], Any], name: str, kind: str, runtime: Runtime, parameters: int = 0
+        self,
+        function: Callable[..., Any],
+        name: str,
+        kind: str,
+        runtime: Runtime,
+        parameters: int = 0,
+        by_role: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         super().__init__(ObjectRecipe(kind=kind), runtime)
-        self.function, self.name, self.size = function, name, parameters
+        self.function, self.name, self.size, self.by_role = function, name, parameters, by_role or {}
         self.texts, self.seconds = 0, 0.0
         try:
             self.dim = int(self.encode(["a", "b"]).shape[1])
@@ -65,10 +73,10 @@ class ObjectEncoder(Encoder[ObjectRecipe]):
             ) from error
         self.texts, self.seconds = 0, 0.0
 
-    def encode(self, texts: Sequence[str]) -> Vectors:
+    def encode(self, texts: Sequence[str], role: str | None = None, **options: Any) -> Vectors:
         """Return the function's vectors (n, dim); raises ContractError where it gives none, UsageError for bits."""
         started = time.perf_counter()
-        found = self.function(list(texts))
+        found = self.by_role.get(role or "", self.function)(list(texts), **options)
         try:
             vectors = _array(found, self.name)
         except (TypeError, ValueError) as error:
@@ -83,6 +91,14 @@ class ObjectEncoder(Encoder[ObjectRecipe]):
             )
         self.texts, self.seconds = self.texts + len(texts), self.seconds + time.perf_counter() - started
         return vectors
+
+    def encode_query(self, texts: Sequence[str], **options: Any) -> Vectors:
+        """Return the vectors of the object's own `encode_query`, if it has one."""
+        return self.encode(texts, role="query", **options)
+
+    def encode_document(self, texts: Sequence[str], **options: Any) -> Vectors:
+        """Return the vectors of the object's own `encode_document`, if it has one."""
+        return self.encode(texts, role="document", **options)
 
     def encoding_stats(self) -> dict[str, object]:
         """Return how many texts the function has encoded, and in how many seconds."""
@@ -193,13 +209,17 @@ def _of_library(
     source = name if tokenizer is None else f"{_name_of(model)}, mean pooling"
     files: dict[str, Any] = {} if tokenizer is None else {"backbone": {"name": source}}
 
-    def encode(some: list[str]) -> Any:
+    def encode(some: list[str], by: str = "encode", **options: Any) -> Any:
         narrow = torch.float16 if runtime.precision == "fp16" else torch.bfloat16
         with torch.autocast(model.device.type, narrow, enabled=half):
-            return model.encode(some) if tokenizer is None else _mean_pooled(model, tokenizer, some)
+            if tokenizer is None:
+                return getattr(model, by)(some, **options)
+            return _mean_pooled(model, tokenizer, some)
 
     run_by = "sentence-transformers" if tokenizer is None else "transformers"
-    own = ObjectEncoder(encode, name, run_by, runtime, count_parameters(model))
+    by_role = {role: functools.partial(encode, by=f"encode_{role}") for role in ("query", "document")}
+    own = ObjectEncoder(encode, name, run_by, runtime, count_parameters(model), by_role if tokenizer is None else None)
+    own.roles = roles_of(model) if tokenizer is None else own.roles
     try:
         with tempfile.TemporaryDirectory() as folder:
             if tokenizer is None:
@@ -309,7 +329,10 @@ def method_of(
         )
     elif callable(encode := getattr(encoder, "encode", encoder)):
         called, kind = getattr(encoder, "__name__", type(encoder).__name__), "function"
-        given = ObjectEncoder(encode, name or called, kind, replace(runtime, precision="fp32"))
+        by_role = {
+            role: by for role in ("query", "document") if callable(by := getattr(encoder, f"encode_{role}", None))
+        }
+        given = ObjectEncoder(encode, name or called, kind, replace(runtime, precision="fp32"), by_role=by_role)
         left = ("sources", "precision", "parameters")
     else:
         raise UsageError(

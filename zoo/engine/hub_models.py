@@ -19,6 +19,7 @@ def from_hub(name: str, revision: str | None) -> Path:
     """Return a hub model's folder in the cache; what is missing there of the cached commit is fetched first."""
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.constants import HF_HUB_CACHE, HF_HUB_OFFLINE
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     at = f" at revision {revision}" if revision else ""
     cache = str(HF_HUB_CACHE).replace(str(Path.home()), "~", 1)  # the message goes into records, which are published
@@ -48,7 +49,11 @@ def from_hub(name: str, revision: str | None) -> Path:
             return cached
         if isinstance(error, MissingError):
             raise
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = " ".join(str(error).split())[:300].rstrip(". ") or type(error).__name__
+        if isinstance(error, GatedRepoError):
+            remedy = f"Accept its licence on https://huggingface.co/{name} and log in: `hf auth login`."
+        elif isinstance(error, RepositoryNotFoundError):
+            remedy = f"If it is private, log in (`hf auth login`) with an account that may read it. {remedy}"
         raise MissingError(f"{looked}, and the hub gave: {reason}.{hint} {remedy}") from error
 
 

@@ -42,6 +42,14 @@ def cannot_load(what: str, folder: Path, error: Exception) -> ZooError:
             f"{what} in {folder} has weights of other shapes than its config.json states: they do not belong together,"
             " so fetch the folder again or correct the configuration."
         )
+    if not any(any(folder.rglob(name)) for name in (*_SAFE, "*.bin")):
+        for kind, pattern in (("onnx", "*.onnx"), ("openvino", "openvino_model*.xml")):
+            if (exported := next(folder.rglob(pattern), None)) is not None:
+                return MissingError(
+                    f"{what} has no model.safetensors in {folder}, but {exported.relative_to(folder)}. Fetch the"
+                    f" safetensors, or load it in Python (SentenceTransformer(..., backend={kind!r})) and give the"
+                    " object to evaluate() or choose()."
+                )
     lines = str(error).strip().splitlines() or [type(error).__name__]
     first = " ".join([lines[0], *lines[1:2]] if lines[0].endswith(":") else lines[:1])
     return CorruptError(f"{what} in {folder} cannot be loaded: {first.rstrip('.')}.")

@@ -43,6 +43,7 @@ def write_sentence_transformers(encoder: Encoder, folder: Path, *, card: str = "
                 _write_static(modules, made)
             else:
                 _write(modules, made)
+                write_json(made / "config_sentence_transformers.json", encoder.roles.card())
             reader = METHODS.get("pretrained")
             again = reader(reader.Recipe(model=str(made)), encoder.runtime)
             off = deviation(again.encode(list(PROBES)), encoder.encode(list(PROBES)))
@@ -78,7 +79,6 @@ def _write(encoder: StockModules, folder: Path) -> None:
     # The weights have no pooler; loading would initialise one at random and report it as missing.
     unused = without_pooler(type(backbone.model))
     write_json(folder / "sentence_bert_config.json", limits | ({"model_args": unused} if unused else {}))
-    write_json(folder / "config_sentence_transformers.json", {"similarity_fn_name": "cosine"})
     how = EXPORTED_POOLINGS[encoder.pooling]
     modes = {f"pooling_mode_{mode}": mode.startswith(how) for mode in ("cls_token", "mean_tokens", "max_tokens")}
     write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": backbone.dim, **modes})

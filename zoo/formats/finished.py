@@ -92,9 +92,18 @@ def taken_over(model: SentenceTransformer, source: BackboneSource) -> tuple[Back
         return None
     modules: list[Any] = list(model)
     first, second, *after = modules
-    if first.tokenizer is None or second.pooling_mode not in ("cls", "mean", "max"):
-        return None
+    if first.tokenizer is None or second.pooling_mode not in ("cls", "mean", "max") or not second.include_prompt:
+        return None  # the engine would pool the tokens of a prompt too
     return Backbone(encoder_of(first.auto_model), first.tokenizer, source), second.pooling_mode, after
+
+
+def cut_texts(model: Any, texts: list[str]) -> int:
+    """Return how many texts have more tokens than a model of sentence-transformers reads; 0 where it has no limit."""
+    tokenizer, limit = getattr(model[0], "tokenizer", None), model.max_seq_length
+    if not callable(tokenizer) or not limit or limit == float("inf"):
+        return 0
+    rows = tokenizer(texts, truncation=False, verbose=False)["input_ids"] if texts else []
+    return sum(len(row) > limit for row in rows)
 
 
 def trained_pooler(source: BackboneSource, runtime: Runtime) -> Dense:
@@ -144,7 +153,8 @@ def _is_transformer(folder: Path) -> bool:
 
 
 def _check_transformer(what: str, folder: Path, transformer: Any) -> None:
-    check_tokenizer_files(what, folder)
+    if getattr(transformer.tokenizer, "vocab_files_names", True):  # those of characters or bytes have no file
+        check_tokenizer_files(what, folder)
     model = transformer.auto_model
     if transformer.tokenizer is not None:
         check_vocabulary(what, folder, transformer.tokenizer, model.config)

@@ -1,7 +1,7 @@
 """Vectors of whole texts from a user's file, made by an encoder that is not part of this project.
 
-Two forms: lines of a text, a tab and numbers separated by blanks (.tsv, also .gz and .xz); or a matrix (.npy, or
-.safetensors with the tensor `vectors`) and beside it a .txt file with the same stem and one text per line.
+Two forms: lines of a text, a tab and numbers separated by blanks or tabs (.tsv, also .gz and .xz); or a matrix (.npy,
+or .safetensors with the tensor `vectors`) and beside it a .txt file with the same stem and one text per line.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines with their numbers; only a line feed ends a line, because texts may contain other separators."""
     for number, line in enumerate(iterate_bytes(path), 1):
         try:
-            yield number, line.rstrip(b"\r\n").decode("utf-8")
+            yield number, line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise CorruptError(f"{path}:{number}: byte {line[error.start]:#x} is not utf-8.") from error
 
@@ -87,6 +87,8 @@ def _tab_separated(path: Path) -> tuple[list[str], NDArray[np.float32]]:
     rows: list[NDArray[np.float32]] = []
     for number, line in _lines(path):
         text, tab, values = line.rpartition("\t")
+        if len(values.split()) == 1 and "\t" in text:  # tabs between the numbers too
+            text, tab, values = line.partition("\t")
         try:
             row = np.array(values.split(), np.float32)
         except ValueError:

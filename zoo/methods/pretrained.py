@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,12 +22,13 @@ from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import read_json, sha256_json, write_json
-from zoo.formats.finished import AGREES, load_finished, sample, taken_over, trained_pooler
+from zoo.formats.finished import AGREES, cut_texts, load_finished, sample, taken_over, trained_pooler
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, StockModules
 from zoo.methods.base import BackboneEncoder, check_positive, count_parameters
 from zoo.paths import is_file
 from zoo.plugins import register_method
-from zoo.recipes import build
+from zoo.recipes import added, build
+from zoo.roles import Role, Roles, roles_of
 
 _UNLIMITED = 2**20  # tokens, for a model without a limit
 
@@ -44,6 +46,9 @@ class PretrainedRecipe:
     # None: the folder's; "pooler": [CLS] through the checkpoint's own linear layer and tanh
     pooling: Literal["cls", "mean", "max", "first-last-h0", "first-last-h1", "top2", "pooler"] | None = None
     max_length: int | None = None  # None: the folder's
+    prompt: str | None = added(None)  # before every text; None: the folder's prompts
+    query_prompt: str | None = added(None)  # before queries, None: `prompt`
+    document_prompt: str | None = added(None)  # before documents, None: `prompt`
 
     def __post_init__(self) -> None:
         check_positive(self, "max_length")
@@ -76,6 +81,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         self.library: SentenceTransformer | None = None
         self.after: list[Module] = []  # the library's modules behind the pooling
         self.longest = recipe.max_length
+        self.roles = Roles().replaced(recipe.prompt, recipe.query_prompt, recipe.document_prompt)
         if is_file(self.source.folder / "modules.json"):
             self._load()
             return
@@ -103,6 +109,8 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
                 f"pretrained: {recipe.model!r} has a modules.json, which states the pooling; leave out the pooling."
             )
         self.library = load_finished(self.source, runtime, recipe.pooling, recipe.max_length)
+        own = recipe.prompt, recipe.query_prompt, recipe.document_prompt
+        self.roles = roles_of(self.library).replaced(*own)
         parts = taken_over(self.library, self.source)
         if parts is None:
             self.dim, self.stats = self._by_library(["a"]).shape[1], EncodingStats()
@@ -110,8 +118,11 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         library, limit = self.library, min(self.library.max_seq_length or _UNLIMITED, _UNLIMITED)
         texts = sample(limit)
         self.runtime = replace(runtime, precision="fp32")
-        wanted = self._by_library(texts)
-        self.dim = wanted.shape[1]
+        prompts = [self.roles.default, self.roles.prompt("query"), self.roles.prompt("document")]
+        tried = dict.fromkeys(["", *prompts])  # each prompt is tried on a few texts
+        some = {prompt: texts[:8] if prompt else texts for prompt in tried}
+        wanted = {prompt: self._by_library(some[prompt], prompt) for prompt in tried}
+        self.dim = wanted[""].shape[1]
         self.backbone, self.own_pooling, self.after = parts
         self.longest, self.library = limit, None
         model: Any = self.backbone.model
@@ -119,7 +130,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         if without_pooler(type(model)):
             model.pooler = None  # no pooling here reads it
         try:
-            agrees = deviation(self.encode(texts), wanted) <= AGREES
+            agrees = all(deviation(self.encode(some[p], prompt=p), wanted[p]) <= AGREES for p in tried)
         except Exception:  # the engine meets any architecture of the library; what it cannot run, the library runs
             agrees = False
         if not agrees:
@@ -138,20 +149,30 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         """Width of the pooled states, which the modules after the pooling may change."""
         return self.backbone.dim
 
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return vectors (n, dim) float32 in the order of `texts`."""
+    def encode(self, texts: Sequence[str], prompt: str | None = None, role: Role | None = None) -> Vectors:
+        """Return vectors (n, dim) float32 in the order of `texts`; `prompt` replaces that of the role."""
         texts = [clean_text(text, i) for i, text in enumerate(texts)]
+        prompt = self.roles.prompt(role) if prompt is None else prompt
         if self.library is not None:
-            return encode_unique(texts, self._by_library)
-        vectors = torch.from_numpy(self.pooled(texts))
+            return encode_unique(texts, functools.partial(self._by_library, prompt=prompt, role=role))
+        vectors = torch.from_numpy(self.pooled([prompt + text for text in texts]))
         with torch.inference_mode():
             for module in self.after:
                 vectors = module({"sentence_embedding": vectors.to(self.runtime.device)})["sentence_embedding"]
         return vectors.cpu().numpy()
 
+    def encode_query(self, texts: Sequence[str], **options: Any) -> Vectors:
+        """Return vectors of texts that ask, with their prompt."""
+        return self.encode(texts, role="query", **options)
+
+    def encode_document(self, texts: Sequence[str], **options: Any) -> Vectors:
+        """Return vectors of texts that answer, with their prompt."""
+        return self.encode(texts, role="document", **options)
+
     def facts(self) -> dict[str, Any]:
-        """Return who encodes where it is not the engine."""
-        return {} if self.library is None else {"run_by": "sentence-transformers"}
+        """Return who encodes where it is not the engine, and the roles where they differ from plain texts."""
+        roles = {"roles": str(self.roles)} if str(self.roles) else {}
+        return roles if self.library is None else {"run_by": "sentence-transformers", **roles}
 
     @classmethod
     def traits(cls, recipe: PretrainedRecipe) -> Traits:
@@ -173,12 +194,16 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
             )
         return replace(super().stock_modules(), after=self.after)
 
-    def _by_library(self, texts: list[str]) -> Vectors:
+    def _by_library(self, texts: list[str], prompt: str = "", role: Role | None = None) -> Vectors:
         assert self.library is not None
+        library = self.library
+        # The methods of roles also choose the tower of a model that has two.
+        encode: Any = getattr(library, f"encode_{role}" if role else "encode")
         started = time.perf_counter()
         with autocast(self.runtime):
-            vectors = self.library.encode(texts, show_progress_bar=False) if texts else np.empty((0, self.dim))
+            vectors = encode(texts, prompt=prompt, show_progress_bar=False) if texts else np.empty((0, self.dim))
         self.stats.texts += len(texts)
+        self.stats.truncated += cut_texts(library, [prompt + text for text in texts])
         self.stats.seconds += time.perf_counter() - started
         return np.asarray(vectors, np.float32)
 

@@ -1,21 +1,28 @@
-"""Reads the cells of a table as text: csv, tsv, jsonl (.gz and .xz too) or parquet, with the line of each row."""
+"""Reads the cells of a table as text, with the line of each row.
+
+A table is a file (csv, tsv, jsonl, also as .gz and .xz; parquet; Excel), a folder of `Dataset.save_to_disk`, or a
+DataFrame or Dataset itself.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from zoo.errors import CorruptError, UsageError
+from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import iterate_lines, reading
 from zoo.paths import is_file
 
-_SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons"}
+_SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "pipes"}
 _JSON, _PARQUET = (".jsonl", ".ndjson", ".json"), (".parquet", ".pq")
-_SUFFIXES = (".csv", ".tsv", *_JSON, *_PARQUET)
+_SHEET = (".xlsx", ".xlsm")
+_SUFFIXES = (".csv", ".tsv", *_JSON, *_PARQUET, *_SHEET)
+_SPLITS = ("test", "validation", "dev", "train")  # of a DatasetDict, the first that is there
 _NOT_TEXT = {
     b"PK\x03\x04": "a zip archive or an Excel sheet",
     b"\xd0\xcf\x11\xe0": "an Excel sheet",
@@ -56,7 +63,7 @@ def is_table(path: Path) -> bool:
 
 def check_text(path: Path) -> None:
     """Raise UsageError for an archive or a sheet, by its first bytes."""
-    start = _begins(path)
+    start = b"" if _suffix(path) in _SHEET else _begins(path)
     for mark, what in _NOT_TEXT.items():
         if start.startswith(mark):
             raise UsageError(
@@ -75,22 +82,89 @@ def _begins(path: Path) -> bytes:
         return file.read(8)
 
 
-def read_cells(path: Path) -> Cells:
-    """Read all cells; raises CorruptError with the line of what is malformed, UsageError for an archive or a sheet."""
+def text_lines(path: Path, what: str = "") -> Iterator[str]:
+    """Yield the lines of a user's text: of UTF-8, or of UTF-16 with its mark, which spreadsheets write."""
+    if not _begins(path).startswith((b"\xff\xfe", b"\xfe\xff")):
+        yield from iterate_lines(path, what=what)
+        return
+    try:
+        with reading(path, what):
+            content = path.read_bytes().decode("utf-16")
+    except UnicodeDecodeError as error:
+        raise CorruptError(f"{path} begins as UTF-16 and is none; save it as UTF-8.") from error
+    yield from (line.removesuffix("\r") for line in content.removesuffix("\n").split("\n"))
+
+
+def read_cells(path: Any) -> Cells:
+    """Read all cells of a path, DataFrame or Dataset.
+
+    Raises CorruptError with the line of what is malformed, UsageError for an archive or another object, MissingError
+    for a sheet without the extra.
+    """
+    if not isinstance(path, Path):
+        return _of_object(path, Path(type(path).__name__))
+    if path.is_dir():
+        return _of_folder(path)
     check_text(path)
     suffix = _suffix(path)
+    if suffix in _SHEET:
+        return _sheet(path)
     if suffix in _PARQUET or _begins(path).startswith(b"PAR1"):
         return _parquet(path)
-    lines = [(number, line) for number, line in enumerate(iterate_lines(path), 1) if line.strip() or suffix == ".csv"]
+    lines = [(number, line) for number, line in enumerate(text_lines(path), 1) if line.strip() or suffix == ".csv"]
     if suffix in _JSON:
         return _json(path, lines, whole=suffix == ".json")
     sample = [line for _, line in lines[:40] if line.strip()][:20]
-    order = ",;\t" if suffix == ".csv" else "\t,;"
+    order = ",;\t|" if suffix == ".csv" else "\t,;|"
     separator = next((one for one in order if _separates(sample, one)), order[0])
     if separator == "\t":
         rows = _unquoted([line.split("\t") for _, line in lines])
         return Cells(path, rows, [number for number, _ in lines], separated=_SEPARATORS[separator])
     return _csv(path, lines, separator)
+
+
+def _of_object(given: Any, path: Path) -> Cells:
+    """Return the cells of a DataFrame, a Dataset, or one split of a DatasetDict."""
+    if isinstance(given, Mapping):
+        split = next((name for name in (*_SPLITS, *given) if name in given), None)
+        given = given[split] if split is not None else given
+        path = path / str(split)
+    if not hasattr(given, "columns") and not hasattr(given, "column_names"):
+        raise UsageError(f"a {type(given).__name__} is no table; give a path, a DataFrame or a Dataset.")
+    named = getattr(given, "column_names", None)
+    columns = {str(name): list(given[name]) for name in (given.columns if named is None else named)}
+    return _of_columns(path, columns, list(range(1, len(given) + 1)))
+
+
+def _of_folder(path: Path) -> Cells:
+    if not any((path / name).is_file() for name in ("dataset_dict.json", "state.json")):
+        inside = ", ".join(sorted(file.name for file in path.iterdir())[:5])
+        raise UsageError(
+            f"{path} is a folder with {inside or 'no file'}; give a table, a folder of Dataset.save_to_disk, or one of"
+            " BEIR (corpus.jsonl, queries.jsonl, qrels/)."
+        )
+    from datasets import load_from_disk
+
+    try:
+        return _of_object(load_from_disk(str(path)), path)
+    except (OSError, ValueError, KeyError) as error:
+        raise CorruptError(f"{path} cannot be read as a saved Dataset: {str(error)[:200]}") from error
+
+
+def _sheet(path: Path) -> Cells:
+    import pandas as pd
+
+    try:
+        frame = pd.read_excel(path, header=None, dtype=object)
+    except ImportError as error:
+        raise MissingError(
+            f"{path} is an Excel sheet: pip install 'zoo-bench[excel]', or save it as CSV UTF-8."
+        ) from error
+    except Exception as error:  # the engine raises many kinds
+        raise CorruptError(f"{path} cannot be read as an Excel sheet: {str(error)[:200]}") from error
+    rows = [[_cell(value) for value in row] for row in frame.itertuples(index=False)]
+    kept = [number for number, row in enumerate(rows) if any(row)]
+    return Cells(path, [rows[number] for number in kept], [number + 1 for number in kept])
 
 
 def _separates(lines: list[str], separator: str) -> bool:
@@ -171,7 +245,7 @@ def _of_columns(path: Path, columns: dict[str, list[Any]], lines: list[int]) -> 
 
 def _cell(value: object) -> str:
     """Return a value as text, a number so that it is read back equal; None and NaN are empty."""
-    if value is None or value != value:
+    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
         return ""
     return str(int(value)) if isinstance(value, bool) else str(value)
 

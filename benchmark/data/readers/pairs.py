@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.data.readers.cells import check_text, is_table
+from benchmark.data.readers.cells import check_text, is_table, text_lines
 from benchmark.data.readers.tables import read
 from zoo.errors import CorruptError, UsageError
 from zoo.files import iterate_lines
@@ -145,7 +145,7 @@ def lines_of(path: Path, columns: str | None = None, say: Callable[[str], None] 
     if not is_table(path):
         if columns is not None:
             raise UsageError(f"{path} is plain text, without columns; leave out --columns {columns}.")
-        yield from iterate_lines(path, what="corpus")
+        yield from text_lines(path, what="corpus")
         return
     table = read(path, columns, take="texts")
     if say is not None:

@@ -7,9 +7,9 @@ words or numbers of natural language inference are labels, anything else is text
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from benchmark.data.readers.cells import Cells, is_number, read_cells
@@ -19,20 +19,30 @@ from zoo.errors import CorruptError, UsageError, did_you_mean
 if TYPE_CHECKING:
     import pandas as pd
 
-Kind = Literal["texts", "labelled texts", "pairs", "triples", "scored pairs", "binary pairs", "labelled pairs"]
+Kind = Literal[
+    "texts", "labelled texts", "pairs", "triples", "scored pairs", "judged pairs", "binary pairs", "labelled pairs"
+]
+
+_GRADES = "relevance rel qrel qrels relevancejudgment relevancejudgement judgment judgement grade grades judged"
 
 _NAMES = {  # role -> names of columns, without case and signs; the first that is there counts
     "first": "premise anchor query question first source text sentence sentences content review tweet utterance",
     "second": "hypothesis positive pos document doc passage answer second target paraphrase response context text",
     "negative": "hardneg hardnegative negative neg",
     "score": "score scores similarity sim similarityscore relatedness relatednessscore gold gs rating meanscore",
-    "label": "label labels goldlabel class category topic intent isduplicate isparaphrase entailmentjudgment",
+    "label": f"{_GRADES} label labels goldlabel class category topic intent isduplicate duplicate isparaphrase"
+    " entailmentjudgment",
 }
 _TEXTS = ("first", "second", "negative")
 _STEMS = ("sentence", "sent", "text", "question", "s", "word", "phrase", "query", "string", "document")
 _NUMBERED = (("0", "1"), ("1", "2"), ("a", "b"))  # sent0 and sent1, question1 and question2 ...
 _NUMERIC_LABELS = dict(zip(("0", "1", "2"), NLI_LABELS, strict=True))  # as the Hugging Face hub numbers them
 _UNLABELLED = ("", "-", "-1")  # the annotators had no majority
+_FEW = 6  # rows; fewer show nothing about what a column is
+_YES = "yes true y t ja j oui si sí duplicate dup equal same similar related match matched positive pos relevant good"
+_YES += " paraphrase equivalent correct wahr vrai entailment"
+_NO = "no false n f nein non different unequal distinct unique negative neg mismatch bad wrong falsch faux none other"
+_DENIAL = ("not", "non", "no", "un", "dis", "in", "ir", "mis", "nicht", "pas", "kein")
 _BINARY = {"0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "false": 0.0, "true": 1.0, "no": 0.0, "yes": 1.0}
 _LONGEST_NAME, _MOST_WORDS = 40, 3  # of a column or a class; what is longer is a text
 
@@ -51,13 +61,17 @@ class Table:
         return (" ".join(text.split()) for row in sides.itertuples(index=False) for text in row)
 
 
-def read(path: Path, columns: str | None = None, *, take: Literal["all", "texts", "scores"] = "all") -> Table:
-    """Read csv, tsv, jsonl or parquet; `columns` names those to take: texts in their order, a score, a label.
+Take = Literal["all", "texts", "scores", "judged", "binary", "labels", "measured"]
 
-    A column is named by its header or its number from 1; names are separated by commas. `take` says that scores and
-    labels are not needed, or that numbers are scores even where they look like labels. Rows that lack a text, a score
-    or a label are left out, and the report counts them. Raises CorruptError with the line of what cannot be read, and
-    UsageError for a column that is not there.
+
+def read(path: Any, columns: str | None = None, *, take: Take = "all") -> Table:
+    """Read a table (see `cells`); `columns` names those to take: texts in their order, a score, a label.
+
+    A column is named by its header or its number from 1; names are separated by commas, and LABEL=WORD says which of
+    two labels is 1. `take` is an order: that scores and labels are not needed, that numbers are scores, grades, or two
+    labels even where they look otherwise, or that the last column is a label; "measured": what `choose` takes. Rows
+    that lack a text, a score or a label are left out, and the report counts them. Raises CorruptError with the
+    line of what cannot be read, and UsageError for a column that is not there and for labels in doubt.
     """
     import pandas as pd
 
@@ -68,18 +82,24 @@ def read(path: Path, columns: str | None = None, *, take: Literal["all", "texts"
     names = [name.strip() for name in cells.names or []] or [str(number) for number in range(1, width + 1)]
     if not names:
         raise CorruptError(f"{path} is empty.")
-    chosen = _chosen(cells, names, columns.split(",")) if columns else None
-    roles = _roles(cells, names, chosen)
+    stated, positive = _split_names(names, columns) if columns else ([], "")
+    chosen = _chosen(cells, names, stated) if columns else None
+    roles = _roles(cells, names, chosen, take)
+    graded = _plain(names[roles.get("score", roles.get("label", 0))]) in _GRADES.split()
+    take = "judged" if take == "measured" and graded and "second" in roles else take
     if take == "texts":
         roles = {role: place for role, place in roles.items() if role in _TEXTS}
-    elif take == "scores" and "label" in roles:
+    elif take in ("scores", "judged") and "label" in roles:
         roles["score"] = roles.pop("label")
     _check_fields(cells, max(roles.values()))
-    values, kind, note = _values(cells, roles, nli="premise" in map(_plain, names))
+    two = _Two(take, positive, names)
+    values, kind, note = _values(cells, roles, two, nli="premise" in map(_plain, names))
+    if take == "judged" and kind in ("binary pairs", "scored pairs"):
+        kind = "judged pairs"
     frame = pd.DataFrame(values, index=pd.Index(cells.lines, name="line"))
     whole = frame.notna().all(axis=1) & (frame != "").all(axis=1)
     left = int((~whole).sum())
-    report = f"{path.name}: {'columns' if cells.names else 'no header, columns'}: "
+    report = f"{cells.path.name}: {'columns' if cells.names else 'no header, columns'}: "
     report += f"{', '.join(names[number] for number in roles.values())}; {len(frame) - left:,} {kind}{note}"
     return Table(frame[whole], kind, report + (f"; {left:,} with an empty field or no label left out" if left else ""))
 
@@ -114,13 +134,31 @@ def _is_header(cells: Cells) -> bool:
     valued = any(_mostly(column, is_number) or _mostly(column, _is_nli) for column in columns)
     named = len(first) > 1 and all(len(name.split()) == 1 for name in first)
     unlike = len(below.rows) > 1 and all(len(cell.split()) > 1 for column in columns for cell in column)
-    return bool(_by_name(first)) or valued or (named and unlike)
+    return bool(_by_name(first)) or valued or (named and unlike) or _above_classes(first, columns)
+
+
+def _above_classes(first: Sequence[str], columns: Sequence[list[str]]) -> bool:
+    """Return whether a cell stands above a few names that come again and is none, and no other cell is a long text."""
+    classes = [len(column) >= _FEW and _is_class(column) for column in columns]
+    unlike = [cell not in column for cell, column, of in zip(first, columns, classes, strict=True) if of]
+    texts = [(cell, column) for cell, column, of in zip(first, columns, classes, strict=True) if not of and column]
+    short = all(len(cell) < sorted(map(len, column))[len(column) // 2] for cell, column in texts)
+    return bool(unlike) and all(unlike) and bool(texts) and short
 
 
 def _names(cells: Cells, columns: str) -> bool:
     """Return whether the first row has every name that a user typed, so that it is a header."""
-    typed = {column.strip() for column in columns.split(",")}
-    return bool(cells.rows) and typed <= {cell.strip() for cell in cells.rows[0]}
+    first = [cell.strip() for cell in cells.rows[0]] if cells.rows else []
+    return set(_split_names(first, columns)[0]) <= set(first)
+
+
+def _split_names(names: Sequence[str], columns: str) -> tuple[list[str], str]:
+    """Return the names that a user typed, and the label after =, if the part before it is a column."""
+    typed = [column.strip() for column in columns.split(",")]
+    before, _, label = typed[-1].rpartition("=")
+    if typed[-1] not in names and before.strip():
+        return [*typed[:-1], before.strip()], label.strip()
+    return typed, ""
 
 
 def _by_name(names: Sequence[str]) -> dict[str, int]:
@@ -156,27 +194,44 @@ def _chosen(cells: Cells, names: list[str], columns: list[str]) -> list[int]:
     return found
 
 
-def _roles(cells: Cells, names: list[str], chosen: list[int] | None) -> dict[str, int]:
+def _roles(cells: Cells, names: list[str], chosen: list[int] | None, take: Take) -> dict[str, int]:
     """Return the column of each role that is there; raises CorruptError if the columns do not say their roles."""
     places = range(len(names)) if chosen is None else chosen
+    columns = {place: cells.column(place) for place in places}
     known = {role: places[at] for role, at in _by_name([names[place] for place in places]).items()}
     if chosen is not None:  # the order of texts is the caller's
         known = {role: place for role, place in known.items() if role not in _TEXTS}
-    left = [place for place in places if place not in known.values() and any(cells.column(place))]
-    numeric = [place for place in left if _mostly(cells.column(place), is_number)]
-    labels = [place for place in left if _mostly(cells.column(place), _is_nli)]
+    elif "second" in known and take != "judged" and _stands_in_half(columns[known["second"]]):
+        known.pop("second")  # no document, whatever its name
+    sides = sum(role in known for role in ("first", "second"))
+    left = [place for place in places if place not in known.values() and any(columns[place])]
+    numeric = [place for place in left if _mostly(columns[place], is_number)]
+    labels = [place for place in left if _mostly(columns[place], _is_nli)]
     texts = [place for place in left if place not in (*numeric, *labels)]
+    if take != "judged" or len(texts) + sides > 2:
+        repeated = [place for place in texts if _stands_in_half(columns[place])]
+        two = [place for place in repeated if len(set(columns[place]) - {""}) == 2] or repeated[-1:] * bool(chosen)
+        if chosen and len(texts) > 2 and not two and _is_class(columns[texts[-1]]):
+            two = texts[-1:]
+        texts = [place for place in texts if place not in (two if chosen else repeated)] or texts * (not sides)
+        labels = labels or [place for place in two if place not in texts]
     value = known.get("score", known.get("label"))
-    if value is None and ("first" not in known or "second" in known):
-        values = labels or [n for n in numeric if chosen or not _counts(cells.column(n), names[n])]
-        value = values[0] if len(values) == 1 else None
-    if "first" in known:
+    if value is None and ("first" not in known or "second" in known or labels):
+        value = _value(columns, names, labels, numeric, named=bool(chosen))
+    others = [place for place in texts if place not in known.values()]
+    if "first" in known and "second" not in known and len(others) == 1 and (value is None or value in labels):
+        texts = [known["first"], *others] if take not in ("all", "texts", "scores") else [known["first"]]
+    elif "first" in known:
         texts = [known[role] for role in _TEXTS if role in known]
-    elif cells.names is None and chosen is None and value is not None and value >= 2:
-        texts = [place for place in texts if place < value]  # what follows the value is something else
-    elif value is None and len(texts) == 2:
-        value = next((place for place in texts if _is_class(cells.column(place))), None)
+    elif cells.names is None and chosen is None and value is not None and 2 <= value < max(texts, default=0):
+        before = [place for place in texts if place < value]  # what follows the value is something else
+        texts = before if len(before) > 1 else texts
+    if value is None and len(texts) == 2 and take != "judged" and "second" not in known:
+        value = next((place for place in texts if _is_class(columns[place])), None)
+        value = texts[-1] if take == "labels" and value is None else value
         texts = [place for place in texts if place != value]
+    if len(texts) > 2 and chosen is None:
+        texts = [place for place in texts if not _is_class(columns[place])] or texts
     if not 1 <= len(texts) <= (2 if value is not None and "negative" not in known else 3):
         lists = [f"; {name} holds lists, not texts" for name in cells.nested]
         raise CorruptError(
@@ -188,6 +243,24 @@ def _roles(cells: Cells, names: list[str], chosen: list[int] | None) -> dict[str
         first = len(texts) == 2 and value in numeric and value < texts[0]  # a score precedes its texts, a label follows
         roles["score" if first or known.get("score") == value else "label"] = value
     return roles
+
+
+def _value(
+    columns: dict[int, list[str]], names: list[str], labels: list[int], numeric: list[int], *, named: bool
+) -> int | None:
+    """Return the only column of labels or numbers; of several numbers, the only one from 0 to 5."""
+    values = labels or [n for n in numeric if named or not _counts(columns[n], names[n])]
+    if len(values) > 1 and not labels:
+        values = [n for n in values if all(not c or (is_number(c) and 0 <= float(c) <= 5) for c in columns[n])]
+    return values[0] if len(values) == 1 else None
+
+
+def _stands_in_half(column: list[str]) -> bool:
+    """Return whether one short text stands in half of all rows, or there are but two, so that it is no document."""
+    counts = Counter(cell for cell in column if cell)
+    if counts.total() < _FEW or any(len(cell) > _LONGEST_NAME for cell in counts):
+        return False
+    return 2 * counts.most_common(1)[0][1] >= counts.total()
 
 
 def _counts(column: list[str], name: str) -> bool:
@@ -212,7 +285,46 @@ def _check_fields(cells: Cells, last: int) -> None:
             raise CorruptError(f"{cells.path}:{line}: {len(row)} fields instead of {wanted}{by}.")
 
 
-def _values(cells: Cells, roles: dict[str, int], *, nli: bool) -> tuple[dict[str, list[Any]], Kind, str]:
+@dataclass(frozen=True)
+class _Two:
+    """How two labels are read: for whom, which of them is 1 as the user said, and the names for a question."""
+
+    take: Take
+    positive: str
+    names: list[str]
+
+    def values(self, cells: Cells, roles: dict[str, int], kinds: set[str]) -> dict[str, float] | None:
+        """Return the value of each label; None where they are no two labels. Raises UsageError in doubt."""
+        numbers = all(map(is_number, kinds))
+        if self.positive:
+            if self.positive.lower() not in kinds:
+                raise UsageError(f"{cells.path}: no label is {self.positive!r}; there are: {', '.join(sorted(kinds))}.")
+            return {kind: float(kind == self.positive.lower()) for kind in kinds}
+        if kinds <= {*_BINARY}:
+            return _BINARY
+        if len(kinds) != 2 or kinds <= {*NLI_LABELS} or self.take == "scores" or (
+            numbers and self.take not in ("measured", "binary")
+        ):  # fmt: skip
+            return None
+        ordered = sorted(kinds, key=float) if numbers else sorted(kinds, key=_affirms)
+        if numbers or _affirms(ordered[0]) < _affirms(ordered[1]):
+            return {ordered[0]: 0.0, ordered[1]: 1.0}
+        short, long = sorted(kinds, key=len)
+        if long.endswith(short) and re.sub(r"[\W_]", "", long.removesuffix(short)) in _DENIAL:
+            return {long: 0.0, short: 1.0}
+        places = [roles[role] for role in ("first", "second", "score", "label") if role in roles]
+        asked = ",".join(self.names[place] for place in places)
+        raise UsageError(
+            f"{cells.path}: its labels are {ordered[0]} and {ordered[1]}; which of them says that two texts are alike?"
+            f" --columns '{asked}={ordered[0]}' or --columns '{asked}={ordered[1]}'."
+        )
+
+
+def _affirms(word: str) -> int:
+    return (word in _YES.split()) - (word in _NO.split())
+
+
+def _values(cells: Cells, roles: dict[str, int], two: _Two, *, nli: bool) -> tuple[dict[str, list[Any]], Kind, str]:
     """Return the columns by role, the kind of the table, and a note for the user."""
     columns = {role: cells.column(place) for role, place in roles.items()}
     values: dict[str, list[Any]] = {role: columns[role] for role in _TEXTS if role in columns}
@@ -221,12 +333,17 @@ def _values(cells: Cells, roles: dict[str, int], *, nli: bool) -> tuple[dict[str
     if "second" not in values:
         labels = columns.get("label", columns.get("score"))
         return (values, "texts", "") if labels is None else (values | {"label": labels}, "labelled texts", "")
-    kinds = {cell.lower() for cell in (*columns.get("score", ()), *columns.get("label", ()))} - {*_UNLABELLED}
+    kinds = {cell.lower() for cell in (*columns.get("score", ()), *columns.get("label", ()))} - {"", "-"}
+    kinds = kinds if kinds == {"-1", "1"} else kinds - {*_UNLABELLED}
     if "score" not in columns and "label" not in columns:
         return values, "pairs", ""
-    if kinds and kinds <= {*_BINARY} and not nli:
+    if kinds and not nli and (stated := two.values(cells, roles, kinds)):
         column = columns.get("score", columns.get("label", []))
-        return values | {"score": [_BINARY.get(cell.lower()) for cell in column]}, "binary pairs", ""
+        alike = [kind for kind in sorted(kinds) if stated[kind] == 1]
+        note = "" if kinds <= {*_BINARY} else f" (alike: {', '.join(alike)})"
+        return values | {"score": [stated.get(cell.lower()) for cell in column]}, "binary pairs", note
+    if two.take == "binary":
+        raise UsageError(f"{cells.path}: its labels or scores have {len(kinds)} values; --kind binary takes two.")
     if "score" in columns or (_mostly(columns["label"], is_number) and not kinds <= {*_NUMERIC_LABELS}):
         column = columns.get("score", columns.get("label", []))
         scores = [_score(cell, cells, line) for cell, line in zip(column, cells.lines, strict=True)]

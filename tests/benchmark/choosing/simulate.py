@@ -17,7 +17,7 @@ _SHAPES = {  # cosines of unequal and of equal pairs: mean and spread of normal 
 
 def wrong_winners(kind: Kind, draws: int = 2_000, units: int = 100, encoders: int = 2) -> float:
     """Return the share of draws in which one of equally good encoders is told apart from all others."""
-    none, wrong = np.empty(0, np.intp), 0
+    wrong = 0
     for seed in range(draws):
         generator = np.random.default_rng(seed)
         truth = generator.normal(size=units)
@@ -27,7 +27,7 @@ def wrong_winners(kind: Kind, draws: int = 2_000, units: int = 100, encoders: in
         if kind == "retrieval":
             values = [1 / (1 + np.exp(-one)) for one in values]
         places = np.arange(units)
-        sample = sampled(Texts(kind, "", [], places, places, gold, none), values)
+        sample = sampled(Texts(kind, "", [], places, places, gold), values)
         wrong += int(may_be_best(sample).sum() == 1)
     return wrong / draws
 

@@ -181,7 +181,7 @@ def test_measures_are_those_of_scikit_learn() -> None:
     assert resample(scores, gold, metric="auc", resamples=300).std() > 0.01
     vectors = generator.normal(size=(60, 8))
     places = np.arange(30)
-    data = Texts("retrieval", "", [], places, places + 30, np.zeros(30), np.empty(0, np.intp))
+    data = Texts("retrieval", "", [], places, places + 30, np.ones(30), 30)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     expected = [ndcg_score([np.eye(30)[i]], [unit[i] @ unit[30:].T], k=10) for i in range(30)]
     np.testing.assert_allclose(measure(data, vectors)[0], expected)
@@ -220,3 +220,56 @@ def test_a_wrong_winner_is_named_in_at_most_5_percent(kind: str) -> None:
 @pytest.mark.slow
 def test_intervals_of_thresholds_cover_the_best_threshold() -> None:
     assert min(coverage(draws=50).values()) >= 0.86  # 95 % less three standard errors
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
+def test_a_finished_encoder_scores_as_in_the_librarys_own_evaluators(
+    similarity: str, tiny_bert: Path, tmp_path: Path
+) -> None:
+    """Queries and documents have their prompts, pairs the default one, and similarity is that of the folder.
+
+    Rows judged 0 are candidates, not relevant. A folder and an object are measured alike.
+    """
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import evaluation, modules
+
+    torch.manual_seed(2)
+    parts = [modules.Transformer(str(tiny_bert)), modules.Pooling(32), modules.Dense(32, 16)]
+    prompts = {"query": "what is it about the small red dog of which we read: ", "document": "p: ", "sts": "as: "}
+    model = SentenceTransformer(
+        modules=parts, device="cpu", prompts=prompts, default_prompt_name="sts", similarity_fn_name=similarity
+    )
+    model.save(str(tmp_path / "st"))
+    words = "rain dog tree house river old small red man woman talk play".split()
+    generator = np.random.default_rng(0)
+    text = [" ".join(generator.choice(words, 5)) + f" {i}" for i in range(120)]
+    rows = [[text[i], text[60 + i], 1] for i in range(60)] + [[text[i], text[60 + (i + 7) % 60], 0] for i in range(60)]
+    path = table(tmp_path / "judged.csv", ["query", "document", "relevance"], rows)
+    frame = benchmark.choose(path, {"folder": str(tmp_path / "st"), "object": model}, quiet=True).frame
+    evaluator = evaluation.InformationRetrievalEvaluator(
+        {f"q{i}": text[i] for i in range(60)},
+        {f"d{i}": text[60 + i] for i in range(60)},
+        {f"q{i}": {f"d{i}"} for i in range(60)},
+    )
+    expected = 100 * evaluator(model)[f"{similarity}_ndcg@10"]
+    assert frame["score"].tolist() == pytest.approx([expected] * 2, abs=1e-3)
+    assert "prompts of its folder: query, document, every text" in frame["roles"]["folder"]
+    gold = generator.random(60).round(2)
+    path = table(tmp_path / "sts.csv", ["a", "b", "score"], [[text[i], text[60 + i], gold[i]] for i in range(60)])
+    frame = benchmark.choose(path, {"folder": str(tmp_path / "st"), "object": model}, quiet=True).frame
+    expected = (
+        100 * evaluation.EmbeddingSimilarityEvaluator(text[:60], text[60:], gold)(model)[f"spearman_{similarity}"]
+    )
+    assert frame["score"].tolist() == pytest.approx([expected] * 2, abs=1e-2)
+
+
+def test_grades_count_in_ndcg() -> None:
+    generator = np.random.default_rng(1)
+    vectors, grades = generator.normal(size=(50, 8)), generator.integers(0, 4, size=(30, 20))
+    grades[0] = 0  # a query without a relevant document is left out
+    first, second = np.repeat(np.arange(30), 20), np.tile(np.arange(20), 30) + 30
+    data = Texts("retrieval", "", [], first, second, grades.ravel().astype(float), 30)
+    expected = [ndcg_score([grades[i]], [vectors[i] @ vectors[30:].T], k=10) for i in range(1, 30)]
+    np.testing.assert_allclose(measure(data, vectors, "dot")[0], expected)
+    assert data.units == 29

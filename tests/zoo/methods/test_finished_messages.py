@@ -1,0 +1,64 @@
+"""What a user is told who cannot have a finished encoder: the hub's reason, and the remedy that fits it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import huggingface_hub
+import numpy as np
+import pytest
+from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+from test_pretrained import build, ours
+
+from zoo.engine.hub_models import from_hub
+from zoo.errors import MissingError
+from zoo.formats.text_vectors import read
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "remedy"),
+    [
+        (
+            GatedRepoError,
+            "403 Client Error.\n\nAccess to model a/b is restricted.",
+            "Accept its licence .*a/b and log in",
+        ),
+        (RepositoryNotFoundError, "401 Client Error.\nRepository not found.", "private, log in"),
+        (OSError, "no route to the host", "where there is a network"),
+    ],
+)
+def test_the_hubs_reason_and_its_remedy(
+    kind: type[Exception], reason: str, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> Any:
+        if kind is OSError:
+            raise OSError(reason)
+        raise kind(reason, response=httpx.Response(403, request=httpx.Request("GET", "https://hub")))  # type: ignore[call-arg]
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", refuse)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    with pytest.raises(MissingError, match=remedy) as error:
+        from_hub("a/b", None)
+    assert reason.split()[-1].rstrip(".") in str(error.value)  # the hub's reason is there to its last word
+
+
+@pytest.mark.parametrize(
+    ("file", "backend"), [("onnx/model.onnx", "onnx"), ("openvino/openvino_model.xml", "openvino")]
+)
+def test_weights_of_another_backend_are_named(file: str, backend: str, tiny_bert: Path, tmp_path: Path) -> None:
+    folder = build(tmp_path, tiny_bert)
+    (folder / file).parent.mkdir()
+    (folder / "model.safetensors").rename(folder / file)
+    with pytest.raises(MissingError, match=f"{file}.*backend='{backend}'"):
+        ours(folder)
+
+
+@pytest.mark.parametrize("content", [b"a b\t1 2\nc\t3 4\n", b"a b\t1\t2\nc\t3\t4\n", b"\xef\xbb\xbfa b\t1 2\nc\t3 4\n"])
+def test_vectors_of_texts_with_blanks_tabs_or_a_mark(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "v.tsv").write_bytes(content)
+    rows, vectors = read([tmp_path / "v.tsv"])
+    assert [*rows] == ["a b", "c"]
+    np.testing.assert_array_equal(vectors, [[1, 2], [3, 4]])

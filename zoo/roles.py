@@ -1,0 +1,92 @@
+"""What an encoder is for: the prompts of its queries and documents, and the similarity of its vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Role = Literal["query", "document"]
+
+_PROMPTS: dict[Role, tuple[str, ...]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Prompts by their names, the one before a text without a role, and the similarity: sentence-transformers' own."""
+
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    default: str = ""
+    similarity: str = "cosine"
+    stated_by: str = "its folder"
+
+    def prompt(self, role: Role | None) -> str:
+        """Return what stands before a text: the first prompt of the role's names, as the library takes it."""
+        if role is None:
+            return self.default
+        return next((self.prompts[name] for name in _PROMPTS[role] if name in self.prompts), self.default)
+
+    def replaced(self, every: str | None, query: str | None, document: str | None) -> Roles:
+        """Return the roles with a user's prompts: of every text, and of queries and documents where they differ."""
+        stated = {"query": every if query is None else query, "document": every if document is None else document}
+        own = {name: prompt for name, prompt in stated.items() if prompt is not None}
+        if every is None and not own:
+            return self
+        default = self.default if every is None else every
+        return replace(self, prompts={**self.prompts, **own}, default=default, stated_by="the recipe")
+
+    def card(self) -> dict[str, Any]:
+        """Return what sentence-transformers reads in config_sentence_transformers.json."""
+        if not self.default and not any(self.prompts.values()):
+            return {"similarity_fn_name": self.similarity}
+        prompts, name = dict(self.prompts), None
+        if self.default:
+            name = next((one for one, prompt in prompts.items() if prompt == self.default), "default")
+            prompts[name] = self.default
+        return {"prompts": prompts, "default_prompt_name": name, "similarity_fn_name": self.similarity}
+
+    def __str__(self) -> str:
+        """Return what differs from plain texts and cosines, in words; empty where nothing does."""
+        named = [role for role in _PROMPTS if self.prompt(role)] + ["every text"] * bool(self.default)
+        parts = [f"prompts of {self.stated_by}: {', '.join(named)}"] if named else []
+        return "; ".join(parts + [f"similarity {self.similarity}"] * (self.similarity != "cosine"))
+
+
+def roles_of(model: Any) -> Roles:
+    """Return the roles of a model of sentence-transformers."""
+    prompts = dict(getattr(model, "prompts", None) or {})
+    default = prompts.get(getattr(model, "default_prompt_name", None) or "", "")
+    return Roles(prompts, default, str(getattr(model, "similarity_fn_name", None) or "cosine"))
+
+
+def similarities(first: NDArray[Any], second: NDArray[Any], kind: str = "cosine") -> NDArray[Any]:
+    """Return the similarities (n, m) of vectors (n, dim) and (m, dim): cosine, dot, euclidean or manhattan.
+
+    A distance has a minus, so that higher is more similar. A zero vector has cosine 0.
+    """
+    if kind in ("cosine", "dot"):
+        sides = [_unit(one) if kind == "cosine" else one for one in (first, second)]
+        products: NDArray[Any] = sides[0] @ sides[1].T
+        return products
+    from scipy.spatial.distance import cdist
+
+    distances: NDArray[Any] = -cdist(first, second, {"euclidean": "euclidean", "manhattan": "cityblock"}[kind])
+    return distances
+
+
+def pair_similarities(first: NDArray[Any], second: NDArray[Any], kind: str = "cosine") -> NDArray[np.float64]:
+    """Return the similarity (n,) of each row of two arrays (n, dim), in float64."""
+    first, second = first.astype(np.float64), second.astype(np.float64)
+    if kind in ("cosine", "dot"):
+        sides = [_unit(one) if kind == "cosine" else one for one in (first, second)]
+        products: NDArray[np.float64] = (sides[0] * sides[1]).sum(axis=1)
+        return products
+    return np.asarray(-np.linalg.norm(first - second, ord={"euclidean": 2, "manhattan": 1}[kind], axis=1))
+
+
+def _unit(vectors: NDArray[Any]) -> NDArray[Any]:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), vectors.dtype)
