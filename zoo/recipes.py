@@ -6,7 +6,10 @@ A recipe is one published configuration of a method. Its file has the keys `meth
 those of the same name. `control: true` marks a control, which other methods are compared with, in tables too.
 `updates` is the number of updates of the published training, which a row's own number is given as a share of. `space`
 has what `zoo-bench tune` may change: a list of values, or a text LOW..HIGH or LOW..HIGH:log, for each key. What a
-paper describes first states it as `citation`, with the keys of `Paper`; `paper` of any recipe may name it.
+paper describes first states it as `citation`, with the keys of `Paper`; `paper` of any recipe may name it. `open` lists
+the points that the paper leaves open and that this recipe fills: a text for each parameter (or for `pairs`, the data)
+that says what is open and how it is filled. A recipe that extends another has its points, without those that it states
+as a parameter itself; its own `open`, which may be empty, replaces them.
 """
 
 from __future__ import annotations
@@ -135,6 +138,7 @@ class _RecipeFile:
     parameters: dict[str, Any] | None = None
     space: dict[str, Any] | None = None
     tuned: Tuned | None = None
+    open: dict[str, str] | None = None
 
 
 OVERRIDE = "command line"
@@ -157,6 +161,7 @@ class RecipeSpec:
     updates: int | None = None  # of the published training: its corpus, batch size and epochs; None: not stated
     space: Mapping[str, Any] = field(default_factory=dict)  # what `tune` may change, and between which bounds
     tuned: Tuned | None = None  # None: the settings are the paper's, or were chosen by hand
+    open: Mapping[str, str] = field(default_factory=dict)  # point that the paper leaves open -> how it is filled here
 
     def resolve(self, defaults: Mapping[str, Any] | None = None) -> tuple[type[Encoder], Any]:
         """Load the method and build its frozen recipe; `defaults` give values to keys that the spec does not state.
@@ -238,6 +243,7 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
         head.updates,
         head.space or {},
         head.tuned,
+        head.open or {},
     )
     if head.extends:
         parent = _read_recipe(parent_file(path, head.extends, children), known, (*children, path))
@@ -248,6 +254,7 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
             stated_by={**parent.stated_by, **own.stated_by},
             updates=parent.updates if own.updates is None else own.updates,
             space={**parent.space, **own.space},
+            open={k: v for k, v in parent.open.items() if k not in own.parameters} if head.open is None else own.open,
         )
     known[path] = own
     return own

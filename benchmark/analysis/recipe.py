@@ -13,7 +13,7 @@ from typing import Any
 from zoo.encoder import AnyRecipe, Traits
 from zoo.errors import UsageError
 from zoo.plugins import METHODS
-from zoo.recipes import RecipeSpec, choices, papers_of, parent_file, read_recipe
+from zoo.recipes import OVERRIDE, RecipeSpec, choices, papers_of, parent_file, read_recipe
 
 
 def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec]) -> dict[str, object]:
@@ -46,6 +46,7 @@ def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec]) -> dict[str, 
         "control": spec.control,
         "origin": spec.origin,
         "notes": [{"recipe": name, "text": text} for name, text in notes(spec)],
+        "open": {k: v for k, v in spec.open.items() if spec.stated_by.get(k) != OVERRIDE},
         "settings": settings,
         "other_form": other_form(spec, recipe, recipes),
         "conditions": conditions_of(traits),

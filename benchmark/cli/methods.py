@@ -135,6 +135,8 @@ def _lines(one: Mapping[str, Any]) -> Iterable[str]:
         other = setting["value"] != setting["default"]
         default = f", default {_value(setting['default'])}" if other and stated != "default" else ""
         yield f"  {setting['name']}: {_value(setting['value'])}  # {stated}{default}"
+    points = [f"{point}: {text}" for point, text in one["open"].items()]
+    yield from _notes("Open in the paper, and filled by this recipe", points)
     yield from _notes("Paper against code", [_note(note, one["name"]) for note in one["notes"]])
     other_form = one["other_form"]
     if other_form:

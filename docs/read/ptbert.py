@@ -3,15 +3,18 @@
 Haochen Tan, Wei Shao, Han Wu, Ke Yang and Linqi Song: A Sentence is Worth 128 Pseudo Tokens: A Semantic-Aware
 Contrastive Learning Framework for Sentence Embeddings (Findings of ACL 2022).
 
-A contrast may learn how long sentences are instead of what they mean. PT-BERT therefore compares sentences in a form of
-the same length for all: attention maps the states of a sentence to 128 pseudo tokens and back. A second, slowly moving
-copy of the encoder makes the vectors to compare with (keys), and a queue holds those of the last batches. All this is
-used in training only; at test a sentence's vector is the backbone's [CLS].
+A contrast may learn how long sentences are instead of what they mean. PT-BERT therefore means to compare sentences in a
+form of the same length for all: attention maps the vector of a sentence to 128 pseudo tokens and back. A second, slowly
+moving copy of the encoder makes the vectors to compare with (keys), and a queue holds those of the last batches. All
+this is used in training only; at test a sentence's vector is the backbone's [CLS].
+
+With one vector to attend to, each softmax of the first pass is 1, so that h is V(V(y)), two linear maps, whatever the
+pseudo tokens are: they have no gradient. Only the dropout of the attention depends on their number.
 
     python ptbert.py MODEL SENTENCES.txt FOLDER
 
-The program is PT-BERT as its paper states it (the recipe `ptbert`); where the paper leaves something open, "open" says
-what was chosen. Read simcse.py first.
+The program is the recipe `ptbert`; where the paper leaves something open, "open" says what was chosen: what its released
+code has, which made the paper's numbers. Read simcse.py first.
 """
 
 import copy
@@ -33,37 +36,43 @@ BATCH_SIZE = 64
 LEARNING_RATE = 3e-5
 MAX_LENGTH = 32
 MAX_GRADIENT_NORM = 1.0
+DROPOUT = 0.1  # of the attention: "the original dropout strategy of BERT"
 
 
 class PseudoTokenEncoder(nn.Module):
-    """A transformer, the pseudo tokens P, and one attention with W_Q, W_K and W_V for both of its passes."""
+    """A transformer, the pseudo tokens P, BERT's attention with one W_Q, W_K and W_V for both passes, and an MLP."""
 
     def __init__(self, backbone: PreTrainedModel) -> None:
         super().__init__()
         dim = backbone.config.hidden_size
         self.backbone = backbone
         self.pseudo_tokens = nn.Embedding(PSEUDO_TOKENS, dim)  # P, random at the start: N(0, 1) (open)
-        self.query = nn.Linear(dim, dim, bias=False)
-        self.key = nn.Linear(dim, dim, bias=False)
-        self.value = nn.Linear(dim, dim, bias=False)
+        self.query, self.key, self.value = nn.Linear(dim, dim), nn.Linear(dim, dim), nn.Linear(dim, dim)
+        self.heads = backbone.config.num_attention_heads
+        self.mlp = nn.Linear(dim, dim)  # SimCSE's, used in training only (open)
+        nn.init.normal_(self.mlp.weight, std=backbone.config.initializer_range)
+        nn.init.zeros_(self.mlp.bias)
 
-    def attention(self, queries: torch.Tensor, states: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        """Queries (n, q, dim), states (n, k, dim), mask (n, k) -> (n, q, dim).
+    def split(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, rows, dim) -> (n, heads, rows, dim of a head)."""
+        return x.view(len(x), -1, self.heads, x.shape[-1] // self.heads).transpose(1, 2)
+
+    def attention(self, queries: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+        """Queries (n, q, dim), states (n, k, dim) -> (n, q, dim), head by head.
 
         Att(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V  (Eq. 2)
         """
-        q, k, v = self.query(queries), self.key(states), self.value(states)
-        scores = q @ k.transpose(1, 2) / math.sqrt(q.shape[-1])
-        if mask is not None:
-            scores = scores.masked_fill(mask[:, None] == 0, torch.finfo(scores.dtype).min)  # nothing attends to padding
-        return scores.softmax(-1) @ v
+        q, k, v = self.split(self.query(queries)), self.split(self.key(states)), self.split(self.value(states))
+        weights = (q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])).softmax(-1)
+        return (F.dropout(weights, DROPOUT, self.training) @ v).transpose(1, 2).reshape(queries.shape)
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Token ids and mask (n, length) -> h (n, dim)."""
-        y = self.backbone(input_ids=ids, attention_mask=mask).last_hidden_state  # Y: the states of all tokens
+        y = self.backbone(input_ids=ids, attention_mask=mask).last_hidden_state[:, :1]  # Y: the pooled vector, [CLS]
         p = self.pseudo_tokens.weight.expand(len(y), -1, -1)
-        z = self.attention(p, y, mask)  # Z' = Att(P W_Q, Y W_K, Y W_V)  (Eq. 1), m rows for every sentence
-        return self.attention(y[:, :1], z)[:, 0]  # h = Att(Y W_Q, Z' W_K, Z' W_V)  (Eq. 3), the row of [CLS] (open)
+        z = self.attention(p, y)  # Z' = Att(P W_Q, Y W_K, Y W_V)  (Eq. 1), m rows for every sentence
+        h = self.attention(y, z)[:, 0]  # h = Att(Y W_Q, Z' W_K, Z' W_V)  (Eq. 3)
+        return torch.tanh(self.mlp(h))
 
 
 def contrastive_loss(h: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:

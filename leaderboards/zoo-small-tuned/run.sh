@@ -9,7 +9,7 @@ rows() { zoo-bench run --suite sts --seeds 3 --no-controls "${common[@]}" "$@"; 
 tuned() { # DEV METHODS [OPTIONS]
   zoo-bench tune "$2" --trials 12 --dev "$1" "${common[@]}" "${@:3}" && rows --methods "${2//,/-tuned,}-tuned" "${@:3}"
 }
-tuned stsb-dev-disjoint simcse,esimcse,simcse-plus-plus,mixcse,promcse,clear,isbert,moco,moco-2linear-avg,ptbert,ptbert-repo,ptbert-avg
+tuned stsb-dev-disjoint simcse,esimcse,simcse-plus-plus,mixcse,promcse,clear,isbert,moco,moco-2linear-avg-biases,ptbert-tokens,ptbert-repo,ptbert-tokens-avg
 tuned pocket-pairs promptbert-repo,cot-bert,sncse,diffcse,sentence-crops,rankcse,tsdae
 tuned pocket-pairs sbert,simcse-sup,promptbert-sup-repo,cosent,burt,angle-nli "${pairs[@]}"
 rows --methods cot-bert,sncse,diffcse,tsdae

@@ -380,12 +380,12 @@ def test_the_order_of_rows_on_two_tasks() -> None:
 
 
 def test_a_difference_of_two_differences(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What is in both differences cancels, also in the error: (simcse - cls) - (ptbert - cls) is simcse - ptbert."""
-    four = read(tmp_path, contrasts=[["simcse", "cls", "ptbert", "cls"], ["simcse", "ptbert"]])
+    """What is in both differences cancels, also in the error: (simcse - cls) - (x - cls) is simcse - x."""
+    four = read(tmp_path, contrasts=[["simcse", "cls", "ptbert-tokens", "cls"], ["simcse", "ptbert-tokens"]])
     monkeypatch.setattr("zoo_bench_papers.verdicts.all_claims", lambda: (four,))
     (verdict,) = of_folder(ROOT / "leaderboards" / "zoo-small")
     first, second = verdict.compared
-    assert (first.a, first.b) == ("(simcse - cls)", "(ptbert - cls)")
+    assert (first.a, first.b) == ("(simcse - cls)", "(ptbert-tokens - cls)")
     assert first.difference == pytest.approx(second.difference)
     assert (first.low, first.high) == pytest.approx((second.low, second.high), rel=0.2)  # other degrees of freedom
     assert first.seen(1) / second.seen(1) == pytest.approx(1, rel=0.2)

@@ -53,7 +53,7 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
     return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
 
 
-@pytest.mark.parametrize("name", ["ptbert", "ptbert-sharp"])
+@pytest.mark.parametrize("name", ["ptbert-tokens", "ptbert-tokens-sharp"])
 def test_the_numbers_equal_the_equations_in_numpy(tiny_bert: Path, name: str) -> None:
     branch = branch_of(tiny_bert, name).train()
     ids = torch.randint(1000, 20_000, (3, 8), generator=torch.Generator().manual_seed(2))

@@ -99,7 +99,7 @@ def test_a_released_checkpoint_stands_beside_its_printed_row(
         assert float(page[at + 1].split(" | ")[2]) == pytest.approx(float(score) - printed, abs=0.011)
     assert table["simcse-sup (released)"]["STS12"] != table["simcse (released)"]["STS12"], "the pooler changes vectors"
     assert "n/a: sbert (released)" in answer.err and "hf download sentence-transformers/" in answer.err
-    assert "left out: not on the hub, so give the folder (promptbert-roberta:" in answer.out
+    assert "left out: not on the hub, so give the folder (consert:" in answer.out
 
 
 def test_a_pooler_that_was_not_trained_is_refused() -> None:

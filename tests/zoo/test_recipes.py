@@ -287,3 +287,25 @@ def test_a_recipe_file_is_a_method(tmp_path: Path) -> None:
     assert (plain.name, changed.name) == ("warm", "warm:epochs=3")
     assert plain.resolve()[1].temperature == 1.0
     assert changed.resolve()[1].epochs == 3
+
+
+def test_open_points_are_inherited_until_they_are_stated(tmp_path: Path) -> None:
+    write_recipe(tmp_path, "one", "method: simcse\nopen: {pooler: here cls, augment: none here}")
+    two = read_recipe(write_recipe(tmp_path, "two", "extends: one\nparameters: {pooler: avg}"))
+    assert two.open == {"augment": "none here"}, "what a recipe states itself is not open in it"
+    assert read_recipe(write_recipe(tmp_path, "three", "extends: two\nopen: {}")).open == {}
+    assert read_recipe(write_recipe(tmp_path, "four", "extends: two\nopen: {epochs: one here}")).open.keys() == {
+        "epochs"
+    }
+    with pytest.raises(UsageError, match="open: expected a mapping"):
+        read_recipe(write_recipe(tmp_path, "five", "extends: two\nopen: [pooler]"))
+
+
+def test_open_points_are_settings_of_the_recipe_or_its_data() -> None:
+    stated = {name: spec for name, spec in RECIPES.items() if spec.open}
+    assert {"ptbert", "ptbert-tokens", "moco-delete", "moco-srl", "clear", "burt"} <= stated.keys()
+    for name, spec in stated.items():
+        fields = {field.name for field in dataclasses.fields(spec.resolve()[0].Recipe)}
+        assert spec.open.keys() <= {*fields, "pairs"}, name
+        assert all(spec.open.values()), name
+    assert not RECIPES["ptbert-repo"].open and "augment" not in RECIPES["moco"].open

@@ -39,7 +39,8 @@ class MoCoRecipe(ContrastiveRecipe):
     key_mlp: Literal["momentum", "query"] = added("momentum")  # whose MLP makes keys; ESimCSE's code: query
     key_start: Literal["copy", "random"] = added("copy")  # random: that code copies before the pretrained weights load
     queue_drops: Literal["last", "first"] = added("last")  # which rows of an oldest batch that no longer fits whole
-    double_linear: bool = False  # h = V(V(y)), to which PT-BERT's released code reduces; its control
+    double_linear: bool = False  # h = V(V(y)), to which PT-BERT with one state reduces; its control
+    linear_biases: bool = added(True)  # of V; False: as in the control of PT-BERT's form without biases
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,6 +50,8 @@ class MoCoRecipe(ContrastiveRecipe):
             raise ValueError(
                 "double_linear has no part at test, where the MLP was trained behind it: mlp_only_train: true"
             )
+        if not self.linear_biases and not self.double_linear:
+            raise ValueError("linear_biases: false has no effect without double_linear: true")
         if self.key_mlp == "query" and self.pooler != "cls":
             raise ValueError(f"key_mlp: query has no effect, for the pooler {self.pooler!r} has no MLP")
         if self.queue_drops == "first" and self.positives == "momentum":
@@ -72,7 +75,7 @@ class MoCoObjective(MomentumObjective):
     def __init__(self, model: PreTrainedModel, recipe: MoCoRecipe, mlp: nn.Module | None = None) -> None:
         pooler = TrainedPooler(model, recipe.pooler, mlp)
         if recipe.double_linear:
-            value = nn.Linear(model.config.hidden_size, model.config.hidden_size)
+            value = nn.Linear(model.config.hidden_size, model.config.hidden_size, bias=recipe.linear_biases)
             pooler.mlp = nn.Sequential(value, value, pooler.mlp)
         super().__init__(pooler, recipe)
         if recipe.key_start == "random":

@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PTBertRecipe(ContrastiveRecipe):
-    """The defaults are the paper's (section 4.1); "open" marks what the paper does not state."""
+    """The defaults are the paper's (sections 3.2 and 4.2); "open" marks what it leaves open, as the code has it."""
 
     pseudo_tokens: int = 128  # m
     momentum: float = 0.885  # lambda of Eq. 5
     queue_size: int = 256  # including the batch: 1 positive + 255 negatives; the code has 320
     eval_every: int = 125
-    states: Literal["tokens", "cls"] = "tokens"  # Y: all token states (Eq. 1), or [CLS] alone (the code)
-    heads: int | None = 1  # d_k = model width (Eq. 2); None: the backbone's number (the code)
-    biases: bool = False  # Eq. 1 has none; the code's linear maps have
-    attention_scale: float = added(1.0)  # factor of initial W_Q and W_K (open); at 1 both softmaxes are nearly uniform
-    attention_dropout: float = 0.0  # not in the paper; 0.1 in the code
-    pool: Literal["cls", "mean"] = "cls"  # of the n rows that Eq. 3 leaves; open
-    mlp: bool = False  # Eq. 4 compares h itself; the code applies SimCSE's train-only MLP
+    states: Literal["tokens", "cls"] = "cls"  # Y: "the pooler-output of BERT" (figure 2); all token states: open
+    heads: int | None = None  # None: the backbone's number, "BERT attention" (figure 2); 1: d_k = model width (Eq. 2)
+    biases: bool = True  # BERT's attention has them; Eq. 1 writes none
+    attention_scale: float = added(1.0)  # factor of initial W_Q and W_K; at 1 both softmaxes are nearly uniform
+    attention_dropout: float = 0.1  # "the original dropout strategy of BERT with rate p = 0.1" (section 4.2)
+    pool: Literal["cls", "mean"] = "cls"  # of the n rows that Eq. 3 leaves where Y is all token states; open
+    mlp: bool = True  # SimCSE's train-only MLP, as MoCo-BERT has it; section 4.1 follows SimCSE; open
     key_start: Literal["copy", "random"] = "copy"  # "random": the code copies before it loads pretrained weights
     key_return_attention: Literal["momentum", "query"] = "momentum"  # whose attention makes Eq. 3 of keys; code: query
 

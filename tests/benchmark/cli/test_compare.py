@@ -282,6 +282,6 @@ def test_an_ablation_is_compared_seed_by_seed(tmp_path: Path, cli: Cli) -> None:
 def test_a_tuned_row_beside_an_untuned_one_is_said() -> None:
     """Of two tuned rows nothing is said: they are compared like with like."""
     folder = Path(__file__).parents[3] / "leaderboards" / "zoo-small-tuned"
-    for other, said in (("ptbert", True), ("ptbert-tuned", False)):
+    for other, said in (("ptbert-tokens", True), ("ptbert-tokens-tuned", False)):
         text = str(compare("simcse-tuned", other, results=folder, tasks="STS16", resamples=100))
         assert ("Not like with like: A tuned (12 trials on stsb-dev-disjoint), B with its recipe's" in text) is said

@@ -19,7 +19,20 @@ from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 from zoo.training.momentum import Queue
 
-GOLDEN = {"ptbert": {"version": 1, "values": [-0.6396, 0.5059, -0.051, 1.0, 0.3296, -0.0375, 0.1852, 1.0]}}
+# Version 1 stays although the defaults are others: the settings are in the key, and no recipe's vectors changed.
+GOLDEN = {
+    "ptbert": {
+        "version": 1,
+        "values": [-0.661, 0.5269, -0.0689, 1.0, 0.3381, -0.0387, 0.1727, 1.0],
+        # ptbert-tokens, which `ptbert` once was: rows that were measured then are its rows.
+        "also": [
+            (
+                {"states": "tokens", "heads": 1, "biases": False, "attention_dropout": 0.0, "mlp": False},
+                [-0.6396, 0.5059, -0.051, 1.0, 0.3296, -0.0375, 0.1852, 1.0],
+            )
+        ],
+    }
+}
 
 RECIPES = all_recipes()
 DIM = 24
@@ -143,16 +156,17 @@ def test_cls_alone_gives_pseudo_tokens_and_maps_no_gradient(m: int, heads: int) 
         assert module.weight.grad.abs().max() <= 1e-14 * largest
 
 
-def test_repo_recipe_gives_its_pseudo_tokens_no_gradient(tiny_bert: Path) -> None:
-    repo = objective(tiny_bert, "ptbert-repo", queue_size=12, batch_size=4, attention_dropout=0.0).eval()
+@pytest.mark.parametrize("variant", ["ptbert", "ptbert-repo"])
+def test_the_pooled_vector_gives_pseudo_tokens_no_gradient(tiny_bert: Path, variant: str) -> None:
+    repo = objective(tiny_bert, variant, queue_size=12, batch_size=4, attention_dropout=0.0).eval()
     repo(*batch()).backward()
     grad = repo.query_branch.pseudo_tokens.weight.grad
     assert grad is not None and torch.count_nonzero(grad) == 0
     assert repo.query_branch.attention.value.weight.grad.abs().max() > 0
 
 
-def test_paper_recipe_trains_its_pseudo_tokens_and_they_matter(tiny_bert: Path) -> None:
-    paper = objective(tiny_bert, "ptbert", queue_size=12, batch_size=4).eval()
+def test_all_token_states_train_the_pseudo_tokens_and_they_matter(tiny_bert: Path) -> None:
+    paper = objective(tiny_bert, "ptbert-tokens", queue_size=12, batch_size=4).eval()
     branch = paper.query_branch
     paper(*batch()).backward()
     assert branch.pseudo_tokens.weight.grad.abs().max() > 0
@@ -164,7 +178,10 @@ def test_paper_recipe_trains_its_pseudo_tokens_and_they_matter(tiny_bert: Path) 
     assert (branch(*batch(), branch.attention) - before).abs().max() > 1e-4
 
 
-@pytest.mark.parametrize(("variant", "pool"), [("ptbert", "cls"), ("ptbert", "mean"), ("ptbert-repo", "cls")])
+@pytest.mark.parametrize(
+    ("variant", "pool"),
+    [("ptbert-tokens", "cls"), ("ptbert-tokens", "mean"), ("ptbert", "cls"), ("ptbert-repo", "cls")],
+)
 def test_branch_equals_the_equations_in_numpy(tiny_bert: Path, variant: str, pool: str) -> None:
     """Z' = Att(P, Y, Y), h = Att(Y, Z', Z'), its [CLS] row or the mean of its real rows; then the code's MLP."""
     branch = objective(tiny_bert, variant, queue_size=12, batch_size=4, pool=pool).eval().query_branch
@@ -174,17 +191,20 @@ def test_branch_equals_the_equations_in_numpy(tiny_bert: Path, variant: str, poo
         found = branch(ids, mask, branch.attention).numpy()
     pseudo = branch.pseudo_tokens.weight.detach().numpy()
     for i in range(len(ids)):
-        real = y[i][mask[i].numpy() == 1][: 1 if variant == "ptbert-repo" else None]
+        real = y[i][mask[i].numpy() == 1][: None if variant == "ptbert-tokens" else 1]
         z = numpy_attention(branch.attention, pseudo, real, np.ones(len(real)))
         h = numpy_attention(branch.attention, real, z, np.ones(len(z)))
         wanted = h[0] if pool == "cls" else h.mean(0)
-        if variant == "ptbert-repo":
+        if variant != "ptbert-tokens":
             dense = branch.mlp.dense
             wanted = np.tanh(wanted @ dense.weight.detach().numpy().T + dense.bias.detach().numpy())
         np.testing.assert_allclose(found[i], wanted, atol=2e-5)
 
 
-@pytest.mark.parametrize(("variant", "pool"), [("ptbert", "cls"), ("ptbert", "mean"), ("ptbert-repo", "cls")])
+@pytest.mark.parametrize(
+    ("variant", "pool"),
+    [("ptbert-tokens", "cls"), ("ptbert-tokens", "mean"), ("ptbert", "cls"), ("ptbert-repo", "cls")],
+)
 def test_padding_positions_do_not_matter(tiny_bert: Path, variant: str, pool: str) -> None:
     branch = objective(tiny_bert, variant, queue_size=12, batch_size=4, pool=pool).eval().query_branch
     ids, mask = batch()
@@ -215,15 +235,15 @@ def flatness(variant: str) -> tuple[float, float]:
         return float(cosine(h, flat).mean()), float(cosine(h, again).mean())
 
 
-def test_the_papers_attention_starts_flat_the_scaled_does_not() -> None:
-    flat, redrawn = flatness("ptbert")
+def test_attention_to_all_tokens_starts_flat_the_scaled_does_not() -> None:
+    flat, redrawn = flatness("ptbert-tokens")
     assert flat > 0.999 and redrawn > 0.999, "what moco-2linear-avg is the control for"
-    sharp, redrawn_sharp = flatness("ptbert-sharp")
+    sharp, redrawn_sharp = flatness("ptbert-tokens-sharp")
     assert sharp < 0.98 and redrawn_sharp < redrawn
 
 
 def test_a_scaled_start_scales_queries_and_keys_alone(tiny_bert: Path) -> None:
-    one, four = (objective(tiny_bert, v, queue_size=12, batch_size=4) for v in ("ptbert", "ptbert-sharp"))
+    one, four = (objective(tiny_bert, v, queue_size=12, batch_size=4) for v in ("ptbert-tokens", "ptbert-tokens-sharp"))
     a, b = one.query_branch.attention, four.query_branch.attention
     torch.testing.assert_close(4 * a.query.weight, b.query.weight)
     torch.testing.assert_close(4 * a.key.weight, b.key.weight)

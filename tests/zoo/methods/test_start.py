@@ -15,7 +15,7 @@ from zoo.selection import parse_methods
 TEXTS = ["A small dog runs.", "Why does bread rise?", "rain"]
 # Recipes whose encoder, before it is fitted, gives the vectors that training starts from: no head is left at test.
 PLAIN = (
-    "simcse,ptbert,ptbert-avg,esimcse,ct,consert,sbert,burt-cls,burt-max,promptbert-repo,optiprompt"
+    "simcse,ptbert,ptbert-tokens-avg,esimcse,ct,consert,sbert,burt-cls,burt-max,promptbert-repo,optiprompt"
     ",simcse:pooler=avg_first_last,simcse:max_length=8"
 )
 
