@@ -33,7 +33,7 @@ COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli
     "pretrain": "Pretrain a small masked language model from plain text.",
     "run": "Train, evaluate and record methods; then print the table.",
     "tune": "Tune the settings of methods, the same budget for each, on development pairs.",
-    "verify": "Recompute the scores of a results folder, and encode a sample again.",
+    "verify": "Verify a results folder: scores, gold scores, and vectors again.",
     "tasks": "List the tasks that --tasks takes, and the suites.",
 }
 OTHER_NAMES = {  # what people type instead of a command -> what they want
