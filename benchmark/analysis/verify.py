@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -284,13 +283,11 @@ def _compare_cosines(record: Record, again: Numbers, predicted: Numbers, gold: N
 @contextmanager
 def _without_hub(fetch: bool) -> Iterator[None]:
     """Keep the hub's clients from the network inside the block: a record's sender names what is looked for."""
-    constants = sys.modules.get("huggingface_hub.constants")
-    before = os.environ.get("HF_HUB_OFFLINE"), getattr(constants, "HF_HUB_OFFLINE", None)
-    if not fetch:
-        os.environ["HF_HUB_OFFLINE"] = "1"
-        import huggingface_hub.constants as constants
+    import huggingface_hub.constants as constants
 
-        constants.HF_HUB_OFFLINE = True
+    before = os.environ.get("HF_HUB_OFFLINE"), constants.HF_HUB_OFFLINE
+    if not fetch:
+        os.environ["HF_HUB_OFFLINE"], constants.HF_HUB_OFFLINE = "1", True
     try:
         yield
     finally:
@@ -298,4 +295,4 @@ def _without_hub(fetch: bool) -> Iterator[None]:
             os.environ.pop("HF_HUB_OFFLINE")
             if before[0] is not None:
                 os.environ["HF_HUB_OFFLINE"] = before[0]
-            constants.HF_HUB_OFFLINE = before[1] if before[1] is not None else False
+            constants.HF_HUB_OFFLINE = before[1]
