@@ -1,114 +1,298 @@
-"""Verifies a results folder: scores from their pair scores, gold scores from the user's data, and vectors again."""
+"""Verifies a results folder: scores from the values that are kept, gold scores from the user's data, vectors again."""
 
 from __future__ import annotations
 
+import os
+import secrets
+import time
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.analysis.encoders import encoder_of
-from benchmark.data.readers.pairs import Pairs
+from benchmark.analysis.encoders import unadapted_encoder_of
 from benchmark.data.sources import DataSource
-from benchmark.metrics.correlation import cosine
+from benchmark.metrics.correlation import aggregate, cosine, ranks
 from benchmark.records.folder import Records
-from benchmark.records.query import PairTexts, label, spearman
-from benchmark.records.record import main_score, scores_of
-from zoo.encoder import Encoder
-from zoo.errors import CorruptError, MissingError, UsageError, ZooError, said
+from benchmark.records.query import label, scored_pairs, spearman
+from benchmark.records.record import Record, main_score, scores_of
+from benchmark.run.vectors import VectorStore
+from benchmark.tasks.base import PairsData
+from benchmark.tasks.loaded import LoadedTask, load_tasks
+from zoo.errors import CorruptError, MissingError, ZooError, said
 
-SAMPLE = 64  # pairs that are encoded again
-SCORE, ORDER = 1e-4, 99.5  # x100: what a score may move, and the least correlation of a sample's cosines
+Word = Literal["verified", "differs", "not verifiable"]
+Numbers = NDArray[Any]
 
-Check = Literal["score", "data", "encoder"]
+DRAWN = 256  # pairs that are encoded again at least, drawn by this machine's own random numbers
+SECONDS = 10.0  # all pairs of a cell are encoded again where that takes no longer
+MOST_ROWS = 4096  # of a task without pair scores that is measured again
+ROUNDING = 0.01  # x100: what storing cosines as float32 may move a score, which was once of float64 cosines
+COSINE = {"fp32": 1e-3}  # what a cosine may move between two machines, by precision
+SCORE = {"fp32": 0.1}  # x100: what the score of the compared pairs may move
+ORDER = 99.5  # the least Spearman x100 with places, which older folders keep in the place of cosines
+COSINE_HALF, SCORE_HALF = 0.03, 1.0  # the same for bf16 and fp16
+LIMITS = (
+    "This does not show that an encoder saw no test text in training, that it was trained as stated, or that tables and"
+    " texts beside the records follow from them."
+)
 
 
-@dataclass
+@dataclass(frozen=True)
+class Verdict:
+    """The word for one cell, and what was compared, what differs, or why it cannot be verified."""
+
+    word: Word
+    row: str
+    cell: str
+    why: str
+
+
+@dataclass(frozen=True)
 class Verified:
-    """The checks of a folder: how many agree, and (check, cell, what differs or why it cannot be checked)."""
+    """The verdicts on the finished cells of a folder."""
 
-    agree: Counter[Check] = field(default_factory=Counter)
-    differ: list[tuple[Check, str, str]] = field(default_factory=list)
-    unchecked: list[tuple[Check, str, str]] = field(default_factory=list)
+    verdicts: list[Verdict]
+    limits: str = LIMITS
+
+    def exit_code(self, *, allow_unverified: bool = False) -> int:
+        """Return 0 only where every cell is verified, or, if so allowed, where none differs."""
+        words = {verdict.word for verdict in self.verdicts}
+        return int("differs" in words or ("not verifiable" in words and not allow_unverified))
 
     def __str__(self) -> str:
-        lines = [f"DIFFERS {check} of {cell}: {why}" for check, cell, why in self.differ]
-        reasons = Counter((check, why) for check, _, why in self.unchecked)
-        lines += [f"not checked: {check} of {count} cells: {why}" for (check, why), count in reasons.items()]
-        counts = ", ".join(f"{self.agree[check]:,} {what}" for check, what in _WHAT.items())
-        return "\n".join([*lines, f"agree: {counts}; {len(self.differ):,} differ."])
+        lines = [f"differs: {one.cell}: {one.why}" for one in self.verdicts if one.word == "differs"]
+        groups: dict[tuple[Word, str], list[Verdict]] = {}
+        for one in self.verdicts:
+            if one.word != "differs":
+                groups.setdefault((one.word, one.why), []).append(one)
+        for (word, why), group in sorted(groups.items(), reverse=True):
+            rows = list(dict.fromkeys(one.row for one in group))
+            names = ", ".join(rows[:3]) + (f" and {len(rows) - 3} more rows" if len(rows) > 3 else "")
+            lines.append(f"{word}: {_cells(len(group))} of {names}: {why}")
+        counts = Counter(one.word for one in self.verdicts)
+        words: tuple[Word, ...] = ("verified", "differs", "not verifiable")
+        total = f"{_cells(len(self.verdicts))}: " + ", ".join(f"{counts[word]:,} {word}" for word in words) + "."
+        return "\n".join([*lines, total, self.limits])
 
 
-_WHAT: dict[Check, str] = {
-    "score": "scores from their pair scores",
-    "data": "gold scores from the data here",
-    "encoder": "samples that were encoded again",
-}
+def _cells(count: int) -> str:
+    return "1 cell" if count == 1 else f"{count:,} cells"
 
 
-def verify(folder: Path, data: str | None = None, *, encode: bool = True, device: str = "auto") -> Verified:
-    """Check every finished record of a results folder.
+def verify(
+    folder: Path, data: str | None = None, *, encode: bool = True, device: str = "auto", fetch: bool = False
+) -> Verified:
+    """Verify every finished record of a results folder.
 
-    Its score is computed again from its pair scores; its gold scores are compared with the data here; and, with
-    `encode`, a sample of its pairs is encoded again where the encoder is in the folder or needs no training. Raises
-    MissingError for a folder without finished records.
+    Its score is computed again from its pair scores, its gold scores are compared with the data here, and, with
+    `encode`, its pairs are encoded again where the encoder is in the folder or needs no training. Data and models come
+    from the hub only with `fetch`. Raises MissingError for a folder without finished records.
     """
     store = Records(folder)
     records = [record for record in store.all() if record["status"] == "ok"]
-    if not records:
+    verdicts = [Verdict("differs", str(path), str(path), reason) for path, reason in store.corrupt]
+    if not records and not verdicts:
         raise MissingError(f"no finished records in {folder}; name a results folder.")
-    found = Verified(differ=[("score", str(path), reason) for path, reason in store.corrupt])
-    texts = PairTexts(DataSource.from_options(data, hub=False))
-    encoders: dict[str, Encoder | str] = {}  # by key; a text says why there is none
-    for record in records:
-        cell = f"{label([record])} on {record['task']['name']}, seed {record['seed']}"
-        if not record.get("pairs") or scores_of(record)["main_metric"] != "all_spearman":
-            found.unchecked.append(("score", cell, "no pair scores are kept of it"))
-            continue
+    with _without_hub(fetch):
+        check = _Check(store, DataSource.from_options(data, hub=fetch), encode, device)
+        verdicts += [check.verdict(record) for record in records]
+    return Verified(verdicts)
+
+
+class _DifferenceError(Exception):
+    """Something in a record is not what it is here."""
+
+
+class _Check:
+    """What the cells of a folder share: tasks, and the encoders of the row that is being verified."""
+
+    def __init__(self, store: Records, data: DataSource, encode: bool, device: str) -> None:
+        self.store, self.data, self.encode, self.device = store, data, encode, device
+        self._tasks: dict[tuple[str, int | None], LoadedTask] = {}
+        self._row = ""
+        self._vectors: dict[str, VectorStore | str] = {}  # by key; a text says why there are none
+
+    def verdict(self, record: Record) -> Verdict:
+        """Return the verdict on one cell."""
+        row = label([record])
+        seed = "" if record["seed"] is None else f", seed {record['seed']}"
+        cell = f"{row} on {record['task']['name']}{seed}"
         try:
-            predicted, gold = store.pair_scores(record)
-        except (CorruptError, MissingError) as error:
-            found.differ.append(("score", cell, str(error)))
-            continue
-        stated, again = 100 * main_score(record), spearman(predicted, gold)
-        _note(found, "score", cell, again is not None and abs(again - stated) <= SCORE, f"{stated:.4f}, not {again}")
+            return Verdict("verified", row, cell, self._compared(record))
+        except (_DifferenceError, CorruptError) as error:
+            return Verdict("differs", row, cell, str(error))
+        except ZooError as error:
+            return Verdict("not verifiable", row, cell, str(error))
+        except Exception as error:  # of any encoder's or task's code
+            return Verdict("not verifiable", row, cell, said(error))
+
+    def _compared(self, record: Record) -> str:
+        """Return what agrees; raises _DifferenceError, or the ZooError because of which nothing can be said."""
+        kept = self.store.pair_scores(record) if self.store.has_pairs(record) else None
+        if kept is not None:
+            _compare_score(record, *kept)
+        task = self._task(record)
+        if task.data is None:
+            raise MissingError(task.reason or "its data is not here")
+        if kept is not None:
+            gold = scored_pairs(task, "test").gold.astype("float32")
+            if len(gold) != len(kept[1]) or not np.array_equal(gold, kept[1]):
+                raise _DifferenceError("its gold scores are not those of the data here")
+            if isinstance(task.data, PairsData):
+                _compare_parts(scores_of(record), _parts(task.data, kept[0]), orders=are_places(kept[0]))
+        if not self.encode:
+            if kept is None:
+                raise MissingError("no scores of its items are kept")
+            return "the score follows from the pair scores, and the gold scores are those of the data"
+        if kept is None or not isinstance(task.data, PairsData):
+            return self._measured_again(record, task, has_pairs=kept is not None)
+        return self._encoded_again(record, task, *kept)
+
+    def _task(self, record: Record) -> LoadedTask:
+        key = (record["task"]["name"], record["limit"])
+        if key not in self._tasks:
+            (self._tasks[key],) = load_tasks([key[0]], self.data, key[1])
+        return self._tasks[key]
+
+    def _vectors_of(self, record: Record, task: LoadedTask) -> VectorStore:
+        """Return the vectors of a record's encoder, which is kept while the cells of its row follow each other."""
+        if record["row_key"] != self._row:
+            self._row, self._vectors = record["row_key"], {}
+        key = record["encoder_key"]
+        if key not in self._vectors:
+            try:
+                encoder = unadapted_encoder_of(record, self.store, self.device)
+                self._vectors[key] = VectorStore(encoder, record["method"]["name"])
+            except MissingError as error:
+                self._vectors[key] = str(error)
+        vectors = self._vectors[key]
+        if isinstance(vectors, str):
+            raise MissingError(vectors)
+        if not record["method"]["traits"]["transductive"]:
+            return vectors
+        assert task.data is not None
+        return VectorStore(vectors.encoder.adapt(task.data.unlabelled()), record["method"]["name"])
+
+    def _encoded_again(self, record: Record, task: LoadedTask, predicted: Numbers, gold: Numbers) -> str:
+        """Compare the cosines of drawn pairs, and of all where that takes seconds."""
+        pairs, vectors = scored_pairs(task, "test"), self._vectors_of(record, task)
+        rows = np.arange(len(gold))
+        # A sender who knows which pairs are compared could keep these true.
+        drawn = np.sort(secrets.SystemRandom().sample(range(len(gold)), min(DRAWN, len(gold))))
+        started = time.perf_counter()
+        for chosen in (drawn, rows):
+            first, second = ([side[row] for row in chosen] for side in (pairs.first, pairs.second))
+            again = cosine(vectors(first), vectors(second))
+            _compare_cosines(record, again, predicted[chosen], gold[chosen])
+            if len(chosen) == len(gold):
+                return "score, gold scores, and the cosines of all pairs, encoded again"
+            if (time.perf_counter() - started) * len(gold) / len(drawn) > SECONDS:
+                break
+        return f"score, gold scores, and the cosines of {len(drawn)} pairs drawn here, encoded again"
+
+    def _measured_again(self, record: Record, task: LoadedTask, *, has_pairs: bool) -> str:
+        """Measure a cell again whose kept values are no cosines, or that keeps none."""
+        data = task.data
+        assert data is not None
+        without = "" if has_pairs else "no scores of its items are kept, and "
+        if data.trains_encoder or (data.rows or 0) > MOST_ROWS:
+            raise MissingError(f"{without}measuring it again takes a run")
         try:
-            pairs = texts.of(record)
-        except (MissingError, UsageError, CorruptError) as error:
-            found.unchecked.append(("data", cell, str(error)))
-            continue
-        found.agree["data"] += 1
-        if encode:
-            if record["encoder_key"] not in encoders:
-                try:
-                    encoders[record["encoder_key"]] = encoder_of(record, store, device)
-                except ZooError as error:
-                    encoders[record["encoder_key"]] = str(error)
-            _encoded(found, cell, encoders[record["encoder_key"]], pairs, predicted)
-    return found
+            vectors = self._vectors_of(record, task)
+        except MissingError as error:
+            raise MissingError(f"{without}{error}") from error
+        data.device = vectors.encoder.runtime.device
+        main, stated = data.score(vectors)["main"], 100 * main_score(record)
+        # Vectors of another machine differ in their last bits, which may turn two items over.
+        limit = max(SCORE.get(record["precision"], SCORE_HALF), 200 / max(data.rows or 1, 1) * (not has_pairs))
+        if main is None or not abs(100 * main - stated) <= limit:
+            again = "none" if main is None else f"{100 * main:.2f}"
+            raise _DifferenceError(f"the score is {stated:.2f}, and {again} when measured again")
+        return f"the score, measured again (within {limit:.2g})"
 
 
-def _note(found: Verified, check: Check, cell: str, agrees: bool, otherwise: str) -> None:
-    if agrees:
-        found.agree[check] += 1
-    else:
-        found.differ.append((check, cell, otherwise))
+def bounds(predicted: Numbers, gold: Numbers) -> tuple[float, float]:
+    """Return the least and greatest Spearman x100 that predictions can have had which are equal (n,) as float32.
+
+    Example:
+        >>> [round(bound, 1) for bound in bounds(np.array([1, 2, 2]), np.array([1, 2, 3]))]
+        [43.3, 115.5]
+    """
+    places = ranks(gold) - (len(gold) + 1) / 2
+    orders = [np.lexsort((sign * gold, predicted)) for sign in (-1, 1)]
+    numbers = np.arange(len(gold)) - (len(gold) - 1) / 2
+    products = [float(numbers @ places[order]) for order in orders]
+    lengths = [np.linalg.norm(ranks(predicted) - (len(gold) + 1) / 2), np.linalg.norm(numbers)]
+    every = [100 * product / float(length * np.linalg.norm(places)) for product in products for length in lengths]
+    return min(every), max(every)
 
 
-def _encoded(found: Verified, cell: str, encoder: Encoder | str, pairs: Pairs, predicted: NDArray[Any]) -> None:
-    """Encode a sample of the pairs, spread over all, and compare the order of their cosines."""
-    if isinstance(encoder, str):
-        found.unchecked.append(("encoder", cell, encoder))
+def _compare_score(record: Record, predicted: Numbers, gold: Numbers) -> None:
+    stated, again = 100 * main_score(record), spearman(predicted, gold)
+    if again is None:
+        raise _DifferenceError(f"the score is {stated:.4f}, and its pair scores have none")
+    if abs(stated - again) > 1e-7:
+        least, most = bounds(predicted, gold)
+        if not max(least, again - ROUNDING) - 1e-7 <= stated <= min(most, again + ROUNDING) + 1e-7:
+            raise _DifferenceError(f"the score is {stated:.4f}, and {again:.4f} from its pair scores")
+
+
+def _parts(data: PairsData, predicted: Numbers) -> dict[str, Any]:
+    """Return the scores of all pairs and of each subset, computed from the predictions (n,) of all subsets."""
+    sizes = np.cumsum([len(pairs) for pairs in data.subsets.values()])[:-1]
+    split = np.split(predicted.astype(np.float64), sizes)
+    return aggregate({name: (of, data.subsets[name].gold) for name, of in zip(data.subsets, split, strict=True)})
+
+
+def are_places(predicted: Numbers) -> bool:
+    """Return whether predictions are places in the order of cosines, as older packed folders keep them."""
+    return float(np.abs(predicted).max()) > 1.001
+
+
+def _compare_parts(stated: object, again: object, where: str = "", *, orders: bool) -> None:
+    """Compare every number of the scores that is computed here too: all, mean, wmean, and each subset."""
+    if isinstance(again, Mapping):
+        if isinstance(stated, Mapping):
+            for name in again.keys() & stated.keys() - ({"pearson"} if orders else set()):
+                _compare_parts(stated[name], again[name], f"{where} {name}".strip(), orders=orders)
         return
-    rows = np.unique(np.linspace(0, len(predicted) - 1, SAMPLE).astype(int))
-    first, second = ([side[row] for row in rows] for side in (pairs.first, pairs.second))
+    numbers = [value for value in (stated, again) if isinstance(value, int | float)]
+    if len(numbers) == 2 and abs(numbers[0] - numbers[1]) * 100 > ROUNDING:
+        raise _DifferenceError(f"{where} is {numbers[0]}, and {numbers[1]} from its pair scores")
+
+
+def _compare_cosines(record: Record, again: Numbers, predicted: Numbers, gold: Numbers) -> None:
+    precision = record["precision"]
+    if not are_places(predicted):
+        most = float(np.abs(again - predicted).max())
+        if not most <= COSINE.get(precision, COSINE_HALF):
+            raise _DifferenceError(f"cosines of {len(again)} pairs, encoded again, differ by up to {most:.4f}")
+    elif (order := spearman(again, predicted)) is None or order < ORDER:
+        raise _DifferenceError(f"the cosines of {len(again)} pairs, encoded again, have another order ({order})")
+    before, after = spearman(predicted, gold), spearman(again, gold)
+    if before is not None and (after is None or abs(after - before) > SCORE.get(precision, SCORE_HALF)):
+        raise _DifferenceError(f"{len(again)} pairs, encoded again, have the score {after}, not {before}")
+
+
+@contextmanager
+def _without_hub(fetch: bool) -> Iterator[None]:
+    """Keep the hub's clients from the network inside the block: a record's sender names what is looked for."""
+    import huggingface_hub.constants as constants
+
+    before = os.environ.get("HF_HUB_OFFLINE"), constants.HF_HUB_OFFLINE
+    if not fetch:
+        os.environ["HF_HUB_OFFLINE"], constants.HF_HUB_OFFLINE = "1", True
     try:
-        order = spearman(cosine(encoder.encode(first), encoder.encode(second)), predicted[rows])
-    except Exception as error:  # of any encoder's code
-        found.unchecked.append(("encoder", cell, said(error)))
-        return
-    agrees = order is not None and order >= ORDER
-    _note(found, "encoder", cell, agrees, f"the cosines of {len(rows)} pairs have another order (Spearman {order})")
+        yield
+    finally:
+        if not fetch:
+            os.environ.pop("HF_HUB_OFFLINE")
+            if before[0] is not None:
+                os.environ["HF_HUB_OFFLINE"] = before[0]
+            constants.HF_HUB_OFFLINE = before[1]

@@ -35,7 +35,7 @@ COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli
     "pack": "Join the records of a results folder into one file.",
     "run": "Train, evaluate and record methods; then print the table.",
     "tune": "Tune the settings of methods, the same budget for each, on development pairs.",
-    "verify": "Recompute the scores of a results folder, and encode a sample again.",
+    "verify": "Verify a results folder: scores, gold scores, and vectors again.",
     "tasks": "List the tasks that --tasks takes, and the suites.",
 }
 PAPERS = ("analyze", "claims", "pretrain", "reproduce", "search-templates")

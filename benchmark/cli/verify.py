@@ -22,20 +22,29 @@ from benchmark.cli.options import (
 @click.command("verify")
 @click.argument("folder", type=PATH)
 @data_option
-@click.option("--no-encode", is_flag=True, help="Encode nothing again.")
+@click.option("--no-encode", is_flag=True, help="Encode nothing again: compare scores and gold scores alone.")
+@click.option("--allow-unverified", is_flag=True, help="Exit 0 where nothing differs and something is not verifiable.")
+@click.option("--fetch", is_flag=True, help="Fetch data and models from the hub; its senders name the models.")
 @device_option
 @plugin_option
 @json_option
 def command(
-    folder: Path, data: str | None, no_encode: bool, device: str, plugins: tuple[Path, ...], as_json: bool
+    folder: Path,
+    data: str | None,
+    no_encode: bool,
+    allow_unverified: bool,
+    fetch: bool,
+    device: str,
+    plugins: tuple[Path, ...],
+    as_json: bool,
 ) -> int:
-    """Recompute every score of FOLDER from its pair scores and the data here; encode a sample again.
+    """Compute every score of FOLDER again from what it keeps and from the data here, and encode its pairs again.
 
-    Exits 1 where anything differs. What cannot be checked is counted with the reason.
+    Each cell is verified, differs, or is not verifiable, with the reason. Exits 0 only where every cell is verified.
     """
     from benchmark.analysis.verify import verify  # imports torch
 
     load_plugins(plugins)
-    found = verify(folder, data, encode=not no_encode, device=device)
-    say_json(asdict(found)) if as_json else say(str(found))
-    return int(bool(found.differ))
+    verified = verify(folder, data, encode=not no_encode, device=device, fetch=fetch)
+    say_json(asdict(verified)) if as_json else say(str(verified))
+    return verified.exit_code(allow_unverified=allow_unverified)

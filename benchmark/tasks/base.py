@@ -209,7 +209,11 @@ class PairsData(TaskData):
         """
         from benchmark.metrics.correlation import aggregate, correlations, undefined
 
-        compared = [(*_compare(vectors, pairs), pairs.gold) for pairs in self.subsets.values()]
+        compared = []
+        for pairs in self.subsets.values():
+            cos, covered = _compare(vectors, pairs)
+            # As they are kept: whoever has the pair scores computes the same score to the last digit.
+            compared.append((cos.astype(np.float32).astype(np.float64), covered, pairs.gold))
         result = aggregate({name: (cos, gold) for name, (cos, _, gold) in zip(self.subsets, compared, strict=True)})
         known = [(cos[covered], gold[covered]) for cos, covered, gold in compared]
         predicted, gold = (np.concatenate(side) for side in zip(*known, strict=True))

@@ -51,15 +51,16 @@ class RegressorData(TaskData):
         features = np.concatenate([pair_features(vectors(p.first), vectors(p.second)) for p in self.splits])
         gold = [pairs.gold for pairs in self.splits]
         fit = regress(features, gold[0], gold[1], device=self.device)
-        result = correlations(fit.predicted, gold[2])
-        in_file_order = np.empty_like(fit.predicted)
-        in_file_order[self.order] = fit.predicted
+        predicted = fit.predicted.astype(np.float32).astype(np.float64)  # as it is kept
+        result = correlations(predicted, gold[2])
+        in_file_order = np.empty_like(predicted)
+        in_file_order[self.order] = predicted
         return {
             "main": result["spearman"],
             "main_metric": "spearman",
-            "reason": undefined(fit.predicted, gold[2]),
+            "reason": undefined(predicted, gold[2]),
             **result,  # type: ignore[typeddict-item]
-            "mse": float(np.mean((fit.predicted - gold[2]) ** 2)),
+            "mse": float(np.mean((predicted - gold[2]) ** 2)),
             "dev_pearson": fit.dev_pearson,
             "evaluations": fit.evaluations,
             "protocol": "senteval",

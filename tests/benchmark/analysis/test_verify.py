@@ -1,59 +1,251 @@
-"""`verify`: honest results agree, and each kind of false one is found."""
+"""`verify`: honest results are verified, and each kind of forged ones is not."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import yaml
 
 import benchmark
-from benchmark.analysis.verify import verify
+import zoo
+from benchmark.analysis import verify as verifying
+from benchmark.analysis.verify import bounds, verify
 from benchmark.cli.main import main
+from benchmark.metrics.correlation import ranks
 from benchmark.records.folder import Records
+from benchmark.records.query import spearman
+from benchmark.records.record import Record
+from benchmark.tasks.base import PairScores
 from zoo.errors import MissingError
+
+TASKS = "pocket-pairs,pocket-topics"
+WORKFLOW = Path(__file__).parents[3] / "examples" / "verify-results.yml"
 
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the results of an encoder that needs no training."""
+    """Return the results of encoders that need no training, one of them with seeds, and of a trained one."""
     folder = tmp_path_factory.mktemp("honest")
-    tasks = "pocket-pairs,pocket-topics"
-    benchmark.evaluate("bag-of-words", tasks=tasks, results=folder, controls=False, quiet=True)
+    benchmark.evaluate("cls,random", tasks=TASKS, results=folder, seeds=2, controls=False, quiet=True)
+    benchmark.evaluate(
+        "simcse", tasks=TASKS, results=folder, seeds=1, train_sentences=64, controls=False, quiet=True, device="cpu"
+    )
     return folder
 
 
-def forged(honest: Path, folder: Path, change: str) -> Path:
-    """Return a copy with a higher score, or with pair scores and the score of another encoder."""
+def command(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as end:
+        main(["verify", *map(str, arguments)])
+    assert isinstance(end.value.code, int)
+    return end.value.code
+
+
+def test_honest_results_are_verified(honest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(honest) == 0
+    printed = capsys.readouterr().out
+    assert "8 cells: 8 verified, 0 differs, 0 not verifiable." in printed
+    assert "does not show that an encoder saw no test text" in printed
+
+
+def test_a_score_is_of_the_very_values_that_are_kept(honest: Path) -> None:
+    store = Records(honest)
+    pairs = [record for record in store.all() if record.get("pairs")]
+    assert len(pairs) == 4
+    for record in pairs:
+        assert record["scores"] is not None
+        assert 100 * (record["scores"]["main"] or 0) == pytest.approx(spearman(*store.pair_scores(record)), abs=1e-10)
+
+
+def spread(predicted: Any, gold: Any, kept: Any = ()) -> Any:
+    """Return the predictions sorted as the gold scores are, except for the rows `kept`."""
+    others = np.setdiff1d(np.arange(len(gold)), kept)
+    forged = predicted.copy()
+    forged[others[np.argsort(gold[others], kind="stable")]] = np.sort(predicted[others])
+    return forged
+
+
+def all_but_a_known_sample(record: Record, predicted: Any, gold: Any) -> PairScores:
+    """Keep 64 pairs at places that everybody can compute, and sort the rest."""
+    return spread(predicted, gold, np.unique(np.linspace(0, len(gold) - 1, 64).astype(int))), gold
+
+
+def gold_of_the_predictions(record: Record, predicted: Any, gold: Any) -> PairScores:
+    """Replace the gold scores by the predictions' ranks."""
+    return predicted, ranks(predicted)
+
+
+def no_pairs(record: Record, predicted: Any, gold: Any) -> None:
+    """Type a score, and state that no pair scores are kept."""
+    record["pairs"] = None
+
+
+def typed(record: Record, predicted: Any, gold: Any) -> PairScores:
+    """Type a score, and keep the pair scores."""
+    return predicted, gold
+
+
+Forgery = Callable[[Record, Any, Any], PairScores | None]
+
+
+def forged(honest: Path, folder: Path, name: str, forgery: Forgery, beside: Sequence[str] = ()) -> Path:
+    """Return a copy of one method's cell of pairs, forged, with a score that fits where that is done."""
     shutil.copytree(honest, folder)
     store = Records(folder)
-    record = next(r for r in store.all() if r["task"]["name"] == "pocket-pairs")
-    predicted, gold = store.pair_scores(record)
-    if change == "score":
-        record["scores"]["main"] += 0.1  # type: ignore[index,operator]
-        store.write(record, (predicted, gold))
-    else:
-        from benchmark.records.query import spearman
-
-        record["scores"]["main"] = (spearman(gold, gold) or 0) / 100  # type: ignore[index]
-        store.write(record, (gold, gold))
+    record = next(r for r in store.all() if r["method"]["name"] == name and r["task"]["name"] == "pocket-pairs")
+    assert record["scores"] is not None
+    pairs = forgery(record, *store.pair_scores(record))
+    score = 99.99 if pairs is None or forgery is typed else spearman(*(np.float32(side) for side in pairs))
+    record["scores"] |= {"main": (score or 0) / 100}  # type: ignore[typeddict-item]
+    if forgery in FORGERIES:
+        for part in ("all", "mean", "wmean", "subsets"):
+            record["scores"].pop(part, None)  # type: ignore[misc]
+    store.write(record, pairs)
+    for other in store.all():
+        if other["task"] != record["task"] or other["method"]["name"] not in (name, *beside):
+            store.path(other["method"]["name"], other["task"]["name"], other["key"]).unlink()
     return folder
 
 
-def test_honest_results_agree(honest: Path) -> None:
-    found = verify(honest)
-    assert (dict(found.agree), found.differ) == ({"score": 1, "data": 1, "encoder": 1}, [])
-    assert [check for check, *_ in found.unchecked] == ["score"]  # no pair scores are kept of an accuracy
+FORGERIES: list[Forgery] = [all_but_a_known_sample, gold_of_the_predictions, no_pairs, typed]
 
 
-@pytest.mark.parametrize(("change", "check"), [("score", "score"), ("pairs", "encoder")])
-def test_each_kind_of_false_result_is_found(
-    honest: Path, tmp_path: Path, change: str, check: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("forgery", FORGERIES)
+@pytest.mark.parametrize("name", ["cls", "simcse"])
+def test_a_forgery_differs(
+    honest: Path, tmp_path: Path, name: str, forgery: Forgery, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = forged(honest, tmp_path / "forged", change)
-    with pytest.raises(SystemExit) as end:
-        main(["verify", str(folder)])
-    assert end.value.code == 1 and f"DIFFERS {check} of bag-of-words" in capsys.readouterr().out
+    folder = forged(honest, tmp_path / "forged", name, forgery)
+    assert command(folder, "--allow-unverified") == 1
+    assert f"differs: {name} [" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("forgery", [all_but_a_known_sample, no_pairs])
+def test_what_cannot_be_checked_is_not_right(
+    honest: Path, tmp_path: Path, forgery: Forgery, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = forged(honest, tmp_path / "forged", "simcse", forgery)
+    shutil.rmtree(folder / "encoders")
+    assert command(folder) == 1
+    printed = capsys.readouterr().out
+    assert "its trained encoder is not in the folder" in printed
+
+
+def test_an_untrained_method_is_never_read_from_the_folder(honest: Path, tmp_path: Path) -> None:
+    folder = forged(honest, tmp_path / "forged", "cls", all_but_a_known_sample, beside=["simcse"])
+    store = Records(folder)
+    by_name = {r["method"]["name"]: r for r in store.all() if r["task"]["name"] == "pocket-pairs"}
+    assert by_name["simcse"]["scores"] and by_name["cls"]["scores"]
+    by_name["cls"]["scores"] = by_name["simcse"]["scores"]
+    store.write(by_name["cls"], store.pair_scores(by_name["simcse"]))
+    shutil.copytree(
+        store.encoder_folder("simcse", by_name["simcse"]["encoder_key"]),
+        store.encoder_folder("cls", by_name["cls"]["encoder_key"]),
+    )
+    (verdict,) = (one for one in verify(folder).verdicts if one.word == "differs")
+    assert verdict.cell.startswith("cls [") and "encoded again" in verdict.why
+
+
+@pytest.mark.parametrize("part", ["mean", "wmean", "subsets"])
+def test_the_other_scores_of_a_record_are_computed_too(honest: Path, tmp_path: Path, part: str) -> None:
+    folder = forged(honest, tmp_path / "forged", "cls", lambda _, predicted, gold: (predicted, gold))
+    store = Records(folder)
+    (record,) = store.all()
+    scores: Any = record["scores"]
+    of = next(iter(scores[part].values())) if part == "subsets" else scores[part]
+    of["spearman"] += 0.05
+    store.write(record, store.pair_scores(record))
+    (verdict,) = (one for one in verify(folder).verdicts if one.word == "differs")
+    assert verdict.why.startswith(part)
+
+
+def test_drawn_rows_find_what_a_known_sample_hides(
+    honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verifying, "DRAWN", 100)
+    monkeypatch.setattr(verifying, "SECONDS", 0.0)
+    words = {one.why for one in verify(honest).verdicts if "pocket-pairs" in one.cell}
+    assert words == {"score, gold scores, and the cosines of 100 pairs drawn here, encoded again"}
+    folder = forged(honest, tmp_path / "forged", "cls", all_but_a_known_sample)
+    assert [one.word for one in verify(folder).verdicts].count("differs") == 1
+
+
+def test_left_out_pair_scores_are_allowed_only_where_that_is_asked(honest: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(honest, tmp_path / "less")
+    shutil.rmtree(folder / "encoders")
+    assert (command(folder), command(folder, "--allow-unverified")) == (1, 0)
+
+
+def test_nothing_is_fetched_unless_that_is_asked(honest: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import huggingface_hub.constants as constants
+
+    seen = []
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+
+    def encoder(*_: object) -> None:
+        seen.append((os.environ.get("HF_HUB_OFFLINE"), constants.HF_HUB_OFFLINE))
+        raise MissingError("not here")
+
+    monkeypatch.setattr(verifying, "unadapted_encoder_of", encoder)
+    verify(honest)
+    assert set(seen) == {("1", True)} and constants.HF_HUB_OFFLINE is False and "HF_HUB_OFFLINE" not in os.environ
+    seen.clear()
+    verify(honest, fetch=True)
+    assert set(seen) == {(None, False)}
+
+
+def test_bounds_are_those_of_all_orders_of_equal_values() -> None:
+    # Places 1, 2.5, 2.5 against 1, 2, 3: broken upwards 1, 2, 3 is 100, broken downwards 1, 3, 2 is 50.
+    least, most = bounds(np.float32([0.1, 0.2, 0.2]), np.array([1.0, 2.0, 3.0]))
+    assert least <= 50 and most >= 100
+    assert bounds(np.float32([0.1, 0.3, 0.2]), np.array([1.0, 2.0, 3.0])) == pytest.approx((50, 50))
+
+
+def test_the_workflow_verifies_each_name_and_refuses_links(tmp_path: Path) -> None:
+    steps = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["jobs"]["verify"]["steps"]
+    assert any(f"zoo-bench=={zoo.__version__}" in step.get("run", "") for step in steps)
+    script = steps[-1]["run"]
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "zoo-bench").write_text('#!/bin/sh\ncat\nprintf "%s\\n" "$2" >> "$LOG"\n', encoding="utf-8")
+    (tmp_path / "bin" / "zoo-bench").chmod(0o755)
+    repository = tmp_path / "repository"
+    names = ["plain", "with blank", "größe", "line\nbreak"]
+    for name in names:
+        (repository / "results" / name / "records").mkdir(parents=True)
+    environment = {
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "LOG": str(tmp_path / "log"),
+        "HOME": str(tmp_path),
+    }
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(arguments, cwd=repository, env=environment, capture_output=True, text=True, check=False)
+
+    run("git", "init", "-q")
+    author = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    run("git", *author, "commit", "-q", "--allow-empty", "-m", "base")
+    environment["BASE"] = run("git", "rev-parse", "HEAD").stdout.strip()
+    for name in names:
+        for number in range(2):
+            (repository / "results" / name / "records" / f"{number}.json").write_text("{}", encoding="utf-8")
+    run("git", "add", ".")
+    assert run("bash", "-e", "-c", script).returncode == 0
+    log = (tmp_path / "log").read_text(encoding="utf-8")
+    assert sorted(log.replace("line\nbreak", "break").split("\n")[:-1]) == [
+        "results/break",
+        "results/größe",
+        "results/plain",
+        "results/with blank",
+    ]
+    (repository / "results" / "plain" / "link").symlink_to("/etc")
+    assert run("bash", "-e", "-c", script).returncode == 1
 
 
 def test_a_folder_without_records_is_named(tmp_path: Path) -> None:
