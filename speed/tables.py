@@ -32,10 +32,10 @@ def copy(source: Packed, count: int, folder: Path) -> int:
 
     Raises UsageError where there are too few records.
     """
-    if len(source.texts) < count:
-        raise UsageError(f"{source.path} has {len(source.texts):,} records; name fewer with --records.")
+    if len(source) < count:
+        raise UsageError(f"{source.path} has {len(source):,} records; name fewer with --records.")
     rows: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for number in range(len(source.texts)):
+    for number in range(len(source)):
         record = source.record(number)
         rows[record["method"]["name"], record["row_key"]].append(number)
     listed = list(rows.values())
@@ -48,7 +48,7 @@ def copy(source: Packed, count: int, folder: Path) -> int:
         pair_rows([(one, source.pair_scores(one)) for one in with_pairs if one["task"]["name"] == task])
         for task in tasks
     )
-    write_packed(folder, list(zip([source.texts[number] for number in chosen], records, strict=True)), tables)
+    write_packed(folder, list(zip([source.text(number) for number in chosen], records, strict=True)), tables)
     return len(with_pairs)
 
 

@@ -37,10 +37,10 @@ def write_text(folder: Path, names: list[str], data: str | None) -> None:
 
     from benchmark.data.corpora import normalised
     from benchmark.data.sources import DataSource
-    from zoo_bench_papers.pretraining.sources import clean_texts
     from zoo.engine.backbone import find_backbone
     from zoo.engine.model_folder import load_pretrained
     from zoo.progress import Progress
+    from zoo_bench_papers.pretraining.sources import clean_texts
 
     texts = clean_texts(names, DataSource.from_options(data, hub=False), Progress())
     tokenizer = load_pretrained(AutoTokenizer, find_backbone("zoo-small").folder)
@@ -182,8 +182,12 @@ class Slot:
         self.generator = torch.Generator(self.device).manual_seed(options.seed)
         if options.begin is None:
             layers, width, heads = SHAPES[options.shape]
-            shape = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
-            sizes = {"intermediate_size": 4 * width, "max_position_embeddings": ROW, "vocab_size": VOCABULARY}
+            shape: dict[str, Any] = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
+            sizes: dict[str, Any] = {
+                "intermediate_size": 4 * width,
+                "max_position_embeddings": ROW,
+                "vocab_size": VOCABULARY,
+            }
             model = BertForMaskedLM(BertConfig(**shape, **sizes))
         else:
             model = BertForMaskedLM.from_pretrained(options.begin, dtype=torch.float32, trust_remote_code=False)

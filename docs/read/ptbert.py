@@ -13,8 +13,8 @@ pseudo tokens are: they have no gradient. Only the dropout of the attention depe
 
     python ptbert.py MODEL SENTENCES.txt FOLDER
 
-The program is the recipe `ptbert`; where the paper leaves something open, "open" says what was chosen: what its released
-code has, which made the paper's numbers. Read simcse.py first.
+The program is the recipe `ptbert`; where the paper leaves something open, "open" says what was chosen: what its
+released code has, which made the paper's numbers. Read simcse.py first.
 """
 
 import copy
