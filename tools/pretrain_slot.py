@@ -98,14 +98,15 @@ def forward(model: Any, ids: Any, places: Any, labels: Any) -> tuple[Any, Any]:
     import torch.nn.functional as F
 
     def heads(x: torch.Tensor) -> torch.Tensor:
-        return x.unflatten(-1, (model.config.num_attention_heads, -1)).transpose(1, 2)
+        return x.view(*x.shape[:2], model.config.num_attention_heads, -1).transpose(1, 2)
 
     parts = model.bert.embeddings
     x = parts.word_embeddings(ids) + parts.position_embeddings.weight[:ROW] + parts.token_type_embeddings.weight[0]
     x = parts.LayerNorm(x)
     for layer in model.bert.encoder.layer:
         own = layer.attention.self
-        mixed = F.scaled_dot_product_attention(*(heads(linear(x)) for linear in (own.query, own.key, own.value)))
+        query, key, value = (heads(linear(x)) for linear in (own.query, own.key, own.value))
+        mixed = F.scaled_dot_product_attention(query, key, value)
         x = layer.attention.output.LayerNorm(x + layer.attention.output.dense(mixed.transpose(1, 2).flatten(2)))
         x = layer.output.LayerNorm(x + layer.output.dense(F.gelu(layer.intermediate.dense(x))))
     chosen = x.gather(1, places[:, :, None].expand(-1, -1, x.shape[-1])).flatten(0, 1)

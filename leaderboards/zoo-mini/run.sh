@@ -10,7 +10,7 @@ run() { # a cell without a score (bag-of-words has none on most word pairs) must
     --train-sentences 4096 --train-pairs 8000 "$@" || status=$?
 }
 data=$1
-probes=transfer,transfer-more,transfer-fast,transfer-more-fast,transfer-exact,transfer-more-exact
+probes=transfer,transfer-more,transfer-fast,transfer-more-fast
 every=sts,words,words-more,words-context,phrases,relatedness,$probes
 untrained='bag-of-words,random,cls,avg-last,avg-first-last*,avg-top2,glove,static-avg,static-freq*,static-head,prompt,prompt-*,sif,sif-tokens,usif,usif-tokens,whitening*'
 files=fasttext,word2vec,wordvectors # n/a: they need vectors of one's own, as *roberta* and burt-albert need weights

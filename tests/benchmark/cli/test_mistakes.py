@@ -92,7 +92,7 @@ MISTAKES = [
     ("run --methods cls --results a-file", 1, "Choose another folder with --results"),
     ("run --methods cls --corpus missing.txt", 1, "it is no file and none of books, pocket-text, wiki"),
     ("run --methods simcse --corpus empty.txt --tasks pocket-words", 2, "one sentence per line"),
-    ("run --methods simcse --corpus binary.txt --tasks pocket-words", 1, "binary.txt:1: byte 0xff is not utf-8"),
+    ("run --methods simcse --corpus binary.txt --tasks pocket-words", 1, "binary.txt begins as UTF-16 and is none"),
     ("run --methods cls --data nowhere", 2, "check --data or ZOO_BENCH_DATA"),
     ("run --methods cls --seeds 0,1,2", 2, "is not a whole number"),
     (f"run --methods cls --limit {'9' * 30}", 2, "not in the range 2<="),
