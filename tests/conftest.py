@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from fakes import FAKES, FITTED, Answer, Cli
 from page_chromium import Browser, chromium
+from sample import keep
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))  # for `tools`; at the end, so that an installed zoo is tested
@@ -25,6 +26,17 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # Most tests are too small for two threads; and of one thread, `--workers auto` makes one process, which has the fakes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["ZOO_BENCH_CONTROLS"] = "no"  # tests of the controls turn them on; elsewhere a run has what it names
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add --sample."""
+    parser.addoption("--sample", action="store_true", help="of the slow tests a fifth, another one each week")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the slow tests that are not drawn."""
+    if config.getoption("--sample"):
+        keep(config, items, ROOT)
 
 
 @pytest.fixture(scope="session", autouse=True)

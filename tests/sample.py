@@ -1,0 +1,48 @@
+"""`pytest --sample`: of the slow tests a fifth, another one each week, and at least one of each kind.
+
+A kind is a function with its cases (recipes, keys, architectures), or the other functions of a file. Cases that name
+a method or a recipe whose file the last commits touched are always run.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import subprocess
+import zlib
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+_SHARE = 5  # one case in five
+
+
+def touched(root: Path) -> set[str]:
+    """Return the names of the methods and recipes whose files the last ten commits touched; none without git."""
+    command = ["git", "-C", str(root), "log", "-10", "--format=", "--name-only", "--", "zoo/methods", "configs/methods"]
+    try:
+        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return set()
+    return {Path(line).stem for line in listed.split()}
+
+
+def drawn(names: list[str], week: str, changed: set[str]) -> set[str]:
+    """Return which of these test names run in a week: the same everywhere, also in each worker."""
+    places = {name: zlib.crc32(f"{name} {week}".encode()) for name in names}
+    kinds: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        kinds[name.partition("[" if "[" in name else "::")[0]].append(name)
+    first = {min(cases, key=places.__getitem__) for cases in kinds.values()}
+    named = {name for name in names if changed & set(re.split(r"[\[\],: ]+", name.partition("[")[2]))}
+    return first | named | {name for name, place in places.items() if place % _SHARE == 0}
+
+
+def keep(config: pytest.Config, items: list[pytest.Item], root: Path) -> None:
+    """Leave out the slow tests that are not drawn this week."""
+    slow = [item.nodeid for item in items if item.get_closest_marker("slow")]
+    year, number, _ = datetime.date.today().isocalendar()
+    away = set(slow) - drawn(slow, f"{year}-{number}", touched(root))
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in away])
+    items[:] = [item for item in items if item.nodeid not in away]
