@@ -110,7 +110,7 @@ def moves(device: str, folder: Path) -> dict[str, Any]:
 def probes(device: str, folder: Path) -> dict[str, Any]:
     """Accuracies of the probes, two and three classes, each protocol, and the relatedness regression."""
     from benchmark.metrics import relatedness
-    from benchmark.metrics.probe.protocol import EXACT, FAST, FULL, cross_validated, nested, split
+    from benchmark.metrics.probe.protocol import FAST, FULL, cross_validated, nested, split
 
     found = {}
     hidden = dataclasses.replace(FAST, name="hidden", recipe=dataclasses.replace(FAST.recipe, hidden=5))
@@ -118,7 +118,7 @@ def probes(device: str, folder: Path) -> dict[str, Any]:
         random = np.random.RandomState(classes)
         x = random.randn(300, 12).astype(np.float32)
         y = (x[:, :classes] + random.randn(300, classes) * 1.5).argmax(1).astype(np.int64)
-        for setting in (FULL, FAST, EXACT, hidden):
+        for setting in (FULL, FAST, hidden):
             some = dataclasses.replace(setting, folds=3)
             found[f"{classes} {setting.name}"] = [
                 nested(x, y, some, device).accuracy,

@@ -198,7 +198,8 @@ def run_options(options: Mapping[str, Any], usual: Mapping[str, Any] = MappingPr
     fields: dict[str, Any] = {_FIELDS.get(name, name.replace("-", "_")): value for name, value in values.items()}
     if fields.pop("no_controls", False):
         fields["controls"] = False
-    return RunOptions(**{**usual, **fields, "results": Path(fields["results"])})
+    # As many processes as the command `run` takes.
+    return RunOptions(**{"workers": None, **usual, **fields, "results": Path(fields["results"])})
 
 
 _FIELDS = {"suite": "suites", "out": "results"}

@@ -239,7 +239,9 @@ def test_contrasts_both_ways_are_mixed(monkeypatch: pytest.MonkeyPatch, tmp_path
 @pytest.mark.slow
 def test_tuned_rows_are_compared_with_tuned_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A verdict under each condition; the table of both names what tuning changed."""
-    monkeypatch.setattr("zoo_bench_papers.verdicts.all_claims", lambda: (read(tmp_path),))
+    monkeypatch.setattr(
+        "zoo_bench_papers.verdicts.all_claims", lambda: (read(tmp_path, contrasts=[["ptbert-tokens", "simcse"]]),)
+    )
     paper, tuned = of_folder(ROOT / "leaderboards" / "zoo-small-tuned")
     assert paper.condition.endswith("the papers' settings")
     assert tuned.condition.endswith("tuned (12 trials on stsb-dev-disjoint)")
