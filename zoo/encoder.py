@@ -203,8 +203,8 @@ class Encoder(ABC, Generic[RecipeT]):
 
     def similarity(self, first: Vectors, second: Vectors) -> Vectors:
         """Return the similarities (n, m) of vectors (n, dim) and (m, dim): cosines, unless its roles say otherwise."""
-        found = similarities(np.atleast_2d(first), np.atleast_2d(second), self.roles.similarity)
-        return np.asarray(found, np.float32)
+        values = similarities(np.atleast_2d(first), np.atleast_2d(second), self.roles.similarity)
+        return np.asarray(values, np.float32)
 
     def to(self, device: str) -> Self:
         """Move the weights to a device, such as "cuda:1", and return the encoder; raises UsageError without it."""

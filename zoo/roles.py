@@ -32,11 +32,11 @@ class Roles:
     def replaced(self, every: str | None, query: str | None, document: str | None) -> Roles:
         """Return the roles with a user's prompts: of every text, and of queries and documents where they differ."""
         stated = {"query": every if query is None else query, "document": every if document is None else document}
-        own = {name: prompt for name, prompt in stated.items() if prompt is not None}
-        if every is None and not own:
+        given = {name: prompt for name, prompt in stated.items() if prompt is not None}
+        if every is None and not given:
             return self
         default = self.default if every is None else every
-        return replace(self, prompts={**self.prompts, **own}, default=default, stated_by="the recipe")
+        return replace(self, prompts={**self.prompts, **given}, default=default, stated_by="the recipe")
 
     def card(self) -> dict[str, Any]:
         """Return what sentence-transformers reads in config_sentence_transformers.json."""

@@ -47,9 +47,9 @@ def variants(
         raise UsageError(f"--bytes {min(unknown)} is none of {', '.join(FORMATS)}.")
     if not np.isfinite(vectors).all():
         raise ZooError("some of its vectors are not finite.")
-    own = vectors.shape[1]
-    if not (widths := [width for width in dims or [own] if 0 < width <= own]):
-        raise UsageError(f"its vectors have {own} dimensions, and --dims names none up to that.")
+    dimensions = vectors.shape[1]
+    if not (widths := [width for width in dims or [dimensions] if 0 < width <= dimensions]):
+        raise UsageError(f"its vectors have {dimensions} dimensions, and --dims names none up to that.")
     for width in widths:
         cut = np.ascontiguousarray(vectors[:, :width], np.float32)
         unit = cut / np.maximum(np.linalg.norm(cut, axis=1, keepdims=True), 1e-12)
@@ -156,11 +156,11 @@ def choose(
             used = encoder.roles if data.queries else replace(encoder.roles, prompts={})
             cost: dict[str, Any] = {"texts/s": rate, "weights MB": encoder.parameters() * 4 / 2**20 or np.nan}
             cost |= {"roles": str(used), "cut": cut}
-            found = [(*one, *measure(data, one[-1], used.similarity)) for one in variants(vectors, dims, formats)]
+            measured = [(*one, *measure(data, one[-1], used.similarity)) for one in variants(vectors, dims, formats)]
         except Exception as error:  # of any encoder's code: the others are ranked without it
             failed[name] = str(error) if isinstance(error, ZooError) else said(error)
         else:
-            for width, form, size, _, of_units, more in found:
+            for width, form, size, _, of_units, more in measured:
                 suffix = (f" dims={width}" if dims else "") + ("" if form == "float32" else f" {form}")
                 rows.append({"name": name + suffix, **more, **cost, "dims": width, "bytes": size})
                 values.append(of_units)
@@ -181,9 +181,15 @@ def ranked(
     order = np.argsort(-of_all.value, kind="stable")
     best = order[0]
     low, high = np.quantile(of_all.drawn, (0.025, 0.975), axis=1)
-    own = {"score": of_all.value, "low": low, "high": high, "behind": gaps.value[best], "behind low": gaps.low[best]}
-    own |= {"behind high": gaps.high[best], "may be best": may_be}
-    frame = pandas.concat([pandas.DataFrame(own), pandas.DataFrame(rows)], axis=1).iloc[order].set_index("name")
+    ranked = {
+        "score": of_all.value,
+        "low": low,
+        "high": high,
+        "behind": gaps.value[best],
+        "behind low": gaps.low[best],
+    }
+    ranked |= {"behind high": gaps.high[best], "may be best": may_be}
+    frame = pandas.concat([pandas.DataFrame(ranked), pandas.DataFrame(rows)], axis=1).iloc[order].set_index("name")
     needed = None
     if len(order) > 1 and may_be[order[1]] and (gap := float(gaps.value[best, order[1]])) > 0:
         noise = Noise(float(gaps.pairs_error[best, order[1]]), 0.0, of_all.pairs_df)

@@ -100,7 +100,7 @@ def read_texts(source: Any, columns: str | None = None, kind: Kind | None = None
             " two texts and a score or 0 and 1, a query and a document, or a text and a label (name them: --columns)."
         )
     if meant == "retrieval":
-        found = _search(table)
+        data = _search(table)
     else:
         if meant == "label":
             frame = frame.drop_duplicates("first")  # an equal text would lend its label
@@ -109,21 +109,21 @@ def read_texts(source: Any, columns: str | None = None, kind: Kind | None = None
         places = np.split(place.astype(np.intp), len(sides))
         labels = pd.factorize(frame["label"])[0] if meant == "label" else frame["score"]
         gold = np.asarray(labels, dtype=np.float64)
-        found = Texts(meant, table.report, texts.tolist(), places[0], places[-1], gold)
-    return _enough(found, path)
+        data = Texts(meant, table.report, texts.tolist(), places[0], places[-1], gold)
+    return _enough(data, path)
 
 
-def _enough(found: Texts, path: Path) -> Texts:
-    meant = found.kind
-    if found.units < FEWEST:
+def _enough(data: Texts, path: Path) -> Texts:
+    meant = data.kind
+    if data.units < FEWEST:
         raise UsageError(
-            f"{path} has {found.units} {UNITS[meant]}; with fewer than {FEWEST} nothing can be told. Give more."
+            f"{path} has {data.units} {UNITS[meant]}; with fewer than {FEWEST} nothing can be told. Give more."
         )
-    if meant != "retrieval" and np.ptp(found.gold) == 0:
+    if meant != "retrieval" and np.ptp(data.gold) == 0:
         raise UsageError(
             f"{path}: all {'labels' if meant == 'label' else 'scores'} are equal, so no encoder can agree."
         )
-    return found
+    return data
 
 
 def _search(table: Table) -> Texts:
@@ -142,14 +142,14 @@ def _of_folder(path: Path, kind: Kind | None) -> Texts:
     """Return the queries that are judged, and the whole corpus."""
     if kind not in (None, "retrieval"):
         raise UsageError(f"{path} has queries, a corpus and judgements, not --kind {kind}.")
-    found = read_search(path)
-    rows = np.array(found.judged, np.float64).reshape(-1, 3)
+    search = read_search(path)
+    rows = np.array(search.judged, np.float64).reshape(-1, 3)
     asked, places = np.unique(rows[:, 0].astype(np.intp), return_inverse=True)
-    queries = [found.queries[place] for place in asked]
-    own = {text: place for place, text in enumerate(found.documents)}
-    same = np.array([own.get(text, -1) for text in queries], np.intp)
+    queries = [search.queries[place] for place in asked]
+    places_of = {text: place for place, text in enumerate(search.documents)}
+    same = np.array([places_of.get(text, -1) for text in queries], np.intp)
     grades = np.clip(rows[:, 2], 0, None)
-    return searched(found.report, queries, found.documents, places, rows[:, 1].astype(np.intp), grades, same)
+    return searched(search.report, queries, search.documents, places, rows[:, 1].astype(np.intp), grades, same)
 
 
 def searched(
@@ -198,8 +198,8 @@ def _neighbours(vectors: NDArray[Any], labels: Values, similarity: str) -> Value
         scores = similarities(vectors[rows], vectors, similarity)
         scores[np.arange(len(rows)), rows] = -np.inf
         near[rows] = np.argpartition(-scores, near.shape[1] - 1, axis=1)[:, : near.shape[1]]
-    found: Values = (stats.mode(labels[near], axis=1).mode == labels).astype(np.float64)
-    return found
+    right: Values = (stats.mode(labels[near], axis=1).mode == labels).astype(np.float64)
+    return right
 
 
 def _retrieval(data: Texts, vectors: NDArray[Any], similarity: str) -> tuple[Values, dict[str, float | None]]:
@@ -264,8 +264,8 @@ def sampled(data: Texts, values: list[Values]) -> Sample:
     """Return the scores x100 of encoders with their resampled ones, from the values (units,) of each."""
     if data.kind in ("score", "binary"):
         metric: Metric = "spearman" if data.kind == "score" else "auc"
-        found = sample_pairs(values, data.gold, metric=metric, resamples=RESAMPLES)
-        return sample([[100 * one] for one in found.value], 100 * found.drawn, len(data.gold))
+        of_metric = sample_pairs(values, data.gold, metric=metric, resamples=RESAMPLES)
+        return sample([[100 * one] for one in of_metric.value], 100 * of_metric.drawn, len(data.gold))
     n, rows = len(values[0]), 100 * np.stack(values)
     drawn = np.concatenate([rows @ counts.T / n for _, counts in drawn_counts(n, RESAMPLES, [0])], axis=1)
     return sample([[one] for one in rows.mean(axis=1)], drawn, n)
@@ -278,5 +278,5 @@ def may_be_best(of_all: Sample) -> NDArray[np.bool_]:
     5 % of samples.
     """
     best = int(of_all.value.argmax())
-    found: NDArray[np.bool_] = not_told_apart(of_all) | (differences(of_all).p[best] >= LEVEL)
-    return found
+    marks: NDArray[np.bool_] = not_told_apart(of_all) | (differences(of_all).p[best] >= LEVEL)
+    return marks

@@ -32,8 +32,8 @@ class TextModel(AbsEncoder):
         """Return the similarities (n, m) of vectors; mteb itself computes no distances."""
         if self.similarity_name in ("cosine", "dot"):
             return super().similarity(embeddings1, embeddings2)
-        found = similarities(np.atleast_2d(embeddings1), np.atleast_2d(embeddings2), self.similarity_name)
-        return torch.from_numpy(found)
+        values = similarities(np.atleast_2d(embeddings1), np.atleast_2d(embeddings2), self.similarity_name)
+        return torch.from_numpy(values)
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
         """Return the similarity (n,) of each row."""

@@ -109,8 +109,8 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
                 f"pretrained: {recipe.model!r} has a modules.json, which states the pooling; leave out the pooling."
             )
         self.library = load_finished(self.source, runtime, recipe.pooling, recipe.max_length)
-        own = recipe.prompt, recipe.query_prompt, recipe.document_prompt
-        self.roles = roles_of(self.library).replaced(*own)
+        of_recipe = recipe.prompt, recipe.query_prompt, recipe.document_prompt
+        self.roles = roles_of(self.library).replaced(*of_recipe)
         parts = taken_over(self.library, self.source)
         if parts is None:
             self.dim, self.stats = self._by_library(["a"]).shape[1], EncodingStats()

@@ -75,8 +75,8 @@ def _texts(folder: Path, name: str) -> dict[str, str]:
     if "title" in names:
         title = cells.column(names.index("title"))
     ids = cells.column(key)
-    found = {one: f"{head} {body}".strip() for one, head, body in zip(ids, title, text, strict=True)}
-    if len(found) < len(ids):
+    by_id = {one: f"{head} {body}".strip() for one, head, body in zip(ids, title, text, strict=True)}
+    if len(by_id) < len(ids):
         twice = next(one for place, one in enumerate(ids) if one in ids[:place])
         raise CorruptError(f"{path}: the id {twice!r:.80} is there twice.")
-    return found
+    return by_id
