@@ -56,7 +56,7 @@ class Texts:
 
     `first` and `second` are places (n,) in `texts`; `gold` are scores, 0 and 1, numbers of labels, or grades of
     relevance (n,), of which 0 is not relevant. In retrieval the first `queries` texts ask, and all others are the
-    documents; `own` is the place of the document that has a query's own text, -1 without one (queries,).
+    documents; `same` is the place of the document that has a query's own text, -1 without one (queries,).
     """
 
     kind: Kind
@@ -66,7 +66,7 @@ class Texts:
     second: NDArray[np.intp]
     gold: Values
     queries: int = 0
-    own: NDArray[np.intp] | None = None
+    same: NDArray[np.intp] | None = None
 
     @property
     def units(self) -> int:
@@ -134,8 +134,8 @@ def _search(table: Table) -> Texts:
     asked, queries = pd.factorize(rows.index.get_level_values(0))
     others = [rows.index.get_level_values(1), *([frame["negative"]] if "negative" in frame else [])]
     answer, documents = pd.factorize(np.concatenate([np.asarray(one, dtype=object) for one in others]))
-    judged, own = answer[: len(rows)], pd.Index(documents).get_indexer(queries)
-    return searched(table.report, list(queries), list(documents), asked, judged, rows.to_numpy(float), own)
+    judged, same = answer[: len(rows)], pd.Index(documents).get_indexer(queries)
+    return searched(table.report, list(queries), list(documents), asked, judged, rows.to_numpy(float), same)
 
 
 def _of_folder(path: Path, kind: Kind | None) -> Texts:
@@ -159,17 +159,17 @@ def searched(
     asked: NDArray[Any],
     judged: NDArray[Any],
     grades: Values,
-    own: NDArray[Any],
+    same: NDArray[Any],
 ) -> Texts:
     """Return texts for retrieval: row i judges document `judged[i]` for query `asked[i]` (n,)."""
     n = len(queries)
     without = n - len(np.unique(asked[grades > 0]))
     report += f"; {n - without:,} queries, {len(documents):,} documents"
     report += f", {without:,} queries without a relevant document left out" if without else ""
-    repeated = int((own >= 0).sum())
+    repeated = int((same >= 0).sum())
     report += f", a query's own text is no candidate ({repeated:,})" if repeated else ""
-    own = np.where(own < 0, -1, own + n)
-    return Texts("retrieval", report, queries + documents, asked, judged + n, grades, n, own)
+    same = np.where(same < 0, -1, same + n)
+    return Texts("retrieval", report, queries + documents, asked, judged + n, grades, n, same)
 
 
 def measure(data: Texts, vectors: NDArray[Any], similarity: str = "cosine") -> tuple[Values, dict[str, float | None]]:
@@ -219,10 +219,10 @@ def _retrieval(data: Texts, vectors: NDArray[Any], similarity: str) -> tuple[Val
     for start in range(0, len(queries), step):
         some = queries[start : start + step]
         near = similarities(vectors[some], vectors[documents], similarity)
-        if data.own is not None:
+        if data.same is not None:
             for row, query in enumerate(some):
-                if data.own[query] >= 0 and data.own[query] not in grades[query]:
-                    near[row, data.own[query] - data.queries] = -np.inf
+                if data.same[query] >= 0 and data.same[query] not in grades[query]:
+                    near[row, data.same[query] - data.queries] = -np.inf
         best = documents[np.argsort(-near, axis=1, kind="stable")[:, :_TOP]]
         for row, (query, top) in enumerate(zip(some, best, strict=True), start):
             gains = np.array([grades[query].get(place, 0.0) for place in top])

@@ -21,8 +21,9 @@ from benchmark.records.query import PairTexts, spearman
 from benchmark.records.record import Record, pairs_of, plain
 from benchmark.report.markdown import markdown_row, markdown_text
 from benchmark.report.rows import score_text
-from benchmark.run.measure import read_fit
-from benchmark.run.vectors import EmbeddingCache, VectorStore
+from benchmark.run.cache import EmbeddingCache
+from benchmark.run.fit import read_fit
+from benchmark.run.vectors import VectorStore
 from benchmark.stats.bootstrap import Scored, measured, resample_together
 from benchmark.stats.draws import TABLE_RESAMPLES, finished, is_alone
 from benchmark.stats.mcb import SeedNoise, differences, sample

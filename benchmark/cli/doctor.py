@@ -10,7 +10,7 @@ import click
 
 from benchmark.cli.options import data_option, json_option, say, say_json
 from benchmark.data.overview import data_rows, data_sets
-from benchmark.run.vectors import cache_bytes, embeddings_folder
+from benchmark.run.cache import cache_bytes, embeddings_folder
 from zoo import __version__
 from zoo.engine.backbone import find_backbone
 from zoo.errors import ZooError

@@ -110,8 +110,8 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
             tell(f"no table yet: {error}")
             return
         keys = {plan.row_key for plan in prepared.plan.encoders}
-        own = [table for table in tables if any(row.row_key in keys for row in table.rows)]
-        tell("\n".join(["so far:", *(scores_of(table, sys.stderr) for table in own)]))
+        measured = [table for table in tables if any(row.row_key in keys for row in table.rows)]
+        tell("\n".join(["so far:", *(scores_of(table, sys.stderr) for table in measured)]))
 
     prepared, outcome = api.run(asked, command=typed_command(), plugins=plugins, after_round=show_so_far)
     tell = prepared.runtime.progress.say
@@ -124,17 +124,17 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
     for path, reason in outcome.set_aside:
         tell(f"a damaged record was set aside as {path}: {reason}")
     suites = ",".join(prepared.suites)
-    made = None
+    tables = None
     try:
-        made = api.leaderboard(asked.results, suites=suites)
+        tables = api.leaderboard(asked.results, suites=suites)
     except MissingError:
         tell(f"no table: no task of {suites} has a score in {asked.results}")
     code = exit_code(outcome, allow_missing=asked.allow_missing)
     if as_json:
-        say_json(_as_values(asked, outcome, made, code))
-    elif made is not None:
-        made.show({plan.row_key for plan in prepared.plan.encoders})
-        show_closing(asked, prepared, made)
+        say_json(_as_values(asked, outcome, tables, code))
+    elif tables is not None:
+        tables.show({plan.row_key for plan in prepared.plan.encoders})
+        show_closing(asked, prepared, tables)
     return code
 
 
@@ -155,7 +155,7 @@ def _options(ctx: click.Context, file: str | None, chosen: dict[str, Any]) -> tu
     return RunOptions(**chosen), plugins
 
 
-def _as_values(options: RunOptions, outcome: Outcome, made: Leaderboard | None, code: int) -> dict[str, Any]:
+def _as_values(options: RunOptions, outcome: Outcome, tables: Leaderboard | None, code: int) -> dict[str, Any]:
     from benchmark.report.write import as_dict
 
     return {
@@ -167,8 +167,8 @@ def _as_values(options: RunOptions, outcome: Outcome, made: Leaderboard | None, 
         "missing": [{"what": what, "reason": reason} for what, reason in outcome.missing],
         "set_aside": [{"path": path, "reason": reason} for path, reason in outcome.set_aside],
         "exit_code": code,
-        "tables": [as_dict(table) for table in made.tables] if made else [],
-        "written": made.written if made else [],
+        "tables": [as_dict(table) for table in tables.tables] if tables else [],
+        "written": tables.written if tables else [],
     }
 
 

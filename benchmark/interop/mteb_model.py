@@ -32,15 +32,15 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
     runtime = runtime or Runtime()
     called, files = name, None
     if isinstance(encoder, Encoder):
-        made: Encoder = encoder
+        model: Encoder = encoder
     elif isinstance(encoder, Path) or (isinstance(encoder, str) and Path(encoder).is_dir()):
         folder = Path(encoder)
         finished = (folder / "modules.json").is_file() and not (folder / "recipe.json").is_file()
-        made = Pretrained(Pretrained.Recipe(model=str(folder)), runtime) if finished else load(encoder, runtime)
+        model = Pretrained(Pretrained.Recipe(model=str(folder)), runtime) if finished else load(encoder, runtime)
         called = name or folder.resolve().name
     elif isinstance(encoder, str):
-        made, called = create(encoder, runtime), name or encoder
-        traits = type(made).traits(made.recipe)
+        model, called = create(encoder, runtime), name or encoder
+        traits = type(model).traits(model.recipe)
         if traits.needs_corpus or traits.needs_pairs:
             raise UsageError(
                 f"{encoder} has to be trained first: give mteb what zoo.fit({encoder!r}, sentences) returns, or the"
@@ -48,15 +48,15 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
             )
     else:
         method = method_of(encoder, name, runtime, ())
-        made, called, files = method.encoder(runtime), method.name, method.files
-    if type(made).traits(made.recipe).transductive:
+        model, called, files = method.encoder(runtime), method.name, method.files
+    if type(model).traits(model.recipe).transductive:
         raise UsageError(
-            f"{called or type(made).__name__} is fitted to all texts of a task, which mteb gives in parts; measure"
+            f"{called or type(model).__name__} is fitted to all texts of a task, which mteb gives in parts; measure"
             " it here: benchmark.evaluate."
         )
     if files is None:
-        files = type(made).sources(made.recipe, made.runtime)
-    return TextModel(made, metadata(made, called or METHODS.name_of(type(made)) or "encoder", files))
+        files = type(model).sources(model.recipe, model.runtime)
+    return TextModel(model, metadata(model, called or METHODS.name_of(type(model)) or "encoder", files))
 
 
 def metadata(encoder: Encoder, name: str, sources: Mapping[str, Any]) -> ModelMeta:

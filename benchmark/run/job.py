@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmark.run.cache import EmbeddingCache
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import EncoderPlan
 from benchmark.run.prepare import Inputs, Prepared, prepare
 from benchmark.run.runner import Outcome, Remaining, Runner
 from benchmark.run.stop import Stop
-from benchmark.run.vectors import EmbeddingCache
 from benchmark.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.plugins import METHODS, load_plugin_file

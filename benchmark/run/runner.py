@@ -12,21 +12,13 @@ from typing import Any, cast
 
 from benchmark.records.folder import Records
 from benchmark.records.record import Environment
-from benchmark.run.measure import (
-    EncoderMeasurement,
-    Fitter,
-    Measured,
-    Overlap,
-    listening,
-    made_by_another,
-    not_measured,
-    record_of,
-)
+from benchmark.run.cache import EmbeddingCache
+from benchmark.run.fit import Fitter, made_by_another
+from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, listening, not_measured, record_of
 from benchmark.run.options import NamedRunFile
 from benchmark.run.plan import Cell, EncoderPlan, Plan
 from benchmark.run.stop import Stop
 from benchmark.run.tracking import Trackers
-from benchmark.run.vectors import EmbeddingCache
 from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, said

@@ -278,7 +278,7 @@ def _vectors(folder: Path, out: Path, model: Path) -> Kind:
     def write() -> None:
         import numpy as np
 
-        from benchmark.run.vectors import EmbeddingCache
+        from benchmark.run.cache import EmbeddingCache
 
         os.environ["ZOO_BENCH_CACHE"] = str(place)
         vectors = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32)
@@ -288,7 +288,7 @@ def _vectors(folder: Path, out: Path, model: Path) -> Kind:
     assert ended.code == 0, ended.err
 
     def read() -> Any:
-        from benchmark.run.vectors import EmbeddingCache
+        from benchmark.run.cache import EmbeddingCache
 
         os.environ["ZOO_BENCH_CACHE"] = str(place)
         found = EmbeddingCache(say=lambda text: None).entry("key", None, "cpu").find(texts)

@@ -21,7 +21,7 @@ REASONS = {
     "benchmark/data/sources.py": "inside atomic_path; the catalog holds its sum",
     "benchmark/run/on_ray.py": "plugins, into a temporary folder that is read once",
     "benchmark/run/objects.py": "a given model, into a temporary folder that is read once",
-    "benchmark/run/vectors.py": "inside atomic_path, with a sum in its metadata",
+    "benchmark/run/cache.py": "inside atomic_path, with a sum in its metadata",
 }
 
 

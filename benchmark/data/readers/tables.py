@@ -204,10 +204,10 @@ def _roles(cells: Cells, names: list[str], chosen: list[int] | None, take: Take)
     elif "second" in known and take != "judged" and _stands_in_half(columns[known["second"]]):
         known.pop("second")  # no document, whatever its name
     sides = sum(role in known for role in ("first", "second"))
-    left = [place for place in places if place not in known.values() and any(columns[place])]
-    numeric = [place for place in left if _mostly(columns[place], is_number)]
-    labels = [place for place in left if _mostly(columns[place], _is_nli)]
-    texts = [place for place in left if place not in (*numeric, *labels)]
+    unnamed = [place for place in places if place not in known.values() and any(columns[place])]
+    numeric = [place for place in unnamed if _mostly(columns[place], is_number)]
+    labels = [place for place in unnamed if _mostly(columns[place], _is_nli)]
+    texts = [place for place in unnamed if place not in (*numeric, *labels)]
     if take != "judged" or len(texts) + sides > 2:
         repeated = [place for place in texts if _stands_in_half(columns[place])]
         two = [place for place in repeated if len(set(columns[place]) - {""}) == 2] or repeated[-1:] * bool(chosen)

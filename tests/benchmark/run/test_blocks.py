@@ -15,9 +15,10 @@ from fakes import Bag
 
 from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records
+from benchmark.run.cache import EmbeddingCache
 from benchmark.run.plan import Plan, Setting, make_plan, resolve_methods
 from benchmark.run.runner import Runner
-from benchmark.run.vectors import Blocks, EmbeddingCache, VectorStore
+from benchmark.run.vectors import Blocks, VectorStore
 from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Runtime
 from zoo.errors import Interrupted

@@ -13,8 +13,9 @@ import pytest
 from fakes import FITTED, Bag, Cli
 
 from benchmark.records.record import check_record
-from benchmark.run import vectors as embedding_cache
-from benchmark.run.vectors import EmbeddingCache, VectorStore, cache_bytes, embeddings_folder
+from benchmark.run import cache as embedding_cache
+from benchmark.run.cache import EmbeddingCache, cache_bytes, embeddings_folder
+from benchmark.run.vectors import VectorStore
 from zoo.encoder import Encoder, Runtime
 from zoo.methods.transform import Transform
 

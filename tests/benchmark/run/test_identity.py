@@ -73,7 +73,8 @@ def records_of(folder: Path) -> list[dict[str, Any]]:
 
 def is_of(monkeypatch: pytest.MonkeyPatch, commit: str) -> None:
     """Let what is run be of a commit; that of an installed wheel is unknown."""
-    monkeypatch.setattr("benchmark.run.measure.commit", lambda: commit)
+    for module in ("fit", "measure"):
+        monkeypatch.setattr(f"benchmark.run.{module}.commit", lambda: commit)
 
 
 def test_cells_of_another_commit_are_kept_and_counted(cli: Cli, tmp_path: Path, monkeypatch: Any) -> None:

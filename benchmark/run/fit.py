@@ -1,0 +1,162 @@
+"""Obtains a plan's encoder: trained, loaded from its folder, or as it is; and what the training left beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmark.records.record import (
+    plain,
+)
+from benchmark.run.plan import EncoderPlan
+from benchmark.run.tracking import Trackers
+from benchmark.run.vectors import VectorStore
+from benchmark.tasks.loaded import LoadedTask
+from zoo import __version__
+from zoo.api import check_files, save
+from zoo.check import SENTENCES
+from zoo.encoder import DevScore, Encoder, FitReport, Run, Runtime
+from zoo.errors import CorruptError, MissingError
+from zoo.files import hashes_of, read_signed, write_signed
+from zoo.identity import commit
+from zoo.plugins import METHODS
+from zoo.progress import Progress
+
+
+@dataclass(frozen=True)
+class Fitter:
+    """Obtains the encoders of a run; it holds what they need beside their plan."""
+
+    runtime: Runtime
+    dev: LoadedTask | None
+    stop_signal: Callable[[], int | None]
+    run_options: dict[str, Any] = field(default_factory=dict)  # checkpoint_steps, checkpoint_seconds
+    trackers: Trackers | None = None
+    retrain: bool = False  # train again what another commit trained
+    reused: list[str] = field(default_factory=list)  # filled with what another commit trained and is used all the same
+
+    def obtain(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None = None) -> Encoder:
+        """Return an object, or the encoder in `folder`, or fit it and save it there if fitting learned something.
+
+        `peak_from_mb`, the memory in use when the peak's measurement began, goes into the record of the training.
+        """
+        if plan.given is not None:
+            return plan.given
+        saved = self._load_saved(plan, folder)
+        return saved if saved is not None else self._fitted(plan, folder, peak_from_mb)
+
+    def _fitted(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None) -> Encoder:
+        encoder = plan.cls(plan.recipe, self.runtime)
+        started = time.perf_counter()
+        report = self.fit(encoder, plan, folder)
+        if not report.fitted:
+            return encoder
+        if not report.seconds:  # a fit without training steps does not time itself
+            report = dataclasses.replace(report, seconds=round(time.perf_counter() - started, 3))
+        training = self._training_record(report, plan) | {"peak_from_mb": peak_from_mb} | self._how_far(encoder, plan)
+        place = folder / "encoder"  # with sub-folders: a transform's base has one
+        shutil.rmtree(place, ignore_errors=True)  # an interrupted save may have left a part
+        save(encoder, place)
+        write_signed(folder / "fit.json", {"files": hashes_of(place), "training": training})
+        for path in (folder / "training").rglob("*.safetensors"):
+            path.unlink()  # the checkpoints are not needed any more; the log stays
+        return encoder
+
+    def fit(self, encoder: Encoder, plan: EncoderPlan, folder: Path) -> FitReport:
+        """Fit an encoder as its plan says; checkpoints and the log are written to `folder`."""
+        run = Run(folder / "training", plan.seed or 0, stop_signal=self.stop_signal, **self.run_options)
+        dev_score = self._dev_score(plan)
+        if self.trackers is None:
+            return encoder.fit(plan.corpus, dev_score=dev_score, run=run)
+        with self.trackers.following(folder.name, plan.recipe, self.runtime) as run.log_values:
+            return encoder.fit(plan.corpus, dev_score=dev_score, run=run)
+
+    def _load_saved(self, plan: EncoderPlan, folder: Path) -> Encoder | None:
+        if not (folder / "fit.json").is_file():
+            return None
+        try:
+            saved = _checked_fit(read_signed(folder / "fit.json"))
+            if (other := made_by_another(saved["training"].get("commit"))) and self.retrain:
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir(parents=True)
+                return None
+            check_files(folder / "encoder", saved["files"])
+            encoder = plan.cls.load(folder / "encoder", self.runtime)
+            if other:
+                self.reused.append(plan.title)
+            return encoder
+        except (CorruptError, KeyError, TypeError, AttributeError) as error:
+            self.runtime.progress.say(f"warning: {plan.label}: {error}; discarded and trained again.")
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True, exist_ok=True)
+            return None
+
+    def _dev_score(self, plan: EncoderPlan) -> DevScore | None:
+        if self.dev is None or self.dev.data is None or not plan.traits.picks_checkpoint:
+            return None
+        data = self.dev.data
+        # The training itself reacts to a signal, after it has written its checkpoint.
+        quiet = dataclasses.replace(self.runtime, progress=Progress.silent(), stop_signal=lambda: None)
+
+        def score(encoder: Encoder) -> dict[str, float]:
+            loud, encoder.runtime = encoder.runtime, quiet
+            try:
+                store = VectorStore(encoder, plan.label)
+                return {"score": data.score_dev(store), **data.geometry_dev(store)}
+            finally:
+                encoder.runtime = loud
+
+        return score
+
+    def _training_record(self, report: FitReport, plan: EncoderPlan) -> dict[str, Any]:
+        result: dict[str, Any] = plain(dataclasses.asdict(report))
+        result |= {"commit": commit(), "corpus": plan.corpus_identity}
+        result["dev_task"] = None
+        if self.dev is not None and self.dev.data is not None and plan.traits.picks_checkpoint:
+            result["dev_task"] = self.dev.name
+            overlap = self.dev.data.dev_overlap()
+            if overlap is not None:
+                result |= {"dev_pairs": overlap.pairs, "dev_pairs_in_test": overlap.in_test}
+        return result
+
+    def _how_far(self, encoder: Encoder, plan: EncoderPlan) -> dict[str, object]:
+        """Return the updates of the recipe's published training, and the mean cosine with the vectors at the start.
+
+        Each is None where it is not known: no recipe states the updates, or the start has vectors of another width.
+        """
+        found: dict[str, object] = {"paper_updates": plan.updates, "cosine_to_start": None}
+        if (start := plan.cls.start(plan.recipe)) is not None:
+            untrained = METHODS.get(start.method)(start.recipe, self.runtime)
+            before, after = (np.asarray(one.encode(SENTENCES), np.float64) for one in (untrained, encoder))
+            if before.shape == after.shape:
+                lengths = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
+                cosines = (before * after).sum(1) / np.where(lengths == 0, np.inf, lengths)
+                found["cosine_to_start"] = round(float(cosines.mean()), 6)
+        return found
+
+
+def made_by_another(its_commit: str | None, version: str = __version__) -> bool:
+    """Return whether another version or commit made something; a commit that is not known counts as this one."""
+    return version != __version__ or (commit() is not None and its_commit not in (None, commit()))
+
+
+def _checked_fit(saved: object) -> dict[str, Any]:
+    """Return what fit.json holds; raises CorruptError unless it is what `obtain` wrote."""
+    if not isinstance(saved, dict) or not isinstance(saved.get("files"), dict) or "training" not in saved:
+        raise CorruptError("fit.json does not say what was fitted")
+    return saved
+
+
+def read_fit(folder: Path) -> dict[str, Any] | None:
+    """Return the content of the folder's fit.json, or None where it is absent or damaged (loading reports damage)."""
+    try:
+        return _checked_fit(read_signed(folder / "fit.json"))
+    except (MissingError, CorruptError):
+        return None
