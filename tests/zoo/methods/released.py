@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -50,54 +50,6 @@ class HuggingFaceAdamW:
 def linear_rate(step: int, peak: float, warmup: int, total: int) -> float:
     """Learning rate of a step: up over the warm-up, then down to 0 at the last."""
     return peak * (step / warmup if step < warmup else (total - step) / max(total - warmup, 1))
-
-
-def cross_entropy_of_cosines(h: torch.Tensor, candidates: torch.Tensor, temperature: float) -> torch.Tensor:
-    """Cosine of each with each over the temperature; the right one of row i is candidate i."""
-    cosines = F.cosine_similarity(h.unsqueeze(1), candidates.unsqueeze(0), dim=-1) / temperature
-    return F.cross_entropy(cosines, torch.arange(len(h)))
-
-
-def esimcse_losses(
-    bert: Any,
-    momentum_bert: Any,
-    mlp: Callable[[torch.Tensor], torch.Tensor],
-    batches: Sequence[tuple[torch.Tensor, ...]],
-    *,
-    momentum: float,
-    neg_size: int,
-    temperature: float,
-    rate: float,
-    total: int,
-) -> list[float]:
-    """ESimCSE's training: `compute_loss` of its trainer and `cl_forward` of its models, one call of each a batch.
-
-    The momentum encoder moves inside the forward pass, before the step; its vectors go through the query's own MLP, in
-    evaluation mode, and join the end of the queue, of which the last `neg_size` rows stay.
-    """
-    bert, momentum_bert, mlp = copy.deepcopy((bert, momentum_bert, mlp))
-    named = [*bert.named_parameters(), *mlp.named_parameters()]
-    optimizer = HuggingFaceAdamW(named, epsilon=1e-8, correct_bias=True)
-    past: torch.Tensor | None = None
-    losses = []
-    for step, (ids, mask, view_ids, view_mask) in enumerate(batches):
-        bert.train(), mlp.train()
-        z1, z2 = (
-            mlp(bert(input_ids=i, attention_mask=m).last_hidden_state[:, 0])
-            for i, m in ((ids, mask), (view_ids, view_mask))
-        )
-        with torch.no_grad():
-            for own, theirs in zip(momentum_bert.parameters(), bert.parameters(), strict=True):
-                own.copy_(own * momentum + theirs * (1.0 - momentum))
-        loss = cross_entropy_of_cosines(z1, z2 if past is None else torch.cat([z2, past]), temperature)
-        losses.append(float(loss.detach()))
-        bert.eval(), mlp.eval(), momentum_bert.eval()
-        with torch.no_grad():
-            keys = mlp(momentum_bert(input_ids=ids, attention_mask=mask).last_hidden_state[:, 0])
-        past = keys.clone() if past is None else torch.cat([past, keys])[-neg_size:]
-        loss.backward()
-        optimizer.step(linear_rate(step, rate, 0, total))
-    return losses
 
 
 def consert_pair_loss(first: torch.Tensor, second: torch.Tensor, temperature: float) -> torch.Tensor:

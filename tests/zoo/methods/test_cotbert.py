@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
-from ten_steps import losses_beside, texts_of_first_row
-from test_dropoutviews import CORPUS, cosines, encoder_of
+from ten_steps import texts_of_first_row
+from test_dropoutviews import encoder_of
 
-from zoo.encoder import Corpus
 from zoo.errors import UsageError
 from zoo.modules.templates import Template
 
@@ -24,37 +22,6 @@ def last_masks(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tenso
     """The state at the second of a row's two [MASK] (n, dim)."""
     states: torch.Tensor = model(input_ids=ids, attention_mask=mask).last_hidden_state
     return states[ids == MASK_ID].view(len(ids), 2, -1)[:, 1]
-
-
-def noises(model: Any, prompt: Any, longest: int) -> torch.Tensor:
-    """`denoising` of models.py: the template around 0, 1, ... padding tokens, which are attended to."""
-    rows, masks = [], []
-    for size in range(longest + 1):
-        free = longest - size
-        rows.append([*prompt.head, *[0] * size, *prompt.tail, *[0] * free])
-        masks.append([1] * (len(prompt) + size) + [0] * free)
-    return last_masks(model, torch.tensor(rows), torch.tensor(masks))
-
-
-def port(objective: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """cl_forward of models.py with three templates: three blocks of logits, each view minus its template's noise."""
-    pooler = objective.pooler
-    views = []
-    for k, prompt in enumerate(pooler.prompts):
-        sizes = mask[:, k].sum(1) - len(prompt)
-        h = last_masks(pooler.model, ids[:, k], mask[:, k])
-        views.append(torch.tanh(pooler.mlp.dense(h - noises(pooler.model, prompt, int(sizes.max()))[sizes])))
-    one, two, three = views
-    logits = torch.cat([cosines(one, two), cosines(one, three), cosines(two, three)], dim=1) / 0.05
-    return F.cross_entropy(logits, torch.arange(len(ids)))
-
-
-def test_ten_steps_lose_as_the_formula(vivid_bert: Path) -> None:
-    texts = [text + " in town" * (i % 3) for i, text in enumerate(CORPUS.sentences)]
-    for name in ("cot-bert", "cot-bert-repo"):
-        ours, theirs = losses_beside(encoder_of(name, vivid_bert), Corpus("toy", texts), port)
-        assert max(theirs) - min(theirs) > 0.01
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
 
 
 def test_a_row_is_three_templates_of_two_steps(tiny_bert: Path) -> None:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from released import esimcse_losses
 from transformers import AutoModel
 
 from zoo.encoder import Corpus, Run, Runtime
-from zoo.engine.dropout import set_dropout
 from zoo.methods.moco import MoCo, MoCoObjective
-from zoo.recipes import all_recipes
-from zoo.selection import parse_methods
-from zoo.training.loop import train
 
 GOLDEN = {"moco": {"version": 1, "values": [-0.7209, 0.5666, -0.1059, 1.0, 0.3627, -0.041, 0.143, 1.0]}}
 
@@ -86,68 +78,6 @@ def test_esimcse_positives_have_gradient_extra_keys_are_past(tiny_bert: Path) ->
         np.testing.assert_allclose(objective.queue.held().numpy(), past, atol=1e-6)
     h, h_plus, keys = objective.embed(*batch)
     assert h_plus.requires_grad and not keys.requires_grad
-
-
-Batches = list[tuple[torch.Tensor, ...]]
-
-
-def losses_of(encoder: MoCo, objective: MoCoObjective, steps: int) -> tuple[list[float], Batches]:
-    """Train for so many steps; return their losses and batches."""
-    batch, rows = encoder.training_rows(Corpus("toy", SENTENCES), Run(seed=3))
-    given: Batches = []
-
-    def recorded(numbers: Any) -> tuple[torch.Tensor, ...]:
-        given.append(batch(numbers))
-        return given[-1]
-
-    losses: list[float] = []
-    run = Run(seed=3, log_values=lambda _, values: losses.append(values["loss"]))
-    settings = dataclasses.replace(encoder.settings(), steps=steps, log_every=1)
-    kept = encoder.backbone.model
-    train(objective, recorded, rows, settings, runtime=Runtime(), run=run, backbone=kept, dev_score=None)
-    return losses, given
-
-
-RUN_SH = {"momentum": 0.995, "queue_size": 160, "temperature": 0.05, "batch_size": 64, "learning_rate": 3e-5}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("momentum", "temperature", "rate"), [(0.995, 0.05, 3e-5), (0.5, 0.5, 1e-4)])
-def test_ten_steps_of_esimcse_repo_lose_as_the_released_code(momentum: float, temperature: float, rate: float) -> None:
-    """With its own values, and with those where past keys are near enough to matter in ten steps.
-
-    Dropout is off in both, so that nothing is drawn; the backbone is a pretrained one.
-    """
-    _, recipe = parse_methods("esimcse-repo:dropout=0.0", all_recipes())[0].resolve()
-    assert {key: getattr(recipe, key) for key in RUN_SH} == RUN_SH and recipe.augment == ("repeat-repo:0.32",)
-    chosen = {
-        "momentum": momentum,
-        "temperature": temperature,
-        "learning_rate": rate,
-        "batch_size": 4,
-        "queue_size": 10,
-    }
-
-    def trained(**fields: Any) -> tuple[list[float], Batches, tuple[Any, ...]]:
-        encoder = MoCo(dataclasses.replace(recipe, **{**chosen, **fields}), Runtime())
-        set_dropout(encoder.backbone.model, 0.0)
-        torch.manual_seed(0)
-        objective = encoder.objective()
-        query, key = objective.query_branch, objective.key_branch
-        start = copy.deepcopy(key.model)  # as it was before its first move, which the port makes itself
-        with torch.no_grad():
-            for own, theirs in zip(start.parameters(), query.model.parameters(), strict=True):
-                own.copy_((own.double() - (1 - momentum) * theirs.double()) / momentum)
-        models = copy.deepcopy((query.model, start, query.mlp))
-        return *losses_of(encoder, objective, 10), models
-
-    ours, given, models = trained()
-    values = {"momentum": momentum, "temperature": temperature, "rate": rate}
-    theirs = esimcse_losses(*models, given, neg_size=10, total=10, **values)
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
-    if momentum == 0.5:
-        for field, value in (("key_mlp", "momentum"), ("key_start", "copy"), ("queue_drops", "last")):
-            assert np.abs(np.subtract(trained(**{field: value})[0], theirs)).max() > 1e-4, field
 
 
 def test_keys_without_dropout_are_those_of_evaluation(tiny_bert: Path) -> None:

@@ -1,0 +1,243 @@
+"""Where a comparison with a released code begins: a small backbone, the weights of a recipe and its first ten batches.
+
+`python -m tools.fidelity.start FOLDER [NAME...]` writes FOLDER/NAME.safetensors for `tools/fidelity/release.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import nn
+
+from zoo.encoder import Corpus, Run, Runtime
+from zoo.engine.dropout import set_dropout
+from zoo.methods import diffcse
+from zoo.recipes import all_recipes
+from zoo.selection import parse_methods
+from zoo.training.loop import Objective, train
+
+STEPS = 10
+THINGS = "cat dog tree house river stone cloud bird".split()
+SENTENCES = [f"the {a} sees a {b} near the old {a}" + " again" * (i % 3) for i, a in enumerate(THINGS) for b in THINGS]
+TOY = Corpus("toy", SENTENCES)
+TRIPLETS = [text for i in range(20) for text in (SENTENCES[i], SENTENCES[i + 20], SENTENCES[i], SENTENCES[i + 40])]
+NLI = Corpus("nli", TRIPLETS, ["entailment", "contradiction"] * 20)
+# The words of the sentences and of all templates, and BERT's places for its special tokens, which released codes name.
+WORDS = [
+    *sorted({word for text in SENTENCES for word in text.split()}),
+    *"this sentence of means it can be summarized as not does cannot so mean , . : '".split(),
+    '"',
+    "##s",  # augmentations of words ask whether a tokenizer marks their parts
+]
+SPECIALS = {
+    "bert": {"[CLS]": 101, "[SEP]": 102, "[PAD]": 0, "[UNK]": 100, "[MASK]": 103},
+    "roberta": {"<s>": 0, "</s>": 2, "<pad>": 1, "<unk>": 3, "<mask>": 4},
+}
+SIZES = {
+    "vocab_size": 128,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 128,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    # Large enough to tell sentences and places apart: of nearly equal vectors the gradients are rounding errors.
+    "initializer_range": 0.3,
+    "type_vocab_size": 2,
+}
+
+
+class Comparison(NamedTuple):
+    """A recipe with the settings of its ten steps, the texts that it is trained on, and the kind of its backbone."""
+
+    settings: str
+    corpus: Corpus
+    prepare: Callable[[Any], None] = lambda encoder: None
+    kind: str = "bert"
+
+
+def teachers(encoder: Any) -> None:
+    """Give RankCSE random vectors, which tell sentences apart as a trained teacher's do."""
+    draws = torch.Generator().manual_seed(0)
+    encoder.vectors = tuple(F.normalize(torch.randn(64, dim, generator=draws), dim=-1) for dim in (12, 20))
+
+
+def third_masked(encoder: Any) -> None:
+    """Mask every third token, which DiffCSE draws; the release's run does the same."""
+
+    def every_third(ids: torch.Tensor, rate: float, *, mask_id: int, **_: Any) -> tuple[torch.Tensor, None]:
+        places = (torch.arange(ids.shape[-1]) % 3 == 1) & (ids != 102) & (ids != 0)
+        return torch.where(places, torch.full_like(ids, mask_id), ids), None
+
+    diffcse.mask_some = every_third  # type: ignore[assignment]
+
+
+SMALL = "batch_size=4:learning_rate=1e-3:epochs=1"
+ADAMW = f"{SMALL}:optimizer=transformers-adamw"
+COMPARISONS = {
+    "simcse": Comparison(ADAMW, TOY),
+    "simcse-sup": Comparison(ADAMW, NLI),
+    "ptbert-repo": Comparison(f"{ADAMW}:queue_size=20:attention_dropout=0.0", TOY),
+    "promptbert-repo": Comparison(ADAMW, TOY),
+    "promptbert-sup-repo": Comparison(ADAMW, NLI),
+    "optiprompt-repo": Comparison(ADAMW, TOY),
+    "promptbert-roberta-repo": Comparison(ADAMW, TOY, kind="roberta"),
+    "promptbert-sup-roberta-repo": Comparison(ADAMW, NLI, kind="roberta"),
+    "ct-repo": Comparison("min_chars=0", TOY),
+    "esimcse-repo": Comparison(f"{ADAMW}:queue_size=10", TOY),
+    "diffcse-repo": Comparison(f"{ADAMW}:detection_weight=1.0:generator_dropout=false", TOY, third_masked),
+    "mixcse-repo": Comparison(ADAMW, TOY),
+    "cot-bert-repo": Comparison(f"{ADAMW}:accumulate=1", TOY),
+    "promcse": Comparison(f"{ADAMW}:dropout=0.0", TOY),
+    "rankcse-repo": Comparison(ADAMW, TOY, teachers),
+    "rankcse-listnet-repo": Comparison(ADAMW, TOY, teachers),
+}
+
+
+def write_backbone(folder: Path, kind: str) -> Path:
+    """Write a random BERT or RoBERTa, 16 wide, with a masked-language-model head and a tokenizer of 128 tokens."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedTokenizerFast
+
+    special = SPECIALS[kind]
+    free = (i for i in range(1, 128) if i not in special.values())
+    vocabulary = special | {word: next(free) for word in WORDS}
+    vocabulary |= {f"[unused{i}]": i for i in range(128) if i not in vocabulary.values()}
+    begin, end, pad, unknown, mask = special
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=unknown))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.BertProcessing((end, special[end]), (begin, special[begin]))
+    named = {"cls_token": begin, "sep_token": end, "pad_token": pad, "unk_token": unknown, "mask_token": mask}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=100, **named).save_pretrained(folder)
+    torch.manual_seed(0)
+    AutoModelForMaskedLM.from_config(AutoConfig.for_model(kind, **sizes(kind))).save_pretrained(folder)
+    return folder
+
+
+def sizes(kind: str) -> dict[str, Any]:
+    """Return the configuration of a backbone."""
+    return {**SIZES, "pad_token_id": SPECIALS[kind]["[PAD]" if kind == "bert" else "<pad>"]}
+
+
+Batch = Callable[[np.ndarray], tuple[torch.Tensor, ...]]  # numbers of rows -> their tensors
+
+
+def comparison_of(name: str, backbone: Path) -> tuple[Any, Objective, Batch, int]:
+    """Return the encoder of a comparison, its objective without dropout, its batches by row numbers, and the rows."""
+    comparison = COMPARISONS[name]
+    cls, recipe = parse_methods(f"{name}:{comparison.settings}:backbone={backbone}", all_recipes())[0].resolve()
+    encoder: Any = cls(recipe, Runtime())
+    set_dropout(encoder.backbone.model, 0.0)
+    comparison.prepare(encoder)
+    batch, rows = encoder.training_rows(comparison.corpus, Run(seed=3))
+    encoder.rows = rows
+    torch.manual_seed(0)
+    objective: Objective = encoder.objective()
+    for module in objective.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    return encoder, objective, batch, rows
+
+
+def steps(encoder: Any, objective: Objective, batch: Batch, rows: int) -> list[float]:
+    """Train for ten steps; return their losses."""
+    losses: list[float] = []
+    train(
+        objective,
+        batch,
+        rows,
+        dataclasses.replace(encoder.settings(), steps=STEPS, log_every=1),
+        runtime=Runtime(),
+        run=Run(seed=3, log_values=lambda _, values: losses.append(values["loss"])),
+        backbone=encoder.backbone.model,
+        dev_score=None,
+    )
+    return losses
+
+
+def gradients(objective: Objective, batch: tuple[torch.Tensor, ...]) -> dict[str, torch.Tensor]:
+    """Return the gradients of a batch by the names of their weights; the objective keeps none."""
+    objective.train()
+    objective(*batch).backward()
+    gradients = {n: p.grad for n, p in objective.named_parameters() if p.grad is not None}
+    objective.zero_grad()
+    return gradients
+
+
+def prompts(encoder: Any) -> list[dict[str, list[int]]]:
+    """Return the token ids of a recipe's templates in training: before the sentence, after it, and without one."""
+    return [
+        {"head": list(map(int, p.head)), "tail": list(map(int, p.tail)), "alone": list(map(int, p.alone))}
+        for p in getattr(encoder, "training_prompts", ())
+    ]
+
+
+def start(name: str, backbone: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """Return the tensors where a comparison starts, weights and ten batches, and what else the release must know."""
+    encoder, objective, batch, rows = comparison_of(name, backbone)
+    tensors = {f"start.{k}": v.detach().clone().contiguous() for k, v in objective.state_dict().items()}
+    batches: list[tuple[torch.Tensor, ...]] = []
+
+    def noted(numbers: np.ndarray) -> tuple[torch.Tensor, ...]:
+        batches.append(tuple(part.clone() for part in batch(numbers)))
+        return batches[-1]
+
+    losses = steps(encoder, objective, noted, rows)
+    for i, parts in enumerate(batches):
+        tensors |= {f"batch.{i}.{j}": part.contiguous() for j, part in enumerate(parts)}
+    settings, *_, kind = COMPARISONS[name]
+    facts = {"settings": settings, "ours": losses, "prompts": prompts(encoder), "config": sizes(kind)}
+    return tensors, {key: json.dumps(value) for key, value in facts.items()}
+
+
+class Dump(NamedTuple):
+    """A file of a comparison: tensors by kind and name, and facts."""
+
+    tensors: dict[str, torch.Tensor]
+    facts: dict[str, Any]
+
+    def named(self, kind: str) -> dict[str, torch.Tensor]:
+        """Return the tensors of a kind: start, batch or gradient."""
+        return {name.partition(".")[2]: value for name, value in self.tensors.items() if name.startswith(f"{kind}.")}
+
+    def batches(self) -> list[tuple[torch.Tensor, ...]]:
+        """Return the ten batches."""
+        parts = self.named("batch")
+        counts = [sum(name.startswith(f"{i}.") for name in parts) for i in range(STEPS)]
+        return [tuple(parts[f"{i}.{j}"] for j in range(count)) for i, count in enumerate(counts)]
+
+
+def read(path: Path) -> Dump:
+    """Read a dump."""
+    with safe_open(path, framework="pt") as file:
+        return Dump(
+            {name: file.get_tensor(name) for name in file.keys()},  # noqa: SIM118
+            {key: json.loads(value) for key, value in file.metadata().items()},
+        )
+
+
+def main(folder: str, *names: str) -> None:
+    """Write the starts of the named comparisons, or of all."""
+    with tempfile.TemporaryDirectory() as scratch:
+        backbones = {kind: write_backbone(Path(scratch) / kind, kind) for kind in SPECIALS}
+        for name in names or COMPARISONS:
+            tensors, facts = start(name, backbones[COMPARISONS[name].kind])
+            save_file(tensors, Path(folder) / f"{name}.safetensors", facts)
+            print(name, facts["ours"])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
