@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.identity import vectors_digest
-from benchmark.run.plan import ResolvedMethod, resolve_methods, unstated
+from benchmark.run.plan import EncoderPlan, resolve_methods, unstated
 from zoo.check import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
 from zoo.engine.backbone import encoder_of, positions_of
@@ -251,7 +251,7 @@ def methods_of(
     *,
     version: str | None,
     precision: str | None,
-) -> list[ResolvedMethod]:
+) -> list[EncoderPlan]:
     """Return each of some encoders, objects or recipes, as a method of a plan; raises UsageError for equal names."""
     methods = []
     for name, one in given:
@@ -294,7 +294,7 @@ def method_of(
     *,
     version: str | None = None,
     precision: str | None = None,
-) -> ResolvedMethod:
+) -> EncoderPlan:
     """Return an object as a method of a plan.
 
     It may be a zoo Encoder, a sentence-transformers model, a Hugging Face model with its tokenizer, an object with
@@ -347,6 +347,6 @@ def method_of(
         precision=own.precision or given.runtime.precision,
     )
     recipe = ObjectRecipe(kind=kind, fingerprint=fingerprint, version=version)
-    return ResolvedMethod(
-        name or called, ObjectEncoder, recipe, traits, unstated=left, anew=version is None, given=given, files=files
+    return EncoderPlan(
+        name or called, ObjectEncoder, recipe, traits, unstated=left, anew=version is None, given=given, sources=files
     )
