@@ -66,7 +66,9 @@ MethodPart = TypedDict(
     "MethodPart",
     {
         "name": Name,
-        "recipe_name": NotRequired[str],  # the recipe's own name, where `name` is a label
+        "recipe_name": NotRequired[str],  # the recipe's own name; in older records as typed, where `name` is a label
+        "overrides": NotRequired[dict[str, Any]],  # settings that were typed behind it; older records lack them
+        "typed": NotRequired[str],  # the recipe's name with these settings, where `name` is a label
         "tuned": NotRequired[TunedPart],  # how its settings were chosen; absent: the recipe's are not tuned
         "class": str,
         "recipe": dict[str, Any],

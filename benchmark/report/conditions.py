@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
-import re
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from benchmark.data.corpora import TARGET
+from benchmark.records.names import recipe_of
 from benchmark.records.record import CorpusPart, Encoding, Environment, Record, Source, TrainingPart
 from benchmark.report.rows import About, ChosenOn
 from zoo.recipes import SOURCES, all_recipes
-from zoo.selection import split_overrides
 
 if TYPE_CHECKING:
     from benchmark.records.record import MethodPart
@@ -30,17 +29,6 @@ GROUPS = {
     "released": "finished weights, trained elsewhere, perhaps on labels",
     "controls": "what every method is measured against",
 }
-# Names of recipes in older records.
-_FORMER = {f"moco-{how}repo": f"moco-{how}q320" for how in ("", "reorder-", "delete-", "duplicate-")}
-_SAME_NAME = re.compile(r" \[[0-9a-f]{8}\]$")  # the suffix by which tables distinguish rows with the same name
-
-
-@functools.cache  # called for every row and every printed row
-def recipe_of(name: str) -> tuple[str, dict[str, object]]:
-    """Return the recipe of a table's row and its overrides, without those that only say where weights are."""
-    base, overrides = split_overrides(_SAME_NAME.sub("", name), "row")
-    own = {key: value for key, value in overrides.items() if key not in ("backbone", "revision")}
-    return _FORMER.get(base, base), own
 
 
 @functools.cache
@@ -68,7 +56,7 @@ def setting(method: MethodPart) -> str:
 
 def role(row: Row) -> str:
     """Return CONTROL for a recipe with `control: true`, UNTRAINED for a backbone that is only pooled, else ""."""
-    if recipe_of(row.recipe or row.identity)[0] in _controls():
+    if row.made_of[0] in _controls():
         return CONTROL
     return UNTRAINED if row.untrained else ""
 
@@ -83,7 +71,7 @@ def changed_settings(method: MethodPart) -> list[str]:
 
     Settings that a recipe leaves to its method are not compared, because that would import every method for a table.
     """
-    name, overrides = recipe_of(method.get("recipe_name") or method["name"])
+    name, overrides = recipe_of(method)
     spec = recipes().get(name)
     stated = {} if spec is None else {**spec.parameters, **overrides}
     recorded = method["recipe"]

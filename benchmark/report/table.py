@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from benchmark.records.conflicts import one_digest
 from benchmark.records.folder import Records, read_records
-from benchmark.records.names import printed_names
+from benchmark.records.names import printed_names, typed_label
 from benchmark.records.record import Record, main_score, scores_of
 from benchmark.report.conditions import about
 from benchmark.report.rows import Aggregation, Row, Table, Value, over_seeds, seed_order
@@ -168,7 +168,7 @@ def _row(name: str, method: str, row_key: str, suite: Suite, records: list[Recor
         records,
         notes=notes,
         means=means,
-        recipe=made_by.get("recipe_name", ""),
+        recipe=typed_label(made_by),
         untrained=made_by["traits"].get("untrained", False),
         method=method,
     )

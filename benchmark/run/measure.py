@@ -31,6 +31,7 @@ from benchmark.records.record import (
     Status,
     TrainingPart,
     TunedPart,
+    plain,
 )
 from benchmark.run.cache import EmbeddingCache, Entry
 from benchmark.run.fit import Fitter, read_fit, training_run
@@ -285,13 +286,15 @@ def record_of(plan: EncoderPlan, measured: Measured, run: Run) -> Record:
     cell, data = measured.cell, measured.cell.task.data
     method: MethodPart = {
         "name": plan.name,
+        "recipe_name": plan.recipe_name,
+        "overrides": plain(plan.overrides),
         "class": f"{plan.cls.__module__}.{plan.cls.__qualname__}",
         "recipe": portable_recipe(plan.recipe, plan.sources),
         "sources": plan.sources,
         "traits": cast("MethodTraits", dataclasses.asdict(plan.traits)),
     }
-    if plan.recipe_name is not None:
-        method["recipe_name"] = plan.recipe_name
+    if plan.typed is not None:
+        method["typed"] = plan.typed
     if plan.tuned is not None:
         method["tuned"] = cast("TunedPart", dataclasses.asdict(plan.tuned))
     if plan.unstated:

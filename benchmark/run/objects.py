@@ -259,7 +259,7 @@ def methods_of(
             found = resolve_methods(parse_methods(str(one), all_recipes()), defaults)
             if name is not None and len(found) > 1:
                 raise UsageError(f"{name!r} names {len(found)} recipes ({one}); name one.")
-            methods += found if name is None else [replace(found[0], name=name, recipe_name=found[0].name)]
+            methods += found if name is None else [replace(found[0], name=name, typed=found[0].name)]
         else:
             methods.append(method_of(one, name, runtime, texts, version=version, precision=precision))
     names = [method.name for method in methods]
@@ -348,5 +348,13 @@ def method_of(
     )
     recipe = ObjectRecipe(kind=kind, fingerprint=fingerprint, version=version)
     return EncoderPlan(
-        name or called, ObjectEncoder, recipe, traits, unstated=left, anew=version is None, given=given, sources=files
+        name or called,
+        ObjectEncoder,
+        recipe,
+        traits,
+        name or called,
+        unstated=left,
+        anew=version is None,
+        given=given,
+        sources=files,
     )

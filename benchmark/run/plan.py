@@ -39,7 +39,9 @@ class EncoderPlan:
     cls: type[Encoder]
     recipe: Any
     traits: Traits
-    recipe_name: str | None = None  # the recipe's, where `name` is a label
+    recipe_name: str = ""
+    overrides: Mapping[str, Any] = field(default_factory=dict)  # settings that were typed behind the recipe's name
+    typed: str | None = None  # the recipe's name with these settings, where `name` is a label
     unstated: tuple[str, ...] = ()  # see `unstated`
     anew: bool = False  # measured again in every run, and never from the embedding cache: an object without a version
     start: Start | None = None  # the untrained vectors that it starts from; None: it learns nothing
@@ -125,8 +127,9 @@ def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) ->
         cls, recipe = spec.resolve(defaults)
         traits, start = checked_traits(cls, recipe), checked_start(cls, recipe)
         left = unstated(cls, traits)
-        more: dict[str, Any] = {"updates": spec.updates, "tuned": spec.tuned}
-        resolved.append(EncoderPlan(spec.name, cls, recipe, traits, unstated=left, start=start, **more))
+        more: dict[str, Any] = {"updates": spec.updates, "tuned": spec.tuned, "overrides": spec.overrides}
+        named = spec.recipe_name or spec.name
+        resolved.append(EncoderPlan(spec.name, cls, recipe, traits, named, unstated=left, start=start, **more))
     return resolved
 
 

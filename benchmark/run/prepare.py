@@ -18,7 +18,7 @@ from zoo.engine.backbone import check_backbone, find_backbone
 from zoo.errors import MissingError, UsageError
 from zoo.files import check_writable, parse_yaml
 from zoo.machine import make_runtime, memory_here, precision_reason, threads_here
-from zoo.recipes import OVERRIDE, RecipeSpec, all_recipes, tuned_recipes
+from zoo.recipes import RecipeSpec, all_recipes, tuned_recipes
 from zoo.selection import parse_methods
 
 _WORTH_A_START = 2_000  # sentences of all trainings, below which processes start longer than they save
@@ -66,12 +66,7 @@ def nearest_recipe(start: Start, recipes: Mapping[str, RecipeSpec], defaults: Ma
         raise UsageError(f"the method {start.method!r}, from which another one starts, has no recipe.")
     changes = [(spec, _changed(start, spec.resolve(defaults)[1])) for spec in of_method]
     spec, changed = min(changes, key=lambda one: len(one[1]))
-    return dataclasses.replace(
-        spec,
-        name=":".join([spec.name, *(f"{key}={_typed(value)}" for key, value in changed.items())]),
-        parameters={**spec.parameters, **changed},
-        stated_by={**spec.stated_by, **dict.fromkeys(changed, OVERRIDE)},
-    )
+    return spec.changed(":".join([spec.name, *(f"{key}={_typed(value)}" for key, value in changed.items())]), changed)
 
 
 def _changed(start: Start, recipe: object) -> dict[str, object]:
@@ -119,7 +114,7 @@ def _validated(run: Run, *, write: bool) -> tuple[Run, Suite, DataSource]:
         methods = resolve_methods(list(rows.values()), options.recipe_defaults())
         if options.label is not None:
             pairs = zip(rows, methods, strict=True)
-            methods = [replace(method, name=name, recipe_name=method.name) for name, method in pairs]
+            methods = [replace(method, name=name, typed=method.name) for name, method in pairs]
     suite = replace(suite, tasks=tuple(choose_tasks(suite, options.tasks)), seeds=options.seeds or suite.seeds)
     if options.dev is not None:
         suite = replace(suite, dev=TASKS.canonical(options.dev))
