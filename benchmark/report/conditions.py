@@ -183,10 +183,18 @@ def ancestry_lines(rows: Sequence[Row]) -> list[str]:
 def environment_lines(rows: Sequence[Row]) -> list[str]:
     """Return a line for each distinct environment of the rows' records, and one where several versions made them."""
     lines = list(dict.fromkeys(line for row in rows for line in row.about["environments"]))
-    kinds = {"versions": {row.about["version"] for row in rows}, "commits": {row.about["code"] for row in rows}}
+    of_commits = any("commit" in record.get("code", {}) for row in rows for record in row.records)
+    codes = "commits" if of_commits else "states of the code"
+    kinds = {"versions": {row.about["version"] for row in rows}, codes: {row.about["code"] for row in rows}}
     made = {kind: sorted({one for text in texts for one in text.split(", ")}) for kind, texts in kinds.items()}
     several = [f"{kind} {', '.join(names)}" for kind, names in made.items() if len(names) > 1]
     return [*lines, f"Rows of several {' and '.join(several)}."] if several else lines
+
+
+def _code(record: Record) -> str:
+    """Return the commit that an older record states, else the first digits of its code's digest."""
+    code = record.get("code", {})
+    return code.get("commit") or code.get("digest", "not stated")[:12]
 
 
 def _mean(parts: Sequence[Mapping[str, object]], name: str) -> float | None:
@@ -310,5 +318,5 @@ def about(records: Sequence[Record], seeds: int) -> About:
         "protocol": first["protocol"],
         "environments": list(dict.fromkeys(map(_environment, in_order))),
         "version": ", ".join(dict.fromkeys(r["version"] for r in in_order)),
-        "code": ", ".join(dict.fromkeys(r.get("code", {}).get("commit") or "not stated" for r in in_order)),
+        "code": ", ".join(dict.fromkeys(_code(r) for r in in_order)),
     }

@@ -112,7 +112,7 @@ class About(ChosenOn):
     protocol: int
     environments: list[str]
     version: str
-    code: str  # the commits of the checkouts that measured it
+    code: str  # digests of the code that measured it; of older records, the commits of its checkouts
 
 
 @dataclass

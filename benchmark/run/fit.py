@@ -11,17 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from benchmark.identity import code_digest
 from benchmark.records.record import plain
 from benchmark.run.plan import EncoderPlan, Run
 from benchmark.run.vectors import VectorStore
-from zoo import __version__
 from zoo.api import check_files, save
 from zoo.check import SENTENCES
 from zoo.encoder import DevScore, Encoder, FitReport
 from zoo.encoder import Run as TrainingRun
 from zoo.errors import CorruptError, MissingError
 from zoo.files import hashes_of, read_signed, write_signed
-from zoo.identity import commit
 from zoo.plugins import METHODS
 from zoo.progress import Progress
 
@@ -31,7 +30,7 @@ class Fitter:
     """Obtains the encoders of a run."""
 
     run: Run
-    reused: list[str] = field(default_factory=list)  # filled with what another commit trained and is used all the same
+    reused: list[str] = field(default_factory=list)  # filled with what other code trained and is used all the same
 
     def obtain(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None = None) -> Encoder:
         """Return an object, or the encoder in `folder`, or fit it and save it there if fitting learned something.
@@ -74,7 +73,7 @@ class Fitter:
             return None
         try:
             saved = _checked_fit(read_signed(folder / "fit.json"))
-            if (other := made_by_another(saved["training"].get("commit"))) and self.run.options.remeasure:
+            if (other := saved["training"].get("code") != code_digest()) and self.run.options.remeasure:
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir(parents=True)
                 return None
@@ -108,7 +107,7 @@ class Fitter:
 
     def _training_record(self, report: FitReport, plan: EncoderPlan) -> dict[str, Any]:
         result: dict[str, Any] = plain(dataclasses.asdict(report))
-        result |= {"commit": commit(), "corpus": plan.corpus_identity}
+        result |= {"code": code_digest(), "corpus": plan.corpus_identity}
         result["dev_task"] = None
         dev = self.run.dev
         if dev is not None and dev.data is not None and plan.traits.picks_checkpoint:
@@ -137,11 +136,6 @@ class Fitter:
 def training_run(run: Run, plan: EncoderPlan, folder: Path) -> TrainingRun:
     """Return what a training of an encoder is given: its folder, its seed, and what asks it to stop."""
     return TrainingRun(folder, plan.seed or 0, stop_signal=run.runtime.stop_signal, **run.checkpoints)
-
-
-def made_by_another(its_commit: str | None, version: str = __version__) -> bool:
-    """Return whether another version or commit made something; a commit that is not known counts as this one."""
-    return version != __version__ or (commit() is not None and its_commit not in (None, commit()))
 
 
 def _checked_fit(saved: object) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from benchmark.data.corpora import normalised_texts, overlap
-from benchmark.identity import PROTOCOL_VERSION
+from benchmark.identity import PROTOCOL_VERSION, code_digest
 from benchmark.metrics.geometry import simplex
 from benchmark.records.record import (
     SCHEMA_VERSION,
@@ -44,7 +44,6 @@ from zoo.check import probe
 from zoo.encoder import Corpus, Encoder, Runtime, runtimes_changed
 from zoo.errors import Interrupted, MissingError, ZooError, said
 from zoo.files import slug
-from zoo.identity import commit
 from zoo.machine import environment, forget_peak_memory, peak_memory_mb, utc_now
 from zoo.recipes import portable_recipe
 
@@ -326,7 +325,7 @@ def record_of(plan: EncoderPlan, measured: Measured, run: Run) -> Record:
         "started": utc_now(),
         "seconds": 0.0,
         "version": __version__,
-        "code": {"commit": commit()},
+        "code": {"digest": code_digest()},
         "command": list(run.command),
         **cast("MeasuredPart", {**file, **seeds, **measured.more}),
     }

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from benchmark.identity import code_digest
 from benchmark.records.folder import Records
+from benchmark.records.record import Record, code_of
 from benchmark.run.cache import EmbeddingCache
-from benchmark.run.fit import Fitter, made_by_another
+from benchmark.run.fit import Fitter
 from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, listening, not_measured, record_of
 from benchmark.run.plan import Cell, EncoderPlan, Run
 from benchmark.run.stop import Stop
@@ -30,8 +32,8 @@ class Outcome:
 
     measured: int = 0
     kept: int = 0
-    other: int = 0  # kept cells that another version or commit made
-    reused: list[str] = field(default_factory=list)  # encoders of another commit that measured new cells
+    other: int = 0  # kept cells that other code made
+    reused: list[str] = field(default_factory=list)  # encoders of other code that measured new cells
     failed: list[tuple[str, str]] = field(default_factory=list)  # (what, reason)
     missing: list[tuple[str, str]] = field(default_factory=list)
     set_aside: list[tuple[Path, str]] = field(default_factory=list)  # damaged records, with the reason
@@ -42,15 +44,13 @@ class Outcome:
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
     def notices(self) -> list[str]:
-        """Return sentences on what another version or commit made than the one that runs."""
+        """Return sentences on what other code made than the one that runs."""
         told = []
         if self.other:
-            told.append(
-                f"{self.other} kept cells were made by another version or commit; --remeasure measures them again"
-            )
+            told.append(f"{self.other} kept cells were made by other code; --remeasure measures them again")
         if self.reused:
             named = ", ".join(self.reused[:_NAMED]) + (" and more" if len(self.reused) > _NAMED else "")
-            told.append(f"trained by another commit, and measured by this one: {named}; --remeasure trains them again")
+            told.append(f"trained by other code, and measured by this: {named}; --remeasure trains them again")
         return told
 
 
@@ -191,10 +191,7 @@ class Runner:
         pending = []
         for cell in plan.cells:
             record = self.records.finished(plan.name, cell.task.name, cell.key)
-            other = record is not None and (
-                made_by_another(record.get("code", {}).get("commit"), record["version"])
-                or made_by_another((record["training"] or {}).get("commit"))
-            )
+            other = record is not None and any(code != code_digest() for code in _codes(record))
             if record is None or (other and self.run.options.remeasure):
                 pending.append(cell)
                 continue
@@ -289,6 +286,12 @@ class Workers:
                 number += 1
                 remaining.done(plan, seconds if done.measured else None)
                 runner.say(f"[{number}/{len(plans)}] {plan.title}: finished{remaining.text()}")
+
+
+def _codes(record: Record) -> list[str | None]:
+    """Return the digests of the code that scored a cell and, if it is of a trained encoder, that trained it."""
+    scored, trained = code_of(record)
+    return [scored] if record["training"] is None else [scored, trained]
 
 
 def exit_code(outcome: Outcome, *, allow_missing: bool) -> int:
