@@ -19,10 +19,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, redirect_stdout, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from benchmark.identity import code_digest
 from benchmark.records.folder import Records
 from benchmark.records.record import Record
 from benchmark.run.plan import EncoderPlan, Run, TrainingTexts
@@ -31,7 +32,6 @@ from benchmark.run.runner import WAIT, Outcome, Runner, Workers
 from benchmark.run.stop import OfParent, Stop
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairScores
-from zoo import __version__
 from zoo.errors import Interrupted, MissingError, UsageError, ZooError, said
 from zoo.files import atomic_path
 from zoo.machine import threads_here
@@ -251,7 +251,7 @@ class RayWorker:
     mark: tuple[str, str]  # name and text of a file in the results folder
     folder: str  # the working folder of the command
     threads: int
-    version: str = __version__
+    code: str = field(default_factory=code_digest)
 
 
 @dataclass(frozen=True)
@@ -334,7 +334,7 @@ def measured_there(
 ) -> Report:
     """Measure an encoder; this is the function of a Ray task.
 
-    Raises ZooError where the worker has another version of the project, other data or other weights.
+    Raises ZooError where the worker has other code of the project, other data or other weights.
     """
     started = time.monotonic()
     run = _run_there(worker, texts)
@@ -364,11 +364,8 @@ _RUNS: dict[str, Run] = {}  # of this process, by the mark of the command's run
 
 
 def _run_there(worker: RayWorker, texts: Mapping[str, TrainingTexts]) -> Run:
-    if worker.version != __version__:
-        raise ZooError(
-            f"{socket.gethostname()} has zoo-bench {__version__} and the command {worker.version}: install one"
-            " everywhere."
-        )
+    if worker.code != code_digest():
+        raise ZooError(f"{socket.gethostname()} has other code of zoo-bench than the command: install one everywhere.")
     if worker.mark[1] not in _RUNS:
         with suppress(OSError):  # on another file system the folder does not exist; only absolute paths can work there
             os.chdir(worker.folder)
