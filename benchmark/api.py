@@ -27,9 +27,9 @@ from benchmark.report.files import Leaderboard, make_leaderboard, tables_of
 from benchmark.report.rows import Table
 from benchmark.report.show import brief_of, frame_of, html_of, text_of
 from benchmark.run.executors import carry_out
-from benchmark.run.job import Job
 from benchmark.run.options import OPTIONS, RESULTS, RunOptions
-from benchmark.run.prepare import Prepared, prepare
+from benchmark.run.plan import Run
+from benchmark.run.prepare import prepare
 from benchmark.run.runner import Outcome
 from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
 from zoo.progress import Progress
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Compared",
     "Leaderboard",
-    "Prepared",
     "Results",
+    "Run",
     "RunOptions",
     "compare",
     "evaluate",
@@ -61,13 +61,13 @@ def run(
     *,
     command: Sequence[str] = (),
     plugins: Sequence[Path] = (),
-    after_round: Callable[[Prepared], None] | None = None,
-) -> tuple[Prepared, Outcome]:
+    after_round: Callable[[Run], None] | None = None,
+) -> tuple[Run, Outcome]:
     """Prepare and carry out a run in this process, in several processes or on a cluster, as its options say.
 
     `after_round` is called as `carry_out` says. Raises the errors of `carry_out` and `prepare`.
     """
-    return carry_out(Job(options=options, command=tuple(command), plugins=tuple(plugins)), after_round)
+    return carry_out(Run(options, tuple(command), tuple(plugins)), after_round)
 
 
 def leaderboard(
@@ -289,27 +289,27 @@ def evaluate(
         results=folder,
         **given,
     )
-    job = Job(
-        options=chosen,
+    asked = Run(
+        chosen,
         command=("benchmark.evaluate",),
         progress=Progress.silent() if quiet else None,
         given=None if plain else tuple(given_encoders),
         version=version,
     )
     with _TURN:
-        prepared, outcome = carry_out(job)
+        measured, outcome = carry_out(asked)
     if outcome.failed:
         what, reason = outcome.failed[0]
         raise ZooError(f"{what}: {reason}")
-    wanted = {(plan.name, cell.key) for plan in prepared.plan.encoders for cell in plan.cells}
+    wanted = {(plan.name, cell.key) for plan in measured.encoders for cell in plan.cells}
     store = Records(folder)
     every = read_records(store)
     records = [record for record in every if (record["method"]["name"], record["key"]) in wanted]
     if not any(record["status"] == "ok" for record in records):
         reasons = [reason for _, reason in outcome.missing]
         raise MissingError(f"nothing was measured: {reasons[0] if reasons else 'no cell was planned'}")
-    rows = {(plan.name, plan.row_key) for plan in prepared.plan.encoders}
-    tables = tables_of(every, store, ",".join(prepared.suites), {record["task"]["name"] for record in records})
+    rows = {(plan.name, plan.row_key) for plan in measured.encoders}
+    tables = tables_of(every, store, ",".join(measured.suites), {record["task"]["name"] for record in records})
     for table in tables:
         table.rows[:] = [row for row in table.rows if (row.identity, row.row_key) in rows]
     return Results([table for table in tables if table.rows], records, outcome, folder, temporary)

@@ -2,7 +2,7 @@
 
 A key is a sha256. It contains no path, no module and no name of a user's file: a finished cell is kept while nothing
 that made it has changed, and a changed input gives another cell. A plugin's file is in its key. This project's own code
-and the libraries are in none: records state the version and the commit. Imports no torch.
+and the libraries are in none: records state the versions and a digest of the code. Imports no torch.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import hashlib
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmark.data.catalog import catalog
 from benchmark.tasks.loaded import TaskIdentity
-from zoo import __version__
 from zoo.encoder import Encoder, Traits
-from zoo.files import sha256_json
-from zoo.identity import commit, method_identity
+from zoo.files import sha256_file, sha256_json
+from zoo.identity import method_identity
 from zoo.recipes import added_at_default, portable_recipe
 
 PROTOCOL_VERSION = 1  # increased whenever the same vectors on the same data would score differently
@@ -105,7 +105,28 @@ def cache_key(encoder: str, fitted: Mapping[str, str] | None, device: str) -> st
     They also depend on the fitted files, the kind of device, the libraries and this project's code.
     """
     place = {"encoder": encoder, "fitted": fitted, "device": device.partition(":")[0]}
-    return sha256_json({**place, "code": commit() or __version__, **libraries()})
+    return sha256_json({**place, "code": code_digest(), **libraries()})
+
+
+# The code that computes numbers. Recipes, suites and bundled data are in keys, each by what was used of it.
+_CODE = ("zoo", "benchmark/data", "benchmark/metrics", "benchmark/run", "benchmark/tasks")
+_NO_NUMBERS = (
+    "zoo/models/",
+    "zoo/configs/",
+    *(f"zoo/{name}.py" for name in ("__init__", "errors", "identity", "paths", "plugins", "progress", "selection")),
+    *(f"benchmark/run/{name}.py" for name in ("options", "stop", "tracking")),
+)
+
+
+_ROOT = Path(__file__).resolve().parents[1]
+
+
+@functools.cache
+def code_digest(root: Path = _ROOT) -> str:
+    """Return the sha256 of the code that computes numbers: of a clone as its files are now, or as it is installed."""
+    files = {path.relative_to(root).as_posix(): path for room in _CODE for path in (root / room).rglob("*.*")}
+    kept = {name: path for name, path in files.items() if not name.startswith(_NO_NUMBERS)}
+    return sha256_json({name: sha256_file(path) for name, path in kept.items() if path.suffix in (".py", ".txt")})
 
 
 @functools.cache

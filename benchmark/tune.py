@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from benchmark.run.options import TUNED_ON, RunOptions
+from benchmark.run.plan import Run as BenchmarkRun
 from benchmark.run.prepare import prepare
 from benchmark.run.stop import Stop
 from benchmark.run.vectors import VectorStore
@@ -160,11 +161,13 @@ def tune(
     options = dataclasses.replace(options, dev=options.dev or TUNED_ON)
     known = all_recipes() | tuned_recipes(options.results)
     specs = {spec.name: spec for spec in parse_methods(options.methods, known)}
-    prepared = prepare(dataclasses.replace(options, tasks=options.dev, seeds=1), progress=progress)
+    asked = dataclasses.replace(options, tasks=options.dev, seeds=1)
+    prepared = prepare(BenchmarkRun(asked, progress=progress))
+    assert prepared.dev is not None
     if prepared.dev.data is None:
         raise MissingError(f"--dev {prepared.dev.name}: {prepared.dev.reason}")
     typed, studies = typed_space(space), []
-    for plan in prepared.plan.encoders:
+    for plan in prepared.encoders:
         spec = specs[plan.name]
         if plan.missing is not None:
             raise MissingError(f"{plan.label}: {plan.missing}")

@@ -47,7 +47,7 @@ _MOST_SEEDS = 1000
 WAYS = {
     "one": ((), None, ""),
     "workers": (("--workers", "2"), "spawn_main", "goes on from here"),
-    "ray": (("--executor", "ray"), "ray::measured_on_ray", ""),
+    "ray": (("--executor", "ray"), "ray::measured_there", ""),
 }
 """Options of the command, what the command line of a working process contains, and what is said about its end."""
 

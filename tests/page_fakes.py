@@ -78,7 +78,9 @@ def wide_table(methods: int = 60, tasks: int = 40, name: str = "wide") -> Table:
 
 def renamed(table: Table, index: int, name: str) -> Table:
     """The table with another name in one row."""
-    rows = [dataclasses.replace(row, name=name) if i == index else row for i, row in enumerate(table.rows)]
+    rows, old = list(table.rows), table.rows[index]
+    records: Any = [{**record, "method": {**record["method"], "name": name}} for record in old.records]
+    rows[index] = dataclasses.replace(old, name=name, records=records)
     return dataclasses.replace(table, rows=rows)
 
 

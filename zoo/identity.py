@@ -1,10 +1,7 @@
-"""What identifies a method: its name and version, of a plugin also its file; and the commit, for records."""
+"""What identifies a method: its name and version, of a plugin also its file."""
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,33 +11,6 @@ from zoo.plugins import METHODS
 
 if TYPE_CHECKING:
     from zoo.encoder import Encoder
-
-_ROOT = Path(__file__).resolve().parents[1]
-_CODE = ("zoo", "benchmark", "configs")
-
-
-@functools.cache
-def commit() -> str | None:
-    """Return the commit of the source checkout; None for an installed package.
-
-    Where files were changed since, "+" and the first digits of a sha256 over the difference follow.
-    """
-    if not (_ROOT / ".git").exists():
-        return None
-    try:
-        head = _git("rev-parse", "HEAD").decode().strip()[:12]
-        changed = _git("diff", "HEAD", "--", *_CODE)
-        new = _git("ls-files", "--others", "--exclude-standard", "-z", "--", *_CODE).split(b"\0")
-        changed += b"".join(name + (_ROOT / name.decode()).read_bytes() for name in new if name)
-    except (OSError, subprocess.SubprocessError):
-        return None  # git is not installed, or refuses this checkout; records still state the version
-    return head + (f"+{hashlib.sha256(changed).hexdigest()[:8]}" if changed else "")
-
-
-def _git(*arguments: str) -> bytes:
-    command = ["git", "-C", str(_ROOT), *arguments]
-    return subprocess.run(command, capture_output=True, check=True, timeout=20).stdout
-
 
 _NAMES_IN_KEYS = {
     "random": "zoo.methods.randomvectors.RandomVectors",

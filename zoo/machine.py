@@ -23,6 +23,10 @@ from zoo.paths import cache_folder
 from zoo.progress import Progress
 
 
+def _no_signal() -> None:
+    """Return that no signal was received; a named function, because other processes are sent a runtime."""
+
+
 @dataclass(frozen=True)
 class Runtime:
     """Where and how an encoder computes; never part of a recipe."""
@@ -33,7 +37,7 @@ class Runtime:
     allow_pickle: bool = False
     progress: Progress = field(default_factory=Progress.silent)
     # Returns the number of a signal that was received, or None; encoding calls it after each batch and may stop.
-    stop_signal: Callable[[], int | None] = lambda: None
+    stop_signal: Callable[[], int | None] = _no_signal
 
 
 # Some virtual machines report AMX but kill a process that uses it; the second value limits oneDNN to AVX-512.

@@ -21,11 +21,17 @@ class Progress:
     """Where progress is shown; by default standard error, because standard output is for results."""
 
     def __init__(
-        self, stream: TextIO | None = None, *, enabled: bool = True, seconds_between_lines: float = 10.0
+        self,
+        stream: TextIO | None = None,
+        *,
+        enabled: bool = True,
+        seconds_between_lines: float = 10.0,
+        speaker: str = "",
     ) -> None:
         self.stream = stream
         self.enabled = enabled
         self.seconds_between_lines = seconds_between_lines
+        self.speaker = speaker  # of several processes, before each line; their bars would overwrite each other
 
     @staticmethod
     def silent() -> Progress:
@@ -35,13 +41,14 @@ class Progress:
     def say(self, text: str) -> None:
         """Print one line."""
         if self.enabled:
-            _show(text, self.stream or sys.stderr)
+            _show(self.speaker + text, self.stream or sys.stderr)
 
     @contextmanager
     def bar(self, what: str, total: int) -> Iterator[Bar]:
         """Show the progress of `what` over `total` items."""
         stream = self.stream or sys.stderr
-        shown = _rich_bar(what, total, stream) if self.enabled and stream.isatty() else self.lines(what, total)
+        drawn = self.enabled and stream.isatty() and not self.speaker
+        shown = _rich_bar(what, total, stream) if drawn else self.lines(what, total)
         with shown as bar:
             yield bar
 
@@ -49,7 +56,7 @@ class Progress:
     def lines(self, what: str, total: int) -> Iterator[Bar]:
         """Show progress as lines, on a terminal too."""
         stream = self.stream or sys.stderr
-        yield _Lines(what, total, stream, self.seconds_between_lines) if self.enabled else Bar()
+        yield _Lines(self.speaker + what, total, stream, self.seconds_between_lines) if self.enabled else Bar()
 
 
 class _Lines(Bar):

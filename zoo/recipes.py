@@ -162,6 +162,19 @@ class RecipeSpec:
     space: Mapping[str, Any] = field(default_factory=dict)  # what `tune` may change, and between which bounds
     tuned: Tuned | None = None  # None: the settings are the paper's, or were chosen by hand
     open: Mapping[str, str] = field(default_factory=dict)  # point that the paper leaves open -> how it is filled here
+    recipe_name: str = ""  # its own name, where `name` has typed settings behind it
+    overrides: Mapping[str, Any] = field(default_factory=dict)  # these settings
+
+    def changed(self, name: str, overrides: Mapping[str, Any]) -> RecipeSpec:
+        """Return the recipe with other settings, under the name by which they are typed."""
+        return dataclasses.replace(
+            self,
+            name=name,
+            recipe_name=self.recipe_name or self.name,
+            overrides={**self.overrides, **overrides},
+            parameters={**self.parameters, **overrides},
+            stated_by={**self.stated_by, **dict.fromkeys(overrides, OVERRIDE)},
+        )
 
     def resolve(self, defaults: Mapping[str, Any] | None = None) -> tuple[type[Encoder], Any]:
         """Load the method and build its frozen recipe; `defaults` give values to keys that the spec does not state.

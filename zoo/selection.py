@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 import os
@@ -16,7 +15,7 @@ from zoo.errors import UsageError, did_you_mean
 from zoo.files import one_line, parse_yaml
 from zoo.paths import is_dir, is_file, snapshot_hint, user_path
 from zoo.plugins import METHODS
-from zoo.recipes import OVERRIDE, RecipeSpec, read_recipe
+from zoo.recipes import RecipeSpec, read_recipe
 
 BUNDLED = ("zoo-small",)
 """Backbones that are in the wheel."""
@@ -170,9 +169,7 @@ def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSp
             label = spec.name + re.sub(r"\s*[\r\n]\s*", " ", settings)  # it is printed on one line
             if label in chosen:
                 raise UsageError(f"--methods: {label!r:.300} is named twice.")
-            parameters = {**spec.parameters, **overrides}
-            stated_by = {**spec.stated_by, **dict.fromkeys(overrides, OVERRIDE)}
-            chosen[label] = dataclasses.replace(spec, name=label, parameters=parameters, stated_by=stated_by)
+            chosen[label] = spec.changed(label, overrides)
     if not chosen:
         raise UsageError("--methods names no method; see `zoo-bench methods`.")
     return list(chosen.values())

@@ -75,7 +75,7 @@ def _line(cell: Cell) -> str:
 
 
 def diff(a: str | Path, b: str | Path) -> Diff:
-    """Compare two results folders; FOLDER@COMMIT takes the records of one commit alone.
+    """Compare two results folders; FOLDER@CODE takes the records of one code digest, or commit, alone.
 
     Rows are equal by their key, else by their name where each folder has one row of it. A move has an interval where
     both folders keep pair scores on the same gold scores, with the noise of pairs and of seeds. Raises MissingError for
@@ -111,6 +111,7 @@ def made_by(a: Record, b: Record) -> list[str]:
             "protocol": record["protocol"],
             "version": record["version"],
             "commit": record.get("code", {}).get("commit"),
+            "code": record.get("code", {}).get("digest"),
             "precision": record["precision"],
             "device": environment["gpu"] or environment["cpu"],
             **{f"library {name}": version for name, version in environment["packages"].items()},
@@ -130,12 +131,13 @@ def made_by(a: Record, b: Record) -> list[str]:
 
 
 def _read(given: str | Path) -> tuple[Records, list[Record]]:
-    place, _, commit = str(given).partition("@")
+    place, _, code = str(given).partition("@")
     store = Records(Path(place))
     found = [r for r in read_records(store) if r["status"] == "ok" and r["limit"] is None]
-    found = [r for r in found if str(r.get("code", {}).get("commit")).startswith(commit)] if commit else found
+    if code:
+        found = [r for r in found if any(str(v).startswith(code) for v in r.get("code", {}).values())]
     if not found:
-        raise MissingError(f"no finished records in {given}; name two results folders, or FOLDER@COMMIT.")
+        raise MissingError(f"no finished records in {given}; name two results folders, or FOLDER@CODE.")
     return store, found
 
 

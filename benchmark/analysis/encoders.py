@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from benchmark.records.folder import Records
+from benchmark.records.names import typed_label
 from benchmark.records.record import Record, plain
 from benchmark.run.plan import resolve_methods, text_kind
 from zoo.api import load
@@ -34,7 +35,7 @@ def unadapted_encoder_of(record: Record, store: Records, device: str) -> Encoder
         if not folder.is_dir():
             raise MissingError("its trained encoder is not in the folder")
         return load(folder, runtime)
-    name, backbone = method.get("recipe_name", method["name"]), method["recipe"].get("backbone")
+    name, backbone = typed_label(method) or method["name"], method["recipe"].get("backbone")
     given = {} if backbone is None else {"backbone": backbone}
     (resolved,) = resolve_methods(parse_methods(name, all_recipes()), given)
     cls, recipe = resolved.cls, resolved.recipe

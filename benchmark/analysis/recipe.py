@@ -55,7 +55,7 @@ def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec]) -> dict[str, 
 
 def other_form(spec: RecipeSpec, recipe: AnyRecipe, recipes: Mapping[str, RecipeSpec]) -> dict[str, Any] | None:
     """Return how the recipes of the paper and of its code (NAME and NAME-repo) differ; None without a counterpart."""
-    base = spec.name.split(":")[0]
+    base = spec.recipe_name or spec.name
     name = base.removesuffix("-repo") if base.endswith("-repo") else f"{base}-repo"
     if name not in recipes or recipes[name].method != spec.method:
         return None

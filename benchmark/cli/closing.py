@@ -10,14 +10,14 @@ from benchmark.run.options import RESULTS, RunOptions
 
 if TYPE_CHECKING:
     from benchmark.report.files import Leaderboard
-    from benchmark.run.prepare import Prepared
+    from benchmark.run.plan import Run
 
 
-def show_closing(options: RunOptions, prepared: Prepared, made: Leaderboard) -> None:
+def show_closing(options: RunOptions, run: Run, made: Leaderboard) -> None:
     """Print what each table of the run shows, and the command that shows the first difference task by task."""
     from benchmark.report.learned import learned
 
-    encoders = prepared.plan.encoders
+    encoders = run.encoders
     keys = {plan.row_key for plan in encoders if not plan.control}
     starts = {plan.row_key: plan.start_key for plan in encoders}
     tasks = {cell.task.name for plan in encoders for cell in plan.cells}

@@ -15,8 +15,8 @@ from benchmark.cli.options import json_option, say, say_json
 def command(a: str, b: str, fail_if_worse: bool, as_json: bool) -> int:
     """Show which cells of results folder B are new, gone or moved against A, what made them differ, and ranks.
 
-    FOLDER@COMMIT takes the records of one commit. A move is beyond noise where p < 0.05 by Holm's procedure over all
-    moved cells, with the noise of pairs and of seeds.
+    FOLDER@CODE takes the records of one code, by the first digits of its digest or commit. A move is beyond noise where
+    p < 0.05 by Holm's procedure over all moved cells, with the noise of pairs and of seeds.
     """
     from benchmark.analysis.diff import diff
 

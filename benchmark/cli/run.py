@@ -27,7 +27,7 @@ from zoo.errors import MissingError, UsageError, ZooError
 if TYPE_CHECKING:
     from benchmark.records.folder import Records
     from benchmark.report.files import Leaderboard
-    from benchmark.run.prepare import Prepared
+    from benchmark.run.plan import Run
     from benchmark.run.runner import Outcome
 
 _COMPLETED: dict[str, dict[str, Any]] = {  # by the shell
@@ -98,23 +98,23 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
     from benchmark.run.runner import exit_code
 
     if dry_run:
-        _dry_run(api.prepare(asked, write=False), asked, as_json)
+        _dry_run(api.prepare(api.Run(asked), write=False), asked, as_json)
         return 0
 
-    def show_so_far(prepared: Prepared) -> None:
+    def show_so_far(run: Run) -> None:
         """Write the tables of what is measured, and show them beside the progress; the output has the last ones."""
-        tell = prepared.runtime.progress.say
+        tell = run.runtime.progress.say
         try:
-            tables = api.leaderboard(asked.results, suites=",".join(prepared.suites)).tables
+            tables = api.leaderboard(asked.results, suites=",".join(run.suites)).tables
         except ZooError as error:
             tell(f"no table yet: {error}")
             return
-        keys = {plan.row_key for plan in prepared.plan.encoders}
+        keys = {plan.row_key for plan in run.encoders}
         measured = [table for table in tables if any(row.row_key in keys for row in table.rows)]
         tell("\n".join(["so far:", *(scores_of(table, sys.stderr) for table in measured)]))
 
-    prepared, outcome = api.run(asked, command=typed_command(), plugins=plugins, after_round=show_so_far)
-    tell = prepared.runtime.progress.say
+    run, outcome = api.run(asked, command=typed_command(), plugins=plugins, after_round=show_so_far)
+    tell = run.runtime.progress.say
     tell(
         f"{outcome.measured} cells measured, {outcome.kept} kept from before,"
         f" {len(outcome.failed)} failed, {len(outcome.missing)} n/a"
@@ -123,7 +123,7 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
         tell(notice)
     for path, reason in outcome.set_aside:
         tell(f"a damaged record was set aside as {path}: {reason}")
-    suites = ",".join(prepared.suites)
+    suites = ",".join(run.suites)
     tables = None
     try:
         tables = api.leaderboard(asked.results, suites=suites)
@@ -133,8 +133,8 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
     if as_json:
         say_json(_as_values(asked, outcome, tables, code))
     elif tables is not None:
-        tables.show({plan.row_key for plan in prepared.plan.encoders})
-        show_closing(asked, prepared, tables)
+        tables.show({plan.row_key for plan in run.encoders})
+        show_closing(asked, run, tables)
     return code
 
 
@@ -172,15 +172,15 @@ def _as_values(options: RunOptions, outcome: Outcome, tables: Leaderboard | None
     }
 
 
-def _dry_run(prepared: Prepared, options: RunOptions, as_json: bool) -> None:
+def _dry_run(run: Run, options: RunOptions, as_json: bool) -> None:
     """Print the finished and all cells of each encoder."""
     from benchmark.records.folder import Records
 
-    planned = _planned(prepared, Records(options.results))
+    planned = _planned(run, Records(options.results))
     if as_json:
         say_json({"encoders": planned})
         return
-    for plan, one in zip(prepared.plan.encoders, planned, strict=True):
+    for plan, one in zip(run.encoders, planned, strict=True):
         name = plan.label + ("" if one["seed"] is None else f" seed {one['seed']}")
         name += " (control)" if plan.control else ""
         without = f", no data for {', '.join(one['no_data'])}" if one["no_data"] else ""
@@ -188,7 +188,7 @@ def _dry_run(prepared: Prepared, options: RunOptions, as_json: bool) -> None:
         say(f"{name}: {said if one['missing'] is None else 'n/a: ' + one['missing']}")
 
 
-def _planned(prepared: Prepared, records: Records) -> list[dict[str, Any]]:
+def _planned(run: Run, records: Records) -> list[dict[str, Any]]:
     return [
         {
             "method": plan.name,
@@ -199,5 +199,5 @@ def _planned(prepared: Prepared, records: Records) -> list[dict[str, Any]]:
             "missing": plan.missing,
             "no_data": [c.task.name for c in plan.cells if c.task.data is None],
         }
-        for plan in prepared.plan.encoders
+        for plan in run.encoders
     ]

@@ -11,13 +11,12 @@ import yaml
 from benchmark.data.catalog import catalog
 from benchmark.interop.results import card_data
 from benchmark.records.folder import Records, read_records
-from benchmark.records.names import printed_names, short_name
+from benchmark.records.names import printed_names, recipe_of, short_name
 from benchmark.records.query import label, row_named
 from benchmark.records.record import Record, TrainingPart, main_score, scores_of
 from benchmark.report.markdown import markdown_row, markdown_text
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.recipes import all_recipes
-from zoo.selection import split_overrides
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def export_encoder(
     from zoo.formats.export import modules_of, write_sentence_transformers
     from zoo.formats.sentence_transformers import StockModules
 
-    spec = all_recipes().get(split_overrides(mine[0]["method"].get("recipe_name", recipe_name), "export")[0])
+    spec = all_recipes().get(recipe_of(mine[0]["method"])[0])
     says = (place / "encoder" / "method.json").is_file()
     encoder = load(place, method=None if says or spec is None else spec.method)
     try:
@@ -127,7 +126,7 @@ def export_card(name: str, records: Sequence[Record], said: dict[str, object]) -
     first = records[0]
     method = first["method"]["name"]
     training = next(r["training"] for r in records if r["training"])
-    spec = all_recipes().get(split_overrides(first["method"].get("recipe_name", method), "export")[0])
+    spec = all_recipes().get(recipe_of(first["method"])[0])
     source = f"{spec.summary} ({spec.paper})" if spec and spec.paper else (spec.summary if spec else "")
     seed = "" if first["seed"] is None else f", seed {first['seed']}"
     backbone: dict[str, object] = dict(first["method"]["sources"].get("backbone") or {})

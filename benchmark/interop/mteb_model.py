@@ -48,7 +48,7 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
             )
     else:
         method = method_of(encoder, name, runtime, ())
-        model, called, files = method.encoder(runtime), method.name, method.files
+        model, called, files = method.encoder(runtime), method.name, method.sources
     if type(model).traits(model.recipe).transductive:
         raise UsageError(
             f"{called or type(model).__name__} is fitted to all texts of a task, which mteb gives in parts; measure"

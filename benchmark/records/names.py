@@ -5,17 +5,49 @@ A row's identity remains the name in its records; the printed name contains no p
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+from benchmark.records.record import MethodPart
 from zoo.recipes import SOURCES
-from zoo.selection import parts_of
+from zoo.selection import parts_of, split_overrides
 
 _ELSEWHERE = re.compile(r"[/~]|\.{1,2}[\\/]|[A-Za-z]:[\\/]|\\\\")  # the beginning of a path that cannot be a hub id
 _CACHED = re.compile(r"models--.+?--(.+)")  # the name of a model's folder in the hub's cache
 _GENERIC = re.compile(r"(0_Transformer|best|checkpoint[-_]?\d*|encoder|final|last|model|output|snapshots|step[-_]?\d+)")
+
+# Names of recipes in older records.
+_FORMER = {f"moco-{how}repo": f"moco-{how}q320" for how in ("", "reorder-", "delete-", "duplicate-")}
+
+
+def recipe_of(method: MethodPart) -> tuple[str, Mapping[str, Any]]:
+    """Return a record's recipe and the settings typed behind its name, without those that say where weights are.
+
+    Older records do not state them: theirs are read from the name.
+    """
+    if "overrides" not in method:
+        return typed_recipe(method.get("recipe_name") or method["name"])
+    return method["recipe_name"], _own_settings(method["overrides"])
+
+
+def typed_label(method: MethodPart) -> str:
+    """Return the recipe of a record whose row has a label (--label), as it was typed; "" for other rows."""
+    return method.get("typed", "") if "overrides" in method else method.get("recipe_name", "")
+
+
+@functools.cache
+def typed_recipe(name: str) -> tuple[str, Mapping[str, Any]]:
+    """Return the recipe and the settings of a name as it is typed: in older records, and in files of this project."""
+    base, overrides = split_overrides(name, "row")
+    return _FORMER.get(base, base), _own_settings(overrides)
+
+
+def _own_settings(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in overrides.items() if key not in ("backbone", "revision")}
 
 
 def printed_names(names: Iterable[str]) -> dict[str, str]:

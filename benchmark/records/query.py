@@ -23,7 +23,7 @@ from benchmark.data.sources import DataSource
 from benchmark.metrics.correlation import ranks
 from benchmark.records.folder import Records
 from benchmark.records.names import printed_names, short_name
-from benchmark.records.record import Record, pairs_of, scores_of
+from benchmark.records.record import Record, pairs_of, scores_of, two_codes
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.relatedness import RegressorData
@@ -92,6 +92,8 @@ def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record
     mine = [r for r in mine if r["status"] == "ok"]  # an n/a record of a cell without data has another key
     if len(mine) > len(seeds):
         raise UsageError(f"{name} on {task}: records of different data or protocol; keep one kind in {store.folder}.")
+    if mixed := two_codes(mine):
+        raise UsageError(f"{name} on {task}: {mixed}")
     metric = scores_of(mine[0])["main_metric"]
     if not mine[0].get("pairs") and metric != "all_spearman":
         raise MissingError(f"{task}: no pair scores are kept of its score ({metric}); name other tasks.")

@@ -7,7 +7,8 @@ checks values against the same types; keys that they do not name, such as a task
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import shlex
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeGuard
 
 import msgspec
@@ -66,7 +67,9 @@ MethodPart = TypedDict(
     "MethodPart",
     {
         "name": Name,
-        "recipe_name": NotRequired[str],  # the recipe's own name, where `name` is a label
+        "recipe_name": NotRequired[str],  # the recipe's own name; in older records as typed, where `name` is a label
+        "overrides": NotRequired[dict[str, Any]],  # settings that were typed behind it; older records lack them
+        "typed": NotRequired[str],  # the recipe's name with these settings, where `name` is a label
         "tuned": NotRequired[TunedPart],  # how its settings were chosen; absent: the recipe's are not tuned
         "class": str,
         "recipe": dict[str, Any],
@@ -150,7 +153,8 @@ class TrainingPart(TypedDict, total=False):
     best_step: int | None
     peak_memory_mb: float | None
     facts: dict[str, Any]
-    commit: str | None  # of the checkout that trained it
+    code: str  # digest of the code that trained it
+    commit: str | None  # in older records, of the checkout instead
     corpus: CorpusPart | None
     dev_task: str | None
     dev_pairs: int  # of the development set that picked the checkpoint
@@ -197,9 +201,10 @@ class Environment(TypedDict):
     cuda: NotRequired[str | None]
 
 
-class CodePart(TypedDict):
-    """The commit of the source checkout that made the score; None: an installed package."""
+class CodePart(TypedDict, total=False):
+    """The digest of the code that computed the score; older records state the commit of its checkout instead."""
 
+    digest: str
     commit: str | None
 
 
@@ -328,6 +333,28 @@ def pairs_of(record: Record) -> PairsPart:
             " run the method again, which keeps them (without training again where the encoder is still in the folder)."
         )
     return found
+
+
+def code_of(record: Record) -> tuple[str | None, str | None]:
+    """Return the digests of the code that scored a cell and of the code that trained its encoder.
+
+    Each is None where a record does not state it, as older ones do not.
+    """
+    return record.get("code", {}).get("digest"), (record["training"] or {}).get("code")
+
+
+def two_codes(records: Collection[Record]) -> str | None:
+    """Return why measured cells have no mean if they are not all of one code, with the command that helps; else None.
+
+    Older records state no digest: their cells count as of one code.
+    """
+    measured = [record for record in records if record["status"] == "ok"]
+    if len({code_of(record) for record in measured}) < 2:
+        return None
+    latest = max(measured, key=lambda record: record["started"])
+    command = [word for word in latest["command"] if word != "--remeasure"]
+    again = f"{shlex.join(command)} --remeasure" if command[:1] == ["zoo-bench"] else "the same run with remeasure"
+    return f"it was measured by two versions of the code; measure it again: {again}"
 
 
 def plain(value: object) -> Any:

@@ -19,10 +19,8 @@ from benchmark.records.query import PairTexts, Ranks, RowScores, label, row_name
 from benchmark.records.record import Record, plain
 from benchmark.report.conditions import tuned
 from benchmark.stats.compare import AVERAGE, Comparison, Line, compare, seeds_of, suites_in_common, without_pairs
-from benchmark.stats.mcb import (
-    LEVEL,
-    POWER,
-)
+from benchmark.stats.draws import changed_settings, origin_of
+from benchmark.stats.mcb import LEVEL, POWER
 from benchmark.tasks.suites import suites_named, tasks_named
 from zoo.errors import MissingError, ZooError
 from zoo.progress import fit_to, print_safe
@@ -110,11 +108,17 @@ class Compared:
         ]
         last = [_lines(one)[-1] for one in self.comparisons]
         spreads = [_spreads(one) for one in last if one.seeds_error]
-        if any(one.seed_by_seed for one in last):
-            parts.append(
-                "A and B are one method with one setting changed, so that their seeds share start, order of texts and"
-                " dropout: the noise of seeds is that of the difference of each seed."
-            )
+        paired = any(one.seed_by_seed for one in last)
+        if origin_of(self.a[0]) == origin_of(self.b[0]) and self.a[0]["training"]:
+            parts += _kinship(changed_settings(self.a[0], self.b[0]), paired=paired)
+        if paired:
+            parts.append("The noise of seeds is that of the difference of each seed.")
+            parts += [
+                f"{one.title}: over {one.correlation[1]} such pairs of rows in this folder, seeds correlate by"
+                f" {one.correlation[0]:.2f} on average."
+                for one in self.comparisons
+                if one.correlation is not None
+            ]
         budgets = [tuned(rows[0]["method"]) for rows in (self.a, self.b)]
         if budgets[0] != budgets[1] and all(any(r["training"] for r in rows) for rows in (self.a, self.b)):
             sides_of = zip(
@@ -256,6 +260,15 @@ def _place(line: Line) -> str:
 
 def _lines(comparison: Comparison) -> list[Line]:
     return [*comparison.lines, *([comparison.average] if comparison.average else [])]
+
+
+def _kinship(settings: Sequence[str], *, paired: bool) -> list[str]:
+    """Return a sentence on two rows of one method, backbone and text; none where they differ in several settings."""
+    if not settings:
+        return ["A and B have equal recipes: one method, measured twice."]
+    if not paired or len(settings) > 1:
+        return []
+    return [f"A and B are one method with one setting changed ({settings[0]}), and were trained with the same seeds."]
 
 
 def _seeds_text(records: Sequence[Record]) -> str:

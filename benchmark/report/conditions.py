@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
-import re
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from benchmark.data.corpora import TARGET
+from benchmark.records.names import recipe_of
 from benchmark.records.record import CorpusPart, Encoding, Environment, Record, Source, TrainingPart
 from benchmark.report.rows import About, ChosenOn
 from zoo.recipes import SOURCES, all_recipes
-from zoo.selection import split_overrides
 
 if TYPE_CHECKING:
     from benchmark.records.record import MethodPart
@@ -30,17 +29,6 @@ GROUPS = {
     "released": "finished weights, trained elsewhere, perhaps on labels",
     "controls": "what every method is measured against",
 }
-# Names of recipes in older records.
-_FORMER = {f"moco-{how}repo": f"moco-{how}q320" for how in ("", "reorder-", "delete-", "duplicate-")}
-_SAME_NAME = re.compile(r" \[[0-9a-f]{8}\]$")  # the suffix by which tables distinguish rows with the same name
-
-
-@functools.cache  # called for every row and every printed row
-def recipe_of(name: str) -> tuple[str, dict[str, object]]:
-    """Return the recipe of a table's row and its overrides, without those that only say where weights are."""
-    base, overrides = split_overrides(_SAME_NAME.sub("", name), "row")
-    own = {key: value for key, value in overrides.items() if key not in ("backbone", "revision")}
-    return _FORMER.get(base, base), own
 
 
 @functools.cache
@@ -68,7 +56,7 @@ def setting(method: MethodPart) -> str:
 
 def role(row: Row) -> str:
     """Return CONTROL for a recipe with `control: true`, UNTRAINED for a backbone that is only pooled, else ""."""
-    if recipe_of(row.recipe or row.identity)[0] in _controls():
+    if row.made_of[0] in _controls():
         return CONTROL
     return UNTRAINED if row.untrained else ""
 
@@ -83,7 +71,7 @@ def changed_settings(method: MethodPart) -> list[str]:
 
     Settings that a recipe leaves to its method are not compared, because that would import every method for a table.
     """
-    name, overrides = recipe_of(method.get("recipe_name") or method["name"])
+    name, overrides = recipe_of(method)
     spec = recipes().get(name)
     stated = {} if spec is None else {**spec.parameters, **overrides}
     recorded = method["recipe"]
@@ -195,10 +183,18 @@ def ancestry_lines(rows: Sequence[Row]) -> list[str]:
 def environment_lines(rows: Sequence[Row]) -> list[str]:
     """Return a line for each distinct environment of the rows' records, and one where several versions made them."""
     lines = list(dict.fromkeys(line for row in rows for line in row.about["environments"]))
-    kinds = {"versions": {row.about["version"] for row in rows}, "commits": {row.about["code"] for row in rows}}
+    of_commits = any("commit" in record.get("code", {}) for row in rows for record in row.records)
+    codes = "commits" if of_commits else "states of the code"
+    kinds = {"versions": {row.about["version"] for row in rows}, codes: {row.about["code"] for row in rows}}
     made = {kind: sorted({one for text in texts for one in text.split(", ")}) for kind, texts in kinds.items()}
     several = [f"{kind} {', '.join(names)}" for kind, names in made.items() if len(names) > 1]
     return [*lines, f"Rows of several {' and '.join(several)}."] if several else lines
+
+
+def _code(record: Record) -> str:
+    """Return the commit that an older record states, else the first digits of its code's digest."""
+    code = record.get("code", {})
+    return code.get("commit") or code.get("digest", "not stated")[:12]
 
 
 def _mean(parts: Sequence[Mapping[str, object]], name: str) -> float | None:
@@ -322,5 +318,5 @@ def about(records: Sequence[Record], seeds: int) -> About:
         "protocol": first["protocol"],
         "environments": list(dict.fromkeys(map(_environment, in_order))),
         "version": ", ".join(dict.fromkeys(r["version"] for r in in_order)),
-        "code": ", ".join(dict.fromkeys(r.get("code", {}).get("commit") or "not stated" for r in in_order)),
+        "code": ", ".join(dict.fromkeys(_code(r) for r in in_order)),
     }

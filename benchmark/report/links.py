@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmark.report.conditions import recipe_of, recipes
+from benchmark.report.conditions import recipes
 from zoo.plugins import METHODS
 from zoo.recipes import papers_of
 
@@ -28,14 +28,14 @@ class Links(NamedTuple):
 
 def links_of(row: Row) -> Links:
     """Return what leads from a row to descriptions of its method."""
-    return _links(recipe_of(row.recipe or row.identity)[0])
+    return _links(row.made_of[0])
 
 
 def display_name(row: Row) -> str:
     """Return a row's name for a paper: "SimCSE (crop, temperature 0.1)" for simcse-crop:temperature=0.1."""
     if row.recipe:
         return row.name  # the user's own
-    name, overrides = recipe_of(row.identity)
+    name, overrides = row.made_of
     parts = name.split("-")
     for end in range(len(parts), 0, -1):
         spec = recipes().get("-".join(parts[:end]))

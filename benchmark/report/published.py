@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from benchmark.report.conditions import recipe_of
+from benchmark.records.names import typed_recipe
 from benchmark.report.rows import Aggregation, Row, Table, Value
 from benchmark.tasks.suites import Suite
 from zoo.files import read_yaml
@@ -78,7 +78,7 @@ class PrintedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def reason_unlike(self, base: str, overrides: Mapping[str, object]) -> str | None:
         """Return what differs if a recipe with its overrides is one of `unlike`, else None."""
         for name, why in self.unlike.items():
-            if recipe_of(name) == (base, dict(overrides)):
+            if typed_recipe(name) == (base, overrides):
                 return why
         return None
 
@@ -249,21 +249,21 @@ def beside(table: Table, lines: Sequence[PublishedRow]) -> list[BesidePublished]
     in_suite = []
     for line in lines:
         if columns := book.columns(line, suite, table.aggregation):
-            recipes = [recipe_of(name) for name in line.row.recipes]
+            recipes = [typed_recipe(name) for name in line.row.recipes]
             in_suite.append((line, recipes, columns))
     return [found for row in table.rows for found in _compare_row(suite, row, in_suite)]
 
 
 def _compare_row(
-    suite: Suite, row: Row, lines: Sequence[tuple[PublishedRow, list[tuple[str, dict[str, Any]]], Mapping[str, Any]]]
+    suite: Suite, row: Row, lines: Sequence[tuple[PublishedRow, list[tuple[str, Mapping[str, Any]]], Mapping[str, Any]]]
 ) -> Iterator[BesidePublished]:
-    base, overrides = recipe_of(row.recipe or row.identity)
+    base, overrides = row.made_of
     for line, recipes, found in lines:
         wanted = [given for name, given in recipes if name == base]
         unlike = line.row.reason_unlike(base, overrides)
         if not wanted and unlike is None:
             continue
-        shared = _reasons(unlike, *_row_reasons(line, row, overrides, wanted or [dict(overrides)]))
+        shared = _reasons(unlike, *_row_reasons(line, row, overrides, wanted or [overrides]))
         order = [*suite.tasks, AVERAGE]
         cells = []
         for task, (column, reasons) in sorted(found.items(), key=lambda item: order.index(item[0])):
@@ -291,7 +291,9 @@ def _counterpart(line: PublishedRow, ours: Value) -> tuple[Value, str]:
     return ours, ""
 
 
-def _row_reasons(line: PublishedRow, row: Row, ours: Mapping[str, object], wanted: list[dict[str, object]]) -> Reasons:
+def _row_reasons(
+    line: PublishedRow, row: Row, ours: Mapping[str, object], wanted: Sequence[Mapping[str, object]]
+) -> Reasons:
     """Return the reasons why no value of a printed row is comparable with our row of the same recipe."""
     printed = line.row
     suffix = next((s for s in ("_mean", *_EXTREMES) if printed.metric.endswith(s)), "")

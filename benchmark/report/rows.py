@@ -8,8 +8,9 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
+from benchmark.records.names import recipe_of
 from benchmark.records.record import Record
 from benchmark.tasks.suites import Suite
 
@@ -111,7 +112,7 @@ class About(ChosenOn):
     protocol: int
     environments: list[str]
     version: str
-    code: str  # the commits of the checkouts that measured it
+    code: str  # digests of the code that measured it; of older records, the commits of its checkouts
 
 
 @dataclass
@@ -135,6 +136,11 @@ class Row:
     recipe: str = ""  # the recipe of a row with a label (--label); "": the name states it
     untrained: bool = False  # a backbone's own states, pooled, and nothing else
     method: str = ""  # the name in the records, where `name` is a shorter one (see `printed_names`)
+
+    @functools.cached_property
+    def made_of(self) -> tuple[str, Mapping[str, Any]]:
+        """The recipe's name and the settings typed behind it."""
+        return recipe_of(self.records[0]["method"])
 
     @property
     def identity(self) -> str:

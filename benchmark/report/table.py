@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from benchmark.records.conflicts import one_digest
 from benchmark.records.folder import Records, read_records
-from benchmark.records.names import printed_names
-from benchmark.records.record import Record, main_score, scores_of
+from benchmark.records.names import printed_names, typed_label
+from benchmark.records.record import Record, main_score, scores_of, two_codes
 from benchmark.report.conditions import about
 from benchmark.report.rows import Aggregation, Row, Table, Value, over_seeds, seed_order
 from benchmark.tasks.suites import Suite
@@ -77,7 +77,7 @@ def tables_by_suite(
                 by_row[record["method"]["name"], record["row_key"]].append(record)
             suite = _aggregated(suite, mine, aggregation)
             rows = _rows(suite, by_row, called, aggregation)
-            if not any(row.scored for row in rows):
+            if not any(row.scored or two_codes(row.records) for row in rows):
                 continue  # every cell is n/a; the run has said why
             table = _table(suite, rows, by_row, trial, aggregation)
             table.baseline = baseline
@@ -153,9 +153,13 @@ def _row(name: str, method: str, row_key: str, suite: Suite, records: list[Recor
         scores[task], values[task] = _task_value(by_task[task], seeds, aggregation)
         if reason := values[task].reason:
             reasons.setdefault(reason, []).append(task)
+    if mixed := two_codes(records):
+        reasons.setdefault(mixed, ["mean"])
     notes = [f"{', '.join(tasks)}: {reason}" for reason, tasks in reasons.items()]
     means = {name: _average(tasks, scores, seeds) for name, tasks in suite.means.items()}
     average = _average(suite.tasks, scores, seeds)
+    if mixed:
+        means, average = dict.fromkeys(means, Value(None, None, 0, mixed)), Value(None, None, 0, mixed)
     if not suite.average and len(suite.tasks) > 1:
         average = Value(None, None, 0, "no mean of all tasks")
     made_by = records[0]["method"]
@@ -168,7 +172,7 @@ def _row(name: str, method: str, row_key: str, suite: Suite, records: list[Recor
         records,
         notes=notes,
         means=means,
-        recipe=made_by.get("recipe_name", ""),
+        recipe=typed_label(made_by),
         untrained=made_by["traits"].get("untrained", False),
         method=method,
     )
@@ -182,6 +186,8 @@ def _task_value(
         return {}, Value(None, None, 0, "conflict: records of different data or protocol; keep one kind in the folder")
     if len({(r["seed"], r["key"]) for r in good}) > len({r["seed"] for r in good}):
         return {}, Value(None, None, 0, "conflict: records of different vectors; keep one kind in the folder")
+    if mixed := two_codes(good):
+        return {}, Value(None, None, 0, mixed)
     by_seed = {r["seed"]: 100 * score for r in good if (score := _score(r, aggregation)) is not None}
     missing = [seed for seed in seeds if seed not in by_seed]
     if missing:

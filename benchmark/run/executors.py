@@ -1,136 +1,130 @@
-"""Three ways to map one function over a plan: a loop, processes of this machine, or a Ray cluster.
+"""Three ways to map `Runner.measure` over a run's encoders: a loop, processes of this machine, or a Ray cluster.
 
-The function is `Runner.measure`: one encoder is trained at most once and measured on all its tasks. `--shard I/N` gives
-any of them a part of the plan. Imports no torch.
+An encoder is trained at most once and measured on all its tasks. `--shard I/N` gives any of them a part of the plan. A
+machine of a cluster without access to the results folder measures in one of its own, and returns the files. No torch.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import multiprocessing
 import os
 import signal
+import socket
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from benchmark.run.job import WAIT, Job, Work, load_plugins, planned, runner_of
-from benchmark.run.plan import EncoderPlan
-from benchmark.run.prepare import Prepared
-from benchmark.run.runner import Outcome, Runner
-from benchmark.run.stop import Stop
-from zoo.engine.backbone import find_backbone
-from zoo.errors import UsageError, ZooError
-from zoo.machine import memory_here, threads_here
-from zoo.progress import Bar, Progress
+from benchmark.identity import code_digest
+from benchmark.records.folder import Records
+from benchmark.records.record import Record
+from benchmark.run.plan import EncoderPlan, Run, TrainingTexts
+from benchmark.run.prepare import automatic_workers, prepare
+from benchmark.run.runner import WAIT, Outcome, Runner, Workers
+from benchmark.run.stop import OfParent, Stop
+from benchmark.tasks import TASKS
+from benchmark.tasks.base import PairScores
+from zoo.errors import Interrupted, MissingError, UsageError, ZooError, said
+from zoo.files import atomic_path
+from zoo.machine import threads_here
+from zoo.plugins import METHODS, load_plugin_file
+from zoo.progress import Progress
 
-_WORTH_A_START = 2_000  # sentences of all trainings, below which processes start longer than they save
-_MEMORY_OF_PROCESS = 2**30
-_MEMORY_PER_WEIGHTS = 10  # weights, gradients and two moments in float32, and about as much again for kept states
+_RETRIES = 3  # how often Ray runs an encoder again whose worker was lost
+_STOP_SECONDS = 60.0  # in which the trainings of a Ray cluster write their checkpoints after a signal
 
 
-def carry_out(job: Job, after_round: Callable[[Prepared], None] | None = None) -> tuple[Prepared, Outcome]:
-    """Train and measure every unfinished cell of the job's plan; a failed cell is recorded, and the run goes on.
+def carry_out(run: Run, after_round: Callable[[Run], None] | None = None) -> tuple[Run, Outcome]:
+    """Train and measure every unfinished cell of a run; a failed cell is recorded, and the run goes on.
 
     `after_round` is called when all rows without training are measured, and again after each seed of the trained ones,
     unless the run ends there. Raises UsageError for options that do not fit together, and Interrupted after a signal,
     once everything is saved.
     """
-    options, ray = job.options, job.options.executor
-    if ray is not None and ray != "ray" and not (ray.startswith("ray://") and len(ray) > len("ray://")):
-        raise UsageError(
-            f"--executor {ray}: give ray, or ray://HOST:PORT; --workers N shares the plan on this machine."
-        )
-    several = options.workers is not None and options.workers > 1
-    if ray is not None and several:
-        raise UsageError(f"--workers {options.workers}: a Ray cluster has its own; give --executor or --workers.")
-    if job.given is not None and (ray is not None or several):
-        raise UsageError("an encoder object is measured in this process; leave out workers and executor.")
+    options, ray = run.options, run.options.executor
+    options.check_executor(objects=run.given is not None)
     if ray is not None and options.device.startswith("cuda"):
-        job = replace(job, options=replace(options, device="auto"))  # the workers have the GPU, not this process
-    prepared = job.prepare()
-    runner = runner_of(prepared, job)
+        run = replace(run, options=replace(options, device="auto"))  # the workers have the GPU, not this process
+    run = prepare(run)
+    runner = Runner(run)
     if after_round is not None:
-        runner.after_round = functools.partial(after_round, prepared)
+        runner.after_round = functools.partial(after_round, run)
     count = options.workers or 1
-    if options.workers is None and ray is None and job.given is None:
-        count = automatic_workers(prepared)
+    if options.workers is None and ray is None and run.given is None:
+        count = automatic_workers(run)
     if ray is None and count == 1:
-        return prepared, runner.run(prepared.plan)
-    left = []
-    for plan in prepared.plan.encoders:
+        return run, runner.measure_all()
+    unfinished = []
+    for plan in run.encoders:
         done = Outcome()
         if runner.pending(plan, done):
-            left.append(plan)
+            unfinished.append(plan)
         else:
             runner.outcome.add(done)
-    if left and ray is None:
-        # By the whole plan, so that an encoder has as many threads in a run that goes on: they decide on last digits.
-        threads = max(threads_here() // min(count, len(prepared.plan.encoders)), 1)
-        here = [] if options.workers else [plan for plan in left if not plan.trained]
-        _in_processes(replace(job, given=None), runner, left, count, threads, here)
-    elif left:
-        from benchmark.run.on_ray import measure_on_ray
-
-        measure_on_ray(job, options.device, prepared, runner, left)
-    return prepared, runner.outcome
+    if unfinished and ray is None:
+        _in_processes(runner, unfinished, count)
+    elif unfinished:
+        _on_ray(runner, unfinished, options.device)
+    return run, runner.outcome
 
 
-def automatic_workers(prepared: Prepared) -> int:
-    """Return how many processes share a plan for `--workers auto`.
+def load_plugins(paths: Iterable[Path]) -> dict[Path, str]:
+    """Run plugin files, which register methods and tasks; returns the broken ones with the reason."""
+    reasons = {path: load_plugin_file(path, [METHODS, TASKS]) for path in paths}
+    return {path: reason for path, reason in reasons.items() if reason is not None}
 
-    On a CPU, a process of one thread for each core trains faster than one process of all threads. One process remains
-    where there are no two trainings, where these are shorter than the start of a process, or where memory is short.
+
+def _prepared(run: Run) -> Run:
+    """Return the run of a command as a worker prepares it, which prints nothing of that."""
+    progress = run.progress or Progress()
+    run = prepare(replace(run, progress=Progress.silent()), write=False)
+    return replace(run, runtime=replace(run.runtime, progress=progress))
+
+
+def _planned(run: Run, key: str) -> EncoderPlan:
+    """Return the plan that the command gave a worker; raises ZooError where the worker plans another run."""
+    for plan in run.encoders:
+        if plan.key == key:
+            return plan
+    place = f"{socket.gethostname()}-{os.getpid()}"
+    raise ZooError(f"{place} plans another run: its data, weights or code differ from those of the command.")
+
+
+def _in_processes(runner: Runner, plans: Sequence[EncoderPlan], count: int) -> None:
+    """Share encoders among `count` processes, to which GPUs are assigned in turn.
+
+    If the number is automatic, this process measures what is not trained, while the others start.
     """
-    trained = [one for one in prepared.plan.encoders if one.trained and one.corpus is not None and one.missing is None]
-    sentences = sum(len(one.corpus.sentences) for one in trained if one.corpus is not None)
-    if prepared.runtime.device != "cpu" or sentences < _WORTH_A_START:
-        return 1
-    used = max(_memory_of(one, prepared.runtime.allow_pickle) for one in trained)
-    return max(min(threads_here(), len(trained), memory_here() // used), 1)
-
-
-def _memory_of(plan: EncoderPlan, allow_pickle: bool) -> int:
-    """Return about how many bytes the process of a training needs: Python, weights, gradients, moments, states."""
-    if "backbone" not in plan.sources:
-        return _MEMORY_OF_PROCESS
-    source = find_backbone(plan.recipe.backbone, getattr(plan.recipe, "revision", None), allow_pickle=allow_pickle)
-    weights = max((path.stat().st_size for path in source.folder.iterdir() if path.is_file()), default=0)
-    return _MEMORY_OF_PROCESS + _MEMORY_PER_WEIGHTS * weights
-
-
-def _in_processes(
-    job: Job, runner: Runner, plans: Sequence[EncoderPlan], count: int, threads: int, here: Sequence[EncoderPlan]
-) -> None:
-    """Share encoders among `count` processes of so many threads; GPUs are assigned in turn.
-
-    Those of `here` are measured by this process, which begins with them while the others start.
-    """
+    run = runner.run
+    # By the whole plan, so that an encoder has as many threads in a run that goes on: they decide on last digits.
+    threads = max(threads_here() // min(count, len(run.encoders)), 1)
+    here = [] if run.options.workers else [plan for plan in plans if not plan.trained]
     context, count = multiprocessing.get_context("spawn"), max(min(count, len(plans) - len(here)), 1)
     numbers, stopped = context.Queue(), context.Event()
     for number in range(count):
         numbers.put(number)
-    job = replace(job, progress=Progress(enabled=runner.runtime.progress.enabled))
-    begin = (job, runner.runtime.precision, numbers, count, stopped)
+    begin = (run.for_worker(replace(run.options, precision=run.runtime.precision)), numbers, count, stopped)
     with (
         Stop().listening() as stop,
         _environment(_of_threads(threads)),
         ProcessPoolExecutor(count, context, _begin, begin) as pool,
     ):
-
-        def submit(plan: EncoderPlan, patience: float) -> Future[tuple[Outcome | None, float]]:
-            return pool.submit(_measured_here, plan.key, patience)
-
-        def ended(running: Sequence[Any]) -> Iterable[Any]:
-            return wait(running, WAIT, FIRST_COMPLETED).done
-
+        workers = Workers(
+            count,
+            submit=lambda plan, patience: pool.submit(_measured_here, plan.key, patience),
+            ended=lambda running: wait(running, WAIT, FIRST_COMPLETED).done,
+            result=lambda plan, job: job.result(),
+        )
         try:
-            work = Work(runner, plans, count, submit, ended, lambda plan, one: one.result(), here)
-            work.carry_out(stop, {})
+            workers.measure(runner, plans, stop, {}, here)
         except BrokenProcessPool as error:
             raise ZooError(
                 "a worker process was killed, perhaps for lack of memory; what is finished is kept, and the same"
@@ -147,52 +141,29 @@ def _of_threads(count: int) -> dict[str, str]:
     return {"OMP_NUM_THREADS": str(count), "MKL_NUM_THREADS": str(count), "OMP_WAIT_POLICY": policy}
 
 
-class _Numbered(Progress):
-    """Prints lines with the worker's number; bars of several processes would overwrite each other, so they are lines.
-
-    All workers together print such a line every ten seconds.
-    """
-
-    def __init__(self, number: int, count: int, enabled: bool) -> None:
-        super().__init__(enabled=enabled, seconds_between_lines=10.0 * count)
-        self.number = number
-
-    def say(self, text: str) -> None:
-        super().say(f"worker {self.number}: {text}")
-
-    @contextmanager
-    def bar(self, what: str, total: int) -> Iterator[Bar]:
-        with self.lines(f"worker {self.number}: {what}", total) as bar:
-            yield bar
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for the processes that are started in the block."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
 
 
-class _OfParent(Stop):
-    """The signals of a worker process are those of the command that started it; it also stops when that has died."""
-
-    def __init__(self, stopped: Any) -> None:
-        super().__init__(tell=False)
-        self.stopped, self.parent = stopped, os.getppid()
-
-    def __call__(self) -> int | None:
-        if self.stopped.is_set() or os.getppid() != self.parent:
-            self.number = signal.SIGTERM
-        return super().__call__()
-
-    def check(self) -> None:
-        self()
-        super().check()
+_BEGUN: list[tuple[Run, OfParent]] = []  # of this process, if it is a worker
 
 
-_BEGUN: list[tuple[Job, _OfParent]] = []  # of this process, if it is a worker
-
-
-def _begin(job: Job, precision: str, numbers: Any, count: int, stopped: Any) -> None:
+def _begin(run: Run, numbers: Any, count: int, stopped: Any) -> None:
     """Begin a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process handles Ctrl-C
-    number = numbers.get()
-    options = replace(job.options, device=_device(job.options.device, number), precision=precision)
-    progress = _Numbered(number, count, job.progress is not None and job.progress.enabled)
-    _BEGUN.append((replace(job, options=options, progress=progress), _OfParent(stopped)))
+    number, enabled = numbers.get(), run.progress is not None and run.progress.enabled
+    # All workers together print a line of progress every ten seconds.
+    progress = Progress(enabled=enabled, seconds_between_lines=10.0 * count, speaker=f"worker {number}: ")
+    options = replace(run.options, device=_device(run.options.device, number))
+    _BEGUN.append((replace(run, options=options, progress=progress), OfParent(stopped)))
 
 
 def _device(device: str, number: int) -> str:
@@ -206,28 +177,221 @@ def _device(device: str, number: int) -> str:
 
 
 @functools.cache
-def _planned_here() -> tuple[Runner, Mapping[str, EncoderPlan]]:
-    job, _ = _BEGUN[0]
-    load_plugins(job.plugins)
-    prepared = replace(job, progress=Progress.silent()).prepare(write=False)
-    prepared = replace(prepared, runtime=replace(prepared.runtime, progress=job.progress or Progress()))
-    return runner_of(prepared, job), {plan.key: plan for plan in prepared.plan.encoders}
+def _runner_here() -> Runner:
+    load_plugins(_BEGUN[0][0].plugins)
+    return Runner(_prepared(_BEGUN[0][0]))
 
 
 def _measured_here(key: str, patience: float) -> tuple[Outcome | None, float]:
     """Measure an encoder in this worker process."""
-    runner, plans = _planned_here()
-    started = time.monotonic()
-    return runner.measure(planned(plans, key), _BEGUN[0][1], patience=patience), time.monotonic() - started
+    runner, started = _runner_here(), time.monotonic()
+    done = runner.measure(_planned(runner.run, key), _BEGUN[0][1], patience=patience)
+    return done, time.monotonic() - started
 
 
 @contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for the processes that are started in the block."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
+def connected(address: str | None) -> Iterator[Any]:
+    """Yield Ray, connected to the cluster at `address`, else to a running one, else to one started for the block.
+
+    Raises MissingError where Ray is not installed, or no cluster answers at the address.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray sends no usage statistics
+    os.environ.setdefault("RAY_worker_niceness", "0")  # else its workers wait for all other work on the machine
     try:
-        yield
+        ray = importlib.import_module("ray")
+    except ImportError as error:
+        raise MissingError("--executor ray needs the extra: pip install 'zoo-bench[ray]'.") from error
+    if ray.is_initialized():  # by the caller, for example a notebook
+        yield ray
+        return
+    where = address or os.environ.get("RAY_ADDRESS")
+    try:
+        try:
+            ray.init(where or "auto", logging_level="error")
+        except ConnectionError:
+            if where:
+                raise
+            # Only this machine may reach the ports, because whoever reaches them can run code.
+            ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", logging_level="error")
+    except (ConnectionError, ImportError, ValueError, RuntimeError) as error:
+        raise MissingError(
+            f"--executor ray: no cluster answers at {where or 'this machine'} ({said(error):.200}); start one with `ray"
+            " start --head`, or give its address as ray://HOST:10001 (with a token: RAY_AUTH_MODE=token)."
+        ) from error
+    try:
+        yield ray
     finally:
-        for name, value in before.items():
-            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+        ray.shutdown()
+
+
+def share_of(nodes: Sequence[Mapping[str, float]], device: str, plans: int, gpus_each: float) -> tuple[int, float, int]:
+    """Return (CPUs, GPUs) of one encoder, and how many run at once; `nodes` are the machines' resources in Ray's names.
+
+    Raises UsageError where the cluster has no CPU, or no GPU where one is required.
+    """
+    nodes = [node for node in nodes if node.get("CPU", 0) >= 1]
+    with_gpu = [node for node in nodes if node.get("GPU", 0) >= 1 and device != "cpu"]
+    if device.startswith("cuda") and not with_gpu:
+        raise UsageError(f"--device {device}: no machine of the Ray cluster has a GPU; give auto or cpu.")
+    if not nodes:
+        raise UsageError("--executor ray: no machine of the cluster offers a CPU; start one with `ray start`.")
+    used = with_gpu or nodes
+    places = sum(int(node["GPU"] / gpus_each) if with_gpu else int(node["CPU"]) for node in used)
+    at_once = max(min(places, plans), 1)
+    cpus = min(int(sum(node["CPU"] for node in used)) // at_once, *(int(node["CPU"]) for node in used))
+    return max(cpus, 1), gpus_each if with_gpu else 0.0, at_once
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayWorker:
+    """What a worker of a Ray cluster needs, for whichever encoder."""
+
+    run: Run
+    plugins: tuple[tuple[str, str], ...]  # path and text of each file
+    mark: tuple[str, str]  # name and text of a file in the results folder
+    folder: str  # the working folder of the command
+    threads: int
+    code: str = field(default_factory=code_digest)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a worker did; records with their pair scores and files of encoders, if it had a folder of its own."""
+
+    outcome: Outcome | None
+    seconds: float
+    records: Sequence[tuple[Record, PairScores | None]] = ()
+    files: Mapping[str, bytes] | None = None  # by their paths in the results folder
+
+
+def _on_ray(runner: Runner, plans: Sequence[EncoderPlan], device: str) -> None:
+    """Share encoders among the machines of a Ray cluster; each one is a Ray task, which Ray schedules and retries."""
+    run, records, running = runner.run, runner.records, dict[Any, EncoderPlan]()
+    options = replace(run.options, results=run.options.results.resolve())
+    # What Ray prints goes where progress goes: the standard output is for results.
+    with (
+        redirect_stdout(sys.stderr),
+        connected(None if options.executor == "ray" else options.executor) as ray,
+        tempfile.NamedTemporaryFile("w", dir=options.results, prefix=".shared-") as mark,
+        Stop().listening() as stop,
+    ):
+        mark.write(mark.name)  # a worker that reads this has access to the same folder
+        mark.flush()
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        cpus, gpus, at_once = share_of(nodes, device, len(plans), options.gpus_per_encoder)
+        runner.say(f"Ray: {len(nodes)} machines; an encoder has {cpus} CPUs and {gpus:g} GPUs")
+        precision, place = run.runtime.precision, "cuda" if gpus else "cpu"
+        worker = RayWorker(
+            run=run.for_worker(replace(options, device=place, precision=precision, executor=None, shard=None)),
+            plugins=tuple((str(path.resolve()), path.read_text("utf-8")) for path in run.plugins),
+            mark=(Path(mark.name).name, mark.name),
+            folder=str(Path.cwd()),
+            threads=cpus,
+        )
+        shared, texts = ray.put(worker), ray.put(run.texts)
+        # A process that has used CUDA keeps a context and cached memory on the GPU until it ends.
+        task = ray.remote(max_calls=1)(measured_there) if gpus else ray.remote(measured_there)
+        task = task.options(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES)
+
+        def submit(plan: EncoderPlan, patience: float) -> Any:
+            cells = frozenset(cell.key for cell in runner.pending(plan, Outcome()))
+            trained = files_of(options.results, records.encoder_folder(plan.name, plan.key))
+            # In a list: Ray fetches only what a worker asks for.
+            return task.remote(shared, texts, plan.key, cells, [ray.put(trained)] if trained else [], patience)
+
+        def result(plan: EncoderPlan, job: Any) -> tuple[Outcome | None, float]:
+            try:
+                report: Report = ray.get(job)
+            except ray.exceptions.RayTaskError as error:
+                return Outcome(failed=[(plan.title, said(error.cause))]), 0.0
+            except ray.exceptions.RayError as error:  # its worker or machine was lost, and Ray has tried again
+                why = f"its worker was lost {_RETRIES + 1} times ({type(error).__name__}); the same command measures it"
+                return Outcome(failed=[(plan.title, why)]), 0.0
+            keep(records, report)
+            return report.outcome, report.seconds
+
+        try:
+            ended = functools.partial(ray.wait, num_returns=1, timeout=WAIT)
+            workers = Workers(at_once, submit, lambda jobs: ended(jobs)[0], result)
+            workers.measure(runner, plans, stop, running)
+        finally:
+            for job in running:
+                ray.cancel(job, force=False)  # as Ctrl-C would
+            if running:
+                ray.wait(list(running), num_returns=len(running), timeout=_STOP_SECONDS)
+            for job in running:
+                with suppress(ray.exceptions.RayError):
+                    keep(records, ray.get(job, timeout=0))
+
+
+def measured_there(
+    worker: RayWorker,
+    texts: Mapping[str, TrainingTexts],
+    key: str,
+    cells: frozenset[str],
+    trained: Sequence[Any],
+    patience: float,
+) -> Report:
+    """Measure an encoder; this is the function of a Ray task.
+
+    Raises ZooError where the worker has other code of the project, other data or other weights.
+    """
+    started = time.monotonic()
+    run = _run_there(worker, texts)
+    plan, (name, text) = _planned(run, key), worker.mark
+    try:
+        shared = (run.options.results / name).read_text("utf-8") == text
+    except OSError:
+        shared = False
+    with tempfile.TemporaryDirectory(prefix="zoo-bench-") as place, Stop(tell=False).listening() as stop:
+        if not shared:
+            plan = replace(plan, cells=tuple(cell for cell in plan.cells if cell.key in cells))
+            if trained:
+                keep(Records(Path(place)), Report(None, 0.0, files=importlib.import_module("ray").get(trained[0])))
+        runner = Runner(run, None if shared else Path(place))
+        done: Outcome | None = Outcome()
+        with suppress(Interrupted):
+            done = runner.measure(plan, stop, patience=patience)
+        if shared:
+            return Report(done, time.monotonic() - started)
+        records = runner.records
+        kept = [(record, records.pair_scores(record) if record.get("pairs") else None) for record in records.all()]
+        files = files_of(Path(place), records.encoder_folder(plan.name, plan.key))
+        return Report(done, time.monotonic() - started, kept, files)
+
+
+_RUNS: dict[str, Run] = {}  # of this process, by the mark of the command's run
+
+
+def _run_there(worker: RayWorker, texts: Mapping[str, TrainingTexts]) -> Run:
+    if worker.code != code_digest():
+        raise ZooError(f"{socket.gethostname()} has other code of zoo-bench than the command: install one everywhere.")
+    if worker.mark[1] not in _RUNS:
+        with suppress(OSError):  # on another file system the folder does not exist; only absolute paths can work there
+            os.chdir(worker.folder)
+        import torch
+
+        torch.set_num_threads(worker.threads)
+        for name, text in worker.plugins:
+            path = Path(name)
+            if not path.is_file():
+                path = Path(tempfile.mkdtemp(prefix="zoo-bench-plugin-")) / path.name
+                path.write_text(text, encoding="utf-8")
+            load_plugins([path])
+        _RUNS[worker.mark[1]] = _prepared(replace(worker.run, texts=texts))
+    return _RUNS[worker.mark[1]]
+
+
+def files_of(results: Path, folder: Path) -> dict[str, bytes]:
+    """Return the files of a trained encoder's folder in a results folder; {} where it is not finished."""
+    paths = folder.rglob("*") if (folder / "fit.json").is_file() else ()
+    return {path.relative_to(results).as_posix(): path.read_bytes() for path in paths if path.is_file()}
+
+
+def keep(records: Records, report: Report) -> None:
+    """Write what was returned through Ray to the results folder; fit.json last, which makes the others count."""
+    for name, content in sorted((report.files or {}).items(), key=lambda item: item[0].endswith("fit.json")):
+        with atomic_path(records.folder / name) as new:
+            new.write_bytes(content)
+    for record, pairs in report.records:
+        records.write({name: value for name, value in record.items() if name != "pairs"}, pairs)

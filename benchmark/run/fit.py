@@ -5,42 +5,32 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmark.records.record import (
-    plain,
-)
-from benchmark.run.plan import EncoderPlan
-from benchmark.run.tracking import Trackers
+from benchmark.identity import code_digest
+from benchmark.records.record import plain
+from benchmark.run.plan import EncoderPlan, Run
 from benchmark.run.vectors import VectorStore
-from benchmark.tasks.loaded import LoadedTask
-from zoo import __version__
 from zoo.api import check_files, save
 from zoo.check import SENTENCES
-from zoo.encoder import DevScore, Encoder, FitReport, Run, Runtime
+from zoo.encoder import DevScore, Encoder, FitReport
+from zoo.encoder import Run as TrainingRun
 from zoo.errors import CorruptError, MissingError
 from zoo.files import hashes_of, read_signed, write_signed
-from zoo.identity import commit
 from zoo.plugins import METHODS
 from zoo.progress import Progress
 
 
 @dataclass(frozen=True)
 class Fitter:
-    """Obtains the encoders of a run; it holds what they need beside their plan."""
+    """Obtains the encoders of a run."""
 
-    runtime: Runtime
-    dev: LoadedTask | None
-    stop_signal: Callable[[], int | None]
-    run_options: dict[str, Any] = field(default_factory=dict)  # checkpoint_steps, checkpoint_seconds
-    trackers: Trackers | None = None
-    retrain: bool = False  # train again what another commit trained
-    reused: list[str] = field(default_factory=list)  # filled with what another commit trained and is used all the same
+    run: Run
+    reused: list[str] = field(default_factory=list)  # filled with what other code trained and is used all the same
 
     def obtain(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None = None) -> Encoder:
         """Return an object, or the encoder in `folder`, or fit it and save it there if fitting learned something.
@@ -53,7 +43,7 @@ class Fitter:
         return saved if saved is not None else self._fitted(plan, folder, peak_from_mb)
 
     def _fitted(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None) -> Encoder:
-        encoder = plan.cls(plan.recipe, self.runtime)
+        encoder = plan.cls(plan.recipe, self.run.runtime)
         started = time.perf_counter()
         report = self.fit(encoder, plan, folder)
         if not report.fitted:
@@ -71,39 +61,39 @@ class Fitter:
 
     def fit(self, encoder: Encoder, plan: EncoderPlan, folder: Path) -> FitReport:
         """Fit an encoder as its plan says; checkpoints and the log are written to `folder`."""
-        run = Run(folder / "training", plan.seed or 0, stop_signal=self.stop_signal, **self.run_options)
+        training, trackers = training_run(self.run, plan, folder / "training"), self.run.options.trackers()
         dev_score = self._dev_score(plan)
-        if self.trackers is None:
-            return encoder.fit(plan.corpus, dev_score=dev_score, run=run)
-        with self.trackers.following(folder.name, plan.recipe, self.runtime) as run.log_values:
-            return encoder.fit(plan.corpus, dev_score=dev_score, run=run)
+        if trackers is None:
+            return encoder.fit(plan.corpus, dev_score=dev_score, run=training)
+        with trackers.following(folder.name, plan.recipe, self.run.runtime) as training.log_values:
+            return encoder.fit(plan.corpus, dev_score=dev_score, run=training)
 
     def _load_saved(self, plan: EncoderPlan, folder: Path) -> Encoder | None:
         if not (folder / "fit.json").is_file():
             return None
         try:
             saved = _checked_fit(read_signed(folder / "fit.json"))
-            if (other := made_by_another(saved["training"].get("commit"))) and self.retrain:
+            if (other := saved["training"].get("code") != code_digest()) and self.run.options.remeasure:
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir(parents=True)
                 return None
             check_files(folder / "encoder", saved["files"])
-            encoder = plan.cls.load(folder / "encoder", self.runtime)
+            encoder = plan.cls.load(folder / "encoder", self.run.runtime)
             if other:
                 self.reused.append(plan.title)
             return encoder
         except (CorruptError, KeyError, TypeError, AttributeError) as error:
-            self.runtime.progress.say(f"warning: {plan.label}: {error}; discarded and trained again.")
+            self.run.runtime.progress.say(f"warning: {plan.label}: {error}; discarded and trained again.")
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True, exist_ok=True)
             return None
 
     def _dev_score(self, plan: EncoderPlan) -> DevScore | None:
-        if self.dev is None or self.dev.data is None or not plan.traits.picks_checkpoint:
+        if self.run.dev is None or self.run.dev.data is None or not plan.traits.picks_checkpoint:
             return None
-        data = self.dev.data
+        data = self.run.dev.data
         # The training itself reacts to a signal, after it has written its checkpoint.
-        quiet = dataclasses.replace(self.runtime, progress=Progress.silent(), stop_signal=lambda: None)
+        quiet = dataclasses.replace(self.run.runtime, progress=Progress.silent(), stop_signal=lambda: None)
 
         def score(encoder: Encoder) -> dict[str, float]:
             loud, encoder.runtime = encoder.runtime, quiet
@@ -117,11 +107,12 @@ class Fitter:
 
     def _training_record(self, report: FitReport, plan: EncoderPlan) -> dict[str, Any]:
         result: dict[str, Any] = plain(dataclasses.asdict(report))
-        result |= {"commit": commit(), "corpus": plan.corpus_identity}
+        result |= {"code": code_digest(), "corpus": plan.corpus_identity}
         result["dev_task"] = None
-        if self.dev is not None and self.dev.data is not None and plan.traits.picks_checkpoint:
-            result["dev_task"] = self.dev.name
-            overlap = self.dev.data.dev_overlap()
+        dev = self.run.dev
+        if dev is not None and dev.data is not None and plan.traits.picks_checkpoint:
+            result["dev_task"] = dev.name
+            overlap = dev.data.dev_overlap()
             if overlap is not None:
                 result |= {"dev_pairs": overlap.pairs, "dev_pairs_in_test": overlap.in_test}
         return result
@@ -133,7 +124,7 @@ class Fitter:
         """
         found: dict[str, object] = {"paper_updates": plan.updates, "cosine_to_start": None}
         if (start := plan.cls.start(plan.recipe)) is not None:
-            untrained = METHODS.get(start.method)(start.recipe, self.runtime)
+            untrained = METHODS.get(start.method)(start.recipe, self.run.runtime)
             before, after = (np.asarray(one.encode(SENTENCES), np.float64) for one in (untrained, encoder))
             if before.shape == after.shape:
                 lengths = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
@@ -142,9 +133,9 @@ class Fitter:
         return found
 
 
-def made_by_another(its_commit: str | None, version: str = __version__) -> bool:
-    """Return whether another version or commit made something; a commit that is not known counts as this one."""
-    return version != __version__ or (commit() is not None and its_commit not in (None, commit()))
+def training_run(run: Run, plan: EncoderPlan, folder: Path) -> TrainingRun:
+    """Return what a training of an encoder is given: its folder, its seed, and what asks it to stop."""
+    return TrainingRun(folder, plan.seed or 0, stop_signal=run.runtime.stop_signal, **run.checkpoints)
 
 
 def _checked_fit(saved: object) -> dict[str, Any]:

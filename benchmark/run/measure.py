@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from benchmark.data.corpora import normalised_texts, overlap
-from benchmark.identity import PROTOCOL_VERSION
+from benchmark.identity import PROTOCOL_VERSION, code_digest
 from benchmark.metrics.geometry import simplex
 from benchmark.records.record import (
     SCHEMA_VERSION,
@@ -31,21 +31,20 @@ from benchmark.records.record import (
     Status,
     TrainingPart,
     TunedPart,
+    plain,
 )
 from benchmark.run.cache import EmbeddingCache, Entry
-from benchmark.run.fit import Fitter, read_fit
-from benchmark.run.options import NamedRunFile
-from benchmark.run.plan import Cell, EncoderPlan
+from benchmark.run.fit import Fitter, read_fit, training_run
+from benchmark.run.plan import Cell, EncoderPlan, Run
 from benchmark.run.stop import Stop
 from benchmark.run.vectors import Blocks, Timed, VectorStore, facts_of
 from benchmark.tasks.base import PairScores
 from zoo import __version__
 from zoo.check import probe
-from zoo.encoder import Corpus, Encoder, Run, Runtime, runtimes_changed
+from zoo.encoder import Corpus, Encoder, Runtime, runtimes_changed
 from zoo.errors import Interrupted, MissingError, ZooError, said
 from zoo.files import slug
-from zoo.identity import commit
-from zoo.machine import forget_peak_memory, peak_memory_mb, utc_now
+from zoo.machine import environment, forget_peak_memory, peak_memory_mb, utc_now
 from zoo.recipes import portable_recipe
 
 
@@ -138,7 +137,7 @@ class EncoderMeasurement:
     ) -> None:
         self.plan = plan
         self.folder = folder
-        self._fitter = fitter
+        self._fitter, self._runtime = fitter, fitter.run.runtime
         # Vectors that depend on the task, and those of an object that has no version, are not cached.
         self._cache = None if plan.traits.transductive or plan.anew else cache
         self._stop = stop
@@ -167,12 +166,11 @@ class EncoderMeasurement:
         if self._cache is None:
             return None
         fitted = (read_fit(self.folder) or {}).get("files")
-        return self._cache.entry(self.plan.key, fitted, self._fitter.runtime.device)
+        return self._cache.entry(self.plan.key, fitted, self._runtime.device)
 
     def measure(self, cells: Sequence[Cell]) -> Iterator[Measured]:
         """Yield each cell when it is measured; raises Interrupted after a signal. Every cell must have data."""
-        runtime = self._fitter.runtime
-        self._peak_from_mb = forget_peak_memory(runtime.device)  # leaves out the peak of earlier encoders
+        self._peak_from_mb = forget_peak_memory(self._runtime.device)  # leaves out the peak of earlier encoders
         found: list[Measured] = []
         with _tried(cells, found):
             if self.plan.traits.transductive:
@@ -182,7 +180,7 @@ class EncoderMeasurement:
             else:
                 self._store.add([text for cell in cells if cell.task.data for text in cell.task.data.texts()])
             if self._store.cached:
-                runtime.progress.say(f"{self.plan.label}: {self._store.cached:,} texts from the embedding cache")
+                self._runtime.progress.say(f"{self.plan.label}: {self._store.cached:,} texts from the embedding cache")
         if found:  # an encoder that lacks a package or weights leaves no record
             yield from (dataclasses.replace(one, absent=one.status == "n/a") for one in found)
             return
@@ -212,19 +210,18 @@ class EncoderMeasurement:
         vectors = self._vectors_for(data.unlabelled())
         if self._adaptation is not None and (reason := simplex(self._adaptation["rank"], self._adaptation["texts"])):
             return Measured(cell, "n/a", reason, more={"adapt": self._adaptation, "facts": self._facts(vectors)})
-        data.device = self._fitter.runtime.device
+        data.device = self._runtime.device
         coverage = vectors.coverage(data.texts())
         if self.plan.traits.needs_every_text and (without := coverage["texts"] - coverage["covered"]):
             return Measured(cell, "n/a", f"{without:,} of its {coverage['texts']:,} texts have no vector in the file")
         if without := coverage["texts"] - coverage["covered"]:
             texts = f"{without:,} of {coverage['texts']:,} texts have the zero vector; their cosines are 0"
-            self._fitter.runtime.progress.say(f"{self.plan.label} on {cell.task.name}: {texts}")
-        own = (
-            self.folder / f"{slug(cell.task.name)}-{cell.key[:16]}"
-        )  # a task that trains the encoder resumes from here
-        run = Run(own, self.plan.seed or 0, stop_signal=self._stop, **self._fitter.run_options)
-        scores = data.score_encoder(vectors.encoder, vectors, run) if data.trains_encoder else data.score(vectors)
-        shutil.rmtree(own, ignore_errors=True)
+            self._runtime.progress.say(f"{self.plan.label} on {cell.task.name}: {texts}")
+        # A task that trains the encoder resumes from this folder.
+        folder = self.folder / f"{slug(cell.task.name)}-{cell.key[:16]}"
+        training = training_run(self._fitter.run, self.plan, folder)
+        scores = data.score_encoder(vectors.encoder, vectors, training) if data.trains_encoder else data.score(vectors)
+        shutil.rmtree(folder, ignore_errors=True)
         pairs = scores.pop("pairs", None)
         finite = scores["main"] is not None and math.isfinite(scores["main"])
         return Measured(
@@ -277,33 +274,26 @@ class EncoderMeasurement:
                 result[f"{name}_per_second"] = rate
         if self._store.cached:
             result |= {"cached": self._store.cached, "truncated": None}
-        peak = peak_memory_mb(self._fitter.runtime.device)
+        peak = peak_memory_mb(self._runtime.device)
         return cast("Encoding", {**result, "peak_memory_mb": peak, "peak_from_mb": self._peak_from_mb})
 
 
-def record_of(
-    plan: EncoderPlan,
-    measured: Measured,
-    *,
-    runtime: Runtime,
-    limit: int | None,
-    environment: Environment,
-    command: Sequence[str],
-    run_file: NamedRunFile | None = None,
-) -> Record:
+def record_of(plan: EncoderPlan, measured: Measured, run: Run) -> Record:
     """Return the record of a measured, failed or n/a cell."""
-    file = {"run_file": dataclasses.asdict(run_file)} if run_file else {}
+    file = {"run_file": dataclasses.asdict(run.options.file)} if run.options.file else {}
     seeds = {"seeds": plan.seeds} if plan.seeds else {}
     cell, data = measured.cell, measured.cell.task.data
     method: MethodPart = {
         "name": plan.name,
+        "recipe_name": plan.recipe_name,
+        "overrides": plain(plan.overrides),
         "class": f"{plan.cls.__module__}.{plan.cls.__qualname__}",
         "recipe": portable_recipe(plan.recipe, plan.sources),
         "sources": plan.sources,
         "traits": cast("MethodTraits", dataclasses.asdict(plan.traits)),
     }
-    if plan.recipe_name is not None:
-        method["recipe_name"] = plan.recipe_name
+    if plan.typed is not None:
+        method["typed"] = plan.typed
     if plan.tuned is not None:
         method["tuned"] = cast("TunedPart", dataclasses.asdict(plan.tuned))
     if plan.unstated:
@@ -323,19 +313,19 @@ def record_of(
             "rows": None if data is None else data.rows,
         },
         "seed": plan.seed,
-        "precision": plan.traits.precision or runtime.precision,
-        "limit": limit,
+        "precision": plan.traits.precision or run.runtime.precision,
+        "limit": run.options.limit,
         "scores": None,
         "coverage": None,
         "training": None,
         "encoding": None,
         "adapt": None,
         "facts": {},
-        "environment": environment,
+        "environment": cast("Environment", environment(run.runtime.device)),
         "started": utc_now(),
         "seconds": 0.0,
         "version": __version__,
-        "code": {"commit": commit()},
-        "command": list(command),
+        "code": {"digest": code_digest()},
+        "command": list(run.command),
         **cast("MeasuredPart", {**file, **seeds, **measured.more}),
     }

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.identity import vectors_digest
-from benchmark.run.plan import ResolvedMethod, resolve_methods, unstated
+from benchmark.run.plan import EncoderPlan, resolve_methods, unstated
 from zoo.check import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
 from zoo.engine.backbone import encoder_of, positions_of
@@ -251,7 +251,7 @@ def methods_of(
     *,
     version: str | None,
     precision: str | None,
-) -> list[ResolvedMethod]:
+) -> list[EncoderPlan]:
     """Return each of some encoders, objects or recipes, as a method of a plan; raises UsageError for equal names."""
     methods = []
     for name, one in given:
@@ -259,7 +259,7 @@ def methods_of(
             found = resolve_methods(parse_methods(str(one), all_recipes()), defaults)
             if name is not None and len(found) > 1:
                 raise UsageError(f"{name!r} names {len(found)} recipes ({one}); name one.")
-            methods += found if name is None else [replace(found[0], name=name, recipe_name=found[0].name)]
+            methods += found if name is None else [replace(found[0], name=name, typed=found[0].name)]
         else:
             methods.append(method_of(one, name, runtime, texts, version=version, precision=precision))
     names = [method.name for method in methods]
@@ -294,7 +294,7 @@ def method_of(
     *,
     version: str | None = None,
     precision: str | None = None,
-) -> ResolvedMethod:
+) -> EncoderPlan:
     """Return an object as a method of a plan.
 
     It may be a zoo Encoder, a sentence-transformers model, a Hugging Face model with its tokenizer, an object with
@@ -347,6 +347,14 @@ def method_of(
         precision=own.precision or given.runtime.precision,
     )
     recipe = ObjectRecipe(kind=kind, fingerprint=fingerprint, version=version)
-    return ResolvedMethod(
-        name or called, ObjectEncoder, recipe, traits, unstated=left, anew=version is None, given=given, files=files
+    return EncoderPlan(
+        name or called,
+        ObjectEncoder,
+        recipe,
+        traits,
+        name or called,
+        unstated=left,
+        anew=version is None,
+        given=given,
+        sources=files,
     )

@@ -134,7 +134,7 @@ class RunOptions:
     allow_missing: bool = _option("Exit 0 although data or weights were missing.", False)
     allow_pickle: bool = _option("Load weights that exist only as pickle (with weights_only).", False)
     fail_fast: bool = _option("Stop at the first failed cell.", False)
-    remeasure: bool = _option("Measure again, and train again, what another version or commit made.", False)
+    remeasure: bool = _option("Measure again, and train again, what other code made.", False)
     embedding_cache: float = _option(
         "Keep the vectors of texts between runs, up to this size; 0 keeps and reads none.",
         4.0,
@@ -176,6 +176,18 @@ class RunOptions:
         if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
             raise UsageError(f"--shard {self.shard}: give i/n with i from 1 to n, such as 2/8.")
         return int(number) - 1, int(count)
+
+    def check_executor(self, *, objects: bool) -> None:
+        """Raise UsageError unless executor and workers fit together, and to a run whose encoders are `objects`."""
+        ray, several = self.executor, self.workers is not None and self.workers > 1
+        if ray is not None and ray != "ray" and not (ray.startswith("ray://") and len(ray) > len("ray://")):
+            raise UsageError(
+                f"--executor {ray}: give ray, or ray://HOST:PORT; --workers N shares the plan on this machine."
+            )
+        if ray is not None and several:
+            raise UsageError(f"--workers {self.workers}: a Ray cluster has its own; give --executor or --workers.")
+        if objects and (ray is not None or several):
+            raise UsageError("an encoder object is measured in this process; leave out workers and executor.")
 
     def trackers(self) -> Trackers | None:
         """Return the trackers to report to; raises UsageError or MissingError for one that is not available."""

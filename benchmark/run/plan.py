@@ -4,40 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from benchmark.identity import cell_key, encoder_key, ingredients, vectors_digest
 from benchmark.records.names import printed_names
+from benchmark.run.options import RunOptions
 from benchmark.tasks.loaded import LoadedTask
 from zoo.check import SENTENCES, checked_start, checked_traits
 from zoo.encoder import Corpus, Encoder, Runtime, Start, Traits
 from zoo.errors import CorruptError, MissingError, ZooError, said
 from zoo.files import sha256_json
 from zoo.plugins import METHODS
+from zoo.progress import Progress
 from zoo.recipes import RecipeSpec, Tuned
-
-
-@dataclass(frozen=True)
-class ResolvedMethod:
-    """A recipe with its method's class and the frozen dataclass of its values; no model is loaded yet."""
-
-    name: str
-    cls: type[Encoder]
-    recipe: Any
-    traits: Traits
-    recipe_name: str | None = None  # the recipe's, where `name` is a label
-    unstated: tuple[str, ...] = ()  # see `unstated`
-    anew: bool = False  # measured again in every run, and never from the embedding cache: an object without a version
-    start: Start | None = None  # the untrained vectors that it starts from; None: it learns nothing
-    control: bool = False  # added to the run, so that the others are compared with it
-    updates: int | None = None  # of the recipe's published training; None: not stated
-    tuned: Tuned | None = None  # how its settings were tuned
-    given: Encoder | None = None  # an object, which is measured as it is
-    files: dict[str, Any] = field(default_factory=dict)  # its sources, where it is an object
-
-    def encoder(self, runtime: Runtime) -> Encoder:
-        """Return the object, or a new encoder, which is not trained."""
-        return self.cls(self.recipe, runtime) if self.given is None else self.given
 
 
 @dataclass(frozen=True)
@@ -48,28 +28,43 @@ class Cell:
     key: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class IdentifiedMethod(ResolvedMethod):
-    """A method with what its vectors depend on, as far as it can be told before anything is trained."""
+@dataclass(frozen=True)
+class EncoderPlan:
+    """One encoder to obtain (by training, fitting or loading), and the cells to measure with it.
 
-    row_key: str
+    `resolve_methods` gives a row's settings, `identify` adds what its vectors depend on, `make_plan` seeds and cells.
+    """
+
+    name: str
+    cls: type[Encoder]
+    recipe: Any
+    traits: Traits
+    recipe_name: str = ""
+    overrides: Mapping[str, Any] = field(default_factory=dict)  # settings that were typed behind the recipe's name
+    typed: str | None = None  # the recipe's name with these settings, where `name` is a label
+    unstated: tuple[str, ...] = ()  # see `unstated`
+    anew: bool = False  # measured again in every run, and never from the embedding cache: an object without a version
+    start: Start | None = None  # the untrained vectors that it starts from; None: it learns nothing
+    control: bool = False  # added to the run, so that the others are compared with it
+    updates: int | None = None  # of the recipe's published training; None: not stated
+    tuned: Tuned | None = None  # how its settings were tuned
+    given: Encoder | None = None  # an object, which is measured as it is
     sources: dict[str, Any] = field(default_factory=dict)
     missing: str | None = None  # why it cannot run at all (no backbone, for example): its cells are n/a
     failed: str | None = None  # what it raised when it was to say what its vectors depend on: its cells fail
     corpus: Corpus | None = None  # what it is trained on: sentences, or labelled pairs
     corpus_identity: dict[str, object] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncoderPlan(IdentifiedMethod):
-    """One encoder to obtain (by training, fitting or loading), and the cells to measure with it."""
-
-    seed: int | None
+    row_key: str = ""
+    seed: int | None = None
     seeds: int | None = None  # how many seeds, from 0, its row is planned to have; None: it depends on none
-    key: str
-    cells: tuple[Cell, ...]
+    key: str = ""
+    cells: tuple[Cell, ...] = ()
     called: str = ""  # the printed name, where that is shorter
     start_key: str | None = None  # the row key of the untrained vectors that it starts from, if the run has them
+
+    def encoder(self, runtime: Runtime) -> Encoder:
+        """Return the object, or a new encoder, which is not trained."""
+        return self.cls(self.recipe, runtime) if self.given is None else self.given
 
     @property
     def trained(self) -> bool:
@@ -92,17 +87,6 @@ class EncoderPlan(IdentifiedMethod):
         return self.label if self.seed is None else f"{self.label}, seed {self.seed}"
 
 
-@dataclass
-class Plan:
-    """All encoders of a run, in order: first what is not trained, then seed by seed over the methods."""
-
-    encoders: list[EncoderPlan] = field(default_factory=list)
-
-    def cells(self) -> int:
-        """Number of cells."""
-        return sum(len(encoder.cells) for encoder in self.encoders)
-
-
 @dataclass(frozen=True)
 class TrainingTexts:
     """Sentences or labelled pairs to train on; where there are none, `missing` says why."""
@@ -111,33 +95,41 @@ class TrainingTexts:
     missing: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """What all methods of a plan are given: tasks, training texts, and what else vectors depend on."""
+@dataclass(frozen=True)
+class Run:
+    """A run: what was asked for, and what `prepare` finds for it."""
 
-    tasks: Sequence[LoadedTask]
-    runtime: Runtime
+    options: RunOptions
+    command: tuple[str, ...] = ()  # as records state it
+    plugins: tuple[Path, ...] = ()
+    progress: Progress | None = None  # None: standard error
+    given: tuple[tuple[str | None, object], ...] | None = None  # encoders that replace the methods, with their names
+    version: str | None = None  # of the encoders that are objects
+    checkpoints: Mapping[str, Any] = field(default_factory=dict)  # checkpoint_steps, checkpoint_seconds of trainings
+    runtime: Runtime = field(default_factory=Runtime)
+    suites: tuple[str, ...] = ()  # the suites whose tables it fills: names or files
+    methods: tuple[EncoderPlan, ...] = ()
+    tasks: tuple[LoadedTask, ...] = ()
+    dev: LoadedTask | None = None  # the development task that picks checkpoints
     texts: Mapping[str, TrainingTexts] = field(default_factory=dict)  # by `text_kind`
-    dev: LoadedTask | None = None
-    limit: int | None = None
-    _hashed: dict[tuple[str, str], tuple[Corpus, dict[str, object]]] = field(default_factory=dict)
+    encoders: tuple[EncoderPlan, ...] = ()  # first what is not trained, then seed by seed over the methods
 
-    def of_text(self, kind: str, text: Corpus) -> tuple[Corpus, dict[str, object]]:
-        """Return a training text and its identity; a million sentences are hashed once for all methods."""
-        if (kind, text.name) not in self._hashed:
-            self._hashed[kind, text.name] = text, text.identity()
-        return self._hashed[kind, text.name]
+    def for_worker(self, options: RunOptions) -> Run:
+        """Return what another process needs to prepare the same run, and to print what it does."""
+        progress = Progress(enabled=self.runtime.progress.enabled)
+        return Run(options, self.command, self.plugins, progress, checkpoints=self.checkpoints)
 
 
-def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) -> list[ResolvedMethod]:
+def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) -> list[EncoderPlan]:
     """Load the class of every recipe and build the recipe; raises UsageError for one that is wrong."""
     resolved = []
     for spec in specs:
         cls, recipe = spec.resolve(defaults)
         traits, start = checked_traits(cls, recipe), checked_start(cls, recipe)
         left = unstated(cls, traits)
-        more: dict[str, Any] = {"updates": spec.updates, "tuned": spec.tuned}
-        resolved.append(ResolvedMethod(spec.name, cls, recipe, traits, unstated=left, start=start, **more))
+        more: dict[str, Any] = {"updates": spec.updates, "tuned": spec.tuned, "overrides": spec.overrides}
+        named = spec.recipe_name or spec.name
+        resolved.append(EncoderPlan(spec.name, cls, recipe, traits, named, unstated=left, start=start, **more))
     return resolved
 
 
@@ -166,49 +158,56 @@ def text_kind(traits: Traits) -> str:
     return "neighbours" if traits.needs_neighbours else "corpus"
 
 
-def make_plan(methods: Sequence[ResolvedMethod], seeds: Sequence[int], setting: Setting) -> Plan:
-    """Return the encoders and cells of all methods and seeds.
+def make_plan(methods: Sequence[EncoderPlan], seeds: Sequence[int], run: Run) -> tuple[EncoderPlan, ...]:
+    """Return the encoders, with their cells, of all methods and seeds.
 
     Where a backbone or a training text is missing, the cells of the methods that need it are n/a.
     """
-    identified = [identify(method, setting) for method in methods]
-    called = printed_names(method.name for method in methods)
+    hashed: Hashed = {}
+    rows = [identify(method, run, hashed) for method in methods]
+    called = printed_names(row.name for row in rows)
     encoders = []
-    for method in identified:
-        start_key = _start_key(method.start, identified)
-        planned = max(seeds) + 1 if method.traits.stochastic else None
-        for seed in seeds if method.traits.stochastic else [None]:
-            key = encoder_key(method.row_key, seed)
-            cells = tuple(Cell(task, cell_key(key, task.identity())) for task in setting.tasks)
-            more: dict[str, Any] = {**vars(method), "called": called[method.name], "start_key": start_key}
-            encoders.append(EncoderPlan(seed=seed, seeds=planned, key=key, cells=cells, **more))
-    return Plan(sorted(encoders, key=lambda one: one.round))
+    for row in rows:
+        row = replace(row, called=called[row.name], start_key=_start_key(row.start, rows))
+        planned = max(seeds) + 1 if row.traits.stochastic else None
+        for seed in seeds if row.traits.stochastic else [None]:
+            key = encoder_key(row.row_key, seed)
+            cells = tuple(Cell(task, cell_key(key, task.identity())) for task in run.tasks)
+            encoders.append(replace(row, seed=seed, seeds=planned, key=key, cells=cells))
+    return tuple(sorted(encoders, key=lambda plan: plan.round))
 
 
-def identify(method: ResolvedMethod, setting: Setting) -> IdentifiedMethod:
+Hashed = dict[tuple[str, str], tuple[Corpus, dict[str, object]]]
+"""Training texts and their identities, by kind and name: a million sentences are hashed once for all methods."""
+
+
+def identify(method: EncoderPlan, run: Run, hashed: Hashed) -> EncoderPlan:
     """Return a method with what its vectors depend on; one that cannot say it has failed, with the reason."""
-    texts = setting.texts.get(text_kind(method.traits), TrainingTexts())
+    kind = text_kind(method.traits)
+    texts = run.texts.get(kind, TrainingTexts())
     unknown = sha256_json({"method": method.name, "failed": True})  # for a method whose properties are unknown
-    now = IdentifiedMethod(**vars(method), row_key=unknown, missing=texts.missing)
+    now = replace(method, row_key=unknown, missing=texts.missing)
     try:
         if texts.corpus is not None:
             read = method.cls.reads(method.recipe, texts.corpus)
-            corpus, identity = setting.of_text(text_kind(method.traits), read)
+            if (kind, read.name) not in hashed:
+                hashed[kind, read.name] = read, read.identity()
+            corpus, identity = hashed[kind, read.name]
             now = replace(now, corpus=corpus, corpus_identity=identity)
         try:
-            sources = method.cls.sources(method.recipe, setting.runtime) if method.given is None else method.files
-            now = replace(now, sources=sources)
+            if method.given is None:
+                now = replace(now, sources=method.cls.sources(method.recipe, run.runtime))
         except MissingError as error:
             now = replace(now, missing=str(error))
-        return replace(now, row_key=_row_key(now, setting))
+        return replace(now, row_key=_row_key(now, run))
     except Exception as error:  # a damaged model, or anything of a plugin: its cells fail, the others go on
         if isinstance(error, ZooError) and not isinstance(error, CorruptError) and _is_builtin(method.cls):
             raise  # the request itself is wrong
         return replace(now, corpus=now.corpus or texts.corpus, failed=said(error))
 
 
-def _row_key(method: IdentifiedMethod, setting: Setting) -> str:
-    dev = setting.dev
+def _row_key(method: EncoderPlan, run: Run) -> str:
+    dev = run.dev
     made_of = ingredients(
         method.cls,
         method.recipe,
@@ -216,15 +215,15 @@ def _row_key(method: IdentifiedMethod, setting: Setting) -> str:
         method.sources,
         corpus=method.corpus_identity,
         dev=dev.identity() if dev is not None and dev.data is not None else None,
-        precision=method.traits.precision or setting.runtime.precision,
-        limit=setting.limit,
+        precision=method.traits.precision or run.runtime.precision,
+        limit=run.options.limit,
     )
     if method.missing is None and not text_kind(method.traits) and not _is_builtin(method.cls):
-        made_of = replace(made_of, probe=vectors_digest(method.encoder(setting.runtime).encode, SENTENCES))
+        made_of = replace(made_of, probe=vectors_digest(method.encoder(run.runtime).encode, SENTENCES))
     return made_of.key()
 
 
-def _start_key(start: Start | None, methods: Sequence[IdentifiedMethod]) -> str | None:
+def _start_key(start: Start | None, methods: Sequence[EncoderPlan]) -> str | None:
     """Return the row key of the method that is a start, or None where none of them is."""
     if start is None:
         return None

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from benchmark.data.corpora import CORPUS, PAIRS, TARGET, check_texts, load_corpus, load_pairs, target_corpus
 from benchmark.data.sources import DataSource
-from benchmark.run.options import RunOptions
-from benchmark.run.plan import Plan, ResolvedMethod, Setting, TrainingTexts, make_plan, resolve_methods, text_kind
+from benchmark.run.plan import EncoderPlan, Run, TrainingTexts, make_plan, resolve_methods, text_kind
 from benchmark.tasks import TASKS
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_for, tasks_named
-from zoo.encoder import Corpus, Runtime, Start
-from zoo.engine.backbone import check_backbone
+from zoo.encoder import Corpus, Start
+from zoo.engine.backbone import check_backbone, find_backbone
 from zoo.errors import MissingError, UsageError
 from zoo.files import check_writable, parse_yaml
-from zoo.machine import make_runtime, precision_reason
-from zoo.progress import Progress
-from zoo.recipes import OVERRIDE, RecipeSpec, all_recipes, tuned_recipes
+from zoo.machine import make_runtime, memory_here, precision_reason, threads_here
+from zoo.recipes import RecipeSpec, all_recipes, tuned_recipes
 from zoo.selection import parse_methods
+
+_WORTH_A_START = 2_000  # sentences of all trainings, below which processes start longer than they save
+_MEMORY_OF_PROCESS = 2**30
+_MEMORY_PER_WEIGHTS = 10  # weights, gradients and two moments in float32, and about as much again for kept states
 
 
 def controls_for(
-    methods: Sequence[ResolvedMethod],
+    methods: Sequence[EncoderPlan],
     tasks: Sequence[LoadedTask],
     recipes: Mapping[str, RecipeSpec],
     defaults: Mapping[str, object],
-) -> list[ResolvedMethod]:
+) -> list[EncoderPlan]:
     """Return what a run of `methods` lacks: the start of each method that learns, and every recipe marked `control`.
 
     Left out is what one of the tasks cannot score: a method without trainable weights where the encoder itself is
@@ -37,7 +39,7 @@ def controls_for(
     """
     wanted = [nearest_recipe(method.start, recipes, defaults) for method in methods if method.start is not None]
     wanted += [spec for spec in recipes.values() if spec.control]
-    found: list[ResolvedMethod] = []
+    found: list[EncoderPlan] = []
     for control in resolve_methods(wanted, defaults):
         there = any(one.cls is control.cls and one.recipe == control.recipe for one in (*methods, *found))
         if not there and all(_scores(task, control) for task in tasks):
@@ -45,7 +47,7 @@ def controls_for(
     return found
 
 
-def _scores(task: LoadedTask, control: ResolvedMethod) -> bool:
+def _scores(task: LoadedTask, control: EncoderPlan) -> bool:
     """Return whether a task can score a control; one without data cannot be asked and rules nothing out."""
     if task.data is None:
         return True
@@ -64,12 +66,7 @@ def nearest_recipe(start: Start, recipes: Mapping[str, RecipeSpec], defaults: Ma
         raise UsageError(f"the method {start.method!r}, from which another one starts, has no recipe.")
     changes = [(spec, _changed(start, spec.resolve(defaults)[1])) for spec in of_method]
     spec, changed = min(changes, key=lambda one: len(one[1]))
-    return dataclasses.replace(
-        spec,
-        name=":".join([spec.name, *(f"{key}={_typed(value)}" for key, value in changed.items())]),
-        parameters={**spec.parameters, **changed},
-        stated_by={**spec.stated_by, **dict.fromkeys(changed, OVERRIDE)},
-    )
+    return spec.changed(":".join([spec.name, *(f"{key}={_typed(value)}" for key, value in changed.items())]), changed)
 
 
 def _changed(start: Start, recipe: object) -> dict[str, object]:
@@ -87,50 +84,29 @@ def _typed(value: object) -> str:
     return json.dumps(value)
 
 
-@dataclass
-class Inputs:
-    """What a process reads once for all plans of one run: tasks with their data, and training texts."""
-
-    tasks: list[LoadedTask] = field(default_factory=list)
-    dev: LoadedTask | None = None
-    texts: dict[str, TrainingTexts] = field(default_factory=dict)  # by `text_kind`
-    hashed: dict[tuple[str, str], tuple[Corpus, dict[str, object]]] = field(default_factory=dict)  # of a `Setting`
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A plan, the development task that picks checkpoints, and the runtime (device, precision ...)."""
-
-    plan: Plan
-    dev: LoadedTask
-    runtime: Runtime
-    suites: tuple[str, ...]  # the suites whose tables it fills: names or files
-    inputs: Inputs
-
-
-def prepare(
-    options: RunOptions,
-    *,
-    write: bool = True,
-    given: Sequence[tuple[str | None, object]] | None = None,
-    version: str | None = None,
-    progress: Progress | None = None,
-    inputs: Inputs | None = None,
-) -> Prepared:
+def prepare(run: Run, *, write: bool = True) -> Run:
     """Read everything that a run needs; raises UsageError for a wrong recipe or name before any data is read.
 
-    With `write`, the results folder is also created and tested for writing, before anything slow begins. `given` has
-    encoders that replace the methods, each with a name or None for its own. An object is measured anew in every call,
-    unless `version` says that it is the same as before. `inputs` has what this process has read before, and is filled
-    with what it reads now.
+    With `write`, the results folder is also created and tested for writing, before anything slow begins. An object is
+    measured anew in every run, unless its `version` says that it is the same as before. Training texts that the run
+    has already are not read again.
     """
-    inputs = inputs or Inputs()
-    part, parts = options.part()
+    ready, suite, source = _validated(run, write=write)
+    loaded = _loaded(ready, suite, source)
+    _announce(loaded)
+    return loaded
+
+
+def _validated(run: Run, *, write: bool) -> tuple[Run, Suite, DataSource]:
+    """Return the run with its methods and runtime, its tasks as one suite, and where data comes from."""
+    options = run.options
+    options.part()
     options.trackers()  # raises before any work if one is not installed
     suites = suites_for(options.suites, options.tasks)
     suite = merged(suites)
-    recipes, methods = all_recipes() | tuned_recipes(options.results), []
-    if given is None:
+    methods: list[EncoderPlan] = []
+    if run.given is None:
+        recipes = all_recipes() | tuned_recipes(options.results)
         if options.backbone in recipes:
             raise UsageError(f"--backbone {options.backbone}: that is a method: --methods {options.backbone}.")
         specs = parse_methods(options.methods, recipes)
@@ -138,63 +114,87 @@ def prepare(
         methods = resolve_methods(list(rows.values()), options.recipe_defaults())
         if options.label is not None:
             pairs = zip(rows, methods, strict=True)
-            methods = [replace(method, name=name, recipe_name=method.name) for name, method in pairs]
-    names = choose_tasks(suite, options.tasks)
+            methods = [replace(method, name=name, typed=method.name) for name, method in pairs]
+    suite = replace(suite, tasks=tuple(choose_tasks(suite, options.tasks)), seeds=options.seeds or suite.seeds)
     if options.dev is not None:
-        options = replace(options, dev=TASKS.canonical(options.dev))
-        tasks_named(options.dev or "")  # raises UsageError for an unknown task
-    data = DataSource.from_options(options.data)
+        suite = replace(suite, dev=TASKS.canonical(options.dev))
+        tasks_named(suite.dev)  # raises UsageError for an unknown task
+    source = DataSource.from_options(options.data)
     if write:
         check_writable(options.results)
     runtime = make_runtime(options.device, options.precision, allow_pickle=options.allow_pickle)
     if not options.allow_missing:  # a misspelt text would pass in silence where nothing is trained
         for text, allowed in ((options.corpus, CORPUS), (options.pairs, PAIRS)):
             check_texts(text, allowed)
-    if progress is not None:
-        runtime = replace(runtime, progress=progress)
-    if not inputs.tasks:
-        inputs.tasks = load_tasks(names, data, options.limit)
-        for report in filter(None, (task.data.report for task in inputs.tasks if task.data is not None)):
-            runtime.progress.say(report)
-    loaded = inputs.tasks
-    if given is not None:
+    if run.progress is not None:
+        runtime = replace(runtime, progress=run.progress)
+    names = [one.name for one in suites] if options.suites is None else options.suites.split(",")
+    return replace(run, runtime=runtime, suites=tuple(names), methods=tuple(methods)), suite, source
+
+
+def _loaded(run: Run, suite: Suite, source: DataSource) -> Run:
+    """Return the run with its tasks, training texts and encoders; trains nothing."""
+    options, methods = run.options, list(run.methods)
+    tasks = tuple(load_tasks(suite.tasks, source, options.limit))
+    for report in filter(None, (task.data.report for task in tasks if task.data is not None)):
+        run.runtime.progress.say(report)
+    if run.given is not None:
         from benchmark.run.objects import methods_of  # imports torch
 
-        asked_precision = None if options.precision == "auto" else runtime.precision
-        texts = [text for task in loaded for text in (*task.sample, *task.longest)]
-        defaults = options.recipe_defaults()
-        methods = methods_of(given, defaults, runtime, texts, version=version, precision=asked_precision)
+        texts = [text for task in tasks for text in (*task.sample, *task.longest)]
+        precision = None if options.precision == "auto" else run.runtime.precision
+        defaults, version = options.recipe_defaults(), run.version
+        methods = methods_of(run.given, defaults, run.runtime, texts, version=version, precision=precision)
     used = [getattr(method.recipe, "backbone", None) for method in methods]
     if options.backbone and options.backbone in used and not options.allow_missing:
-        check_backbone(options.backbone, options.revision, runtime)  # else every cell would report it
+        check_backbone(options.backbone, options.revision, run.runtime)  # else every cell would report it
     if options.controls:
-        methods += controls_for(methods, loaded, recipes, options.recipe_defaults())
+        recipes = all_recipes() | tuned_recipes(options.results)
+        methods += controls_for(methods, tasks, recipes, options.recipe_defaults())
     if options.pairs and not options.allow_missing and not any(m.traits.needs_pairs for m in methods):
         raise UsageError(
             f"--pairs {options.pairs}: none of these methods learns from labelled pairs, as simcse-sup and sbert do;"
             " leave it out."
         )
-    dev = inputs.dev = inputs.dev or _dev_task(options.dev or suite.dev, loaded, data, options.limit)
+    dev = next((task for task in tasks if task.name == suite.dev), None)
+    dev = dev or load_tasks([suite.dev], source, options.limit)[0]
     if options.dev is not None:
         _check_dev(dev)
-    kinds = {text_kind(method.traits) for method in methods}
-    inputs.texts |= _texts(kinds - inputs.texts.keys(), options, suite, data, loaded, runtime)
-    setting = Setting(
-        tasks=loaded,
-        runtime=runtime,
-        texts=inputs.texts,
-        dev=dev,
-        limit=options.limit,
-        _hashed=inputs.hashed,
-    )
-    plan = make_plan(methods, range(options.seeds or suite.seeds), setting)
-    plan.encoders = plan.encoders[part::parts]
-    count = f"{len(plan.encoders)} encoders x {len(loaded)} tasks"
-    chosen = options.precision == "auto" and not runtime.device.startswith("cuda")
+    run = replace(run, methods=tuple(methods), tasks=tasks, dev=dev)
+    run = replace(run, texts=_texts(run, suite, source))
+    index, parts = options.part()
+    return replace(run, encoders=make_plan(methods, range(suite.seeds), run)[index::parts])
+
+
+def _announce(run: Run) -> None:
+    """Print how much there is to measure, and on what."""
+    count = f"{len(run.encoders)} encoders x {len(run.tasks)} tasks"
+    chosen = run.options.precision == "auto" and not run.runtime.device.startswith("cuda")
     why = f" ({precision_reason()})" if chosen else ""
-    runtime.progress.say(f"{count} on {runtime.device} in {runtime.precision}{why}")
-    named = [one.name for one in suites] if options.suites is None else options.suites.split(",")
-    return Prepared(plan, dev, runtime, tuple(named), inputs)
+    run.runtime.progress.say(f"{count} on {run.runtime.device} in {run.runtime.precision}{why}")
+
+
+def automatic_workers(run: Run) -> int:
+    """Return how many processes share a run for `--workers auto`.
+
+    On a CPU, a process of one thread for each core trains faster than one process of all threads. One process remains
+    where there are no two trainings, where these are shorter than the start of a process, or where memory is short.
+    """
+    trained = [plan for plan in run.encoders if plan.trained and plan.corpus is not None and plan.missing is None]
+    sentences = sum(len(plan.corpus.sentences) for plan in trained if plan.corpus is not None)
+    if run.runtime.device != "cpu" or sentences < _WORTH_A_START:
+        return 1
+    used = max(_memory_of(plan, run.runtime.allow_pickle) for plan in trained)
+    return max(min(threads_here(), len(trained), memory_here() // used), 1)
+
+
+def _memory_of(plan: EncoderPlan, allow_pickle: bool) -> int:
+    """Return about how many bytes the process of a training needs: Python, weights, gradients, moments, states."""
+    if "backbone" not in plan.sources:
+        return _MEMORY_OF_PROCESS
+    source = find_backbone(plan.recipe.backbone, getattr(plan.recipe, "revision", None), allow_pickle=allow_pickle)
+    weights = max((path.stat().st_size for path in source.folder.iterdir() if path.is_file()), default=0)
+    return _MEMORY_OF_PROCESS + _MEMORY_PER_WEIGHTS * weights
 
 
 def labels_of(labels: str | None, methods: list[str]) -> list[str]:
@@ -212,53 +212,43 @@ def labels_of(labels: str | None, methods: list[str]) -> list[str]:
     return names
 
 
-def _texts(
-    kinds: Set[str],
-    options: RunOptions,
-    suite: Suite,
-    data: DataSource,
-    loaded: Sequence[LoadedTask],
-    runtime: Runtime,
-) -> dict[str, TrainingTexts]:
+def _texts(run: Run, suite: Suite, source: DataSource) -> dict[str, TrainingTexts]:
     """Return the texts of each kind that a method is trained on; one that is not there, and not named, is missing."""
-    texts, say = {}, runtime.progress.say
-    for kind in sorted(kinds - {""}):
+    texts = dict(run.texts)
+    kinds = {text_kind(method.traits) for method in run.methods} - {"", *texts}
+    for kind in sorted(kinds):
         option = "pairs" if kind == "pairs" else "corpus"
-        named = getattr(options, option)
         try:
-            if option == "pairs":
-                columns = options.columns if named else None
-                text = load_pairs(named or suite.pairs, data, options.train_pairs, columns=columns, say=say)
-                told = f"training pairs: {len(text.sentences) // 2:,} of {text.name}"
-            elif kind == "target" or named == TARGET:
-                if kind == "neighbours":
-                    raise MissingError(f"the texts of the tasks (--corpus {TARGET}) have no order.")
-                of_tasks = [one for task in loaded if task.data is not None for one in task.data.unlabelled()]
-                text = target_corpus(of_tasks, options.train_sentences)
-                told = f"training text: {len(text.sentences):,} texts of the tasks themselves"
-            else:
-                documents = kind == "neighbours"
-                columns, count = options.columns if named and not options.pairs else None, options.train_sentences
-                name = named or suite.corpus
-                text = load_corpus(name, data, count, documents=documents, columns=columns, say=say)
-                kept = f", with their neighbours, in {len(text.documents):,} stretches" if text.documents else ""
-                told = f"training text: {len(text.sentences):,} sentences of {text.name}{kept}"
+            text, report = _text(kind, run, suite, source)
         except MissingError as error:
-            if named and not options.allow_missing:
+            if getattr(run.options, option) and not run.options.allow_missing:
                 raise  # the user asked for this text by name
             what = "text with --corpus" if option == "corpus" else "file with --pairs"
             texts[kind] = TrainingTexts(missing=f"{error} Or name a {what}.")  # other methods do without it
             continue
-        say(told)
+        run.runtime.progress.say(report)
         texts[kind] = TrainingTexts(text)
     return texts
 
 
-def _dev_task(name: str, loaded: list[LoadedTask], data: DataSource, limit: int | None) -> LoadedTask:
-    for task in loaded:
-        if task.name == name:
-            return task
-    return load_tasks([name], data, limit)[0]
+def _text(kind: str, run: Run, suite: Suite, source: DataSource) -> tuple[Corpus, str]:
+    """Return a training text, and a sentence on its size."""
+    options, say = run.options, run.runtime.progress.say
+    if kind == "pairs":
+        columns = options.columns if options.pairs else None
+        text = load_pairs(options.pairs or suite.pairs, source, options.train_pairs, columns=columns, say=say)
+        return text, f"training pairs: {len(text.sentences) // 2:,} of {text.name}"
+    if kind == "target" or options.corpus == TARGET:
+        if kind == "neighbours":
+            raise MissingError(f"the texts of the tasks (--corpus {TARGET}) have no order.")
+        of_tasks = [text for task in run.tasks if task.data is not None for text in task.data.unlabelled()]
+        text = target_corpus(of_tasks, options.train_sentences)
+        return text, f"training text: {len(text.sentences):,} texts of the tasks themselves"
+    documents, columns = kind == "neighbours", options.columns if options.corpus and not options.pairs else None
+    name, count = options.corpus or suite.corpus, options.train_sentences
+    text = load_corpus(name, source, count, documents=documents, columns=columns, say=say)
+    kept = f", with their neighbours, in {len(text.documents):,} stretches" if text.documents else ""
+    return text, f"training text: {len(text.sentences):,} sentences of {text.name}{kept}"
 
 
 def _check_dev(dev: LoadedTask) -> None:

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+from benchmark.identity import code_digest
 from benchmark.records.folder import Records
-from benchmark.records.record import Environment
+from benchmark.records.record import Record, code_of
 from benchmark.run.cache import EmbeddingCache
-from benchmark.run.fit import Fitter, made_by_another
+from benchmark.run.fit import Fitter
 from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, listening, not_measured, record_of
-from benchmark.run.options import NamedRunFile
-from benchmark.run.plan import Cell, EncoderPlan, Plan
+from benchmark.run.plan import Cell, EncoderPlan, Run
 from benchmark.run.stop import Stop
-from benchmark.run.tracking import Trackers
-from benchmark.tasks.loaded import LoadedTask
-from zoo.encoder import Runtime
 from zoo.errors import CorruptError, said
-from zoo.machine import environment
 from zoo.progress import clock
 
 _NAMED = 5  # encoders that a notice names
 _TABLES_SHARE = 10  # the tables of a large folder take at most a tenth of a run's time
-_PATIENCE = 0.5  # seconds to wait for an encoder's lock where there is nothing else to do
+WAIT = 0.5  # seconds between two looks at signals, and for which a lock is waited for where nothing else is to do
 
 
 @dataclass
@@ -36,8 +32,8 @@ class Outcome:
 
     measured: int = 0
     kept: int = 0
-    other: int = 0  # kept cells that another version or commit made
-    reused: list[str] = field(default_factory=list)  # encoders of another commit that measured new cells
+    other: int = 0  # kept cells that other code made
+    reused: list[str] = field(default_factory=list)  # encoders of other code that measured new cells
     failed: list[tuple[str, str]] = field(default_factory=list)  # (what, reason)
     missing: list[tuple[str, str]] = field(default_factory=list)
     set_aside: list[tuple[Path, str]] = field(default_factory=list)  # damaged records, with the reason
@@ -48,15 +44,13 @@ class Outcome:
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
     def notices(self) -> list[str]:
-        """Return sentences on what another version or commit made than the one that runs."""
+        """Return sentences on what other code made than the one that runs."""
         told = []
         if self.other:
-            told.append(
-                f"{self.other} kept cells were made by another version or commit; --remeasure measures them again"
-            )
+            told.append(f"{self.other} kept cells were made by other code; --remeasure measures them again")
         if self.reused:
             named = ", ".join(self.reused[:_NAMED]) + (" and more" if len(self.reused) > _NAMED else "")
-            told.append(f"trained by another commit, and measured by this one: {named}; --remeasure trains them again")
+            told.append(f"trained by other code, and measured by this: {named}; --remeasure trains them again")
         return told
 
 
@@ -107,51 +101,47 @@ class Remaining:
         return f", about {clock(left / min(self.at_once, count))} left in all" if count else ""
 
 
-@dataclass
 class Runner:
-    """Runs plans into one results folder."""
+    """Measures the encoders of a run into one results folder; `folder` replaces that of its options."""
 
-    out: Path
-    runtime: Runtime
-    dev: LoadedTask | None = None
-    limit: int | None = None
-    fail_fast: bool = False
-    remeasure: bool = False  # measure again, and train again, what another version or commit made
-    command: Sequence[str] = ()
-    run_options: dict[str, Any] = field(default_factory=dict)  # checkpoint_steps, checkpoint_seconds
-    trackers: Trackers | None = None  # trackers to which trainings report, beside their logs
-    run_file: NamedRunFile | None = None
-    cache: EmbeddingCache | None = None  # None: every text is encoded
-    after_round: Callable[[], None] | None = None  # called when the rows without training, or those of a seed, are done
-
-    def __post_init__(self) -> None:
-        self.records = Records(self.out, set_aside=True)
+    def __init__(self, run: Run, folder: Path | None = None) -> None:
+        self.run, self.say = run, run.runtime.progress.say
+        self.records = Records(folder or run.options.results, set_aside=True)
         self.outcome = Outcome(set_aside=self.records.corrupt)
+        # Called when the rows without training are done, and those of each seed.
+        self.after_round: Callable[[], None] | None = None
+        gigabytes = run.options.embedding_cache
+        self._cache = EmbeddingCache(gigabytes, self.say) if gigabytes else None
         self._overlap = Overlap()
         self._held: set[str] = set()  # encoders on which another process was found at work
 
-    def run(self, plan: Plan) -> Outcome:
-        """Execute every unfinished cell; a failed cell is recorded, and the run continues.
+    def ended(self) -> bool:
+        """Return whether a failed cell ends the run."""
+        return self.run.options.fail_fast and bool(self.outcome.failed)
+
+    def measure_all(self) -> Outcome:
+        """Measure every unfinished cell; a failed cell is recorded, and the run continues.
 
         Raises Interrupted after a signal, once everything is saved.
         """
-        total, remaining = len(plan.encoders), Remaining(plan.encoders, after_round=self.after_round)
-        waiting = deque(enumerate(plan.encoders, 1))
+        plans = self.run.encoders
+        remaining = Remaining(plans, after_round=self.after_round)
+        waiting = deque(enumerate(plans, 1))
         held = 0  # consecutive encoders on which other processes work
         with Stop().listening() as stop:
-            while waiting and not (self.fail_fast and self.outcome.failed):
+            while waiting and not self.ended():
                 stop.check()
-                number, one = waiting.popleft()
+                number, plan = waiting.popleft()
                 started = time.monotonic()
                 # Wait for another process only if there is nothing else to do; otherwise take the next encoder first.
-                patience = _PATIENCE if held >= len(waiting) else 0.0
-                done = self.measure(one, stop, f"[{number}/{total}] ", remaining.text(), patience)
+                patience = WAIT if held >= len(waiting) else 0.0
+                done = self.measure(plan, stop, f"[{number}/{len(plans)}] ", remaining.text(), patience)
                 if done is None:
                     held += 1
-                    waiting.append((number, one))
+                    waiting.append((number, plan))
                     continue
                 held = 0
-                remaining.done(one, time.monotonic() - started if done.measured else None)
+                remaining.done(plan, time.monotonic() - started if done.measured else None)
         return self.outcome
 
     def measure(
@@ -161,7 +151,7 @@ class Runner:
 
         This is what every executor does with each encoder of a plan. `before` and `after` stand around its name.
         """
-        say, done = self.runtime.progress.say, Outcome()
+        say, done = self.say, Outcome()
         folder = self.records.encoder_folder(plan.name, plan.key)
         if not self.pending(plan, done):
             say(f"{before}{plan.title}: already measured")
@@ -189,10 +179,9 @@ class Runner:
         return done
 
     def _measure(self, plan: EncoderPlan, cells: Sequence[Cell], folder: Path, stop: Stop, done: Outcome) -> None:
-        runtime = replace(self.runtime, stop_signal=stop)
-        fitter = Fitter(runtime, self.dev, stop, self.run_options, self.trackers, self.remeasure, reused=done.reused)
+        fitter = Fitter(replace(self.run, runtime=replace(self.run.runtime, stop_signal=stop)), done.reused)
         with listening(plan.given, stop):
-            for measured in EncoderMeasurement(plan, folder, fitter, self.cache, stop, self._overlap).measure(cells):
+            for measured in EncoderMeasurement(plan, folder, fitter, self._cache, stop, self._overlap).measure(cells):
                 self._keep(plan, measured, done)
 
     def pending(self, plan: EncoderPlan, done: Outcome) -> list[Cell]:
@@ -202,11 +191,8 @@ class Runner:
         pending = []
         for cell in plan.cells:
             record = self.records.finished(plan.name, cell.task.name, cell.key)
-            other = record is not None and (
-                made_by_another(record.get("code", {}).get("commit"), record["version"])
-                or made_by_another((record["training"] or {}).get("commit"))
-            )
-            if record is None or (other and self.remeasure):
+            other = record is not None and any(code != code_digest() for code in _codes(record))
+            if record is None or (other and self.run.options.remeasure):
                 pending.append(cell)
                 continue
             done.kept += 1
@@ -241,28 +227,71 @@ class Runner:
         if measured.absent:  # there is nothing to keep, or to say twice
             if reason not in [known for _, known in said_before]:
                 whose = "" if measured.cell.task.data is None else f"{plan.label}: "
-                self.runtime.progress.say(f"{measured.status}: {whose}{reason}")
+                self.say(f"{measured.status}: {whose}{reason}")
         else:
-            record = record_of(
-                plan,
-                measured,
-                runtime=self.runtime,
-                limit=self.limit,
-                environment=cast("Environment", environment(self.runtime.device)),
-                command=self.command,
-                run_file=self.run_file,
-            )
             try:
-                self.records.write(record, measured.pairs)
+                self.records.write(record_of(plan, measured, self.run), measured.pairs)
             except CorruptError as error:  # a plugin's recipe, sources or facts are no plain values
                 reason = f"it cannot be recorded: {said(error)}"
                 measured = Measured(measured.cell, "failed", reason)
             if measured.status != "ok":
-                self.runtime.progress.say(f"{what}: {measured.status}: {reason}")
+                self.say(f"{what}: {measured.status}: {reason}")
         if measured.status == "ok":
             done.measured += 1
         elif not plan.control:  # nobody asked for it by name: the run is complete without it
             (done.failed if measured.status == "failed" else done.missing).append((what, reason))
+
+
+@dataclass(frozen=True)
+class Workers:
+    """The workers that measure encoders: `submit` begins one, `ended` waits for some of those."""
+
+    at_once: int
+    submit: Callable[[EncoderPlan, float], Any]  # with the seconds for which it waits for the encoder's lock
+    ended: Callable[[Sequence[Any]], Iterable[Any]]
+    result: Callable[[EncoderPlan, Any], tuple[Outcome | None, float]]  # of one that has ended, with its seconds
+
+    def measure(
+        self,
+        runner: Runner,
+        plans: Sequence[EncoderPlan],
+        stop: Stop,
+        running: dict[Any, EncoderPlan],
+        here: Sequence[EncoderPlan] = (),
+    ) -> None:
+        """Measure every encoder, those of `here` in this process; `running` has those that are being measured."""
+        remaining = Remaining(plans, self.at_once, runner.after_round)
+        keys, number = {plan.key for plan in here}, 0
+        running |= {self.submit(plan, 0.0): plan for plan in plans if plan.key not in keys}
+        for plan in here:
+            stop.check()
+            if runner.ended():
+                return
+            started = time.monotonic()
+            done = runner.measure(plan, stop, f"[{number + 1}/{len(plans)}] ")
+            if done is None:  # a process of another command works on it
+                running[self.submit(plan, WAIT)] = plan
+            else:
+                number += 1
+                remaining.done(plan, time.monotonic() - started if done.measured else None)
+        while running and not runner.ended():
+            stop.check()
+            for job in self.ended(list(running)):
+                plan = running.pop(job)
+                done, seconds = self.result(plan, job)
+                if done is None:
+                    running[self.submit(plan, WAIT)] = plan
+                    continue
+                runner.outcome.add(done)
+                number += 1
+                remaining.done(plan, seconds if done.measured else None)
+                runner.say(f"[{number}/{len(plans)}] {plan.title}: finished{remaining.text()}")
+
+
+def _codes(record: Record) -> list[str | None]:
+    """Return the digests of the code that scored a cell and, if it is of a trained encoder, that trained it."""
+    scored, trained = code_of(record)
+    return [scored] if record["training"] is None else [scored, trained]
 
 
 def exit_code(outcome: Outcome, *, allow_missing: bool) -> int:

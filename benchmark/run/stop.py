@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from zoo.errors import Interrupted
 from zoo.progress import print_safe
@@ -49,3 +51,20 @@ class Stop:
         """Raise Interrupted if a signal has arrived."""
         if self.number is not None:
             raise Interrupted(f"stopped by signal {self.number}; the same command goes on from here.", self.number)
+
+
+class OfParent(Stop):
+    """The signals of a worker process are those of the command that started it; it also stops when that has died."""
+
+    def __init__(self, stopped: Any) -> None:
+        super().__init__(tell=False)
+        self.stopped, self.parent = stopped, os.getppid()
+
+    def __call__(self) -> int | None:
+        if self.stopped.is_set() or os.getppid() != self.parent:
+            self.number = signal.SIGTERM
+        return super().__call__()
+
+    def check(self) -> None:
+        self()
+        super().check()

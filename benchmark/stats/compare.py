@@ -15,7 +15,17 @@ from benchmark.records.folder import Records
 from benchmark.records.query import label, of_task
 from benchmark.records.record import Record, pairs_of, scores_of
 from benchmark.stats.bootstrap import RESAMPLES
-from benchmark.stats.draws import ByTask, by_seed, comparable, draws, finished, floor_of, sample_of, share_draws
+from benchmark.stats.draws import (
+    ByTask,
+    by_seed,
+    comparable,
+    draws,
+    finished,
+    floor_of,
+    sample_of,
+    seed_correlation,
+    share_draws,
+)
 from benchmark.stats.mcb import (
     LEVEL,
     Noise,
@@ -73,6 +83,7 @@ class Comparison:
     title: str
     lines: list[Line]
     average: Line | None
+    correlation: tuple[float, int] | None = None  # of the seeds of the folder's rows that share draws, and their pairs
 
 
 Others = Sequence[Sequence[Sequence[Record]]]  # for A and for B: the rows whose noise of seeds may stand in
@@ -140,7 +151,9 @@ def compare(
         noise = {side: pooled_noise(scores) for side, scores in pooled.items()}
         return sample_of(rows, drawn, names, floor_of(every, names), noise, sizes)
 
-    line = functools.partial(_line, paired=share_draws(*rows))
+    paired = share_draws(*rows)
+    line = functools.partial(_line, paired=paired)
+    correlation = seed_correlation(every, tasks) if paired else None
     lines = []
     for task in tasks:
         first = rows[0][task][0]
@@ -148,9 +161,10 @@ def compare(
         spreads = [list(by_seed(row, [task]).values()) for row in rows]
         lines.append(line(task, shared, spreads, of([task]), _williams([row[task] for row in rows], store)))
     if len(lines) == 1:
-        return Comparison(title, lines, None)
+        return Comparison(title, lines, None, correlation)
     spreads = [list(by_seed(row, tasks).values()) for row in rows]
-    return Comparison(title, lines, line(AVERAGE, sum(one.shared for one in lines), spreads, of(tasks), None))
+    average = line(AVERAGE, sum(one.shared for one in lines), spreads, of(tasks), None)
+    return Comparison(title, lines, average, correlation)
 
 
 def _line(

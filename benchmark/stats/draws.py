@@ -33,6 +33,7 @@ TABLE_RESAMPLES = 2_000
 ByTask = Mapping[str, Sequence[Record]]  # a row: its finished records by task
 Matrix = NDArray[np.float64]
 _Drawn = dict[str, NDArray[np.float32]]  # resampled correlations by sha256 of the pair scores
+_SEEDS = 3  # of two rows, from which a correlation of their seeds is measured
 _METHOD = 2  # increased when the same pair scores would give other draws
 
 
@@ -71,14 +72,42 @@ def share_draws(a: ByTask, b: ByTask) -> bool:
     """Return whether two rows share what a seed draws: order of the texts, dropout, start. One is the other's ablation.
 
     They are rows of one method on one backbone, trained on the same texts with the same seeds, whose recipes differ
-    in one setting at most.
+    in one setting at most. A GPU draws another dropout than a CPU, and so may another version of a library.
     """
     first, second = (next(iter(row.values()))[0] for row in (a, b))
     seeds = [{record["seed"] for record in records} for row in (a, b) for records in row.values()]
     if any(one != seeds[0] for one in seeds) or len(seeds[0]) < 2 or origin_of(first) != origin_of(second):
         return False
+    return _machines(a) == _machines(b) and len(changed_settings(first, second)) <= 1
+
+
+def changed_settings(first: Record, second: Record) -> list[str]:
+    """Return the settings in which the recipes of two records differ, of those that both have."""
     one, other = first["method"]["recipe"], second["method"]["recipe"]
-    return sum(bool(one[key] != other[key]) for key in one.keys() & other.keys()) <= 1
+    return sorted(key for key in one.keys() & other.keys() if one[key] != other[key])
+
+
+def _machines(row: ByTask) -> dict[int | None, object]:
+    """Return, by seed, the kind of device and the versions of the libraries on which its first task was measured."""
+    places = ((record["seed"], record["environment"]) for record in next(iter(row.values())))
+    return {seed: (place["gpu"] or "cpu", place.get("cuda"), place["packages"]) for seed, place in places}
+
+
+def seed_correlation(rows: Iterable[ByTask], tasks: Collection[str]) -> tuple[float, int] | None:
+    """Return how far the seeds of rows that share their draws correlate: the mean over pairs of rows, and their number.
+
+    A pair of rows has the same three seeds or more. None where fewer than two pairs say something.
+    """
+    alike: dict[object, list[ByTask]] = defaultdict(list)
+    for row in rows:
+        if row.keys() == set(tasks):
+            alike[origin_of(next(iter(row.values()))[0])].append(row)
+    found = []
+    for a, b in (pair for group in alike.values() for pair in itertools.combinations(group, 2)):
+        one, other = (np.array(list(by_seed(row, tasks).values())) for row in (a, b))
+        if share_draws(a, b) and len(one) == len(other) >= _SEEDS and np.ptp(one) and np.ptp(other):
+            found.append(float(np.corrcoef(one, other)[0, 1]))
+    return (float(np.mean(found)), len(found)) if len(found) > 1 else None
 
 
 def origin_of(record: Record) -> tuple[object, ...]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.records.folder import Records
-from benchmark.report.conditions import conditions, recipe_of
+from benchmark.records.names import typed_recipe
+from benchmark.report.conditions import conditions
 from benchmark.report.markdown import markdown_table
 from benchmark.report.published import BesidePublished, PublishedRow, beside, plain_backbone
 from benchmark.report.rows import Table
@@ -83,15 +84,15 @@ def _from_tables(found: Item, line: PublishedRow, tables: Sequence[Table], chose
     if line.row.subset is not None and line.row.subset != "full":
         return  # these pairs are in an analysis
     rows = {printed: filled(ours, chosen.places(found)) for step in found.steps for printed, ours in step.rows.items()}
-    named = {recipe_of(name)[0]: None for name in methods_of(found, chosen)}
-    settings = [recipe_of(name) for name in (*line.row.recipes, *line.row.unlike)]
+    named = {typed_recipe(name)[0]: None for name in methods_of(found, chosen)}
+    settings = [typed_recipe(name) for name in (*line.row.recipes, *line.row.unlike)]
     for table in tables:
         for comparison in beside(table, [line]):
             ours = comparison.ours
             of_row = rows.get(line.row.method)
             if of_row is not None and ours.identity != of_row:
                 continue
-            if recipe_of(ours.identity)[0] not in named or recipe_of(ours.identity) not in settings:
+            if ours.made_of[0] not in named or ours.made_of not in settings:
                 continue
             if _is_on(chosen, str(ours.about["backbone"])) or of_row is not None:
                 yield _row(comparison, table, len({one.suite.name for one in tables}) > 1)
@@ -135,10 +136,10 @@ def _from_files(found: Item, line: PublishedRow, chosen: PaperOptions) -> Iterat
 
 
 def _read_line(step: Step, reading: Reading, found: Item, line: PublishedRow, chosen: PaperOptions) -> Iterator[Ours]:
-    settings = [recipe_of(name) for name in (*line.row.recipes, *line.row.unlike)]
+    settings = [typed_recipe(name) for name in (*line.row.recipes, *line.row.unlike)]
     several: dict[tuple[str, str], dict[str, str]] = {}
     for row in _rows(reading, found, chosen):
-        if reading.recipe and recipe_of(row[reading.recipe]) not in settings:
+        if reading.recipe and typed_recipe(row[reading.recipe]) not in settings:
             continue
         if reading.printed and row[reading.printed] != line.row.method:
             continue

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmark.records.folder import Records
+from benchmark.records.names import recipe_of, typed_recipe
 from benchmark.records.record import Record
-from benchmark.report.conditions import about, recipe_of
+from benchmark.report.conditions import about
 from benchmark.report.rows import About
 from benchmark.stats.draws import ByTask, finished, is_alone
 from zoo.errors import MissingError
@@ -71,13 +72,13 @@ class Folder:
         named = Counter(_labelled(record["command"]) for records in by_row.values() for record in records)
         self.labelled = max(named, key=lambda options: (bool(options), named[options]))
         self.rows: dict[str, list[MeasuredRow]] = defaultdict(list)
-        for (name, _), records in by_row.items():
+        for records in by_row.values():
             method, of = records[0]["method"], about(records, len({r["seed"] for r in records}))
-            recipe = method.get("recipe_name") or name
+            recipe, overrides = recipe_of(method)
             base = recipe.removesuffix("-tuned") if of["tuned"] else recipe
             text = (of["corpus"], of["corpus_sentences"]) if of["corpus_sentences"] else ("", 0)
             tuned = of["tuned"] if any((r["training"] or {}).get("steps") for r in records) else None
-            self.rows[_identity(base)].append(
+            self.rows[_identity(base, overrides)].append(
                 MeasuredRow(Condition(of["backbone"], of["precision"], *text, tuned), of, records)
             )
         found = dict.fromkeys(row.at for rows in self.rows.values() for row in rows)
@@ -93,7 +94,7 @@ class Folder:
     ) -> tuple[MeasuredRow, ByTask] | str:
         """Return a row with its records by task, or the reason why it cannot be compared."""
         fitting = []
-        for row in self.rows.get(_identity(name), []):
+        for row in self.rows.get(_identity(*typed_recipe(name)), []):
             of_tasks = finished(row.records, tasks)
             own = zip(row.at, at, ("", None, "", 0, None), strict=True)
             alike = all(mine in (wanted, lacking) for mine, wanted, lacking in own)
@@ -122,6 +123,5 @@ def _labelled(command: Sequence[str]) -> tuple[str, ...]:
     return tuple(part for i in places for part in command[i : i + 2]) if "--pairs" in command else ()
 
 
-def _identity(name: str) -> str:
-    base, overrides = recipe_of(name)
-    return repr((base, sorted(overrides.items())))
+def _identity(recipe: str, overrides: Mapping[str, object]) -> str:
+    return repr((recipe, sorted(overrides.items())))

@@ -11,6 +11,7 @@ from benchmark.data.corpora import normalised
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
 from benchmark.run.options import TUNED_ON, RunOptions
+from benchmark.run.plan import Run
 from benchmark.run.prepare import prepare
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import load_tasks
@@ -79,7 +80,7 @@ def test_a_study_goes_on_and_its_recipe_runs(tmp_path: Path) -> None:
     assert "| 2 |" in again.file.with_suffix(".md").read_text()
     spec = tuned_recipes(tmp_path)["simcse-tuned"]
     assert spec.tuned is not None and (spec.tuned.trials, spec.tuned.dev) == (3, "pocket-pairs")
-    (plan,) = prepare(options(tmp_path, "simcse-tuned", tasks="pocket-pairs", seeds=1)).plan.encoders
+    (plan,) = prepare(Run(options(tmp_path, "simcse-tuned", tasks="pocket-pairs", seeds=1))).encoders
     assert plan.tuned == spec.tuned and plan.recipe.batch_size == again.values["batch_size"]
 
 
@@ -109,7 +110,7 @@ def test_a_study_reads_no_test_pair(tmp_path: Path, data_dir: Path, monkeypatch:
     wanted = options(tmp_path, "simcse", dev=None, data=str(data_dir))  # which is stsb-dev-disjoint here
     tune(wanted, Budget(1), space=SPACE, progress=Progress.silent())
     assert set(located) - {"pocket-text"} == {"STSBenchmark"}
-    dev = prepare(replace(wanted, dev=TUNED_ON), write=False).dev.data
+    dev = prepare(Run(replace(wanted, dev=TUNED_ON)), write=False).dev.data  # type: ignore[union-attr]
     assert dev is not None and dev.dev_overlap().in_test == 0  # type: ignore[union-attr]
 
 

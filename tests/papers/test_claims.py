@@ -16,8 +16,9 @@ from fakes import Cli
 from scipy import stats
 
 from benchmark.records.folder import Records
+from benchmark.records.names import typed_recipe
 from benchmark.records.record import scores_of
-from benchmark.report.conditions import recipe_of, recipes
+from benchmark.report.conditions import recipes
 from benchmark.report.table import read_completed
 from benchmark.tasks import TASKS
 from zoo.errors import CorruptError
@@ -72,7 +73,7 @@ def test_every_claim_has_a_cell_or_a_place() -> None:
         assert one.untestable or one.command or (one.on and one.pairs())
         assert {len(pair) for pair in (*one.contrasts, *one.controls)} <= {2, 4}
         rows = {name for _, of in one.procedures() for pair in (*of.pairs(), *of.controls) for name in pair}
-        assert {recipe_of(name)[0] for name in rows} <= set(recipes()), one.id
+        assert {typed_recipe(name)[0] for name in rows} <= set(recipes()), one.id
         assert all(task in TASKS for _, tasks in one.places() for task in tasks), one.id
         assert (one.kind == "not-below") == (one.margin > 0), one.id
     raw = [entry for path in SOURCES for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["claims"]]

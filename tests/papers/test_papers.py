@@ -10,7 +10,7 @@ import pytest
 
 from benchmark.cli.main import main_group
 from benchmark.cli.run import from_environment
-from benchmark.report.conditions import recipe_of
+from benchmark.records.names import typed_recipe
 from benchmark.report.published import published
 from benchmark.run.options import OPTIONS
 from benchmark.tasks.suites import choose_tasks, merged, suites_named
@@ -124,11 +124,11 @@ def test_every_step_reads_and_writes_the_results_folder(name: str) -> None:
 def test_every_recipe_of_a_printed_row_is_measured(name: str) -> None:
     """Or an analysis of the item makes the row's values."""
     found = ITEMS[name]
-    measured = {recipe_of(method)[0]: None for method in methods_of(found, EVERYTHING)}
-    settings = [recipe_of(method) for method in methods_of(found, EVERYTHING)]
+    measured = {typed_recipe(method)[0]: None for method in methods_of(found, EVERYTHING)}
+    settings = [typed_recipe(method) for method in methods_of(found, EVERYTHING)]
     for line in found.lines():
         for recipe in line.row.recipes:
-            base, overrides = recipe_of(recipe)
+            base, overrides = typed_recipe(recipe)
             read = any(step.read is not None for step in found.steps)
             assert base in measured or read, (name, recipe)
             assert (base, overrides) in settings or read or not overrides, (name, recipe)

@@ -187,12 +187,12 @@ def command(*words: object, checkpoint_steps: int | None = None) -> Callable[[],
     def work() -> None:
         import functools
 
+        from benchmark import api
         from benchmark.cli.main import main
-        from benchmark.run import job
 
         sys.argv = ["zoo-bench", *map(str, words)]
         if checkpoint_steps is not None:
-            job.Runner = functools.partial(job.Runner, run_options={"checkpoint_steps": checkpoint_steps})  # type: ignore[misc]
+            api.Run = functools.partial(api.Run, checkpoints={"checkpoint_steps": checkpoint_steps})  # type: ignore[misc]
         main(list(map(str, words)))
 
     return work

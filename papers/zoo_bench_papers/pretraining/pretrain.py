@@ -16,6 +16,7 @@ import torch.nn.functional as F
 import transformers
 from transformers import DataCollatorForLanguageModeling, Trainer, TrainingArguments
 
+from benchmark.identity import code_digest
 from zoo import __version__
 from zoo.encoder import Runtime
 from zoo.engine.backbone import BackboneSource, find_backbone
@@ -24,7 +25,6 @@ from zoo.engine.model_folder import cannot_load, check_tokenizer_files, load_pre
 from zoo.engine.named import PRETRAINING
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import read_json, read_mapping, write_json, write_sums, write_text
-from zoo.identity import commit
 from zoo_bench_papers.pretraining.card import model_card
 from zoo_bench_papers.pretraining.recipe import TRAINED_TOKENIZERS, PretrainRecipe
 from zoo_bench_papers.pretraining.starts import start_weights
@@ -99,7 +99,7 @@ def pretrain(
     facts: dict[str, Any] = {
         "recipe": stated,
         "version": __version__,
-        "commit": commit(),
+        "code": code_digest(),
         "model": {
             "architecture": config.model_type,
             "layers": config.num_hidden_layers,

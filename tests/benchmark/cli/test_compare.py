@@ -279,6 +279,41 @@ def test_an_ablation_is_compared_seed_by_seed(tmp_path: Path, cli: Cli) -> None:
     assert "takes" in said and "seeds" in said.split("takes")[1]
 
 
+@pytest.mark.parametrize(
+    ("recipe", "environment", "paired", "words"),
+    [
+        ({"width": 65}, {}, True, "one setting changed (width), and were trained with the same seeds"),
+        ({}, {}, True, "equal recipes: one method, measured twice"),
+        ({}, {"gpu": "an H100"}, False, "equal recipes: one method, measured twice"),
+        ({"width": 65}, {"gpu": "an H100"}, False, ""),
+        ({"width": 65}, {"packages": {"torch": "3"}}, False, ""),
+    ],
+)
+def test_rows_share_seeds_on_one_kind_of_machine(
+    tmp_path: Path, cli: Cli, recipe: Any, environment: Any, paired: bool, words: str
+) -> None:
+    """What is said of it is measured: the mean correlation over the seeds of the folder's rows of that kind."""
+    store = Records(tmp_path)
+    generator = np.random.default_rng(3)
+    noise, scores = generator.normal(size=(3, SIZES["MEN"])), {}
+    for name, seed in itertools.product(("base", "other", "third"), range(3)):
+        own = generator.normal(size=SIZES["MEN"])
+        predicted = GOLD["MEN"] + (1 + 0.2 * seed) * noise[seed] + 0.3 * own
+        record = make_record(name, "MEN", seed, main=rho(predicted, GOLD["MEN"]), training={"steps": 3})
+        if name != "base":
+            record["environment"] = {**record["environment"], **environment}
+        record["method"]["recipe"] = {"width": 64, **(recipe if name == "other" else {})}
+        scores[name, seed] = record["scores"]["main"]
+        store.write(record, (np.float32(predicted), GOLD["MEN"]))
+    words_of = ("base", "other", "--tasks", "MEN", "--results", tmp_path)
+    assert compared(cli, *words_of)["comparisons"][0]["lines"][0]["seed_by_seed"] == paired
+    said = " ".join(cli("compare", *words_of).out.split())
+    assert words in said and "dropout" not in said and ("measured twice" in said) == (not recipe)
+    of_rows = np.array([[scores[name, seed] for seed in range(3)] for name in ("base", "other", "third")])
+    mean = np.corrcoef(of_rows)[np.triu_indices(3, 1)].mean()
+    assert (f"over 3 such pairs of rows in this folder, seeds correlate by {mean:.2f} on average" in said) == paired
+
+
 def test_a_tuned_row_beside_an_untuned_one_is_said() -> None:
     """Of two tuned rows nothing is said: they are compared like with like."""
     folder = Path(__file__).parents[3] / "leaderboards" / "zoo-small-tuned"

@@ -13,6 +13,8 @@ from fakes import Cli, failed, make_record
 
 from benchmark.records.conflicts import StoredRecord, one_digest, settle
 from benchmark.records.folder import Records
+from benchmark.report.table import build_tables
+from benchmark.tasks.suites import suite
 from zoo.files import sha256_json
 
 
@@ -165,3 +167,31 @@ def test_a_table_of_several_commits_says_so(tmp_path: Path, cli: Cli) -> None:
     assert line in (tmp_path / "pocket.md").read_text("utf-8")
     assert line in json.loads((tmp_path / "pocket.json").read_text("utf-8"))["environments"]
     assert "ba9876543210+1a2b3c4d" in (tmp_path / "pocket.csv").read_text("utf-8")
+
+
+def test_seeds_that_two_codes_trained_and_tasks_that_two_measured_have_no_mean() -> None:
+    """Each of the tasks keeps its value; a row of one code, or of records that state none, has its mean."""
+
+    def row(name: str, *parts: tuple[str, int, str | None, str | None]) -> Any:
+        records = [
+            make_record(
+                name,
+                task,
+                seed,
+                training={"steps": 3, "code": trained} if trained else {"steps": 3, "commit": f"{seed:012}"},
+                code={"digest": scored} if scored else {"commit": f"{seed:012}"},
+            )
+            for task, seed, scored, trained in parts
+        ]
+        (table,) = build_tables(records, [suite("pocket")])
+        return table.rows[0]
+
+    words, pairs = "pocket-words", "pocket-pairs"
+    trained = row("a", (words, 0, "1" * 64, "1" * 64), (words, 1, "1" * 64, "2" * 64))
+    assert trained.values[words].mean is None and "--remeasure" in trained.values[words].reason
+    measured = row("a", (words, 0, "1" * 64, "1" * 64), (pairs, 0, "2" * 64, "1" * 64))
+    assert measured.values[words].mean is not None and measured.values[pairs].mean is not None
+    assert measured.average.mean is None and any("two versions of the code" in note for note in measured.notes)
+    for code in ("1" * 64, None):
+        alone = row("a", *((task, seed, code, code) for task in (words, pairs) for seed in (0, 1)))
+        assert alone.values[words].mean is not None and alone.average.mean is not None and not alone.notes

@@ -13,12 +13,12 @@ import pytest
 import yaml
 from fakes import failed, make_record
 
+from benchmark.records.names import recipe_of, typed_recipe
 from benchmark.report.published import (
     AVERAGE,
     BesidePublished,
     beside_published,
     published,
-    recipe_of,
 )
 from benchmark.report.table import build_tables
 from benchmark.report.write import as_dict, published_markdown, table_files
@@ -136,11 +136,11 @@ def test_named_recipes_exist_other_rows_say_why_none_does() -> None:
     book = published()
     for line in book.lines:
         for name in line.row.recipes:
-            assert recipe_of(name)[0] in recipes
+            assert typed_recipe(name)[0] in recipes
         assert (
             not line.row.cited or not line.row.recipes or {recipes[n].method for n in line.row.recipes} == {"vectors"}
         )
-        assert all(recipe_of(name)[0] in recipes and name not in line.row.recipes for name in line.row.unlike)
+        assert all(typed_recipe(name)[0] in recipes and name not in line.row.recipes for name in line.row.unlike)
         why = " ".join(filter(None, (line.row.cited, line.row.differs, line.row.slip, *line.row.unlike.values())))
         assert "no recipe" not in why or not (line.row.recipes or line.row.unlike), (line.source(), line.row.method)
     assert {task for place in book.places.values() for task in (*place.same, *place.other)} <= tasks
@@ -279,8 +279,13 @@ def test_a_value_that_we_do_not_have_is_not_compared() -> None:
 
 
 def test_rows_of_one_name_and_overrides_keep_their_recipe() -> None:
-    assert recipe_of("simcse [0123abcd]") == ("simcse", {})
-    assert recipe_of("simcse:backbone=a/b:revision=x:steps=3") == ("simcse", {"steps": 3})
+    typed = "simcse:backbone=a/b:revision=x:steps=3"
+    assert typed_recipe(typed) == ("simcse", {"steps": 3})
+    (record,) = records(typed, ["STS-B"])
+    for older in ({"name": typed}, {"name": "ours", "recipe_name": typed}):
+        assert recipe_of({**record["method"], **older}) == ("simcse", {"steps": 3})
+    named = {"name": "a:b=c", "recipe_name": "simcse", "overrides": {"backbone": "a/b", "steps": 3}}
+    assert recipe_of({**record["method"], **named}) == ("simcse", {"steps": 3})
 
 
 def test_files_stand_beside_the_table_and_hold_what_they_should() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +18,15 @@ from fakes import Bag
 from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records
 from benchmark.run.cache import EmbeddingCache
-from benchmark.run.plan import Plan, Setting, make_plan, resolve_methods
+from benchmark.run.options import RunOptions
+from benchmark.run.plan import Run, make_plan, resolve_methods
 from benchmark.run.runner import Runner
 from benchmark.run.vectors import Blocks, VectorStore
 from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Runtime
 from zoo.errors import Interrupted
 from zoo.plugins import METHODS
+from zoo.progress import Progress
 from zoo.recipes import RecipeSpec
 
 STOPS_AT = 100  # texts
@@ -51,36 +55,38 @@ def slow(clean_registries: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     Slow.calls, Slow.stopping = [], False
 
 
-def planned() -> Plan:
+def planned(folder: Path, stream: io.StringIO | None = None) -> Run:
     specs = [RecipeSpec("slow", "slow", "", "", "test")]
     loaded = load_tasks(["pocket-words", "pocket-pairs"], DataSource(None, hub=False), None)
-    return make_plan(resolve_methods(specs, {}), [0], Setting(tasks=loaded, runtime=Runtime()))
+    runtime = Runtime(progress=Progress(stream or io.StringIO()))
+    run = Run(RunOptions(methods="slow", results=folder), runtime=runtime, tasks=tuple(loaded))
+    return replace(run, encoders=make_plan(resolve_methods(specs, {}), [0], run))
 
 
 @pytest.mark.slow
 def test_a_signal_is_acted_on_within_blocks(slow: type[Slow], tmp_path: Path) -> None:
     """The next run encodes what is left and nothing again."""
-    plan = planned()
-    texts = {text for cell in plan.encoders[0].cells if cell.task.data for text in cell.task.data.texts()}
+    stream = io.StringIO()
+    run = planned(tmp_path, stream)
+    texts = {text for cell in run.encoders[0].cells if cell.task.data for text in cell.task.data.texts()}
     assert len(texts) > 1000, "at once they would take ten seconds"
     Slow.calls, Slow.stopping = [], True
-    said = []
     with pytest.raises(Interrupted) as stopped:
-        Runner(tmp_path, Runtime(), cache=EmbeddingCache(say=said.append)).run(plan)
-    assert stopped.value.exit_code == 128 + signal.SIGTERM and said == []
+        Runner(run).measure_all()
+    assert stopped.value.exit_code == 128 + signal.SIGTERM and "warning" not in stream.getvalue()
     probed, blocks = Slow.calls[:5], Slow.calls[5:]
     assert probed == [8, 8, 3, 1, 4] and sum(blocks) == 256
     assert Records(tmp_path).all() == []
 
     Slow.calls, Slow.stopping = [], False
-    outcome = Runner(tmp_path, Runtime(), cache=EmbeddingCache(say=said.append)).run(plan)
+    outcome = Runner(run).measure_all()
     assert (outcome.measured, outcome.failed) == (2, [])
     assert sum(Slow.calls[5:]) == len(texts) - sum(blocks)
 
 
 @pytest.mark.slow
 def test_what_was_encoded_stays_when_a_method_fails(slow: type[Slow], tmp_path: Path) -> None:
-    plan = planned()
+    plan = planned(tmp_path)
 
     class Failing(Slow):
         def encode(self, texts: Any) -> Any:

@@ -26,8 +26,8 @@ SENTENCES = "pocket-pairs,pocket-phrases"
 def planned(methods: str, tmp_path: Path, **options: Any) -> Sequence[EncoderPlan]:
     """Return the encoders of one seed that a run would measure."""
     chosen = {"controls": True, "seeds": 1, "precision": "fp32", "device": "cpu", "results": tmp_path, **options}
-    prepared = api.prepare(RunOptions(methods=methods, **chosen), write=False, progress=Progress.silent())
-    return prepared.plan.encoders
+    options = RunOptions(methods=methods, **chosen)
+    return list(api.prepare(api.Run(options, progress=Progress.silent()), write=False).encoders)
 
 
 def added(plans: Sequence[EncoderPlan]) -> list[str]:

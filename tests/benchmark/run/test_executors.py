@@ -15,12 +15,10 @@ from typing import Any
 import pytest
 from fakes import Cli
 
-from benchmark.run.executors import _of_threads, automatic_workers
-from benchmark.run.job import Job
-from benchmark.run.on_ray import RayJob, keep, measured_there, share_of
+from benchmark.run.executors import RayWorker, _of_threads, keep, measured_there, share_of
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import EncoderPlan
-from benchmark.run.prepare import Inputs, prepare
+from benchmark.run.plan import EncoderPlan, Run
+from benchmark.run.prepare import automatic_workers, prepare
 from benchmark.run.runner import Remaining
 from zoo.errors import UsageError, ZooError
 from zoo.progress import Progress
@@ -87,7 +85,7 @@ def test_a_run_with_a_killed_worker_ends_with_a_sentence(tiny_bert: Path, tmp_pa
 def plans_of(out: Path, methods: str, **more: Any) -> list[EncoderPlan]:
     chosen = {"backbone": "zoo-mini", "precision": "fp32", "tasks": "pocket-words", "seeds": 2, **more}
     options = RunOptions(methods=methods, results=out, **chosen)
-    return prepare(options, write=False, progress=Progress.silent()).plan.encoders
+    return list(prepare(Run(options, progress=Progress.silent()), write=False).encoders)
 
 
 @pytest.mark.parametrize(
@@ -164,11 +162,11 @@ def test_tables_of_a_large_folder_wait_for_their_turn(tmp_path: Path, monkeypatc
 def test_automatic_workers_are_as_many_as_gain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: str, more: Any, cores: int, memory: int, count: int
 ) -> None:
-    monkeypatch.setattr("benchmark.run.executors.threads_here", lambda: cores)
-    monkeypatch.setattr("benchmark.run.executors.memory_here", lambda: memory)
+    monkeypatch.setattr("benchmark.run.prepare.threads_here", lambda: cores)
+    monkeypatch.setattr("benchmark.run.prepare.memory_here", lambda: memory)
     chosen = {"backbone": "zoo-mini", "precision": "fp32", "tasks": "pocket-words", "seeds": 2, **more}
     options = RunOptions(methods=methods, results=tmp_path, **chosen)
-    assert automatic_workers(prepare(options, write=False, progress=Progress.silent())) == count
+    assert automatic_workers(prepare(Run(options, progress=Progress.silent()), write=False)) == count
 
 
 @pytest.mark.parametrize(("stated", "expected"), [(None, "passive"), ("active", "active"), ("PASSIVE", "PASSIVE")])
@@ -215,8 +213,8 @@ def test_auto_trains_in_processes_and_shows_a_table_after_each_round(
 ) -> None:
     """The first process measures what is not trained; the sentences make the two trainings worth two processes."""
     script = (
-        "import benchmark.run.executors as executors; executors.threads_here = lambda: 2;"
-        "executors._WORTH_A_START = 100; from benchmark.__main__ import main; main()"
+        "from benchmark.run import executors, prepare; executors.threads_here = prepare.threads_here = lambda: 2;"
+        "prepare._WORTH_A_START = 100; from benchmark.__main__ import main; main()"
     )
     command = [sys.executable, "-c", script, *words(tiny_bert, tmp_path)]
     done = subprocess.run(command, env={**os.environ, **ONE_THREAD}, capture_output=True, text=True)
@@ -267,23 +265,24 @@ def test_a_worker_without_the_folder_gives_its_records_back(cli: Cli, fakes: Non
         options = RunOptions(
             methods="fitted,bag", tasks="pocket-words", limit=20, precision="fp32", seeds=1, results=out
         )
-        job = RayJob(
-            job=Job(options=options, progress=Progress.silent()),
+        run = Run(options, progress=Progress.silent())
+        worker = RayWorker(
+            run=run,
             plugins=(),
             mark=("mark", folder),
             folder=str(Path.cwd()),
             threads=1,
         )
-        for plan in prepare(options, write=False, progress=Progress.silent()).plan.encoders:
+        for plan in prepare(run, write=False).encoders:
             cells = frozenset(cell.key for cell in plan.cells)
-            report = measured_there(job, Inputs(), plan.key, cells, [], 0.0)
+            report = measured_there(worker, {}, plan.key, cells, [], 0.0)
             assert report.outcome is not None and report.outcome.measured == 1 and bool(report.records) != marked
             keep(Records(out), report)
             of_fit = Records(out).encoder_folder(plan.name, plan.key) / "fit.json"
             assert of_fit.is_file() == (plan.name == "fitted")  # its weights came back as well
         assert records(out) == records(tmp_path / "one") and len(records(out)) == 2
     with pytest.raises(ZooError, match="plans another run"):
-        measured_there(job, Inputs(), "0" * 64, cells, [], 0.0)
+        measured_there(worker, {}, "0" * 64, cells, [], 0.0)
 
 
 @pytest.mark.slow

@@ -14,7 +14,8 @@ from fakes import hexes
 
 from benchmark.data.sources import DataSource
 from benchmark.identity import PROTOCOL_VERSION
-from benchmark.run.plan import EncoderPlan, Plan, Setting, TrainingTexts, make_plan, resolve_methods
+from benchmark.run.options import RunOptions
+from benchmark.run.plan import EncoderPlan, Run, TrainingTexts, make_plan, resolve_methods
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from zoo.encoder import Corpus, Runtime, Traits
 from zoo.errors import UsageError
@@ -32,7 +33,7 @@ def tasks(*names: str) -> list[LoadedTask]:
     return load_tasks(names or ("pocket-words", "pocket-pairs"), DataSource(None, hub=False), None)
 
 
-def plan_of(name: str = "picking", **changes: Any) -> Plan:
+def plan_of(name: str = "picking", **changes: Any) -> Run:
     """Plan one method on two tasks; any input can be changed."""
     spec = changes.pop("spec", None) or RecipeSpec(name, name, "", "", "test", changes.pop("parameters", {}))
     loaded = changes.pop("tasks", None) or tasks()
@@ -44,12 +45,13 @@ def plan_of(name: str = "picking", **changes: Any) -> Plan:
         "runtime": Runtime(),
         "texts": {kind: TrainingTexts(texts[kind], why[kind]) for kind in texts},
         "dev": tasks("pocket-pairs")[0],
-        "limit": None,
     }
-    return make_plan(resolve_methods([spec], defaults), seeds, Setting(tasks=loaded, **{**settings, **changes}))
+    options = RunOptions(methods=name, limit=changes.pop("limit", None))
+    run = Run(options, tasks=loaded, **{**settings, **changes})
+    return dataclasses.replace(run, encoders=make_plan(resolve_methods([spec], defaults), seeds, run))
 
 
-def keys(plan: Plan) -> list[str]:
+def keys(plan: Run) -> list[str]:
     """The keys of the cells of the first encoder."""
     return [cell.key for cell in plan.encoders[0].cells]
 
@@ -255,7 +257,7 @@ def test_a_task_without_data_keeps_its_place_and_reason() -> None:
     assert loaded.data is None
     assert "STS12" in str(loaded.reason)
     plan = plan_of("bag", tasks=[loaded])
-    assert plan.cells() == 1
+    assert len(plan.encoders) == len(plan.encoders[0].cells) == 1
     assert loaded.identity()["sha256"] is None
 
 

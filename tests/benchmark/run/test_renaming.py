@@ -13,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 import zoo
 from benchmark.run.options import RunOptions
+from benchmark.run.plan import Run
 from benchmark.run.prepare import prepare
 from zoo.methods.pooled import Average
 from zoo.plugins import METHODS
@@ -23,7 +24,7 @@ TASK = "pocket-phrases"
 def keys(given: object = None, methods: str = "", **more: Any) -> tuple[str, ...]:
     """The keys of the cells of one encoder."""
     options = RunOptions(methods=methods, tasks=TASK, precision="fp32", **more)
-    (encoder,) = prepare(options, write=False, given=None if given is None else [(None, given)]).plan.encoders
+    (encoder,) = prepare(Run(options, given=None if given is None else ((None, given),)), write=False).encoders
     assert encoder.failed is None and encoder.missing is None
     return (encoder.row_key, encoder.key, *(cell.key for cell in encoder.cells))
 

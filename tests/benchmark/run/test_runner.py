@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,22 @@ from fakes import FAKES, FITTED, Cli
 from benchmark.data.corpora import normalised_texts, overlap
 from benchmark.data.sources import DataSource
 from benchmark.records.record import check_record
-from benchmark.run.plan import Setting, make_plan, resolve_methods
+from benchmark.run.options import RunOptions
+from benchmark.run.plan import Run, make_plan, resolve_methods
 from benchmark.run.runner import Runner, exit_code
 from benchmark.tasks.loaded import load_tasks
-from zoo.encoder import Runtime
 from zoo.errors import Interrupted
 from zoo.recipes import RecipeSpec
 
 pytestmark = pytest.mark.usefixtures("fakes")
+
+
+def planned(folder: Path, specs: list[RecipeSpec]) -> Run:
+    """Return a run of one task into a folder."""
+    tasks = tuple(load_tasks(["pocket-words"], DataSource(None, hub=False), 20))
+    run = Run(RunOptions(methods="bag", results=folder, limit=20, embedding_cache=0.0), tasks=tasks)
+    return replace(run, encoders=make_plan(resolve_methods(specs, {}), [0], run))
+
 
 POCKET = ("pocket-pairs", "pocket-words", "pocket-phrases", "pocket-topics")
 FAST = ("--precision", "fp32", "--limit", "20")
@@ -292,26 +301,22 @@ def test_interrupted_between_cells_keeps_what_is_done(number: int, tmp_path: Pat
 
     METHODS.register("signalling")(Signalling)
     specs = [RecipeSpec(name, name, "", "", "test") for name in ("signalling", "bag")]
-    loaded = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)
-    plan = make_plan(resolve_methods(specs, {}), [0], Setting(tasks=loaded, runtime=Runtime(), limit=20))
+    run = planned(tmp_path, specs)
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with pytest.raises(Interrupted) as stopped:
-        Runner(tmp_path, Runtime(), limit=20).run(plan)
+        Runner(run).measure_all()
     assert stopped.value.exit_code == 128 + number
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
     assert ("bag", "pocket-words", None) not in records(tmp_path)
-    outcome = Runner(tmp_path, Runtime(), limit=20).run(
-        make_plan(resolve_methods(specs[1:], {}), [0], Setting(tasks=loaded, runtime=Runtime(), limit=20))
-    )
+    outcome = Runner(planned(tmp_path, specs[1:])).measure_all()
     assert exit_code(outcome, allow_missing=False) == 0
 
 
 def test_waiting_for_another_process_can_be_interrupted(tmp_path: Path) -> None:
     """A run that waits for an encoder which another process makes still obeys a signal at once."""
-    loaded = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)
     specs = [RecipeSpec("bag", "bag", "", "", "test")]
-    plan = make_plan(resolve_methods(specs, {}), [0], Setting(tasks=loaded, runtime=Runtime(), limit=20))
-    path = tmp_path / "encoders" / f"bag-{plan.encoders[0].key[:16]}.lock"
+    run = planned(tmp_path, specs)
+    path = tmp_path / "encoders" / f"bag-{run.encoders[0].key[:16]}.lock"
     path.parent.mkdir(parents=True)
     script = (
         f"import filelock; lock = filelock.FileLock({str(path)!r}); lock.acquire(); print('held', flush=True); input()"
@@ -325,7 +330,7 @@ def test_waiting_for_another_process_can_be_interrupted(tmp_path: Path) -> None:
         release.start()
         try:
             with pytest.raises(Interrupted):
-                Runner(tmp_path, Runtime(), limit=20).run(plan)
+                Runner(run).measure_all()
             assert holder.poll() is None, "the run ended while the other process still held the lock"
         finally:
             stop.cancel()
