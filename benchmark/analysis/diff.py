@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names
-from benchmark.records.record import Record, main_score, pairs_of, plain
+from benchmark.records.record import Record, items_identity, main_score, plain
 from benchmark.report.files import suites_of
 from benchmark.report.table import build_tables
 from benchmark.stats.mcb import LEVEL, differences, sample_pairs
@@ -78,7 +78,7 @@ def diff(a: str | Path, b: str | Path) -> Diff:
     """Compare two results folders; FOLDER@COMMIT takes the records of one commit alone.
 
     Rows are equal by their key, else by their name where each folder has one row of it. A move has an interval where
-    both folders keep pair scores on the same gold scores, with the noise of pairs and of seeds. Raises MissingError for
+    both folders keep item scores on the same gold scores, with the noise of pairs and of seeds. Raises MissingError for
     a folder without finished records.
     """
     (first, one), (second, other) = _read(a), _read(b)
@@ -168,20 +168,19 @@ def _scores(records: Sequence[Record]) -> Mapping[int | None, float]:
 def _noise(
     before: Sequence[Record], after: Sequence[Record], first: Records, second: Records
 ) -> tuple[float | None, float | None, float | None]:
-    """Return the interval of B - A and its p; None where pair scores are missing or a noise of seeds is not known."""
-    if not all(r.get("pairs") for r in (*before, *after)):
-        return None, None, None
-    if len({pairs_of(r)["gold_sha256"] for r in (*before, *after)}) > 1:
-        return None, None, None
+    """Return the interval of B - A and its p; None where item scores are missing or a noise of seeds is not known."""
     predicted = []
     try:
+        if len({items_identity(r).gold_sha256 for r in (*before, *after)}) > 1:
+            return None, None, None
         for records, store in ((before, first), (after, second)):
-            scores = [store.pair_scores(record) for record in records]
-            rows = np.stack([one[0] for one in scores])
+            scores = [store.item_scores(record) for record in records]
+            rows = np.stack([one.predicted for one in scores])
             predicted.append(rows[0] if records[0]["seed"] is None else rows)
     except (MissingError, CorruptError):
         return None, None, None
-    found = differences(sample_pairs(predicted, scores[0][1], resamples=RESAMPLES))
+    metric, _, gold = scores[0]
+    found = differences(sample_pairs(predicted, gold, metric=metric, resamples=RESAMPLES))
     low, high, p = (float(one[1, 0]) for one in (found.low, found.high, found.p))
     return (None, None, None) if np.isnan(p) else (100 * low, 100 * high, p)
 

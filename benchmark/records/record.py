@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeGuard
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict, TypeGuard
 
 import msgspec
 
+from benchmark.metrics.items import ItemsPart
 from benchmark.tasks.loaded import TaskIdentity
 from zoo.errors import CorruptError, MissingError
 from zoo.files import sha256_json
@@ -101,6 +102,7 @@ class ScoresPart(TypedDict):
     mean: NotRequired[Correlation]
     wmean: NotRequired[Correlation]
     subsets: NotRequired[dict[str, dict[str, Any]]]
+    by_seed: NotRequired[dict[str, dict[str, Any]]]  # of an encoder without a seed that was fine-tuned several times
 
 
 class PairsPart(TypedDict):
@@ -237,6 +239,7 @@ class Record(TypedDict):
     command: list[str]
     coverage: NotRequired[Coverage | None]
     pairs: NotRequired[PairsPart | None]
+    items: NotRequired[ItemsPart | None]  # of an accuracy
     adapt: NotRequired[Adapt | None]
     code: NotRequired[CodePart]
     run_file: NotRequired[RunFilePart]
@@ -252,6 +255,7 @@ class MeasuredPart(TypedDict, total=False):
     training: TrainingPart | None
     encoding: Encoding | None
     adapt: Adapt | None
+    items: ItemsPart
     facts: dict[str, Any]
     seconds: float
     run_file: RunFilePart
@@ -328,6 +332,21 @@ def pairs_of(record: Record) -> PairsPart:
             " run the method again, which keeps them (without training again where the encoder is still in the folder)."
         )
     return found
+
+
+class ItemsIdentity(NamedTuple):
+    """Digests of a record's item scores, and of the gold scores or answers that make two records comparable."""
+
+    sha256: str
+    gold_sha256: str
+
+
+def items_identity(record: Record) -> ItemsIdentity:
+    """Return what identifies a record's pair scores, or its bits; raises MissingError where neither was kept."""
+    if items := record.get("items"):
+        return ItemsIdentity(sha256_json(items), items["gold_sha256"])
+    pairs = pairs_of(record)
+    return ItemsIdentity(pairs["sha256"], pairs["gold_sha256"])
 
 
 def plain(value: object) -> Any:

@@ -23,7 +23,7 @@ from benchmark.report.links import display_name
 from benchmark.report.render import fill
 from benchmark.report.rows import Row, Table, Value, score_text
 from benchmark.report.signature import signature
-from benchmark.report.significance import TIE, UNTOLD
+from benchmark.report.significance import TIE, UNTOLD, unit_of
 
 _ESCAPES = {
     **{sign: rf"\{sign}" for sign in "&%$#_{}"},
@@ -180,7 +180,8 @@ def _caption(table: Table, letters: dict[str, str], spread: bool) -> str:
         said.append("Bold: the best of a part; underlined: the second.")
     marks = {row.mark for row in table.rows}
     if TIE in marks:
-        said.append("≈: may truly be the best (95%, noise of pairs and seeds).")
+        unit = unit_of({row.row_key: row.records for row in table.rows})
+        said.append(f"≈: may truly be the best (95%, noise of {unit} and seeds).")
     if UNTOLD in marks:
         said.append("?: cannot be told, for want of seeds.")
     for row in table.rows:

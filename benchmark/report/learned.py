@@ -75,7 +75,7 @@ def _compared(
 
     def whole(row: Row, task: str) -> bool:
         mine = finished(row.records, [task], trial=trial).get(task, [])
-        return len(mine) == len({r["seed"] for r in row.records}) and all(map(store.has_pairs, mine))
+        return len(mine) == len({r["seed"] for r in row.records}) and all(map(store.has_items, mine))
 
     scored = [row for row in ours if any(whole(row, task) for task in table.suite.tasks)]
     tasks = tuple(task for task in table.suite.tasks if scored and all(whole(row, task) for row in scored))

@@ -225,7 +225,7 @@ class EncoderMeasurement:
         run = Run(own, self.plan.seed or 0, stop_signal=self._stop, **self._fitter.run_options)
         scores = data.score_encoder(vectors.encoder, vectors, run) if data.trains_encoder else data.score(vectors)
         shutil.rmtree(own, ignore_errors=True)
-        pairs = scores.pop("pairs", None)
+        pairs, items = scores.pop("pairs", None), scores.pop("items", None)
         finite = scores["main"] is not None and math.isfinite(scores["main"])
         return Measured(
             cell,
@@ -238,6 +238,7 @@ class EncoderMeasurement:
                 "training": self._training(cell),
                 "encoding": self._encoding(),
                 "adapt": self._adaptation,
+                **cast("MeasuredPart", {} if items is None else {"items": items}),
                 "facts": self._facts(vectors),
                 "seconds": time.perf_counter() - started,
             },
