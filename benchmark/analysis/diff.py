@@ -14,6 +14,7 @@ from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names
 from benchmark.records.record import Record, items_identity, main_score, plain
 from benchmark.report.files import suites_of
+from benchmark.report.signature import differing
 from benchmark.report.table import build_tables
 from benchmark.stats.mcb import LEVEL, differences, sample_pairs
 from zoo.errors import CorruptError, MissingError
@@ -45,11 +46,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Diff:
-    """The cells that differ, the number of equal ones, and (suite, row, rank in A, rank in B) where ranks changed."""
+    """The cells that differ, the number of equal ones, (suite, row, rank in A, rank in B) where ranks changed."""
 
     cells: list[Cell]
     equal: int
     ranks: list[tuple[str, str, int, int]]
+    conditions: list[str] = field(default_factory=list)  # that differ between the folders, each with both values
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -59,6 +61,8 @@ class Diff:
     def __str__(self) -> str:
         lines = [_line(cell) for cell in self.cells]
         lines += [f"rank  {suite}: {row} from {a} to {b}" for suite, row, a, b in self.ranks]
+        if self.conditions:
+            lines.append(f"The conditions of the folders differ, A and B: {'; '.join(self.conditions)}.")
         if not self.equal and all(cell.state != "moved" for cell in self.cells):
             lines.append("The two have no cell in common.")
         return "\n".join([*lines, f"{self.equal:,} cells are equal, {len(self.cells):,} are not."])
@@ -95,7 +99,7 @@ def diff(a: str | Path, b: str | Path) -> Diff:
                 cells.append(Cell(name, task, "moved", was, now, made_by(before[0], after[0]), *noise))
             else:
                 cells.append(Cell(name, task, "gone" if before else "new", was, now))
-    return Diff(_judged(cells), equal, _rank_changes(one, other))
+    return Diff(_judged(cells), equal, _rank_changes(one, other), differing(one, other))
 
 
 def made_by(a: Record, b: Record) -> list[str]:

@@ -17,7 +17,7 @@ from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records, read_records
 from benchmark.records.query import PairTexts, Ranks, RowScores, label, row_named, row_scores
 from benchmark.records.record import Record, plain
-from benchmark.report.conditions import tuned
+from benchmark.report.signature import differing
 from benchmark.stats.compare import AVERAGE, Comparison, Line, compare, seeds_of, suites_in_common, without_items
 from benchmark.stats.mcb import (
     LEVEL,
@@ -117,12 +117,8 @@ class Compared:
                 "A and B are one method with one setting changed, so that their seeds share start, order of texts and"
                 " dropout: the noise of seeds is that of the difference of each seed."
             )
-        budgets = [tuned(rows[0]["method"]) for rows in (self.a, self.b)]
-        if budgets[0] != budgets[1] and all(any(r["training"] for r in rows) for rows in (self.a, self.b)):
-            sides_of = zip(
-                "AB", (f"tuned ({one})" if one else "with its recipe's settings" for one in budgets), strict=True
-            )
-            parts.append(f"Not like with like: {', '.join(f'{side} {how}' for side, how in sides_of)}.")
+        if unlike := differing(self.a, self.b):
+            parts.append(f"Not like with like, A and B: {'; '.join(unlike)}.")
         parts += [f"Standard deviations over seeds: {'; '.join(spreads)}."] if spreads else []
         needed = [f"{abs(one.difference):.2f} on {_place(one)} takes {one.needed}" for one in last if one.needed]
         if needed:

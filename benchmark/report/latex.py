@@ -180,7 +180,7 @@ def _caption(table: Table, letters: dict[str, str], spread: bool) -> str:
         said.append("Bold: the best of a part; underlined: the second.")
     marks = {row.mark for row in table.rows}
     if TIE in marks:
-        unit = unit_of({row.row_key: row.records for row in table.rows})
+        unit = unit_of(row.records for row in table.rows)
         said.append(f"≈: may truly be the best (95%, noise of {unit} and seeds).")
     if UNTOLD in marks:
         said.append("?: cannot be told, for want of seeds.")

@@ -7,7 +7,7 @@ import functools
 import hashlib
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -162,7 +162,7 @@ def _mark_best(
         row.among_best = among
         row.mark = "" if not among or best.sum() < 2 else UNTOLD if open_ else TIE
     seeds = [0 if role(row) == CONTROL else len(by_seed(mine[id(row)])) for row in kept]
-    unit = unit_of(records)
+    unit = unit_of(records.values())
     legend = " ".join(filter(None, [_legend(known, unit), about_seeds, _power(one, seeds, unit)]))
     against = _set_against(kept, one, baseline, without, unit) if baseline else ""
     return legend, against, _learned(kept, one) if len(kept) > 1 and kept[0].average.mean is not None else ""
@@ -180,9 +180,9 @@ def _told_apart(one: Sample, at: int) -> dict[int, str]:
     return signs
 
 
-def unit_of(records: Mapping[object, Sequence[Record]]) -> str:
+def unit_of(rows: Iterable[Sequence[Record]]) -> str:
     """Return what a table's scores are made of: "pairs", or "items" where some are right or wrong."""
-    return "items" if any(record.get("items") for of_row in records.values() for record in of_row) else "pairs"
+    return "items" if any(record.get("items") for of_row in rows for record in of_row) else "pairs"
 
 
 def _set_against(rows: Sequence[Row], one: Sample, baseline: str, without: Mapping[str, str], unit: str) -> str:
