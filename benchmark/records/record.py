@@ -225,6 +225,7 @@ class Record(TypedDict):
     method: MethodPart
     task: TaskPart
     seed: Count | None
+    start_key: NotRequired[Sha256]  # row key of the untrained vectors that it starts from, where the run has them
     seeds: NotRequired[int]  # how many seeds, from 0, the run planned for this row
     precision: Annotated[str, msgspec.Meta(pattern="^(fp32|bf16|fp16)$")]
     limit: Count | None
@@ -260,6 +261,7 @@ class MeasuredPart(TypedDict, total=False):
     seconds: float
     run_file: RunFilePart
     seeds: int
+    start_key: str
     pairs: PairsPart | None  # added when the record is written, as is `replaces`
     replaces: list[str]
     traceback: str

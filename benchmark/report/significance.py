@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 from benchmark.records.folder import Records
 from benchmark.records.record import Record, items_identity
+from benchmark.report import learned as learning
 from benchmark.report.conditions import CONTROL, group, role
-from benchmark.stats import bootstrap, draws, mcb
+from benchmark.report.learned import learned_of
+from benchmark.stats import bootstrap, draws, marks, mcb
 from benchmark.stats.draws import (
     TABLE_RESAMPLES,
     ByTask,
@@ -24,6 +26,7 @@ from benchmark.stats.draws import (
     is_alone,
     origin_of,
 )
+from benchmark.stats.marks import told_apart
 from benchmark.stats.mcb import (
     LEVEL,
     MOST_SEEDS,
@@ -59,10 +62,14 @@ def mark_best(
     trial: bool = False,
     baseline: str = "",
     suite: str = "",
+    on: str = "",
 ) -> tuple[str, str, str]:
-    """Mark the rows as `_mark_best` does, or as the cache says for the same records and the same code."""
+    """Mark the rows as `_mark_best` does, or as the cache says for the same records and the same code.
+
+    `suite` names the table in the cache, `on` begins the sentence on what its rows show ("On the mean of all tasks").
+    """
     place = cache_folder() / "significance" / f"{sha256_json([str(store.folder.resolve()), suite, trial])[:32]}.json"
-    state = _state(rows, records, store, [borrow, trial, baseline])
+    state = _state(rows, records, store, [borrow, trial, baseline, on])
     with contextlib.suppress(MissingError, CorruptError):  # the cache may be deleted or damaged
         kept = read_signed(place)
         if kept["state"] == state:
@@ -70,7 +77,7 @@ def mark_best(
                 row.among_best, row.mark, row.against = among, mark, sign
             return kept["legend"], kept["against"], kept["learned"]
     notes = [len(row.notes) for row in rows]
-    legend, against, learned = _mark_best(rows, records, store, borrow, trial, baseline)
+    legend, against, learned = _mark_best(rows, records, store, borrow, trial, baseline, on)
     # Damaged pair scores are named each time.
     if notes == [len(row.notes) for row in rows]:
         marks = [(row.among_best, row.mark, row.against) for row in rows]
@@ -97,7 +104,7 @@ def _state(
     for row in rows:
         of_row = records[row.identity, row.row_key]
         add(row.name, row.row_key, row.rank, row.average, row.missing_seeds, role(row), group(row))
-        add(row.about["backbone"], origin_of(of_row[0]), of_row[0]["method"]["recipe"])
+        add(row.about["backbone"], origin_of(of_row[0]), of_row[0]["method"]["recipe"], of_row[0].get("start_key"))
         for record in of_row:
             task, scores = record["task"], record["scores"]
             kept = items_identity(record) if record.get("pairs") or record.get("items") else None
@@ -114,7 +121,7 @@ def _state(
 @functools.cache
 def _code() -> bytes:
     """Return the sources that make marks; a cached mark is never older than they are."""
-    modules = (bootstrap, mcb, draws, sys.modules[__name__])
+    modules = (bootstrap, mcb, draws, marks, learning, sys.modules[__name__])
     return b"".join(Path(str(module.__file__)).read_bytes() for module in modules)
 
 
@@ -125,6 +132,7 @@ def _mark_best(
     borrow: bool = False,
     trial: bool = False,
     baseline: str = "",
+    on: str = "",
 ) -> tuple[str, str, str]:
     """Set `among_best` and `mark` of those rows (sorted, best first) that can be compared; returns the legend.
 
@@ -165,19 +173,11 @@ def _mark_best(
     unit = unit_of(records.values())
     legend = " ".join(filter(None, [_legend(known, unit), about_seeds, _power(one, seeds, unit)]))
     against = _set_against(kept, one, baseline, without, unit) if baseline else ""
-    return legend, against, _learned(kept, one) if len(kept) > 1 and kept[0].average.mean is not None else ""
-
-
-def _told_apart(one: Sample, at: int) -> dict[int, str]:
-    """Return the rows above ("↑") and below ("↓") the row at a place, by Holm's procedure (1979) over all others."""
-    found = differences(one)
-    others = sorted((i for i in range(len(found.p)) if i != at), key=lambda i: found.p[i, at])
-    signs: dict[int, str] = {}
-    for place, i in enumerate(others):
-        if not found.p[i, at] * (len(others) - place) < LEVEL:
-            break
-        signs[i] = "↑" if found.value[i, at] > 0 else "↓"
-    return signs
+    return (
+        legend,
+        against,
+        learned_of(kept, one, on, unit) if len(kept) > 1 and kept[0].average.mean is not None else "",
+    )
 
 
 def unit_of(rows: Iterable[Sequence[Record]]) -> str:
@@ -190,37 +190,12 @@ def _set_against(rows: Sequence[Row], one: Sample, baseline: str, without: Mappi
     at = next((i for i, row in enumerate(rows) if row.name == baseline), None)
     if at is None:
         return _not_compared(baseline, without)
-    for i, sign in _told_apart(one, at).items():
+    for i, sign in told_apart(differences(one), at).items():
         rows[i].against = sign
     return (
         f"↑: above {baseline}, ↓: below it (p < {LEVEL:g}, noise of {unit} and seeds, Holm's procedure over"
         f" {len(rows) - 1} rows)."
     )
-
-
-def _learned(rows: Sequence[Row], one: Sample) -> str:
-    """Return what compared rows (best first) show: which is best, and how many are above the best control."""
-    marked = sum(row.mark != "" for row in rows)
-    tied = f"; {marked} rows may truly be the best" if marked else ", above all others compared with it"
-    text = f"{_named(rows[0])} has the highest mean, {rows[0].average.text()}{tied}."
-    at = next((i for i, row in enumerate(rows) if role(row)), None)
-    methods = [i for i, row in enumerate(rows) if not role(row)]
-    if at is None or not methods:
-        return text
-    signs = _told_apart(one, at)
-    above, below = (sum(signs.get(i) == sign for i in methods) for sign in "↑↓")
-    control = f"{rows[at].name} ({rows[at].average.text()})"
-    return (
-        f"{text} Above the best control, {control}: {above} of {len(methods)} methods; below it: {below}"
-        f" (p < {LEVEL:g}, Holm's procedure)."
-    )
-
-
-def _named(row: Row) -> str:
-    kind = group(row)
-    if role(row):
-        return f"{row.name} ({role(row)})"
-    return f"{row.name} ({kind})" if kind in ("supervised", "transductive", "released") else row.name
 
 
 def _not_compared(baseline: str, without: Mapping[str, str]) -> str:

@@ -295,6 +295,7 @@ def record_of(
     """Return the record of a measured, failed or n/a cell."""
     file = {"run_file": dataclasses.asdict(run_file)} if run_file else {}
     seeds = {"seeds": plan.seeds} if plan.seeds else {}
+    start = {"start_key": plan.start_key} if plan.start_key else {}
     cell, data = measured.cell, measured.cell.task.data
     method: MethodPart = {
         "name": plan.name,
@@ -338,5 +339,5 @@ def record_of(
         "version": __version__,
         "code": {"commit": commit()},
         "command": list(command),
-        **cast("MeasuredPart", {**file, **seeds, **measured.more}),
+        **cast("MeasuredPart", {**file, **seeds, **start, **measured.more}),
     }
