@@ -12,14 +12,13 @@ import numpy as np
 
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names
-from benchmark.records.record import Record, items_identity, main_score, plain
+from benchmark.records.record import Record, main_score, plain
 from benchmark.report.files import suites_of
 from benchmark.report.signature import differing
 from benchmark.report.table import build_tables
-from benchmark.stats.mcb import LEVEL, differences, sample_pairs
-from zoo.errors import CorruptError, MissingError
+from benchmark.stats.diff import beyond_noise, noise_of_move
+from zoo.errors import MissingError
 
-RESAMPLES = 2_000
 _Row = dict[str, list[Record]]  # a row's finished records by task
 
 
@@ -95,7 +94,7 @@ def diff(a: str | Path, b: str | Path) -> Diff:
             if before and after and _scores(before) == _scores(after):
                 equal += 1
             elif before and after:
-                noise = _noise(before, after, first, second)
+                noise = noise_of_move(before, after, first, second)
                 cells.append(Cell(name, task, "moved", was, now, made_by(before[0], after[0]), *noise))
             else:
                 cells.append(Cell(name, task, "gone" if before else "new", was, now))
@@ -169,34 +168,9 @@ def _scores(records: Sequence[Record]) -> Mapping[int | None, float]:
     return {record["seed"]: main_score(record) for record in records}
 
 
-def _noise(
-    before: Sequence[Record], after: Sequence[Record], first: Records, second: Records
-) -> tuple[float | None, float | None, float | None]:
-    """Return the interval of B - A and its p; None where item scores are missing or a noise of seeds is not known."""
-    predicted = []
-    try:
-        if len({items_identity(r).gold_sha256 for r in (*before, *after)}) > 1:
-            return None, None, None
-        for records, store in ((before, first), (after, second)):
-            scores = [store.item_scores(record) for record in records]
-            rows = np.stack([one.predicted for one in scores])
-            predicted.append(rows[0] if records[0]["seed"] is None else rows)
-    except (MissingError, CorruptError):
-        return None, None, None
-    metric, _, gold = scores[0]
-    found = differences(sample_pairs(predicted, gold, metric=metric, resamples=RESAMPLES))
-    low, high, p = (float(one[1, 0]) for one in (found.low, found.high, found.p))
-    return (None, None, None) if np.isnan(p) else (100 * low, 100 * high, p)
-
-
 def _judged(cells: Sequence[Cell]) -> list[Cell]:
     """Return the cells with `beyond_noise`: Holm's procedure over those with a p."""
-    known = sorted((cell.p, place) for place, cell in enumerate(cells) if cell.p is not None)
-    beyond: dict[int, bool] = {}
-    still = True
-    for number, (p, place) in enumerate(known):
-        still = still and p * (len(known) - number) < LEVEL
-        beyond[place] = still
+    beyond = beyond_noise({place: cell.p for place, cell in enumerate(cells) if cell.p is not None})
     return [replace(cell, beyond_noise=beyond.get(place)) for place, cell in enumerate(cells)]
 
 
