@@ -134,7 +134,7 @@ def probes(device: str, folder: Path) -> dict[str, Any]:
 
 def training(device: str, folder: Path) -> dict[str, Any]:
     """Dev scores inside, a stop and its resumption; fine-tuning."""
-    from benchmark.metrics.finetuning import fine_tuned_accuracy, fine_tuned_by_score
+    from benchmark.metrics.finetuning import fine_tuned_by_score, fine_tuned_right
     from zoo.check import _toy_corpus
     from zoo.encoder import Run, Runtime
     from zoo.errors import Interrupted
@@ -171,7 +171,7 @@ def training(device: str, folder: Path) -> dict[str, Any]:
     with fine_tuned_by_score(encoder, sides, gold, lambda: float(encoder.encode(["a"]).mean()), Run(seed=0)):
         found["tuned"] = encoder.encode(["A lamp."])[0, :4].tolist()
     labels = np.arange(20) % 2
-    found["tuned accuracy"] = [fine_tuned_accuracy(encoder, sides, labels, sides, labels, Run(seed=0))]
+    found["tuned accuracy"] = [float(np.mean(fine_tuned_right(encoder, sides, labels, sides, labels, Run(seed=0))))]
     return found
 
 

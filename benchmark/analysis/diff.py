@@ -12,13 +12,13 @@ import numpy as np
 
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names
-from benchmark.records.record import Record, main_score, pairs_of, plain
+from benchmark.records.record import Record, main_score, plain
 from benchmark.report.files import suites_of
+from benchmark.report.signature import differing
 from benchmark.report.table import build_tables
-from benchmark.stats.mcb import LEVEL, differences, sample_pairs
-from zoo.errors import CorruptError, MissingError
+from benchmark.stats.diff import beyond_noise, noise_of_move
+from zoo.errors import MissingError
 
-RESAMPLES = 2_000
 _Row = dict[str, list[Record]]  # a row's finished records by task
 
 
@@ -45,11 +45,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Diff:
-    """The cells that differ, the number of equal ones, and (suite, row, rank in A, rank in B) where ranks changed."""
+    """The cells that differ, the number of equal ones, (suite, row, rank in A, rank in B) where ranks changed."""
 
     cells: list[Cell]
     equal: int
     ranks: list[tuple[str, str, int, int]]
+    conditions: list[str] = field(default_factory=list)  # that differ between the folders, each with both values
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -59,6 +60,8 @@ class Diff:
     def __str__(self) -> str:
         lines = [_line(cell) for cell in self.cells]
         lines += [f"rank  {suite}: {row} from {a} to {b}" for suite, row, a, b in self.ranks]
+        if self.conditions:
+            lines.append(f"The conditions of the folders differ, A and B: {'; '.join(self.conditions)}.")
         if not self.equal and all(cell.state != "moved" for cell in self.cells):
             lines.append("The two have no cell in common.")
         return "\n".join([*lines, f"{self.equal:,} cells are equal, {len(self.cells):,} are not."])
@@ -78,7 +81,7 @@ def diff(a: str | Path, b: str | Path) -> Diff:
     """Compare two results folders; FOLDER@CODE takes the records of one code digest, or commit, alone.
 
     Rows are equal by their key, else by their name where each folder has one row of it. A move has an interval where
-    both folders keep pair scores on the same gold scores, with the noise of pairs and of seeds. Raises MissingError for
+    both folders keep item scores on the same gold scores, with the noise of pairs and of seeds. Raises MissingError for
     a folder without finished records.
     """
     (first, one), (second, other) = _read(a), _read(b)
@@ -91,11 +94,11 @@ def diff(a: str | Path, b: str | Path) -> Diff:
             if before and after and _scores(before) == _scores(after):
                 equal += 1
             elif before and after:
-                noise = _noise(before, after, first, second)
+                noise = noise_of_move(before, after, first, second)
                 cells.append(Cell(name, task, "moved", was, now, made_by(before[0], after[0]), *noise))
             else:
                 cells.append(Cell(name, task, "gone" if before else "new", was, now))
-    return Diff(_judged(cells), equal, _rank_changes(one, other))
+    return Diff(_judged(cells), equal, _rank_changes(one, other), differing(one, other))
 
 
 def made_by(a: Record, b: Record) -> list[str]:
@@ -167,35 +170,9 @@ def _scores(records: Sequence[Record]) -> Mapping[int | None, float]:
     return {record["seed"]: main_score(record) for record in records}
 
 
-def _noise(
-    before: Sequence[Record], after: Sequence[Record], first: Records, second: Records
-) -> tuple[float | None, float | None, float | None]:
-    """Return the interval of B - A and its p; None where pair scores are missing or a noise of seeds is not known."""
-    if not all(r.get("pairs") for r in (*before, *after)):
-        return None, None, None
-    if len({pairs_of(r)["gold_sha256"] for r in (*before, *after)}) > 1:
-        return None, None, None
-    predicted = []
-    try:
-        for records, store in ((before, first), (after, second)):
-            scores = [store.pair_scores(record) for record in records]
-            rows = np.stack([one[0] for one in scores])
-            predicted.append(rows[0] if records[0]["seed"] is None else rows)
-    except (MissingError, CorruptError):
-        return None, None, None
-    found = differences(sample_pairs(predicted, scores[0][1], resamples=RESAMPLES))
-    low, high, p = (float(one[1, 0]) for one in (found.low, found.high, found.p))
-    return (None, None, None) if np.isnan(p) else (100 * low, 100 * high, p)
-
-
 def _judged(cells: Sequence[Cell]) -> list[Cell]:
     """Return the cells with `beyond_noise`: Holm's procedure over those with a p."""
-    known = sorted((cell.p, place) for place, cell in enumerate(cells) if cell.p is not None)
-    beyond: dict[int, bool] = {}
-    still = True
-    for number, (p, place) in enumerate(known):
-        still = still and p * (len(known) - number) < LEVEL
-        beyond[place] = still
+    beyond = beyond_noise({place: cell.p for place, cell in enumerate(cells) if cell.p is not None})
     return [replace(cell, beyond_noise=beyond.get(place)) for place, cell in enumerate(cells)]
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from benchmark.analysis.encoders import unadapted_encoder_of
 from benchmark.data.sources import DataSource
 from benchmark.metrics.correlation import aggregate, cosine, ranks
+from benchmark.metrics.items import accuracy_of, right_of
 from benchmark.records.folder import Records
 from benchmark.records.query import label, scored_pairs, spearman
 from benchmark.records.record import Record, main_score, scores_of
@@ -36,6 +37,7 @@ ROUNDING = 0.01  # x100: what storing cosines as float32 may move a score, which
 COSINE = {"fp32": 1e-3}  # what a cosine may move between two machines, by precision
 SCORE = {"fp32": 0.1}  # x100: what the score of the compared pairs may move
 ORDER = 99.5  # the least Spearman x100 with places, which older folders keep in the place of cosines
+TURNED, TURNED_HALF = {"fp32": 0.02}, 0.05  # the share of items that may turn over between two machines
 COSINE_HALF, SCORE_HALF = 0.03, 1.0  # the same for bf16 and fp16
 LIMITS = (
     "This does not show that an encoder saw no test text in training, that it was trained as stated, or that tables and"
@@ -134,6 +136,8 @@ class _Check:
 
     def _compared(self, record: Record) -> str:
         """Return what agrees; raises _DifferenceError, or the ZooError because of which nothing can be said."""
+        if record.get("items"):
+            return self._items_compared(record)
         kept = self.store.pair_scores(record) if self.store.has_pairs(record) else None
         if kept is not None:
             _compare_score(record, *kept)
@@ -153,6 +157,19 @@ class _Check:
         if kept is None or not isinstance(task.data, PairsData):
             return self._measured_again(record, task, has_pairs=kept is not None)
         return self._encoded_again(record, task, *kept)
+
+    def _items_compared(self, record: Record) -> str:
+        """Return what agrees of an accuracy, whose items are right or wrong."""
+        items, stated = record.get("items"), main_score(record)
+        assert items is not None
+        if (again := accuracy_of(items)) != stated:
+            raise _DifferenceError(f"the score is {100 * stated:.4f}, and {100 * again:.4f} from its items")
+        if not self.encode:
+            return "the score follows from its items; which of them are right is not checked without encoding"
+        task = self._task(record)
+        if task.data is None:
+            raise MissingError(task.reason or "its data is not here")
+        return self._measured_again(record, task, has_pairs=False)
 
     def _task(self, record: Record) -> LoadedTask:
         key = (record["task"]["name"], record["limit"])
@@ -200,7 +217,8 @@ class _Check:
         """Measure a cell again whose kept values are no cosines, or that keeps none."""
         data = task.data
         assert data is not None
-        without = "" if has_pairs else "no scores of its items are kept, and "
+        items = record.get("items")
+        without = "" if has_pairs or items else "no scores of its items are kept, and "
         if data.trains_encoder or (data.rows or 0) > MOST_ROWS:
             raise MissingError(f"{without}measuring it again takes a run")
         try:
@@ -208,13 +226,23 @@ class _Check:
         except MissingError as error:
             raise MissingError(f"{without}{error}") from error
         data.device = vectors.encoder.runtime.device
-        main, stated = data.score(vectors)["main"], 100 * main_score(record)
+        scores, stated = data.score(vectors), 100 * main_score(record)
+        main, measured = scores["main"], scores.get("items")
         # Vectors of another machine differ in their last bits, which may turn two items over.
         limit = max(SCORE.get(record["precision"], SCORE_HALF), 200 / max(data.rows or 1, 1) * (not has_pairs))
         if main is None or not abs(100 * main - stated) <= limit:
             again = "none" if main is None else f"{100 * main:.2f}"
             raise _DifferenceError(f"the score is {stated:.2f}, and {again} when measured again")
-        return f"the score, measured again (within {limit:.2g})"
+        if items is None:
+            return f"the score, measured again (within {limit:.2g})"
+        if measured is None or measured["gold_sha256"] != items["gold_sha256"] or measured["parts"] != items["parts"]:
+            raise _DifferenceError("its items are not those of the data here")
+        others = int((right_of(measured) != right_of(items)).sum())
+        if others > max(2, TURNED.get(record["precision"], TURNED_HALF) * (data.rows or 1)):
+            raise _DifferenceError(f"{others:,} items are right here and wrong there, or the other way round")
+        if (f1 := scores.get("f1")) is not None and scores_of(record).get("f1") != f1 and not others:
+            raise _DifferenceError(f"F1 is {scores_of(record).get('f1')}, and {f1} when measured again")
+        return f"the score follows from its items, which were measured again (within {limit:.2g} and few items)"
 
 
 def bounds(predicted: Numbers, gold: Numbers) -> tuple[float, float]:

@@ -19,11 +19,10 @@ def show_closing(options: RunOptions, run: Run, made: Leaderboard) -> None:
 
     encoders = run.encoders
     keys = {plan.row_key for plan in encoders if not plan.control}
-    starts = {plan.row_key: plan.start_key for plan in encoders}
     tasks = {cell.task.name for plan in encoders for cell in plan.cells}
     trial = options.limit is not None
     tables = [table for table in made.tables if table.partial == trial and tasks.intersection(table.suite.tasks)]
-    found = [learned(table, made.store, keys, starts) for table in tables]
+    found = [learned(table, made.store, keys) for table in tables]
     for table, (text, _) in zip(tables, found, strict=True):
         title = f" ({table.suite.name})" if len(found) > 1 else ""
         say(f"\nWhat was learned{title}: {text}")

@@ -26,7 +26,7 @@ from zoo.methods.base import BackboneEncoder
 from zoo.progress import Progress
 from zoo.training.loop import Collate, Objective, train
 from zoo.training.settings import TrainSettings
-from zoo.training.siamese import Concatenation, PairObjective, PairTask, accuracy, pair_batches, width_of
+from zoo.training.siamese import Concatenation, PairObjective, PairTask, classified_right, pair_batches, width_of
 from zoo.training.vocabulary import training_only
 
 _BATCH = 16
@@ -166,15 +166,15 @@ def fine_tuned_by_score(
         yield
 
 
-def fine_tuned_accuracy(
+def fine_tuned_right(
     encoder: Encoder,
     train_pairs: Sides,
     train_labels: NDArray[np.int64],
     pairs: Sides,
     labels: NDArray[np.int64],
     run: Run,
-) -> float:
-    """Return the accuracy on `pairs` of a softmax classifier on [u; v; |u-v|], trained together with the encoder.
+) -> NDArray[np.bool_]:
+    """Return which of `pairs` (n,) a softmax classifier on [u; v; |u-v|], trained with the encoder, classifies right.
 
     There is no development part: the last weights are measured. Raises the errors of `fine_tuned_by_score`.
     """
@@ -194,4 +194,4 @@ def fine_tuned_accuracy(
         tested = pair_batches(
             [PairTask("test", classes, test_first, test_second, labels)], table, trained.backbone.pad_id
         )
-        return accuracy(objective, tested, len(labels), trained.runtime.device) / 100
+        return classified_right(objective, tested, len(labels), trained.runtime.device)

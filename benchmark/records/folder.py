@@ -16,10 +16,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from benchmark.metrics.items import item_weights, right_of
 from benchmark.records.conflicts import StoredRecord, cell_of, settled
 from benchmark.records.packed import RECORDS, Packed, check_pairs, read_packed
 from benchmark.records.record import (
@@ -37,6 +39,14 @@ from zoo.progress import print_safe
 
 if TYPE_CHECKING:
     from benchmark.tasks.base import PairScores
+
+
+class ItemScores(NamedTuple):
+    """Predicted and gold scores (n,) of pairs; of items that are right or wrong, how often they are, and weights."""
+
+    metric: Literal["spearman", "accuracy"]
+    predicted: NDArray[Any]
+    gold: NDArray[Any]
 
 
 class UnreadableError(CorruptError):
@@ -148,6 +158,20 @@ class Records:
             return True
         pack = self.packed()
         return (pack is not None and pack.has_pairs(record)) or self.pairs_file(record) is not None
+
+    def has_items(self, record: Record) -> bool:
+        """Return whether a record has the scores of its items: bits in the record, or pair scores in the folder."""
+        return bool(record.get("items")) or self.has_pairs(record)
+
+    def item_scores(self, record: Record) -> ItemScores:
+        """Return the scores of a record's items, whichever it has; raises MissingError or CorruptError."""
+        items = record.get("items")
+        if not items:
+            return ItemScores("spearman", *self.pair_scores(record))
+        try:
+            return ItemScores("accuracy", right_of(items).mean(axis=0), item_weights(items["parts"]))
+        except CorruptError as error:
+            raise CorruptError(f"{record['method']['name']} on {record['task']['name']}: {error}") from error
 
     def pair_scores(self, record: Record) -> PairScores:
         """Return predicted and gold scores (n,), float32, of a record's pairs; raises MissingError or CorruptError."""

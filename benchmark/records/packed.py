@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 RECORDS, PAIRS = "records.parquet", "pairs.parquet"
 LEVEL = 9  # of zstd
 # The fields in which nearly every record differs.
-_OWN = ("key", "scores", "pairs", "started", "seconds", "encoding")
+_OWN = ("key", "scores", "pairs", "items", "started", "seconds", "encoding")
 _PIECE = 512  # records that are read at once
 _PAGE = 1 << 26  # bytes: a page holds a column of a task, so that similar rows are compressed together
 

@@ -95,8 +95,11 @@ def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record
     if mixed := two_codes(mine):
         raise UsageError(f"{name} on {task}: {mixed}")
     metric = scores_of(mine[0])["main_metric"]
-    if not mine[0].get("pairs") and metric != "all_spearman":
-        raise MissingError(f"{task}: no pair scores are kept of its score ({metric}); name other tasks.")
+    if not (mine[0].get("pairs") or mine[0].get("items")) and metric != "all_spearman":
+        raise MissingError(
+            f"{task}: {name} keeps no item scores of its score ({metric}); run it again with --remeasure, or name other"
+            " tasks."
+        )
     return mine
 
 

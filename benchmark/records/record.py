@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeGuard
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict, TypeGuard
 
 import msgspec
 
+from benchmark.metrics.items import ItemsPart
 from benchmark.tasks.loaded import TaskIdentity
 from zoo.errors import CorruptError, MissingError
 from zoo.files import sha256_json
@@ -104,6 +105,7 @@ class ScoresPart(TypedDict):
     mean: NotRequired[Correlation]
     wmean: NotRequired[Correlation]
     subsets: NotRequired[dict[str, dict[str, Any]]]
+    by_seed: NotRequired[dict[str, dict[str, Any]]]  # of an encoder without a seed that was fine-tuned several times
 
 
 class PairsPart(TypedDict):
@@ -228,6 +230,7 @@ class Record(TypedDict):
     method: MethodPart
     task: TaskPart
     seed: Count | None
+    start_key: NotRequired[Sha256]  # row key of the untrained vectors that it starts from, where the run has them
     seeds: NotRequired[int]  # how many seeds, from 0, the run planned for this row
     precision: Annotated[str, msgspec.Meta(pattern="^(fp32|bf16|fp16)$")]
     limit: Count | None
@@ -242,6 +245,7 @@ class Record(TypedDict):
     command: list[str]
     coverage: NotRequired[Coverage | None]
     pairs: NotRequired[PairsPart | None]
+    items: NotRequired[ItemsPart | None]  # of an accuracy
     adapt: NotRequired[Adapt | None]
     code: NotRequired[CodePart]
     run_file: NotRequired[RunFilePart]
@@ -257,10 +261,12 @@ class MeasuredPart(TypedDict, total=False):
     training: TrainingPart | None
     encoding: Encoding | None
     adapt: Adapt | None
+    items: ItemsPart
     facts: dict[str, Any]
     seconds: float
     run_file: RunFilePart
     seeds: int
+    start_key: str
     pairs: PairsPart | None  # added when the record is written, as is `replaces`
     replaces: list[str]
     traceback: str
@@ -355,6 +361,21 @@ def two_codes(records: Collection[Record]) -> str | None:
     command = [word for word in latest["command"] if word != "--remeasure"]
     again = f"{shlex.join(command)} --remeasure" if command[:1] == ["zoo-bench"] else "the same run with remeasure"
     return f"it was measured by two versions of the code; measure it again: {again}"
+
+
+class ItemsIdentity(NamedTuple):
+    """Digests of a record's item scores, and of the gold scores or answers that make two records comparable."""
+
+    sha256: str
+    gold_sha256: str
+
+
+def items_identity(record: Record) -> ItemsIdentity:
+    """Return what identifies a record's pair scores, or its bits; raises MissingError where neither was kept."""
+    if items := record.get("items"):
+        return ItemsIdentity(sha256_json(items), items["gold_sha256"])
+    pairs = pairs_of(record)
+    return ItemsIdentity(pairs["sha256"], pairs["gold_sha256"])
 
 
 def plain(value: object) -> Any:

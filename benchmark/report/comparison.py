@@ -17,8 +17,8 @@ from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records, read_records
 from benchmark.records.query import PairTexts, Ranks, RowScores, label, row_named, row_scores
 from benchmark.records.record import Record, plain
-from benchmark.report.conditions import tuned
-from benchmark.stats.compare import AVERAGE, Comparison, Line, compare, seeds_of, suites_in_common, without_pairs
+from benchmark.report.signature import differing
+from benchmark.stats.compare import AVERAGE, Comparison, Line, compare, seeds_of, suites_in_common, without_items
 from benchmark.stats.draws import changed_settings, origin_of
 from benchmark.stats.mcb import LEVEL, POWER
 from benchmark.tasks.suites import suites_named, tasks_named
@@ -101,8 +101,10 @@ class Compared:
             for side, rows in (("A", self.a), ("B", self.b))
         ]
         shared = {line.task: line.shared for one in self.comparisons for line in one.lines if line.shared}
+        unit = "items" if any(one.unit == "items" for one in self.comparisons) else "pairs"
+        scores = "Spearman" if unit == "pairs" else "Spearman, or accuracy,"
         parts = [
-            "Spearman x100, mean over seeds. Intervals and p (two-sided): noise of the pairs (paired bootstrap,"
+            f"{scores} x100, mean over seeds. Intervals and p (two-sided): noise of the {unit} (paired bootstrap,"
             f" {self.resamples:,} resamples) and of the seeds (their sample variance), t with"
             " degrees of freedom by Satterthwaite and Cochran."
         ]
@@ -119,12 +121,8 @@ class Compared:
                 for one in self.comparisons
                 if one.correlation is not None
             ]
-        budgets = [tuned(rows[0]["method"]) for rows in (self.a, self.b)]
-        if budgets[0] != budgets[1] and all(any(r["training"] for r in rows) for rows in (self.a, self.b)):
-            sides_of = zip(
-                "AB", (f"tuned ({one})" if one else "with its recipe's settings" for one in budgets), strict=True
-            )
-            parts.append(f"Not like with like: {', '.join(f'{side} {how}' for side, how in sides_of)}.")
+        if unlike := differing(self.a, self.b):
+            parts.append(f"Not like with like, A and B: {'; '.join(unlike)}.")
         parts += [f"Standard deviations over seeds: {'; '.join(spreads)}."] if spreads else []
         needed = [f"{abs(one.difference):.2f} on {_place(one)} takes {one.needed}" for one in last if one.needed]
         if needed:
@@ -181,12 +179,14 @@ def compare_rows(
     for record in found:
         folder[record["method"]["name"], record["row_key"]].append(record)
     for title, of_suite in asked or suites_in_common(*rows, named):
-        names = of_suite if tasks is not None else tuple(task for task in of_suite if task not in without_pairs(*rows))
+        names = of_suite if tasks is not None else tuple(task for task in of_suite if task not in without_items(*rows))
         try:
             compared.append(compare(title, names or of_suite, *rows, store, resamples, stand_in, list(folder.values())))
             if names != of_suite:
                 others = ", ".join(task for task in of_suite if task not in names)
-                left_out.append(f"{title}: {others} not compared, because no pair scores are kept of such scores.")
+                left_out.append(
+                    f"{title}: {others} not compared, because no item scores of them are kept; --remeasure keeps them."
+                )
         except ZooError as error:
             if asked or named:
                 raise
@@ -235,6 +235,9 @@ def _differing(
     texts, without = PairTexts(data), []
     found = {}
     for task in dict.fromkeys(tasks):
+        if any(record.get("items") for record in rows[0] if record["task"]["name"] == task):
+            without.append(f"{task}: its items are right or wrong, so that no places of pairs differ.")
+            continue
         first, second = (row_scores(label(records), records, task, store) for records in rows)
         found[task] = differing_pairs(first, second, count)
         if texts.data is not None:
@@ -294,7 +297,7 @@ def _print_comparison(comparison: Comparison, stream: TextIO) -> None:
     shape = box.SIMPLE_HEAD if utf8 else box.ASCII
     table = Table(title=fit_to(comparison.title, stream), box=shape, title_justify="left")
     table.add_column("Task")
-    for column in ("Pairs", "A", "B", "A - B", "95% interval", "p", "Williams' p, pairs alone"):
+    for column in (comparison.unit.capitalize(), "A", "B", "A - B", "95% interval", "p", "Williams' p, pairs alone"):
         table.add_column(column, justify="right", no_wrap=True)
     for line in _lines(comparison):
         table.add_row(

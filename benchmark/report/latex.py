@@ -1,4 +1,4 @@
-"""A table for a paper: LaTeX (booktabs) for \\input, as wide as one column or as two, with its legend as caption."""
+"""A table for a paper: LaTeX (booktabs) for \\input, as wide as one column or as two, notes below its caption."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from benchmark.report.links import display_name
 from benchmark.report.render import fill
 from benchmark.report.rows import Row, Table, Value, score_text
 from benchmark.report.signature import signature
-from benchmark.report.significance import TIE, UNTOLD
+from benchmark.report.significance import TIE, UNTOLD, unit_of
 
 _ESCAPES = {
     **{sign: rf"\{sign}" for sign in "&%$#_{}"},
@@ -54,6 +54,7 @@ _SHAPES = (  # environment, size, spread of each task; the first that fits is ta
     ("table*", "scriptsize", False),
     ("table*", "tiny", False),
 )
+_LINES, _POINTS_A_LETTER = 4, 5.2  # of a caption
 _POINTS = {"small": 10, "footnotesize": 9, "scriptsize": 8, "tiny": 6}  # in an article of 11 pt
 
 
@@ -74,6 +75,7 @@ def latex(table: Table) -> str:
     for environment, size, spread in _SHAPES:
         if _width(table.rows, columns, _POINTS[size] / 10, spread) <= (_ONE if environment == "table" else _TWO):
             break
+    caption, beyond = _caption(table, _ONE if environment == "table" else _TWO)
     parts = []
     for name in GROUPS:
         if rows := [row for row in table.rows if group(row) == name]:
@@ -86,7 +88,8 @@ def latex(table: Table) -> str:
         signature=signature(table),
         environment=environment,
         size=size,
-        caption=_caption(table, letters, spread),
+        caption=caption,
+        notes=_notes(table, letters, spread, beyond),
         label=f"tab:{table.stem}",
         sides="".join("l" if column.format in WORDS else "r" for column in columns),
         heads=["Method", *(escape(column.head) for column in columns)],
@@ -170,17 +173,30 @@ def _letters(rows: Sequence[Row]) -> dict[str, str]:
     return dict(zip(ordered, names, strict=False))
 
 
-def _caption(table: Table, letters: dict[str, str], spread: bool) -> str:
-    """Return what the caption says: the measure, the marks, the conditions."""
-    about_seeds = "" if spread else " (of the tasks in the other files)"
+def _caption(table: Table, width: float) -> tuple[str, list[str]]:
+    """Return the caption of at most four lines, title and what was learned, and the sentences that do not fit."""
     title = table.suite.title + (" — TRIAL on cut data, not comparable with anything" if table.partial else "")
+    learned = table.learned.partition("\n")[0]
+    for row in table.rows:
+        shown_name = display_name(row).replace("\\", r"\\")
+        learned = re.sub(rf"(?<!\S){re.escape(row.name)}(?=[\s,])", shown_name, learned)
+    shown, beyond = [f"{title}."], [one for one in re.split(r" (?=The best control, )", learned) if one]
+    while beyond and _POINTS_A_LETTER * len(" ".join(["Table 1:", *shown, beyond[0]])) <= _LINES * width:
+        shown.append(beyond.pop(0))
+    return escape(" ".join(shown)), beyond
+
+
+def _notes(table: Table, letters: dict[str, str], spread: bool, beyond: Sequence[str]) -> str:
+    """Return what stands below the table: the measure, the marks, the conditions."""
+    about_seeds = "" if spread else " (of the tasks in the other files)"
     means = [f"{name}: mean of {', '.join(tasks)}." for name, tasks in table.suite.means.items()]
-    said = [f"{title}.", table.suite.note, *means, f"±: standard deviation over seeds{about_seeds}."]
+    said = [*beyond, table.suite.note, *means, f"±: standard deviation over seeds{about_seeds}."]
     if not table.partial:
         said.append("Bold: the best of a part; underlined: the second.")
     marks = {row.mark for row in table.rows}
     if TIE in marks:
-        said.append("≈: may truly be the best (95%, noise of pairs and seeds).")
+        unit = unit_of(row.records for row in table.rows)
+        said.append(f"≈: may truly be the best (95%, noise of {unit} and seeds).")
     if UNTOLD in marks:
         said.append("?: cannot be told, for want of seeds.")
     for row in table.rows:

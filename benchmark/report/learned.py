@@ -1,70 +1,138 @@
-"""What a run showed, in a few sentences: its rows against the untrained vectors they start from and the best control.
+"""What rows show, in a few sentences: which is best, what it is above, and each against the vectors it starts from.
 
-Controls here are the rows that every method should be compared with: `random`, `bag-of-words`, and a backbone's states
-that are only pooled. Imports no torch.
+Made once: a table states it in every output, and a run says it at its end of its own rows. Controls here are the rows
+that every method should be compared with: `random`, `bag-of-words`, and a backbone's states that are only pooled.
+Imports no torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from benchmark.records.folder import Records
-from benchmark.report.conditions import role
-from benchmark.report.rows import Row, Table
+from benchmark.report.conditions import group, role
+from benchmark.report.rows import Row, Table, score_text
 from benchmark.stats.draws import compared, finished
-from benchmark.stats.mcb import Differences, differences
+from benchmark.stats.marks import told_apart
+from benchmark.stats.mcb import LEVEL, Differences, Sample, differences
+from benchmark.tasks.suites import Suite
 from zoo.errors import ContractError
 
 _NAMED = 5  # rows that have a sentence; the others are counted
-_INTERVALS = "In parentheses: the 95% interval of each difference by itself, with the noise of pairs and of seeds."
-_NONE = "Without an interval: a row of one seed (run --seeds 3), or scores of which no pairs are kept."
+_INTERVALS = "In parentheses: the 95% interval of each difference by itself, with the noise of {unit} and of seeds."
+_NONE = "Without an interval: a row of one seed (run --seeds 3), or scores of which no items are kept."
 
 
-def learned(
-    table: Table, store: Records, keys: Collection[str], starts: Mapping[str, str | None]
-) -> tuple[str, tuple[str, str] | None]:
+@dataclass(frozen=True)
+class _Compared:
+    """Rows with their values x100, and where they were judged their places in the differences."""
+
+    on: str
+    values: Mapping[str, float]
+    places: Mapping[str, int]
+    found: Differences | None
+    unit: str
+
+    def best_first(self, rows: Sequence[Row]) -> list[Row]:
+        """Return the rows that have a value, best first."""
+        return sorted((row for row in rows if row.name in self.values), key=lambda row: -self.values[row.name])
+
+    def against(self, name: str, other: str) -> str:
+        """Return the difference between two rows, with its interval where it has one."""
+        gap = f"{self.values[name] - self.values[other]:+.1f}"
+        if self.found is None or not {name, other} <= self.places.keys():
+            return f"{gap} against {other}"
+        at = self.places[name], self.places[other]
+        if not np.isfinite(self.found.low[at]):
+            return f"{gap} against {other}"
+        return f"{gap} ({self.found.low[at]:+.1f} to {self.found.high[at]:+.1f}) against {other}"
+
+
+def learned_of(rows: Sequence[Row], one: Sample, on: str, unit: str) -> str:
+    """Return what a table shows: its compared rows, best first, and their sample on the mean of all tasks."""
+    names = [row.name for row in rows]
+    values = dict(zip(names, map(float, one.value), strict=True))
+    places = {name: place for place, name in enumerate(names)}
+    of = _Compared(on, values, places, differences(one), unit)
+    methods = [row for row in rows if not role(row)]
+    marked = sum(row.mark != "" for row in rows)
+    tied = f"; {marked} rows may truly be the best" if marked else ", above all others compared with it"
+    return _sentences(of, methods or rows, rows, starts_of(rows), tied)
+
+
+def learned(table: Table, store: Records, keys: Collection[str]) -> tuple[str, tuple[str, str] | None]:
     """Return sentences on the rows of a run (`keys`: their row keys), and two rows to compare task by task.
 
-    `starts` has, by row key, the key of the untrained vectors that a row starts from. Scores are compared on the tasks
-    for which all rows of the run have pair scores; if there is none, averages are given without an interval.
+    They are the table's own where it has no other methods. Scores are compared on the tasks of which all rows of the
+    run have item scores; if there is none, averages are given without an interval.
     """
     made = [row for row in table.rows if row.row_key in keys]
     ours = [row for row in made if not role(row)] or made
-    by_key = {row.row_key: row for row in reversed(table.rows)}
-    begun = {row.name: by_key[key] for row in ours if (key := starts.get(row.row_key)) in by_key}
+    starts = starts_of(table.rows)
     controls = [row for row in table.rows if role(row) and row not in ours]
-    tasks, places, found, values = _compared(table, ours, [*controls, *begun.values()], store)
+    begun = [starts[row.name] for row in ours if row.name in starts]
+    tasks, places, found, values = _compared(table, ours, [*controls, *begun], store)
     if not tasks:
-        values = {row.name: row.average.mean for row in [*ours, *controls, *begun.values()] if row.average.mean}
-
-    def best_first(rows: Sequence[Row]) -> list[str]:
-        return sorted((row.name for row in rows if row.name in values), key=lambda name: -values[name])
-
-    def against(name: str, other: str) -> str:
-        gap = f"{values[name] - values[other]:+.1f}"
-        if found is None or not np.isfinite(found.low[at := (places[name], places[other])]):
-            return f"{gap} against {other}"
-        return f"{gap} ({found.low[at]:+.1f} to {found.high[at]:+.1f}) against {other}"
-
-    best, control = best_first(ours), next(iter(best_first(controls)), None)
+        values = {row.name: row.average.mean for row in [*ours, *controls, *begun] if row.average.mean}
+    unit = "items" if any(record.get("items") for row in ours for record in row.records) else "pairs"
+    of = _Compared(on_tasks(table.suite, tasks), values, places, found, unit)
+    best = of.best_first(ours)
     if not best:
         return "No row of this run has a score on all tasks, so that nothing is compared.", None
-    said = [f"{_on(table, tasks)}, {best[0]} has {values[best[0]]:.1f}."]
+    whole = table.learned and tasks == table.suite.tasks and all(role(row) or row in ours for row in table.rows)
+    text = table.learned if whole else _sentences(of, ours, controls, starts)
+    others = [starts[best[0].name]] if best[0].name in starts else [*best[1:2], *of.best_first(controls)]
+    return text, (best[0].name, others[0].name) if tasks and others else None
+
+
+def starts_of(rows: Sequence[Row]) -> dict[str, Row]:
+    """Return, by name, the row of the untrained vectors that a row starts from, as its records state it."""
+    by_key = {row.row_key: row for row in reversed(rows)}
+    keys = {row.name: next((key for r in row.records if (key := r.get("start_key"))), "") for row in rows}
+    return {name: by_key[key] for name, key in keys.items() if key in by_key}
+
+
+def _sentences(
+    of: _Compared, ours: Sequence[Row], others: Sequence[Row], starts: Mapping[str, Row], tied: str = ""
+) -> str:
+    """Return a line on the best rows and the best control, and below it one on each of the best of `ours`."""
+    best, controls = of.best_first(ours), of.best_first([row for row in others if role(row)])
+    control = next((row.name for row in controls if row not in ours), None)
+    lines = [f"{of.on}, {_named(best[0])} has {score_text(of.values[best[0].name])}{tied}."]
     if control is not None:
-        said = [f"{said[0][:-1]}; the best control, {control}, has {values[control]:.1f}."]
-    for name in best[:_NAMED]:
-        start = begun[name].name if name in begun and begun[name].name in values else None
-        parts = [f"{against(name, start)}, which it starts from"] if start else []
-        parts += [against(name, control)] if control not in (None, start) else []
-        said += [f"{name}: {'; '.join(parts)}."] if parts else []
-    said += [f"{len(best) - _NAMED} more rows are in the table."] if len(best) > _NAMED else []
+        lines[0] += f" The best control, {control}, has {score_text(of.values[control])}{_above(of, control, best)}."
+    said = []
+    for row in best[:_NAMED]:
+        start = starts[row.name].name if row.name in starts and starts[row.name].name in of.values else None
+        parts = [f"{of.against(row.name, start)}, which it starts from"] if start else []
+        parts += [of.against(row.name, control)] if control not in (None, start, row.name) else []
+        said += [f"{row.name}: {'; '.join(map(str, parts))}."] if parts else []
+    more = len(best) - _NAMED
+    said += [f"{more} more {'rows are' if more > 1 else 'row is'} in the table."] if said and more > 0 else []
     text = " ".join(said)
-    said += [_INTERVALS] if " to " in text else []
+    said += [_INTERVALS.format(unit=of.unit)] if " to " in text else []
     said += [_NONE] if " against " in text.replace(") against ", "") else []
-    others = [begun[best[0]].name] if best[0] in begun else [*best[1:2], *filter(None, [control])]
-    return " ".join(said), (best[0], others[0]) if tasks and others else None
+    return "\n".join([*lines, *filter(None, [" ".join(said)])])
+
+
+def _above(of: _Compared, control: str, rows: Sequence[Row]) -> str:
+    """Return how many rows are told apart from a control."""
+    if of.found is None or control not in of.places:
+        return ""
+    signs = told_apart(of.found, of.places[control])
+    judged = [of.places[row.name] for row in rows if row.name in of.places]
+    above, below = (sum(signs.get(place) == sign for place in judged) for sign in "↑↓")
+    return f"; above it {above} of {len(judged)} rows, below it {below} (p < {LEVEL:g}, Holm's procedure)"
+
+
+def _named(row: Row) -> str:
+    kind = group(row)
+    if role(row):
+        return f"{row.name} ({role(row)})"
+    return f"{row.name} ({kind})" if kind in ("supervised", "transductive", "released") else row.name
 
 
 def _compared(
@@ -75,7 +143,7 @@ def _compared(
 
     def whole(row: Row, task: str) -> bool:
         mine = finished(row.records, [task], trial=trial).get(task, [])
-        return len(mine) == len({r["seed"] for r in row.records}) and all(map(store.has_pairs, mine))
+        return len(mine) == len({r["seed"] for r in row.records}) and all(map(store.has_items, mine))
 
     scored = [row for row in ours if any(whole(row, task) for task in table.suite.tasks)]
     tasks = tuple(task for task in table.suite.tasks if scored and all(whole(row, task) for row in scored))
@@ -95,9 +163,10 @@ def _compared(
     return tasks, places, differences(one), {name: float(one.value[i]) for name, i in places.items()}
 
 
-def _on(table: Table, tasks: Sequence[str]) -> str:
-    names = [column for column, task in zip(table.suite.columns, table.suite.tasks, strict=True) if task in tasks]
-    if not tasks or len(names) == len(table.suite.tasks) > 1:
+def on_tasks(suite: Suite, tasks: Sequence[str]) -> str:
+    """Return where a sentence on these tasks of a suite begins, by default on all: "On the mean of all tasks"."""
+    names = [column for column, task in zip(suite.columns, suite.tasks, strict=True) if task in tasks]
+    if not tasks or len(names) == len(suite.tasks) > 1:
         return "On the mean of all tasks"
     if len(names) > 4:
         return f"On the mean of {len(names)} tasks"

@@ -2,49 +2,101 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
-from benchmark.records.record import scores_of
+from benchmark.records.record import Record, scores_of
+from benchmark.report.conditions import tuned
 from benchmark.report.rows import Table
 from zoo import __version__
 
 _DATA = 4  # hexadecimal digits: enough to see that two tables have other data
+_NAMED = 2  # values of a part that are named; more are counted
 
 
 def signature(table: Table) -> str:
-    """Return versions, suite with aggregation and metric, number of tasks, seeds, precision, data and protocol.
+    """Return what the numbers of a table depend on: how they were scored, then the conditions of its rows.
 
-    `data` is a digest of the tasks' data files. Several values are joined by "+", the numbers of seeds of trained rows
-    by "-". A trial on cut data says so.
+    First versions, suite with aggregation and metric, number of tasks, seeds, precision, data and protocol, then the
+    parts of `conditions_of`. Digests are of the tasks' data files, behind @ of weights and texts, and at the end of
+    all conditions as they stand together in rows. Several values are joined by "+", the numbers of seeds of trained
+    rows by "-". A trial on cut data says so.
     """
     records = [r for row in table.rows for r in row.records if r["status"] == "ok"]
     metrics = {str(scores_of(r)["main_metric"]) for r in records}
     named = {f"{table.aggregation}-{metric.removeprefix('all_')}" if "_" in metric else metric for metric in metrics}
     seeds = sorted({row.about["seeds"] for row in table.rows if any(r["seed"] is not None for r in row.records)})
     data = {(r["task"]["name"], r["task"]["sha256"]) for r in records}
+    limits = {f"trial of {r['limit']} rows" if r["limit"] else "trial" for r in records}
     parts = [
         f"zoo-bench {_joined({r['version'] for r in records})}",
         f"{table.suite.name}:{_joined(named)}",
         f"{len(table.suite.tasks)} tasks",
         f"seeds {'-'.join(map(str, [*seeds[:1], *seeds[1:][-1:]])) or 'none'}",
         _joined({r["precision"] for r in records}),
-        f"data {sha256(repr(sorted(data, key=repr)).encode()).hexdigest()[:_DATA]}",
+        f"data {_digest(sorted(data, key=repr))}",
         f"protocol {_joined({str(r['protocol']) for r in records})}",
+        *(f"{name} {text}" for name, text in conditions_of(records).items()),
+        f"conditions {_digest(sorted({tuple(_conditions(r).items()) for r in records}))}",
     ]
-    return "|".join([*parts, "trial"] if table.partial else parts)
+    return "|".join([*parts, _joined(limits)] if table.partial else parts)
 
 
-def _joined(values: set[str]) -> str:
+def conditions_of(records: Sequence[Record]) -> dict[str, str]:
+    """Return the conditions of records by name, each with the values that any record has; more than two are counted."""
+    found = [_conditions(record) for record in records]
+    values = {name: {one[name] for one in found} - {""} for name in (found[0] if found else ())}
+    return {name: _few(of) for name, of in values.items() if of}
+
+
+def differing(first: Sequence[Record], second: Sequence[Record]) -> list[str]:
+    """Return the conditions that differ, each with both values; beside untrained rows, those that both sides have."""
+    sides = conditions_of(first), conditions_of(second)
+    trained = all({"text", "pairs"} & side.keys() for side in sides)
+    absent = "none" if trained else ""
+    values = {name: [side.get(name, absent) for side in sides] for name in {**sides[0], **sides[1]}}
+    return [f"{name} {a} against {b}" for name, (a, b) in values.items() if a and b and a != b]
+
+
+def _conditions(record: Record) -> dict[str, str]:
+    """Return what else than the scoring makes a record's numbers; "" where it has no such condition."""
+    training, backbone = record["training"] or {}, record["method"]["sources"].get("backbone", {})
+    corpus, by = training.get("corpus") or {}, record["facts"].get("run_by", "")
+    size = corpus.get("pairs") or corpus.get("sentences") or 0
+    learned = f"{corpus.get('name')} {size:,}@{corpus.get('sha256', '')[:_DATA]}" if corpus else ""
+    dev, dev_pairs = training.get("dev_task") or "", training.get("dev_pairs")
+    return {
+        "backbone": f"{backbone['name']}@{(backbone.get('sha256') or '')[:_DATA]}" if backbone.get("name") else "",
+        "text": "" if corpus.get("pairs") else learned,
+        "pairs": learned if corpus.get("pairs") else "",
+        "dev": f"{dev} {dev_pairs:,}" if dev and dev_pairs else dev,
+        "tuned": tuned(record["method"]) or ("no" if training.get("steps") else ""),
+        "by": "" if by == "zoo" else by,
+        "on": "gpu" if record["environment"]["gpu"] else "cpu",
+    }
+
+
+def _few(values: set[str]) -> str:
+    return _joined(values) if len(values) <= _NAMED else f"{len(values)} kinds@{_digest(sorted(values))}"
+
+
+def _digest(value: object) -> str:
+    return sha256(repr(value).encode()).hexdigest()[:_DATA]
+
+
+def _joined(values: Iterable[str]) -> str:
     return "+".join(sorted(values))
 
 
 def citation(table: Table) -> str:
     """Return the sentence for a paper, and the BibTeX entry that it cites."""
+    line = re.sub(r"([&%$#_{}])", r"\\\1", signature(table))
     several = max((row.about["seeds"] for row in table.rows), default=1)
     means = f", means over up to {several} seeds," if several > 1 else ""
     return (
         f"Scores on {table.suite.title} (x100{means} on {', '.join(table.suite.columns)}) were measured with"
-        f" zoo-bench~\\cite{{zoobench}}; signature: \\texttt{{{signature(table)}}}.\n\n"
+        f" zoo-bench~\\cite{{zoobench}}; signature: \\texttt{{{line}}}.\n\n"
         "@software{zoobench,\n"
         "  title = {{zoo-bench}: a method zoo and a benchmark for sentence embeddings},\n"
         f"  author = {{{{The zoo-bench authors}}}},\n  version = {{{__version__}}},\n"

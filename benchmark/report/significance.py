@@ -7,14 +7,16 @@ import functools
 import hashlib
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmark.records.folder import Records
-from benchmark.records.record import Record
+from benchmark.records.record import Record, items_identity
+from benchmark.report import learned as learning
 from benchmark.report.conditions import CONTROL, group, role
-from benchmark.stats import bootstrap, draws, mcb
+from benchmark.report.learned import learned_of
+from benchmark.stats import bootstrap, draws, marks, mcb
 from benchmark.stats.draws import (
     TABLE_RESAMPLES,
     ByTask,
@@ -24,6 +26,7 @@ from benchmark.stats.draws import (
     is_alone,
     origin_of,
 )
+from benchmark.stats.marks import told_apart
 from benchmark.stats.mcb import (
     LEVEL,
     MOST_SEEDS,
@@ -59,10 +62,14 @@ def mark_best(
     trial: bool = False,
     baseline: str = "",
     suite: str = "",
+    on: str = "",
 ) -> tuple[str, str, str]:
-    """Mark the rows as `_mark_best` does, or as the cache says for the same records and the same code."""
+    """Mark the rows as `_mark_best` does, or as the cache says for the same records and the same code.
+
+    `suite` names the table in the cache, `on` begins the sentence on what its rows show ("On the mean of all tasks").
+    """
     place = cache_folder() / "significance" / f"{sha256_json([str(store.folder.resolve()), suite, trial])[:32]}.json"
-    state = _state(rows, records, store, [borrow, trial, baseline])
+    state = _state(rows, records, store, [borrow, trial, baseline, on])
     with contextlib.suppress(MissingError, CorruptError):  # the cache may be deleted or damaged
         kept = read_signed(place)
         if kept["state"] == state:
@@ -70,7 +77,7 @@ def mark_best(
                 row.among_best, row.mark, row.against = among, mark, sign
             return kept["legend"], kept["against"], kept["learned"]
     notes = [len(row.notes) for row in rows]
-    legend, against, learned = _mark_best(rows, records, store, borrow, trial, baseline)
+    legend, against, learned = _mark_best(rows, records, store, borrow, trial, baseline, on)
     # Damaged pair scores are named each time.
     if notes == [len(row.notes) for row in rows]:
         marks = [(row.among_best, row.mark, row.against) for row in rows]
@@ -97,13 +104,14 @@ def _state(
     for row in rows:
         of_row = records[row.identity, row.row_key]
         add(row.name, row.row_key, row.rank, row.average, row.missing_seeds, role(row), group(row))
-        add(row.about["backbone"], origin_of(of_row[0]), of_row[0]["method"]["recipe"])
+        add(row.about["backbone"], origin_of(of_row[0]), of_row[0]["method"]["recipe"], of_row[0].get("start_key"))
         for record in of_row:
-            task, scores, pairs = record["task"], record["scores"], record.get("pairs")
+            task, scores = record["task"], record["scores"]
+            kept = items_identity(record) if record.get("pairs") or record.get("items") else None
             add(task["name"], task["rows"], record["seed"], record["status"], record["protocol"], record["limit"])
-            add(scores and scores["main"], pairs and pairs["sha256"], store.has_pairs(record))
-            if pairs:
-                pools.add((task["name"], pairs["gold_sha256"]))
+            add(scores and scores["main"], kept and kept.sha256, store.has_items(record))
+            if kept:
+                pools.add((task["name"], kept.gold_sha256))
     for task_name, gold_sha256 in sorted(pools):
         pooled = pool_of(task_name, gold_sha256)
         add(task_name, gold_sha256, pooled and pooled[0].digest)
@@ -113,7 +121,7 @@ def _state(
 @functools.cache
 def _code() -> bytes:
     """Return the sources that make marks; a cached mark is never older than they are."""
-    modules = (bootstrap, mcb, draws, sys.modules[__name__])
+    modules = (bootstrap, mcb, draws, marks, learning, sys.modules[__name__])
     return b"".join(Path(str(module.__file__)).read_bytes() for module in modules)
 
 
@@ -124,6 +132,7 @@ def _mark_best(
     borrow: bool = False,
     trial: bool = False,
     baseline: str = "",
+    on: str = "",
 ) -> tuple[str, str, str]:
     """Set `among_best` and `mark` of those rows (sorted, best first) that can be compared; returns the legend.
 
@@ -131,7 +140,7 @@ def _mark_best(
     the rows show.
 
     `records` are the rows' records by name and row key. A row is left out if it has one seed (with `borrow`: and no
-    other row of its backbone has several), or if a record has no pair scores, damaged ones (stated in its notes), or
+    other row of its backbone has several), or if a record has no item scores, damaged ones (stated in its notes), or
     other gold scores than the best row. If the best row lacks comparable ones, no row is compared. The legend also
     says what differences so many seeds or pairs find. It is "" where there is nothing to say.
     """
@@ -144,15 +153,16 @@ def _mark_best(
     alone = [row for row in ranked if row.name in noise and not noise[row.name].df]
     known = [row for row in ranked if row.name not in noise or noise[row.name].df]
     about_seeds = " ".join(filter(None, [_about_one_seed(alone, noise), _about_missing_seeds(lacking)]))
-    kept = [row for row in known if _has_pairs(mine[id(row)], store)]
+    kept = [row for row in known if _has_items(mine[id(row)], store)]
+    without = _why_not(rows, mine, store, alone, known) if baseline else {}
     if len(ranked) < 2 or not kept or kept[0] is not known[0]:
-        return about_seeds if len(ranked) + len(lacking) > 1 else "", _not_compared(baseline), ""
+        return about_seeds if len(ranked) + len(lacking) > 1 else "", _not_compared(baseline, without), ""
     borrowed = {i: noise[row.name] for i, row in enumerate(kept) if row.name in noise}
     places, one, damaged = compared([mine[id(row)] for row in kept], store, tasks, by_task.values(), borrowed)
     for i, reasons in damaged.items():
         kept[i].notes += [f"significance: {reason}" for reason in reasons]
     if one is None or places[0] != 0:
-        return about_seeds, _not_compared(baseline), ""
+        return about_seeds, _not_compared(baseline, without), ""
     kept = [kept[i] for i in places]
     best = not_told_apart(one)
     untold = unsettled(one, best)
@@ -160,67 +170,72 @@ def _mark_best(
         row.among_best = among
         row.mark = "" if not among or best.sum() < 2 else UNTOLD if open_ else TIE
     seeds = [0 if role(row) == CONTROL else len(by_seed(mine[id(row)])) for row in kept]
-    legend = " ".join(filter(None, [_legend(known), about_seeds, _power(one, seeds)]))
-    against = _set_against(kept, one, baseline) if baseline else ""
-    return legend, against, _learned(kept, one) if len(kept) > 1 and kept[0].average.mean is not None else ""
+    unit = unit_of(records.values())
+    legend = " ".join(filter(None, [_legend(known, unit), about_seeds, _power(one, seeds, unit)]))
+    against = _set_against(kept, one, baseline, without, unit) if baseline else ""
+    return (
+        legend,
+        against,
+        learned_of(kept, one, on, unit) if len(kept) > 1 and kept[0].average.mean is not None else "",
+    )
 
 
-def _told_apart(one: Sample, at: int) -> dict[int, str]:
-    """Return the rows above ("↑") and below ("↓") the row at a place, by Holm's procedure (1979) over all others."""
-    found = differences(one)
-    others = sorted((i for i in range(len(found.p)) if i != at), key=lambda i: found.p[i, at])
-    signs: dict[int, str] = {}
-    for place, i in enumerate(others):
-        if not found.p[i, at] * (len(others) - place) < LEVEL:
-            break
-        signs[i] = "↑" if found.value[i, at] > 0 else "↓"
-    return signs
+def unit_of(rows: Iterable[Sequence[Record]]) -> str:
+    """Return what a table's scores are made of: "pairs", or "items" where some are right or wrong."""
+    return "items" if any(record.get("items") for of_row in rows for record in of_row) else "pairs"
 
 
-def _set_against(rows: Sequence[Row], one: Sample, baseline: str) -> str:
+def _set_against(rows: Sequence[Row], one: Sample, baseline: str, without: Mapping[str, str], unit: str) -> str:
     """Set `against` of the rows told apart from the baseline; return what it means."""
     at = next((i for i, row in enumerate(rows) if row.name == baseline), None)
     if at is None:
-        return _not_compared(baseline)
-    for i, sign in _told_apart(one, at).items():
+        return _not_compared(baseline, without)
+    for i, sign in told_apart(differences(one), at).items():
         rows[i].against = sign
     return (
-        f"↑: above {baseline}, ↓: below it (p < {LEVEL:g}, noise of pairs and seeds, Holm's procedure over"
+        f"↑: above {baseline}, ↓: below it (p < {LEVEL:g}, noise of {unit} and seeds, Holm's procedure over"
         f" {len(rows) - 1} rows)."
     )
 
 
-def _learned(rows: Sequence[Row], one: Sample) -> str:
-    """Return what compared rows (best first) show: which is best, and how many are above the best control."""
-    marked = sum(row.mark != "" for row in rows)
-    tied = f"; {marked} rows may truly be the best" if marked else ", above all others compared with it"
-    text = f"{_named(rows[0])} has the highest mean, {rows[0].average.text()}{tied}."
-    at = next((i for i, row in enumerate(rows) if role(row)), None)
-    methods = [i for i, row in enumerate(rows) if not role(row)]
-    if at is None or not methods:
-        return text
-    signs = _told_apart(one, at)
-    above, below = (sum(signs.get(i) == sign for i in methods) for sign in "↑↓")
-    control = f"{rows[at].name} ({rows[at].average.text()})"
-    return (
-        f"{text} Above the best control, {control}: {above} of {len(methods)} methods; below it: {below}"
-        f" (p < {LEVEL:g}, Holm's procedure)."
-    )
+def _not_compared(baseline: str, without: Mapping[str, str]) -> str:
+    if not baseline:
+        return ""
+    return f"No row is compared with {baseline}: {without.get(baseline, 'this table has no row of it')}."
 
 
-def _named(row: Row) -> str:
-    kind = group(row)
-    if role(row):
-        return f"{row.name} ({role(row)})"
-    return f"{row.name} ({kind})" if kind in ("supervised", "transductive", "released") else row.name
+def _why_not(
+    rows: Sequence[Row], mine: Mapping[int, ByTask], store: Records, alone: Sequence[Row], known: Sequence[Row]
+) -> dict[str, str]:
+    """Return, by name, why a row is no baseline of its table, if it is none."""
+
+    def lacks(row: Row) -> str:
+        of_row = mine[id(row)].items()
+        tasks = [task for task, records in of_row if not all(store.has_items(record) for record in records)]
+        return f"has no item scores of {', '.join(tasks)} (measure it again: --remeasure)" if tasks else ""
+
+    reasons = {}
+    for row in rows:
+        if row.rank is None:
+            why = "it has no mean of this table's tasks"
+        elif row.missing_seeds:
+            why = f"it has {row.missing_seeds}"
+        elif any(row is other for other in alone):
+            why = "it has one seed (run --seeds 3)"
+        elif lacking := lacks(row):
+            why = f"it {lacking}"
+        elif lacking := lacks(known[0]):
+            why = f"the best row, {known[0].name}, {lacking}"
+        elif len(rows) < 2:
+            why = "there is no other row"
+        else:
+            why = "its item scores are damaged, or of other data than those of the best row"
+        reasons[row.name] = why
+    return reasons
 
 
-def _not_compared(baseline: str) -> str:
-    return f"No row is compared with {baseline}: it has one seed, or no pair scores of this table." if baseline else ""
-
-
-def _has_pairs(of_row: ByTask, store: Records) -> bool:
-    return all(store.has_pairs(record) for records in of_row.values() for record in records)
+def _has_items(of_row: ByTask, store: Records) -> bool:
+    return all(store.has_items(record) for records in of_row.values() for record in records)
 
 
 def _one_seed_noise(rows: Sequence[Row], mine: Mapping[int, ByTask], borrow: bool) -> dict[str, SeedNoise]:
@@ -258,7 +273,7 @@ def _about_missing_seeds(lacking: Sequence[Row]) -> str:
     return f"Seeds are missing, so there is no mark (run the same command again): {names}." if names else ""
 
 
-def _power(one: Sample, seeds: Sequence[int]) -> str:
+def _power(one: Sample, seeds: Sequence[int], unit: str) -> str:
     """Return what differences the table's noise lets comparisons find; `seeds` are 0 for controls."""
     noise = median_noise(one, seeds)
     if noise is None:
@@ -266,21 +281,21 @@ def _power(one: Sample, seeds: Sequence[int]) -> str:
     if not noise.seeds:
         seen = seen_without_seeds(noise)
         return (
-            f"Power: no row but controls depends on a seed. With these {one.pairs:,} pairs, a difference of {seen:.2f}"
+            f"Power: no row but controls depends on a seed. With these {one.pairs:,} {unit}, a difference of {seen:.2f}"
             f" between two rows is found (p < {LEVEL:g}) in {POWER:.0%} of repetitions; 1.0 takes"
-            f" {pairs_needed(noise, one.pairs, 1.0):,} pairs. The two rows have this table's median noise: a standard"
-            f" deviation of {noise.pairs:.2f} of a difference over the pairs."
+            f" {pairs_needed(noise, one.pairs, 1.0):,} {unit}. The two rows have this table's median noise: a standard"
+            f" deviation of {noise.pairs:.2f} of a difference over the {unit}."
         )
     found, needed = detectable(noise, 3), seeds_needed(noise, 1.0)
     takes = f"is not found so often even with {MOST_SEEDS} seeds" if needed is None else f"takes {needed} seeds"
     return (
         f"Power: with 3 seeds each, a difference of {found:.2f} between two rows is found (p < {LEVEL:g}) in"
         f" {POWER:.0%} of repetitions; 1.0 {takes}. The two rows have this table's median noise: standard deviations of"
-        f" {noise.seeds:.2f} over seeds, and of {noise.pairs:.2f} of a difference over the pairs."
+        f" {noise.seeds:.2f} over seeds, and of {noise.pairs:.2f} of a difference over the {unit}."
     )
 
 
-def _legend(known: Sequence[Row]) -> str:
+def _legend(known: Sequence[Row], unit: str) -> str:
     """Return the meaning of the marks that any row has, and the rows that could not be compared."""
     marks = {row.mark for row in known} - {""}
     parts = []
@@ -289,7 +304,7 @@ def _legend(known: Sequence[Row]) -> str:
         parts.append(
             f"{named}: may truly be the best. With {1 - LEVEL:.0%} confidence the truly best of the compared rows is"
             " one of those with a mark. All rows were compared with the best at once. The comparison contains the noise"
-            f" of pairs ({TABLE_RESAMPLES:,} bootstrap resamples; a pair that is in several tasks is drawn for all of"
+            f" of {unit} ({TABLE_RESAMPLES:,} bootstrap resamples; a pair that is in several tasks is drawn for all of"
             " them) and the noise of seeds."
         )
     if UNTOLD in marks:
@@ -299,5 +314,5 @@ def _legend(known: Sequence[Row]) -> str:
         )
     unknown = [row.name for row in known if row.among_best is None]
     if unknown:
-        parts.append(f"Not compared, because comparable pair scores are missing: {', '.join(unknown)}.")
+        parts.append(f"Not compared, because comparable {unit[:-1]} scores are missing: {', '.join(unknown)}.")
     return " ".join(parts)

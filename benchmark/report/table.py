@@ -82,10 +82,11 @@ def tables_by_suite(
             table = _table(suite, rows, by_row, trial, aggregation)
             table.baseline = baseline
             if store is not None and aggregation == "all":  # the pair scores are those of the concatenated subsets
+                from benchmark.report.learned import on_tasks
                 from benchmark.report.significance import mark_best
 
                 table.legend, table.against, table.learned = mark_best(
-                    rows, by_row, store, borrow_seed_noise, trial, baseline, suite.name
+                    rows, by_row, store, borrow_seed_noise, trial, baseline, suite.name, on_tasks(suite, suite.tasks)
                 )
             yield whole, table
 

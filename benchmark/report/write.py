@@ -60,7 +60,7 @@ def markdown(table: Table) -> str:
     lines = [
         f"# {table.suite.title}{trial}",
         "",
-        *([table.learned, ""] if table.learned else []),
+        *([*map(markdown_text, table.learned.splitlines()), ""] if table.learned else []),
         table.suite.note,
         "Mean ± sample standard deviation over seeds; Avg. is the mean of the tasks, per seed.",
         *(f"{name} is the mean of {', '.join(tasks)}." for name, tasks in table.suite.means.items()),

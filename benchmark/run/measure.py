@@ -222,7 +222,7 @@ class EncoderMeasurement:
         training = training_run(self._fitter.run, self.plan, folder)
         scores = data.score_encoder(vectors.encoder, vectors, training) if data.trains_encoder else data.score(vectors)
         shutil.rmtree(folder, ignore_errors=True)
-        pairs = scores.pop("pairs", None)
+        pairs, items = scores.pop("pairs", None), scores.pop("items", None)
         finite = scores["main"] is not None and math.isfinite(scores["main"])
         return Measured(
             cell,
@@ -235,6 +235,7 @@ class EncoderMeasurement:
                 "training": self._training(cell),
                 "encoding": self._encoding(),
                 "adapt": self._adaptation,
+                **cast("MeasuredPart", {} if items is None else {"items": items}),
                 "facts": self._facts(vectors),
                 "seconds": time.perf_counter() - started,
             },
@@ -282,6 +283,7 @@ def record_of(plan: EncoderPlan, measured: Measured, run: Run) -> Record:
     """Return the record of a measured, failed or n/a cell."""
     file = {"run_file": dataclasses.asdict(run.options.file)} if run.options.file else {}
     seeds = {"seeds": plan.seeds} if plan.seeds else {}
+    start = {"start_key": plan.start_key} if plan.start_key else {}
     cell, data = measured.cell, measured.cell.task.data
     method: MethodPart = {
         "name": plan.name,
@@ -327,5 +329,5 @@ def record_of(plan: EncoderPlan, measured: Measured, run: Run) -> Record:
         "version": __version__,
         "code": {"digest": code_digest()},
         "command": list(run.command),
-        **cast("MeasuredPart", {**file, **seeds, **measured.more}),
+        **cast("MeasuredPart", {**file, **seeds, **start, **measured.more}),
     }

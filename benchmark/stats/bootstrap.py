@@ -1,4 +1,4 @@
-"""Bootstrap of correlations with gold scores: resamples the pairs, drawing pairs of several tasks together."""
+"""Bootstrap of correlations and accuracies: resamples the items, drawing pairs of several tasks together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXACT_BELOW = 200  # pairs: with fewer, `expanded` is up to a tenth off, and com
 _BLOCK = 1 << 14  # counts (8 bytes each) in one block of resamples, which then fits into a core's cache
 _CHUNK = 1 << 20  # counts that are drawn at a time
 
-Metric = Literal["spearman", "pearson", "auc"]
+Metric = Literal["spearman", "pearson", "auc", "accuracy"]
 _Statistic = Callable[[NDArray[Any]], NDArray[np.float64]]  # counts (resamples, n) -> (methods, resamples)
 
 
@@ -27,12 +27,16 @@ _Statistic = Callable[[NDArray[Any]], NDArray[np.float64]]  # counts (resamples,
 class Scored:
     """The scores of several methods (methods, n) on the pairs of a task, and the gold scores (n,).
 
-    `places` (n,) are the positions of the pairs in a `Pool`; None: the pairs belong to this task alone.
+    Of items that are right or wrong, `predicted` says how often each was right, and `gold` has their weights.
+    `places` (n,) are the positions of the pairs in a `Pool`; None: the pairs belong to this task alone. `metric` is by
+    default that of the call, and `identity` by default the gold scores: it names the test set whose draws are shared.
     """
 
     predicted: NDArray[Any]
     gold: NDArray[Any]
     places: NDArray[np.intp] | None = None
+    metric: Metric | None = None
+    identity: str = ""
 
 
 class _Ranking:
@@ -120,7 +124,18 @@ def _auc(predicted: NDArray[Any], gold: NDArray[Any]) -> _Statistic:
     return statistic
 
 
-_STATISTICS = {"spearman": _spearman, "pearson": _pearson, "auc": _auc}
+def _accuracy(predicted: NDArray[Any], gold: NDArray[Any]) -> _Statistic:
+    """Weighted shares of right items: exact, by one matrix product for all methods."""
+    weighted = predicted * gold
+
+    def statistic(counts: NDArray[Any]) -> NDArray[np.float64]:
+        result: NDArray[np.float64] = (weighted @ counts.T) / (counts @ gold)
+        return result
+
+    return statistic
+
+
+_STATISTICS = {"spearman": _spearman, "pearson": _pearson, "auc": _auc, "accuracy": _accuracy}
 
 
 def influences(predicted: NDArray[Any], gold: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -194,11 +209,12 @@ def resample_together(
     """
     if pool is None and len(tasks) != 1:
         raise ContractError("several tasks are resampled together only with the pool of their pairs.")
-    digest = hashlib.sha256(tasks[0].gold.astype(np.float64).tobytes()).digest()
+    named = tasks[0].identity.encode() or tasks[0].gold.astype(np.float64).tobytes()
+    digest = hashlib.sha256(named).digest()
     if pool is not None:
         digest = hashlib.sha256(pool.digest.encode()).digest()
     size = len(tasks[0].gold) if pool is None else pool.size
-    makers = [_maker(task, metric, expanded) for task in tasks]
+    makers = [_maker(task, task.metric or metric, expanded) for task in tasks]
     samples = [np.empty((len(task.predicted), resamples)) for task in tasks]
     for start, counts in drawn_counts(size, resamples, [seed, *np.frombuffer(digest, np.uint32).tolist()]):
         as_float = counts.astype(np.float32)  # exact: a count is far below 2^24
@@ -210,8 +226,10 @@ def resample_together(
 
 
 def _maker(task: Scored, metric: Metric, expanded: bool) -> tuple[_Statistic, bool]:
-    """Return a function from counts to correlations, and whether it is the first-order one, which takes float32."""
+    """Return a function from counts to scores, and whether it is one matrix product, which takes float32."""
     n = len(task.gold)
+    if metric == "accuracy":
+        return _accuracy(task.predicted, task.gold), True
     if expanded and metric == "spearman" and n >= EXACT_BELOW:
         value, influence = influences(task.predicted, task.gold)
         small = influence.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Compares two rows on the same pairs: differences with intervals and p-values from the noise of pairs and seeds."""
+"""Compares two rows on the same items: differences with intervals and p-values from the noise of items and seeds."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from benchmark.records.folder import Records
 from benchmark.records.query import label, of_task
-from benchmark.records.record import Record, pairs_of, scores_of
+from benchmark.records.record import Record, items_identity, scores_of
 from benchmark.stats.bootstrap import RESAMPLES
 from benchmark.stats.draws import (
     ByTask,
@@ -41,10 +41,6 @@ from benchmark.tasks.overlap import pool_of, shared_with
 from benchmark.tasks.suites import Suite, all_suites
 from zoo.errors import CorruptError, UsageError
 
-if TYPE_CHECKING:
-    pass
-
-
 AVERAGE = "Avg."
 Seeds = Literal["none", "one", "several"]  # none: no noise of seeds; one: it cannot be measured
 
@@ -70,7 +66,7 @@ class Line:
     low: float | None
     high: float | None
     p: float | None
-    williams: Williams | None  # None: an average, fewer than four pairs, or no p for want of seeds
+    williams: Williams | None  # None: an average, an accuracy, fewer than four pairs, or no p for want of seeds
     seed_by_seed: bool = False  # the noise of seeds is that of the differences of each seed
     seeds_sd: tuple[float | None, float | None] = (None, None)  # of A and of B over their seeds
     needed: str = ""  # how many seeds or pairs would show a difference of this size, where p shows none
@@ -84,6 +80,7 @@ class Comparison:
     lines: list[Line]
     average: Line | None
     correlation: tuple[float, int] | None = None  # of the seeds of the folder's rows that share draws, and their pairs
+    unit: str = "pairs"  # of which the scores are made; "items" where some are right or wrong
 
 
 Others = Sequence[Sequence[Sequence[Record]]]  # for A and for B: the rows whose noise of seeds may stand in
@@ -100,8 +97,8 @@ def suites_in_common(
 ) -> list[tuple[str, tuple[str, ...]]]:
     """Return title and tasks of the suites, by default all, in which both rows have scores: tasks that both have."""
     measured = {r["task"]["name"] for r in a} & {r["task"]["name"] for r in b}
-    kept = {r["task"]["name"] for r in (*a, *b) if r.get("pairs")}
-    # Suites without pair scores are returned only if there are no others, so that the error can say what is missing.
+    kept = {r["task"]["name"] for r in (*a, *b) if r.get("pairs") or r.get("items")}
+    # Suites without item scores are returned only if there are no others, so that the error can say what is missing.
     found = []
     for one in named or [one for one in all_suites().values() if (measured & kept or measured) & set(one.tasks)]:
         of_suite = one.narrowed(measured)
@@ -109,14 +106,16 @@ def suites_in_common(
     return found
 
 
-def without_pairs(a: list[Record], b: list[Record]) -> set[str]:
-    """Return the tasks measured for both rows whose kind of score has no pair scores (accuracies)."""
-    accuracies = [{r["task"]["name"] for r in row if r["status"] == "ok" and not _of_pairs(r)} for row in (a, b)]
-    return accuracies[0] & accuracies[1]
+def without_items(a: list[Record], b: list[Record]) -> set[str]:
+    """Return the tasks measured for both rows of which a row keeps no item scores, as accuracies once did."""
 
+    def keeps(record: Record) -> bool:
+        kept = record.get("pairs") or record.get("items")
+        return bool(kept) or scores_of(record)["main_metric"] == "all_spearman"
 
-def _of_pairs(record: Record) -> bool:
-    return bool(record.get("pairs")) or scores_of(record)["main_metric"] == "all_spearman"
+    finished_of = [[r for r in row if r["status"] == "ok"] for row in (a, b)]
+    both = set.intersection(*({r["task"]["name"] for r in row} for row in finished_of))
+    return {r["task"]["name"] for row in finished_of for r in row if not keeps(r)} & both
 
 
 def compare(
@@ -129,7 +128,7 @@ def compare(
     others: Others = ((), ()),
     folder: Sequence[Sequence[Record]] = (),
 ) -> Comparison:
-    """Compare two rows on tasks; raises MissingError without scores or pair scores, UsageError where pairs differ.
+    """Compare two rows on tasks; raises MissingError without scores or item scores, UsageError where items differ.
 
     A pair of several tasks is drawn for all of them together, so that the noise of their average is right. The pooled
     noise of the seeds of `others` stands in for that of a row with one seed. `folder` has the records of the folder's
@@ -143,7 +142,7 @@ def compare(
     if damaged:
         raise CorruptError(next(iter(damaged.values()))[0])
     every = [finished(row, tasks) for row in folder]
-    sizes = {task: len(store.pair_scores(rows[0][task][0])[1]) for task in tasks}
+    sizes = {task: len(store.item_scores(rows[0][task][0]).gold) for task in tasks}
 
     def of(names: Sequence[str]) -> Sample:
         alone = [side for side, row in enumerate((a, b)) if seeds_of(row) == "one"]
@@ -151,26 +150,39 @@ def compare(
         noise = {side: pooled_noise(scores) for side, scores in pooled.items()}
         return sample_of(rows, drawn, names, floor_of(every, names), noise, sizes)
 
+    unit = (
+        "items"
+        if any(record.get("items") for row in rows for of_task in row.values() for record in of_task)
+        else "pairs"
+    )
     paired = share_draws(*rows)
-    line = functools.partial(_line, paired=paired)
+    line = functools.partial(_line, paired=paired, unit=unit)
     correlation = seed_correlation(every, tasks) if paired else None
     lines = []
     for task in tasks:
         first = rows[0][task][0]
-        shared = shared_with(task, tasks) if pool_of(task, pairs_of(first)["gold_sha256"]) is not None else 0
+        shared = shared_with(task, tasks) if pool_of(task, items_identity(first).gold_sha256) is not None else 0
         spreads = [list(by_seed(row, [task]).values()) for row in rows]
         lines.append(line(task, shared, spreads, of([task]), _williams([row[task] for row in rows], store)))
     if len(lines) == 1:
-        return Comparison(title, lines, None, correlation)
+        return Comparison(title, lines, None, correlation, unit)
     spreads = [list(by_seed(row, tasks).values()) for row in rows]
     average = line(AVERAGE, sum(one.shared for one in lines), spreads, of(tasks), None)
-    return Comparison(title, lines, average, correlation)
+    return Comparison(title, lines, average, correlation, unit)
 
 
 def _line(
-    task: str, shared: int, by_seed: Sequence[Sequence[float]], one: Sample, test: Williams | None, *, paired: bool
+    task: str,
+    shared: int,
+    by_seed: Sequence[Sequence[float]],
+    one: Sample,
+    test: Williams | None,
+    *,
+    paired: bool,
+    unit: str,
 ) -> Line:
     found = differences(one)
+    of_pairs = float(found.pairs_error[0, 1])
     known = bool(np.isfinite(found.p[0, 1]))
     names = ("seeds_error", "df", "low", "high", "p")
     of = {name: float(getattr(found, name)[0, 1]) if known else None for name in names}
@@ -181,11 +193,11 @@ def _line(
         a=float(one.value[0]),
         b=float(one.value[1]),
         difference=float(found.value[0, 1]),
-        pairs_error=float(found.pairs_error[0, 1]),
+        pairs_error=of_pairs,
         williams=test if known else None,
         seed_by_seed=paired,
         seeds_sd=(_sd(by_seed[0]), _sd(by_seed[1])),
-        needed=_needed(one, abs(float(found.value[0, 1])), found.p[0, 1], found.pairs_error[0, 1], paired=paired),
+        needed=_needed(one, abs(float(found.value[0, 1])), found.p[0, 1], of_pairs, paired=paired, unit=unit),
         **of,
     )
 
@@ -194,7 +206,7 @@ def _sd(scores: Sequence[float]) -> float | None:
     return float(np.std(scores, ddof=1)) if len(scores) > 1 else None
 
 
-def _needed(one: Sample, difference: float, p: float, of_pairs: float, *, paired: bool) -> str:
+def _needed(one: Sample, difference: float, p: float, of_pairs: float, *, paired: bool, unit: str) -> str:
     """Return how many seeds, or pairs, would show the difference in 80% of repetitions, if it is the true one."""
     if not p >= LEVEL or difference < 0.005:
         return ""
@@ -204,13 +216,16 @@ def _needed(one: Sample, difference: float, p: float, of_pairs: float, *, paired
     noise = Noise(float(of_pairs), math.sqrt(variance / max(sides, 1)), one.pairs_df, sides)
     if sides and (seeds := seeds_needed(noise, difference)) is not None:
         return f"{seeds} seeds"
-    return f"{pairs_needed(noise, one.pairs, difference):,} pairs" + (" and more seeds" if sides else "")
+    return f"{pairs_needed(noise, one.pairs, difference):,} {unit}" + (" and more seeds" if sides else "")
 
 
 def _williams(sides: Sequence[Sequence[Record]], store: Records) -> Williams | None:
     from scipy.stats import rankdata
 
-    scores = [store.pair_scores(record) for side in sides for record in side]
+    records = [record for side in sides for record in side]
+    if any(record.get("items") for record in records):
+        return None
+    scores = [store.pair_scores(record) for record in records]
     gold = scores[0][1]
     if len(gold) < 4:
         return None

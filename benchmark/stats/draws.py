@@ -1,4 +1,4 @@
-"""Differences between rows with the noise of pairs and of seeds, from pair scores: for tables, `compare` and claims.
+"""Differences between rows with the noise of items and of seeds, from item scores: for tables, `compare` and claims.
 
 A row is given as its finished records by task; scores are in points (x100).
 """
@@ -11,22 +11,18 @@ import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.records.folder import Records
-from benchmark.records.record import Record, main_score, pairs_of, scores_of
+from benchmark.records.folder import ItemScores, Records
+from benchmark.records.record import Record, items_identity, main_score, scores_of
 from benchmark.stats.bootstrap import Scored, resample, resample_together
 from benchmark.stats.mcb import Sample, SeedNoise, least_variance, sample
 from benchmark.tasks.overlap import Pool, pool_of
 from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import read_arrays, sha256_json, write_arrays
 from zoo.paths import cache_folder
-
-if TYPE_CHECKING:
-    from benchmark.tasks.base import PairScores
 
 TABLE_RESAMPLES = 2_000
 
@@ -52,7 +48,12 @@ def by_seed(of_row: ByTask, tasks: Collection[str] | None = None) -> dict[int | 
     names = set(of_row if tasks is None else tasks)
     for task in names & of_row.keys():
         for record in of_row[task]:
-            scores[record["seed"]][task] = 100 * main_score(record)
+            runs = scores_of(record).get("by_seed") or {} if record["seed"] is None else {}
+            if len(runs) > 1 and record.get("items"):  # fine-tuned several times: each is a seed's score
+                for seed, run in runs.items():
+                    scores[int(seed)][task] = 100 * run[scores_of(record)["main_metric"]]
+            else:
+                scores[record["seed"]][task] = 100 * main_score(record)
     known = {seed: float(np.mean(list(of.values()))) for seed, of in scores.items() if len(of) == len(names)}
     return dict(sorted(known.items(), key=lambda item: -1 if item[0] is None else item[0]))
 
@@ -122,7 +123,7 @@ def comparable(rows: Sequence[ByTask]) -> list[int]:
     """Return the places of the rows with the gold scores and the protocol of the first."""
 
     def pairs(row: ByTask) -> dict[str, set[tuple[str, int]]]:
-        return {task: {(pairs_of(r)["gold_sha256"], r["protocol"]) for r in of} for task, of in row.items()}
+        return {task: {(items_identity(r).gold_sha256, r["protocol"]) for r in of} for task, of in row.items()}
 
     return [i for i, row in enumerate(rows) if pairs(row) == pairs(rows[0])]
 
@@ -130,24 +131,26 @@ def comparable(rows: Sequence[ByTask]) -> list[int]:
 def draws(
     rows: Sequence[ByTask], store: Records, resamples: int = TABLE_RESAMPLES, *, exact: bool = False
 ) -> tuple[dict[str, Matrix], dict[int, list[str]]]:
-    """Return each task's scores (rows, resamples), means over seeds in resamples of its pairs, and the damaged rows.
+    """Return each task's scores (rows, resamples), means over seeds in resamples of its items, and the damaged rows.
 
-    All rows have the same tasks. A pair of several tasks is drawn for all of them. `exact` ranks each resample again;
-    else the draws of large tasks are a first-order approximation, and are kept in the cache. A row whose pair scores
+    All rows have the same tasks. A pair of several tasks is drawn for all of them; the items of other tasks are drawn
+    on their own, and each task has its own statistic. `exact` ranks each resample again;
+    else the draws of large tasks are a first-order approximation, and are kept in the cache. A row whose item scores
     cannot be read is given with the reason, and has NaN.
     """
     drawn: dict[str, _Drawn] = {}
     damaged: dict[int, list[str]] = {}
     missing: dict[Pool | str, dict[str, tuple[Scored, list[str]]]] = defaultdict(dict)  # by what is drawn together
     for task in rows[0]:
-        gold_sha256 = pairs_of(rows[0][task][0])["gold_sha256"]
+        gold_sha256 = items_identity(rows[0][task][0]).gold_sha256
         pooled = pool_of(task, gold_sha256)
         drawn[task] = {} if exact else _cached(_place(task, gold_sha256, store))
         new = _unread([row[task] for row in rows], drawn[task], store, damaged)
         if new:
-            predicted, golds = zip(*new.values(), strict=True)
+            metrics, predicted, golds = zip(*new.values(), strict=True)
             pool, places = pooled if pooled is not None else (task, None)
-            missing[pool][task] = Scored(np.stack(predicted), golds[0], places), list(new)
+            identity = gold_sha256 if metrics[0] == "accuracy" else ""
+            missing[pool][task] = Scored(np.stack(predicted), golds[0], places, metrics[0], identity), list(new)
     for pool, tasks in missing.items():
         scored = [one for one, _ in tasks.values()]
         of_pool = pool if isinstance(pool, Pool) else None
@@ -157,14 +160,14 @@ def draws(
                 drawn[task] = dict(zip(names, samples, strict=True))
                 continue
             drawn[task] |= dict(zip(names, samples.astype(np.float32), strict=True))
-            kept = {pairs_of(record)["sha256"] for row in rows for record in row[task]} & set(drawn[task])
+            kept = {items_identity(record).sha256 for row in rows for record in row[task]} & set(drawn[task])
             with contextlib.suppress(ZooError):  # a cache that cannot be written is no reason to stop
-                place = _place(task, pairs_of(rows[0][task][0])["gold_sha256"], store)
+                place = _place(task, items_identity(rows[0][task][0]).gold_sha256, store)
                 write_arrays(place, {sha256: drawn[task][sha256] for sha256 in sorted(kept)}, level=0)  # noise
     unknown = np.full(resamples, np.nan)
     return {
         task: 100
-        * np.array([np.mean([of.get(pairs_of(r)["sha256"], unknown) for r in row[task]], axis=0) for row in rows])
+        * np.array([np.mean([of.get(items_identity(r).sha256, unknown) for r in row[task]], axis=0) for row in rows])
         for task, of in drawn.items()
     }, damaged
 
@@ -234,14 +237,14 @@ def _cached(path: Path) -> _Drawn:
 
 def _unread(
     rows: Sequence[Sequence[Record]], known: _Drawn, store: Records, damaged: dict[int, list[str]]
-) -> dict[str, PairScores]:
-    """Return, by sha256, the pair scores of one task's records without draws; damaged ones are noted by row."""
-    new: dict[str, PairScores] = {}
+) -> dict[str, ItemScores]:
+    """Return, by sha256, the item scores of one task's records without draws; damaged ones are noted by row."""
+    new: dict[str, ItemScores] = {}
     for place, records in enumerate(rows):
         for record in records:
-            if pairs_of(record)["sha256"] not in known:
+            if (sha256 := items_identity(record).sha256) not in known:
                 try:
-                    new[pairs_of(record)["sha256"]] = store.pair_scores(record)
+                    new[sha256] = store.item_scores(record)
                 except (MissingError, CorruptError) as error:
                     damaged.setdefault(place, []).append(str(error))
     return new

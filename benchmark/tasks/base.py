@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Required, TypedDict
 import numpy as np
 
 from benchmark.data.readers.pairs import Pairs
+from benchmark.metrics.items import ItemsPart
 from zoo.errors import CorruptError
 
 if TYPE_CHECKING:
@@ -25,14 +26,16 @@ PairScores = tuple["NDArray[Any]", "NDArray[Any]"]
 class Scores(TypedDict, total=False):
     """`main` (a number, or None with `reason`), `main_metric`, and anything else that the task measures.
 
-    A task whose `main` is a Spearman correlation over pairs adds `pairs`, which are kept beside the record. A plugin's
-    task that measures something else states it in a subclass.
+    A task whose `main` is a Spearman correlation over pairs adds `pairs`, which are kept beside the record. One whose
+    `main` is an accuracy adds `items` (see `items_part`), which the record keeps. A plugin's task that measures
+    something else states it in a subclass.
     """
 
     main: Required[float | None]
     main_metric: Required[str]
     reason: Required[str | None]
     pairs: PairScores
+    items: ItemsPart
     by_seed: dict[str, dict[str, object]]
     spearman: float | None
     pearson: float | None

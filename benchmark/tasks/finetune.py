@@ -15,6 +15,7 @@ import numpy as np
 
 from benchmark.data.readers.transfer import Labelled
 from benchmark.data.sources import DataSource, Located
+from benchmark.metrics.items import items_part, joined
 from benchmark.tasks.base import Lookup, Scores, TaskData, TaskRow
 from benchmark.tasks.relatedness import sick_splits
 from benchmark.tasks.semeval import read_parts
@@ -45,6 +46,7 @@ class FinetuneData(TaskData):
         """
         stochastic = type(encoder).traits(encoder.recipe).stochastic
         by_seed = {seed: self._kept(encoder, run, seed) for seed in ((run.seed,) if stochastic else SEEDS)}
+        items = joined([scores.pop("items") for scores in by_seed.values() if "items" in scores])
         names = list(next(iter(by_seed.values())))
         values = {name: [scores[name] for scores in by_seed.values()] for name in names}
         complete = {name: None if None in found else float(np.mean(found)) for name, found in values.items()}
@@ -55,6 +57,7 @@ class FinetuneData(TaskData):
             "reason": "constant_scores" if main is None else None,
             **complete,  # type: ignore[typeddict-item]
             "by_seed": {str(seed): scores for seed, scores in by_seed.items()},
+            **({} if items is None else {"items": items}),
         }
 
     def _kept(self, encoder: Encoder, run: Run, seed: int) -> dict[str, Any]:
@@ -127,11 +130,12 @@ class LabelledFinetuneData(FinetuneData):
         return [text for part in self.parts for text in part.texts()]
 
     def fine_tune(self, encoder: Encoder, run: Run) -> dict[str, Any]:
-        """Return the accuracy of the test part."""
-        from benchmark.metrics.finetuning import fine_tuned_accuracy
+        """Return the accuracy of the test part, and its items."""
+        from benchmark.metrics.finetuning import fine_tuned_right
 
         (train, learned), (test, labels) = (((p.first, p.second or []), p.labels) for p in self.parts)
-        return {"accuracy": fine_tuned_accuracy(encoder, train, learned, test, labels, run)}
+        right = fine_tuned_right(encoder, train, learned, test, labels, run)
+        return {"accuracy": float(np.mean(right)), "items": items_part(right, labels.tolist())}
 
 
 def phrase_or_not(row: TaskRow, data: DataSource, limit: int | None) -> LabelledFinetuneData:

@@ -13,6 +13,7 @@ import numpy as np
 from benchmark.data.catalog import Dataset
 from benchmark.data.readers.pairs import _fields, read_lines
 from benchmark.data.sources import DataSource, Located
+from benchmark.metrics.items import items_part
 from benchmark.tasks import plain_name
 from benchmark.tasks.base import Lookup, Scores, TaskData, TaskRow
 from benchmark.tasks.phrases import brought, unit
@@ -80,9 +81,10 @@ class HerosData(TaskData):
         between = float(((original.sum(axis=0) ** 2).sum() - alone) / (self.rows * (self.rows - 1)))
         means = {kind: float(cosine.mean()) for kind, cosine in of.items()}
         nearer = {kind: of["synonym"] > of[kind] for kind in ("antonym", "negation")}
+        both = nearer["antonym"] & nearer["negation"]
         constant = not np.ptp(cosines)
         return {
-            "main": None if constant else float(np.mean(nearer["antonym"] & nearer["negation"])),
+            "main": None if constant else float(np.mean(both)),
             "main_metric": "synonym_nearest",
             "reason": "constant_scores" if constant else None,
             "kinds": {
@@ -92,6 +94,7 @@ class HerosData(TaskData):
             "random_pairs": between,
             "over_antonym": float(nearer["antonym"].mean()),
             "over_negation": float(nearer["negation"].mean()),
+            "items": items_part(both, self.columns["original"]),
         }
 
 

@@ -15,6 +15,7 @@ from benchmark.data.readers.pairs import Pairs
 from benchmark.data.readers.phrases import Choice, read_bigram_words, read_bird, read_turney
 from benchmark.data.readers.ppdb import PPDBReport, is_pack, ppdb_test_pairs, read_ppdb_human, split_ppdb_human
 from benchmark.data.sources import DataSource, Located
+from benchmark.metrics.items import items_part
 from benchmark.tasks.base import Lookup, PairsData, Scores, TaskData, TaskRow, check_rows
 from zoo.errors import CorruptError, MissingError
 from zoo.files import sha256_file, sha256_json
@@ -53,7 +54,8 @@ class ChoiceData(TaskData):
         """Return the accuracy of five choices (`main`) and of all seven; chance is a fifth and a seventh."""
         items = unit(vectors(self.texts())).reshape(self.rows, len(self.choices[0].texts()), -1)
         cosines = np.round(np.einsum("id,icd->ic", items[:, 0], items[:, 1:]), 9)
-        five, seven = (float(np.mean(cosines[:, 0] > cosines[:, 1:count].max(1))) for count in (5, 7))
+        first = [cosines[:, 0] > cosines[:, 1:count].max(1) for count in (5, 7)]
+        five, seven = (float(np.mean(right)) for right in first)
         constant = not np.ptp(cosines)
         return {
             "main": None if constant else five,
@@ -61,6 +63,7 @@ class ChoiceData(TaskData):
             "reason": "constant_scores" if constant else None,
             "accuracy": five,
             "accuracy_seven": seven,
+            "items": items_part(first[0], [choice.texts() for choice in self.choices]),
         }
 
 

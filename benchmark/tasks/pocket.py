@@ -46,13 +46,15 @@ class _LabelledData(TaskData):
 
     def score(self, vectors: Lookup) -> Scores:
         """Return the accuracy of a logistic regression, the mean over five stratified folds."""
-        from benchmark.metrics.classification import fold_accuracy
+        from benchmark.metrics.classification import fold_items
+        from benchmark.metrics.items import accuracy_of
 
         matrix = vectors(self.sentences)
         if not np.ptp(matrix, axis=0).any():
             return {"main": None, "main_metric": "accuracy", "reason": "constant_vectors"}
-        accuracy = fold_accuracy(matrix, self.labels)
-        return {"main": accuracy, "main_metric": "accuracy", "reason": None, "accuracy": accuracy}
+        items = fold_items(matrix, self.labels)
+        accuracy = accuracy_of(items)
+        return {"main": accuracy, "main_metric": "accuracy", "reason": None, "accuracy": accuracy, "items": items}
 
 
 def topics(row: TaskRow, data: DataSource, limit: int | None) -> TaskData:

@@ -43,11 +43,12 @@ class TransferData(TaskData):
         return self.parts[-1].texts()
 
     def score(self, vectors: Lookup) -> Scores:
-        """Return the accuracy (for MRPC also F1) with its protocol, development accuracy and the chosen penalties."""
+        """Return the accuracy (for MRPC also F1) with its items, protocol, dev accuracy and the chosen penalties."""
         import time
 
         from sklearn.metrics import f1_score
 
+        from benchmark.metrics.items import items_part
         from benchmark.metrics.probe import protocol as probe
 
         features = np.concatenate([self._features(part, vectors) for part in self.parts])
@@ -64,6 +65,8 @@ class TransferData(TaskData):
         started = time.perf_counter()
         measured = self._measure(features, labels, setting)
         accuracy = measured.accuracy / 100
+        tested = labels[np.concatenate(measured.tested)]
+        items = items_part(measured.predicted == tested, tested.tolist(), list(map(len, measured.tested)), decimals=2)
         scores: Scores = {
             "main": accuracy,
             "main_metric": "accuracy",
@@ -75,6 +78,7 @@ class TransferData(TaskData):
             "penalties": list(measured.penalties),
             "part_accuracies": [part / 100 for part in measured.parts],
             "probe_seconds": time.perf_counter() - started,
+            "items": items,
         }
         if self.f1:
             value = float(f1_score(self.parts[-1].labels, measured.predicted))

@@ -169,15 +169,20 @@ def pair_batches(tasks: Sequence[PairTask], table: TokenTable, pad_id: int) -> C
     return batch
 
 
-def accuracy(objective: PairObjective, batch: Collate, rows: int, device: str) -> float:
-    """Return the accuracy x100 on the first task's pairs; leaves the objective in eval mode."""
+def classified_right(objective: PairObjective, batch: Collate, rows: int, device: str) -> NDArray[np.bool_]:
+    """Return which of the first task's pairs (rows,) are classified right; leaves the objective in eval mode."""
     objective.eval()
-    right = 0
+    right = []
     with torch.inference_mode():
         for some in np.array_split(np.arange(rows), math.ceil(rows / _EVALUATED)):
             ids, mask, labels, _ = (tensor.to(device) for tensor in batch(some))
-            right += int((objective.logits(ids, mask, 0).argmax(1) == labels).sum())
-    return 100 * right / rows
+            right.append((objective.logits(ids, mask, 0).argmax(1) == labels).cpu().numpy())
+    return np.concatenate(right)
+
+
+def accuracy(objective: PairObjective, batch: Collate, rows: int, device: str) -> float:
+    """Return the accuracy x100 on the first task's pairs; leaves the objective in eval mode."""
+    return 100 * int(classified_right(objective, batch, rows, device).sum()) / rows
 
 
 def task_of_step(step: int, tasks: int) -> tuple[int, int]:

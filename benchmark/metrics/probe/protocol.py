@@ -46,7 +46,8 @@ class ProbeScores:
     dev_accuracy: float
     penalties: tuple[float, ...]
     parts: tuple[float, ...]  # accuracy x100 of every test part: the outer folds, or the one test set
-    predicted: NDArray[np.int64]  # of all test rows; nested: of all rows
+    predicted: NDArray[np.int64]  # of all test rows, part after part
+    tested: tuple[Rows, ...]  # the rows of each test part
 
 
 def stratified(labels: NDArray[np.int64], folds: int) -> list[tuple[Rows, Rows]]:
@@ -112,13 +113,10 @@ def nested(
     chosen = [probe.choose(part) for part in dev.reshape(len(outer), setting.folds, -1)]
     penalties = tuple(setting.penalties[best] for best, _ in chosen)
     refits = probe.fit([Fold(train) for train, _ in outer], range(len(outer)), penalties)
-    predicted, parts = np.zeros(len(labels), np.int64), []
-    for number, (_, test) in enumerate(outer):
-        accuracy, predicted[test] = probe.score(refits, number, test)
-        parts.append(accuracy)
-    return ProbeScores(
-        probe.mean(parts), probe.mean([score for _, score in chosen]), penalties, tuple(parts), predicted
-    )
+    tested = tuple(test for _, test in outer)
+    parts, predicted = zip(*(probe.score(refits, number, test) for number, test in enumerate(tested)), strict=True)
+    dev_accuracy = probe.mean([score for _, score in chosen])
+    return ProbeScores(probe.mean(parts), dev_accuracy, penalties, parts, np.concatenate(predicted), tested)
 
 
 def cross_validated(
@@ -133,8 +131,9 @@ def cross_validated(
     _, dev = probe.grid([Fold(*rows) for rows in stratified(labels[:train_rows], setting.folds)])
     best, dev_accuracy = probe.choose(dev)
     refit = probe.fit([Fold(np.arange(train_rows))], [0], [setting.penalties[best]])
-    accuracy, predicted = probe.score(refit, 0, np.arange(train_rows, len(labels)))
-    return ProbeScores(accuracy, dev_accuracy, (setting.penalties[best],), (accuracy,), predicted)
+    tested = np.arange(train_rows, len(labels))
+    accuracy, predicted = probe.score(refit, 0, tested)
+    return ProbeScores(accuracy, dev_accuracy, (setting.penalties[best],), (accuracy,), predicted, (tested,))
 
 
 def split(
@@ -153,5 +152,6 @@ def split(
     fold = Fold(np.arange(train_rows), np.arange(train_rows, train_rows + dev_rows))
     fits, dev = probe.grid([fold])
     best, dev_accuracy = probe.choose(dev)
-    accuracy, predicted = probe.score(fits, best, np.arange(train_rows + dev_rows, len(labels)))
-    return ProbeScores(accuracy, dev_accuracy, (setting.penalties[best],), (accuracy,), predicted)
+    tested = np.arange(train_rows + dev_rows, len(labels))
+    accuracy, predicted = probe.score(fits, best, tested)
+    return ProbeScores(accuracy, dev_accuracy, (setting.penalties[best],), (accuracy,), predicted, (tested,))

@@ -47,7 +47,8 @@ def test_a_fall_beyond_noise_is_told_from_a_move_within_it(folders: list[Path]) 
     cells = {(cell.row, cell.task): cell for cell in diff(good, worse).cells}
     fallen = cells["mine", "pocket-pairs"]
     assert fallen.worse and fallen.high is not None and fallen.high < 0
-    assert cells["mine", "pocket-topics"].beyond_noise is None  # no pair scores are kept of an accuracy
+    topics = cells["mine", "pocket-topics"]
+    assert topics.low is not None and topics.low < topics.b - topics.a < topics.high  # by its items
     assert cells["other", "pocket-pairs"].state == "gone"
     small = {(cell.row, cell.task): cell for cell in diff(good, near).cells}
     assert small["mine", "pocket-pairs"].beyond_noise is False

@@ -19,6 +19,7 @@ from benchmark.analysis import verify as verifying
 from benchmark.analysis.verify import bounds, verify
 from benchmark.cli.main import main
 from benchmark.metrics.correlation import ranks
+from benchmark.metrics.items import accuracy_of, items_part, right_of
 from benchmark.records.folder import Records
 from benchmark.records.query import spearman
 from benchmark.records.record import Record
@@ -251,3 +252,30 @@ def test_the_workflow_verifies_each_name_and_refuses_links(tmp_path: Path) -> No
 def test_a_folder_without_records_is_named(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match="no finished records"):
         verify(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kept", "typed_score", "why"),
+    [
+        ("others", False, "80.0000 from its items"),
+        ("others", True, "80.00, and"),
+        ("shuffled", False, "items are right here and wrong there"),
+        ("none", True, "80.00, and"),
+    ],
+)
+def test_an_accuracy_is_that_of_its_items(honest: Path, tmp_path: Path, kept: str, typed_score: bool, why: str) -> None:
+    """Other bits under the true score, bits of a typed score, other items of the true score, no bits at all."""
+    folder = shutil.copytree(honest, tmp_path / "forged")
+    store = Records(folder)
+    record: Any = next(r for r in store.all() if (r["method"]["name"], r["task"]["name"]) == ("cls", "pocket-topics"))
+    right = np.arange(sum(record["items"]["parts"])) % 5 != 0
+    if kept == "shuffled":
+        folds = np.split(right_of(record["items"])[0], np.cumsum(record["items"]["parts"])[:-1])
+        right = np.concatenate([np.sort(fold) for fold in folds])
+    forged_items = {**record["items"], "right": items_part(right, ())["right"]}
+    score = accuracy_of(forged_items)
+    record["items"] = None if kept == "none" else forged_items
+    record["scores"] |= {"main": score, "accuracy": score} if typed_score else {}
+    store.write(record)
+    (verdict,) = (one for one in verify(folder).verdicts if one.word == "differs")
+    assert verdict.cell.startswith("cls [") and why in verdict.why

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmark.metrics.classification import fold_accuracy
+from benchmark.metrics.classification import fold_items
 from benchmark.metrics.correlation import aggregate, correlations, cosine
 from benchmark.metrics.geometry import alignment, anisotropy, principal_components, uniformity
+from benchmark.metrics.items import accuracy_of
 from benchmark.metrics.probe.protocol import FAST, FULL, cross_validated, nested, pair_features, split
 from benchmark.metrics.relatedness import regress
 from benchmark.stats.bootstrap import measured, resample
@@ -35,7 +36,7 @@ def _probe(scores: Any) -> list[float]:
 SCORES: dict[str, Callable[[], Any]] = {
     "correlations": lambda: correlations(COSINES, GOLD),
     "aggregate": lambda: aggregate(HALVES),
-    "classification": lambda: fold_accuracy(X, [str(one) for one in CLASSES]),
+    "classification": lambda: accuracy_of(fold_items(X, [str(one) for one in CLASSES])),
     "alignment": lambda: alignment(X, Y),
     "uniformity": lambda: uniformity(X),
     "anisotropy": lambda: anisotropy(X),

@@ -102,6 +102,19 @@ def test_rows_are_chosen_and_marked_against_a_baseline(measured: Path, cli: Cli)
     assert list(rows_of((measured / "words.tex").read_text(encoding="utf-8"))) == ["PT-BERT"]
 
 
+def test_the_caption_is_short_and_says_what_was_learned(measured: Path, cli: Cli) -> None:
+    """At most four lines of its width, with the names of papers; what does not fit is below; every output has it."""
+    assert cli("leaderboard", "--results", measured).code == 0
+    text = (measured / "words.tex").read_text(encoding="utf-8")
+    (caption,) = re.findall(r"^\\caption\{(.*)\}$", text, re.MULTILINE)
+    (notes,) = re.findall(r"^\\parbox\{\\linewidth\}\{\\footnotesize (.*)\}$", text, re.MULTILINE)
+    assert caption.endswith("On MEN, PT-BERT has 94.74, above all others compared with it.")
+    width = 219 if r"\begin{table}" in text else 455
+    assert 5.2 * len(caption) < 4 * width and "All rows: tiny, fp32." in notes
+    for name in ("words.md", "words.json", "index.html"):
+        assert "On MEN, ptbert has 94.74" in (measured / name).read_text(encoding="utf-8"), name
+
+
 def test_an_unknown_row_is_one_sentence(measured: Path, cli: Cli) -> None:
     for option in ("--methods", "--baseline"):
         answer = cli("leaderboard", "--results", measured, option, "simsce")

@@ -37,10 +37,12 @@ def add(store: Records, name: str, noise: float, seeds: Sequence[int | None] = (
 def said(store: Records, *names: str, starts: Mapping[str, str] | None = None) -> tuple[str, tuple[str, str] | None]:
     """Return what a table says of rows of these names, of which some start from others, and whom to compare next."""
     records = store.all()
-    (table,) = build_tables(records, [WORDS], store)
     keys = {record["method"]["name"]: record["row_key"] for record in records}
-    begun = {keys[name]: keys[start] for name, start in (starts or {}).items()}
-    return learned(table, store, {keys[name] for name in names}, begun)
+    for record in records:
+        if start := (starts or {}).get(record["method"]["name"]):
+            record["start_key"] = keys[start]
+    (table,) = build_tables(records, [WORDS], store)
+    return learned(table, store, {keys[name] for name in names})
 
 
 @pytest.fixture
@@ -89,7 +91,7 @@ def test_tasks_without_pairs_have_no_interval(tmp_path: Path) -> None:
         for task in TASKS:
             store.write(make_record(name, task, main=main))
     text, after = said(store, "m")
-    assert "m has 70.0; the best control, random, has 20.0. m: +50.0 against random." in text and after is None
+    assert "m has 70.00. The best control, random, has 20.00.\nm: +50.0 against random." in text and after is None
     store.write(failed(make_record("broken", TASKS[0]), "out of memory"))
     assert said(store, "broken") == ("No row of this run has a score on all tasks, so that nothing is compared.", None)
 

@@ -1,0 +1,100 @@
+"""Test items that are right or wrong: a bit each, from which the accuracy is computed again, to the last digit.
+
+An accuracy is the mean over the parts of a test set (its folds, or the one part that it has) of the share of items that
+are right. Where an encoder was fine-tuned several times, it is the mean over these runs.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Annotated, Any, Required, TypedDict
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.errors import CorruptError
+
+
+class ItemsPart(TypedDict, total=False):
+    """Which test items were right, part after part; records that share `gold_sha256` are comparable."""
+
+    right: Required[str]  # base64 of a bit an item, run after run, with zeros up to a whole byte
+    parts: Required[list[Annotated[int, msgspec.Meta(gt=0)]]]  # the number of items in each
+    runs: Required[Annotated[int, msgspec.Meta(gt=0)]]
+    gold_sha256: Required[Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]]  # of the answers, in this order
+    decimals: int  # to which the accuracy x100 of a part, and their mean, are rounded, as SentEval does
+
+
+def items_part(
+    right: NDArray[np.bool_], answers: Sequence[object], parts: Sequence[int] = (), decimals: int | None = None
+) -> ItemsPart:
+    """Return what a record keeps of items (n,), or (runs, n), whose right answers (n,) identify the test set.
+
+    `parts` has the number of items of each part; () for one part.
+    """
+    runs = np.atleast_2d(right)
+    kept: ItemsPart = {
+        "right": _text(runs),
+        "parts": [int(size) for size in parts or (runs.shape[1],)],
+        "runs": len(runs),
+        "gold_sha256": sha256("\n".join(map(str, answers)).encode("utf-8", "surrogatepass")).hexdigest(),
+    }
+    return kept if decimals is None else {**kept, "decimals": decimals}
+
+
+def right_of(items: ItemsPart) -> NDArray[np.bool_]:
+    """Return which items (runs, n) are right; raises CorruptError where there are fewer or more bits than items."""
+    runs, size = items["runs"], sum(items["parts"])
+    try:
+        packed = np.frombuffer(base64.b64decode(items["right"], validate=True), np.uint8)
+    except ValueError as error:
+        raise CorruptError(f"the bits of its items are no base64 ({error}); measure it again.") from error
+    bits = np.unpackbits(packed)
+    if len(packed) != -(-runs * size // 8) or bits[runs * size :].any():
+        raise CorruptError(f"it has {8 * len(packed)} bits for {runs * size} items; measure it again.")
+    result: NDArray[np.bool_] = bits[: runs * size].reshape(runs, size).astype(np.bool_)
+    return result
+
+
+def joined(runs: Sequence[ItemsPart]) -> ItemsPart | None:
+    """Return the items of several runs on one test set as one part; None where there are none."""
+    if not runs:
+        return None
+    right = np.concatenate([right_of(run) for run in runs])
+    return {**runs[0], "right": _text(right), "runs": len(right)}
+
+
+def _text(right: NDArray[np.bool_]) -> str:
+    return base64.b64encode(np.packbits(right).tobytes()).decode("ascii")
+
+
+def item_weights(parts: Sequence[int]) -> NDArray[np.float64]:
+    """Return the weight (n,) of each item, 1 on average: every part has the same weight in an accuracy."""
+    sizes = np.asarray(parts)
+    result: NDArray[np.float64] = np.repeat(sizes.sum() / (len(sizes) * sizes), sizes)
+    return result
+
+
+def accuracy_of(items: ItemsPart) -> float:
+    """Return the accuracy, a fraction, that these items make.
+
+    Example:
+        >>> accuracy_of(items_part(np.array([True, False, True, True]), "abba", [2, 2]))
+        0.75
+    """
+    decimals, cuts = items.get("decimals"), np.cumsum(items["parts"])[:-1]
+
+    def rounded(percent: Any) -> Any:
+        return round(percent, decimals)
+
+    runs = []
+    for run in right_of(items):
+        shares = [np.mean(part) for part in np.split(run, cuts)]
+        if decimals is not None:
+            runs.append(float(rounded(np.mean([float(rounded(100 * share)) for share in shares]))) / 100)
+        else:
+            runs.append(float(np.mean(shares)))
+    return float(np.mean(runs))
