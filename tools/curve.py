@@ -57,7 +57,8 @@ class Curve:
         weight = dict(
             zip(SIZES, (doublings - doublings.mean()) / ((doublings - doublings.mean()) ** 2).sum(), strict=True)
         )
-        value, drawn, of_seeds, squares = 0.0, 0.0, 0.0, 0.0
+        value, of_seeds, squares = 0.0, 0.0, 0.0
+        drawn = np.zeros(self.samples[0][1].drawn.shape[1])
         for names, sample in self.samples:
             signs = np.array([(of == method) - (of == BASE) for of, _ in names], dtype=float)
             weights: NDArray[np.float64] = signs * np.array([weight[size] for _, size in names])
@@ -136,7 +137,7 @@ def settings(curve: Curve) -> str:
         looks = [str(max(len((one["training"] or {}).get("dev_scores") or {}) for one in part)) for part in of]
         cells = [f"{recipe[key]:.3g}" for key in ("learning_rate", "temperature", "batch_size")]
         lines.append([METHODS.get(method, "SimCSE"), tuned(of[0][0]["method"]), *cells, *looks])
-    picked = {(one["training"] or {}).get("dev_task", "") for part in curve.records.values() for one in part}
+    picked = {(one["training"] or {}).get("dev_task") or "nothing" for part in curve.records.values() for one in part}
     return "\n".join(map(markdown_row, lines)) + f"\n\nCheckpoints are picked by {', '.join(sorted(picked))}."
 
 

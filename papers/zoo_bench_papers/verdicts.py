@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,8 @@ from zoo_bench_papers.answers import CONFIRMED, NOT_MEASURED, REVERSED, SMALLER,
 from zoo_bench_papers.claim_rows import Condition, Folder, MeasuredRow, least_share
 from zoo_bench_papers.claims import CODE, READING, TEXT, Claim, all_claims, open_points
 from zoo_bench_papers.properties import OF_UNTRAINED, RULES, Measured
+
+PrintedOf = Mapping[tuple[str, str, tuple[str, ...]], float]  # by paper, place and contrast
 
 _DIMENSIONS = 300  # of the papers' word vectors
 # Settings that are to be equal on both sides, or named.
@@ -160,7 +162,7 @@ class _Place:
     def __init__(
         self, folder: Folder, name: str, tasks: Sequence[str], metric: str, pairs: list[Any], at: Condition
     ) -> None:
-        self.name, self.tasks = name, tasks
+        self.name = name
         rows = {row: folder.row(row, tasks, at) for pair in pairs for row in pair}
         self.reasons = {row: one for row, one in rows.items() if isinstance(one, str)}
         used = dict.fromkeys(row for pair in pairs if not self.reasons.keys() & {*pair} for row in pair)
@@ -176,7 +178,7 @@ class _Place:
                 self.found = differences(sampled)
                 self.index = {name: kept.index(i) for i, name in enumerate(self.rows) if i in kept}
 
-    def compare(self, contrast: Sequence[str], claim: Claim) -> Compared:
+    def compare(self, contrast: Sequence[str], claim: Claim, printed: PrintedOf) -> Compared:
         """Return a contrast with its interval.
 
         A contrast of four rows is (a - b) - (c - d). Its error follows from those of their differences, as the
@@ -206,11 +208,21 @@ class _Place:
             low=value - half,
             high=value + half,
             line=0.0 - claim.margin,
-            printed=claim.printed(contrast, self.name, self.tasks),
+            printed=printed.get((claim.paper, self.name, tuple(contrast))),
             error=error,
             df=df,
             **_about([self.rows[row] for row in contrast], claim),
         )
+
+
+def _printed(claims: Iterable[Claim]) -> PrintedOf:
+    """Return the printed differences by paper, place and contrast: each comparison has one, in whichever claim."""
+    found: dict[tuple[str, str, tuple[str, ...]], float] = {}
+    for claim in claims:
+        for (place, tasks), pair in itertools.product(claim.places(), claim.pairs()):
+            if (value := claim.printed(pair, place, tasks)) is not None:
+                found.setdefault((claim.paper, place, pair), value)
+    return found
 
 
 def _about(rows: Sequence[MeasuredRow], claim: Claim) -> dict[str, Any]:
@@ -256,12 +268,13 @@ def _under(folder: Folder, at: Condition, results: Path) -> list[Verdict]:
             tasks[place] = of_place
     places = {key: _Place(folder, key[0], tasks[key[0]], key[1], list(pairs), at) for key, pairs in wanted.items()}
     command = partial(at.command, results, folder.labelled)
+    printed = _printed(claim for _, claim in claims)
     found: list[Verdict] = []
     for name, claim in claims:
         if claim.kind == "property":
             found += _properties(claim, folder, at)
         else:
-            found.append(_verdict(name, claim, at, [places[on, claim.metric] for on in claim.on], command))
+            found.append(_verdict(name, claim, at, [places[on, claim.metric] for on in claim.on], command, printed))
     return found
 
 
@@ -299,14 +312,16 @@ def _properties(claim: Claim, folder: Folder, at: Condition) -> list[Verdict]:
     return found[-1:]
 
 
-def _verdict(name: str, claim: Claim, at: Condition, places: Sequence[_Place], command: Callable[..., str]) -> Verdict:
+def _verdict(
+    name: str, claim: Claim, at: Condition, places: Sequence[_Place], command: Callable[..., str], printed: PrintedOf
+) -> Verdict:
     one = Verdict(claim, at.text(), name, reason=claim.untestable, command=claim.command)
     if claim.untestable:
         one.word = UNTESTABLE
         return one
-    cells = [(pair, place.compare(pair, claim)) for place in places for pair in claim.pairs()]
+    cells = [(pair, place.compare(pair, claim, printed)) for place in places for pair in claim.pairs()]
     one.compared = [cell for _, cell in cells]
-    one.controls = [place.compare(pair, claim) for place in places for pair in claim.controls]
+    one.controls = [place.compare(pair, claim, printed) for place in places for pair in claim.controls]
     lacking = [c for c in one.compared if c.difference is None]
     one.reason = ", ".join(dict.fromkeys(c.reason or c.untestable for c in one.compared if not c.decides))
     suites = all_suites()

@@ -286,6 +286,19 @@ def test_the_counts_and_the_answers_are_those_of_the_verdicts() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["zoo-small", "zoo-mini"])
+def test_a_comparison_has_one_word_in_all_claims_of_its_paper(name: str) -> None:
+    """Also where only another claim's cells have its printed difference."""
+    words: dict[object, set[tuple[str, float | None]]] = {}
+    for one in of_published(name):
+        for c in one.deciding:
+            key = one.claim.paper, c.a, c.b, c.on, c.line, one.claim.metric
+            words.setdefault(key, set()).add((c.word, c.printed))
+    assert len(words) > 50
+    assert {key: each for key, each in words.items() if len(each) > 1} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["zoo-small", "zoo-mini"])
 def test_no_verdict_says_more_than_its_scale(name: str) -> None:
     """Trained rows have the share of the paper's updates, of old records too; a margin of ours and open points show."""
     decided = [one for one in of_published(name) if one.word in (*answers.DECIDED, UNDECIDED)]
