@@ -141,7 +141,8 @@ class Verdict:
         if shown and len(shown) < len(self.compared):
             some.append(f"{len(self.compared) - len(shown)} of {len(self.compared)} comparisons not measured")
         if self.word == SMALLER and len(each) == 1:
-            some.append("and above 0" if self.above == answers.YES else f"above 0: {self.above}")
+            line = f"-{self.claim.margin:g}" if self.claim.margin else "0"
+            some.append(f"and above {line}" if self.above == answers.YES else f"above {line}: {self.above}")
         if self.claim.margin and shown:
             some.append(f"by our own margin of {self.claim.margin:g}")
         if self.word == UNDECIDED and shown:
