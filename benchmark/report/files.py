@@ -28,7 +28,7 @@ from zoo.progress import print_safe
 if TYPE_CHECKING:
     import pandas
 
-_CLAIMS = "claims.page.json"  # that `zoo-bench claims` of the package zoo-bench-papers writes
+_CLAIMS = "claims.json"  # that `zoo-bench claims` of the package zoo-bench-papers writes
 
 
 def make_leaderboard(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from benchmark.records.folder import Records
 from benchmark.records.names import recipe_of, typed_recipe
 from benchmark.records.record import Record
-from benchmark.report.conditions import about
+from benchmark.report.conditions import about, recipes
 from benchmark.report.rows import About
 from benchmark.stats.draws import ByTask, finished, is_alone
 from zoo.errors import MissingError
@@ -33,6 +33,11 @@ class Condition(NamedTuple):
         learned = f"{self.sentences:,} sentences of {self.corpus}" if self.sentences else ""
         settings = f"tuned ({self.tuned})" if self.tuned else "the papers' settings"
         return ", ".join(filter(None, [self.backbone or "no backbone", self.precision, learned, settings]))
+
+    def fits(self, other: Condition) -> bool:
+        """Return whether a row of this condition is compared under another: each part is equal, or lacks here."""
+        lacking = ("", None, "", 0, None)
+        return all(mine in (wanted, none) for mine, wanted, none in zip(self, other, lacking, strict=True))
 
     def command(
         self, results: Path, labelled: Sequence[str], suites: bool, on: Sequence[str], rows: Sequence[str]
@@ -96,9 +101,7 @@ class Folder:
         fitting = []
         for row in self.rows.get(_identity(*typed_recipe(name)), []):
             of_tasks = finished(row.records, tasks)
-            own = zip(row.at, at, ("", None, "", 0, None), strict=True)
-            alike = all(mine in (wanted, lacking) for mine, wanted, lacking in own)
-            if len(of_tasks) == len(tasks) and alike:
+            if len(of_tasks) == len(tasks) and row.at.fits(at):
                 fitting.append((row, {task: of_tasks[task] for task in tasks}))
         if len(fitting) != 1:
             return f"{'several rows' if fitting else 'no row'} {name}"
@@ -110,11 +113,29 @@ class Folder:
             return "no pair scores, so no interval"
         return f"one seed of {name}" if is_alone(of_row) else (row, of_row)
 
+    def share(self, names: Iterable[str], at: Condition) -> float | None:
+        """Return the least share of the papers' updates among the rows of names that were trained under a condition."""
+        return least_share([row for name in names for row in self.rows.get(_identity(name), []) if row.at.fits(at)])
+
     def records(self, at: Condition, tasks: Sequence[str], name: str) -> list[ByTask]:
         """Return a row's records by task, as rules read them, or those of every row that can be compared on them."""
         names = [name] if name else [rows[0].records[0]["method"]["name"] for rows in self.rows.values()]
         found = [self.row(one, tasks, at, pairs=False) for one in names]
         return [one[1] for one in found if not isinstance(one, str)]
+
+
+def least_share(rows: Iterable[MeasuredRow]) -> float | None:
+    """Return the least share of its paper's updates that a row has; None where no paper states them."""
+    return min((share for row in rows if (share := _share(row)) is not None), default=None)
+
+
+def _share(row: MeasuredRow) -> float | None:
+    """Return a row's updates as a share of its paper's, which its recipe states where its records are too old to."""
+    if (share := row.about["updates_share"]) is not None:
+        return share
+    steps = [steps for record in row.records if (steps := (record["training"] or {}).get("steps"))]
+    spec = recipes().get(recipe_of(row.records[0]["method"])[0])
+    return sum(steps) / len(steps) / spec.updates if steps and spec is not None and spec.updates else None
 
 
 def _labelled(command: Sequence[str]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,12 +11,15 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
+from benchmark.records.names import typed_recipe
+from benchmark.report.conditions import recipes
 from benchmark.report.published import PublishedRow, published
 from benchmark.tasks.suites import all_suites
 from zoo.files import read_yaml
 from zoo.paths import resource_folder
 
-CODE, TEXT = "the released code", "the paper's text"
+# Whose rows a verdict is about. The paper's text decides only where it leaves no point of its recipes open.
+CODE, TEXT, READING = "the released code", "the paper's text", "our reading of the paper's text"
 _CELL = ("paper", "table", "row", "backbone", "setting", "metric")  # what names a printed row; the last three may lack
 
 
@@ -76,6 +79,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     conditions: str = ""
     untestable: str = ""
     published: tuple[Any, ...] = ()
+    gains: tuple[float | None, ...] = ()  # of the contrasts, where the text alone prints them
     released: dict[str, str] = {}  # the released code's recipes, by the paper's
 
     def pairs(self) -> list[tuple[str, ...]]:
@@ -92,16 +96,69 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if (contrasts, order) == (self.contrasts, self.order):
             return [("", self)]
         others = [pair for pair in self.controls if pair not in contrasts]
-        return [(CODE, replace(self, contrasts=contrasts, order=order, controls=tuple(others))), (TEXT, self)]
+        text = READING if open_points(name for pair in self.pairs() for name in pair) else TEXT
+        return [(CODE, replace(self, contrasts=contrasts, order=order, controls=tuple(others))), (text, self)]
 
     def _of_code(self, rows: Sequence[str]) -> tuple[str, ...]:
         names = [(self.released.get(name, ""), *name.partition(":")) for name in rows]
         return tuple(whole or self.released.get(base, base) + colon + more for whole, base, colon, more in names)
 
+    def printed(self, contrast: Sequence[str], place: str, tasks: Sequence[str]) -> float | None:
+        """Return the printed difference of a contrast on a place; None where its paper prints none.
+
+        The printed rows of a claim with one contrast on one place stand for it, whatever our recipes of them are.
+        """
+        if len(contrast) == 4:
+            halves = [self.printed(half, place, tasks) for half in (contrast[:2], contrast[2:])]
+            return None if None in halves else halves[0] - halves[1]  # type: ignore[operator]
+        pairs = self.pairs()
+        if self.gains and contrast in pairs:
+            return self.gains[pairs.index(tuple(contrast))]
+        alone = len(pairs) == len(self.on) == 1
+        each = [self._cell(contrast, place, (task,), alone=False) for task in tasks]
+        known = [value for value in each if value is not None]
+        cell = self._cell(contrast, place, tasks, alone)
+        return sum(known) / len(tasks) if cell is None and len(known) == len(tasks) else cell
+
+    def _cell(self, contrast: Sequence[str], place: str, tasks: Sequence[str], alone: bool) -> float | None:
+        cells = [cell for cell in self.published if cell.b is not None and _fits(cell, place, tasks)]
+        for cell in cells:
+            for sign, sides in ((1, (cell.a, cell.b)), (-1, (cell.b, cell.a))):
+                if all(_is_of(line, name) for line, name in zip(sides, contrast, strict=True)):
+                    return float(sign * cell.value)
+        return float(cells[0].value) if alone and cells else None
+
     def places(self) -> list[tuple[str, tuple[str, ...]]]:
         """Return each place of `on` with its tasks: those of a suite, or those named."""
         suites = _suites()
         return [(place, suites[place] if place in suites else tuple(place.split(","))) for place in self.on]
+
+
+def _fits(cell: Printed, place: str, tasks: Sequence[str]) -> bool:
+    """Return whether a printed column is one of a place, in its protocol: of its task, or of its suite's average."""
+    table = cell.a.table
+    if len(tasks) == 1:
+        return published().place(table.paper, cell.column).of(tasks[0]) == ""
+    if place not in _suites():
+        return cell.column == "STS12-16 mean"
+    each = [published().place(table.paper, column).same for column in table.average_of]
+    return cell.column in ("Avg", "Avg words") and all({*same} & {*tasks} for same in each)
+
+
+def _is_of(line: PublishedRow, name: str) -> bool:
+    base, overrides = typed_recipe(name)
+    return name in line.row.recipes or (not overrides and base in line.row.recipes)
+
+
+def open_points(names: Iterable[str]) -> dict[str, int]:
+    """Return the recipes of rows whose papers leave points open that we fill, with the number of these points."""
+    found = {}
+    for name in names:
+        base, overrides = typed_recipe(name)
+        spec = recipes().get(base)
+        if spec is not None and (points := spec.open.keys() - overrides.keys()):
+            found[base] = len(points)
+    return found
 
 
 @functools.cache

@@ -38,9 +38,11 @@ class Measured:
     backbone: str
     rows: RowsOf = lambda tasks, name: ()
     code: Mapping[str, str] = field(default_factory=dict)  # the recipe of the released code in place of the paper's
+    asked: set[str] = field(default_factory=set)  # the recipes that were asked for, and other wanted cells
 
     def cells(self, table: str, **wanted: str) -> list[Mapping[str, Any]]:
         """Return the rows of a table on this backbone whose cells are as wanted."""
+        self.asked.update(self.code.get(text, text) for text in wanted.values())
         return [
             one
             for one in self.tables.get(table, ())
@@ -87,6 +89,7 @@ class Measured:
 
     def _of_seeds(self, suite: str, names: Sequence[str], of: Callable[[ByTask], list[float]]) -> list[Any] | None:
         named = [self.code.get(name, name) for name in names]
+        self.asked.update(named)
         sides = [(name, of(row)) for name in named for row in self.rows(all_suites()[suite].tasks, name)]
         return sides if len(sides) == len(names) and all(len(values) > 1 for _, values in sides) else None
 

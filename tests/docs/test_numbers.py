@@ -43,7 +43,8 @@ TABLES = tables()
 
 def texts(page: str) -> list[str]:
     """Return a page's paragraphs, bullets and lines of tables; not its listings, nor what test_findings reads."""
-    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.S)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    text = re.sub(r"```.*?```|<!-- made: .*?<!-- end -->", "", text, flags=re.S)
     parts = [" ".join(part.split()) for part in re.split(r"\n\n|\n(?=[-|] ?)", text)]
     return [part for part in parts if not re.search(r"zoo-\w+ [+-]\d", part)]
 

@@ -16,9 +16,10 @@ from benchmark.report.files import make_leaderboard
 from benchmark.report.page import page
 from benchmark.report.table import build_tables, read_completed
 from benchmark.tasks.suites import suite
+from zoo_bench_papers.answers import UNDECIDED
 from zoo_bench_papers.claims import all_claims
 from zoo_bench_papers.ledger import ledger
-from zoo_bench_papers.verdicts import NOT_TOLD, Verdict, verdicts
+from zoo_bench_papers.verdicts import Verdict, verdicts
 
 FOLDER = Path(__file__).parents[2] / "leaderboards" / "zoo-small"
 
@@ -48,13 +49,16 @@ def test_the_ledger_holds_every_claim() -> None:
     found = {(one.claim.id, one.procedure): one for one in published()}
     for one in claims:
         verdict = found[one["id"], one["procedure"]]
-        assert one["verdict"] == verdict.verdict
+        assert one["verdict"] == verdict.word
         if verdict.measured:
             assert one["ours"] == verdict.ours()
-            assert one["points"] == [pytest.approx((c.difference, c.low, c.high), abs=1e-3) for c in verdict.told]
-            assert one["theirs"].startswith(
-                verdict.claim.published[0].text() if verdict.claim.published else "no number"
-            )
+            shown = [(point["difference"], point["low"], point["high"]) for point in one["points"]]
+            assert shown == [pytest.approx((c.difference, c.low, c.high), abs=1e-3) for c in verdict.deciding]
+            assert [point["verdict"] for point in one["points"]] == [c.word for c in verdict.deciding]
+            assert (one["above"].startswith(verdict.above), one["as_large"]) == (True, verdict.as_large)
+            claim = verdict.claim
+            first = "no number" if not claim.gains else f"{next(filter(None, claim.gains)):+g} ("
+            assert one["theirs"].startswith(claim.published[0].text() if claim.published else first)
         else:
             assert one["reason"] == verdict.reason
 
@@ -81,13 +85,18 @@ def test_claims_are_filtered_by_verdict_and_paper(browser: Browser, shown: Path)
     assert browser.one(".count").text == f"{every} of {every} verdicts"
     choose = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('change', { bubbles: true }))"
     verdict, paper = browser.all("select")
-    browser.run(choose, verdict, NOT_TOLD)
-    browser.run(choose, paper, "PromptBERT")
-    wanted = [one for one in published() if (one.verdict, one.claim.paper) == (NOT_TOLD, "PromptBERT")]
+    browser.run(choose, verdict, UNDECIDED)
+    browser.run(choose, paper, "PT-BERT")
+    wanted = [one for one in published() if (one.word, one.claim.paper) == (UNDECIDED, "PT-BERT")]
+    wanted.sort(key=lambda one: not one.deciding)
     texts = [item.text for item in browser.all("li.claim")]
     assert len(texts) == len(wanted) > 0
     for one, text in zip(wanted, texts, strict=True):
-        assert one.claim.says in text and "small-scale: not told apart" in text
+        assert one.claim.says in text and f"{UNDECIDED} {one.scale}" in text
+        assert one.share is None or "as long as the paper" in text
+    assert len(browser.all("svg.forest line.ours")) == 2 * sum(len(one.deciding) for one in wanted)
+    labels = {label.text for label in browser.all("svg.forest text")}
+    assert labels == {"\u221210", "\u22125", "0", "+5", "+10"}
     address = browser.run("return location.hash")
     browser.driver.get("about:blank")
     browser.driver.get(shown.as_uri() + address)

@@ -11,9 +11,11 @@ from benchmark.records.folder import Records
 from benchmark.report.table import read_completed
 from zoo.errors import UsageError, did_you_mean
 from zoo.files import check_writable, write_json, write_text
+from zoo_bench_papers.answers import WORDS
 from zoo_bench_papers.claims import all_claims
-from zoo_bench_papers.ledger import as_dict, changed, changes, counts, forest, ledger, markdown, of_claims
-from zoo_bench_papers.verdicts import WORDS, verdicts
+from zoo_bench_papers.ledger import changed, changes, counts, ledger, markdown, of_claims
+from zoo_bench_papers.picture import forest
+from zoo_bench_papers.verdicts import Verdict, verdicts
 
 
 @click.command("claims")
@@ -22,7 +24,7 @@ from zoo_bench_papers.verdicts import WORDS, verdicts
 @results_only_option
 @json_option
 def command(paper: str | None, plot: Path | None, results: Path, as_json: bool) -> int:
-    """Test the papers' claims on measured rows: theirs, ours with its interval, and a verdict."""
+    """Test the papers' claims on measured rows: printed, ours with its interval, and a verdict."""
     papers = list(dict.fromkeys(one.paper for one in all_claims()))
     if paper is not None and paper not in papers:
         raise UsageError(f"no claims of a paper {paper!r}.{did_you_mean(paper, papers)} There: {', '.join(papers)}.")
@@ -30,22 +32,25 @@ def command(paper: str | None, plot: Path | None, results: Path, as_json: bool) 
     found = verdicts(results, store, read_completed(store))
     check_writable(results)
     write_text(results / "claims.md", markdown(found))
-    write_json(results / "claims.json", [as_dict(one) for one in found])
-    write_json(results / "claims.page.json", ledger(found))  # the page of `zoo-bench leaderboard` shows it
+    write_json(results / "claims.json", ledger(found))  # the page of `zoo-bench leaderboard` shows it
     shown = [one for one in found if paper in (None, one.claim.paper)]
     if plot is not None:
         forest(shown, plot)
     if as_json:
-        say_json([as_dict(one) for one in shown])
+        say_json(ledger(shown))
         return 0
     for at in dict.fromkeys(one.condition for one in shown):
         mine = [one for one in shown if one.condition == at]
         say(f"{at}. {counts(mine)}.")
-        places = {one.claim.id: WORDS.index(one.verdict) for one in of_claims(mine)}
+        places = {one.claim.id: WORDS.index(one.word) for one in of_claims(mine)}
         tested = sorted((one for one in mine if one.measured), key=lambda one: (places[one.claim.id], one.claim.paper))
-        lines = [[f"{one.claim.paper}: {one.claim.id}", one.procedure, one.text(), one.ours()] for one in tested]
-        print_rows(["Claim", "Rows of", "Verdict", "Ours"], lines)
+        lines = [[_name(one), one.procedure, one.head(), one.above, one.as_large, one.ours()] for one in tested]
+        print_rows(["Claim", "Rows of", "Verdict", "Above 0?", "As large as printed?", "Ours"], lines)
     if changes(shown):
         say(changed(shown))
     say(f"written: {', '.join(map(str, [results / 'claims.md', *([plot] if plot else [])]))} (claims.json beside it)")
     return 0
+
+
+def _name(one: Verdict) -> str:
+    return f"{one.claim.paper}: {one.claim.id}"

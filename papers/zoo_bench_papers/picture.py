@@ -1,0 +1,85 @@
+"""The picture of claims: each comparison's interval beside the difference that the paper prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from zoo.errors import UsageError
+from zoo_bench_papers.answers import CONFIRMED, REVERSED, SMALLER, UNDECIDED, WORDS
+from zoo_bench_papers.verdicts import Compared, Verdict
+
+_COLOURS = {CONFIRMED: "#1a7f37", SMALLER: "#a65d00", REVERSED: "#b3261e", UNDECIDED: "#6b6b6b"}
+_WIDE = 12.0  # points on either side of 0; an arrow marks what lies outside
+
+
+def forest(found: Sequence[Verdict], path: Path, most: int = 80) -> None:
+    """Draw the claims of the first condition that rows decide, a line for each comparison, by paper and word.
+
+    A bar is our interval and a hollow circle the printed difference. Raises UsageError for a suffix that is not .svg,
+    .png or .pdf, and where nothing was compared.
+    """
+    if path.suffix not in (".svg", ".png", ".pdf"):
+        raise UsageError(f"--plot {path}: the name ends with .svg, .png or .pdf.")
+    reached = sorted((one for one in found if one.deciding and one.condition == found[0].condition), key=_order)
+    lines = [(one, c) for one in reached for c in one.deciding][:most]
+    if not lines:
+        raise UsageError(
+            f"--plot {path}: no claim was measured under {found[0].condition if found else 'a condition'}."
+        )
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    figure = Figure(figsize=(9.5, 1.5 + 0.27 * len(lines)), layout="constrained")
+    axes = figure.subplots()
+    reaches = sorted(max(abs(value) for value in (c.low, c.high, c.printed or 0.0)) for _, c in lines)
+    edge = min(_WIDE, 1.1 * reaches[int(0.9 * len(reaches))])
+    for place, (_, c) in enumerate(lines):
+        _draw(axes, c, place, edge)
+    axes.axvline(0, color="black", linewidth=0.6)
+    names = [one.claim.id for one, _ in lines]
+    first = [name if i == 0 or names[i - 1] != name else "" for i, name in enumerate(names)]
+    axes.set_yticks(
+        range(len(lines)),
+        [f"{name}   {c.a} - {c.b}, {c.on}" for name, (_, c) in zip(first, lines, strict=True)],
+        fontsize=7,
+    )
+    axes.secondary_yaxis("right").set_yticks(range(len(lines)), [c.word for _, c in lines], fontsize=7)
+    axes.set_ylim(len(lines) - 0.5, -0.5)
+    axes.set_xlim(-edge, edge)
+    axes.grid(axis="x", color="#dddddd", linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.set_xlabel("difference in points with its 95% interval; an arrow lies beyond the edge")
+    papers = ", ".join(dict.fromkeys(one.claim.paper for one, _ in lines))
+    scale = ", ".join(dict.fromkeys(one.scale for one, _ in lines if one.scale))
+    axes.set_title(f"Claims of {papers}, {scale}\n{lines[0][0].condition}", fontsize=9)
+    used = {c.word for _, c in lines}
+    legend = [
+        Line2D([], [], color=colour, linewidth=2, label=word) for word, colour in _COLOURS.items() if word in used
+    ]
+    legend.append(Line2D([], [], color="black", marker="o", markerfacecolor="white", linestyle="", label="printed"))
+    if any(c.line for _, c in lines):
+        legend.append(Line2D([], [], color="black", marker="|", linestyle="", label="our own margin"))
+    figure.legend(handles=legend, loc="outside lower center", ncols=6, fontsize=7, frameon=False)
+    figure.savefig(path, dpi=150)
+
+
+def _draw(axes: Any, c: Compared, place: int, edge: float) -> None:
+    colour = _COLOURS[c.word]
+    low, high = (min(max(value, -edge), edge) for value in (c.low, c.high))
+    axes.plot([low, high], [place, place], color=colour, linewidth=2, solid_capstyle="butt")
+    if abs(c.difference or 0.0) < edge:
+        axes.plot(c.difference or 0.0, place, "|", color=colour, markersize=9)
+    for value, edge_colour, fill in ((c.low, colour, colour), (c.high, colour, colour), (c.printed, "black", "white")):
+        if value is not None and abs(value) > edge:
+            marker, at = (">", edge) if value > 0 else ("<", -edge)
+            axes.plot(at, place, marker, color=edge_colour, markersize=5, markerfacecolor=fill, clip_on=False)
+    if c.printed is not None and abs(c.printed) <= edge:
+        axes.plot(c.printed, place, "o", color="black", markersize=4, markerfacecolor="white")
+    if c.line:
+        axes.plot(c.line, place, "|", color="black", markersize=7)
+
+
+def _order(one: Verdict) -> tuple[str, int, str]:
+    return one.claim.paper, WORDS.index(one.word), one.claim.id

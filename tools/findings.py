@@ -1,0 +1,155 @@
+"""The tables of docs/findings.md from claims.json of the measured folders: `python -m tools.findings` writes them.
+
+`zoo-bench claims --results FOLDER` writes claims.json first. A part of the page between `<!-- made: NAME -->` and
+`<!-- end -->` is made here; the rest is prose.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmark.report.markdown import markdown_row
+from tools import curve
+from zoo.files import read_json, write_text
+from zoo_bench_papers.answers import DECIDED, NOT_MEASURED, UNDECIDED
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "findings.md"
+BACKBONES = ("zoo-small", "zoo-mini")
+TUNED = "zoo-small-tuned"
+_MADE = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.S)
+
+Entry = Mapping[str, Any]
+
+
+@functools.cache
+def conditions(folder: str) -> list[dict[str, Any]]:
+    """Return the conditions of a folder, each with its claims."""
+    found: list[dict[str, Any]] = read_json(ROOT / "leaderboards" / folder / "claims.json")
+    return found
+
+
+def papers(folder: str) -> list[Entry]:
+    """Return the verdicts with the papers' settings."""
+    return list(conditions(folder)[0]["claims"])
+
+
+def tuned() -> list[Entry]:
+    """Return the verdicts of tuned rows, of all development sets."""
+    return [entry for at in conditions(TUNED)[1:] for entry in at["claims"]]
+
+
+def cell(entries: Iterable[Entry]) -> str:
+    """Return the verdict with its figures: of one comparison its interval, of several on how many."""
+    return "; ".join(map(_text, entries)) or NOT_MEASURED
+
+
+def _text(entry: Entry) -> str:
+    points = entry.get("points") or []
+    head: str = entry["text"].split("; ")[0] if points else entry.get("head", entry["verdict"])
+    if len(points) > 1 and " comparisons" not in head:
+        head += f" on all {len(points)} comparisons"
+    figures = "" if points or entry["verdict"] not in (*DECIDED, UNDECIDED) else entry["ours"]
+    more = []
+    if len(points) == 1:
+        (point,) = points
+        figures = curve.interval(point["difference"], point["low"], point["high"])
+        more += [] if point["printed"] is None else [f"printed {point['printed']:+.2f}"]
+    if points and points[0]["line"]:
+        more.append(f"by our own margin of {-points[0]['line']:g}")
+    if entry.get("share") is not None:
+        more.append(f"{100 * entry['share']:.2g} % of the updates")
+    if entry.get("open"):
+        more.append(f"open points: {sum(entry['open'].values())}")
+    shown = f"**{head}**" if entry["verdict"] in (*DECIDED, UNDECIDED) else head
+    return ": ".join(filter(None, [shown, ", ".join([*filter(None, [figures]), *more])]))
+
+
+def _key(entry: Entry) -> tuple[str, str]:
+    return entry["id"], entry["procedure"]
+
+
+def table(columns: Mapping[str, Sequence[Entry]], words: Sequence[str], first: Sequence[str] = ()) -> str:
+    """Return a line for each claim with a verdict of `words` in a column (of `first` if given); none if it is decided.
+
+    The last holds for the table of undecided claims alone.
+    """
+    by = {name: _by(entries) for name, entries in columns.items()}
+    keys = dict.fromkeys(key for of in by.values() for key in of)
+    lines = [["Claim", *columns], [":--"] * (len(columns) + 1)]
+    for key in keys:
+        known = [entry for name in first or by for entry in by[name].get(key, ())]
+        reached = {entry["verdict"] for entry in known}
+        if not reached & {*words} or (words == (UNDECIDED,) and reached & {*DECIDED}):
+            continue
+        entry = next(entries[0] for of in by.values() if (entries := of.get(key)))
+        rows = f", {entry['procedure']}" if entry["procedure"] else ""
+        name = f"{entry['says']} ({entry['paper']}, `{entry['id']}`{rows})"
+        lines.append([name, *(cell(of.get(key, ())) for of in by.values())])
+    return "\n".join(map(markdown_row, lines))
+
+
+def _by(entries: Iterable[Entry]) -> dict[tuple[str, str], list[Entry]]:
+    found: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        found.setdefault(_key(entry), []).append(entry)
+    return found
+
+
+def _counts() -> str:
+    every = [at for folder in (*BACKBONES, TUNED) for at in conditions(folder)]
+    shown = {at["condition"]: at["counts"] for at in reversed(every)} | {
+        at["condition"]: at["counts"] for at in every[:2]
+    }
+    return "\n".join(f"- {at}: {shown[at]}." for at in dict.fromkeys(one["condition"] for one in every))
+
+
+def _settings() -> dict[str, Sequence[Entry]]:
+    return {"The papers' settings": papers(TUNED), "Tuned": tuned()}
+
+
+def _changed() -> str:
+    by = {name: _by(entries) for name, entries in _settings().items()}
+    both = [key for key in by["Tuned"] if key in by["The papers' settings"]]
+    pairs = {key: [of[key][0] for of in by.values()] for key in both}
+    compared = {key: pair for key, pair in pairs.items() if all(entry.get("points") for entry in pair)}
+    moved = [key for key, (a, b) in compared.items() if a["verdict"] != b["verdict"]]
+    names = ", ".join(f"`{id}`" + (f" ({procedure})" if procedure else "") for id, procedure in moved)
+    return f"Of {len(compared)} verdicts under both settings {len(moved)} changed: {names}."
+
+
+@functools.cache
+def _curve() -> curve.Curve:
+    return curve.read()
+
+
+MAKERS: Mapping[str, Callable[[], str]] = {
+    "counts": _counts,
+    "decided": lambda: table({name: papers(name) for name in BACKBONES}, DECIDED),
+    "undecided": lambda: table({name: papers(name) for name in BACKBONES}, (UNDECIDED,)),
+    "changed": _changed,
+    "tuned": lambda: table(_settings(), (*DECIDED, UNDECIDED), ("Tuned",)),
+    "newer": lambda: table(
+        {"The papers' settings": [one for one in papers(TUNED) if _key(one) not in _reached("zoo-small")]}, DECIDED
+    ),
+    "averages": lambda: curve.averages(_curve()),
+    "slopes": lambda: curve.slopes(_curve()),
+    "settings": lambda: curve.settings(_curve()),
+}
+
+
+def _reached(folder: str) -> set[tuple[str, str]]:
+    return {_key(entry) for entry in papers(folder) if entry["verdict"] in (*DECIDED, UNDECIDED)}
+
+
+def made(page: str) -> str:
+    """Return a page with its made parts as the records have them."""
+    return _MADE.sub(lambda part: f"{part[1]}\n{MAKERS[part[2]]()}\n\n{part[3]}", page)
+
+
+if __name__ == "__main__":
+    write_text(PAGE, made(PAGE.read_text(encoding="utf-8")))
