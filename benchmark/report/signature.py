@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from benchmark.records.record import scores_of
+from benchmark.report.conditions import roles
 from benchmark.report.rows import Table
 from zoo import __version__
 
@@ -14,6 +15,7 @@ _DATA = 4  # hexadecimal digits: enough to see that two tables have other data
 def signature(table: Table) -> str:
     """Return versions, suite with aggregation and metric, number of tasks, seeds, precision, data and protocol.
 
+    Prompts and similarity of finished encoders stand before the data, where they are not plain texts and cosines.
     `data` is a digest of the tasks' data files. Several values are joined by "+", the numbers of seeds of trained rows
     by "-". A trial on cut data says so.
     """
@@ -28,6 +30,7 @@ def signature(table: Table) -> str:
         f"{len(table.suite.tasks)} tasks",
         f"seeds {'-'.join(map(str, [*seeds[:1], *seeds[1:][-1:]])) or 'none'}",
         _joined({r["precision"] for r in records}),
+        *sorted({stated for row in table.rows if (stated := roles(row))}),
         f"data {sha256(repr(sorted(data, key=repr)).encode()).hexdigest()[:_DATA]}",
         f"protocol {_joined({str(r['protocol']) for r in records})}",
     ]
