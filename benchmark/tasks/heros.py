@@ -13,6 +13,7 @@ import numpy as np
 from benchmark.data.catalog import Dataset
 from benchmark.data.readers.pairs import _fields, read_lines
 from benchmark.data.sources import DataSource, Located
+from benchmark.metrics.correlation import CONSTANT
 from benchmark.tasks import plain_name
 from benchmark.tasks.base import Lookup, Scores, TaskData, TaskRow
 from benchmark.tasks.phrases import brought, unit
@@ -84,7 +85,7 @@ class HerosData(TaskData):
         return {
             "main": None if constant else float(np.mean(nearer["antonym"] & nearer["negation"])),
             "main_metric": "synonym_nearest",
-            "reason": "constant_scores" if constant else None,
+            "reason": CONSTANT if constant else None,
             "kinds": {
                 kind: {"cosine": mean, "normalised": None if constant else (mean - between) / (1 - between)}
                 for kind, mean in means.items()

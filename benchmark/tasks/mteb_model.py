@@ -46,8 +46,9 @@ class TextModel(AbsEncoder):
 
         The prompt is that of their role, unless the encoder has one for the task, by mteb's rules.
         """
-        role: Role | None = None if prompt_type is None else PromptType(prompt_type).value
+        roles: dict[Any, Role] = {PromptType.query: "query", PromptType.document: "document"}
+        role = roles.get(prompt_type)
         name = self.get_prompt_name(task_metadata, prompt_type) if self.model_prompts and task_metadata else None
         prompt = None if name is None or name == role else self.model_prompts[name]
-        texts = [RoleText(text, role, prompt) for batch in inputs for text in batch["text"]]
+        texts: list[str] = [RoleText(text, role, prompt) for batch in inputs for text in batch["text"]]
         return np.asarray(self._encode(texts), dtype=np.float32)

@@ -15,6 +15,7 @@ from benchmark.data.readers.pairs import Pairs
 from benchmark.data.readers.phrases import Choice, read_bigram_words, read_bird, read_turney
 from benchmark.data.readers.ppdb import PPDBReport, is_pack, ppdb_test_pairs, read_ppdb_human, split_ppdb_human
 from benchmark.data.sources import DataSource, Located
+from benchmark.metrics.correlation import CONSTANT
 from benchmark.tasks.base import Lookup, PairsData, Scores, TaskData, TaskRow, check_rows
 from zoo.errors import CorruptError, MissingError
 from zoo.files import sha256_file, sha256_json
@@ -58,7 +59,7 @@ class ChoiceData(TaskData):
         return {
             "main": None if constant else five,
             "main_metric": "accuracy",
-            "reason": "constant_scores" if constant else None,
+            "reason": CONSTANT if constant else None,
             "accuracy": five,
             "accuracy_seven": seven,
         }
@@ -86,7 +87,7 @@ class RetrievalData(TaskData):
         return {
             "main": None if constant else float(np.mean(1 / ranks)),
             "main_metric": "mrr",
-            "reason": "constant_scores" if constant else None,
+            "reason": CONSTANT if constant else None,
             "mrr": float(np.mean(1 / ranks)),
             "accuracy": float(np.mean(ranks == 1)),
             "words": len(self.words),
