@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,7 +43,7 @@ class Trackers:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 trackers.append(made(run, str(self.folder)))
             else:
-                trackers.append(made("zoo-bench", **_run_name(name, run), **self._kept_in(name)))
+                trackers.append(made("zoo-bench", **_run_name(name, run)))
         for tracker in trackers:
             if hasattr(tracker, "start"):  # releases of accelerate before 1.11 start when they are made
                 tracker.start()
@@ -59,19 +58,6 @@ class Trackers:
         finally:
             for tracker in trackers:
                 tracker.finish()
-
-    def _kept_in(self, name: str) -> dict[str, str]:
-        """Let W&B and MLflow write into the folder; an address that the user's environment names for MLflow remains."""
-        if name == "wandb":
-            self.folder.mkdir(parents=True, exist_ok=True)
-            return {"dir": str(self.folder)}
-        if name == "mlflow" and not os.environ.get("MLFLOW_TRACKING_URI"):
-            import mlflow
-
-            self.folder.mkdir(parents=True, exist_ok=True)
-            mlflow.set_tracking_uri(f"sqlite:///{self.folder.absolute() / 'mlflow.db'}")
-            return {"logging_dir": (self.folder.absolute() / "mlartifacts").as_uri()}
-        return {}
 
 
 _RUN_NAMES = {"wandb": "name", "mlflow": "run_name", "trackio": "name", "swanlab": "experiment_name"}
