@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,44 @@ class Roles:
         named = [role for role in _PROMPTS if self.prompt(role)] + ["every text"] * bool(self.default)
         parts = [f"prompts of {self.stated_by}: {', '.join(named)}"] if named else []
         return "; ".join(parts + [f"similarity {self.similarity}"] * (self.similarity != "cosine"))
+
+
+class RoleText(str):
+    """A text as it is encoded in a role, or behind a prompt; it equals no other text, so its vector is kept apart."""
+
+    __slots__ = ("prompt", "role")
+    role: Role | None
+    prompt: str | None  # replaces that of the role
+
+    def __new__(cls, text: str, role: Role | None = None, prompt: str | None = None) -> Self:
+        """Return the text in a role."""
+        made = super().__new__(cls, text)
+        made.role, made.prompt = role, prompt
+        return made
+
+    @property
+    def kind(self) -> tuple[Role | None, str | None]:
+        """What texts that are encoded together share."""
+        return self.role, self.prompt
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RoleText) and self.kind == other.kind and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, str(self)))
+
+
+def kind_of(text: str) -> tuple[Role | None, str | None]:
+    """Return the role and the prompt of a text; (None, None) for a plain one."""
+    return text.kind if isinstance(text, RoleText) else (None, None)
+
+
+def encode_alike(encoder: Any, texts: Sequence[str]) -> NDArray[np.float32]:
+    """Return an encoder's vectors (n, dim) of texts that all have the role and the prompt of the first."""
+    role, prompt = kind_of(texts[0]) if texts else (None, None)
+    by = {"query": encoder.encode_query, "document": encoder.encode_document, None: encoder.encode}[role]
+    vectors: NDArray[np.float32] = by(list(map(str, texts)), **({} if prompt is None else {"prompt": prompt}))
+    return vectors
 
 
 def roles_of(model: Any) -> Roles:

@@ -235,7 +235,9 @@ def main(arguments: list[str] | None = None) -> None:
         code = 0
     except OSError as error:  # for example a full disk, or a folder without write permission
         place = f"{error.filename}: " if error.filename else ""
-        complain(f"{place}{error.strerror or error}. Free space or choose another folder; what is finished is kept.")
+        full = "Free space or choose another folder; what is finished is kept."
+        denied = "Its permissions deny that to you: change them (chmod), or name another place."
+        complain(f"{place}{error.strerror or error}. {denied if isinstance(error, PermissionError) else full}")
         code = 1
     except MemoryError:
         complain("out of memory; what is finished is kept. Use a smaller batch or a machine with more memory.")

@@ -6,6 +6,7 @@ that an encoder does not cover: their zero vectors have cosine 0 here, but 0.5 w
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ from zoo.errors import UsageError
 from zoo.methods.base import BackboneEncoder
 from zoo.methods.pretrained import Pretrained
 from zoo.plugins import METHODS
+from zoo.roles import encode_alike
 
 
 def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | None = None) -> TextModel:
@@ -56,7 +58,8 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
         )
     if files is None:
         files = type(model).sources(model.recipe, model.runtime)
-    return TextModel(model, metadata(model, called or METHODS.name_of(type(model)) or "encoder", files))
+    meta = metadata(model, called or METHODS.name_of(type(model)) or "encoder", files)
+    return TextModel(functools.partial(encode_alike, model), model.roles, meta)
 
 
 def metadata(encoder: Encoder, name: str, sources: Mapping[str, Any]) -> ModelMeta:

@@ -11,7 +11,7 @@ What a reader of MTEB's files must know:
   (`all`), which is what MTEB's evaluator computes; dot product, Manhattan and Euclidean scores are not measured and are
   left out. Every other task of mteb has all the scores that mteb's evaluator gave.
 - `evaluation_time` is that of the record: scoring, and encoding if it was done for that cell.
-- `model_meta.json` has only name and revision. Whether MTEB's leaderboard accepts that is not known.
+- `model_meta.json` has the fields of MTEB's `ModelMeta`; those that records do not state are null.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def export_results(records: Sequence[Record], out: Path) -> list[Path]:
         revision = record["encoder_key"][:16] + ("" if seed is None else f"-seed{seed}")
         folder = out / f"zoo-bench__{slug(name)}" / revision
         if folder not in of_model:
-            write_json(folder / "model_meta.json", {"name": f"zoo-bench/{name}", "revision": revision})
+            write_json(folder / "model_meta.json", model_meta(f"zoo-bench/{name}", revision, record))
         of_model.setdefault(folder, []).append(record)
         path = folder / f"{name_in_mteb(record)}.json"
         if name_in_mteb(record) is None or _by_mteb(written.get(path)) > _by_mteb(record):
@@ -89,6 +89,33 @@ def export_results(records: Sequence[Record], out: Path) -> list[Path]:
     for folder, mine in of_model.items():
         write_text(folder / "README.md", f"---\n{card_data(folder.parent.name, mine).to_yaml()}\n---\n")
     return [*written, *(folder / "README.md" for folder in of_model)]
+
+
+def model_meta(name: str, revision: str, record: Record) -> dict[str, Any]:
+    """Return what a record states of its encoder in the fields of MTEB's ModelMeta, all of which must be there."""
+    facts, sources, traits = record["facts"], record["method"]["sources"], record["method"]["traits"]
+    roles, parameters, backbone = str(facts.get("roles", "")), facts.get("parameters"), sources.get("backbone", {})
+    learned = record["training"] or traits.get("released") or sources
+    return {
+        "loader": None,
+        "name": name,
+        "revision": revision,
+        "release_date": None,
+        "languages": ["eng-Latn"],
+        "n_parameters": parameters or None,
+        "memory_usage_mb": round(parameters * 4 / 2**20, 1) if parameters else None,
+        "max_tokens": None,
+        "embed_dim": facts.get("dimensions"),
+        "license": None,
+        "open_weights": None,
+        "public_training_code": None,
+        "public_training_data": None,
+        "framework": ["PyTorch"] if backbone else ["NumPy"],
+        "similarity_fn_name": {"": "cosine", "dot": "dot"}.get(roles.partition("similarity ")[2]),  # no distances there
+        "use_instructions": "prompts of" in roles,
+        "training_datasets": None if learned else [],
+        "adapted_from": None if backbone.get("local") else backbone.get("name"),
+    }
 
 
 def _by_mteb(record: Record | None) -> bool:

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+CONSTANT = "constant scores: the encoder gives all pairs the same"
+"""Why a cell has no score whose predictions are all equal."""
+
 
 def cosine(u: NDArray[Any], v: NDArray[Any]) -> NDArray[np.float64]:
     """Row-wise cosine of u and v (n, dim) -> (n,) float64; 0 where one is the zero vector."""
@@ -27,7 +30,7 @@ def undefined(predicted: NDArray[np.float64], gold: NDArray[np.float64], *, know
         return f"all gold scores are {gold[0]:g}"
     if known == 0:
         return "no pair with two known texts: every pair has a zero vector"
-    return "constant_scores" if np.ptp(predicted) <= 1e-12 * np.abs(predicted).max() else None
+    return CONSTANT if np.ptp(predicted) <= 1e-12 * np.abs(predicted).max() else None
 
 
 def correlations(predicted: NDArray[np.float64], gold: NDArray[np.float64]) -> dict[str, float | None]:

@@ -153,11 +153,16 @@ def chosen_on(about: About) -> str:
     return f"{name} (⚠ {in_test:,} of its {pairs:,} pairs are STS test pairs)"
 
 
+def roles(row: Row) -> str:
+    """Return a finished encoder's prompts and similarity where they differ from plain texts and cosines."""
+    return next((str(stated) for record in row.records if (stated := record["facts"].get("roles"))), "")
+
+
 def conditions(row: Row) -> str:
     """Return a row's backbone, precision, training text, caveats and seeds on one line."""
     about = row.about
     by = f"encoded by {about['run_by']}" if about["run_by"] else ""
-    parts = [role(row), backbone_of(about), about["precision"], by, learned_from(about)]
+    parts = [role(row), backbone_of(about), about["precision"], by, roles(row), learned_from(about)]
     if about["transductive"]:
         parts.append("transductive: fitted on the test texts")
     parts += [

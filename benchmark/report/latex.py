@@ -17,6 +17,7 @@ from benchmark.report.conditions import (
     group,
     learned_from,
     redefined,
+    roles,
     trained,
 )
 from benchmark.report.links import display_name
@@ -154,6 +155,7 @@ def _described(row: Row) -> str:
         backbone_of(about),
         about["precision"],
         f"encoded by {about['run_by']}" if about["run_by"] else "",
+        roles(row),
         learned_from(about),
         trained(about),
         f"tuned ({about['tuned']})" if about["tuned"] else "",

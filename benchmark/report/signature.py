@@ -73,6 +73,7 @@ def _conditions(record: Record) -> dict[str, str]:
         "dev": f"{dev} {dev_pairs:,}" if dev and dev_pairs else dev,
         "tuned": tuned(record["method"]) or ("no" if training.get("steps") else ""),
         "by": "" if by == "zoo" else by,
+        "roles": record["facts"].get("roles", ""),
         "on": "gpu" if record["environment"]["gpu"] else "cpu",
     }
 

@@ -17,6 +17,7 @@ from benchmark.run.cache import Entry
 from zoo.check import check_vectors
 from zoo.encoder import Encoder, Vectors
 from zoo.errors import ContractError, Interrupted
+from zoo.roles import RoleText, encode_alike, kind_of
 
 _BLOCK = 8192  # texts that are encoded, and written to the embedding cache, at a time
 _SMALL_BLOCK = 256  # texts at a time for an encoder that does not check for signals; the size can change last digits
@@ -67,11 +68,17 @@ def _finished(encoder: Encoder, texts: list[str], stopped: Interrupted) -> tuple
     from zoo.engine.batching import Unfinished
     from zoo.engine.tokens import clean_text
 
-    if not isinstance(stopped, Unfinished) or not encoder.engine_alone:
+    prompted = encoder.roles.default or kind_of(texts[0]) != (None, None)  # the engine's texts begin with the prompt
+    if not isinstance(stopped, Unfinished) or not encoder.engine_alone or prompted:
         return [], np.empty((0, encoder.dim), np.float32)
     rows = {text: row for row, text in enumerate(stopped.texts)}
     found = {text: rows[clean] for text in texts if (clean := clean_text(text, 0)) in rows}
     return list(found), stopped.vectors[list(found.values())]
+
+
+def _name(text: str) -> str:
+    """Return what the embedding cache calls a text: a plain one by itself, one in a role with the role before it."""
+    return f"\0{text.role}\0{text.prompt}\0{text}" if isinstance(text, RoleText) else text
 
 
 def _with_rows(array: NDArray[Any], rows: int) -> NDArray[Any]:
@@ -82,7 +89,7 @@ def _with_rows(array: NDArray[Any], rows: int) -> NDArray[Any]:
 
 
 class VectorStore:
-    """The vectors of one encoder: every unique text encoded once, kept in memory, checked to be finite.
+    """The vectors of one encoder: every unique text encoded once in each role, kept in memory, checked to be finite.
 
     `encoder` can also be a function that makes it, called when the first text has to be encoded. `entry` returns the
     encoder's entry in the embedding cache, if there is one; it is called again after training, which changes the entry.
@@ -124,7 +131,7 @@ class VectorStore:
 
     def add(self, texts: Sequence[str]) -> None:
         """Look up or encode the texts not yet known."""
-        texts = list(dict.fromkeys(texts))
+        texts = list(dict.fromkeys(self._told_apart(texts)))
         new = [text for text in texts if text not in self.rows]
         entry = self._entry() if new else None
         new = self._look_up(new, entry)
@@ -134,7 +141,24 @@ class VectorStore:
         entry = self._entry()
         if entry != before:  # it was fitted just now; the cache may have vectors of an equal fit
             new = self._look_up(new, entry)
-        self._encode_all(encoder, texts, set(new), entry)
+        for kind in dict.fromkeys(map(kind_of, texts)):
+            self._encode_all(encoder, [text for text in texts if kind_of(text) == kind], set(new), entry)
+
+    def _told_apart(self, texts: Sequence[str]) -> Sequence[str]:
+        """Return texts without the roles in which the encoder has no vectors of their own."""
+        if not any(isinstance(text, RoleText) for text in texts):
+            return texts
+        cls = type(self.encoder)
+        alike: dict[str | None, bool] = {
+            "query": cls.encode_query is Encoder.encode_query,
+            "document": cls.encode_document is Encoder.encode_document,
+        }
+
+        def plain_text(text: str) -> bool:
+            role, prompt = kind_of(text)
+            return prompt is None and alike.get(role, True)
+
+        return [str(text) if plain_text(text) else text for text in texts]
 
     def _encode_all(self, encoder: Encoder, texts: list[str], new: set[str], entry: Entry | None) -> None:
         """Encode what is new of distinct texts; even after an error, all that was encoded goes to the embedding cache.
@@ -147,7 +171,7 @@ class VectorStore:
         def to_cache() -> None:
             if entry is not None and len(done) > cached:
                 rows = slice(len(self.matrix) - (len(done) - cached), None)
-                entry.add(done[cached:], self.matrix[rows], self.covered[rows], facts_of(encoder))
+                entry.add(list(map(_name, done[cached:])), self.matrix[rows], self.covered[rows], facts_of(encoder))
 
         def keep(block: list[str], vectors: Vectors) -> None:
             self._keep(block, *self._checked(encoder, block, vectors))
@@ -178,7 +202,7 @@ class VectorStore:
 
     def _look_up(self, texts: list[str], entry: Entry | None) -> list[str]:
         """Take the vectors that the cache has; return the remaining texts."""
-        found = None if entry is None or not texts else entry.find(texts)
+        found = None if entry is None or not texts else entry.find(list(map(_name, texts)))
         if found is None:
             return texts
         whole = bool(found.known.all())
@@ -191,14 +215,14 @@ class VectorStore:
 
     def _encode(self, encoder: Encoder, texts: list[str]) -> Vectors:
         started = time.perf_counter()
-        vectors = encoder.encode(texts)
+        vectors = encode_alike(encoder, texts)
         self.timed.seconds += time.perf_counter() - started
         self.timed.texts += len(texts)
         return vectors
 
     def _checked(self, encoder: Encoder, texts: list[str], vectors: Vectors) -> tuple[Vectors, NDArray[np.bool_]]:
         check_vectors(vectors, texts, encoder.dim, self.name)
-        covered: object = encoder.covers(texts)
+        covered: object = encoder.covers(list(map(str, texts)))
         if not isinstance(covered, np.ndarray) or covered.shape != (len(texts),) or covered.dtype != np.bool_:
             raise ContractError(f"{self.name}: covers() must return a numpy array of bool of shape ({len(texts)},).")
         if not covered.all():  # unknown texts get the zero vector under every method
@@ -219,6 +243,7 @@ class VectorStore:
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors (n, dim) of `texts`."""
+        texts = self._told_apart(texts)
         self.add(texts)
         return self.matrix[[self.rows[text] for text in texts]]
 
@@ -227,7 +252,7 @@ class VectorStore:
 
         A text with the zero vector is not covered, whatever covers() says.
         """
-        distinct = list(dict.fromkeys(texts))
+        distinct = list(dict.fromkeys(self._told_apart(texts)))
         self.add(distinct)
         rows = [self.rows[text] for text in distinct]
         covered = self.covered[rows] & np.asarray(self.matrix[rows].any(axis=1))

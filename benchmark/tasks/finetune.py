@@ -15,6 +15,7 @@ import numpy as np
 
 from benchmark.data.readers.transfer import Labelled
 from benchmark.data.sources import DataSource, Located
+from benchmark.metrics.correlation import CONSTANT
 from benchmark.metrics.items import items_part, joined
 from benchmark.tasks.base import Lookup, Scores, TaskData, TaskRow
 from benchmark.tasks.relatedness import sick_splits
@@ -54,7 +55,7 @@ class FinetuneData(TaskData):
         return {
             "main": main,
             "main_metric": self.main,
-            "reason": "constant_scores" if main is None else None,
+            "reason": CONSTANT if main is None else None,
             **complete,  # type: ignore[typeddict-item]
             "by_seed": {str(seed): scores for seed, scores in by_seed.items()},
             **({} if items is None else {"items": items}),

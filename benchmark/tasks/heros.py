@@ -13,6 +13,7 @@ import numpy as np
 from benchmark.data.catalog import Dataset
 from benchmark.data.readers.pairs import _fields, read_lines
 from benchmark.data.sources import DataSource, Located
+from benchmark.metrics.correlation import CONSTANT
 from benchmark.metrics.items import items_part
 from benchmark.tasks import plain_name
 from benchmark.tasks.base import Lookup, Scores, TaskData, TaskRow
@@ -86,7 +87,7 @@ class HerosData(TaskData):
         return {
             "main": None if constant else float(np.mean(both)),
             "main_metric": "synonym_nearest",
-            "reason": "constant_scores" if constant else None,
+            "reason": CONSTANT if constant else None,
             "kinds": {
                 kind: {"cosine": mean, "normalised": None if constant else (mean - between) / (1 - between)}
                 for kind, mean in means.items()

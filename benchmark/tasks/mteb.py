@@ -22,6 +22,7 @@ from benchmark.data.sources import DataSource, Located
 from benchmark.tasks.base import Lookup, PairsData, Scores, Task, TaskData
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import sha256_json
+from zoo.roles import Roles, RoleText
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
@@ -89,6 +90,11 @@ class MTEBTask(Task):
     def metric(self) -> str:  # type: ignore[override]
         """The main metric: Spearman of the cosine for scored pairs, mteb's main score for other tasks."""
         return Task.metric if self.task.metadata.type == "STS" else f"mteb's {self.task.metadata.main_score}"
+
+    @property
+    def version(self) -> int:  # type: ignore[override]
+        """2 where mteb's evaluator asks for roles, and for the similarity, which it got of no encoder before."""
+        return Task.version if self.task.metadata.type == "STS" else 2
 
     @property
     def split(self) -> str:
@@ -159,26 +165,31 @@ class ByMTEB(TaskData):
         self.rows = sum(len(rows["queries"] if isinstance(rows, Mapping) else rows) for rows in held)
 
     def texts(self) -> list[str]:
-        """The texts of the scored split; texts for training mteb's classifiers are encoded when mteb asks for them."""
+        """The texts of the scored split, in their roles; what mteb trains classifiers on is encoded when it asks."""
         columns = [getattr(self.task.task, name) for name in _TEXT_COLUMNS if hasattr(self.task.task, name)]
         found: list[str] = []
         for subset in self.task.task.hf_subsets:
             rows = self.task._rows(subset)
             if isinstance(rows, Mapping):  # of retrieval or reranking: queries, and documents with or without a title
-                found += _strings(list(rows["queries"]["text"]))
+                found += [RoleText(text, "query") for text in _strings(list(rows["queries"]["text"]))]
                 documents = rows["corpus"]
                 titles = documents["title"] if "title" in documents.column_names else [""] * len(documents)
                 both = zip(titles, documents["text"], strict=True)
-                found += [f"{title} {text}".strip() if title else text.strip() for title, text in both]
+                together = (f"{title} {text}".strip() if title else text.strip() for title, text in both)
+                found += [RoleText(text, "document") for text in together]
             else:
                 found += [text for column in columns for text in _strings(list(rows[column]))]
         return found
+
+    def unlabelled(self) -> list[str]:
+        """The same texts without their roles."""
+        return list(map(str, self.texts()))
 
     def score(self, vectors: Lookup) -> Scores:
         """Return mteb's scores of each subset; `main` is the mean of their main scores."""
         from benchmark.tasks.mteb_model import TextModel
 
-        model = TextModel(lambda texts: vectors(texts))
+        model = TextModel(vectors, getattr(getattr(vectors, "encoder", None), "roles", Roles()))
         with _random_kept():
             found = self.task.task.evaluate(
                 model, self.task.split, encode_kwargs={"batch_size": 1024, "show_progress_bar": False}

@@ -1,4 +1,4 @@
-"""An encoder, or a function of texts, as a model of mteb. Imports mteb, and with it torch."""
+"""A function of texts in their roles as a model of mteb. Imports mteb, and with it torch."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mteb.models.abs_encoder import AbsEncoder
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 from mteb.types import PromptType
 
-from zoo.encoder import Encoder, Vectors
-from zoo.roles import Roles, pair_similarities, similarities
+from zoo.encoder import Vectors
+from zoo.roles import Role, Roles, RoleText, pair_similarities, similarities
 
 
 class TextModel(AbsEncoder):
@@ -20,10 +20,9 @@ class TextModel(AbsEncoder):
 
     mteb_model_meta: ModelMeta
 
-    def __init__(self, encoder: Encoder | Callable[[list[str]], Vectors], meta: ModelMeta | None = None) -> None:
+    def __init__(self, encode: Callable[[list[str]], Vectors], roles: Roles, meta: ModelMeta | None = None) -> None:
         self.model = None
-        self._encoder = encoder
-        roles = encoder.roles if isinstance(encoder, Encoder) else Roles()
+        self._encode = encode  # of texts that have one role and one prompt
         self.model_prompts: dict[str, str] = dict(roles.prompts)
         self.similarity_name = roles.similarity
         self.mteb_model_meta = meta or ModelMeta.create_empty({"similarity_fn_name": ScoringFunction(roles.similarity)})
@@ -45,12 +44,11 @@ class TextModel(AbsEncoder):
     def encode(self, inputs: Any, *, task_metadata: Any = None, prompt_type: Any = None, **_: object) -> Vectors:
         """Return the vectors (n, dim) of all texts of a loader, in their order.
 
-        A prompt is the one that mteb's rules choose among the encoder's; without one it is that of the role.
+        The prompt is that of their role, unless the encoder has one for the task, by mteb's rules.
         """
-        texts = [text for batch in inputs for text in batch["text"]]
-        if not isinstance(self._encoder, Encoder):
-            return np.asarray(self._encoder(texts), dtype=np.float32)
+        roles: dict[Any, Role] = {PromptType.query: "query", PromptType.document: "document"}
+        role = roles.get(prompt_type)
         name = self.get_prompt_name(task_metadata, prompt_type) if self.model_prompts and task_metadata else None
-        options = {"prompt": self.model_prompts[name]} if name else {}
-        methods = {PromptType.query: self._encoder.encode_query, PromptType.document: self._encoder.encode_document}
-        return np.asarray(methods.get(prompt_type, self._encoder.encode)(texts, **options), dtype=np.float32)
+        prompt = None if name is None or name == role else self.model_prompts[name]
+        texts: list[str] = [RoleText(text, role, prompt) for batch in inputs for text in batch["text"]]
+        return np.asarray(self._encode(texts), dtype=np.float32)

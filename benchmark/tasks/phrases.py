@@ -15,6 +15,7 @@ from benchmark.data.readers.pairs import Pairs
 from benchmark.data.readers.phrases import Choice, read_bigram_words, read_bird, read_turney
 from benchmark.data.readers.ppdb import PPDBReport, is_pack, ppdb_test_pairs, read_ppdb_human, split_ppdb_human
 from benchmark.data.sources import DataSource, Located
+from benchmark.metrics.correlation import CONSTANT
 from benchmark.metrics.items import items_part
 from benchmark.tasks.base import Lookup, PairsData, Scores, TaskData, TaskRow, check_rows
 from zoo.errors import CorruptError, MissingError
@@ -60,7 +61,7 @@ class ChoiceData(TaskData):
         return {
             "main": None if constant else five,
             "main_metric": "accuracy",
-            "reason": "constant_scores" if constant else None,
+            "reason": CONSTANT if constant else None,
             "accuracy": five,
             "accuracy_seven": seven,
             "items": items_part(first[0], [choice.texts() for choice in self.choices]),
@@ -89,7 +90,7 @@ class RetrievalData(TaskData):
         return {
             "main": None if constant else float(np.mean(1 / ranks)),
             "main_metric": "mrr",
-            "reason": "constant_scores" if constant else None,
+            "reason": CONSTANT if constant else None,
             "mrr": float(np.mean(1 / ranks)),
             "accuracy": float(np.mean(ranks == 1)),
             "words": len(self.words),

@@ -11,6 +11,7 @@ from zoo.errors import MissingError, did_you_mean
 from zoo.paths import is_file
 from zoo.selection import BUNDLED, LABELLED_PACKAGES, MADE
 
+_ADVICE = ("Please make sure", "If you are trying", "For more", "Make sure")
 _WANTED = ["*.json", "*.txt", "*.model"]
 
 
@@ -49,11 +50,17 @@ def from_hub(name: str, revision: str | None) -> Path:
             return cached
         if isinstance(error, MissingError):
             raise
-        reason = " ".join(str(error).split())[:300].rstrip(". ") or type(error).__name__
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        # What follows is the client's advice to its caller; a gate's own reason stands in a line of its own.
+        reason = " ".join(line for line in lines[:4] if not line.startswith(_ADVICE))[:600].rstrip(". ")
+        reason = reason or type(error).__name__
+        status = getattr(getattr(error, "response", None), "status_code", 0)
         if isinstance(error, GatedRepoError):
             remedy = f"Accept its licence on https://huggingface.co/{name} and log in: `hf auth login`."
         elif isinstance(error, RepositoryNotFoundError):
             remedy = f"If it is private, log in (`hf auth login`) with an account that may read it. {remedy}"
+        elif status == 429 or status >= 500:
+            remedy = f"Try again later, or give a folder: `hf download {name}` keeps what it has fetched."
         raise MissingError(f"{looked}, and the hub gave: {reason}.{hint} {remedy}") from error
 
 

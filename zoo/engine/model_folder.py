@@ -20,6 +20,19 @@ if TYPE_CHECKING:
 # The files of the transformers library's tokenizers; a BPE vocabulary in two files has vocab.json.
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken", "*.bpe.codes", "bpe.codes")
 _SAFE = ("model*.safetensors", "adapter_model.safetensors")
+_LOADED = ("model.safetensors", "model.safetensors.index.json", "adapter_model.safetensors", "pytorch_model*")
+_BY_OBJECT = (
+    "load it in Python (SentenceTransformer(..., backend={0!r}), with `pip install 'sentence-transformers[{0}]'`) and"
+    " give the object to evaluate() or choose()"
+)
+_OTHER_WEIGHTS = {  # files of weights that are not read here, and what their owner can do
+    "*.onnx": _BY_OBJECT.format("onnx"),
+    "openvino_model*.xml": _BY_OBJECT.format("openvino"),
+    "model.*.safetensors": "rename that variant to model.safetensors",
+    "*.gguf": "take the model that was quantised to this file",
+    "tf_model.h5": "convert these weights of TensorFlow",
+    "flax_model.msgpack": "convert these weights of Flax",
+}
 _LEAST_VOCABULARY = 0.75  # of the rows of the embeddings; some models have unused rows, up to a round number
 _LFS = b"version https://git-lfs"  # how a file begins that git-lfs left as a pointer
 
@@ -42,13 +55,12 @@ def cannot_load(what: str, folder: Path, error: Exception) -> ZooError:
             f"{what} in {folder} has weights of other shapes than its config.json states: they do not belong together,"
             " so fetch the folder again or correct the configuration."
         )
-    if not any(any(folder.rglob(name)) for name in (*_SAFE, "*.bin")):
-        for kind, pattern in (("onnx", "*.onnx"), ("openvino", "openvino_model*.xml")):
-            if (exported := next(folder.rglob(pattern), None)) is not None:
+    if not any(any(folder.rglob(name)) for name in _LOADED):
+        for pattern, remedy in _OTHER_WEIGHTS.items():
+            if (other := next(iter(sorted(folder.rglob(pattern))), None)) is not None:
                 return MissingError(
-                    f"{what} has no model.safetensors in {folder}, but {exported.relative_to(folder)}. Fetch the"
-                    f" safetensors, or load it in Python (SentenceTransformer(..., backend={kind!r})) and give the"
-                    " object to evaluate() or choose()."
+                    f"{what} has no model.safetensors in {folder}, but {other.relative_to(folder)}. Fetch the"
+                    f" safetensors, or {remedy}."
                 )
     lines = str(error).strip().splitlines() or [type(error).__name__]
     first = " ".join([lines[0], *lines[1:2]] if lines[0].endswith(":") else lines[:1])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from zoo.check import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder
 from zoo.engine.backbone import without_pooler
 from zoo.errors import ContractError, UsageError, ZooError
-from zoo.files import write_json, write_sums, write_tensors, write_text
+from zoo.files import read_json, write_json, write_sums, write_tensors, write_text
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, StaticModules, StockModules
 from zoo.plugins import METHODS
 
@@ -75,6 +75,7 @@ def modules_of(encoder: Encoder) -> StockModules | StaticModules:
 def _write(encoder: StockModules, folder: Path) -> None:
     backbone = encoder.backbone
     backbone.write_checkpoint(folder)
+    _name_padding(backbone.tokenizer, folder)
     limits = {"max_seq_length": encoder.max_length, "do_lower_case": False}
     # The weights have no pooler; loading would initialise one at random and report it as missing.
     unused = without_pooler(type(backbone.model))
@@ -90,6 +91,14 @@ def _write(encoder: StockModules, folder: Path) -> None:
         modules.append(_listed(number, place, kind))
         module.save(str(folder / place))
     write_json(folder / "modules.json", modules)
+
+
+def _name_padding(tokenizer: Any, folder: Path) -> None:
+    """Let any token fill batches where a tokenizer has none for it; the library refuses such, and no mask reads it."""
+    if tokenizer.pad_token is None:
+        path = folder / "tokenizer_config.json"
+        any_token = tokenizer.eos_token or tokenizer.unk_token or tokenizer.convert_ids_to_tokens(0)
+        write_json(path, {**read_json(path), "pad_token": any_token})
 
 
 def _write_static(encoder: StaticModules, folder: Path) -> None:

@@ -70,6 +70,7 @@ def load_finished(
     folders = [folder for folder in module_folders(source.folder) if _is_transformer(folder)]
     for transformer, folder in zip(transformers, folders, strict=False):
         _check_transformer(what, folder, transformer)
+    _check_pooled(what, source.folder, model)
     if pooling is not None:
         pools = [module for module in model if isinstance(module, parts.Pooling)]
         if not pools:
@@ -142,6 +143,20 @@ def _check_kind(what: str, folder: Path) -> None:
                 f"{what}: {part / 'config.json'} names the activation {activation!r:.80}, which is code of its own"
                 " and is not run; load the model in a plugin of yours (--plugin FILE.py)."
             )
+
+
+def _check_pooled(what: str, folder: Path, model: SentenceTransformer) -> None:
+    """Raise UsageError for modules that end in vectors of tokens and give none of a text."""
+    try:
+        model.encode(["a"])
+    except KeyError as error:
+        if error.args != ("sentence_embedding",):
+            raise
+        listed = ", ".join(type(module).__name__ for module in model)
+        raise UsageError(
+            f"{what}: {folder / 'modules.json'} lists {listed} and no module that pools the tokens of a text. Add"
+            " sentence-transformers' Pooling to it; or delete modules.json, and name the pooling (:pooling=mean)."
+        ) from error
 
 
 def _is_transformer(folder: Path) -> bool:

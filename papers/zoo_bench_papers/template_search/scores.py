@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeGuard
 
+from benchmark.metrics.correlation import CONSTANT
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks.base import PairsData
 from zoo.encoder import Runtime
@@ -131,7 +132,7 @@ class Search:
         score, reason = None, None
         try:
             score = self.scorer(template)
-            reason = "constant_scores" if score is None else None
+            reason = CONSTANT if score is None else None
         except ZooError as error:  # one template's failure is recorded; the others go on
             reason = str(error)
         seconds = time.perf_counter() - began

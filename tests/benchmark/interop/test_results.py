@@ -102,6 +102,20 @@ def test_mteb_reads_the_file(tmp_path: Path) -> None:
     assert read.get_score() == pytest.approx(0.71)
 
 
+@pytest.mark.parametrize("roles", ["", "prompts of its folder: query; similarity dot", "similarity euclidean"])
+def test_mteb_accepts_the_metadata(roles: str, tmp_path: Path) -> None:
+    """Validated by mteb's own class: no field is missing, and roles are what the record says."""
+    ModelMeta = pytest.importorskip("mteb.models.model_meta", reason="pip install 'zoo-bench[mteb]'").ModelMeta
+    facts = {"dimensions": 32, "parameters": 1000, **({"roles": roles} if roles else {})}
+    exported(tmp_path, sts_record("m", "STS12-raw", 0, facts=facts))
+    (path,) = (tmp_path / "mteb").rglob("model_meta.json")
+    meta = ModelMeta.model_validate_json(path.read_bytes())
+    assert (meta.name, meta.embed_dim, meta.n_parameters) == ("zoo-bench/m", 32, 1000)
+    kind = meta.similarity_fn_name and meta.similarity_fn_name.value
+    assert kind == {"": "cosine", "dot": "dot"}.get(roles.rpartition(" ")[2]), "mteb's form has no name for distances"
+    assert meta.use_instructions == roles.startswith("prompts")
+
+
 def test_the_hub_reads_the_card(tmp_path: Path) -> None:
     """All tasks, those without a name in MTEB too, and no trial."""
     from huggingface_hub import metadata_load

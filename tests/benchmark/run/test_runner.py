@@ -17,6 +17,7 @@ from fakes import FAKES, FITTED, Cli
 
 from benchmark.data.corpora import normalised_texts, overlap
 from benchmark.data.sources import DataSource
+from benchmark.metrics.correlation import CONSTANT
 from benchmark.records.record import check_record
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import Run, make_plan, resolve_methods
@@ -95,7 +96,7 @@ def test_constant_vectors_have_a_null_score_and_a_reason(cli: Cli, tmp_path: Pat
     found = records(tmp_path)
     for task in POCKET[:3]:
         record = found["constant", task, None]
-        assert (record["status"], record["reason"]) == ("failed", "constant_scores")
+        assert (record["status"], record["reason"]) == ("failed", CONSTANT)
         assert record["scores"]["main"] is None
         assert record["scores"]["all"] == {"spearman": None, "pearson": None}
     assert found["constant", "pocket-topics", None]["status"] == "failed"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from benchmark.data.sources import DataSource
+from benchmark.metrics.correlation import CONSTANT
 from benchmark.metrics.probe import protocol as probe
 from benchmark.tasks import TASKS, semeval
 from benchmark.tasks.base import PairsData
@@ -121,7 +122,7 @@ def test_turney_against_brute_force(data_dir: Path) -> None:
     assert scores["main"] == scores["accuracy"] == pytest.approx(five / 1932)
     assert scores["accuracy_seven"] == pytest.approx(seven / 1932)
     assert five > seven
-    assert (data.score(constant)["main"], data.score(constant)["reason"]) == (None, "constant_scores")
+    assert (data.score(constant)["main"], data.score(constant)["reason"]) == (None, CONSTANT)
 
 
 @pytest.mark.slow

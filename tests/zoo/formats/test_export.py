@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,22 @@ def test_what_stock_modules_cannot_express_is_refused(name: str, tiny_bert: Path
     with pytest.raises(UsageError, match=r"no stock module .* can be exported: avg-last"):
         write_sentence_transformers(made(name, tiny_bert), tmp_path / "out")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["tiny_bert", "tiny_roberta", "without any special token"])
+def test_a_tokenizer_without_padding_is_given_one(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """Which token fills a batch does not show: it is masked."""
+    backbone = tmp_path / "backbone"
+    shutil.copytree(request.getfixturevalue(kind if kind.startswith("tiny") else "tiny_bert"), backbone)
+    config = read_json(backbone / "tokenizer_config.json")
+    left_out = ("pad_token", "added_tokens_decoder", *(["unk_token"] if " " in kind else []))
+    config = {name: value for name, value in config.items() if name not in left_out}
+    write_json(backbone / "tokenizer_config.json", {**config, "tokenizer_class": "PreTrainedTokenizerFast"})
+    encoder = made("avg-last", backbone)
+    assert encoder.backbone.tokenizer.pad_token is None  # type: ignore[attr-defined]
+    write_sentence_transformers(encoder, tmp_path / "st")
+    vectors = library(tmp_path / "st").encode(TEXTS[:-1], batch_size=8)
+    np.testing.assert_allclose(vectors, encoder.encode(TEXTS[:-1]), atol=1e-5)
 
 
 def test_nothing_is_written_over_or_half_written(tiny_bert: Path, tmp_path: Path) -> None:

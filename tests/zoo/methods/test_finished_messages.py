@@ -9,11 +9,13 @@ import httpx
 import huggingface_hub
 import numpy as np
 import pytest
-from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
+from sentence_transformers.sentence_transformer import modules
 from test_pretrained import build, ours
 
 from zoo.engine.hub_models import from_hub
-from zoo.errors import MissingError
+from zoo.errors import MissingError, UsageError
+from zoo.files import read_json, write_json
 from zoo.formats.text_vectors import read
 
 
@@ -45,15 +47,48 @@ def test_the_hubs_reason_and_its_remedy(
     assert reason.split()[-1].rstrip(".") in str(error.value)  # the hub's reason is there to its last word
 
 
+@pytest.mark.parametrize(("status", "remedy"), [(429, "Try again later"), (503, "Try again later"), (404, "network")])
+def test_a_hub_that_is_busy_or_down(status: int, remedy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The advice that the hub's client adds for its caller is left out."""
+    answer = httpx.Response(status, request=httpx.Request("GET", "https://hub"))
+
+    def refuse(*_: object, **__: object) -> Any:
+        raise HfHubHTTPError("Client Error: limit of 5 reached.\nFor more details see there.", response=answer)
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", refuse)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    with pytest.raises(MissingError, match=rf"the hub gave: Client Error: limit of 5 reached\. .*{remedy}"):
+        from_hub(f"a/b{status}", None)
+
+
 @pytest.mark.parametrize(
-    ("file", "backend"), [("onnx/model.onnx", "onnx"), ("openvino/openvino_model.xml", "openvino")]
+    ("file", "remedy"),
+    [
+        ("onnx/model.onnx", "backend='onnx'.*sentence-transformers.onnx"),
+        ("openvino/openvino_model.xml", "backend='openvino'"),
+        ("model.fp16.safetensors", "rename that variant"),
+        ("model-q4.gguf", "the model that was quantised"),
+        ("tf_model.h5", "convert these weights of TensorFlow"),
+    ],
 )
-def test_weights_of_another_backend_are_named(file: str, backend: str, tiny_bert: Path, tmp_path: Path) -> None:
+def test_weights_in_another_form_are_named(file: str, remedy: str, tiny_bert: Path, tmp_path: Path) -> None:
     folder = build(tmp_path, tiny_bert)
-    (folder / file).parent.mkdir()
+    (folder / file).parent.mkdir(exist_ok=True)
     (folder / "model.safetensors").rename(folder / file)
-    with pytest.raises(MissingError, match=f"{file}.*backend='{backend}'"):
+    if "/" in file:
+        (folder / file).with_suffix(".bin").touch()  # as OpenVINO has it
+    with pytest.raises(MissingError, match=f"has no model.safetensors in .*{file}.*{remedy}"):
         ours(folder)
+
+
+@pytest.mark.parametrize("after", [[], [modules.Normalize()], [modules.Dense(32, 8)]], ids=["", "Normalize", "Dense"])
+def test_a_folder_without_pooling_is_named(after: list[Any], tiny_bert: Path, tmp_path: Path) -> None:
+    build(tmp_path, tiny_bert, *after)
+    listed = [module for module in read_json(tmp_path / "modules.json") if "Pooling" not in module["type"]]
+    write_json(tmp_path / "modules.json", listed)
+    with pytest.raises(UsageError, match=r"modules.json lists Transformer.* and no module that pools"):
+        ours(tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"a b\t1 2\nc\t3 4\n", b"a b\t1\t2\nc\t3\t4\n", b"\xef\xbb\xbfa b\t1 2\nc\t3 4\n"])
