@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.choosing.data import MEASURES, UNITS, Kind, Texts, Values, may_be_best, measure, read_texts, sampled
+from benchmark.choosing.data import MEASURES, UNITS, Kind, Texts, Values, read_texts
+from benchmark.choosing.measures import intervals, may_be_best, measure, sampled
 from benchmark.data.corpora import load_corpus
 from benchmark.data.sources import DataSource
 from benchmark.records.record import plain
@@ -180,7 +181,7 @@ def ranked(
     gaps, may_be = differences(of_all), may_be_best(of_all)
     order = np.argsort(-of_all.value, kind="stable")
     best = order[0]
-    low, high = np.quantile(of_all.drawn, (0.025, 0.975), axis=1)
+    low, high = intervals(of_all)
     ranked = {
         "score": of_all.value,
         "low": low,
