@@ -95,7 +95,7 @@ def read_texts(source: Any, columns: str | None = None, kind: Kind | None = None
     if isinstance(source, str | Path):
         source = path
         if not path.exists():
-            raise MissingError(f"--pairs {path}: there is no such file.")
+            raise MissingError(f"{path}: there is no such file.")
         if path.is_dir() and is_search(path):
             return _enough(_of_folder(path, kind), path)
     table = read(source, columns, take=_TAKEN[kind])

@@ -83,7 +83,7 @@ def coverage(draws: int = 2_000, pairs: int = 300) -> dict[str, float]:
             gold = (generator.random(pairs) < share).astype(float)
             cosines = np.where(gold > 0, generator.normal(*high, pairs), generator.normal(*low, pairs))
             one = threshold(cosines, gold, clusters_of(np.arange(pairs)), seed, resamples=400)
-            inside += (one["threshold low"] or 0) <= best <= (one["threshold high"] or 0)
+            inside += (one["threshold_low"] or 0) <= best <= (one["threshold_high"] or 0)
         found[name] = inside / draws
     return found
 
