@@ -136,6 +136,13 @@ def test_what_a_table_is(name: str, tmp_path: Path) -> None:
     assert found.frame["first"].iloc[0].split() == Q[len(Q) - rows if name.startswith("NaN") else 0].split()
 
 
+def test_short_texts_without_header_lose_no_row(tmp_path: Path) -> None:
+    text = table(None, [f"red dog {i}" for i in range(N)], [f"small tree {i}" for i in range(N)])
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    found = read(tmp_path / "a.csv", take="measured")
+    assert len(found.frame) == N and found.frame["first"].iloc[0] == "red dog 0"
+
+
 FORMS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
     "DataFrame": lambda frame, _: frame,
     "DataFrame with an index": lambda frame, _: frame.sample(frac=1, random_state=0).sort_index(),
