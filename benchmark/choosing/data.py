@@ -1,8 +1,9 @@
-"""The user's own texts as a test of encoders: what kind they are, and what each encoder scores on each unit of them."""
+"""The user's own texts as a test of encoders: what kind they are, and what is known of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,11 +13,8 @@ from numpy.typing import NDArray
 
 from benchmark.data.readers.search import is_search, read_search
 from benchmark.data.readers.tables import Table, Take, read
-from benchmark.metrics.correlation import undefined
-from benchmark.stats.bootstrap import Metric, drawn_counts
-from benchmark.stats.mcb import LEVEL, Sample, differences, not_told_apart, sample, sample_pairs
-from zoo.errors import MissingError, UsageError, ZooError
-from zoo.roles import pair_similarities, similarities
+from benchmark.stats.clusters import Clusters, clusters_of
+from zoo.errors import MissingError, UsageError
 
 Kind = Literal["score", "binary", "retrieval", "label"]
 
@@ -28,7 +26,6 @@ MEASURES: dict[Kind, str] = {
 }
 UNITS: dict[Kind, str] = {"score": "pairs", "binary": "pairs", "retrieval": "queries", "label": "texts"}
 FEWEST = 20  # units: with fewer, no interval covers what it claims
-RESAMPLES = 2_000
 _KINDS: dict[str, Kind] = {
     "scored pairs": "score",
     "binary pairs": "binary",
@@ -44,9 +41,6 @@ _TAKEN: dict[Kind | None, Take] = {
     "retrieval": "judged",
     "label": "labels",
 }
-_TOP, _NEIGHBOURS = 10, 5
-_AT_ONCE = 1 << 24  # similarities in memory
-
 Values = NDArray[np.float64]
 
 
@@ -71,7 +65,23 @@ class Texts:
     @property
     def units(self) -> int:
         """The number of what is resampled: pairs, queries with a relevant document, or texts."""
-        return len(np.unique(self.first[self.gold > 0])) if self.kind == "retrieval" else len(self.first)
+        return len(self.asked) if self.kind == "retrieval" else len(self.first)
+
+    @functools.cached_property
+    def asked(self) -> NDArray[np.intp]:
+        """The queries that have a relevant document, in the order of their units."""
+        return np.unique(self.first[self.gold > 0])
+
+    @functools.cached_property
+    def clusters(self) -> Clusters:
+        """What is drawn together: pairs that share a text, and queries with the same relevant documents."""
+        if self.kind == "label":
+            return clusters_of(np.arange(self.units))
+        if self.kind != "retrieval":
+            return clusters_of(self.first, self.second)
+        relevant = self.gold > 0
+        answers = pd.Series(self.second[relevant]).groupby(self.first[relevant]).agg(frozenset)
+        return clusters_of(pd.factorize(answers)[0].astype(np.intp))
 
 
 def read_texts(source: Any, columns: str | None = None, kind: Kind | None = None) -> Texts:
@@ -85,7 +95,7 @@ def read_texts(source: Any, columns: str | None = None, kind: Kind | None = None
     if isinstance(source, str | Path):
         source = path
         if not path.exists():
-            raise MissingError(f"--pairs {path}: there is no such file.")
+            raise MissingError(f"{path}: there is no such file.")
         if path.is_dir() and is_search(path):
             return _enough(_of_folder(path, kind), path)
     table = read(source, columns, take=_TAKEN[kind])
@@ -123,7 +133,11 @@ def _enough(data: Texts, path: Path) -> Texts:
         raise UsageError(
             f"{path}: all {'labels' if meant == 'label' else 'scores'} are equal, so no encoder can agree."
         )
-    return data
+    if not data.clusters.repeated:
+        return data
+    what = "queries with the same documents" if meant == "retrieval" else "pairs that share a text"
+    say = f"{what} are drawn together: as much as {data.clusters.effective:,.0f} unrelated {UNITS[meant]}"
+    return replace(data, report=f"{data.report}; {say}")
 
 
 def _search(table: Table) -> Texts:
@@ -170,113 +184,3 @@ def searched(
     report += f", a query's own text is no candidate ({repeated:,})" if repeated else ""
     same = np.where(same < 0, -1, same + n)
     return Texts("retrieval", report, queries + documents, asked, judged + n, grades, n, same)
-
-
-def measure(data: Texts, vectors: NDArray[Any], similarity: str = "cosine") -> tuple[Values, dict[str, float | None]]:
-    """Return what vectors (texts, dim) give each unit (units,), and further measures.
-
-    That is the similarity of a pair, nDCG of a query, or 1 where a text's nearest neighbours have its label. Raises
-    ZooError where similarities are constant.
-    """
-    if data.kind == "label":
-        return _neighbours(vectors[data.first], data.gold, similarity), {}
-    if data.kind == "retrieval":
-        return _retrieval(data, vectors, similarity)
-    of_pairs = pair_similarities(vectors[data.first], vectors[data.second], similarity)
-    if undefined(of_pairs, data.gold):
-        raise ZooError(f"all its values of {similarity} are equal.")
-    return of_pairs, {} if data.kind == "score" else threshold(of_pairs, data.gold)
-
-
-def _neighbours(vectors: NDArray[Any], labels: Values, similarity: str) -> Values:
-    from scipy import stats
-
-    near = np.empty((len(vectors), min(_NEIGHBOURS, len(vectors) - 1)), np.intp)
-    step = max(1, _AT_ONCE // len(vectors))
-    for start in range(0, len(vectors), step):
-        rows = np.arange(start, min(start + step, len(vectors)))
-        scores = similarities(vectors[rows], vectors, similarity)
-        scores[np.arange(len(rows)), rows] = -np.inf
-        near[rows] = np.argpartition(-scores, near.shape[1] - 1, axis=1)[:, : near.shape[1]]
-    right: Values = (stats.mode(labels[near], axis=1).mode == labels).astype(np.float64)
-    return right
-
-
-def _retrieval(data: Texts, vectors: NDArray[Any], similarity: str) -> tuple[Values, dict[str, float | None]]:
-    """Return nDCG of each query among all documents but its own text, and the mean recall at 1 and at 10.
-
-    The gain of a document is its grade, as in trec_eval and mteb. A query's own text is a candidate if it is relevant.
-    """
-    documents = np.arange(data.queries, len(vectors))
-    relevant = data.gold > 0
-    queries = np.unique(data.first[relevant])
-    discount = 1 / np.log2(np.arange(2, _TOP + 2))
-    grades = {query: dict(zip(rows["second"], rows["gold"], strict=True)) for query, rows in pd.DataFrame(
-        {"first": data.first[relevant], "second": data.second[relevant], "gold": data.gold[relevant]}
-    ).groupby("first")}  # fmt: skip
-    ndcg, recall = np.empty(len(queries)), np.empty((len(queries), 2))
-    step = max(1, _AT_ONCE // len(documents))
-    for start in range(0, len(queries), step):
-        some = queries[start : start + step]
-        near = similarities(vectors[some], vectors[documents], similarity)
-        if data.same is not None:
-            for row, query in enumerate(some):
-                if data.same[query] >= 0 and data.same[query] not in grades[query]:
-                    near[row, data.same[query] - data.queries] = -np.inf
-        best = documents[np.argsort(-near, axis=1, kind="stable")[:, :_TOP]]
-        for row, (query, top) in enumerate(zip(some, best, strict=True), start):
-            gains = np.array([grades[query].get(place, 0.0) for place in top])
-            ideal = np.sort([*grades[query].values()])[::-1][:_TOP]
-            ndcg[row] = discount[: len(top)] @ gains / (discount[: len(ideal)] @ ideal)
-            recall[row] = (gains[0] > 0) / len(grades[query]), (gains > 0).sum() / len(grades[query])
-    return ndcg, {"recall@1": 100 * float(recall[:, 0].mean()), f"recall@{_TOP}": 100 * float(recall[:, 1].mean())}
-
-
-def threshold(cosines: Values, gold: Values, seed: int = 0, resamples: int = RESAMPLES) -> dict[str, float | None]:
-    """Return the cosine from which on "equal" is most often right, its 95 % interval, and its accuracy on these pairs.
-
-    The interval is that of the percentiles of the threshold in resamples of the pairs; simulated, it covers the best
-    threshold of the population (docs/choose.md).
-    """
-    order = np.argsort(cosines)
-    ordered, steps = cosines[order], 1 - 2 * gold[order].astype(np.int32)
-    between = np.concatenate([ordered[:1], (ordered[1:] + ordered[:-1]) / 2, ordered[-1:]])
-    inside = np.concatenate([[True], ordered[1:] != ordered[:-1], [True]])  # equal cosines cannot be parted
-
-    def best(counts: NDArray[Any]) -> Values:
-        """Return the middle of the best thresholds (resamples,) for counts (resamples, n) of the pairs."""
-        right = np.zeros((len(counts), len(ordered) + 1), np.int32)
-        np.cumsum(counts * steps, axis=1, out=right[:, 1:])
-        right[:, ~inside] = np.iinfo(np.int32).min
-        top = right == right.max(axis=1, keepdims=True)
-        last = top.shape[1] - 1 - top[:, ::-1].argmax(axis=1)
-        middle: Values = (between[top.argmax(axis=1)] + between[last]) / 2
-        return middle
-
-    drawn = np.concatenate([best(counts) for _, counts in drawn_counts(len(ordered), resamples, [seed])])
-    at = float(best(np.ones((1, len(ordered)), np.int32))[0])
-    low, high = map(float, np.quantile(drawn, (0.025, 0.975)))
-    accuracy = 100 * float(((cosines > at) == (gold > 0)).mean())
-    return {"threshold": at, "threshold low": low, "threshold high": high, "accuracy": accuracy}
-
-
-def sampled(data: Texts, values: list[Values]) -> Sample:
-    """Return the scores x100 of encoders with their resampled ones, from the values (units,) of each."""
-    if data.kind in ("score", "binary"):
-        metric: Metric = "spearman" if data.kind == "score" else "auc"
-        of_metric = sample_pairs(values, data.gold, metric=metric, resamples=RESAMPLES)
-        return sample([[100 * one] for one in of_metric.value], 100 * of_metric.drawn, len(data.gold))
-    n, rows = len(values[0]), 100 * np.stack(values)
-    drawn = np.concatenate([rows @ counts.T / n for _, counts in drawn_counts(n, RESAMPLES, [0])], axis=1)
-    return sample([[one] for one in rows.mean(axis=1)], drawn, n)
-
-
-def may_be_best(of_all: Sample) -> NDArray[np.bool_]:
-    """Return which encoders (methods,) may be the best: the familywise set, and those whose gap may be 0.
-
-    The second part keeps a winner from being named between two equally good encoders, in either direction, in more than
-    5 % of samples.
-    """
-    best = int(of_all.value.argmax())
-    marks: NDArray[np.bool_] = not_told_apart(of_all) | (differences(of_all).p[best] >= LEVEL)
-    return marks

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.analysis.encoders import encoder_of
-from benchmark.choosing.choice import variants
+from benchmark.choosing.variants import variants
 from benchmark.data.sources import DataSource
 from benchmark.metrics.correlation import cosine
 from benchmark.records.folder import Records

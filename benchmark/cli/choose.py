@@ -1,4 +1,4 @@
-"""`zoo-bench choose --pairs FILE`: which encoder is the best for these texts."""
+"""`zoo-bench choose TABLE`: which encoder is the best for these texts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from benchmark.cli.options import (
     say,
     say_json,
     sizes_options,
+    terminal_width,
 )
 
 
 @click.command("choose")
-@click.option("--pairs", type=PATH, required=True, help="Your table: csv, tsv, jsonl, parquet, xlsx, a folder.")
+@click.argument("table", type=PATH)
 @click.option(
     "--encoders",
     cls=Listed,
@@ -31,17 +32,48 @@ from benchmark.cli.options import (
 )
 @click.option("--columns", metavar="NAME,NAME,...", help="The columns: texts in order, a score or label.")
 @click.option("--kind", type=click.Choice(["score", "binary", "retrieval", "label"]), help="What the table is.")
+@click.option(
+    "--prompts",
+    multiple=True,
+    metavar="none|card|FILE",
+    help="Compare wordings: no prompts, those of the card, those of a YAML file; repeatable.",
+)
+@click.option("--max-mb", type=click.FloatRange(0), help="The winner's weights have at most so many MB.")
+@click.option("--max-ms", type=click.FloatRange(0), help="95 % of single queries take the winner at most so long.")
+@click.option(
+    "--at-precision",
+    type=click.FloatRange(0, 1, min_open=True),
+    metavar="SHARE",
+    help="The threshold from which on this share is right, and its recall: 0.95.",
+)
+@click.option(
+    "--floor",
+    "floors",
+    multiple=True,
+    metavar="METRIC=VALUE",
+    help="Exit with 1 where the winner is below it; repeatable.",
+)
+@click.option("--baseline", metavar="ENCODER", help="Exit with 1 where the winner is not told apart from it as better.")
+@click.option("--corpus", metavar="FILE|own", help="Text on which recipes are trained [default: the bundled one].")
+@click.option(
+    "--backend", type=click.Choice(["torch", "onnx", "openvino"]), default="torch", help="Runs finished ones."
+)
 @sizes_options
 @click.option("--plot", type=PATH, help="Draw score against speed into this PNG file (extra `plots`).")
+@click.option("--wide", is_flag=True, help="Print all columns, not those that fit.")
 @device_option
 @precision_option
 @json_option
-def command(pairs: Path, encoders: str | None, plot: Path | None, as_json: bool, **options: Any) -> int:
-    """Rank encoders on texts of your own: the best, its lead, which may be as good, and what each costs."""
-    from benchmark.choosing.choice import choose, drawn  # imports torch
+def command(table: Path, encoders: str | None, plot: Path | None, wide: bool, as_json: bool, **options: Any) -> int:
+    """Rank encoders on texts of your own: the best, its lead, which may be as good, and what each costs.
 
-    found = choose(pairs, encoders, quiet=as_json, **options)
+    TABLE is csv, tsv, jsonl, parquet, xlsx, or a folder (BEIR, Dataset.save_to_disk).
+    """
+    from benchmark.choosing.choice import choose  # imports torch
+    from benchmark.choosing.shown import drawn
+
+    choice = choose(table, encoders, quiet=as_json, **options)
     if plot is not None:
-        drawn(found, plot)
-    say_json(found.as_dict()) if as_json else say(str(found))
-    return 0
+        drawn(choice, plot)
+    say_json(choice.as_dict()) if as_json else say(choice.shown(None if wide else terminal_width()))
+    return 0 if choice.met else 1

@@ -164,9 +164,14 @@ def say_json(value: object) -> None:
     say(json.dumps(value, indent=1, default=str))
 
 
+def terminal_width() -> int:
+    """Return the columns of the terminal, 100 where there is none."""
+    return shutil.get_terminal_size((100, 24)).columns
+
+
 def line_width() -> int:
     """Return the width of lists: that of the terminal, at most 100 columns."""
-    return max(60, min(100, shutil.get_terminal_size((100, 24)).columns))
+    return max(60, min(100, terminal_width()))
 
 
 def cut(text: str, width: int) -> str:

@@ -250,6 +250,11 @@ def _maker(task: Scored, metric: Metric, expanded: bool) -> tuple[_Statistic, bo
     return in_blocks, False
 
 
+def statistic_of(predicted: NDArray[Any], gold: NDArray[Any], metric: Metric = "spearman") -> _Statistic:
+    """Return the function from counts of the pairs (resamples, n) to correlations (methods, resamples) with gold."""
+    return _maker(Scored(predicted, gold), metric, expanded=False)[0]
+
+
 def resample(
     predicted: NDArray[Any],
     gold: NDArray[Any],

@@ -5,8 +5,11 @@ from __future__ import annotations
 import sys
 
 import numpy as np
+from numpy.typing import NDArray
 
-from benchmark.choosing.data import Kind, Texts, may_be_best, sampled, threshold
+from benchmark.choosing.data import Kind, Texts
+from benchmark.choosing.measures import may_be_best, sampled, threshold
+from benchmark.stats.clusters import clusters_of
 
 _SHAPES = {  # cosines of unequal and of equal pairs: mean and spread of normal distributions; the share of equal pairs
     "equal spreads": ((0.4, 0.15), (0.7, 0.15), 0.5),
@@ -15,20 +18,51 @@ _SHAPES = {  # cosines of unequal and of equal pairs: mean and spread of normal 
 }
 
 
-def wrong_winners(kind: Kind, draws: int = 2_000, units: int = 100, encoders: int = 2) -> float:
-    """Return the share of draws in which one of equally good encoders is told apart from all others."""
-    wrong = 0
+# name -> queries, documents of each, whether documents are the same for all queries
+_TABLES = {
+    "100 unrelated rows": (100, 1, False),
+    "10 queries x 30 documents": (10, 30, False),
+    "30 queries x 10 documents": (30, 10, False),
+    "10 queries x the same 30 documents": (10, 30, True),
+    "30 queries x the same 10 documents": (30, 10, True),
+}
+
+
+def texts_of(kind: Kind, rows: str, gold: NDArray[np.float64]) -> Texts:
+    """Return rows that share texts; in retrieval, queries of which several have the same relevant document."""
+    queries, each, crossed = _TABLES[rows]
+    first = np.repeat(np.arange(queries), each)
+    second = np.tile(np.arange(each), queries) if crossed else np.arange(queries * each)
+    if kind == "retrieval":  # many queries, few answers
+        return Texts(kind, "", [], np.arange(len(first)), first, np.ones(len(first)))
+    return Texts(kind, "", [], first, queries + second, gold)
+
+
+def wrong_winners(
+    kind: Kind, draws: int = 2_000, rows: str = "100 unrelated rows", encoders: int = 2, shared: float = 1.0
+) -> float:
+    """Return the share of draws in which one of equally good encoders is told apart from all others.
+
+    An encoder's own errors are in part those of a query, and of a document that all queries share: `shared` times as
+    large as those of the row. Without repeated texts there is no such part.
+    """
+    queries, each, crossed = _TABLES[rows]
+    n, wrong = queries * each, 0
+    query, document = np.repeat(np.arange(queries), each), np.tile(np.arange(each), queries)
     for seed in range(draws):
         generator = np.random.default_rng(seed)
-        truth = generator.normal(size=units)
+        truth = generator.normal(size=n)
         gold = (truth > 0).astype(float) if kind == "binary" else truth
-        shared = generator.normal(size=units)  # encoders err on the same texts
-        values = [truth + shared + generator.normal(size=units) for _ in range(encoders)]
+        alike = generator.normal(size=n)  # encoders err on the same texts
+        values = []
+        for _ in range(encoders):
+            errors = generator.normal(size=n)
+            errors += shared * generator.normal(size=queries)[query] if each > 1 else 0
+            errors += shared * generator.normal(size=each)[document] if crossed else 0
+            values.append(truth + alike + errors)
         if kind == "retrieval":
             values = [1 / (1 + np.exp(-one)) for one in values]
-        places = np.arange(units)
-        sample = sampled(Texts(kind, "", [], places, places, gold), values)
-        wrong += int(may_be_best(sample).sum() == 1)
+        wrong += int(may_be_best(sampled(texts_of(kind, rows, gold), values)).sum() == 1)
     return wrong / draws
 
 
@@ -48,15 +82,17 @@ def coverage(draws: int = 2_000, pairs: int = 300) -> dict[str, float]:
             generator = np.random.default_rng(seed)
             gold = (generator.random(pairs) < share).astype(float)
             cosines = np.where(gold > 0, generator.normal(*high, pairs), generator.normal(*low, pairs))
-            one = threshold(cosines, gold, seed, resamples=400)
-            inside += (one["threshold low"] or 0) <= best <= (one["threshold high"] or 0)
+            one = threshold(cosines, gold, clusters_of(np.arange(pairs)), seed, resamples=400)
+            inside += (one["threshold_low"] or 0) <= best <= (one["threshold_high"] or 0)
         found[name] = inside / draws
     return found
 
 
 if __name__ == "__main__":
     number = int(sys.argv[1]) if sys.argv[1:] else 2_000
-    for one in ("retrieval", "binary", "score"):
-        print(f"{one}: a wrong winner in {wrong_winners(one, number):.2%} of {number:,} draws", flush=True)
+    for table in _TABLES:
+        for one in ("retrieval", "binary", "score"):
+            share = wrong_winners(one, number, table)
+            print(f"{one}, {table}: a wrong winner in {share:.2%} of {number:,} draws", flush=True)
     for name, share in coverage(number).items():
         print(f"thresholds, {name}: the interval holds the best one in {share:.1%} of {number:,} draws", flush=True)

@@ -109,6 +109,14 @@ ROWS: dict[str, Row] = {
     "UTF-16 with commas": ("a.csv", table(["s1", "s2", "score"], Q, D, SCORES).encode("utf-16"), None, None, "scored pairs", N, [0, 1]),
     "UTF-16 with tabs, as Excel writes": ("a.txt", table(["s1", "s2", "score"], Q, D, SCORES, sep="\t").replace("\n", "\r\n").encode("utf-16"), None, None, "scored pairs", N, [0, 1]),
     "UTF-16, big end first": ("a.csv", b"\xfe\xff" + table(["s1", "s2", "score"], Q, D, SCORES).encode("utf-16-be"), None, None, "scored pairs", N, [0, 1]),
+    "scores without header": ("a.csv", table(None, Q, D, SCORES), None, None, "scored pairs", N, [0, 1]),
+    "two texts without header": ("a.csv", table(None, Q, D), None, None, "pairs", N, D[:2]),
+    "scores before texts": ("a.tsv", table(None, SCORES, Q, D, sep="\t"), None, None, "scored pairs", N, [0, 1]),
+    "two numbers before texts": ("a.csv", table(["Wert", "Satz 1", "Satz 2"], every(2, 4), Q, D), "Wert,Satz 1,Satz 2", "score", "scored pairs", N, [2, 4]),
+    "numbers of rows": ("a.csv", table(["nr", "frage", "antwort"], range(1, N + 1), Q, D), None, None, "pairs", N, D[:2]),
+    "numbers of rows before scores": ("a.csv", table(["nr", "s1", "s2", "Wert"], range(7, N + 7), Q, D, [s * 7 for s in SCORES]), None, None, "scored pairs", N, [0, 7]),
+    "decimal commas": ("a.csv", table(["Satz 1", "Satz 2", "Wert"], Q, D, [f"{s},5" for s in SCORES], sep=";"), None, None, "scored pairs", N, [0.5, 1.5]),
+    "NaN in place of a text": ("a.jsonl", "".join(json.dumps({"s1": a, "s2": b if i else float("nan"), "score": c}) + "\n" for i, (a, b, c) in enumerate(zip(Q, D, SCORES, strict=True))), None, None, "scored pairs", N - 1, [1, 2]),
     "jsonl": ("a.jsonl", "".join(json.dumps({"s1": a, "s2": b, "score": c}) + "\n" for a, b, c in zip(Q, D, SCORES, strict=True)), None, None, "scored pairs", N, [0, 1]),
     "jsonl with true and false": ("a.jsonl", "".join(json.dumps({"s1": a, "s2": b, "same": c}) + "\n" for a, b, c in zip(Q, D, every(True, False), strict=True)), None, None, "binary pairs", N, [1, 0]),
     "empty labels": ("a.csv", table(["s1", "s2", "same"], Q, D, every("yes", "no", "")), None, None, "binary pairs", 16, [1, 0]),
@@ -125,7 +133,14 @@ def test_what_a_table_is(name: str, tmp_path: Path) -> None:
     found = read(path, columns, take=PLACES.get(kind or "", "measured"))  # type: ignore[arg-type]
     role = {"pairs": "second", "triples": "second", "labelled texts": "label"}.get(meant, "score")
     assert (found.kind, len(found.frame), found.frame[role].tolist()[:2]) == (meant, rows, values)
-    assert found.frame["first"].iloc[0].split() == Q[0].split()
+    assert found.frame["first"].iloc[0].split() == Q[len(Q) - rows if name.startswith("NaN") else 0].split()
+
+
+def test_short_texts_without_header_lose_no_row(tmp_path: Path) -> None:
+    text = table(None, [f"red dog {i}" for i in range(N)], [f"small tree {i}" for i in range(N)])
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    found = read(tmp_path / "a.csv", take="measured")
+    assert len(found.frame) == N and found.frame["first"].iloc[0] == "red dog 0"
 
 
 FORMS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {

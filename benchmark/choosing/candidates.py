@@ -1,0 +1,200 @@
+"""The encoders that `choose` ranks: what a user names, made ready to encode, with the wordings of their prompts."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from benchmark.choosing.data import Texts
+from benchmark.data.corpora import load_corpus, target_corpus
+from benchmark.data.sources import DataSource
+from benchmark.run.objects import ObjectEncoder, listed, methods_of
+from zoo.api import load
+from zoo.encoder import Corpus, Encoder, Run, Runtime
+from zoo.errors import CorruptError, MissingError, UsageError
+from zoo.methods.pretrained import Pretrained
+from zoo.progress import Progress
+from zoo.roles import Role, Roles
+
+UNTRAINED = ("static-freq-sub-case-pun", "avg-last", "bag-of-words")  # candidates without download or training
+OWN_TEXTS = "own"  # the word for --corpus: the texts of the table itself
+
+Backend = Literal["torch", "onnx", "openvino"]
+_MODULES = {"onnx": "onnxruntime", "openvino": "openvino"}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An encoder that is ready, whether it came finished, and on what it was trained here."""
+
+    encoder: Encoder
+    finished: bool
+    trained_on: str = ""
+
+    @property
+    def weights_mb(self) -> float:
+        """The MB of its weights as float32; NaN for a function, of which nothing is known."""
+        unknown = isinstance(self.encoder, ObjectEncoder) and not self.encoder.parameters()
+        return np.nan if unknown else self.encoder.parameters() * 4 / 2**20
+
+    @property
+    def takes_prompts(self) -> bool:
+        """Whether `encode` takes a prompt: finished encoders and models of sentence-transformers."""
+        of_library = isinstance(self.encoder, ObjectEncoder) and self.encoder.recipe.kind == "sentence-transformers"
+        return of_library or isinstance(self.encoder, Pretrained)
+
+
+@dataclass(frozen=True)
+class Wording:
+    """Prompts by role, None being every text's; without any, those of the encoder's card."""
+
+    name: str
+    prompts: Mapping[Role | None, str]
+
+    def prompt(self, role: Role | None) -> str | None:
+        """Return what stands before a text of a role; None: what the card says."""
+        return self.prompts.get(role, self.prompts.get(None))
+
+    def roles(self, of_card: Roles) -> Roles:
+        """Return the roles of an encoder with this wording."""
+        if not self.prompts:
+            return of_card
+        stated = replace(of_card, stated_by=self.name)
+        words = {role: self.prompt(role) for role in ("query", "document")}
+        prompts = {**of_card.prompts, **{role: text for role, text in words.items() if text is not None}}
+        return replace(stated, prompts=prompts, default=self.prompts.get(None, of_card.default))
+
+
+CARD = Wording("card", {})
+_NONE = Wording("none", {None: "", "query": "", "document": ""})
+
+
+def read_wordings(given: Sequence[str | Path]) -> list[Wording]:
+    """Return the wordings of `none`, `card`, and YAML or JSON files {name: {query: ..., document: ..., prompt: ...}}.
+
+    Raises UsageError for a file that has none, and for a name that is there twice.
+    """
+    wordings: list[Wording] = []
+    for one in given:
+        known = {"none": _NONE, "card": CARD}.get(str(one))
+        wordings += [known] if known is not None else _of_file(Path(one))
+    names = [wording.name for wording in wordings]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"--prompts names {twice[0]!r} twice.")
+    return wordings or [CARD]
+
+
+def _of_file(path: Path) -> list[Wording]:
+    if not path.is_file():
+        raise MissingError(f"--prompts {path}: give none, card, or a file of wordings; there is no such file.")
+    try:
+        content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise CorruptError(f"{path} is neither YAML nor JSON: {' '.join(str(error).split())[:200]}.") from error
+    roles: dict[str, Role | None] = {"query": "query", "document": "document", "prompt": None}
+    wordings = []
+    named: dict[Any, Any] = content if isinstance(content, dict) and content else {"": None}
+    for name, prompts in named.items():
+        given: dict[Any, Any] = prompts if isinstance(prompts, dict) else {}
+        if not given or not {*given} <= {*roles} or not all(isinstance(text, str) for text in given.values()):
+            raise UsageError(
+                f"{path}: a wording is NAME: {{query: TEXT, document: TEXT}}, or {{prompt: TEXT}} for every text"
+                f" ({name or 'there is none'})."
+            )
+        wordings.append(Wording(str(name), {roles[role]: text for role, text in given.items()}))
+    return wordings
+
+
+def vectors_of(encoder: Encoder, data: Texts, wording: Wording) -> NDArray[Any]:
+    """Return the vectors of all texts (texts, dim): of queries and documents in their roles, of others without one."""
+    if not data.queries:
+        return np.asarray(encode(encoder, data.texts, wording, None))
+    asked, answers = data.texts[: data.queries], data.texts[data.queries :]
+    return np.concatenate([encode(encoder, asked, wording, "query"), encode(encoder, answers, wording, "document")])
+
+
+def encode(encoder: Encoder, texts: Sequence[str], wording: Wording, role: Role | None) -> NDArray[Any]:
+    """Return the vectors of texts in a role, with its prompt."""
+    by = {"query": encoder.encode_query, "document": encoder.encode_document}.get(role or "", encoder.encode)
+    prompt = wording.prompt(role)
+    return by(texts) if prompt is None else by(texts, prompt=prompt)
+
+
+def installed() -> list[str]:
+    """Return the sentence-transformers models in the hub's cache."""
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        models = [repo for repo in scan_cache_dir().repos if repo.repo_type == "model"]
+    except CacheNotFound:
+        return []
+    return sorted(m.repo_id for m in models if any(f.file_name == "modules.json" for r in m.revisions for f in r.files))
+
+
+def candidates(encoders: object, baseline: str | None = None) -> list[tuple[str, object]]:
+    """Return names and encoders: those given, or the finished ones in the hub's cache and then the untrained ones."""
+    given: object = [*installed(), *UNTRAINED] if encoders is None else encoders
+    if isinstance(given, str):
+        given = [part.strip() for part in given.split(",") if part.strip()]
+    pairs = [(called or _name(encoder), encoder) for called, encoder in listed(given, None)]
+    if baseline is not None and baseline not in [name for name, _ in pairs]:
+        pairs.append((baseline, baseline))
+    names = [name for name, _ in pairs]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"two encoders are called {twice[0]!r}; give a dict: {{'one name': ..., 'another': ...}}.")
+    return pairs
+
+
+def _name(encoder: object) -> str:
+    return str(encoder) if isinstance(encoder, str | Path) else type(encoder).__name__
+
+
+def check_backend(backend: Backend) -> None:
+    """Raise MissingError where the extra of a backend is not installed."""
+    if backend != "torch" and not all(map(importlib.util.find_spec, ("optimum", _MODULES[backend]))):
+        raise MissingError(
+            f"--backend {backend} needs sentence-transformers' extra: pip install 'sentence-transformers[{backend}]'."
+        )
+
+
+def made(
+    name: str, given: object, runtime: Runtime, texts: Sequence[str], corpus: str | None, backend: Backend
+) -> Candidate:
+    """Return an encoder that is ready: loaded, or trained on a text, or fitted to `texts`."""
+    quiet = replace(runtime, progress=Progress.silent())
+    is_path = isinstance(given, str | Path)
+    if is_path and any((Path(str(given)) / file).is_file() for file in ("fit.json", "recipe.json")):
+        return Candidate(load(str(given), quiet), finished=True)
+    if backend != "torch" and is_path and (Path(str(given)).is_dir() or "/" in str(given)):
+        from sentence_transformers import SentenceTransformer
+
+        given = SentenceTransformer(str(given), backend=backend, device=runtime.device, trust_remote_code=False)
+    methods = methods_of([(None if is_path else name, given)], {}, quiet, texts[:64], version=None, precision=None)
+    method = methods[0]
+    if len(methods) > 1 or method.traits.needs_pairs:
+        raise UsageError("it names several recipes, or one that learns from labelled pairs; name a trained folder.")
+    encoder, trained_on = method.encoder(quiet), ""
+    if method.traits.needs_corpus:
+        text = _text(corpus, texts)
+        trained_on = f"trained on {len(text.sentences):,} sentences of {text.name}"
+        runtime.progress.say(f"{method.name} is {trained_on}")
+        encoder.fit(method.cls.reads(method.recipe, text), run=Run())
+    if method.traits.transductive:
+        encoder = encoder.adapt(texts)
+    return Candidate(encoder, method.traits.released or method.given is not None, trained_on)
+
+
+def _text(corpus: str | None, texts: Sequence[str]) -> Corpus:
+    """Return what recipes learn from: the bundled text, a file, or the table's own texts."""
+    if corpus == OWN_TEXTS:
+        return replace(target_corpus(texts, None), name="the table itself")
+    text = load_corpus(corpus or "pocket-text", DataSource.from_options(None), None)
+    return text if corpus else replace(text, name="the bundled text")

@@ -1,0 +1,140 @@
+"""The table of `choose` as lines of a terminal, and as a picture."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmark.choosing.data import MEASURES, Kind, Texts
+from zoo.errors import MissingError
+from zoo.files import atomic_path
+
+if TYPE_CHECKING:
+    import pandas
+
+    from benchmark.choosing.choice import Choice
+
+Row = dict[str, Any]
+_NAME = 28  # characters of a name that a narrow table keeps
+
+
+def _number(key: str, form: str = ".1f") -> Callable[[Row], str]:
+    def cell(row: Row) -> str:
+        value = row.get(key)
+        return "–" if value is None or value != value else f"{value:{form}}"
+
+    return cell
+
+
+def _between(key: str, form: str = ".1f") -> Callable[[Row], str]:
+    low, high = ("low", "high") if key == "score" else (f"{key}_low", f"{key}_high")
+
+    def cell(row: Row) -> str:
+        value, *ends = (_number(one, form)(row) for one in (key, low, high))
+        return value if value == "–" else f"{value} [{', '.join(ends)}]"
+
+    return cell
+
+
+def _time(key: str) -> Callable[[Row], str]:
+    return lambda row: _number(key, ".2f" if row[key] < 10 else ",.0f")(row)
+
+
+def _tie(row: Row) -> str:
+    return "over" if row["over_budget"] else "≈" if row["may_be_best"] else ""
+
+
+def _columns(kind: Kind, rows: list[Row]) -> list[tuple[str, Callable[[Row], str]]]:
+    """Return headings and cells, the most important first."""
+    sized = [("bytes", _number("bytes", ",.0f"))]
+    several = len({(row["encoder"], row["bytes"]) for row in rows}) > len({row["encoder"] for row in rows})
+    columns = [
+        (MEASURES[kind], _between("score")),
+        ("tie", _tie),
+        ("behind", _number("behind")),
+        *(sized if several else []),
+        ("ms", _time("ms_p50")),
+        ("MB", _number("weights_mb", ",.0f")),
+        ("ms p95", _time("ms_p95")),
+    ]
+    columns += [(f"{name}@{k}", _number(f"{name.lower()}_at_{k}")) for name, k in (("recall", 10), ("MRR", 10))]
+    columns += [
+        ("texts/s", _number("texts_per_second", ",.0f")),
+        ("threshold", _between("threshold", ".3f")),
+        ("accuracy", _number("accuracy")),
+        ("threshold at precision", _between("threshold_at_precision", ".3f")),
+        ("its recall", _between("recall_at_precision")),
+        ("recall@1", _number("recall_at_1")),
+        ("behind [95 %]", _between("behind")),
+        ("load s", _number("load_seconds")),
+        ("memory MB", _number("memory_mb", ",.0f")),
+        ("dims", _number("dims", ",.0f")),
+        *(sized if not several else []),
+        ("near-duplicates", _number("near_duplicates", ",.0f")),
+    ]
+    return [(name, cell) for name, cell in columns if any(cell(row) not in ("–", "") for row in rows) or name == "tie"]
+
+
+def table_lines(data: Texts, frame: pandas.DataFrame, width: int | None) -> list[str]:
+    """Return the table's lines, with the columns that fit into `width`; None: all of them."""
+    rows: list[Row] = [
+        {str(key): value for key, value in row.items()} for row in frame.reset_index().to_dict("records")
+    ]
+    names = [_short(row["name"]) if width else row["name"] for row in rows]
+    if len({*names}) < len(names):
+        names = [row["name"] for row in rows]
+    columns = [("", names, False)]
+    left_out = []
+    used = max(map(len, names))
+    for heading, cell in _columns(data.kind, rows):
+        cells = [cell(row) for row in rows]
+        wide = max(len(heading), *map(len, cells))
+        if width is not None and used + 2 + wide > width:
+            left_out.append(heading)
+            continue
+        used += 2 + wide
+        columns.append((heading, cells, True))
+    lines = []
+    for number in range(-1, len(rows)):
+        parts = []
+        for heading, cells, right in columns:
+            widest = max(len(heading), *map(len, cells))
+            text = heading if number < 0 else cells[number]
+            parts.append(text.rjust(widest) if right else text.ljust(widest))
+        lines.append("  ".join(parts).rstrip())
+    return [*lines, *textwrap.wrap(f"--wide: {', '.join(left_out)}" * bool(left_out), width or 80)]
+
+
+def _short(name: str) -> str:
+    half = (_NAME - 1) // 2
+    return name if len(name) <= _NAME else f"{name[:half]}…{name[len(name) - (_NAME - 1 - half) :]}"
+
+
+def note(row: pandas.Series[Any], texts: int) -> str:
+    """Return what an encoder put before texts, its similarity, its training here, and how many texts it cut."""
+    cut = f"{row['texts_cut']:,.0f} of {texts:,} texts cut" if row["texts_cut"] and row["texts_cut"] > 0 else ""
+    return "; ".join(filter(None, (row["roles"], row["trained_on"], cut)))
+
+
+def drawn(choice: Choice, path: Path) -> None:
+    """Draw each row's score with its interval against its speed into a PNG file; dark: it may be the best.
+
+    Raises MissingError without Matplotlib.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingError("--plot needs Matplotlib: pip install 'zoo-bench[plots]'.") from error
+    figure = Figure(figsize=(7.0, 5.0), layout="constrained")
+    axes = figure.add_subplot(xscale="log", xlabel="texts per second", ylabel=MEASURES[choice.data.kind])
+    for name, row in choice.frame.dropna(subset="texts_per_second").iterrows():  # BM25 has no vectors
+        colour = "#1f4e79" if row["may_be_best"] else "#a0a0a0"
+        sides = [[row["score"] - row["low"]], [row["high"] - row["score"]]]
+        axes.errorbar(row["texts_per_second"], row["score"], sides, fmt="o", color=colour)
+        place = (row["texts_per_second"], row["score"])
+        axes.annotate(str(name), place, (6, 5), textcoords="offset points", fontsize=8, parse_math=False)
+    axes.margins(x=0.3)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=150)

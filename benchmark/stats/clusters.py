@@ -1,0 +1,62 @@
+"""Rows that share a text are drawn together: an encoder that errs on a text errs in all of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmark.stats.bootstrap import drawn_counts
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """What each row is drawn with: places of one or two units (rows, 2); -1 stands where there is no second one.
+
+    A unit is a text of several rows, or a row whose texts stand nowhere else. A row of two such texts is drawn as
+    often as the product of both says (Owen's pigeonhole bootstrap, 2007), which never understates the noise.
+    """
+
+    units: NDArray[np.intp]
+    size: int  # the number of units
+
+    @property
+    def repeated(self) -> bool:
+        """Whether any text stands in several rows."""
+        return self.size < len(self.units) or bool((self.units[:, 1] >= 0).any())
+
+    @property
+    def effective(self) -> float:
+        """The number of equally large clusters that say as much (Carter, Schnepel and Steigerwald 2017)."""
+        rows_of = np.bincount(self.units[self.units >= 0], minlength=self.size).astype(float)
+        return float(len(self.units) ** 2 / (rows_of**2).sum())
+
+    def counts(self, resamples: int, seed: Sequence[int]) -> Iterator[NDArray[np.int64]]:
+        """Yield chunks of the numbers of times that each row is drawn (resamples, rows)."""
+        first, second = self.units.T
+        for _, drawn in drawn_counts(self.size, resamples, seed):
+            counts = drawn[:, first]
+            if (second >= 0).any():
+                counts *= np.where(second >= 0, drawn[:, second], 1)
+            yield counts
+
+    def unbiased(self, drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return resampled values (methods, resamples), farther from their means where few clusters make them close."""
+        centre = np.nanmean(drawn, axis=1, keepdims=True)
+        result: NDArray[np.float64] = centre + (drawn - centre) * np.sqrt(self.effective / max(self.effective - 1, 1))
+        return result
+
+
+def clusters_of(first: NDArray[np.intp], second: NDArray[np.intp] | None = None) -> Clusters:
+    """Return the clusters of rows, from the number of each row's text, or of its two texts (rows,)."""
+    rows = np.arange(len(first))
+    sides = np.stack([first, np.full(len(first), -1) if second is None else np.where(second == first, -1, second)], 1)
+    often = np.bincount(sides[sides >= 0]) > 1
+    sides = np.where((sides >= 0) & often[sides], sides, -1)
+    alone = (sides < 0).all(axis=1)
+    sides[alone, 0] = len(often) + rows[alone]
+    sides = np.where(sides[:, :1] < 0, sides[:, ::-1], sides)  # the only unit stands first
+    places = np.unique(sides[sides >= 0])
+    return Clusters(np.where(sides >= 0, np.searchsorted(places, sides), -1).astype(np.intp), len(places))
