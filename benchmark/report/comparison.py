@@ -121,6 +121,8 @@ class Compared:
                 "AB", (f"tuned ({one})" if one else "with its recipe's settings" for one in budgets), strict=True
             )
             parts.append(f"Not like with like: {', '.join(f'{side} {how}' for side, how in sides_of)}.")
+        if any(budgets):
+            parts.append("Intervals of tuned rows contain no spread of tuning.")
         parts += [f"Standard deviations over seeds: {'; '.join(spreads)}."] if spreads else []
         needed = [f"{abs(one.difference):.2f} on {_place(one)} takes {one.needed}" for one in last if one.needed]
         if needed:

@@ -100,6 +100,16 @@ def tuned(method: MethodPart) -> str:
     return "" if study is None else f"{study['trials']} trials on {study['dev']}"
 
 
+def tuning(method: MethodPart) -> str:
+    """Return how a record's settings were tuned, and what is known of the noise of that; "" where they were not."""
+    study = method.get("tuned")
+    if study is None:
+        return ""
+    spread = study.get("spread")
+    noise = "not contained" if spread is None else f"{spread:.2f}"
+    return f"tuned ({tuned(method)}; spread of tuning {noise})"
+
+
 def _same_setting(recorded: object, stated: object) -> bool:
     """Return whether a record's setting equals that of a YAML file, where `3e-5` is text and a tuple is a list."""
     if isinstance(recorded, list | tuple) and isinstance(stated, list | tuple):
@@ -174,7 +184,7 @@ def conditions(row: Row) -> str:
         parts.append("transductive: fitted on the test texts")
     parts += [
         trained(about),
-        f"tuned ({about['tuned']})" if about["tuned"] else "",
+        about["tuning"],
         contamination(about),
         chosen_on(about),
         redefined(about),
@@ -308,6 +318,7 @@ def about(records: Sequence[Record], seeds: int) -> About:
         "setting": learns,
         "changed_settings": ", ".join(changed_settings(first["method"])),
         "tuned": tuned(first["method"]),
+        "tuning": tuning(first["method"]),
         "train_seconds": _mean(trainings, "seconds"),
         "train_sentences_per_second": _mean(trainings, "sentences_per_second"),
         "updates_share": _updates_share(trainings),

@@ -153,7 +153,7 @@ def _described(row: Row) -> str:
         f"encoded by {about['run_by']}" if about["run_by"] else "",
         learned_from(about),
         trained(about),
-        f"tuned ({about['tuned']})" if about["tuned"] else "",
+        about["tuning"],
         contamination(about),
         chosen_on(about),
         redefined(about),
