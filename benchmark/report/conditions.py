@@ -100,14 +100,13 @@ def tuned(method: MethodPart) -> str:
     return "" if study is None else f"{study['trials']} trials on {study['dev']}"
 
 
-def tuning(method: MethodPart) -> str:
-    """Return how a record's settings were tuned, and what is known of the noise of that; "" where they were not."""
-    study = method.get("tuned")
-    if study is None:
+def tuning(row: Row) -> str:
+    """Return how a row's settings were tuned, and what is known of the noise of that; "" where they were not."""
+    if not row.about["tuned"]:
         return ""
-    spread = study.get("spread")
-    noise = "not contained" if spread is None else f"{spread:.2f}"
-    return f"tuned ({tuned(method)}; spread of tuning {noise})"
+    spreads = [study.get("spread") for record in row.records if (study := record["method"].get("tuned"))]
+    noise = "not contained" if not spreads or spreads[0] is None else f"{spreads[0]:.2f}"
+    return f"tuned ({row.about['tuned']}; spread of tuning {noise})"
 
 
 def _same_setting(recorded: object, stated: object) -> bool:
@@ -184,7 +183,7 @@ def conditions(row: Row) -> str:
         parts.append("transductive: fitted on the test texts")
     parts += [
         trained(about),
-        about["tuning"],
+        tuning(row),
         contamination(about),
         chosen_on(about),
         redefined(about),
@@ -318,7 +317,6 @@ def about(records: Sequence[Record], seeds: int) -> About:
         "setting": learns,
         "changed_settings": ", ".join(changed_settings(first["method"])),
         "tuned": tuned(first["method"]),
-        "tuning": tuning(first["method"]),
         "train_seconds": _mean(trainings, "seconds"),
         "train_sentences_per_second": _mean(trainings, "sentences_per_second"),
         "updates_share": _updates_share(trainings),

@@ -18,6 +18,7 @@ from benchmark.report.conditions import (
     learned_from,
     redefined,
     trained,
+    tuning,
 )
 from benchmark.report.links import display_name
 from benchmark.report.render import fill
@@ -153,7 +154,7 @@ def _described(row: Row) -> str:
         f"encoded by {about['run_by']}" if about["run_by"] else "",
         learned_from(about),
         trained(about),
-        about["tuning"],
+        tuning(row),
         contamination(about),
         chosen_on(about),
         redefined(about),

@@ -97,7 +97,6 @@ class About(ChosenOn):
     setting: str  # one of conditions.GROUPS
     changed_settings: str
     tuned: str  # the budget and the task that chose the settings; "": they are the recipe's own
-    tuning: str  # the same in words, with the spread of tuning
     train_seconds: float | None
     train_sentences_per_second: float | None
     updates_share: float | None  # of the published training's updates
