@@ -33,7 +33,7 @@ FLOORS = {
         ["benchmark.cli"],
         ["benchmark"],
         ["benchmark.api"],
-        ["benchmark.choosing"],
+        ["benchmark.choosing", "benchmark.tuning"],
         ["benchmark.analysis", "benchmark.interop"],
         ["benchmark.report"],
         ["benchmark.run"],

@@ -5,7 +5,8 @@ A recipe is one published configuration of a method. Its file has the keys `meth
 `method`, `extends` may name another recipe: its method and parameters are taken, and the file's own parameters replace
 those of the same name. `control: true` marks a control, which other methods are compared with, in tables too.
 `updates` is the number of updates of the published training, which a row's own number is given as a share of. `space`
-has what `zoo-bench tune` may change: a list of values, or a text LOW..HIGH or LOW..HIGH:log, for each key. What a
+has what `zoo-bench tune` may change besides, or instead of, what it changes in every recipe: a list of values, or a
+text LOW..HIGH or LOW..HIGH:log, for each key. What a
 paper describes first states it as `citation`, with the keys of `Paper`; `paper` of any recipe may name it. `open` lists
 the points that the paper leaves open and that this recipe fills: a text for each parameter (or for `pairs`, the data)
 that says what is open and how it is filled. A recipe that extends another has its points, without those that it states
@@ -124,6 +125,7 @@ class Tuned:
     corpus: str
     sentences: int
     study: str  # sha256 of the trials' settings and scores
+    spread: float | None = None  # standard deviation of the best dev scores of several studies; None: one was made
 
 
 @dataclass(frozen=True, kw_only=True)

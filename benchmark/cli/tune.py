@@ -28,15 +28,18 @@ from benchmark.run.options import TUNED_ON, RunOptions
 
 @click.command("tune")
 @click.argument("methods", type=METHODS_LIST)
-@click.option("--trials", type=int, default=12, help="Trials of each method, finished ones of before included.")
+@click.option("--trials", type=int, default=12, help="Trials of each study, those of before included.")
 @click.option("--minutes", type=click.FloatRange(0), help="Begin no trial of a method after so many minutes.")
+@click.option(
+    "--studies", type=int, default=1, help="Independent studies of each method: they give the spread of tuning."
+)
 @click.option("--dev", type=TASK, default=TUNED_ON, help="Task whose development pairs score a trial.")
 @click.option(
     "--space",
     multiple=True,
     metavar="KEY=SPACE",
-    help="learning_rate=1e-5..3e-4:log, epochs=1..3 or batch_size=[32,64]; repeatable [default: the recipe's space,"
-    " else rate, temperature and batch size].",
+    help="learning_rate=1e-5..3e-4:log, epochs=1..3 or batch_size=[32,64]; repeatable [default: rate,"
+    " temperature, batch size, pooling, and what the recipe leaves open or states as its space].",
 )
 @click.option("--backbone", help="Bundled name, folder or hub id, for every recipe that leaves it open.")
 @click.option("--corpus", help="Text to train on, as for `run`.")
@@ -50,36 +53,41 @@ from benchmark.run.options import TUNED_ON, RunOptions
 @json_option
 @plugin_option
 def command(
-    trials: int, minutes: float | None, space: tuple[str, ...], as_json: bool, plugins: tuple[Path, ...], **chosen: Any
+    trials: int,
+    minutes: float | None,
+    studies: int,
+    space: tuple[str, ...],
+    as_json: bool,
+    plugins: tuple[Path, ...],
+    **chosen: Any,
 ) -> int:
     """Tune the settings of METHODS, each with the same budget, and write a recipe NAME-tuned for `run`.
 
     The trials have a seed of their own, and score no test. They are kept in RESULTS/tuned: a command that was stopped
     goes on from there, and several processes may work on one study.
     """
-    from benchmark.tune import Budget, tune
+    from benchmark.tuning.tune import Budget, shown, tune
 
     load_plugins(plugins)
-    found = tune(RunOptions(**chosen), Budget(trials, minutes), space=space)
+    tunings = tune(RunOptions(**chosen), Budget(trials, minutes, studies), space=space)
     if as_json:
-        say_json([asdict(one) for one in found])
+        say_json([asdict(tuning) for tuning in tunings])
         return 0
     header = ["recipe", "trials", "paper's settings", "tuned", "values"]
     rows = [
         [
-            one.name,
-            str(one.trials),
-            "not tried" if one.before is None else f"{one.before:.2f}",
-            f"{one.best:.2f}",
-            ", ".join(
-                f"{key}={value:.3g}" if isinstance(value, float) else f"{key}={value}"
-                for key, value in one.values.items()
-            ),
+            tuning.name,
+            str(tuning.trials),
+            "failed" if tuning.before is None else f"{tuning.before:.2f}",
+            f"{tuning.best:.2f}",
+            ", ".join(f"{key}={shown(value)}" for key, value in tuning.values.items()),
         ]
-        for one in found
+        for tuning in tunings
     ]
     print_rows(header, rows)
-    say(
-        f"scores: Spearman x100 on {chosen['dev']}; next: zoo-bench run --methods {','.join(one.name for one in found)}"
-    )
+    for recipe, spread in {tuning.recipe: tuning.spread for tuning in tunings}.items():
+        if spread is not None:
+            say(f"{recipe}: {spread:.2f} is the spread of tuning (sd of the best scores of {studies} studies)")
+    names, dev = ",".join(tuning.name for tuning in tunings), chosen["dev"]
+    say(f"scores: Spearman x100 on {dev}; next: zoo-bench run --methods {names} --dev {dev}")
     return 0

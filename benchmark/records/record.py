@@ -61,6 +61,7 @@ class TunedPart(TypedDict):
     corpus: str
     sentences: int
     study: str
+    spread: NotRequired[float | None]  # of the best dev scores of several studies; records of before have none
 
 
 # The functional form, because `class` is a keyword.

@@ -17,6 +17,7 @@ from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records, read_records
 from benchmark.records.query import PairTexts, Ranks, RowScores, label, row_named, row_scores
 from benchmark.records.record import Record, plain
+from benchmark.report.conditions import tuned
 from benchmark.report.signature import differing
 from benchmark.stats.compare import AVERAGE, Comparison, Line, compare, seeds_of, suites_in_common, without_items
 from benchmark.stats.draws import changed_settings, origin_of
@@ -123,6 +124,8 @@ class Compared:
             ]
         if unlike := differing(self.a, self.b):
             parts.append(f"Not like with like, A and B: {'; '.join(unlike)}.")
+        if any(tuned(rows[0]["method"]) for rows in (self.a, self.b)):
+            parts.append("Intervals of tuned rows contain no spread of tuning.")
         parts += [f"Standard deviations over seeds: {'; '.join(spreads)}."] if spreads else []
         needed = [f"{abs(one.difference):.2f} on {_place(one)} takes {one.needed}" for one in last if one.needed]
         if needed:

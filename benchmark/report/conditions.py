@@ -88,6 +88,15 @@ def tuned(method: MethodPart) -> str:
     return "" if study is None else f"{study['trials']} trials on {study['dev']}"
 
 
+def tuning(row: Row) -> str:
+    """Return how a row's settings were tuned, and what is known of the noise of that; "" where they were not."""
+    if not row.about["tuned"]:
+        return ""
+    spreads = [study.get("spread") for record in row.records if (study := record["method"].get("tuned"))]
+    noise = "not contained" if not spreads or spreads[0] is None else f"{spreads[0]:.2f}"
+    return f"tuned ({row.about['tuned']}; spread of tuning {noise})"
+
+
 def _same_setting(recorded: object, stated: object) -> bool:
     """Return whether a record's setting equals that of a YAML file, where `3e-5` is text and a tuple is a list."""
     if isinstance(recorded, list | tuple) and isinstance(stated, list | tuple):
@@ -167,7 +176,7 @@ def conditions(row: Row) -> str:
         parts.append("transductive: fitted on the test texts")
     parts += [
         trained(about),
-        f"tuned ({about['tuned']})" if about["tuned"] else "",
+        tuning(row),
         contamination(about),
         chosen_on(about),
         redefined(about),

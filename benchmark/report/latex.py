@@ -19,6 +19,7 @@ from benchmark.report.conditions import (
     redefined,
     roles,
     trained,
+    tuning,
 )
 from benchmark.report.links import display_name
 from benchmark.report.render import fill
@@ -158,7 +159,7 @@ def _described(row: Row) -> str:
         roles(row),
         learned_from(about),
         trained(about),
-        f"tuned ({about['tuned']})" if about["tuned"] else "",
+        tuning(row),
         contamination(about),
         chosen_on(about),
         redefined(about),

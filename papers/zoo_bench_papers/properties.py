@@ -12,7 +12,7 @@ from benchmark.report.published import plain_backbone
 from benchmark.stats.draws import ByTask, by_seed
 from benchmark.tasks.suites import all_suites
 from zoo.errors import CorruptError
-from zoo.files import read_mapping
+from zoo.files import read_signed
 
 FEWEST_ROWS = 10  # of a rank correlation: below, its interval contains nearly everything
 
@@ -22,10 +22,17 @@ Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def kept_tables(results: Path) -> Tables:
-    """Return the rows of the kept analyses of a results folder, by the names of their tables."""
+    """Return the rows of the kept analyses of a results folder, by the names of their tables.
+
+    Raises CorruptError for a file that is not what `analyze` wrote.
+    """
     tables: dict[str, list[dict[str, Any]]] = {}
     for path in sorted((results / "analyses").rglob("*.json")):
-        for stem, table in read_mapping(path).get("tables", {}).items():
+        try:
+            tables_of_file = read_signed(path).get("tables", {})
+        except CorruptError as error:
+            raise CorruptError(f"{error} Make it again with `zoo-bench analyze`, or delete it.") from error
+        for stem, table in tables_of_file.items():
             tables.setdefault(stem, []).extend(table.get("rows", ()))
     return tables
 

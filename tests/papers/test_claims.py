@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,10 @@ from benchmark.report.conditions import recipes
 from benchmark.report.table import read_completed
 from benchmark.tasks import TASKS
 from zoo.errors import CorruptError
-from zoo.files import read_mapping, write_json
+from zoo.files import read_mapping, write_signed
 from zoo_bench_papers import answers
+from zoo_bench_papers.analysis.result import Analysis
+from zoo_bench_papers.analysis.write import write_analysis
 from zoo_bench_papers.answers import (
     AT_SCALE,
     CONFIRMED,
@@ -416,7 +419,7 @@ def test_the_command_writes_the_tables(tmp_path: Path, cli: Cli) -> None:
 
 def kept(folder: Path, **rows: Any) -> Measured:
     tables = {"some": {"rows": [{"Backbone": "zoo-small", "Class": name, **cells} for name, cells in rows.items()]}}
-    write_json(folder / "analyses" / "some.json", {"analysis": "some", "tables": tables})
+    write_signed(folder / "analyses" / "some.json", {"analysis": "some", "tables": tables})
     return Measured(kept_tables(folder), "zoo-small")
 
 
@@ -432,6 +435,26 @@ def test_values_of_kept_analyses(tmp_path: Path) -> None:
     ]
     with pytest.raises(CorruptError, match="table some has not one 'Size' of Class=rare on zoo-small"):
         measured.value("some", "Size", Class="rare")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda text: text.replace("1.0", "4.0"), lambda text: text[:-30], lambda text: text.replace('"sha256"', '"sha"')],
+    ids=["changed", "cut", "unsigned"],
+)
+def test_a_kept_analysis_that_is_not_what_was_written_is_named(tmp_path: Path, change: Callable[[str], str]) -> None:
+    kept(tmp_path, frequent={"Norm": 1.0})
+    path = tmp_path / "analyses" / "some.json"
+    path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
+    with pytest.raises(CorruptError, match=r"some\.json.*Make it again"):
+        kept_tables(tmp_path)
+
+
+def test_the_published_analyses_are_signed_as_analyze_signs_them(tmp_path: Path) -> None:
+    folders = [folder for folder in (ROOT / "leaderboards").iterdir() if (folder / "analyses").is_dir()]
+    assert len(folders) >= 2 and all(kept_tables(folder) for folder in folders)
+    write_analysis(Analysis("some", "Some", [], []), tmp_path / "analyses", command="analyze some", plots=False)
+    assert kept_tables(tmp_path) == {}
 
 
 def test_a_value_with_an_interval_holds_only_outside_of_it() -> None:

@@ -28,6 +28,7 @@ UNSEEN = {  # why a key cannot, or must not, change the vectors of a training wi
     "start": "names another recipe",
     "fit_on": "says which texts a run hands to it; tests of runs",
     "eval_every": "of the development scores",
+    "looks": "of the development scores",
     "eval_within_epochs": "of the development scores",
     "patience": "of the development scores",
     "select_like_training": "of the development scores",

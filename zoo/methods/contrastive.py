@@ -39,6 +39,7 @@ class TrainedRecipe(BackboneRecipe):
     train_max_length: int
     eval_every: int  # steps between dev scores
     dropout: float | None = None  # None: the backbone's own, 0.1 for BERT
+    looks: int | None = added(None)  # dev scores in all, at equal parts of the training; None: by `eval_every`
 
     @property
     def pooler(self) -> Pooler:
@@ -77,7 +78,7 @@ class TrainedRecipe(BackboneRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(self, "batch_size", "learning_rate", "epochs", "train_max_length", "eval_every")
+        check_positive(self, "batch_size", "learning_rate", "epochs", "train_max_length", "eval_every", "looks")
         if not 0 <= self.warmup <= 1 or self.weight_decay < 0:
             raise ValueError("warmup must be between 0 and 1, and weight_decay not below 0")
 
@@ -204,6 +205,7 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
             optimizer=optimizer,
             epochs=recipe.epochs,
             eval_every=recipe.eval_every,
+            looks=recipe.looks,
             weight_decay=recipe.weight_decay,
             warmup_steps=math.ceil(self.rows * recipe.epochs / (recipe.batch_size * recipe.accumulate) * recipe.warmup),
         )

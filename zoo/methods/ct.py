@@ -143,6 +143,7 @@ class CT(Contrastive[CTRecipe]):
             learning_rate=recipe.learning_rate,
             epochs=1,
             eval_every=recipe.eval_every,
+            looks=recipe.looks,
             optimizer="rmsprop",
             rmsprop_smoothing=recipe.smoothing,
             rmsprop_epsilon=recipe.rmsprop_epsilon,

@@ -50,11 +50,12 @@ class SBERTRecipe(BackboneRecipe):
     train_max_length: int = 128  # open: as in the released models
     dropout: float | None = None  # None: the backbone's own, 0.1 for BERT
     eval_every: int | None = None  # steps between dev scores; None: no dev score, the last weights are used
+    looks: int | None = added(None)  # dev scores in all, at equal parts of the training; None: by `eval_every`
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive(self, "batch_size", "learning_rate", "head_rate", "epochs", "adam_epsilon", "train_max_length")
-        check_positive(self, "eval_every")
+        check_positive(self, "eval_every", "looks")
         if not 0 <= self.warmup <= 1 or self.weight_decay < 0:
             raise ValueError("warmup must be between 0 and 1, and weight_decay not below 0")
         if len(self.adam_betas) != 2 or not all(0 <= beta < 1 for beta in self.adam_betas):
@@ -91,7 +92,7 @@ class SBERT(BackboneEncoder[SBERTRecipeT]):
         return Traits(
             needs_pairs=True,
             stochastic=True,
-            picks_checkpoint=recipe.eval_every is not None,
+            picks_checkpoint=(recipe.eval_every or recipe.looks) is not None,
             training_passes=1.0 * recipe.epochs,
             fine_tunes=True,
             exports=(recipe.test_pooling or recipe.pooling) in EXPORTED_POOLINGS,
@@ -123,6 +124,7 @@ class SBERT(BackboneEncoder[SBERTRecipeT]):
             epochs=recipe.epochs,
             steps=steps,
             eval_every=recipe.eval_every or steps,
+            looks=recipe.looks,
             weight_decay=recipe.weight_decay,
             adam_betas=recipe.adam_betas,
             adam_epsilon=recipe.adam_epsilon,

@@ -20,6 +20,7 @@ from zoo.methods.static import StaticRecipe
 from zoo.methods.token_table import TokenTableEncoder, backbone_table, bags, tokenizer_of, tokenizer_sha256
 from zoo.modules.ppmi import ppmi_vectors
 from zoo.plugins import register_method
+from zoo.recipes import added
 from zoo.training.augment import generator
 from zoo.training.loop import Objective, train
 from zoo.training.losses import info_nce
@@ -46,9 +47,10 @@ class StaticContrastiveRecipe:
     steps: int = 2000
     train_max_length: int = 64
     eval_every: int = 250  # steps between dev scores
+    looks: int | None = added(None)  # dev scores in all, at equal parts of the training; None: by `eval_every`
 
     def __post_init__(self) -> None:
-        numbers = "dim ppmi_tokens a temperature batch_size learning_rate steps train_max_length eval_every"
+        numbers = "dim ppmi_tokens a temperature batch_size learning_rate steps train_max_length eval_every looks"
         check_positive(self, *numbers.split())
         check_in_batch(self, "batch_size")
         check_at_most(self, WIDEST, "dim")
@@ -134,7 +136,8 @@ class StaticContrastive(TokenTableEncoder[StaticContrastiveRecipe]):
             views = pairs.views(pairs.rows[rows], generator(run.seed, int(rows[0])))  # the same in a resumed run
             return bags(TokenTable.joined(views))
 
-        same = {name: getattr(recipe, name) for name in ("batch_size", "learning_rate", "steps", "eval_every")}
+        read = ("batch_size", "learning_rate", "steps", "eval_every", "looks")
+        same = {name: getattr(recipe, name) for name in read}
         settings = TrainSettings(epochs=1, max_grad_norm=float("inf"), **same)  # no clipping: Adam scales the steps
         before = round(time.perf_counter() - started, 1)  # tokens, counts, PPMI
         report = train(

@@ -284,10 +284,7 @@ class Training:
         if self.step % self.settings.log_every == 0 or self.step == self.total_steps:
             self._read()
             self._log(loss=self.last_loss, learning_rate=float(self.scheduler.get_last_lr()[0]))
-        step, end = self.step, self.total_steps
-        if self.settings.eval_within_epochs:
-            step, end = (self.step - 1) % self.steps_per_epoch + 1, self.steps_per_epoch
-        if self.dev_score is not None and (step % self.settings.eval_every == 0 or step == end):
+        if self.dev_score is not None and self._dev_score_due():
             self._evaluate()
             patience, steps = self.settings.patience, list(self.dev_scores)
             if patience is not None and len(steps) - 1 - steps.index(str(self.best_step)) >= patience:
@@ -299,6 +296,14 @@ class Training:
             save = time.monotonic() - self.last_saved >= run.checkpoint_seconds
         if save and self.step < self.total_steps:
             self._save()
+
+    def _dev_score_due(self) -> bool:
+        step, end, looks = self.step, self.total_steps, self.settings.looks
+        if looks is not None:
+            return step in {math.ceil(end * part / looks) for part in range(1, looks + 1)}
+        if self.settings.eval_within_epochs:
+            step, end = (self.step - 1) % self.steps_per_epoch + 1, self.steps_per_epoch
+        return step % self.settings.eval_every == 0 or step == end
 
     def _evaluate(self) -> None:
         assert self.dev_score is not None

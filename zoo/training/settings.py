@@ -15,6 +15,7 @@ class TrainSettings:
     epochs: int
     eval_every: int
     eval_within_epochs: bool = False  # count steps from the start of each epoch, and evaluate at its end too
+    looks: int | None = None  # dev scores at so many equal parts of the steps, the last at their end, not `eval_every`
     patience: int | None = None  # training ends after this many dev scores in a row without a new best
     weight_decay: float = 0.0
     optimizer: Literal["adamw", "rmsprop", "sgd", "transformers-adamw"] = "adamw"  # adamw without weight decay is Adam

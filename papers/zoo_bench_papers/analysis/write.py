@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.errors import MissingError
-from zoo.files import atomic_path, write_json, write_text
+from zoo.files import atomic_path, write_signed, write_text
 from zoo_bench_papers.analysis.result import Analysis, AnalysisTable, Histogram, Scatter, as_dict, markdown
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def write_analysis(analysis: Analysis, folder: Path, *, command: str, plots: boo
     """Write <name>.md and .json, a CSV file per table and with `plots` a PNG file per figure; return their paths."""
     written = [folder / f"{analysis.name}.md", folder / f"{analysis.name}.json"]
     write_text(written[0], markdown(analysis, command))
-    write_json(written[1], as_dict(analysis, command))
+    write_signed(written[1], as_dict(analysis, command))
     for table in analysis.tables:
         written.append(folder / f"{table.stem}.csv")
         _write_csv(table, written[-1])

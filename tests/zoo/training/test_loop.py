@@ -160,6 +160,17 @@ def test_best_checkpoint_is_the_one_kept(tiny_bert: Path, tmp_path: Path, corpus
     assert not encoder.backbone.model.training
 
 
+@pytest.mark.parametrize(
+    ("rows_of_batch", "steps"),
+    [(10, ["4", "8", "12", "15"]), (50, ["1", "2", "3"]), (5, ["8", "15", "23", "30"])],
+)
+def test_looks_are_at_equal_parts_of_the_training(rows_of_batch: int, steps: list[str]) -> None:
+    """Of 15, 3 and 30 steps; `eval_every` and the ends of the epochs have no part in it."""
+    for more in ({"eval_every": 1}, {"eval_every": 1000}, {"eval_within_epochs": True}):
+        report = fit(Regression(1.0), score=lambda: 0.5, batch_size=rows_of_batch, looks=4, **more)
+        assert list(report.dev_scores) == steps
+
+
 @pytest.mark.slow
 def test_without_a_dev_score_the_last_weights_are_kept(tiny_bert: Path, corpus: Corpus) -> None:
     plain, scored = make(SimCSE, tiny_bert), make(SimCSE, tiny_bert)
@@ -383,7 +394,7 @@ def test_a_nan_gradient_under_a_finite_loss_changes_no_weight(tmp_path: Path, li
 @pytest.mark.parametrize("score", [math.nan, math.inf])
 def test_a_dev_score_that_is_no_number_stops_the_training(score: float) -> None:
     with pytest.raises(TrainingError, match="dev score at step 4"):
-        fit(Regression(), score=lambda: score)
+        fit(Regression(1.0), score=lambda: score)
 
 
 class Starved(Regression):

@@ -1,0 +1,1 @@
+"""Tuning: what a trial may change, the trials' files, and studies of them."""

@@ -1,0 +1,110 @@
+"""The trials of a study: a folder with a signed file for each that has ended.
+
+`001.json` is the first. `001.begun` says which process works at a trial, so that another one takes the next; it is no
+lock: at worst two processes make one trial, and the first file stays.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from zoo.errors import CorruptError
+from zoo.files import read_json, read_signed, well_formed, write_signed
+
+State = Literal["complete", "pruned", "failed"]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial that has ended."""
+
+    number: int  # from 1
+    values: Mapping[str, Any]
+    state: State
+    score: float | None = None  # x100; of a pruned trial its last look's
+    looks: list[float] = field(default_factory=list)  # dev scores x100 at equal parts of the training
+    reason: str = ""  # why it failed
+
+
+class Trials:
+    """The files of one study; `study` is the sha256 of what its trials share, which each file repeats."""
+
+    def __init__(self, folder: Path, study: str, say: Callable[[str], None]) -> None:
+        self.folder, self.study, self.say = folder, study, say
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def read(self) -> list[Trial]:
+        """Return the trials that have ended, in order; raises CorruptError for a file that is not what was written."""
+        return sorted(map(self._read, self.folder.glob("*.json")), key=lambda trial: trial.number)
+
+    def _read(self, path: Path) -> Trial:
+        remedy = "Delete it: the same command makes this trial again."
+        try:
+            content = read_signed(path)
+            study = content.pop("study", None)
+            with well_formed(path):
+                trial = Trial(**content)
+        except CorruptError as error:
+            raise CorruptError(f"{error} {remedy}") from error
+        if study != self.study or path.name != self._name(trial.number):
+            raise CorruptError(f"{path} is a trial of another study or number. {remedy}")
+        return trial
+
+    def write(self, trial: Trial) -> None:
+        """Write a trial, unless another process has written it first."""
+        path = self.folder / self._name(trial.number)
+        if not path.exists():
+            write_signed(path, {"study": self.study, **asdict(trial)})
+
+    def begin(self, budget: int) -> int | None:
+        """Return the first trial up to `budget` that is neither ended nor begun by a living process, and begin it."""
+        for number in range(1, budget + 1):
+            path = self.folder / self._name(number, "begun")
+            if (self.folder / self._name(number)).exists() or self._is_begun(path):
+                continue
+            path.unlink(missing_ok=True)  # of a process that was killed
+            try:
+                with path.open("x", encoding="utf-8") as file:
+                    json.dump({"host": platform.node(), "process": os.getpid()}, file)
+            except FileExistsError:  # begun in this instant
+                continue
+            return number
+        return None
+
+    def leave(self, number: int) -> None:
+        """Give a trial back that was begun."""
+        (self.folder / self._name(number, "begun")).unlink(missing_ok=True)
+
+    def _is_begun(self, path: Path) -> bool:
+        """Return whether another process works at a trial; a line names one of another machine."""
+        if not path.exists():
+            return False
+        try:
+            owner = read_json(path)
+            host, process = owner["host"], int(owner["process"])
+        except (CorruptError, KeyError, TypeError):  # begun in this instant, or cut off
+            return False
+        if host != platform.node():
+            self.say(f"{path} is of process {process} on {host}; delete it if that process has ended.")
+            return True
+        return process != os.getpid() and _is_alive(process)
+
+    @staticmethod
+    def _name(number: int, ending: str = "json") -> str:
+        return f"{number:03d}.{ending}"
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # of another user
+        return True
+    return True

@@ -1,0 +1,236 @@
+"""Tunes recipes: the same budget of trials for each, scored on development pairs that no test contains.
+
+The trials' seed is none of the seeds that a run gives to its rows. A study can be stopped, goes on where it was, and is
+shared by processes: see `benchmark.tuning.trials`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import math
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from benchmark.run.options import TUNED_ON, RunOptions
+from benchmark.run.plan import Run as BenchmarkRun
+from benchmark.run.prepare import prepare
+from benchmark.run.stop import Stop
+from benchmark.run.vectors import VectorStore
+from benchmark.tuning.space import Dimension, default_space, own_values, settings_of, space_of, typed_space
+from benchmark.tuning.study import Look, Study, best_of
+from benchmark.tuning.trials import Trial, Trials
+from zoo.encoder import Encoder, Run, Runtime
+from zoo.errors import MissingError, TrainingError, UsageError
+from zoo.files import sha256_json, slug, write_text
+from zoo.progress import Progress
+from zoo.recipes import OVERRIDE, RecipeSpec, Tuned, all_recipes, tuned_recipes
+from zoo.selection import parse_methods
+
+if TYPE_CHECKING:
+    from benchmark.run.plan import EncoderPlan
+    from benchmark.tasks.loaded import LoadedTask
+
+SEED = 1000  # of every trial: trials of one study differ by their settings alone
+LOOKS = 4  # dev scores of every training, at equal parts; after each but the last a trial may be pruned
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What each study may use: trials in all, and minutes, after which this process begins no other."""
+
+    trials: int
+    minutes: float | None = None
+    studies: int = 1  # of each recipe, each with draws of its own: they give the spread of tuning
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The result of a study: the written recipe, and the dev scores x100 of the paper's settings and of the best."""
+
+    recipe: str  # that was tuned
+    name: str
+    file: Path
+    before: float | None  # None: the trial with the recipe's own settings failed
+    best: float
+    trials: int
+    values: Mapping[str, object]
+    spread: float | None = None  # standard deviation of `best` over the studies of the recipe; None: there is one
+
+
+def tune(
+    options: RunOptions, budget: Budget, *, space: Sequence[str] = (), progress: Progress | None = None
+) -> list[Tuning]:
+    """Tune each of `options.methods` on the task `options.dev` (default: TUNED_ON); write its recipes and pages.
+
+    Raises UsageError for a budget without a trial and for a space that does not fit, MissingError without optuna, data
+    or weights, CorruptError for a damaged trial, TrainingError where every trial failed, Interrupted after a signal.
+    """
+    if importlib.util.find_spec("optuna") is None:
+        raise MissingError("optuna is not installed: `pip install 'zoo-bench[tune]'`.")
+    if min(budget.trials, budget.studies) < 1:
+        raise UsageError(f"--trials {budget.trials} --studies {budget.studies}: give at least 1 of each.")
+    options = dataclasses.replace(options, dev=options.dev or TUNED_ON)
+    known = all_recipes() | tuned_recipes(options.results)
+    specs = {spec.name: spec for spec in parse_methods(options.methods, known)}
+    asked = dataclasses.replace(options, tasks=options.dev, seeds=1)
+    prepared = prepare(BenchmarkRun(asked, progress=progress))
+    assert prepared.dev is not None
+    if prepared.dev.data is None:
+        raise MissingError(f"--dev {prepared.dev.name}: {prepared.dev.reason}")
+    typed, tuners = typed_space(space), []
+    for plan in prepared.encoders:
+        spec = specs[plan.name]
+        if plan.missing is not None:
+            raise MissingError(f"{plan.label}: {plan.missing}")
+        dimensions = space_of(plan.recipe, typed or default_space(plan.recipe, spec), f"recipe {spec.name}")
+        tuners.append(_Tuner(spec, plan, dimensions, prepared.dev, prepared.runtime))
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    with Stop().listening() as stop:
+        return [tuning for tuner in tuners for tuning in tuner.tuned(options.results / "tuned", budget, stop)]
+
+
+def identity_of_study(
+    plan: EncoderPlan, dev: LoadedTask, space: Mapping[str, Dimension], number: int
+) -> dict[str, object]:
+    """Return what the trials of one study share: trials on another text, task or backbone belong to another study."""
+    return {
+        "recipe": [plan.name, plan.row_key],
+        "text": plan.corpus_identity,
+        "dev": dev.identity(),
+        "space": {key: repr(one) for key, one in space.items()},
+        "looks": LOOKS,
+        "study": number,
+    }
+
+
+class _Tuner:
+    """The studies of one recipe."""
+
+    def __init__(
+        self, spec: RecipeSpec, plan: EncoderPlan, space: Mapping[str, Dimension], dev: LoadedTask, runtime: Runtime
+    ) -> None:
+        self.spec, self.plan, self.space, self.dev, self.runtime = spec, plan, space, dev, runtime
+        self.label, self.own = slug(spec.name), own_values(plan.recipe, space)
+
+    def tuned(self, folder: Path, budget: Budget, stop: Stop) -> list[Tuning]:
+        """Make the trials of each study, then write each study's recipe and page."""
+        studies = {}
+        for number in range(1, budget.studies + 1):
+            key = sha256_json(identity_of_study(self.plan, self.dev, self.space, number))
+            studies[number] = Trials(folder / self.label / key[:12], key, self.runtime.progress.say)
+            name = self.spec.name if budget.studies == 1 else f"{self.spec.name}, study {number}"
+            self._make_trials(name, Study(studies[number], self.space, self.own), budget, stop)
+        read = {number: trials.read()[: budget.trials] for number, trials in studies.items()}
+        bests = {number: self._best(trials) for number, trials in read.items()}
+        scores = [best.score or 0.0 for best in bests.values()]
+        spread = statistics.stdev(scores) if len(scores) > 1 else None
+        return [self._write(folder, number, read[number], best, spread) for number, best in bests.items()]
+
+    def _make_trials(self, name: str, study: Study, budget: Budget, stop: Stop) -> None:
+        began = time.monotonic()
+        study.trials.read()  # a damaged file is named before anything is trained
+        while (number := study.trials.begin(budget.trials)) is not None:
+            try:
+                stop.check()
+                if number > 1 and budget.minutes is not None and time.monotonic() - began > 60 * budget.minutes:
+                    return
+                trial = study.run(number, lambda values, look: self._score_of_training(values, look, stop))
+            finally:
+                study.trials.leave(number)
+            result = f"{trial.score:.2f}" if trial.state == "complete" else f"{trial.state} {trial.reason}"
+            values = ", ".join(f"{key} {shown(value)}" for key, value in trial.values.items())
+            self.runtime.progress.say(f"{name}: trial {number} of {budget.trials}: {values}: {result}")
+
+    def _score_of_training(self, values: Mapping[str, Any], look: Look, stop: Stop) -> float:
+        recipe = dataclasses.replace(self.plan.recipe, **self._settings(values))
+        encoder = self.plan.cls(recipe, dataclasses.replace(self.runtime, progress=Progress.silent()))
+
+        def dev_score(trained: Encoder) -> float:
+            score = self._score(trained)
+            look(score)
+            return score
+
+        picks = dev_score if self.plan.cls.traits(recipe).picks_checkpoint else None
+        encoder.fit(self.plan.corpus, dev_score=picks, run=Run(None, SEED, stop_signal=stop))
+        score = self._score(encoder)
+        if not math.isfinite(score):
+            raise TrainingError(f"the dev score is {score}: the encoder has collapsed.")
+        return score
+
+    def _settings(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a tuned recipe states: the trial's settings, and the same number of looks for every method."""
+        recipe = self.plan.recipe
+        return {**settings_of(recipe, values), **({"looks": LOOKS} if hasattr(recipe, "looks") else {})}
+
+    def _score(self, encoder: Encoder) -> float:
+        assert self.dev.data is not None
+        return self.dev.data.score_dev(VectorStore(encoder, self.label))
+
+    def _best(self, trials: Sequence[Trial]) -> Trial:
+        best = best_of(trials)
+        if best is None:
+            reason = next((trial.reason for trial in reversed(trials) if trial.reason), "other processes are at them")
+            raise TrainingError(f"{self.spec.name}: none of {len(trials)} trials has a score: {reason}")
+        return best
+
+    def _write(self, folder: Path, number: int, trials: Sequence[Trial], best: Trial, spread: float | None) -> Tuning:
+        corpus, plan, own = self.plan.corpus, self.plan, trials[0]
+        tuned = Tuned(
+            trials=len(trials),
+            dev=self.dev.name,
+            backbone=str(getattr(plan.recipe, "backbone", "")),
+            corpus="" if corpus is None else corpus.name,
+            sentences=0 if corpus is None else len(corpus.sentences),
+            study=sha256_json([dataclasses.asdict(trial) for trial in trials]),
+            spread=spread,
+        )
+        typed = {key: self.spec.parameters[key] for key, by in self.spec.stated_by.items() if by == OVERRIDE}
+        settings = {
+            key: list(one) if isinstance(one, tuple) else one for key, one in self._settings(best.values).items()
+        }
+        content = {
+            "extends": self.spec.name.partition(":")[0],
+            "summary": f"{self.spec.name} with the best settings of {len(trials)} trials on {self.dev.name}",
+            "paper": self.spec.paper,
+            "parameters": {**typed, **settings},
+            "tuned": dataclasses.asdict(tuned),
+        }
+        name = f"{self.label}-tuned" + (f"-study{number}" if number > 1 else "")
+        file = folder / f"{name}.yaml"
+        write_text(file, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+        write_text(file.with_suffix(".md"), self._page(trials, best, tuned))
+        before = own.score if own.number == 1 and own.state == "complete" else None
+        return Tuning(self.spec.name, name, file, before, best.score or 0.0, len(trials), settings, spread)
+
+    def _page(self, trials: Sequence[Trial], best: Trial, tuned: Tuned) -> str:
+        """Return Markdown: what was tuned on what, and each trial."""
+        learned = f"{tuned.sentences:,} sentences of {tuned.corpus}" if tuned.corpus else "no training text"
+        lines = [
+            f"# {self.spec.name}: {tuned.trials} trials on {tuned.dev}",
+            "",
+            f"{tuned.backbone or 'no backbone'}, {learned}, seed {SEED}; Spearman x100, best of {LOOKS}"
+            f" checkpoints; study {tuned.study[:12]}. Trial 1 has the recipe's own settings.",
+            "",
+            f"| trial | {' | '.join(self.space)} | score | |",
+            "|--:" * (len(self.space) + 2) + "|:--|",
+        ]
+        for trial in trials:
+            name = "best" if trial is best else trial.state.replace("complete", "")
+            score = f"{trial.score:.2f}" if trial.score is not None else ""
+            cells = [str(trial.number), *(shown(trial.values[key]) for key in self.space), score, name]
+            lines.append(f"| {' | '.join(cells)} |")
+        return "\n".join(lines) + "\n"
+
+
+def shown(value: object) -> str:
+    """Return a setting as a table and a progress line have it."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
