@@ -222,5 +222,6 @@ def _attend(
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(2, 3)
     if bias is not None:
         scores = scores + bias
-    weights = scores.softmax(-1)
+    # Of a softmax in bfloat16 the gradient is slow on a CPU.
+    weights = scores.softmax(-1, dtype=torch.float32 if scores.requires_grad else None).to(v.dtype)
     return (drop(weights, dropout) if dropout else weights) @ v
