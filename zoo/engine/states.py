@@ -90,6 +90,15 @@ def pooled(
     return pool(states, weights, how)
 
 
+def added_mask(mask: torch.Tensor, queries: int) -> torch.Tensor:
+    """Mask (n, keys) -> what a BERT's own forward adds to attention scores (n, 1, queries, keys).
+
+    Of a plain mask the library asks whether anything is padded, for which the host has to wait.
+    """
+    wide = (1.0 - mask[:, None, None].float()) * torch.finfo(torch.float32).min
+    return wide.expand(-1, 1, queries, -1)
+
+
 @dataclass(frozen=True)
 class Rows:
     """How n padded rows are packed into one sequence of all their tokens, row after row."""

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from zoo.encoder import Runtime, Traits
 from zoo.engine.backbone import Backbone
+from zoo.engine.host import host_of, to_device
 from zoo.engine.tokens import TokenTable
 from zoo.methods.promptbert import PromptBERT, PromptBERTRecipe
 from zoo.methods.simcse import SimCSEObjective
@@ -47,13 +48,13 @@ class PaddedTemplate(BoundTemplate):
 
         Sentences of equal length share one row of the forward pass, as in the released code.
         """
-        lengths = (attention_mask.sum(1) - len(self)).clamp(min=0)  # of an empty sentence, quotes may be one token
+        device, known = attention_mask.device, host_of(attention_mask)
+        lengths = (known.sum(1) - len(self)).clamp(min=0)  # of an empty sentence, quotes may be one token
         sizes, which = lengths.unique(return_inverse=True)  # type: ignore[no-untyped-call]
-        offsets = np.concatenate([[0], sizes.cumsum(0).cpu().numpy()])
+        offsets = np.concatenate([[0], sizes.cumsum(0).numpy()])
         padding = np.full(offsets[-1], self.tokenizer.pad_token_id, np.int32)
         ids, mask = self.fill(TokenTable(padding, offsets, 0)).padded(np.arange(len(sizes)), 0)
-        device = attention_mask.device
-        return self.mask_states(model, ids.to(device), mask.to(device))[which]
+        return self.mask_states(model, to_device(ids, device), to_device(mask, device))[to_device(which, device)]
 
 
 class CoTBERTObjective(SimCSEObjective):
