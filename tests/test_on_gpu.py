@@ -52,8 +52,8 @@ def test_the_numbers_are_the_cpu_s(part: str, tmp_path: Path) -> None:
 
 def test_what_fails_on_a_gpu_fails_here(tmp_path: Path) -> None:
     found = results("faults", tmp_path)
-    assert found["gpu"] == {"counted": [True] * 5, "dtypes": ["torch.bfloat16", "torch.float32"]}
-    assert found["cpu"]["counted"] == [False] * 5
+    assert found["gpu"] == {"failed": [True] * 5, "dtypes": ["torch.bfloat16", "torch.float32"]}
+    assert found["cpu"]["failed"] == [False] * 5
 
 
 @pytest.mark.skipif(REAL, reason="waits are counted on the pretended device")

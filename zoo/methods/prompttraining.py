@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -125,11 +125,11 @@ class PromptPooler(TrainedPooler):
             to_device(torch.cat([at, *(rows.at for rows in alone)]), device),
             **({"position_ids": joined([positions, *moved])} if moved else {}),
         )
-        h, biases = states.split([len(ids), len(states) - len(ids)])
+        h, biases = torch.split(states, [len(ids), len(states) - len(ids)])
         return h, biases[to_device(which, device)]
 
     def states(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, at: torch.Tensor, **embedding: object
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, at: torch.Tensor, **embedding: Any
     ) -> torch.Tensor:
         """The last layer's states (n, dim), float32, at one position (n,) of each row."""
         return token_states(self.model, input_ids, attention_mask, at=at, **embedding)[0][:, 0].float()
