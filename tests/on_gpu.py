@@ -57,14 +57,17 @@ def _wrong(name: str, model: str, device: str, precision: str) -> dict[str, str]
     from zoo.recipes import all_recipes
 
     cls, recipe = all_recipes()[name].resolve()
+    found = check(cls, _small(cls, recipe, model), Runtime(device=device, precision=precision), name)
+    return {what: wrong for what, wrong in found if wrong}
+
+
+def _small(cls: type[Any], recipe: Any, model: str, **more: Any) -> Any:
     if cls.__name__ == "Causal":
         model = str(Path(model).with_name("causal"))
-    fields = {**SMALL, "backbone": model, "model": model}
+    fields = {**SMALL, "backbone": model, "model": model, **more}
     own = {field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe)}
     small = {key: float(value) if isinstance(own[key], float) else value for key, value in fields.items() if key in own}
-    recipe = dataclasses.replace(recipe, **small)
-    found = check(cls, recipe, Runtime(device=device, precision=precision), name)
-    return {what: wrong for what, wrong in found if wrong}
+    return dataclasses.replace(recipe, **small)
 
 
 def every(device: str, folder: Path, share: str, precision: str) -> dict[str, Any]:
@@ -85,6 +88,80 @@ def every(device: str, folder: Path, share: str, precision: str) -> dict[str, An
 def mixed(device: str, folder: Path) -> dict[str, Any]:
     """The same of all of them in bfloat16, by autocast: a tensor on the wrong side fails here too."""
     return encoders(device, folder, "bf16")
+
+
+def waits(device: str, folder: Path, names: str = "") -> dict[str, Any]:
+    """Waits of the host in a step, of each trained recipe that differs from the others by more than a number.
+
+    The first step may look around. That losses are read, once in `log_every` steps, is not among them.
+    """
+    from speed.counts import Counting
+    from tests import pretend_gpu
+    from zoo.check import _toy_corpus, _toy_pairs
+    from zoo.encoder import Run, Runtime
+    from zoo.recipes import all_recipes
+    from zoo.training.loop import Training
+
+    counting = Counting(pretend_gpu)
+    found: dict[str, Any] = {"kinds": _kinds_of_waits(device, counting)}
+    at_start: dict[Training, list[int]] = {}
+    one_step = Training.one_step
+
+    def noted(training: Training, rows: Any) -> float:
+        at_start.setdefault(training, []).append(counting.counts["waits"])
+        training.total_steps = min(training.total_steps, 5)
+        return one_step(training, rows)
+
+    Training.one_step = noted  # type: ignore[method-assign]
+    model, tried = str(backbone(folder / "bert", 0.1)), set()
+    for name in names.split() or all_recipes():
+        cls, recipe = all_recipes()[name].resolve()
+        traits = cls.traits(recipe)
+        recipe = _small(cls, recipe, model, batch_size=8, epochs=4, steps=5)
+        settings = {key: value if isinstance(value, str | bool) else bool(value) for key, value in vars(recipe).items()}
+        if not (traits.needs_corpus or traits.needs_pairs) or (kind := f"{cls} {settings}") in tried:
+            continue
+        tried.add(kind)
+        at_start.clear()
+        try:
+            encoder = cls(recipe, Runtime(device=device, precision="bf16"))
+            encoder.fit(_toy_pairs() if traits.needs_pairs else _toy_corpus(), run=Run(seed=0, checkpoint_steps=10**9))
+        except Exception as error:  # a lexicon that is not here, say
+            found[name] = f"{type(error).__name__}: {error}"
+        else:
+            steps = [counts[1:] for counts in at_start.values() if len(counts) > 2]  # a teacher may have fewer
+            if steps:  # of a fit without steps, or of another recipe's training in a few, there is nothing to count
+                found[name] = max((counts[-1] - counts[0]) / (len(counts) - 1) for counts in steps)
+        print(json.dumps({name: found.get(name)}), file=sys.stderr, flush=True)
+    return found
+
+
+def _kinds_of_waits(device: str, counting: Any) -> list[int]:
+    """What the counter counts for each kind of wait, and then for what needs none."""
+    x, true = torch.arange(6.0).to(device), torch.tensor([True, False] * 3).to(device)
+
+    def counted(act: Callable[[], Any]) -> int:
+        before = counting.counts["waits"]
+        act()
+        return int(counting.counts["waits"] - before)
+
+    waiting: list[Callable[[], Any]] = [
+        lambda: x[true],
+        lambda: x.clone().__setitem__(true, x[:3]),
+        lambda: x.masked_select(true),
+        lambda: x.repeat_interleave(true.long()),
+        lambda: x.long().bincount(),
+        lambda: x.unique_consecutive(),
+        lambda: float(x.sum()),
+        lambda: bool((x > 0).all()),
+    ]
+    others: list[Callable[[], Any]] = [
+        lambda: x.clone().__setitem__(true, 0.0),
+        lambda: x.masked_fill(true, 0.0),
+        lambda: x[true.long()],
+        lambda: x.repeat_interleave(2),
+    ]
+    return [*map(counted, waiting), *map(counted, others)]
 
 
 def moves(device: str, folder: Path) -> dict[str, Any]:
@@ -206,6 +283,7 @@ def main(part: str, folder: Path, *more: str) -> None:
         "every": every,
         "encoders": encoders,
         "mixed": mixed,
+        "waits": waits,
         "probes": probes,
         "training": training,
         "faults": faults,
@@ -214,7 +292,7 @@ def main(part: str, folder: Path, *more: str) -> None:
     torch.set_num_threads(1)
     device = "cuda" if torch.cuda.is_available() else pretend()  # before the first backward pass, which counts devices
     found = {"gpu": parts[part](device, folder, *more)}
-    if part not in ("encoders", "mixed", "every"):  # the check is run on the CPU elsewhere
+    if part not in ("encoders", "mixed", "every", "waits"):  # the check is run on the CPU elsewhere
         found["cpu"] = parts[part]("cpu", folder)
     print(json.dumps(found))
 

@@ -21,9 +21,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def results(part: str, folder: Path) -> dict[str, Any]:
+def results(part: str, folder: Path, *more: str) -> dict[str, Any]:
     """What a part found on either device; in a process of its own, for pretending changes torch."""
-    command = [sys.executable, "-m", "tests.on_gpu", part, str(folder)]
+    command = [sys.executable, "-m", "tests.on_gpu", part, str(folder), *more]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -54,6 +54,21 @@ def test_what_fails_on_a_gpu_fails_here(tmp_path: Path) -> None:
     found = results("faults", tmp_path)
     assert found["gpu"] == {"failed": [True] * 5, "dtypes": ["torch.bfloat16", "torch.float32"]}
     assert found["cpu"]["failed"] == [False] * 5
+
+
+@pytest.mark.skipif(REAL, reason="waits are counted on the pretended device")
+@pytest.mark.parametrize(
+    ("names", "least"),
+    [("simcse-mlm cot-bert cosent", 3), pytest.param("", 60, marks=pytest.mark.slow)],
+)
+def test_a_step_of_a_training_waits_for_nothing(names: str, least: int, tmp_path: Path) -> None:
+    """At most 0.2 waits a step, of which every tenth step has one to read the losses."""
+    found = results("waits", tmp_path, names)["gpu"]
+    assert found.pop("kinds") == [1] * 8 + [0] * 4
+    # Only CUDA has the kernel of InferSent's LSTM.
+    counted = {name: waits for name, waits in found.items() if not name.startswith("infersent")}
+    assert {name: waits for name, waits in counted.items() if not (isinstance(waits, float) and waits <= 0.1)} == {}
+    assert len(counted) >= least
 
 
 @pytest.mark.slow

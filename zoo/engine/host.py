@@ -35,3 +35,8 @@ def changed(batch: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor])
     if (known := getattr(batch, "host", None)) is not None:
         result.host = change(known)  # type: ignore[attr-defined]
     return result
+
+
+def flat_rows(batch: torch.Tensor) -> torch.Tensor:
+    """Return a batch (n, k, ...) as (n * k, ...), whose values the host has if it had those of the batch."""
+    return changed(batch, lambda rows: rows.flatten(0, 1))

@@ -90,6 +90,15 @@ def pooled(
     return pool(states, weights, how)
 
 
+def added_mask(mask: torch.Tensor, queries: int) -> torch.Tensor:
+    """Mask (n, keys) -> what a BERT's own forward adds to attention scores (n, 1, queries, keys).
+
+    Of a plain mask the library asks whether anything is padded, for which the host has to wait.
+    """
+    wide = (1.0 - mask[:, None, None].float()) * torch.finfo(torch.float32).min
+    return wide.expand(-1, 1, queries, -1)
+
+
 @dataclass(frozen=True)
 class Rows:
     """How n padded rows are packed into one sequence of all their tokens, row after row."""
@@ -222,5 +231,6 @@ def _attend(
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(2, 3)
     if bias is not None:
         scores = scores + bias
-    weights = scores.softmax(-1)
+    # Of a softmax in bfloat16 the gradient is slow on a CPU.
+    weights = scores.softmax(-1, dtype=torch.float32 if scores.requires_grad else None).to(v.dtype)
     return (drop(weights, dropout) if dropout else weights) @ v

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, Run, Traits
+from zoo.engine.host import flat_rows
 from zoo.errors import ContractError, TrainingError
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, Rows
 from zoo.modules.pooler import Pooler, TrainedPooler
@@ -58,7 +59,7 @@ class CoSENTObjective(Objective):
     def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Ids and mask (n, 2, length) of pairs, grades (n,) -> the vectors of both sides (n, dim), and the grades."""
         ids, mask, grades = collated
-        vectors = self.pooler(ids.flatten(0, 1), mask.flatten(0, 1)).float().unflatten(0, ids.shape[:2])
+        vectors = self.pooler(ids.flatten(0, 1), flat_rows(mask)).float().unflatten(0, ids.shape[:2])
         return *vectors.unbind(1), grades
 
     def contrast(self, *vectors: torch.Tensor) -> torch.Tensor:

@@ -11,10 +11,11 @@ import torch.nn.functional as F
 
 from zoo.encoder import Runtime, Traits
 from zoo.engine.backbone import Backbone
+from zoo.engine.host import host_of, to_device
 from zoo.engine.tokens import TokenTable
 from zoo.methods.promptbert import PromptBERT, PromptBERTRecipe
 from zoo.methods.simcse import SimCSEObjective
-from zoo.modules.templates import BoundTemplate, Template
+from zoo.modules.templates import AloneRows, BoundTemplate, Template
 from zoo.plugins import register_method
 from zoo.training.loop import Objective
 
@@ -47,13 +48,18 @@ class PaddedTemplate(BoundTemplate):
 
         Sentences of equal length share one row of the forward pass, as in the released code.
         """
+        device, rows = attention_mask.device, self.alone_rows(host_of(attention_mask), first)
+        ids, mask = to_device(rows.ids, device), to_device(rows.mask, device)
+        return self.mask_states(model, ids, mask)[to_device(rows.which, device)]
+
+    def alone_rows(self, attention_mask: torch.Tensor, first: int) -> AloneRows:
+        """Return the template around padding, as a row of text."""
         lengths = (attention_mask.sum(1) - len(self)).clamp(min=0)  # of an empty sentence, quotes may be one token
         sizes, which = lengths.unique(return_inverse=True)  # type: ignore[no-untyped-call]
-        offsets = np.concatenate([[0], sizes.cumsum(0).cpu().numpy()])
+        offsets = np.concatenate([[0], sizes.cumsum(0).numpy()])
         padding = np.full(offsets[-1], self.tokenizer.pad_token_id, np.int32)
         ids, mask = self.fill(TokenTable(padding, offsets, 0)).padded(np.arange(len(sizes)), 0)
-        device = attention_mask.device
-        return self.mask_states(model, ids.to(device), mask.to(device))[which]
+        return AloneRows(ids, mask, None, self.mask_positions(mask.sum(1)), which)
 
 
 class CoTBERTObjective(SimCSEObjective):

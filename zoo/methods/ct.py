@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, score_of
+from zoo.engine.host import flat_rows
 from zoo.files import read_json, write_json
 from zoo.methods.base import check_positive
 from zoo.methods.contrastive import Contrastive, Rows, TrainedRecipe
@@ -90,7 +91,7 @@ class CTObjective(Objective):
     def embed(self, *collated: torch.Tensor, **_: object) -> tuple[torch.Tensor, ...]:
         """Token ids and mask (n, 1 + K or 1, length) for f1, then (n, 1 + K, length) for f2 -> vectors (n, ., dim)."""
         sides = zip((self.f1, self.f2), collated[::2], collated[1::2], strict=True)
-        return tuple(f(i.flatten(0, 1), m.flatten(0, 1)).unflatten(0, i.shape[:2]) for f, i, m in sides)
+        return tuple(f(i.flatten(0, 1), flat_rows(m)).unflatten(0, i.shape[:2]) for f, i, m in sides)
 
     def contrast(self, u: torch.Tensor, v: torch.Tensor, **_: object) -> torch.Tensor:
         """Vectors (n, 1 + K or 1, dim) and (n, 1 + K, dim), the positive pair first -> scalar loss."""

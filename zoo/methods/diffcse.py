@@ -12,7 +12,8 @@ from torch import nn
 
 from zoo.encoder import Runtime, Traits
 from zoo.engine.backbone import Backbone, find_backbone, mlm_head
-from zoo.engine.states import token_states
+from zoo.engine.host import changed
+from zoo.engine.states import added_mask, packable, token_states
 from zoo.errors import UsageError
 from zoo.methods.contrastive import ContrastiveRecipe
 from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
@@ -100,7 +101,7 @@ class DiffCSEObjective(DropoutViewsObjective):
     def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Token ids and mask (n, length) -> two views (n, dim), and sum and count of the detection's losses (n, 2)."""
         views = super().embed(*collated)
-        ids, mask = (part.repeat_interleave(2, 0) for part in collated[:2])
+        ids, mask = (changed(part, lambda rows: rows.repeat_interleave(2, 0)) for part in collated[:2])
         vectors = torch.stack(views, dim=1).flatten(0, 1)
         filled = self.generator(self.masked(ids), mask)
         filled[:, 0] = ids[:, 0]  # [CLS], whose place the vector takes
@@ -110,10 +111,13 @@ class DiffCSEObjective(DropoutViewsObjective):
             return torch.cat([vectors.to(output.dtype).unsqueeze(1), output[:, 1:]], dim=1)
 
         modules = dict(self.discriminator.named_modules())
+        attended = mask
+        if mask.device.type != "cpu" and packable(self.discriminator):
+            attended = added_mask(mask, mask.shape[1])
         hook = next(modules[name] for name in EMBEDDED if name in modules).register_forward_hook(with_vector)
         try:
             # The model's own forward: the code counts padding, whose states the engine does not compute.
-            states = self.discriminator(input_ids=filled * mask, attention_mask=mask).last_hidden_state
+            states = self.discriminator(input_ids=filled * mask, attention_mask=attended).last_hidden_state
         finally:
             hook.remove()
         losses = F.cross_entropy(self.head(states).float().transpose(1, 2), replaced, reduction="none")

@@ -79,7 +79,9 @@ class OptiPooler(PromptPooler):
         super().__init__(model, (template.prompt,), recipe, head, None)
         self.template = template
 
-    def states(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    def states(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, at: torch.Tensor, **_: object
+    ) -> torch.Tensor:
         """The last layer's states (n, dim), float32, at one position (n,) of each row."""
         embedded = self.template(self.model.get_input_embeddings()(input_ids), input_ids, attention_mask)
         return token_states(self.model, input_ids, attention_mask, at=at, inputs_embeds=embedded)[0][:, 0].float()

@@ -10,7 +10,7 @@ from torch import nn
 
 from zoo.encoder import Traits
 from zoo.engine.dropout import set_dropout
-from zoo.engine.states import packable
+from zoo.engine.states import added_mask, packable
 from zoo.errors import UsageError
 from zoo.methods.base import check_positive
 from zoo.methods.contrastive import ContrastiveRecipe
@@ -74,9 +74,7 @@ class PrefixPooler(TrainedPooler):
         for layer, (keys, values) in enumerate(prefix):
             cache.update(keys, values, layer)
         mask = torch.cat([attention_mask.new_ones(len(input_ids), prefix.shape[4]), attention_mask], dim=1)
-        # As (n, 1, 1, keys), which every layer adds to its logits: the model makes no mask of its own for a cache.
-        wide = (1.0 - mask[:, None, None].float()) * torch.finfo(torch.float32).min
-        wide = wide.expand(-1, 1, input_ids.shape[1], -1)
+        wide = added_mask(mask, input_ids.shape[1])  # the model makes none of its own for a cache
         states = self.model(input_ids=input_ids, attention_mask=wide, past_key_values=cache).last_hidden_state
         vectors: torch.Tensor = self.mlp(states[:, 0])
         return vectors

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
-from zoo.engine.host import changed
+from zoo.engine.host import changed, host_of, to_device
 from zoo.engine.states import token_states
 from zoo.methods.simcse import SimCSERecipe
 from zoo.modules.pooler import TrainedPooler
-from zoo.modules.templates import BoundTemplate, Template
+from zoo.modules.templates import AloneRows, BoundTemplate, Template, row_start
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -60,6 +61,14 @@ class PromptTrainingRecipe(SimCSERecipe):
             raise ValueError("head: none leaves nothing to keep at test; set mlp_only_train: true")
 
 
+def in_one_pass(device: torch.device) -> bool:
+    """Return whether rows and templates alone share a pass: on a GPU, where each pass costs the host its kernels.
+
+    On a CPU a pass for each costs nothing, and draws the dropout of the rows that are published.
+    """
+    return device.type != "cpu"
+
+
 class PromptPooler(TrainedPooler):
     """Prompted ids and mask (n, length) -> h minus the bias (n, dim); row i has template i modulo their number.
 
@@ -80,6 +89,8 @@ class PromptPooler(TrainedPooler):
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Return vectors after the head; `bias_from` is the first position of the template, None: no denoising."""
+        if self.bias_from is not None and in_one_pass(input_ids.device):
+            return self._headed(*self.with_biases(host_of(input_ids), host_of(attention_mask), input_ids.device))
         k, lengths = len(self.prompts), attention_mask.sum(1)
         at = torch.stack([prompt.mask_positions(lengths[i::k]) for i, prompt in enumerate(self.prompts)], dim=1)
         h = self.states(input_ids, attention_mask, at.flatten())
@@ -87,14 +98,48 @@ class PromptPooler(TrainedPooler):
         views = [self._view(prompt, h[i::k], masks[i]) for i, prompt in enumerate(self.prompts)]
         return torch.stack(views, dim=1).flatten(0, 1)
 
-    def states(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    def with_biases(
+        self, ids: torch.Tensor, mask: torch.Tensor, device: torch.device
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Prompted ids and mask (n, length) on a CPU -> h and biases (n, dim), by one pass over rows and templates."""
+        assert self.bias_from is not None
+        k, lengths = len(self.prompts), mask.sum(1)
+        at, which = lengths.clone(), lengths.clone()
+        positions = row_start(self.model) + torch.arange(ids.shape[1]).expand(len(ids), -1)
+        alone: list[AloneRows] = []
+        for i, prompt in enumerate(self.prompts):
+            at[i::k] = prompt.mask_positions(lengths[i::k])
+            rows = prompt.alone_rows(mask[i::k], self.bias_from)
+            which[i::k] = rows.which + sum(len(others.ids) for others in alone)
+            alone.append(rows)
+
+        def joined(parts: list[torch.Tensor], fill: int = 0) -> torch.Tensor:
+            width = max(part.shape[1] for part in parts)
+            rows = torch.cat([F.pad(part, (0, width - part.shape[1]), value=fill) for part in parts])
+            return to_device(rows, device)
+
+        moved = [rows.positions for rows in alone if rows.positions is not None]
+        states = self.states(
+            joined([ids, *(rows.ids for rows in alone)], self.prompts[0].tokenizer.pad_token_id),
+            joined([mask, *(rows.mask for rows in alone)]),
+            to_device(torch.cat([at, *(rows.at for rows in alone)]), device),
+            **({"position_ids": joined([positions, *moved])} if moved else {}),
+        )
+        h, biases = torch.split(states, [len(ids), len(states) - len(ids)])
+        return h, biases[to_device(which, device)]
+
+    def states(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, at: torch.Tensor, **embedding: Any
+    ) -> torch.Tensor:
         """The last layer's states (n, dim), float32, at one position (n,) of each row."""
-        return token_states(self.model, input_ids, attention_mask, at=at)[0][:, 0].float()
+        return token_states(self.model, input_ids, attention_mask, at=at, **embedding)[0][:, 0].float()
 
     def _view(self, prompt: BoundTemplate, h: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         if self.bias_from is None:
             vectors: torch.Tensor = self.mlp(h)
             return vectors
-        bias = prompt.bias(self.model, attention_mask, self.bias_from)
-        vectors = self.mlp(h) - self.mlp(bias) if self.head_first else self.mlp(h - bias)
+        return self._headed(h, prompt.bias(self.model, attention_mask, self.bias_from))
+
+    def _headed(self, h: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        vectors: torch.Tensor = self.mlp(h) - self.mlp(bias) if self.head_first else self.mlp(h - bias)
         return vectors

@@ -71,8 +71,9 @@ def list_mle(student: torch.Tensor, teacher: torch.Tensor, epsilon: float = 0.0)
 
 def list_net(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
     """Mean cross-entropy of the softmax of logits (n, n) under the teacher's, both without the diagonal."""
-    others = ~torch.eye(len(student), dtype=torch.bool, device=student.device)
-    student, teacher = (part[others].view(len(part), -1) for part in (student, teacher))
+    n = len(student)
+    # Of all elements but the first, the diagonal's are the last of each n + 1.
+    student, teacher = (part.flatten()[1:].view(n - 1, n + 1)[:, :-1].reshape(n, n - 1) for part in (student, teacher))
     return F.cross_entropy(student, teacher.softmax(1))
 
 

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, Run, Traits
+from zoo.engine.host import flat_rows
 from zoo.engine.tokens import TokenTable, frame_of, tokenise
 from zoo.errors import TrainingError
 from zoo.methods.base import check_positive
@@ -50,7 +51,7 @@ class SentenceCropsObjective(DropoutViewsObjective):
     def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Ids and mask (n, 2, length) -> the vectors of both blocks (n, dim)."""
         ids, mask = collated
-        vectors: torch.Tensor = self.pooler(ids.flatten(0, 1), mask.flatten(0, 1))
+        vectors: torch.Tensor = self.pooler(ids.flatten(0, 1), flat_rows(mask))
         return vectors.view(len(ids), 2, -1).unbind(1)
 
 

@@ -64,9 +64,9 @@ class SimCSEObjective(Objective):
         """
         n, views, length = input_ids.shape
         if views == 1:
-            input_ids, views = input_ids.repeat(1, 2, 1), 2
+            input_ids, views = changed(input_ids, lambda ids: ids.repeat(1, 2, 1)), 2
             attention_mask = changed(attention_mask, lambda mask: mask.repeat(1, 2, 1))
-        ids = input_ids.reshape(n * views, length)
+        ids = changed(input_ids, lambda ids: ids.reshape(n * views, length))
         mask = changed(attention_mask, lambda mask: mask.reshape(n * views, length))
         vectors: tuple[torch.Tensor, ...] = self.pooler(ids, mask).view(n, views, -1).unbind(1)
         if self.mlm is None:

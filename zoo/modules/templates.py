@@ -9,14 +9,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from zoo.engine.backbone import Backbone
+from zoo.engine.backbone import Backbone, positions_of
 from zoo.engine.host import host_of, to_device
 from zoo.engine.mlm_head import transform_of
 from zoo.engine.states import token_states
@@ -90,6 +90,16 @@ class Template:
 
 def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False)["input_ids"]) if text else []
+
+
+class AloneRows(NamedTuple):
+    """Rows (m, length) of a template without a sentence, one for each length of the sentences of n rows."""
+
+    ids: torch.Tensor
+    mask: torch.Tensor
+    positions: torch.Tensor | None  # position ids, where they are not those of a row of text
+    at: torch.Tensor  # (m,): the position of [MASK]
+    which: torch.Tensor  # (n,): the row among the m
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,15 +196,21 @@ class BoundTemplate:
         Sentences of equal length share one row of the forward pass, and therefore one dropout mask in training, as in
         the released code.
         """
-        device = attention_mask.device
-        sentences = host_of(attention_mask).sum(1) - len(self)
-        lengths, which = sentences.unique(return_inverse=True)  # type: ignore[no-untyped-call]
-        ids = to_device(torch.tensor(self.alone).expand(len(lengths), -1), device)
-        positions = to_device(self.position_ids(lengths, first), device)
+        device, rows = attention_mask.device, self.alone_rows(host_of(attention_mask), first)
+        assert rows.positions is not None
+        ids, positions = to_device(rows.ids, device), to_device(rows.positions, device)
         # Nothing is padded; whether a mask has only ones would have to be read from the device.
         states = model(input_ids=ids, position_ids=positions).last_hidden_state
-        biases: torch.Tensor = states[:, self.mask].float()[to_device(which, device)]
+        biases: torch.Tensor = states[:, self.mask].float()[to_device(rows.which, device)]
         return biases
+
+    def alone_rows(self, attention_mask: torch.Tensor, first: int) -> AloneRows:
+        """Return the rows whose [MASK] states are the biases of prompted rows with this mask (n, length), on a CPU."""
+        sentences = attention_mask.sum(1) - len(self)
+        lengths, which = sentences.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        ids = torch.tensor(self.alone).expand(len(lengths), -1)
+        at = torch.full_like(lengths, self.mask)
+        return AloneRows(ids, torch.ones_like(ids), self.position_ids(lengths, first), at, which)
 
 
 def first_position(backbone: Backbone, instead: str = "denoise: false") -> int:
@@ -204,8 +220,13 @@ def first_position(backbone: Backbone, instead: str = "denoise: false") -> int:
     """
     if "position_ids" not in inspect.signature(backbone.model.forward).parameters:
         raise UsageError(f"backbone {backbone.source.name!r} takes no position ids; use {instead}.")
-    config = backbone.model.config
-    return int(getattr(config, "max_position_embeddings", backbone.max_length)) - backbone.max_length
+    return row_start(backbone.model)
+
+
+def row_start(model: PreTrainedModel) -> int:
+    """Return the position id that a model gives a row's first token: 0, or padding_idx + 1 for RoBERTa."""
+    most = positions_of(model) or 512
+    return int(getattr(model.config, "max_position_embeddings", most)) - most
 
 
 class MlmTransform(nn.Module):

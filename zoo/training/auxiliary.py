@@ -10,6 +10,7 @@ from torch import nn
 
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, mlm_head
+from zoo.engine.host import host_of, to_device
 from zoo.engine.states import token_states
 
 if TYPE_CHECKING:
@@ -39,16 +40,18 @@ class MaskedLanguageModel(nn.Module):
         self.head = mlm_head(backbone.source, Runtime())
         self.rate = rate
         self.mask_id = int(backbone.tokenizer.mask_token_id)
-        self.register_buffer("special_ids", torch.tensor(sorted(set(backbone.tokenizer.all_special_ids))))
+        self.special_ids = torch.tensor(sorted(set(backbone.tokenizer.all_special_ids)))
 
     def forward(self, model: PreTrainedModel, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Token ids and mask (n, length) -> (n, 2): each row's summed cross-entropy and number of masked tokens."""
-        special_ids: torch.Tensor = self.special_ids  # type: ignore[assignment]
+        ids, device = host_of(input_ids), input_ids.device
+        # Chosen on the host, who has to know how many they are.
         corrupted, chosen = mask_some(
-            input_ids, self.rate, mask_id=self.mask_id, special_ids=special_ids, vocabulary=model.config.vocab_size
+            ids, self.rate, mask_id=self.mask_id, special_ids=self.special_ids, vocabulary=model.config.vocab_size
         )
-        (states,) = token_states(model, corrupted, attention_mask)
-        losses = F.cross_entropy(self.head(states[chosen]).float(), input_ids[chosen], reduction="none")
-        rows = chosen.nonzero()[:, 0]
-        sums = torch.zeros(len(input_ids), device=losses.device).index_add(0, rows, losses)
-        return torch.stack([sums, chosen.sum(1).to(sums.dtype)], dim=1)
+        (states,) = token_states(model, to_device(corrupted, device), attention_mask)
+        rows, columns = (to_device(places, device) for places in chosen.nonzero(as_tuple=True))
+        masked = states[rows, columns]
+        losses = F.cross_entropy(self.head(masked).float(), to_device(ids[chosen], device), reduction="none")
+        sums = torch.zeros(len(ids), device=device).index_add(0, rows, losses)
+        return torch.stack([sums, to_device(chosen.sum(1).to(sums.dtype), device)], dim=1)

@@ -24,7 +24,7 @@ from torch import nn
 from zoo.encoder import FitReport, Run, Runtime, score_of
 from zoo.engine.batching import autocast, out_of_memory
 from zoo.engine.dropout import cheapen_dropout
-from zoo.engine.host import pinned, to_device
+from zoo.engine.host import changed, pinned, to_device
 from zoo.engine.narrow import NarrowWeights
 from zoo.errors import CorruptError, Interrupted, TrainingError
 from zoo.machine import forget_peak_memory, keep_freed_memory, peak_memory_mb
@@ -259,7 +259,8 @@ class Training:
 
     def _cached_step(self, tensors: list[torch.Tensor], share: float, chunk_rows: int) -> torch.Tensor:
         """Add the gradient of the whole batch with activations of one chunk at a time (Gao et al. 2021, section 3)."""
-        chunks = list(zip(*(torch.split(t, chunk_rows) for t in tensors), strict=True))
+        parts = [slice(start, start + chunk_rows) for start in range(0, len(tensors[0]), chunk_rows)]
+        chunks = [[changed(t, lambda x, part=part: x[part]) for t in tensors] for part in parts]  # type: ignore[misc]
         states, embedded = [], []
         with torch.no_grad(), self._autocast():
             for chunk in chunks:

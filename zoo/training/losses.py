@@ -44,5 +44,6 @@ def ranking_loss(similarities: torch.Tensor, grades: torch.Tensor, temperature: 
     similarities, grades (n,), one of each pair of texts -> scalar; 0 if all grades are equal.
     """
     wrong = (similarities.unsqueeze(1) - similarities.unsqueeze(0)) / temperature
-    chosen = wrong[grades.unsqueeze(1) < grades.unsqueeze(0)]
+    # A choice by the mask would have a size for which the host has to wait.
+    chosen = wrong.masked_fill(grades.unsqueeze(1) >= grades.unsqueeze(0), float("-inf")).flatten()
     return torch.cat([chosen.new_zeros(1), chosen]).logsumexp(0)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from zoo.encoder import Corpus, FitReport, Run, Runtime
-from zoo.engine.host import changed, host_of
+from zoo.engine.host import flat_rows, host_of
 from zoo.engine.pooling import Pooling
 from zoo.engine.states import pooled
 from zoo.engine.tokens import TokenTable
@@ -139,11 +139,7 @@ class PairObjective(Objective):
 
     def logits(self, ids: torch.Tensor, mask: torch.Tensor, task: int) -> torch.Tensor:
         """Token ids and mask (n, 2, length) of pairs of one task -> logits (n, classes), float32."""
-        u, v = (
-            self.encoder(ids.flatten(0, 1), changed(mask, lambda rows: rows.flatten(0, 1)))
-            .unflatten(0, ids.shape[:2])
-            .unbind(1)
-        )
+        u, v = self.encoder(ids.flatten(0, 1), flat_rows(mask)).unflatten(0, ids.shape[:2]).unbind(1)
         with torch.autocast(u.device.type, enabled=False):
             result: torch.Tensor = self.heads[task](concatenated(u.float(), v.float(), self.how))
         return result

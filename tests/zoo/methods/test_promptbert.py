@@ -11,7 +11,10 @@ import torch
 from transformers import AutoModel, AutoModelForMaskedLM
 
 from zoo.encoder import Corpus, Run, Runtime
+from zoo.errors import Interrupted
+from zoo.methods import prompttraining
 from zoo.methods.promptbert import PromptBERT
+from zoo.recipes import all_recipes
 
 GOLDEN = {"promptbert": {"version": 1, "values": [-1.0, 0.4322, 0.0742, 0.2734, 0.0721, -1.0, -0.9284, 0.9153]}}
 
@@ -126,6 +129,62 @@ def test_the_bias_has_a_gradient(tiny_bert: Path) -> None:
     assert bias.requires_grad
     objective(ids, mask).backward()
     assert encoder.backbone.model.get_input_embeddings().weight.grad.abs().sum() > 0
+
+
+def one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prompttraining, "in_one_pass", lambda device: True)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [("promptbert", {}), ("promptbert", {"head": "mlm"}), ("promptbert-same-template", {}), ("cot-bert", {})],
+)
+def test_one_pass_has_the_loss_and_gradients_of_a_pass_for_each_template(
+    name: str, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In float64, in which nothing but another formula differs by that much."""
+    monkeypatch.setattr(torch.Tensor, "float", lambda tensor: tensor)
+    cls, recipe = all_recipes()[name].resolve({"backbone": "zoo-mini", **fields})
+    encoder: Any = cls(recipe, Runtime())
+    objective = encoder.objective().double().eval()  # without dropout
+    collate, rows = encoder.training_rows(Corpus("toy", [*SENTENCES, "a dog . a dog"]), Run())
+    batch = collate(np.arange(rows))
+    losses, gradients = [], []
+    for _ in range(2):
+        objective.zero_grad()
+        loss = objective(*batch)
+        loss.backward()
+        losses.append(loss.item())
+        gradients.append(torch.cat([p.grad.flatten() for p in objective.parameters() if p.grad is not None]))
+        one_pass(monkeypatch)
+    assert losses[1] == pytest.approx(losses[0], abs=1e-9) and losses[0] > 1e-3
+    assert float((gradients[1] - gradients[0]).abs().max()) < 1e-9 < 1e-3 < float(gradients[0].abs().max())
+
+
+@pytest.mark.parametrize("from_zero", [False, True])
+def test_one_pass_has_roberta_s_positions(tiny_roberta: Path, from_zero: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = make(tiny_roberta, test_denoise=True, denoise_from_zero=from_zero)
+    vectors = encoder.encode(list(SENTENCES))
+    one_pass(monkeypatch)
+    np.testing.assert_allclose(encoder.encode(list(SENTENCES)), vectors, atol=1e-6)
+
+
+def test_a_training_in_one_pass_resumes_bit_equal(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_pass(monkeypatch)
+
+    def trained(folder: str, stop_at: int | None) -> str:
+        encoder = make(tiny_bert, batch_size=2, learning_rate=1e-3, epochs=2)
+        asked = iter(range(10))
+        run = Run(seed=1, folder=tmp_path / folder, stop_signal=lambda: 15 if next(asked) == stop_at else None)
+        encoder.fit(CORPUS, run=run)
+        return encoder.backbone.weights_sha256()
+
+    uninterrupted = trained("uninterrupted", None)
+    with pytest.raises(Interrupted, match="step 2"):
+        trained("stopped", 2)
+    assert trained("stopped", None) == uninterrupted
 
 
 @pytest.mark.parametrize("like_training", [True, False])
