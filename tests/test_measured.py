@@ -22,8 +22,6 @@ REASONS = {
     "its table is measured with other positives": "static-contrastive-crops static-contrastive-halves",
     "its package's vectors are compared with it": "model2vec",
     "hours of a core": "infersent-glove",
-    "defined anew, not measured yet": """ptbert ptbert-l64 ptbert-l90 ptbert-l256 ptbert-l360 ptbert-q192 ptbert-q320
-        moco-2linear-avg""",
 }
 
 

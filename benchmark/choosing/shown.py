@@ -14,7 +14,6 @@ from zoo.files import atomic_path
 if TYPE_CHECKING:
     import pandas
 
-    from benchmark.choosing.choice import Choice
 
 Row = dict[str, Any]
 _NAME = 28  # characters of a name that a narrow table keeps
@@ -118,7 +117,7 @@ def note(row: pandas.Series[Any], texts: int) -> str:
     return "; ".join(filter(None, (row["roles"], row["trained_on"], cut)))
 
 
-def drawn(choice: Choice, path: Path) -> None:
+def drawn(frame: pandas.DataFrame, kind: Kind, path: Path) -> None:
     """Draw each row's score with its interval against its speed into a PNG file; dark: it may be the best.
 
     Raises MissingError without Matplotlib.
@@ -128,8 +127,8 @@ def drawn(choice: Choice, path: Path) -> None:
     except ImportError as error:
         raise MissingError("--plot needs Matplotlib: pip install 'zoo-bench[plots]'.") from error
     figure = Figure(figsize=(7.0, 5.0), layout="constrained")
-    axes = figure.add_subplot(xscale="log", xlabel="texts per second", ylabel=MEASURES[choice.data.kind])
-    for name, row in choice.frame.dropna(subset="texts_per_second").iterrows():  # BM25 has no vectors
+    axes = figure.add_subplot(xscale="log", xlabel="texts per second", ylabel=MEASURES[kind])
+    for name, row in frame.dropna(subset="texts_per_second").iterrows():  # BM25 has no vectors
         colour = "#1f4e79" if row["may_be_best"] else "#a0a0a0"
         sides = [[row["score"] - row["low"]], [row["high"] - row["score"]]]
         axes.errorbar(row["texts_per_second"], row["score"], sides, fmt="o", color=colour)

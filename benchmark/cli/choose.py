@@ -74,6 +74,6 @@ def command(table: Path, encoders: str | None, plot: Path | None, wide: bool, as
 
     choice = choose(table, encoders, quiet=as_json, **options)
     if plot is not None:
-        drawn(choice, plot)
+        drawn(choice.frame, choice.data.kind, plot)
     say_json(choice.as_dict()) if as_json else say(choice.shown(None if wide else terminal_width()))
     return 0 if choice.met else 1

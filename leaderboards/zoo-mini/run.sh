@@ -14,13 +14,13 @@ probes=transfer,transfer-more,transfer-fast,transfer-more-fast
 every=sts,words,words-more,words-context,phrases,relatedness,$probes
 untrained='bag-of-words,random,cls,avg-last,avg-first-last*,avg-top2,glove,static-avg,static-freq*,static-head,prompt,prompt-*,sif,sif-tokens,usif,usif-tokens,whitening*'
 files=fasttext,word2vec,wordvectors # n/a: they need vectors of one's own, as *roberta* and burt-albert need weights
-contrastive='simcse-*,moco,moco-*,ptbert-repo,ptbert-tokens-small,ptbert-tokens:pseudo_tokens=64,ptbert-tokens:pseudo_tokens=90,ptbert-tokens:pseudo_tokens=256,ptbert-tokens:pseudo_tokens=360,ptbert-tokens:queue_size=192,ptbert-tokens:queue_size=320,ct-*,isbert*,clear*,consert*,esimcse*,flow*,promptbert-*,optiprompt*'
+contrastive='simcse-*,moco,moco-*,ptbert-l*,ptbert-q*,ptbert-repo,ptbert-tokens-small,ptbert-tokens:pseudo_tokens=64,ptbert-tokens:pseudo_tokens=90,ptbert-tokens:pseudo_tokens=256,ptbert-tokens:pseudo_tokens=360,ptbert-tokens:queue_size=192,ptbert-tokens:queue_size=320,ct-*,isbert*,clear*,consert*,esimcse*,flow*,promptbert-*,optiprompt*'
 shortened=ct:steps=320,infersent:lstm_dim=256:epochs=4
 unlearned=random,bag-of-words,glove,static-avg,sif,sif-tokens,whitening,flow # n/a: nothing in them is fine-tuned
 export OMP_NUM_THREADS=1 ZOO_BENCH_EMBEDDING_CACHE=0 # every row pays for its own encoding
 
 run --suite $every --seeds 3 --methods "$untrained"
-run --suite $every --seeds 5 --methods simcse,ptbert-tokens,promptbert
+run --suite $every --seeds 5 --methods simcse,ptbert,ptbert-tokens,promptbert
 run --suite $every --seeds 3 --methods "burt*,sbert*,$contrastive,$shortened"
 run --suite $every --seeds 3 --methods "infersent-repo:lstm_dim=256:epochs=4,$files"
 run --suite sts --seeds 3 --methods 'cosent,matryoshka,angle-nli:accumulate=1,rankcse,rankcse:teachers=["simcse"],diffcse,sncse,tsdae,cot-bert'

@@ -23,7 +23,7 @@ claims --suite sts,words,phrases,relatedness --methods \
   avg-top2,max,avg-first-last-h1,static-freq,static-freq-sub,static-freq-sub-case,prompt,whitening-nli,whitening-nli:k=null
 claims --suite sts,words,phrases --methods glove,sif,usif
 claims --suite sts --methods sif:components=0,sif:a=1000000.0,sif:a=0.1,sif:a=0.01,sif:a=0.0001,sif:a=0.00001
-claims --suite sts,sts-dev,words,phrases --methods ptbert-tokens,sbert
+claims --suite sts,sts-dev,words,phrases --methods ptbert,ptbert-tokens,sbert
 claims --suite sts --methods whitening-nli-h0,whitening-nli:k=64,whitening-nli:k=128,whitening-target:k=null
 claims --suite sts --methods prompt-top200-period,prompt-denoise-period,prompt-top200-denoise-period
 template() { printf ',prompt:period=true:template="%s"' "$@"; } # table 2's

@@ -115,7 +115,8 @@ class Folder:
 
     def share(self, names: Iterable[str], at: Condition) -> float | None:
         """Return the least share of the papers' updates among the rows of names that were trained under a condition."""
-        return least_share([row for name in names for row in self.rows.get(_identity(name), []) if row.at.fits(at)])
+        rows = [row for name in names for row in self.rows.get(_identity(*typed_recipe(name)), [])]
+        return least_share([row for row in rows if row.at.fits(at)])
 
     def records(self, at: Condition, tasks: Sequence[str], name: str) -> list[ByTask]:
         """Return a row's records by task, as rules read them, or those of every row that can be compared on them."""

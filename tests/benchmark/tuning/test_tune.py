@@ -18,7 +18,7 @@ from benchmark.data.corpora import normalised
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
 from benchmark.run.options import TUNED_ON, RunOptions
-from benchmark.run.plan import Run
+from benchmark.run.plan import Run as BenchmarkRun
 from benchmark.run.prepare import prepare
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import load_tasks
@@ -153,10 +153,10 @@ def test_the_default_task_is_the_disjoint_one(tmp_path: Path, monkeypatch: pytes
 def test_a_recipe_that_was_tuned_runs_with_four_looks(tmp_path: Path) -> None:
     (one,) = tuned(tmp_path, 2, train_sentences=128)
     spec = yaml.safe_load(one.file.read_text(encoding="utf-8"))
-    (plan,) = prepare(Run(options(tmp_path, "simcse-tuned", tasks="pocket-pairs", seeds=1))).encoders
+    (plan,) = prepare(BenchmarkRun(options(tmp_path, "simcse-tuned", tasks="pocket-pairs", seeds=1))).encoders
     assert plan.tuned is not None and plan.tuned.study == spec["tuned"]["study"]
     assert (plan.recipe.batch_size, plan.recipe.looks) == (one.values["batch_size"], 4)
-    (paper,) = prepare(Run(options(tmp_path, tasks="pocket-pairs", seeds=1))).encoders
+    (paper,) = prepare(BenchmarkRun(options(tmp_path, tasks="pocket-pairs", seeds=1))).encoders
     assert paper.recipe.looks is None
 
 
@@ -199,7 +199,7 @@ def test_a_study_reads_no_test_pair(tmp_path: Path, data_dir: Path, monkeypatch:
     wanted = options(tmp_path, "simcse", dev=None, data=str(data_dir))  # which is stsb-dev-disjoint here
     tune(wanted, Budget(1), space=SPACE, progress=Progress.silent())
     assert set(located) - {"pocket-text"} == {"STSBenchmark"}
-    dev = prepare(Run(replace(wanted, dev=TUNED_ON)), write=False).dev.data  # type: ignore[union-attr]
+    dev = prepare(BenchmarkRun(replace(wanted, dev=TUNED_ON)), write=False).dev.data  # type: ignore[union-attr]
     assert dev is not None and dev.dev_overlap().in_test == 0  # type: ignore[union-attr]
 
 
