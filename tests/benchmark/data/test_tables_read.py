@@ -111,7 +111,7 @@ ROWS: dict[str, Row] = {
     "UTF-16, big end first": ("a.csv", b"\xfe\xff" + table(["s1", "s2", "score"], Q, D, SCORES).encode("utf-16-be"), None, None, "scored pairs", N, [0, 1]),
     "scores without header": ("a.csv", table(None, Q, D, SCORES), None, None, "scored pairs", N, [0, 1]),
     "two texts without header": ("a.csv", table(None, Q, D), None, None, "pairs", N, D[:2]),
-    "scores before texts": ("a.tsv", table(None, SCORES, Q, D, sep="\t"), None, None, "scored pairs", N, [0, 1]),
+    "scores before texts": ("a.tsv", table(None, every(0, 1, 2), Q, D, sep="\t"), None, None, "scored pairs", N, [0, 1]),
     "two numbers before texts": ("a.csv", table(["Wert", "Satz 1", "Satz 2"], every(2, 4), Q, D), "Wert,Satz 1,Satz 2", "score", "scored pairs", N, [2, 4]),
     "numbers of rows": ("a.csv", table(["nr", "frage", "antwort"], range(1, N + 1), Q, D), None, None, "pairs", N, D[:2]),
     "numbers of rows before scores": ("a.csv", table(["nr", "s1", "s2", "Wert"], range(7, N + 7), Q, D, [s * 7 for s in SCORES]), None, None, "scored pairs", N, [0, 7]),
