@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import re
 from dataclasses import dataclass
@@ -19,22 +18,12 @@ from zoo.engine.model_folder import (
     check_vocabulary,
     check_weights,
     config_of,
+    folder_sha256,
     load_pretrained,
-    module_folders,
 )
-from zoo.engine.named import NOT_READ, named_folder, stated_ancestry
+from zoo.engine.named import named_folder, stated_ancestry
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
-from zoo.files import (
-    SUMS,
-    read_mapping,
-    read_sums,
-    read_tensors,
-    reading,
-    sha256_file,
-    sha256_json,
-    write_json,
-    write_tensors,
-)
+from zoo.files import read_mapping, read_tensors, reading, write_json, write_tensors
 from zoo.machine import keep_few_kernels
 from zoo.paths import is_dir, snapshot_hint, user_path
 
@@ -43,9 +32,10 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from zoo.engine.bert import Bert
+    from zoo.engine.wordpiece import WordPieceTokenizer
+
 _HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$")
-_SHA256 = re.compile(r"[0-9a-f]{64}$")
-_WEIGHTS = (".safetensors", ".bin")
 
 
 @dataclass(frozen=True)
@@ -103,49 +93,19 @@ def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool 
         revision,
         str(folder) if local else name,
         folder,
-        _folder_sha256(folder),
+        folder_sha256(folder),
         *stated_ancestry(name, folder),
     )
 
 
 def check_backbone(name: str, revision: str | None, runtime: Runtime) -> None:
     """Raise the errors of loading a checkpoint that its configuration and file names show, without loading weights."""
+    from zoo.engine.bert import bert_config
+
     source = find_backbone(name, revision, allow_pickle=runtime.allow_pickle)
     check_tokenizer_files(f"backbone {name!r}", source.folder)
-    config_of(f"backbone {name!r}", source.folder)
-
-
-@functools.lru_cache(maxsize=64)
-def _file_sha256(path: Path, size: int, mtime: int) -> str:
-    return sha256_file(path)
-
-
-def _folder_sha256(folder: Path) -> str:
-    """Return the sha256 over all that loading reads: weights, configuration, tokenizer, also in module subfolders."""
-    paths = [p for p in sorted(folder.rglob("*")) if p.is_file() and p.suffix in (".json", ".txt", ".model", *_WEIGHTS)]
-    paths = [p for p in paths if p.name not in NOT_READ]
-    # Module folders of sentence-transformers are numbered, or modules.json names them; onnx, openvino and the like are
-    # other copies of the model.
-    modules = set(module_folders(folder)) - {folder}
-    paths = [
-        p for p in paths if p.parent == folder or p.relative_to(folder).parts[0][0].isdigit() or modules & {*p.parents}
-    ]
-    safe = {p.parent for p in paths if p.suffix == ".safetensors"}
-    paths = [p for p in paths if p.suffix != ".bin" or p.parent not in safe]  # .bin is not read beside safetensors
-    hashes = {}
-    for path in paths:
-        stat = path.stat()
-        sha256 = hashes[path.relative_to(folder).as_posix()] = _file_sha256(path, stat.st_size, stat.st_mtime_ns)
-        blob = path.resolve()  # in the hub's cache, large files are stored under their sha256
-        if blob.parent.name == "blobs" and _SHA256.match(blob.name) and blob.name != sha256:
-            raise CorruptError(f"{path} is damaged (its sha256 is not the hub's); delete {blob} and fetch it again.")
-    for name, sha256 in read_sums(folder).items():
-        if hashes.get(name, sha256) != sha256:
-            raise CorruptError(
-                f"{folder / name} is damaged or was changed: its sha256 is not the one in {SUMS} beside it."
-                f" Restore it, or delete {SUMS} if the change was meant."
-            )
-    return sha256_json(hashes)
+    if bert_config(source.folder) is None:
+        config_of(f"backbone {name!r}", source.folder)
 
 
 def token_embeddings(model: PreTrainedModel) -> nn.Embedding:
@@ -253,48 +213,97 @@ def sha256_weights(module: nn.Module) -> str:
 
 
 class Backbone:
-    """A transformer and its tokenizer, with the identity of the files they came from."""
+    """A transformer and its tokenizer, with the identity of the files they came from.
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, source: BackboneSource) -> None:
-        self.model = model
-        self.tokenizer = tokenizer
-        self._backend = getattr(tokenizer, "backend_tokenizer", None)
-        self._limits = (self._backend.truncation, self._backend.padding) if self._backend is not None else (None, None)
+    `network` and `reader` make states of texts. They are the library's `model` and `tokenizer`, or the engine's own
+    until someone asks for those.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel | Bert,
+        tokenizer: PreTrainedTokenizerBase | WordPieceTokenizer,
+        source: BackboneSource,
+    ) -> None:
+        self.network: Any = model
+        self.reader: Any = tokenizer
         self.source = source
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        self._limits = (None, None) if backend is None else (backend.truncation, backend.padding)
+        self._runtime: Runtime | None = None  # with which the library loads what the engine has read by itself
+
+    def _by_library(self) -> Backbone:
+        if self._runtime is not None:
+            other = self._from_library(self.source, self._runtime)
+            self.network, self.reader = other.network.to(next(self.network.parameters()).device), other.reader
+            self._limits, self._runtime = other._limits, None
+        return self
+
+    @property
+    def model(self) -> PreTrainedModel:
+        """The library's model; from now on also the `network`."""
+        model: PreTrainedModel = self._by_library().network
+        return model
+
+    @model.setter
+    def model(self, model: PreTrainedModel) -> None:
+        self._by_library().network = model
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The library's tokenizer; from now on also the `reader`."""
+        tokenizer: PreTrainedTokenizerBase = self._by_library().reader
+        return tokenizer
 
     @property
     def dim(self) -> int:
         """Width of the states."""
-        return int(self.model.config.hidden_size)
+        return int(self.network.config.hidden_size)
 
     @property
     def pad_id(self) -> int:
         """Token id used for padding."""
-        return int(self.tokenizer.pad_token_id or 0)
+        return int(self.reader.pad_token_id or 0)
 
     @property
     def token_vectors(self) -> torch.Tensor:
         """The token embeddings (vocabulary, width) as they are now, without a gradient."""
         import torch
 
-        weight = self.model.get_input_embeddings().weight
+        weight = self.network.get_input_embeddings().weight
         assert isinstance(weight, torch.Tensor)
         return weight.detach()
 
     @property
     def max_length(self) -> int:
         """The largest number of tokens of a text: the model's positions, 512 for a model without a table of them."""
-        return positions_of(self.model) or 512
+        return positions_of(self.network) or 512
 
     @classmethod
-    def load(cls, name: str, revision: str | None, runtime: Runtime) -> Backbone:
+    def load(cls, name: str, revision: str | None, runtime: Runtime, *, states_only: bool = False) -> Backbone:
         """Find and load a checkpoint in float32; raises ZooError when it is missing, unsafe or incomplete."""
         source = find_backbone(name, revision, allow_pickle=runtime.allow_pickle)
-        return cls.from_source(source, runtime)
+        return cls.from_source(source, runtime, states_only=states_only)
 
     @classmethod
-    def from_source(cls, source: BackboneSource, runtime: Runtime) -> Backbone:
-        """Load a located checkpoint in float32 onto the runtime's device."""
+    def from_source(cls, source: BackboneSource, runtime: Runtime, *, states_only: bool = False) -> Backbone:
+        """Load a located checkpoint in float32 onto the runtime's device.
+
+        With `states_only` the engine reads a plain BERT by itself, without the library, whose import takes seconds.
+        """
+        from zoo.engine.bert import read_plain_bert
+
+        keep_few_kernels()
+        plain = read_plain_bert(source.folder) if states_only else None
+        if plain is None:
+            return cls._from_library(source, runtime)
+        network, reader = plain
+        backbone = cls(network.to(runtime.device), reader, source)
+        backbone._runtime = runtime
+        return backbone
+
+    @classmethod
+    def _from_library(cls, source: BackboneSource, runtime: Runtime) -> Backbone:
         import torch
         from transformers import AutoModel, AutoTokenizer
 
@@ -327,23 +336,23 @@ class Backbone:
 
     def to(self, device: str) -> Backbone:
         """Move the weights to a device and return this backbone."""
-        model: Any = self.model
-        model.to(device)
+        self.network.to(device)
         return self
 
     def weights_sha256(self) -> str:
         """Return the sha256 of all parameters and buffers as they are now."""
-        return sha256_weights(self.model)
+        return sha256_weights(self.network)
 
     def write_checkpoint(self, folder: Path) -> None:
         """Write model, config and tokenizer as they are now, in the layout of the transformers library."""
         from transformers import AutoModel
 
         self.model.config.save_pretrained(folder)
-        if self._backend is not None:  # as it was read: each call sets its own truncation and padding
+        backend: Any = getattr(self.tokenizer, "backend_tokenizer", None)
+        if backend is not None:  # as it was read: each call sets its own truncation and padding
             truncation, padding = self._limits
-            self._backend.enable_truncation(**truncation) if truncation else self._backend.no_truncation()
-            self._backend.enable_padding(**padding) if padding else self._backend.no_padding()
+            backend.enable_truncation(**truncation) if truncation else backend.no_truncation()
+            backend.enable_padding(**padding) if padding else backend.no_padding()
         self.tokenizer.save_pretrained(folder)
         # The encoder of a model with a decoder is saved under its names in the whole model, which loading looks for.
         known: Any = AutoModel._model_mapping[type(self.model.config)]
@@ -366,8 +375,8 @@ class Backbone:
         )
 
     @classmethod
-    def restore(cls, folder: Path, runtime: Runtime) -> Backbone:
-        """Return the backbone that `save` wrote."""
+    def restore(cls, folder: Path, runtime: Runtime, *, states_only: bool = False) -> Backbone:
+        """Return the backbone that `save` wrote; `states_only` as in `from_source`."""
         saved = read_mapping(folder / "backbone.json")
         missing = [key for key in ("name", "revision", "location", "sha256", "trained") if key not in saved]
         if missing:
@@ -388,4 +397,4 @@ class Backbone:
                 raise CorruptError(
                     f"backbone {saved['name']!r} in {source.folder} is not the one {folder} was made with."
                 )
-        return cls.from_source(source, runtime)
+        return cls.from_source(source, runtime, states_only=states_only)

@@ -188,11 +188,10 @@ def _added(part: BertOutput | BertSelfOutput, y: torch.Tensor, x: torch.Tensor) 
 
 def _activated(part: BertIntermediate, x: torch.Tensor) -> torch.Tensor:
     """BERT's intermediate block; the usual activation, GELU by the error function, is fused into the linear map."""
-    from transformers.activations import GELUActivation
-
-    if type(part.intermediate_act_fn) is GELUActivation and part.intermediate_act_fn.act is F.gelu:
+    act = part.intermediate_act_fn
+    if F.gelu in (act, getattr(act, "act", None)):  # the engine's Bert has the function, the library's a module of it
         return linear([part.dense], x, gelu=True)
-    out: torch.Tensor = part.intermediate_act_fn(linear([part.dense], x))
+    out: torch.Tensor = act(linear([part.dense], x))
     return out
 
 

@@ -100,7 +100,9 @@ class BackboneEncoder(Encoder[BackboneT]):
 
     def __init__(self, recipe: BackboneT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime)
-        self.backbone = backbone or Backbone.load(recipe.backbone, recipe.revision, runtime)
+        self.backbone = backbone or Backbone.load(
+            recipe.backbone, recipe.revision, runtime, states_only=self.traits(recipe).untrained
+        )
         self.dim = self.backbone.dim
         self.trained = False
         self.stats = EncodingStats()
@@ -117,7 +119,7 @@ class BackboneEncoder(Encoder[BackboneT]):
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Pooled vectors (n, dim) float32 of padded token ids (n, length)."""
-        return pooled(self.backbone.model, input_ids, attention_mask, self.pooling)
+        return pooled(self.backbone.network, input_ids, attention_mask, self.pooling)
 
     def parts(self) -> dict[str, nn.Module]:
         """Return the modules besides the backbone that the vectors depend on, each by the name of its file."""
@@ -138,7 +140,7 @@ class BackboneEncoder(Encoder[BackboneT]):
 
     def token_table(self, texts: list[str]) -> TokenTable:
         """Return the token ids of texts for `forward`; methods with equal tokenizers share the cache."""
-        return MEMORY.tokenise(self.backbone.tokenizer, texts, max_length=self.length_limit)
+        return MEMORY.tokenise(self.backbone.reader, texts, max_length=self.length_limit)
 
     def _encode_unique(self, texts: list[str]) -> Vectors:
         return encode_table(
@@ -172,7 +174,7 @@ class BackboneEncoder(Encoder[BackboneT]):
         """Return the encoder that `save` wrote; raises CorruptError when a file is damaged."""
         runtime = runtime or Runtime()
         recipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder / "recipe.json"))
-        encoder = cls(recipe, runtime, Backbone.restore(folder, runtime))
+        encoder = cls(recipe, runtime, Backbone.restore(folder, runtime, states_only=cls.traits(recipe).untrained))
         encoder.trained = bool(read_json(folder / "backbone.json")["trained"])
         for name, part in encoder.parts().items():
             part.load_state_dict(read_tensors(folder / f"{name}.safetensors")[0])
@@ -199,7 +201,7 @@ class BackboneEncoder(Encoder[BackboneT]):
 
     def parameters(self) -> int:
         """Return the size of the backbone and the parts."""
-        return count_parameters(self.backbone.model, *self.parts().values())
+        return count_parameters(self.backbone.network, *self.parts().values())
 
     def encoding_stats(self) -> dict[str, Any]:
         """Return the cost of encoding so far."""

@@ -1,0 +1,170 @@
+"""A BERT whose states the engine computes, made from its files without the transformers library.
+
+It is as the library's BertModel in evaluation mode, with weights of the same names, and it cannot be trained. A folder
+that differs in anything from a plain BERT is left to the library, with all its checks and messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from zoo.engine.wordpiece import WordPieceTokenizer, read_wordpiece
+from zoo.errors import ZooError
+from zoo.files import read_mapping, read_tensors
+
+# Entries of a config.json that say nothing about the states of an encoder.
+_NO_MATTER = {
+    "_name_or_path",
+    "add_cross_attention",
+    "architectures",
+    "attention_probs_dropout_prob",
+    "bos_token_id",
+    "classifier_dropout",
+    "dtype",
+    "eos_token_id",
+    "gradient_checkpointing",
+    "hidden_dropout_prob",
+    "initializer_range",
+    "tie_word_embeddings",
+    "torch_dtype",
+    "transformers_version",
+    "use_cache",
+}
+# The prefix of names in checkpoints with a head, and weights that no state depends on.
+_PREFIX = "bert."
+_UNREAD = ("cls.", "pooler.", "embeddings.position_ids")
+
+
+@dataclass(frozen=True)
+class BertConfig:
+    """The sizes of a BERT, by the names of its config.json; an entry without a default has to be there."""
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    intermediate_size: int
+    max_position_embeddings: int
+    type_vocab_size: int
+    layer_norm_eps: float
+    pad_token_id: int = 0
+    model_type: str = "bert"
+    hidden_act: str = "gelu"
+    position_embedding_type: str = "absolute"
+    is_decoder: bool = False
+
+
+def bert_config(folder: Path) -> BertConfig | None:
+    """Return the sizes of a folder's model; None where it is no plain BERT, or not readable."""
+    try:
+        stated = read_mapping(folder / "config.json")
+    except ZooError:
+        return None
+    sizes = {name: value for name, value in stated.items() if name not in _NO_MATTER}
+    kinds = {"int": int, "float": float, "str": str, "bool": bool}
+    known = {field.name: kinds[str(field.type)] for field in fields(BertConfig)}
+    if stated.get("model_type") != "bert" or any(type(value) is not known.get(name) for name, value in sizes.items()):
+        return None
+    try:
+        config = BertConfig(**sizes)
+    except TypeError:  # a size is missing
+        return None
+    plain = ("gelu", "absolute", False)
+    is_plain = (config.hidden_act, config.position_embedding_type, config.is_decoder) == plain
+    return config if is_plain and config.hidden_size % max(config.num_attention_heads, 1) == 0 else None
+
+
+def _unset(*shape: int) -> torch.Tensor:
+    """Return a tensor without memory, in whose place a weight is loaded."""
+    return torch.empty(shape, device="meta")
+
+
+def _embedding(rows: int, width: int) -> nn.Embedding:
+    return nn.Embedding(rows, width, _weight=_unset(rows, width))
+
+
+def _linear(width: int, out: int) -> nn.Linear:
+    """Return a map without weights. The constructor would draw some, for which torch imports its compiler on "meta"."""
+    module = nn.Linear.__new__(nn.Linear)
+    nn.Module.__init__(module)
+    module.in_features, module.out_features = width, out
+    module.weight, module.bias = nn.Parameter(_unset(out, width)), nn.Parameter(_unset(out))
+    return module
+
+
+class _Part(nn.Module):
+    """Modules by name, of which other code reads each by itself."""
+
+    def __init__(self, /, **parts: nn.Module) -> None:
+        super().__init__()
+        for name, part in parts.items():
+            self.add_module(name, part)
+
+
+class _Embeddings(nn.Module):
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        size = config.hidden_size
+        self.word_embeddings = _embedding(config.vocab_size, size)
+        self.position_embeddings = _embedding(config.max_position_embeddings, size)
+        self.token_type_embeddings = _embedding(config.type_vocab_size, size)
+        self.LayerNorm = nn.LayerNorm(size, eps=config.layer_norm_eps)
+
+    def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
+        """Token ids (n, length) -> embeddings (n, length, dim); the sums are in the library's order."""
+        embedded = self.word_embeddings(input_ids) + self.token_type_embeddings.weight[0]
+        normed: torch.Tensor = self.LayerNorm(embedded + self.position_embeddings.weight[: input_ids.shape[1]])
+        return normed
+
+
+class Bert(nn.Module):
+    """The modules of a BERT under the library's names; `zoo.engine.states` computes with them."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = _Embeddings(config)
+        self.encoder = _Part(layer=nn.ModuleList(_layer(config) for _ in range(config.num_hidden_layers)))
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """Return the token embeddings."""
+        return self.embeddings.word_embeddings
+
+
+def _layer(config: BertConfig) -> nn.Module:
+    size, inner = config.hidden_size, config.intermediate_size
+
+    def output(width: int) -> nn.Module:
+        norm = nn.LayerNorm(size, eps=config.layer_norm_eps)
+        return _Part(dense=_linear(width, size), LayerNorm=norm, dropout=nn.Identity())
+
+    maps: Any = _Part(**{name: _linear(size, size) for name in ("query", "key", "value")}, dropout=nn.Dropout(0))
+    maps.num_attention_heads = config.num_attention_heads
+    middle: Any = _Part(dense=_linear(size, inner))
+    middle.intermediate_act_fn = F.gelu
+    return _Part(attention=_Part(self=maps, output=output(size)), intermediate=middle, output=output(inner))
+
+
+def read_plain_bert(folder: Path) -> tuple[Bert, WordPieceTokenizer] | None:
+    """Return the model of a folder in float32 and its tokenizer; None where the files are not just a plain BERT's."""
+    config, path = bert_config(folder), folder / "model.safetensors"
+    if config is None or not path.is_file() or (reader := read_wordpiece(folder, config.vocab_size)) is None:
+        return None
+    try:
+        tensors = read_tensors(path)[0]
+    except ZooError:
+        return None
+    weights = {name.removeprefix(_PREFIX): tensor.float() for name, tensor in tensors.items()}
+    weights = {name: tensor for name, tensor in weights.items() if not name.startswith(_UNREAD)}
+    model = Bert(config)
+    wanted = {name: weight.shape for name, weight in model.state_dict().items()}
+    if {name: weight.shape for name, weight in weights.items()} != wanted:
+        return None
+    model.load_state_dict(weights, assign=True)
+    return model.requires_grad_(False).eval(), reader
