@@ -138,8 +138,8 @@ def test_what_a_study_is_made_of_is_in_its_identity() -> None:
 def test_the_default_task_is_the_disjoint_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def watched(options: RunOptions, **_: object) -> None:
-        asked.append(options.dev)
+    def watched(run: BenchmarkRun, **_: object) -> None:
+        asked.append(run.options.dev)
         raise UsageError("enough")
 
     monkeypatch.setattr(module, "prepare", watched)
