@@ -16,6 +16,7 @@ from typing import NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
+from benchmark.cli.examples import EXAMPLES, GROUPS
 from benchmark.cli.options import complain
 from zoo import __version__
 from zoo.errors import UsageError, ZooError, did_you_mean, said
@@ -127,6 +128,9 @@ class LazyGroup(click.Group):
                 raise
             where = f"{place.module}:{place.attribute}"
             raise UsageError(f"the command {name!r} ({where}) cannot be loaded: {said(error)}.") from error
+        if command.epilog is None and name in EXAMPLES:
+            # click keeps the lines of a paragraph that begins with \b.
+            command.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in EXAMPLES[name])
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -139,8 +143,14 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands for --help, without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, help_line(name)) for name in sorted(commands())])
+        there = commands()
+        grouped = {name for names in GROUPS.values() for name in names}
+        groups = {**GROUPS, "Other packages": tuple(sorted(there.keys() - grouped))}
+        width = max(map(len, there))
+        for title, names in groups.items():
+            if shown := [(name.ljust(width), help_line(name)) for name in names if name in there]:
+                with formatter.section(title):
+                    formatter.write_dl(shown)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})

@@ -203,7 +203,11 @@ def matches(pattern: str, name: str, *texts: str) -> bool:
 
 
 def print_rows(header: list[str], rows: list[list[str]]) -> None:
-    """Print aligned columns; the last one is not padded."""
+    """Print aligned columns; in a terminal, the last one is broken at blanks below itself."""
     widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header) - 1)]
+    indent = sum(widths) + 2 * len(widths)
+    room = max(24, terminal_width() - indent) if sys.stdout.isatty() else 100_000
     for line in [header, *rows]:
-        say("  ".join([*(text.ljust(width) for text, width in zip(line, widths, strict=False)), line[-1]]).rstrip())
+        first = "".join(f"{text:<{width}}  " for text, width in zip(line, widths, strict=False))
+        for i, part in enumerate(textwrap.wrap(line[-1], room, break_on_hyphens=False) or [""]):
+            say(f"{' ' * indent if i else first}{part}".rstrip())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmark.report.conditions import recipes
@@ -33,17 +35,20 @@ def links_of(row: Row) -> Links:
 
 def display_name(row: Row) -> str:
     """Return a row's name for a paper: "SimCSE (crop, temperature 0.1)" for simcse-crop:temperature=0.1."""
-    if row.recipe:
-        return row.name  # the user's own
-    name, overrides = row.made_of
-    parts = name.split("-")
+    # A recipe of the user's own keeps its name.
+    return row.name if row.recipe else paper_name(*row.made_of) or row.name
+
+
+def paper_name(recipe: str, overrides: Mapping[str, object] = MappingProxyType({})) -> str:
+    """Return what papers call a recipe: "PT-BERT (code)" for ptbert-repo; "" for one that no paper describes."""
+    parts = recipe.split("-")
     for end in range(len(parts), 0, -1):
         spec = recipes().get("-".join(parts[:end]))
         if spec is not None and spec.citation is not None:
             more = [_WORDS.get(part, part) for part in parts[end:]]
             more += [f"{key.replace('_', ' ')} {value}" for key, value in overrides.items()]
             return f"{spec.citation.name} ({', '.join(more)})" if more else spec.citation.name
-    return row.name
+    return ""
 
 
 @functools.cache

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmark.report.links import paper_name
 from zoo.errors import UsageError
 from zoo_bench_papers.answers import CONFIRMED, REVERSED, SMALLER, UNDECIDED, WORDS
 from zoo_bench_papers.verdicts import Compared, Verdict
@@ -20,8 +22,7 @@ def forest(found: Sequence[Verdict], path: Path, most: int = 80) -> None:
     A bar is our interval and a hollow circle the printed difference. Raises UsageError for a suffix that is not .svg,
     .png or .pdf, and where nothing was compared.
     """
-    if path.suffix not in (".svg", ".png", ".pdf"):
-        raise UsageError(f"--plot {path}: the name ends with .svg, .png or .pdf.")
+    _check_suffix(path)
     reached = sorted((one for one in found if one.deciding and one.condition == found[0].condition), key=_order)
     lines = [(one, c) for one in reached for c in one.deciding][:most]
     if not lines:
@@ -63,6 +64,63 @@ def forest(found: Sequence[Verdict], path: Path, most: int = 80) -> None:
         legend.append(Line2D([], [], color="black", marker="|", linestyle="", label="our own margin"))
     figure.legend(handles=legend, loc="outside lower center", ncols=6, fontsize=7, frameon=False)
     figure.savefig(path, dpi=150)
+
+
+def beside(verdicts: Sequence[Verdict], row: str, path: Path) -> None:
+    """Draw "Does it beat SimCSE?": every method that a claim compares with `row` on the STS average, a line each.
+
+    The best stands first. A bar is our 95 % interval, a tick our difference, and a hollow circle the paper's gain.
+    Raises UsageError as `forest` does, and where no claim compares a measured method with `row`.
+    """
+    _check_suffix(path)
+    rival = paper_name(row) or row
+    methods: dict[str, Compared] = {}
+    for verdict in verdicts:
+        for c in verdict.deciding if verdict.condition == verdicts[0].condition else ():
+            if c.on == "sts" and c.b == row:
+                methods.setdefault(paper_name(c.a) or c.a, c)
+            elif c.on == "sts" and c.a == row:
+                methods.setdefault(paper_name(c.b) or c.b, _turned(c))
+    if not methods:
+        raise UsageError(f"--beside {row}: no claim on the STS average compares a measured method with it.")
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    lines = sorted(((n, c) for n, c in methods.items() if ":" not in n), key=lambda line: -(line[1].difference or 0.0))
+    figure = Figure(figsize=(7.5, 1.4 + 0.3 * len(lines)), layout="constrained")
+    axes = figure.subplots()
+    axes.axvline(0, color="black", linewidth=0.8)
+    for place, (_, c) in enumerate(lines):
+        colour = "#1a7f37" if c.low > 0 else "#b3261e" if c.high < 0 else "#6b6b6b"
+        axes.plot([c.low, c.high], [place, place], color=colour, linewidth=5, solid_capstyle="butt", alpha=0.55)
+        axes.plot(c.difference or 0.0, place, "|", color=colour, markersize=11, markeredgewidth=2)
+        if c.printed is not None:
+            axes.plot(c.printed, place, "o", color="black", markersize=6, markerfacecolor="white")
+    axes.set_yticks(range(len(lines)), [name for name, _ in lines])
+    axes.set_ylim(len(lines) - 0.5, -0.5)
+    axes.grid(axis="x", color="#dddddd", linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.set_xlabel(f"points above {rival} on the mean of the seven STS tasks")
+    figure.suptitle(f"Does it beat {rival}?", fontsize=13, fontweight="bold")
+    share = max((c.share for _, c in lines if c.share is not None), default=None)
+    trained = "" if share is None else f"; at most {100 * share:.2g} % of the papers' updates"
+    axes.set_title(f"{verdicts[0].condition}{trained}", fontsize=8, color="#444444")
+    names = {"#1a7f37": "yes", "#6b6b6b": "undecided", "#b3261e": "no"}
+    legend = [Line2D([], [], color=colour, linewidth=5, alpha=0.55, label=word) for colour, word in names.items()]
+    legend.append(Line2D([], [], color="black", marker="o", markerfacecolor="white", linestyle="", label="its paper"))
+    figure.legend(handles=legend, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    figure.savefig(path, dpi=150)
+
+
+def _turned(c: Compared) -> Compared:
+    """Return the contrast b - a."""
+    printed = None if c.printed is None else -c.printed
+    return replace(c, a=c.b, b=c.a, difference=-(c.difference or 0.0), low=-c.high, high=-c.low, printed=printed)
+
+
+def _check_suffix(path: Path) -> None:
+    if path.suffix not in (".svg", ".png", ".pdf"):
+        raise UsageError(f"--plot {path}: the name ends with .svg, .png or .pdf.")
 
 
 def _draw(axes: Any, c: Compared, place: int, edge: float) -> None:

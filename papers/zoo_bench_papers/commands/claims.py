@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from benchmark.cli.options import json_option, print_rows, results_only_option, say, say_json
+from benchmark.cli.options import json_option, results_only_option, say, say_json
 from benchmark.records.folder import Records
 from benchmark.report.table import read_completed
 from zoo.errors import UsageError, did_you_mean
@@ -14,16 +15,17 @@ from zoo.files import check_writable, write_json, write_text
 from zoo_bench_papers.answers import WORDS
 from zoo_bench_papers.claims import all_claims
 from zoo_bench_papers.ledger import changed, changes, counts, ledger, markdown, of_claims
-from zoo_bench_papers.picture import forest
+from zoo_bench_papers.picture import beside, forest
 from zoo_bench_papers.verdicts import Verdict, verdicts
 
 
 @click.command("claims")
 @click.option("--paper", help="Print only the claims of this paper: PT-BERT, BURT, SimCSE ...")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw them: FILE.svg, .png or .pdf.")
+@click.option("--beside", "rival", metavar="ROW", help="With --plot: draw which methods beat ROW (simcse).")
 @results_only_option
 @json_option
-def command(paper: str | None, plot: Path | None, results: Path, as_json: bool) -> int:
+def command(paper: str | None, plot: Path | None, rival: str | None, results: Path, as_json: bool) -> int:
     """Test the papers' claims on measured rows: printed, ours with its interval, and a verdict."""
     papers = list(dict.fromkeys(one.paper for one in all_claims()))
     if paper is not None and paper not in papers:
@@ -34,8 +36,10 @@ def command(paper: str | None, plot: Path | None, results: Path, as_json: bool) 
     write_text(results / "claims.md", markdown(found))
     write_json(results / "claims.json", ledger(found))  # the page of `zoo-bench leaderboard` shows it
     shown = [one for one in found if paper in (None, one.claim.paper)]
+    if rival is not None and plot is None:
+        raise UsageError("--beside draws a picture; name its file: --plot FILE.png.")
     if plot is not None:
-        forest(shown, plot)
+        beside(shown, rival, plot) if rival else forest(shown, plot)
     if as_json:
         say_json(ledger(shown))
         return 0
@@ -44,13 +48,24 @@ def command(paper: str | None, plot: Path | None, results: Path, as_json: bool) 
         say(f"{at}. {counts(mine)}.")
         places = {one.claim.id: WORDS.index(one.word) for one in of_claims(mine)}
         tested = sorted((one for one in mine if one.measured), key=lambda one: (places[one.claim.id], one.claim.paper))
-        lines = [[_name(one), one.procedure, one.head(), one.above, one.as_large, one.ours()] for one in tested]
-        print_rows(["Claim", "Rows of", "Verdict", "Above 0?", "As large as printed?", "Ours"], lines)
+        for line in _lines(tested):
+            say(line)
     if changes(shown):
         say(changed(shown))
     say(f"written: {', '.join(map(str, [results / 'claims.md', *([plot] if plot else [])]))} (claims.json beside it)")
     return 0
 
 
-def _name(one: Verdict) -> str:
-    return f"{one.claim.paper}: {one.claim.id}"
+def _lines(tested: Sequence[Verdict]) -> list[str]:
+    """Return the verdict on each claim, and below it a line for each comparison: ours, its interval, the paper's."""
+    lines = []
+    for verdict in tested:
+        of = f", {verdict.procedure}" if verdict.procedure else ""
+        lines.append(f"{verdict.head()}: {verdict.claim.id} ({verdict.claim.paper}{of})")
+        lines += [f"  {part}" for part in verdict.found.split("; ") if part]
+        for c in verdict.compared:
+            if c.difference is not None:
+                ours = f"{c.difference:+.2f} ({c.low:+.2f} to {c.high:+.2f})"
+                paper = "" if c.printed is None else f"paper {c.printed:+.2f}"
+                lines.append(f"  {ours:<24}{paper:<13}{c.a} - {c.b}, {c.on}")
+    return lines

@@ -1,0 +1,56 @@
+"""What `--help` shows beside the options: the groups of the commands, and two examples of each command."""
+
+from __future__ import annotations
+
+GROUPS = {
+    "Measure": ("run", "choose", "tune", "reproduce", "smoke", "search-templates", "pretrain"),
+    "Read": ("leaderboard", "compare", "claims", "methods", "tasks", "analyze", "cite"),
+    "Trust": ("verify", "diff", "data", "doctor"),
+    "Extend": ("new", "check", "export", "pack"),
+}
+"""Commands by what a person wants, the most used first; what another package adds stands in a group of its own."""
+
+EXAMPLES = {
+    "run": (
+        "zoo-bench run --methods ptbert,simcse",
+        "zoo-bench run --methods ./my-model,bag-of-words --suite sts --data FOLDER",
+    ),
+    "choose": (
+        "zoo-bench choose my.csv --encoders sentence-transformers/all-MiniLM-L6-v2,bag-of-words",
+        "zoo-bench choose my.csv --encoders A,B --max-ms 20 --floor AUC=85",
+    ),
+    "tune": (
+        "zoo-bench tune simcse --trials 12",
+        "zoo-bench tune simcse,ptbert --space learning_rate=1e-5..3e-4:log --minutes 60",
+    ),
+    "reproduce": ("zoo-bench reproduce --list", "zoo-bench reproduce ptbert-table3 --data FOLDER"),
+    "smoke": ("zoo-bench smoke",),
+    "leaderboard": (
+        "zoo-bench leaderboard",
+        "zoo-bench leaderboard --methods 'simcse*,ptbert' --baseline simcse --out paper",
+    ),
+    "compare": (
+        "zoo-bench compare ptbert simcse",
+        "zoo-bench compare ptbert simcse --suite sts --results leaderboards/zoo-small",
+    ),
+    "claims": (
+        "zoo-bench claims --paper PT-BERT --results leaderboards/zoo-small",
+        "zoo-bench claims --beside simcse --plot beats.png --results leaderboards/zoo-small",
+    ),
+    "methods": ("zoo-bench methods 'simcse*'", "zoo-bench methods ptbert --show"),
+    "tasks": ("zoo-bench tasks", "zoo-bench tasks STS12 --show"),
+    "cite": ("zoo-bench cite", "zoo-bench cite --suite sts --results leaderboards/zoo-small"),
+    "verify": (
+        "zoo-bench verify zoo-bench-results",
+        "zoo-bench verify FOLDER --data DATA --allow-unverified",
+    ),
+    "diff": ("zoo-bench diff BEFORE AFTER", "zoo-bench diff BEFORE AFTER --fail-if-worse"),
+    "doctor": ("zoo-bench doctor", "zoo-bench doctor --json"),
+    "check": ("zoo-bench check simcse", "zoo-bench check my-method --plugin my_method.py"),
+    "export": ("zoo-bench export simcse FOLDER", "zoo-bench export '*' FOLDER --scores"),
+    "analyze": ("zoo-bench analyze anisotropy --methods cls,simcse", "zoo-bench analyze worst --help"),
+    "search-templates": ("zoo-bench search-templates --limit-pairs 300 --keep 3",),
+    "new": ("zoo-bench new method my-method", "zoo-bench new method my-loss --loss"),
+    "data": ("zoo-bench data list", "zoo-bench data verify --data FOLDER"),
+    "pack": ("zoo-bench pack", "zoo-bench pack --results FOLDER"),
+}
