@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import logging
 import re
@@ -11,7 +12,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(((?:\.\./)+[^)#\s]*)(#[^)\s]*)?\)")
-_MADE = re.compile(r"^<!-- (program|suites|tasks)(?:: (.+?))? -->$", re.M)
+_MADE = re.compile(r"^<!-- (program|suites|tasks|boards)(?:: (.+?))? -->$", re.M)
 _log = logging.getLogger("mkdocs.hooks.handbook")
 
 
@@ -22,7 +23,7 @@ def on_config(config: Any) -> None:
 
 
 def on_files(files: Any, config: Any) -> None:
-    """Add a page for each method that has none: a title, and what the page of every method ends with."""
+    """Add a page for each method that has none, with what the page of every method ends with, and the live tables."""
     from mkdocs.structure.files import File
 
     from zoo.plugins import METHODS
@@ -30,6 +31,8 @@ def on_files(files: Any, config: Any) -> None:
     for page in _pages():
         if files.get_file_from_path(path := f"methods/{page}.md") is None:
             files.append(File.generated(config, path, content=f"# {METHODS.card(page).paper or page}\n"))
+    for folder in _boards():
+        files.append(File.generated(config, f"boards/{folder.name}/index.html", content=_live(folder)))
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
@@ -143,9 +146,37 @@ def _tasks(_: str | None) -> str:
     return _table(["Task", "Title", "Data set"], rows)
 
 
+def _live_tables(_: str | None) -> str:
+    """Return links to the live tables, and the first rows of the first one."""
+    first = ROOT / "leaderboards" / "zoo-small"
+    with (first / "sts.csv").open(encoding="utf-8", newline="") as file:
+        rows = [[row["rank"], row["method"], row["Avg"], row["group"]] for row in csv.DictReader(file)][:8]
+    links = " · ".join(f"[{folder.name}](boards/{folder.name}/index.html)" for folder in _boards())
+    top = _table(["#", "Row", "STS average", "Group"], rows)
+    return f"**Live tables**, with filters, costs and claims: {links}\n\nThe first rows of {first.name}:\n\n{top}"
+
+
+def _boards() -> list[Path]:
+    """Return the published results folders, the largest backbone's first."""
+    return sorted((path.parent for path in ROOT.glob("leaderboards/*/records.parquet")), reverse=True)
+
+
+def _live(folder: Path) -> str:
+    """Return the page of a results folder, made now where the folder has none or records are younger."""
+    page = folder / "index.html"
+    if page.is_file() and page.stat().st_mtime >= (folder / "records.parquet").stat().st_mtime:
+        text = page.read_text(encoding="utf-8")
+    else:
+        from benchmark.report.files import make_leaderboard
+
+        text = make_leaderboard(folder).files[page.name]
+    # In a clone the methods' pages are Markdown beside the tables; on the site they are folders.
+    return text.replace('"handbook":"../../docs/methods"', '"handbook":"../../methods"')
+
+
 def _program(file: str) -> str:
     """Return a program of docs/ whole, as a listing."""
     return f"```python\n{(ROOT / 'docs' / file).read_text(encoding='utf-8')}```"
 
 
-_MAKERS = {"program": _program, "suites": _suites, "tasks": _tasks}
+_MAKERS = {"program": _program, "suites": _suites, "tasks": _tasks, "boards": _live_tables}

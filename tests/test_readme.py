@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import Cli
 
 from benchmark.report.files import make_leaderboard
 from zoo_bench_papers.ledger import ledger, markdown
@@ -61,10 +64,10 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_the_readmes_table_has_the_cells_of_the_leaderboard() -> None:
+def test_the_table_of_the_results_has_the_cells_of_the_leaderboard() -> None:
     """Rows of the published table in their order: some of the columns, and the group of the row."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = re.search(r"<!-- columns of leaderboards/zoo-small/sts.md -->\n(.*?)<!-- end -->", readme, re.DOTALL)
+    page = (ROOT / "docs/results.md").read_text(encoding="utf-8")
+    shown = re.search(r"<!-- columns of leaderboards/zoo-small/sts.md -->\n(.*?)<!-- end -->", page, re.DOTALL)
     assert shown is not None
     folder = ROOT / "leaderboards/zoo-small"
     names, _, *lines = [cells(line) for line in rows((folder / "sts.md").read_text(encoding="utf-8"))]
@@ -83,6 +86,36 @@ def test_the_readmes_table_has_the_cells_of_the_leaderboard() -> None:
         f"{int(r['corpus_sentences']):,}" for r in trained if r["corpus_sentences"]
     }:
         assert said in shown.string[: shown.start()], "what holds for all rows stands above the table"
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.split()) <= 700
+
+
+def test_the_readmes_answers_are_what_the_commands_print(cli: Cli, tmp_path: Path) -> None:
+    """`compare` and `claims` on the published records, line by line; the first words of a shortened line are equal."""
+    copied = tmp_path / "zoo-small"
+    shutil.copytree(ROOT / "leaderboards/zoo-small", copied)
+    blocks = re.findall(r"^\$ zoo-bench ((?:compare|claims) .+)\n((?:.+\n)+)```", README, re.MULTILINE)
+    assert len(blocks) == 2
+    for command, shown in blocks:
+        answer = cli(*shlex.split(command.replace("leaderboards/zoo-small", str(copied))))
+        assert answer.code == 0
+        printed = [" ".join(line.split()) for line in answer.out.splitlines()]
+        for line in shown.splitlines():
+            assert any(other.startswith(" ".join(line.split())) for other in printed), line
+
+
+def test_the_readmes_method_runs(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = re.findall(r"```python\n# lead.py\n(.*?)```", README, re.DOTALL)
+    (tmp_path / "lead.py").write_text(code, encoding="utf-8")
+    (command,) = re.findall(r"`zoo-bench (run --plugin lead.py .*?)`", README)
+    monkeypatch.chdir(tmp_path)
+    answer = cli(*shlex.split(command), "--tasks", "pocket-words")
+    assert answer.code == 0 and re.search(r"^\S*\s+lead ", answer.out, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_a_slope_is_the_line_through_the_gaps() -> None:
     assert together > 0.95, "the pairs of both folders are drawn together"
 
 
-README = {  # a part of the README's paragraph on claims: the verdicts that it cites
+RESULTS = {  # a part of the paragraph on claims of docs/results.md: the verdicts that it cites
     "removing biased tokens from static embeddings is confirmed": [
         ("zoo-mini", "removing-biased-tokens-lifts-static-average", CONFIRMED)
     ],
@@ -108,16 +108,16 @@ README = {  # a part of the README's paragraph on claims: the verdicts that it c
     "Supervised PromptBERT is below supervised SimCSE on one backbone with the paper's settings": [
         ("zoo-small", "supervised-above-simcse", REVERSED)
     ],
-    "after [twelve trials of tuning each](leaderboards/zoo-small-tuned/README.md) it is undecided": [
+    "after [twelve trials of tuning each](../leaderboards/zoo-small-tuned/README.md) it is undecided": [
         ("", "supervised-above-simcse", UNDECIDED)
     ],
 }
 
 
-def test_the_readmes_verdicts_are_those_of_the_folders() -> None:
+def test_the_verdicts_of_the_results_are_those_of_the_folders() -> None:
     """With the papers' settings, or ("") of tuned rows; of the released code's rows where there are two verdicts."""
-    page = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    for part, cited in README.items():
+    page = " ".join((ROOT / "docs/results.md").read_text(encoding="utf-8").split())
+    for part, cited in RESULTS.items():
         assert part in page
         for folder, claim, word in cited:
             entries = findings.papers(folder) if folder else findings.tuned()
@@ -126,7 +126,7 @@ def test_the_readmes_verdicts_are_those_of_the_folders() -> None:
 
 
 def test_the_shares_of_updates_are_those_of_the_verdicts() -> None:
-    """The README's and the page's ranges, of all trained rows with the papers' settings and of tuned ones."""
+    """The ranges of the results and of the page, of all trained rows with the papers' settings and of tuned ones."""
     shares = {
         name: [p["share"] for one in findings.papers(name) for p in one.get("points", ()) if p["share"] is not None]
         for name in findings.BACKBONES
@@ -138,8 +138,8 @@ def test_the_shares_of_updates_are_those_of_the_verdicts() -> None:
         tuned = [float(row["updates_share"]) for row in csv.DictReader(file) if row["tuned"] and row["updates_share"]]
     assert (round(100 * min(tuned), 1), round(100 * max(tuned))) == (0.1, 17)
     assert "Tuned rows have from 0.1 to 17 %" in PAGE
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "0.4 to 2.2 % of the papers' updates; tuned ones have up to 17 %" in readme
+    results = (ROOT / "docs/results.md").read_text(encoding="utf-8")
+    assert "0.4 to 2.2 % of the papers' updates; tuned ones have up to 17 %" in results
 
 
 def test_the_curve_is_that_of_the_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,8 +152,8 @@ def test_the_curve_is_that_of_the_records(tmp_path: Path, monkeypatch: pytest.Mo
     assert (tmp_path / "curve.png").stat().st_size > 10_000
     text = [line for line in CURVE.splitlines() if line.startswith("| ") and " to " in line]
     lines = [re.sub(r" \(.*?\)", "", line[2:-2]).replace(",", "").split(" | ") for line in text]
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"{-float(lines[0][5]):.1f} points below after 2,500 sentences" in readme
+    results = (ROOT / "docs/results.md").read_text(encoding="utf-8")
+    assert f"{-float(lines[0][5]):.1f} points below after 2,500 sentences" in results
     assert [int(line[0]) for line in lines] == list(ran["averages"]["simcse"].index)
     for size, simcse, ptbert, gap, promptbert, other in lines:
         ours = [ran["averages"][name][int(size)] for name in ("simcse", "ptbert-repo", "promptbert-repo")]

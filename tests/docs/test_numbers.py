@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [
     "README.md",
-    *(f"docs/{name}.md" for name in ("findings", "protocol", "methods/ptbert")),
+    *(f"docs/{name}.md" for name in ("findings", "results", "protocol", "methods/ptbert")),
     *(f"leaderboards/{name}/README.md" for name in ("zoo-small", "zoo-small-tuned", "zoo-mini", "words")),
 ]
 NUMBER = r"[+-]?\d+\.\d\d"

@@ -61,7 +61,7 @@ function tableCell(row, column) {
   if (column.name === "method") {
     const words = row.method.split(/(?<=:)/).flatMap((word) => [word, make("wbr")]);
     const name = row.page && data.handbook
-      ? link({ class: "whole", href: `${data.handbook}/${row.page}.md`, title: "the handbook's page" }, ...words)
+      ? link({ class: "whole", href: `${data.handbook}/${row.page}${data.handbook.includes("docs/") ? ".md" : "/"}`, title: "the handbook's page" }, ...words)
       : make("span", { class: "whole" }, ...words);
     return make("th", { scope: "row", class: column.css, tabindex: -1 }, name,
       row.recipe ? make("span", { class: "recipe" }, row.recipe) : null,
