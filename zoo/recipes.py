@@ -2,8 +2,9 @@
 
 A recipe is one published configuration of a method. Its file has the keys `method`, `summary`, `paper` and
 `parameters`; the parameters fill the method's frozen `Recipe` dataclass, whose defaults are the paper's. In place of
-`method`, `extends` may name another recipe: its method and parameters are taken, and the file's own parameters replace
-those of the same name. `control: true` marks a control, which other methods are compared with, in tables too.
+`method`, `extends` may name another recipe, or the method of a plugin: its method and parameters are taken, and the
+file's own parameters replace those of the same name. Without a `summary` these parameters are it. `control: true` marks
+a control, which other methods are compared with, in tables too.
 `updates` is the number of updates of the published training, which a row's own number is given as a share of. `space`
 has what `zoo-bench tune` may change besides, or instead of, what it changes in every recipe: a list of values, or a
 text LOW..HIGH or LOW..HIGH:log, for each key. What a
@@ -130,7 +131,7 @@ class Tuned:
 
 @dataclass(frozen=True, kw_only=True)
 class _RecipeFile:
-    summary: str
+    summary: str = ""
     method: str = ""
     extends: str = ""
     paper: str = ""
@@ -247,7 +248,7 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
     own = RecipeSpec(
         path.stem,
         head.method,
-        head.summary,
+        head.summary or ", ".join([head.extends or head.method, *_settings(head.parameters or {})]),
         head.paper,
         str(path),
         head.parameters or {},
@@ -261,7 +262,10 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
         head.open or {},
     )
     if head.extends:
-        parent = _read_recipe(parent_file(path, head.extends, children), known, (*children, path))
+        if head.extends in _plugins_methods() and not is_file(path.parent / f"{head.extends}.yaml"):
+            parent = _of_method(head.extends)
+        else:
+            parent = _read_recipe(parent_file(path, head.extends, children), known, (*children, path))
         own = replace(
             own,
             method=parent.method,
@@ -275,6 +279,19 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
     return own
 
 
+def _settings(parameters: Mapping[str, Any]) -> list[str]:
+    return [f"{name} {value}" for name, value in parameters.items()]
+
+
+def _plugins_methods() -> list[str]:
+    return [name for name in METHODS.names() if not METHODS.is_builtin(name)]
+
+
+def _of_method(name: str) -> RecipeSpec:
+    """Return the recipe of a plugin's method, which has no file: its name and its own defaults."""
+    return RecipeSpec(name, name, METHODS.summary(name), "plugin", METHODS.origin(name))
+
+
 def parent_file(path: Path, name: str, children: tuple[Path, ...] = ()) -> Path:
     """Return the file of the recipe that `path` extends: the one beside it, or else the shipped one."""
     folders = list(dict.fromkeys((path.parent, _recipe_folder())))
@@ -282,10 +299,11 @@ def parent_file(path: Path, name: str, children: tuple[Path, ...] = ()) -> Path:
     # A recipe may extend a shipped recipe of the same name: then the shipped one is meant, not the file itself.
     parent = next((place for place in places if is_file(place) and (place != path or place == places[-1])), None)
     if parent is None:
-        names = sorted({file.stem for folder in folders for file in folder.glob("*.yaml")} - {path.stem})
+        files = {file.stem for folder in folders for file in folder.glob("*.yaml")}
+        names = sorted({*files, *_plugins_methods()} - {path.stem})
         raise UsageError(
             f"{path}: extends the unknown recipe {name!r:.100}.{did_you_mean(name[:100], names)} It is looked for"
-            " beside the file and among the recipes of `zoo-bench methods`."
+            " beside the file, among the recipes of `zoo-bench methods`, and among the methods of --plugin."
         )
     chain = (*children, path, parent)
     if parent in chain[:-1]:
@@ -308,7 +326,7 @@ def all_recipes() -> dict[str, RecipeSpec]:
                 f"method {name!r} from {METHODS.origin(name)} has the name of the recipe {recipes[name].origin}."
                 " Rename the method."
             )
-        recipes[name] = RecipeSpec(name, name, METHODS.summary(name), "plugin", METHODS.origin(name))
+        recipes[name] = _of_method(name)
     return recipes
 
 

@@ -9,8 +9,8 @@ import click
 from benchmark.cli.complete import SUITES_LIST
 from benchmark.cli.options import Listed, results_only_option, say
 from benchmark.records.folder import Records
+from benchmark.report.cite import citation
 from benchmark.report.files import suites_of
-from benchmark.report.signature import citation
 from benchmark.report.table import build_tables, read_completed
 from zoo.errors import MissingError
 
@@ -19,10 +19,10 @@ from zoo.errors import MissingError
 @results_only_option
 @click.option("--suite", "suites", cls=Listed, type=SUITES_LIST, help="Only these suites, comma-separated.")
 def command(results: Path, suites: str | None) -> None:
-    """Print the sentence and the BibTeX entry for a paper that shows a table of these results."""
+    """Print what a paper that shows a table of these results says of it, and the BibTeX entries that it cites."""
     records = read_completed(Records(results))
     tables = build_tables(records, suites_of(records, suites))
     if not tables:
         of = f" of {suites}" if suites else ""
         raise MissingError(f"no scores{of} in {results}; name a results folder with --results.")
-    say("\n\n".join(map(citation, tables)))
+    say(citation(tables))

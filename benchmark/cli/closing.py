@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
-from benchmark.cli.options import say
-from benchmark.run.options import RESULTS, RunOptions
+from benchmark.cli.options import next_command, say
+from benchmark.run.options import RunOptions
 
 if TYPE_CHECKING:
     from benchmark.report.files import Leaderboard
@@ -27,5 +26,4 @@ def show_closing(options: RunOptions, run: Run, made: Leaderboard) -> None:
         title = f" ({table.suite.name})" if len(found) > 1 else ""
         say(f"\nWhat was learned{title}: {text}")
     if rows := next((rows for _, rows in found if rows), None):
-        where = [] if options.results == RESULTS else ["--results", str(options.results)]
-        say(f"Next, task by task: {shlex.join(['zoo-bench', 'compare', *rows, *where])}")
+        say(f"Next, task by task: {next_command('compare', *rows)}")

@@ -14,6 +14,7 @@ from benchmark.cli.options import (
     device_option,
     json_option,
     load_plugins,
+    next_command,
     option,
     plugin_option,
     precision_option,
@@ -89,5 +90,5 @@ def command(
         if spread is not None:
             say(f"{recipe}: {spread:.2f} is the spread of tuning (sd of the best scores of {studies} studies)")
     names, dev = ",".join(tuning.name for tuning in tunings), chosen["dev"]
-    say(f"scores: Spearman x100 on {dev}; next: zoo-bench run --methods {names} --dev {dev}")
+    say(f"scores: Spearman x100 on {dev}; next: {next_command('run', '--methods', names, '--dev', dev)}")
     return 0

@@ -1,15 +1,13 @@
-"""The signature of a table, as sacrebleu has it: what its numbers depend on, in one line; and how a paper cites it."""
+"""The signature of a table, as sacrebleu has it: what its numbers depend on, in one line."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
 from benchmark.records.record import Record, scores_of
 from benchmark.report.conditions import tuned
 from benchmark.report.rows import Table
-from zoo import __version__
 
 _DATA = 4  # hexadecimal digits: enough to see that two tables have other data
 _NAMED = 2  # values of a part that are named; more are counted
@@ -88,18 +86,3 @@ def _digest(value: object) -> str:
 
 def _joined(values: Iterable[str]) -> str:
     return "+".join(sorted(values))
-
-
-def citation(table: Table) -> str:
-    """Return the sentence for a paper, and the BibTeX entry that it cites."""
-    line = re.sub(r"([&%$#_{}])", r"\\\1", signature(table))
-    several = max((row.about["seeds"] for row in table.rows), default=1)
-    means = f", means over up to {several} seeds," if several > 1 else ""
-    return (
-        f"Scores on {table.suite.title} (x100{means} on {', '.join(table.suite.columns)}) were measured with"
-        f" zoo-bench~\\cite{{zoobench}}; signature: \\texttt{{{line}}}.\n\n"
-        "@software{zoobench,\n"
-        "  title = {{zoo-bench}: a method zoo and a benchmark for sentence embeddings},\n"
-        f"  author = {{{{The zoo-bench authors}}}},\n  version = {{{__version__}}},\n"
-        "  note = {The papers of methods and data sets are cited beside it}\n}"
-    )

@@ -11,8 +11,10 @@ from typing import Any, Literal
 
 import pytest
 
+from zoo import register_method
 from zoo.errors import UsageError
 from zoo.files import parse_yaml, read_yaml
+from zoo.methods.pooled import Average
 from zoo.recipes import all_recipes, build, read_recipe
 from zoo.selection import parse_methods
 
@@ -180,6 +182,25 @@ def test_a_file_of_ones_own_extends_a_shipped_recipe(tmp_path: Path) -> None:
     assert read_recipe(own).resolve()[1] == dataclasses.replace(RECIPES["simcse"].resolve()[1], epochs=2)
     beside = parse_methods(str(write_recipe(tmp_path, "more", "extends: simcse")), RECIPES)[0]
     assert beside.resolve()[1].epochs == 2, "the file beside it comes before the shipped one"
+
+
+def test_a_file_extends_a_plugins_method(tmp_path: Path, clean_registries: None) -> None:
+    """By the method's name, with its own defaults; two generations down too. Without a summary, the settings are it."""
+
+    @register_method("letters")
+    class Letters(Average):
+        """Of a plugin."""
+
+    assert Letters.Recipe is Average.Recipe
+    (tmp_path / "first.yaml").write_text("extends: letters\nparameters: {layers: top2}\n", encoding="utf-8")
+    (tmp_path / "second.yaml").write_text("extends: first\nsummary: more\n", encoding="utf-8")
+    first, second = (read_recipe(tmp_path / f"{name}.yaml") for name in ("first", "second"))
+    assert (first.method, first.summary) == ("letters", "letters, layers top2")
+    assert (second.method, second.summary, dict(second.parameters)) == ("letters", "more", {"layers": "top2"})
+    assert second.resolve()[1].layers == "top2"
+    with pytest.raises(UsageError, match=r"Did you mean 'letters'.*methods of --plugin"):
+        (tmp_path / "third.yaml").write_text("extends: leters\n", encoding="utf-8")
+        read_recipe(tmp_path / "third.yaml")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from benchmark.cli.examples import EXAMPLES, GROUPS
 from benchmark.cli.main import COMMANDS, PAPERS, main_group
+from benchmark.cli.options import next_command
 
 PLACED = [name for names in GROUPS.values() for name in names]
 
@@ -28,3 +29,25 @@ def test_an_example_is_a_command_that_is_understood(line: str) -> None:
         assert command is not None
     if "--help" not in words:
         command.make_context(name, words)
+
+
+@pytest.mark.parametrize(
+    ("words", "following", "expected"),
+    [
+        (["--results", "my results"], ["compare", "a", "b"], "zoo-bench compare a b --results 'my results'"),
+        (["--pairs", "nli"], ["compare", "a", "b"], "zoo-bench compare a b"),  # there it is a number
+        (
+            ["--out", "x", "--plugin", "m.py", "--plugin", "n.py"],
+            ["run"],
+            "zoo-bench run --results x --plugin m.py --plugin n.py",
+        ),
+        (["--dev", "STS-B"], ["run", "--methods", "a", "--dev", "SICK-R"], "zoo-bench run --methods a --dev SICK-R"),
+        ([], ["run", "--methods", "a"], "zoo-bench run --methods a"),
+    ],
+)
+def test_a_next_command_carries_what_was_typed(words: list[str], following: list[str], expected: str) -> None:
+    """The options that both have, in one meaning; no defaults, and nothing that the next command states itself."""
+    run = main_group.get_command(click.Context(main_group), "run")
+    assert run is not None
+    with run.make_context("run", ["--methods", "cls", *words]):
+        assert next_command(*following) == expected

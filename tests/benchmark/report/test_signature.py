@@ -13,10 +13,11 @@ from page_fakes import method_records
 
 from benchmark.records.folder import Records
 from benchmark.records.record import Record
+from benchmark.report.cite import citation
 from benchmark.report.latex import latex
 from benchmark.report.rows import Table
 from benchmark.report.show import text_of
-from benchmark.report.signature import citation, differing, signature
+from benchmark.report.signature import differing, signature
 from benchmark.report.table import build_tables
 from benchmark.report.write import as_dict, markdown
 from benchmark.tasks.suites import suite
@@ -31,7 +32,7 @@ def test_every_output_and_the_citation_have_it() -> None:
     made = table(method_records("alpha", 0.4, range(3)) + method_records("beta", 0.6))
     line = signature(made)
     assert line.startswith(f"zoo-bench {__version__}|sts:all-spearman|7 tasks|seeds 3|")
-    texts = [markdown(made), text_of([made]), latex(made), citation(made), *as_dict(made)["environments"]]  # type: ignore[misc]
+    texts = [markdown(made), text_of([made]), latex(made), citation([made]), *as_dict(made)["environments"]]  # type: ignore[misc]
     assert [line in text for text in texts[:4]] == [True] * 4 and line in texts
 
 
@@ -111,4 +112,4 @@ def test_a_citation_is_latex() -> None:
     records: list[Any] = trained()
     for record in records:
         record["method"]["sources"]["backbone"]["name"] = "my_model#2"
-    assert r"my\_model\#2@" in citation(table(records))
+    assert r"my\_model\#2@" in citation([table(records)])

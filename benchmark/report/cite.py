@@ -1,0 +1,103 @@
+"""How a paper cites a table: a sentence with its signature, and the BibTeX entries of zoo-bench, methods and data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from benchmark.data.catalog import catalog
+from benchmark.report.conditions import recipes
+from benchmark.report.rows import Table
+from benchmark.report.signature import signature
+from benchmark.tasks import TASKS
+from zoo import __version__
+from zoo.recipes import papers_of
+
+YEAR = 2026  # of this version
+_CITED = re.compile(r"(?P<authors>.+) (?P<year>\d{4}), (?P<title>.+)")
+
+
+def citation(tables: Sequence[Table]) -> str:
+    """Return a sentence for each table, and one list of entries: zoo-bench, the rows' papers, the tasks' data sets."""
+    methods = {key: entry for table in tables for key, entry in _methods(table).items()}
+    data = {key: entry for table in tables for key, entry in _data(table).items()}
+    cited = [f"{kind}: \\cite{{{','.join(some)}}}." for kind, some in (("Methods", methods), ("Data", data)) if some]
+    software = {
+        "title": "{zoo-bench}: a method zoo and a benchmark for sentence embeddings",
+        "author": "{The zoo-bench authors}",
+        "version": __version__,
+        "year": str(YEAR),
+    }
+    sentences = [_sentence(table) for table in tables]
+    return "\n\n".join([*sentences, *cited, _entry("software", "zoobench", software), *{**methods, **data}.values()])
+
+
+def _sentence(table: Table) -> str:
+    several = max((row.about["seeds"] for row in table.rows), default=1)
+    means = f", means over up to {several} seeds," if several > 1 else ""
+    return (
+        f"Scores on {table.suite.title} (x100{means} on {', '.join(table.suite.columns)}) were measured with"
+        f" zoo-bench~\\cite{{zoobench}}; signature: \\texttt{{{_escaped(signature(table))}}}."
+    )
+
+
+def _methods(table: Table) -> dict[str, str]:
+    """Return the entries of the papers that describe the rows' recipes, by key."""
+    names = dict.fromkeys(row.made_of[0] for row in table.rows)
+    papers = [paper for name in names if name in recipes() for paper in papers_of(recipes()[name], recipes())]
+    return {
+        (key := _key(paper.name, paper.year)): _entry(
+            "inproceedings" if paper.venue else "misc",
+            key,
+            {
+                "title": f"{{{paper.title}}}",
+                "author": _authors(paper.authors),
+                "booktitle": paper.venue,
+                "year": str(paper.year),
+                "url": paper.url,
+            },
+        )
+        for paper in papers
+    }
+
+
+def _data(table: Table) -> dict[str, str]:
+    """Return the entries of the papers that describe the tasks' data sets, by key."""
+    sets = dict.fromkeys(TASKS.get(name).dataset for name in table.suite.tasks if name in TASKS.names())
+    stated = {name: _CITED.fullmatch(catalog()[name].citation) for name in sets if name in catalog()}
+    return {
+        (key := _key(name, found["year"])): _entry(
+            "misc",
+            key,
+            {
+                "title": f"{{{found['title']}}}",
+                "author": _authors(found["authors"]),
+                "year": found["year"],
+                "howpublished": catalog()[name].homepage,
+            },
+        )
+        for name, found in stated.items()
+        if found
+    }
+
+
+def _entry(kind: str, key: str, fields: dict[str, str]) -> str:
+    lines = [
+        f"  {name} = {{{value if name in ('url', 'howpublished') else _escaped(value)}}},"
+        for name, value in fields.items()
+        if value
+    ]
+    return "\n".join([f"@{kind}{{{key},", *lines, "}"])
+
+
+def _key(name: str, year: object) -> str:
+    return f"{re.sub(r'[^a-z0-9]', '', name.lower().replace('++', 'pp'))}{year}"
+
+
+def _authors(text: str) -> str:
+    """Return names joined by "and", as BibTeX reads them: "A, B and C" is "A and B and C"; "et al." is "others"."""
+    return re.sub(r" et al\.$", " and others", " and ".join(re.split(r", | and ", text)))
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([&%$#_])", r"\\\1", text)
