@@ -38,8 +38,8 @@ def test_an_example_is_a_command_that_is_understood(line: str) -> None:
         (["--pairs", "nli"], ["compare", "a", "b"], "zoo-bench compare a b"),  # there it is a number
         (
             ["--out", "x", "--plugin", "m.py", "--plugin", "n.py"],
-            ["run"],
-            "zoo-bench run --results x --plugin m.py --plugin n.py",
+            ["run", "--methods", "a"],
+            "zoo-bench run --methods a --results x --plugin m.py --plugin n.py",
         ),
         (["--dev", "STS-B"], ["run", "--methods", "a", "--dev", "SICK-R"], "zoo-bench run --methods a --dev SICK-R"),
         ([], ["run", "--methods", "a"], "zoo-bench run --methods a"),
