@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -92,14 +93,18 @@ def _listed(spec: RecipeSpec) -> dict[str, object]:
 
 def _print_families(found: list[RecipeSpec]) -> None:
     width = line_width()
-    left = max(len(spec.name) for spec in found) + 4
+    # A name that is longer stands on a line of its own.
+    left = min(28, max(len(spec.name) for spec in found) + 4)
     by_family: dict[str, list[RecipeSpec]] = {}
     for spec in found:
         by_family.setdefault(METHODS.card(spec.method).family, []).append(spec)
     for family in (name for name in FAMILIES if name in by_family):
         say(cut(f"{family}: {FAMILIES[family]}", width))
         for spec in sorted(by_family[family], key=lambda one: (one.method, one.name)):
-            say(f"  {spec.name.ljust(left - 2)}{cut(spec.summary, width - left)}".rstrip())
+            first, *others = [""] * (len(spec.name) > left - 4) + textwrap.wrap(spec.summary, width - left, break_on_hyphens=False)
+            say(f"  {spec.name.ljust(left - 2)}{first}".rstrip())
+            for line in others:
+                say(f"{' ' * left}{line}")
             if not METHODS.is_builtin(spec.method) and spec.origin not in spec.summary:
                 say(f"    from {spec.origin}")
     count = "1 recipe" if len(found) == 1 else f"{len(found)} recipes"
