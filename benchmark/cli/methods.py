@@ -101,7 +101,8 @@ def _print_families(found: list[RecipeSpec]) -> None:
     for family in (name for name in FAMILIES if name in by_family):
         say(cut(f"{family}: {FAMILIES[family]}", width))
         for spec in sorted(by_family[family], key=lambda one: (one.method, one.name)):
-            first, *others = [""] * (len(spec.name) > left - 4) + textwrap.wrap(spec.summary, width - left, break_on_hyphens=False)
+            parts = textwrap.wrap(spec.summary, width - left, break_on_hyphens=False)
+            first, *others = ["", *parts] if len(spec.name) > left - 4 else parts or [""]
             say(f"  {spec.name.ljust(left - 2)}{first}".rstrip())
             for line in others:
                 say(f"{' ' * left}{line}")
