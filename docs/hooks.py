@@ -171,7 +171,7 @@ def _live(folder: Path) -> str:
 
         text = make_leaderboard(folder).files[page.name]
     # In a clone the methods' pages are Markdown beside the tables; on the site they are folders.
-    return text.replace('"handbook":"../../docs/methods"', '"handbook":"../../methods"')
+    return text.replace('"handbook":"../../docs/methods"', '"handbook":"../../methods","ending":"/"')
 
 
 def _program(file: str) -> str:

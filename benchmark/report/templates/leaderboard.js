@@ -24,6 +24,13 @@ const address = () => {
   return text.includes("=") ? new URLSearchParams(location.hash.slice(1)) : new URLSearchParams(text ? { suite: text } : {});
 };
 
+// What an encoder may cost at most, or has to reach.
+const LIMITS = [
+  { key: "parameters", name: "at most", unit: "M weights", most: true, factor: 1e6 },
+  { key: "dimensions", name: "at most", unit: "dimensions", most: true, factor: 1 },
+  { key: "texts_per_second", name: "at least", unit: "texts/s", most: false, factor: 1 },
+];
+
 function controls(section, apply, given) {
   const search = make("input", { type: "search", placeholder: "names, by commas", autocomplete: "off", spellcheck: "false",
     value: given.get("method") });
@@ -43,13 +50,23 @@ function controls(section, apply, given) {
   if (section.rows.some((row) => row.average.sd !== null)) bar.append(make("label", {}, spread, "± over seeds"));
   const grouped = make("input", { type: "checkbox" });
   if (present.length > 1) bar.append(make("label", {}, grouped, "in groups"));
+  const heat = make("input", { type: "checkbox" });
+  bar.append(make("label", { title: "darker: more of the rows shown are below it" }, heat, "heat map"));
+  const limits = LIMITS.filter(({ key }) => section.rows.some((row) => row[key] !== null && row[key] !== undefined));
+  const typed = limits.map(({ name, unit, key }) => make("input", { type: "number", min: 0, step: "any", "aria-label": `${name} ${unit}`, value: given.get(key) }));
+  limits.forEach(({ name, unit }, i) => bar.append(make("label", {}, name, typed[i], unit)));
   const shown = make("span", { class: "count", role: "status" });
-  bar.append(shown);
+  bar.append(make("a", { class: "to-plots", href: "#" }, "plots"), shown);
+  bar.querySelector(".to-plots").addEventListener("click", (event) => {
+    event.preventDefault();
+    bar.parentNode.querySelector("figure").scrollIntoView();
+  });
   const named = Math.max(-1, backbones.indexOf(given.get("backbone")));
   if (named >= 0) backbone.value = String(named);
   const left = given.get("condition")?.split(",");
   if (left) boxes.forEach((box) => { box.checked = left.includes(box.value); });
   complete.checked = given.has("complete");
+  heat.checked = given.has("heat");
   spread.checked = !given.has("plain");
   const usually = present.some((name) => name === "transductive" || name === "supervised");
   grouped.checked = given.has("groups") || (usually && !given.has("flat"));
@@ -58,6 +75,7 @@ function controls(section, apply, given) {
     ...(search.value.trim() ? { method: search.value.trim() } : {}),
     ...(backbone.value === "" ? {} : { backbone: backbones[backbone.value] }),
     ...(boxes.every((box) => box.checked) ? {} : { condition: boxes.filter((box) => box.checked).map((box) => box.value).join(",") }),
+    ...(heat.checked ? { heat: "" } : {}), ...Object.fromEntries(limits.map(({ key }, i) => [key, typed[i].value]).filter(([, value]) => value)),
     ...(complete.checked ? { complete: "" } : {}), ...(spread.checked ? {} : { plain: "" }), ...(grouped.checked === usually ? {} : usually ? { flat: "" } : { groups: "" }),
   });
   const accepts = () => {
@@ -66,9 +84,11 @@ function controls(section, apply, given) {
     const matches = (name) => !texts.length || texts.some((text) => name.includes(text));
     return (row) => matches(row.method.toLowerCase()) && allowed.has(conditionOf(row))
       && (backbone.value === "" || row.backbone === backbones[backbone.value])
-      && !(complete.checked && row.average.mean === null);
+      && !(complete.checked && row.average.mean === null)
+      && limits.every(({ key, most, factor }, i) => !typed[i].value || (row[key] !== null && row[key] !== undefined
+        && (most ? row[key] <= typed[i].value * factor : row[key] >= typed[i].value * factor)));
   };
-  const start = () => apply(accepts(), spread.checked, grouped.checked, shown);
+  const start = () => apply(accepts(), spread.checked, grouped.checked, heat.checked, shown);
   return { bar, start, state };
 }
 
@@ -92,9 +112,10 @@ function buildSection(section, panel, given) {
   const nothing = make("p", { class: "note", hidden: true }, "No row is left by this filter.");
   const { costs, others } = sectionPlots(section);
   const plots = [...costs, ...others];
-  const filter = controls(section, (accepts, spread, grouped, shown) => {
+  const filter = controls(section, (accepts, spread, grouped, heat, shown) => {
     show(accepts);
     group(grouped);
+    table.classList.toggle("heat", heat);
     table.classList.toggle("no-sd", !spread || rows.every((row) => row.average.sd === null && section.tasks.every((task) => row.scores[task].sd === null)));
     nothing.hidden = rows.some((row) => row.shown);
     shown.textContent = `${rows.filter((row) => row.shown).length} of ${rows.length} rows`;
@@ -110,7 +131,10 @@ function buildSection(section, panel, given) {
   };
   if (given.has("sort")) sortBy(given.get("sort"));
   plots.forEach((plot) => plot.zoom?.read(given.get(`zoom-${plot.name}`)));
-  for (const plot of plots) plot.figure.addEventListener("zoomed", remember);
+  for (const plot of plots) {
+    plot.figure.addEventListener("zoomed", remember);
+    plot.figure.append(saveButtons(plot.figure, `${section.id}-${plot.name}`));
+  }
   panel.append(
     make("h2", {}, section.title),
     ...(section.trial ? [make("p", { class: "trial" }, "TRIAL on cut data (--limit): not comparable with anything")] : []),
@@ -122,9 +146,10 @@ function buildSection(section, panel, given) {
         + "Bold: the best of the rows shown. Every cell says more on hover and focus (arrow keys move, Enter follows a link); ticked rows are in the plots."),
       ...(section.legend ? [make("p", { class: "note" }, section.legend)] : [])),
     filter.bar,
-    make("div", { class: "box", role: "region", "aria-label": section.title, tabindex: 0 }, table), nothing,
-    make("div", { class: "sheet-of-plots" }, costs.length ? costGroup(section, costs) : null,
-      make("div", { class: "plots" }, ...others.map((plot) => plot.figure))),
+    make("div", { class: "beside" },
+      make("div", {}, make("div", { class: "box", role: "region", "aria-label": section.title, tabindex: 0 }, table), nothing),
+      costs.length ? costGroup(section, costs) : null),
+    make("div", { class: "plots" }, ...others.map((plot) => plot.figure)),
   );
   const gaps = rows.flatMap((row) => row.not_available.map((note) => `${row.method}: ${note}`));
   if (gaps.length) panel.append(detail(`Not available (${gaps.length})`, list(gaps)));

@@ -185,6 +185,39 @@ function costPlot(section, { name, title, axis = title.toLowerCase(), cost, text
   return { figure, draw: redraw, name, zoom };
 }
 
+// What a plot looks like is in the style sheet: a saved one states it in each element.
+const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "fill-opacity", "opacity", "color", "font-size", "font-family", "paint-order"];
+function standalone(svg) {
+  const copy = svg.cloneNode(true);
+  const [drawn, copied] = [[svg, ...svg.querySelectorAll("*")], [copy, ...copy.querySelectorAll("*")]];
+  drawn.forEach((element, i) => STYLES.forEach((name) => copied[i].style.setProperty(name, getComputedStyle(element).getPropertyValue(name))));
+  const { width, height } = svg.getBoundingClientRect();
+  build(copy, { xmlns: "http://www.w3.org/2000/svg", width, height }, []);
+  copy.style.background = getComputedStyle(document.body).backgroundColor;
+  return { text: new XMLSerializer().serializeToString(copy), width, height };
+}
+
+function download(address, name) {
+  make("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
+}
+
+function saveButtons(figure, name) {
+  const buttons = ["SVG", "PNG"].map((kind) => make("button", { type: "button", class: "link", "aria-label": `Save as ${kind}` }, kind));
+  buttons[0].addEventListener("click", () => download(URL.createObjectURL(new Blob([standalone(figure.querySelector("svg")).text], { type: "image/svg+xml" })), `${name}.svg`));
+  buttons[1].addEventListener("click", () => {
+    const { text, width, height } = standalone(figure.querySelector("svg"));
+    const canvas = make("canvas", { width: 2 * width, height: 2 * height });
+    const image = new Image();
+    image.onload = () => {
+      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+      canvas.toBlob((blob) => download(URL.createObjectURL(blob), `${name}.png`));
+    };
+    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+  });
+  return make("p", { class: "note save" }, "Save: ", buttons[0], " ", buttons[1]);
+}
+
 function legend(rows) {
   return make("ul", { class: "legend" }, ...rows.map((row) => {
     const swatch = make("span", { class: "swatch" });
@@ -235,7 +268,7 @@ function barPlot(section) {
     tips(svg, (element) => element.closest(".bar"), (rect) => rect.tip);
     holder.replaceChildren(legend(rows), make("div", { class: "scroll", tabindex: width > room ? 0 : null }, svg));
   }
-  return { figure, draw: redraw };
+  return { figure, draw: redraw, name: "tasks" };
 }
 
 // rows: {method, colour, curves: [{seed, points: [[step, score], ...]}]}

@@ -61,7 +61,7 @@ function tableCell(row, column) {
   if (column.name === "method") {
     const words = row.method.split(/(?<=:)/).flatMap((word) => [word, make("wbr")]);
     const name = row.page && data.handbook
-      ? link({ class: "whole", href: `${data.handbook}/${row.page}${data.handbook.includes("docs/") ? ".md" : "/"}`, title: "the handbook's page" }, ...words)
+      ? link({ class: "whole", href: `${data.handbook}/${row.page}${data.ending ?? ".md"}`, title: "the handbook's page" }, ...words)
       : make("span", { class: "whole" }, ...words);
     return make("th", { scope: "row", class: column.css, tabindex: -1 }, name,
       row.recipe ? make("span", { class: "recipe" }, row.recipe) : null,
@@ -153,7 +153,9 @@ function buildTable(section, onChange, remember) {
     const lines = sortedRows(rows, column, direction);
     if (!grouped) return body.replaceChildren(...lines.map((row) => row.line));
     // Rows are grouped by condition: rows trained on labels are not compared with others.
-    body.replaceChildren(...conditionsIn(rows).flatMap((name) => {
+    // The group of the first row comes first, so that the best row is at the top.
+    const first = (name) => lines.findIndex((row) => row.shown && conditionOf(row) === name) >>> 0;
+    body.replaceChildren(...conditionsIn(rows).sort((a, b) => first(a) - first(b)).flatMap((name) => {
       const own = lines.filter((row) => conditionOf(row) === name);
       if (!own.some((row) => row.shown)) return own.map((row) => row.line);
       const title = make("th", { scope: "rowgroup", colspan: columns.length + 1 }, make("span", {}, conditionMark(name), `: ${CONDITIONS[name]}`));
@@ -178,8 +180,13 @@ function buildTable(section, onChange, remember) {
       const values = rows.filter((row) => row.shown && column.value(row) !== null).map((row) => score(column.value(row)));
       const best = values.length ? Math.max(...values.map(Number)) : null;
       // Compares the printed digits, so that of two equal numbers both are bold.
-      rows.forEach((row) => row.line.children[i + 1].classList.toggle("best",
-        column.value(row) !== null && Number(score(column.value(row))) === best));
+      const ascending = values.map(Number).sort((a, b) => a - b);
+      rows.forEach((row) => {
+        const [cell, value] = [row.line.children[i + 1], column.value(row)];
+        cell.classList.toggle("best", value !== null && Number(score(value)) === best);
+        // The heat of a cell is the share of the column's shown scores below it: one outlier must not flatten the rest.
+        cell.style.setProperty("--heat", value === null ? 0 : ascending.findIndex((one) => one >= Number(score(value))) / Math.max(1, values.length - 1));
+      });
     });
     if (!rows.some((row) => row.shown && target(row.line.children[2]).tabIndex === 0)) {
       const first = [...body.children].find((line) => line.row && !line.hidden);

@@ -218,7 +218,7 @@ def test_a_table_links_to_its_files(browser: Browser, tmp_path: Path) -> None:
     links = [link.get_attribute("href").rpartition("/")[2] for link in browser.all("p a")]
     assert links == ["sts.md", "sts.csv", "sts-published.md"]
     browser.run("URL.createObjectURL = (blob) => { window.given = blob.text(); return 'data:,x'; };")
-    browser.one("button.link").click()
+    browser.one(".files button").click()
     given = json.loads(browser.driver.execute_async_script("window.given.then(arguments[0])"))
     assert [row["method"] for row in given["rows"]] == ["alpha"] and given["rows"][0]["average"]["mean"] == 43.0
     assert browser.problems() == []
@@ -247,3 +247,69 @@ def test_axe_finds_nothing_on_the_tables(browser: Browser, small: Path, scheme: 
     browser.open(small, prefers_color_scheme=scheme)
     browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert browser.findings() == []
+
+
+def test_the_best_row_stands_at_the_top_of_the_groups(browser: Browser, wide: Path) -> None:
+    """Groups follow their best row, by whatever the table is sorted by."""
+    browser.open(wide)
+    groups = browser.run("""
+      const table = document.querySelector('table[role=grid]');
+      const label = [...document.querySelectorAll('.controls label')].find((one) => one.textContent === 'in groups');
+      if (!label.querySelector('input').checked) label.querySelector('input').click();
+      return [...table.tBodies[0].rows].map((line) => line.className === 'group' ? 'group' : line.row.rank);
+    """)
+    firsts = [groups[i + 1] for i, one in enumerate(groups) if one == "group"]
+    assert firsts[0] == 1 and firsts == sorted(firsts) and len(firsts) > 1
+
+
+def test_rows_are_filtered_by_what_they_cost(browser: Browser, wide: Path) -> None:
+    """A limit hides the rows beyond it and those of which nothing is known; it stands in the address."""
+    browser.open(wide)
+    count = """
+      const field = document.querySelector('.controls input[type=number]');
+      field.value = arguments[0];
+      field.dispatchEvent(new Event('input', { bubbles: true }));
+      return [...document.querySelectorAll('tbody tr')].filter((line) => line.row && !line.hidden).length;
+    """
+    label = browser.run("return document.querySelector('.controls input[type=number]').ariaLabel")
+    assert label == "at least texts/s"
+    everything, known = browser.run(count, ""), browser.run(count, "0.001")
+    assert 0 < known <= everything and browser.run(count, "1e12") == 0
+    assert "texts_per_second=1e12" in browser.driver.current_url
+    assert browser.run(count, "") == everything
+
+
+LABEL = "[...document.querySelectorAll('.controls label')].find((one) => one.textContent === arguments[0])"
+
+
+def test_a_heat_map_is_darker_where_more_rows_are_below(browser: Browser, wide: Path) -> None:
+    browser.open(wide)
+    browser.run(f"{LABEL}.querySelector('input').click()", "heat map")
+    heats = browser.run("""
+      const heat = (line) => Number(line.querySelector('.average').style.getPropertyValue('--heat'));
+      const lines = [...document.querySelectorAll('tbody tr')].filter((line) => line.row?.average.mean);
+      return lines.map((line) => [line.row.average.mean, heat(line)]);
+    """)
+    ordered = sorted(heats)
+    assert ordered[0][1] == 0 and ordered[-1][1] == 1
+    assert [heat for _, heat in ordered] == sorted(heat for _, heat in heats)
+
+
+@pytest.mark.parametrize("kind", ["SVG", "PNG"])
+def test_a_plot_is_saved_as_it_is_seen(browser: Browser, wide: Path, kind: str) -> None:
+    """The file states its own colours, because the page's style sheet is not beside it."""
+    browser.open(wide)
+    script = """
+      window.saved = new Promise((resolve) => {
+        URL.createObjectURL = (blob) => { resolve(blob.arrayBuffer()); return 'data:,x'; };
+      });
+      [...document.querySelectorAll('.save button')].find((one) => one.textContent === arguments[0]).click();
+    """
+    browser.run(script, kind)
+    decoded = "window.saved.then((data) => arguments[0](new TextDecoder('latin1').decode(data)))"
+    text = browser.driver.execute_async_script(decoded)
+    if kind == "PNG":
+        assert text[1:4] == "PNG" and len(text) > 2_000
+    else:
+        assert text.startswith("<svg") and "xmlns" in text and "fill: rgb(" in text and "<text" in text
+    assert browser.problems() == []
