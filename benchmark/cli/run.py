@@ -25,7 +25,6 @@ from benchmark.run.options import OPTIONS, RunOptions
 from zoo.errors import MissingError, UsageError, ZooError
 
 if TYPE_CHECKING:
-    from benchmark.records.folder import Records
     from benchmark.report.files import Leaderboard
     from benchmark.run.plan import Run
     from benchmark.run.runner import Outcome
@@ -62,7 +61,7 @@ class Grouped(click.Command):
 @click.command("run", cls=Grouped)
 @click.argument("files", nargs=-1, metavar="[FILE]", type=RUN_FILE)
 @options(*(option(name, **_COMPLETED.get(name, {})) for name in OPTIONS))
-@click.option("--dry-run", is_flag=True, help="Print the plan; run nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what is done, what would be n/a and why; run nothing.")
 @json_option
 @plugin_option
 @click.pass_context
@@ -98,8 +97,7 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
     from benchmark.run.runner import exit_code
 
     if dry_run:
-        _dry_run(api.prepare(api.Run(asked), write=False), asked, as_json)
-        return 0
+        return _dry_run(api.prepare(api.Run(asked), write=False), asked, as_json)
 
     def show_so_far(run: Run) -> None:
         """Write the tables of what is measured, and show them beside the progress; the output has the last ones."""
@@ -172,32 +170,17 @@ def _as_values(options: RunOptions, outcome: Outcome, tables: Leaderboard | None
     }
 
 
-def _dry_run(run: Run, options: RunOptions, as_json: bool) -> None:
-    """Print the finished and all cells of each encoder."""
-    from benchmark.records.folder import Records
+def _dry_run(run: Run, options: RunOptions, as_json: bool) -> int:
+    """Print what the run would do; returns 1 if a cell would be n/a, and that is not allowed."""
+    from benchmark.run.preflight import preflight
 
-    planned = _planned(run, Records(options.results))
+    found = preflight(run)
     if as_json:
-        say_json({"encoders": planned})
-        return
-    for plan, one in zip(run.encoders, planned, strict=True):
-        name = plan.label + ("" if one["seed"] is None else f" seed {one['seed']}")
-        name += " (control)" if plan.control else ""
-        without = f", no data for {', '.join(one['no_data'])}" if one["no_data"] else ""
-        said = f"{one['done']}/{one['cells']} cells done{without}"
-        say(f"{name}: {said if one['missing'] is None else 'n/a: ' + one['missing']}")
-
-
-def _planned(run: Run, records: Records) -> list[dict[str, Any]]:
-    return [
-        {
-            "method": plan.name,
-            "control": plan.control,
-            "seed": plan.seed,
-            "cells": len(plan.cells),
-            "done": sum(records.finished(plan.name, c.task.name, c.key) is not None for c in plan.cells),
-            "missing": plan.missing,
-            "no_data": [c.task.name for c in plan.cells if c.task.data is None],
-        }
-        for plan in run.encoders
-    ]
+        say_json({"encoders": found.encoders, "reasons": found.reasons, "memory": found.memory})
+    else:
+        for one in found.encoders:
+            control = " (control)" if one["control"] else ""
+            say(f"{one['title']}{control}: {one['done']}/{one['cells']} cells done")
+        for line in found.lines():
+            say(line)
+    return int(found.missing > 0 and not options.allow_missing)

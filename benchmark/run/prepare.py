@@ -162,8 +162,27 @@ def _loaded(run: Run, suite: Suite, source: DataSource) -> Run:
         _check_dev(dev)
     run = replace(run, methods=tuple(methods), tasks=tasks, dev=dev)
     run = replace(run, texts=_texts(run, suite, source))
-    index, parts = options.part()
-    return replace(run, encoders=make_plan(methods, range(suite.seeds), run)[index::parts])
+    return replace(run, encoders=shard(make_plan(methods, range(suite.seeds), run), *options.part()))
+
+
+def shard(encoders: Sequence[EncoderPlan], index: int, parts: int) -> tuple[EncoderPlan, ...]:
+    """Return the encoders of one part of a plan, in their order: the dearest first, each to the part with the least.
+
+    A training costs its texts times its epochs. Every job of an array makes the same division.
+    """
+    costs = [_cost(plan) for plan in encoders]
+    loads, part_of = [0.0] * parts, {}
+    for place in sorted(range(len(encoders)), key=lambda place: (-costs[place], place)):
+        part_of[place] = loads.index(min(loads))
+        loads[part_of[place]] += costs[place]
+    return tuple(plan for place, plan in enumerate(encoders) if part_of[place] == index)
+
+
+def _cost(plan: EncoderPlan) -> float:
+    trained = plan.trained and plan.corpus is not None and plan.missing is None
+    epochs = getattr(plan.recipe, "epochs", 1)
+    # What is not trained takes about as long as a training on a hundred sentences.
+    return 100.0 + (len(plan.corpus.sentences) * float(epochs) if trained and plan.corpus is not None else 0.0)
 
 
 def _announce(run: Run) -> None:
@@ -184,11 +203,11 @@ def automatic_workers(run: Run) -> int:
     sentences = sum(len(plan.corpus.sentences) for plan in trained if plan.corpus is not None)
     if run.runtime.device != "cpu" or sentences < _WORTH_A_START:
         return 1
-    used = max(_memory_of(plan, run.runtime.allow_pickle) for plan in trained)
+    used = max(memory_of(plan, run.runtime.allow_pickle) for plan in trained)
     return max(min(threads_here(), len(trained), memory_here() // used), 1)
 
 
-def _memory_of(plan: EncoderPlan, allow_pickle: bool) -> int:
+def memory_of(plan: EncoderPlan, allow_pickle: bool) -> int:
     """Return about how many bytes the process of a training needs: Python, weights, gradients, moments, states."""
     if "backbone" not in plan.sources:
         return _MEMORY_OF_PROCESS

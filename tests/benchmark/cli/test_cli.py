@@ -75,7 +75,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(cli: Cli, tmp_path: Path, 
     assert not out.exists()
     assert FITTED == []
     lines = answer.out.splitlines()
-    assert [line.split(":")[0] for line in lines[:4]] == ["bag", "cls", "fitted seed 0", "fitted seed 1"]
+    assert [line.split(":")[0] for line in lines[:4]] == ["bag", "cls", "fitted, seed 0", "fitted, seed 1"]
     assert all("0/4 cells done" in line for line in lines[:4])
     assert cli("run", "--methods", "bag", "--results", out, *FAST).code == 0
     before = {path: path.read_bytes() for path in everything(out) if path.is_file()}

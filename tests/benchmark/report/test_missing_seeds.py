@@ -58,4 +58,4 @@ def test_records_state_how_many_seeds_were_planned(cli: Cli, fakes: None, tmp_pa
     line = "run --methods bag,fitted --seeds 2 --shard 1/2 --tasks pocket-words --limit 20 --results".split()
     assert cli(*line, tmp_path).code == 0
     found = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "records").rglob("*.json")]
-    assert {(r["method"]["name"], r["seed"]): r.get("seeds") for r in found} == {("bag", None): None, ("fitted", 1): 2}
+    assert {(r["method"]["name"], r["seed"]): r.get("seeds") for r in found} == {("bag", None): None, ("fitted", 0): 2}

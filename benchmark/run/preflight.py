@@ -1,0 +1,96 @@
+"""What `run --dry-run` says before anything is measured: what is done, what would be n/a and why, and the memory."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmark.records.folder import Records
+from benchmark.run.plan import EncoderPlan, Run
+from benchmark.run.prepare import memory_of
+from zoo.errors import said
+from zoo.machine import memory_here
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """The encoders of a run with their finished cells, and the reasons why cells would be n/a, with these cells."""
+
+    encoders: list[dict[str, Any]]
+    reasons: dict[str, list[str]] = field(default_factory=dict)  # reason -> for each cell, its encoder or data's task
+    memory: int = 0  # bytes that the largest training needs, roughly
+
+    @property
+    def cells(self) -> int:
+        """How many cells the run has."""
+        return sum(one["cells"] for one in self.encoders)
+
+    @property
+    def done(self) -> int:
+        """How many of them are measured already."""
+        return sum(one["done"] for one in self.encoders)
+
+    @property
+    def missing(self) -> int:
+        """How many would be n/a."""
+        return sum(map(len, self.reasons.values()))
+
+    def lines(self) -> list[str]:
+        """Return the sum, each reason once with what it is about, and memory that does not suffice."""
+        lines = [f"{self.cells} cells: {self.done} done, {self.missing} would be n/a."]
+        for reason, about in self.reasons.items():
+            names = list(dict.fromkeys(about))
+            more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+            lines.append(f"n/a: {len(about)} cells of {', '.join(names[:4])}{more}: {reason}")
+        if 0 < memory_here() < self.memory:
+            gib = [f"{value / 2**30:.1f}" for value in (self.memory, memory_here())]
+            lines.append(f"A training may need {gib[0]} GiB of memory; this machine has {gib[1]}.")
+        return lines
+
+
+def preflight(run: Run) -> Preflight:
+    """Look at every encoder of a prepared run: each row's encoder is made once, so that a wrong folder shows now."""
+    records = Records(run.options.results)
+    broken: dict[str, str] = {}
+    listed, reasons = [], defaultdict(list)
+    for plan in run.encoders:
+        done = [cell for cell in plan.cells if records.finished(plan.name, cell.task.name, cell.key) is not None]
+        if plan.row_key not in broken:
+            made = "" if len(done) == len(plan.cells) else _made(plan, run)
+            broken[plan.row_key] = plan.missing or plan.failed or made
+        reason = broken[plan.row_key]
+        for cell in plan.cells:
+            if cell in done:
+                continue
+            if reason:
+                reasons[reason].append(plan.title)
+            elif cell.task.data is None:
+                # Data sets that are missing for one reason are named together: "STS12 (tokenised): not under ...".
+                _, _, why = (cell.task.reason or "").rpartition("): ")
+                reasons[why or "no data"].append(cell.task.name)
+        listed.append(
+            {
+                "method": plan.name,
+                "title": plan.title,
+                "control": plan.control,
+                "seed": plan.seed,
+                "cells": len(plan.cells),
+                "done": len(done),
+                "missing": reason or None,
+                "no_data": [cell.task.name for cell in plan.cells if cell.task.data is None],
+            }
+        )
+    trained = [plan for plan in run.encoders if plan.trained and not broken[plan.row_key]]
+    memory = max((memory_of(plan, run.runtime.allow_pickle) for plan in trained), default=0)
+    return Preflight(listed, dict(reasons), memory)
+
+
+def _made(plan: EncoderPlan, run: Run) -> str:
+    """Return why the encoder cannot be made, "" where it can."""
+    try:
+        plan.encoder(run.runtime)
+    except Exception as error:
+        # The boundary to methods of plugins and to model folders: whatever one raises would fail its cells.
+        return said(error)
+    return ""

@@ -1,0 +1,73 @@
+"""`run --dry-run` and `--shard`: causes are grouped, a cell that would be n/a fails, trainings are divided by cost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from fakes import Cli
+
+from benchmark.run.plan import EncoderPlan
+from benchmark.run.prepare import shard
+
+
+def plan(sentences: int = 0, epochs: int = 1) -> EncoderPlan:
+    corpus = SimpleNamespace(sentences=["x"] * sentences) if sentences else None
+    made = SimpleNamespace(trained=bool(sentences), corpus=corpus, missing=None, recipe=SimpleNamespace(epochs=epochs))
+    return cast(EncoderPlan, made)
+
+
+@pytest.mark.parametrize(
+    ("plans", "parts", "loads"),
+    [
+        ([plan(), plan(1000), plan(), plan(1000)], 2, [1200, 1200]),
+        ([plan(3000), plan(1000, 3), plan(), plan(), plan()], 2, [3300, 3200]),
+        ([plan(900), plan(500), plan(400)], 2, [1000, 1100]),
+        ([plan(), plan()], 3, [100, 100, 0]),
+    ],
+)
+def test_each_encoder_is_in_one_part_and_parts_cost_alike(plans: list[Any], parts: int, loads: list[int]) -> None:
+    division = [shard(plans, index, parts) for index in range(parts)]
+    places = [[next(i for i, other in enumerate(plans) if other is one) for one in part] for part in division]
+    assert sorted(place for part in places for place in part) == list(range(len(plans)))
+    costs = [
+        sum(100 + (len(one.corpus.sentences) * one.recipe.epochs if one.corpus else 0) for one in part)
+        for part in division
+    ]
+    assert costs == loads
+    assert places == [sorted(part) for part in places], "in the order of the plan"
+
+
+def test_a_cause_is_said_once_and_fails(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven data sets that are not here are one line; with --allow-missing the plan is good as it is."""
+    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.delenv("ZOO_BENCH_DATA", raising=False)
+    words = ("run", "--methods", "cls", "--suite", "sts", "--dry-run", "--results", tmp_path / "out", "--no-controls")
+    answer = cli(*words)
+    assert answer.code == 1 and not (tmp_path / "out").exists()
+    lines = answer.out.splitlines()
+    assert lines[-2] == "7 cells: 0 done, 7 would be n/a."
+    assert lines[-1].startswith("n/a: 7 cells of STS12, STS13, STS14, STS15 and 3 more: not under a data folder")
+    assert cli(*words, "--allow-missing").code == 0
+
+
+def test_a_folder_whose_tokenizer_does_not_fit_shows_before_the_run(cli: Cli, tmp_path: Path, tiny_bert: Path) -> None:
+    """The encoder is made, as the run would make it; others are not touched by it."""
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for path in tiny_bert.iterdir():
+        (broken / path.name).write_bytes(path.read_bytes())
+    tokenizer = json.loads((broken / "tokenizer.json").read_text(encoding="utf-8"))
+    tokenizer["model"]["vocab"] = dict(list(tokenizer["model"]["vocab"].items())[:5])
+    (broken / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    answer = cli(
+        "run", "--methods", "cls,bag-of-words", "--backbone", broken, "--dry-run", "--no-controls",
+        "--results", tmp_path / "out", "--allow-missing", "--suite", "pocket", "--limit", "5",
+    )  # fmt: skip
+    assert answer.code == 0 and "8 cells: 0 done, 4 would be n/a." in answer.out
+    (line,) = [line for line in answer.out.splitlines() if line.startswith("n/a:")]
+    assert line.startswith("n/a: 4 cells of cls") and "tokenizer" in line
