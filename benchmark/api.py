@@ -22,6 +22,7 @@ from benchmark.interop.export import Exported, export_encoder
 from benchmark.records.folder import Records, read_records
 from benchmark.records.query import label
 from benchmark.records.record import Record
+from benchmark.report.ablation import Ablation
 from benchmark.report.comparison import Compared, compare_rows
 from benchmark.report.files import Leaderboard, make_leaderboard, tables_of
 from benchmark.report.rows import Table
@@ -41,11 +42,13 @@ if TYPE_CHECKING:
     from zoo.encoder import Runtime
 
 __all__ = [
+    "Ablation",
     "Compared",
     "Leaderboard",
     "Results",
     "Run",
     "RunOptions",
+    "ablation",
     "compare",
     "evaluate",
     "export",
@@ -132,6 +135,25 @@ def compare(
         if suites is None and tasks is None and (shared := a.scored_pairs() & b.scored_pairs()):
             named["tasks"] = ",".join(sorted(shared))
         return compare_rows(Path(joined), a.row(), b.row(), data=source, **named)
+
+
+def ablation(
+    base: str,
+    rows: Sequence[str] = (),
+    *,
+    results: str | Path | Results = RESULTS,
+    suites: str | None = None,
+    tasks: str | None = None,
+    resamples: int = 10_000,
+) -> Ablation:
+    """Compare rows with a base row, in one column: by default the base's recipe with other settings.
+
+    Raises UsageError for unknown names, MissingError where a row cannot be compared with the base.
+    """
+    from benchmark.report import ablation as report
+
+    folder = _folder_of(results)
+    return report.ablation(folder, base, rows, suites=suites, tasks=tasks, resamples=resamples)
 
 
 def export(

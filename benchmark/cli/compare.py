@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
 from benchmark.cli.complete import METHOD, SUITES_LIST, TASKS_LIST
-from benchmark.cli.options import Listed, complain, data_option, json_option, results_option
+from benchmark.cli.options import PATH, Listed, complain, data_option, json_option, results_option, say_json
+from zoo.errors import UsageError
+from zoo.files import write_text
 from zoo.progress import print_safe
 
 
 @click.command("compare")
-@click.argument("a", type=METHOD)
-@click.argument("b", type=METHOD)
+@click.argument("rows", nargs=-1, type=METHOD)
 @results_option
 @click.option(
     "--suite",
@@ -32,13 +34,36 @@ from zoo.progress import print_safe
 )
 @json_option
 @click.option("--pairs", type=click.IntRange(0), default=0, help="Also the N pairs of each task that differ most.")
+@click.option(
+    "--ablation",
+    metavar="BASE",
+    help="Instead: each of ROWS beside BASE, in one column [default: its recipe with other settings].",
+)
+@click.option("--tex", type=PATH, help="With --ablation: write the table as LaTeX too.")
 @click.option("--no-texts", is_flag=True, help="With --pairs: row numbers instead of texts.")
 @data_option
-def command(a: str, b: str, as_json: bool, no_texts: bool, **options: Any) -> int:
-    """Compare methods A and B pair by pair: differences, bootstrap intervals, p-values, Williams' test."""
+def command(
+    rows: tuple[str, ...], as_json: bool, no_texts: bool, ablation: str | None, tex: Path | None, **options: Any
+) -> int:
+    """Compare two ROWS, A and B, pair by pair: differences, bootstrap intervals, p-values, Williams' test.
+
+    With --ablation BASE, each of ROWS is compared with BASE, seed by seed where one setting differs.
+    """
     from benchmark import api  # imported here because --help and shell completion do not need it
 
-    found = api.compare(a, b, texts=not no_texts, **options)
+    if ablation is not None:
+        chosen = {key: options[key] for key in ("results", "suites", "tasks", "resamples")}
+        table = api.ablation(ablation, rows, **chosen)
+        if tex is not None:
+            write_text(tex, table.latex())
+        if as_json:
+            say_json(table.as_dict())
+        else:
+            table.show()
+        return 0
+    if len(rows) != 2:
+        raise UsageError(f"compare takes two rows, A and B, and got {len(rows)}; several beside one: --ablation BASE.")
+    found = api.compare(*rows, texts=not no_texts, **options)
     if as_json:
         print_safe(found.to_json(), sys.stdout)
     else:

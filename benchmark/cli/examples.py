@@ -32,6 +32,7 @@ EXAMPLES = {
     "compare": (
         "zoo-bench compare ptbert simcse",
         "zoo-bench compare ptbert simcse --suite sts --results leaderboards/zoo-small",
+        "zoo-bench compare --ablation promptbert-repo --tex ablation.tex --results leaderboards/zoo-small",
     ),
     "claims": (
         "zoo-bench claims --paper PT-BERT --results leaderboards/zoo-small",

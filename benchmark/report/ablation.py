@@ -1,0 +1,167 @@
+"""An ablation: rows with a setting changed, each beside one base row, as a table of one column."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from benchmark.records.folder import Records, read_records
+from benchmark.records.names import recipe_of
+from benchmark.records.query import label, row_named, rows_named
+from benchmark.records.record import Record
+from benchmark.report.comparison import compare_rows
+from benchmark.report.latex import escape
+from benchmark.stats.compare import Comparison, Line
+from benchmark.stats.diff import beyond_noise
+from benchmark.stats.draws import changed_settings
+from benchmark.stats.mcb import LEVEL
+from zoo.errors import UsageError
+from zoo.progress import print_safe
+
+
+@dataclass(frozen=True)
+class Change:
+    """A row, what differs from the base ("temperature 0.1 (0.05)"), and its difference to the base in points."""
+
+    row: str
+    change: str
+    line: Line
+    significant: bool  # by Holm's procedure over the rows
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """The rows beside their base, by their difference; prints as a table, and is LaTeX for a paper."""
+
+    base: str
+    title: str
+    score: float
+    changes: list[Change]
+
+    def show(self, stream: TextIO | None = None) -> None:
+        """Print the table."""
+        width = max(len("Change"), *(len(one.change) for one in self.changes))
+        lines = [f"{self.base} on {self.title}: {self.score:.2f}", f"{'Change':<{width}}   Score  {_HEAD}"]
+        lines += [f"{one.change:<{width}}  {one.line.a:6.2f}  {_difference(one)}" for one in self.changes]
+        lines.append(f"* p < {LEVEL:g} by Holm's procedure over the rows. {_NOISE}")
+        print_safe("\n".join(lines), stream or sys.stdout)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        rows = [
+            {
+                "row": one.row,
+                "change": one.change,
+                "score": one.line.a,
+                "difference": one.line.difference,
+                "low": one.line.low,
+                "high": one.line.high,
+                "p": one.line.p,
+                "significant": one.significant,
+                "seed_by_seed": one.line.seed_by_seed,
+            }
+            for one in self.changes
+        ]
+        return {"base": self.base, "title": self.title, "score": self.score, "rows": rows}
+
+    def latex(self) -> str:
+        """Return a `table` environment; needs \\usepackage{booktabs}."""
+        rows = [
+            f"{escape(one.change)} & {one.line.a:.2f} & ${_difference(one).replace('*', '^{*}')}$ \\\\"
+            for one in self.changes
+        ]
+        caption = f"{escape(self.title)}. Differences to the first row with 95\\,\\% intervals. {_NOISE}"
+        return "\n".join(
+            [
+                "\\begin{table}",
+                f"\\caption{{{caption} $^*$: $p < {LEVEL:g}$ by Holm's procedure.}}",
+                "\\begin{tabular}{lrl}",
+                "\\toprule",
+                "Change & Score & Difference \\\\",
+                "\\midrule",
+                f"{escape(self.base)} & {self.score:.2f} & \\\\",
+                *rows,
+                "\\bottomrule",
+                "\\end{tabular}",
+                "\\end{table}",
+                "",
+            ]
+        )
+
+
+_HEAD = "Difference [95 % interval]"
+_NOISE = "Intervals contain the noise of items and of seeds; rows with one setting changed are compared seed by seed."
+
+
+def ablation(
+    results: Path,
+    base: str,
+    names: Sequence[str] = (),
+    *,
+    suites: str | None = None,
+    tasks: str | None = None,
+    resamples: int = 10_000,
+) -> Ablation:
+    """Compare rows with a base row of a results folder on the mean of a suite, or on tasks.
+
+    Args:
+        results: The results folder.
+        base: The name of the base row.
+        names: Names or globs of the other rows; without any, the base's recipe with other settings.
+        suites: A suite; without it and `tasks`, the first that all rows have.
+        tasks: Tasks instead of a suite, comma-separated.
+        resamples: Bootstrap resamples of the items.
+
+    Raises:
+        UsageError: A name is unknown, or there is no other row.
+        MissingError: A row cannot be compared with the base.
+
+    Example:
+        >>> from pathlib import Path
+        >>> ablation(Path("nowhere"), "simcse")
+        Traceback (most recent call last):
+        ...
+        zoo.errors.UsageError: no records in nowhere; make some with `zoo-bench run`, or name a folder with --results.
+    """
+    found = read_records(Records(results))
+    first = row_named(found, base, results)
+    recipe, _ = recipe_of(first[0]["method"])
+    typed = {r["method"]["name"] for r in found if recipe_of(r["method"])[0] == recipe and r["method"]["name"] != base}
+    rows = {label(row): row for name in names or sorted(typed) for row in rows_named(found, name, results)}
+    rows.pop(label(first), None)
+    if not rows:
+        raise UsageError(f"--ablation {base}: {results} has no {base} with another setting; name rows beside it.")
+    sums = {
+        name: compare_rows(results, name, label(first), suites=suites, tasks=tasks, resamples=resamples).comparisons[0]
+        for name in rows
+    }
+    lines = {name: _sum(one) for name, one in sums.items()}
+    marks = beyond_noise({place: line.p for place, line in enumerate(lines.values()) if line.p is not None})
+    changes = [
+        Change(name, _change(first[0], rows[name][0]), line, marks.get(place, False))
+        for place, (name, line) in enumerate(lines.items())
+    ]
+    changes.sort(key=lambda one: -one.line.difference)
+    one = next(iter(sums.values()))
+    return Ablation(base, one.title, next(iter(lines.values())).b, changes)
+
+
+def _sum(comparison: Comparison) -> Line:
+    return comparison.average or comparison.lines[-1]
+
+
+def _change(base: Record, other: Record) -> str:
+    """Return the settings that differ, with the base's value in parentheses; another method's name."""
+    if base["method"]["class"] != other["method"]["class"]:
+        return label([other])
+    one, two = base["method"]["recipe"], other["method"]["recipe"]
+    return ", ".join(f"{key} {two[key]} ({one[key]})" for key in changed_settings(base, other)) or label([other])
+
+
+def _difference(one: Change) -> str:
+    line = one.line
+    interval = "" if line.low is None or line.high is None else f" [{line.low:+.2f}, {line.high:+.2f}]"
+    return f"{line.difference:+.2f}{interval}{'*' if one.significant else ''}"
