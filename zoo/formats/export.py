@@ -13,7 +13,9 @@ from zoo.errors import ContractError, UsageError, ZooError
 from zoo.files import read_json, write_json, write_sums, write_tensors, write_text
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, StaticModules, StockModules
 from zoo.plugins import METHODS
+from zoo.roles import Role, RoleText, encode_alike
 
+_KINDS: dict[Role | None, str] = {None: "", "query": " of queries", "document": " of documents"}
 _PACKAGE = "sentence_transformers.models"  # as in released models; version 6.2 of the package accepts it too
 
 
@@ -46,12 +48,14 @@ def write_sentence_transformers(encoder: Encoder, folder: Path, *, card: str = "
                 write_json(made / "config_sentence_transformers.json", encoder.roles.card())
             reader = METHODS.get("pretrained")
             again = reader(reader.Recipe(model=str(made)), encoder.runtime)
-            off = deviation(again.encode(list(PROBES)), encoder.encode(list(PROBES)))
-            if off > TOLERANCE[encoder.runtime.precision]:
-                raise ContractError(
-                    f"{type(encoder).__name__}: its vectors are not those of the exported folder (largest deviation"
-                    f" {off:.1e}); nothing was written."
-                )
+            for role, kind in _KINDS.items():
+                texts = [RoleText(text, role) for text in PROBES]
+                off = deviation(encode_alike(again, texts), encode_alike(encoder, texts))
+                if off > TOLERANCE[encoder.runtime.precision]:
+                    raise ContractError(
+                        f"{type(encoder).__name__}: its vectors{kind} are not those of the exported folder (largest"
+                        f" deviation {off:.1e}); nothing was written."
+                    )
             if card:
                 write_text(made / "README.md", card)
             write_sums(made)
