@@ -41,7 +41,10 @@ class _Options(TypedDict):
 )
 @plugin_option
 def command(method: str, folder: Path, scores: bool, plugins: tuple[Path, ...], **options: Unpack[_Options]) -> None:
-    """Write a trained METHOD as a new sentence-transformers FOLDER with a model card, or its scores (--scores)."""
+    """Write a trained METHOD as a new sentence-transformers FOLDER with a model card, or its scores (--scores).
+
+    METHOD is a row of the results; the folder of a saved encoder (./FOLDER) is written without a card.
+    """
     load_plugins(plugins)
     if scores:
         check_writable(folder)
