@@ -124,11 +124,11 @@ def model_named(name: str, methods: Collection[str]) -> str | None:
 def with_model(item: str, recipes: Collection[str]) -> str:
     """Return `pretrained:model=...` for a folder or hub id in the place of a name; a folder by its absolute path."""
     name, pairs = parts_of(item)
-    model = dict(pairs).get("model", "").strip("'\"") if name == "pretrained" else name
-    if model and saved_named(model):  # its weights may be those of a model, but its vectors are not
+    place = dict(pairs).get("model", "").strip("'\"") if name == "pretrained" else name
+    if place and saved_named(place):  # its weights may be those of a model, but its vectors are not
         raise UsageError(
             f"{item:.300} names an encoder that zoo.save or a run wrote, which has its own recipe; give its folder"
-            f" alone to `run`, `choose` or evaluate: {model}. In Python, zoo.load({model!r}) returns it."
+            f" alone to `run`, `choose` or evaluate: {place}. In Python, zoo.load({place!r}) returns it."
         )
     if name == "pretrained":
         pairs = [(key, model_folder(value.strip("'\"")) or value if key == "model" else value) for key, value in pairs]

@@ -172,7 +172,7 @@ def made(
     """Return an encoder that is ready: loaded, or trained on a text, or fitted to `texts`."""
     quiet = replace(runtime, progress=Progress.silent())
     is_path = isinstance(given, str | Path)
-    if is_path and saved_named(given):
+    if isinstance(given, str | Path) and saved_named(given):
         return Candidate(load(str(given), quiet), finished=True)
     if backend != "torch" and is_path and (Path(str(given)).is_dir() or "/" in str(given)):
         from sentence_transformers import SentenceTransformer

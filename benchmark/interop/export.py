@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml
 
 from benchmark.data.catalog import catalog
+from benchmark.interop.hub_results import FILE, eval_results
 from benchmark.interop.results import card_data
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names, recipe_of, short_name
@@ -110,7 +111,8 @@ def _export_row(
     if isinstance(modules, StockModules):
         base = base_card(modules.backbone.source.location, modules.backbone.source.revision)
     said = base | {key: value for key, value in (("license", licence), ("language", language)) if value}
-    write_sentence_transformers(encoder, folder, card=export_card(folder.resolve().name, mine, said))
+    texts = {"README.md": export_card(folder.resolve().name, mine, said), FILE: eval_results(mine)}
+    write_sentence_transformers(encoder, folder, {file: text for file, text in texts.items() if text})
     return name
 
 

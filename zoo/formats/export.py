@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -28,11 +29,11 @@ class Exportable(Protocol):
         ...
 
 
-def write_sentence_transformers(encoder: Encoder, folder: Path, *, card: str = "") -> None:
+def write_sentence_transformers(encoder: Encoder, folder: Path, texts: Mapping[str, str] | None = None) -> None:
     """Write a new folder for sentence-transformers; it is read again first, and must give the same vectors.
 
-    `card` becomes its README.md. Raises UsageError for an encoder that the package's stock modules cannot express, and
-    for a folder that exists.
+    `texts` are further files, such as README.md. Raises UsageError for an encoder that the package's stock modules
+    cannot express, and for a folder that exists.
     """
     modules = modules_of(encoder)
     if folder.exists():
@@ -49,15 +50,15 @@ def write_sentence_transformers(encoder: Encoder, folder: Path, *, card: str = "
             reader = METHODS.get("pretrained")
             again = reader(reader.Recipe(model=str(made)), encoder.runtime)
             for role, kind in _KINDS.items():
-                texts = [RoleText(text, role) for text in PROBES]
-                off = deviation(encode_alike(again, texts), encode_alike(encoder, texts))
+                probes = [RoleText(text, role) for text in PROBES]
+                off = deviation(encode_alike(again, probes), encode_alike(encoder, probes))
                 if off > TOLERANCE[encoder.runtime.precision]:
                     raise ContractError(
                         f"{type(encoder).__name__}: its vectors{kind} are not those of the exported folder (largest"
                         f" deviation {off:.1e}); nothing was written."
                     )
-            if card:
-                write_text(made / "README.md", card)
+            for file, text in (texts or {}).items():
+                write_text(made / file, text)
             write_sums(made)
             made.replace(folder)
     except OSError as error:
