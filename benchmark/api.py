@@ -157,7 +157,7 @@ def ablation(
 
 
 def export(
-    method: str,
+    method: object,
     folder: str | Path,
     *,
     results: str | Path | Results = RESULTS,
@@ -169,6 +169,7 @@ def export(
 ) -> Exported:
     """Write the trained encoder of a row of `results` as a new sentence-transformers folder with a model card.
 
+    A zoo Encoder, or the folder of a saved or finished one (./FOLDER), is written too, without a card.
     `push_to_hub` names a repository (OWNER/NAME) for the upload. Raises MissingError where the results hold no such
     encoder, UsageError where sentence-transformers cannot express it, ZooError where the hub refuses it.
     """
@@ -187,8 +188,9 @@ def export(
 def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | None = None) -> TextModel:
     """Return an encoder as a model for `mteb.evaluate`, with its metadata.
 
-    `encoder` is a zoo Encoder, the folder of a saved one, a recipe that needs no training, a sentence-transformers
-    model or a function of texts. Raises MissingError without mteb, UsageError for a recipe that needs training.
+    `encoder` is a zoo Encoder, the folder of a saved or finished one, a recipe that needs no training, a
+    sentence-transformers model or a function of texts. Raises MissingError without mteb, UsageError for a recipe that
+    needs training.
     """
     try:
         from benchmark.interop.mteb_model import for_mteb as adapted

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import hashes_of, read_mapping, sha256_file, well_formed, write_json
-from zoo.paths import is_file
+from zoo.paths import is_file, saved_encoder
 from zoo.plugins import METHODS
 from zoo.recipes import all_recipes
-from zoo.selection import parse_methods
+from zoo.selection import MODEL_FILES, model_folder, parse_methods, saved_named
 
 if TYPE_CHECKING:
     from zoo.encoder import Encoder, Runtime, Vectors
@@ -36,12 +36,17 @@ def create(method: str, runtime: Runtime | None = None) -> Encoder:
 def encode(encoder: Encoder | str | Path, texts: str | Sequence[str], runtime: Runtime | None = None) -> Vectors:
     """Return the vectors (n, dim) of texts, float32, or the vector (dim,) of one string.
 
-    `encoder` is an encoder, a recipe as `create` takes it, or the path of a folder as `load` takes it.
+    `encoder` is an encoder or another object with `encode`, a recipe as `create` takes it, or a folder as `load` does.
     """
-    if isinstance(encoder, str):
-        encoder = create(encoder, runtime)
-    elif isinstance(encoder, Path):
+    if isinstance(encoder, Path) or (isinstance(encoder, str) and saved_named(encoder)):
         encoder = load(encoder, runtime)
+    elif isinstance(encoder, str):
+        encoder = create(encoder, runtime)
+    elif not callable(getattr(encoder, "encode", None)):
+        raise UsageError(
+            f"{type(encoder).__name__} is no encoder; give a recipe's name, a folder, a zoo Encoder or a model of"
+            " sentence-transformers. A function of texts returns its vectors itself."
+        )
     vectors = encoder.encode([texts] if isinstance(texts, str) else list(texts))
     return vectors[0] if isinstance(texts, str) else vectors
 
@@ -94,14 +99,17 @@ def check_files(folder: Path, hashes: object) -> None:
 
 
 def load(folder: str | Path, runtime: Runtime | None = None, *, method: str | None = None) -> Encoder:
-    """Return the encoder that `save` or a run put into a folder.
+    """Return the encoder that `save` or a run put into a folder, or the finished model of a folder.
 
     Raises MissingError if nothing is saved there or the method (of a plugin) is not registered here, CorruptError for a
-    damaged file. `method` is needed only for a folder that Encoder.save wrote, which does not state its method.
+    damaged file, UsageError for a model that does not state its pooling. `method` is needed only for a folder that
+    Encoder.save wrote, which does not state its method.
     """
     folder = Path(folder)
-    if not (folder / "recipe.json").is_file() and (folder / "encoder" / "recipe.json").is_file():
-        folder = folder / "encoder"  # a run's folder holds the training's log as well
+    saved_in = saved_encoder(folder)
+    if saved_in is None and method is None and any(is_file(folder / name) for name in MODEL_FILES):
+        return create(f"pretrained:model={model_folder(str(folder))}", runtime)
+    folder = saved_in or folder
     if (folder / _METHOD).is_file() and "files" in (saved := read_mapping(folder / _METHOD)):
         check_files(folder, saved["files"])
     if method is None:

@@ -42,6 +42,13 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def saved_encoder(path: str | Path) -> Path | None:
+    """Return the folder of the encoder that a run or `zoo.save` put into a folder; None where there is none."""
+    folder = user_path(path)
+    places = (folder, folder / "encoder")  # a run's folder holds the training's log as well
+    return next((place for place in places if is_file(place / "recipe.json")), None)
+
+
 def snapshot_hint(folder: Path) -> str:
     """Return what to give instead of a model's whole folder in the hub's cache, "" for any other folder."""
     if not folder.name.startswith("models--"):

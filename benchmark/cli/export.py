@@ -10,7 +10,8 @@ import click
 from benchmark import api
 from benchmark.cli.complete import METHOD
 from benchmark.cli.options import PATH, load_plugins, plugin_option, results_option, say
-from benchmark.interop.results import export_scores
+from benchmark.interop.scores import export_scores
+from zoo.errors import UsageError
 from zoo.files import check_writable
 
 
@@ -37,18 +38,32 @@ class _Options(TypedDict):
 @click.option(
     "--scores",
     is_flag=True,
-    help="Write scores instead: mteb's result files and the hub's evaluation results of METHOD, a name or a glob.",
+    help="Write scores of METHOD, a name or a glob, instead: mteb's result files, the hub's evaluation results, logs of"
+    " Every Eval Ever.",
 )
+@click.option("--samples", is_flag=True, help="With --scores: a line for each test item in the logs, without its text.")
 @plugin_option
-def command(method: str, folder: Path, scores: bool, plugins: tuple[Path, ...], **options: Unpack[_Options]) -> None:
-    """Write a trained METHOD as a new sentence-transformers FOLDER with a model card, or its scores (--scores)."""
+def command(
+    method: str, folder: Path, scores: bool, samples: bool, plugins: tuple[Path, ...], **options: Unpack[_Options]
+) -> None:
+    """Write a trained METHOD as a new sentence-transformers FOLDER with a model card, or its scores (--scores).
+
+    METHOD is a row of the results; the folder of a saved encoder (./FOLDER) is written without a card.
+    """
     load_plugins(plugins)
     if scores:
         check_writable(folder)
-        written = export_scores(method, folder, options["results"])
+        written = export_scores(method, folder, options["results"], samples=samples)
+        logs = [path for path in written if path.is_relative_to(folder / "data")]
         cards = sum(path.name == "README.md" for path in written)
-        say(f"written: {len(written) - cards} result files in MTEB's form and {cards} cards for the hub below {folder}")
+        results = sum(path.suffix == ".json" for path in written) - sum(path.suffix == ".json" for path in logs)
+        say(
+            f"written: {results} result files in MTEB's form, {cards} cards for the hub and {len(logs)} files of Every"
+            f" Eval Ever below {folder}"
+        )
         return
+    if samples:
+        raise UsageError("--samples goes with --scores.")
     made = api.export(method, folder, **options)
     say(f"written: {made.folder} ({made.name})")
     if made.url is not None:

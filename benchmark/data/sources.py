@@ -28,6 +28,7 @@ class Located:
     files: dict[str, Path]
     sha256: str
     from_hub_rows: bool = False  # rows of a hub copy (no subsets), not the catalog's files
+    revision: str | None = None  # of the hub copy
 
 
 @dataclass
@@ -164,14 +165,15 @@ def _layouts(folder: Path, form: Form) -> list[Path]:
 
 
 def _hub_rows(entry: Dataset, form: str, folder: Path, source: str) -> Located:
-    hashes = read_signed(folder / "done.json").get("files")
+    done = read_signed(folder / "done.json")
+    hashes = done.get("files")
     if not isinstance(hashes, dict) or set(hashes) != {f"{name}.jsonl" for name in entry.rows}:
         raise CorruptError(f"{folder / 'done.json'} is damaged; remove {folder} and fetch again.")
     files = {name: folder / name for name in hashes}
     for name, expected in hashes.items():
         if not is_file(files[name]) or sha256_file(files[name]) != expected:
             raise CorruptError(f"{files[name]} is damaged; remove {folder} and fetch again.")
-    return Located(entry, form, source, files, sha256_json(hashes), from_hub_rows=True)
+    return Located(entry, form, source, files, sha256_json(hashes), True, done.get("revision"))
 
 
 def extract_wanted(archive: Path, form: Form, target: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml
 
 from benchmark.data.catalog import catalog
+from benchmark.interop.hub_results import FILE, eval_results
 from benchmark.interop.results import card_data
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names, recipe_of, short_name
@@ -16,6 +17,7 @@ from benchmark.records.query import label, row_named
 from benchmark.records.record import Record, TrainingPart, main_score, scores_of
 from benchmark.report.markdown import markdown_row, markdown_text
 from zoo.errors import MissingError, UsageError, ZooError
+from zoo.paths import is_dir, user_path
 from zoo.recipes import all_recipes
 
 
@@ -29,7 +31,7 @@ class Exported:
 
 
 def export_encoder(
-    method: str,
+    method: object,
     folder: Path,
     results: Path,
     *,
@@ -41,12 +43,39 @@ def export_encoder(
 ) -> Exported:
     """Write the encoder of a measured method (named as for `compare`: its name or label) to a new folder.
 
-    The default seed is the first one. `licence` and `language` go into the card if the base model's card does not state
-    them; `push_to_hub` is the repository for the upload. Raises MissingError where the results hold no such encoder,
+    A zoo Encoder, or the folder of a saved or finished one (./FOLDER), is written without a card. The default seed is
+    the first one. `licence` and `language` go into the card if the base model's card does not state them;
+    `push_to_hub` is the repository for the upload. Raises MissingError where the results hold no such encoder,
     UsageError where sentence-transformers cannot express it, ZooError where the hub refuses it.
     """
     if private and push_to_hub is None:
         raise UsageError("--private goes with --push-to-hub OWNER/NAME: a folder on this machine is yours alone.")
+    if isinstance(method, str) and not ("/" in method and is_dir(user_path(method))):
+        name = _export_row(method, folder, results, seed, licence, language)
+    elif named := [key for key, value in (("seed", seed), ("licence", licence), ("language", language)) if value]:
+        raise UsageError(f"--{named[0]} is for a row of a results folder; {method!s:.100} is written as it is.")
+    else:
+        name = _export_object(method, folder)
+    return Exported(name, folder, push_to_hub and push_folder(folder, push_to_hub, private=private))
+
+
+def _export_object(given: object, folder: Path) -> str:
+    """Write an encoder, or that of a folder, without a card; returns its name."""
+    from zoo.api import load
+    from zoo.encoder import Encoder
+    from zoo.formats.export import write_sentence_transformers
+
+    encoder = load(given) if isinstance(given, str | Path) else given
+    if not isinstance(encoder, Encoder):
+        raise UsageError(f"{type(given).__name__} is no zoo Encoder; give export that, a folder, or the name of a row.")
+    write_sentence_transformers(encoder, folder)
+    return Path(given).name if isinstance(given, str | Path) else type(encoder).__name__
+
+
+def _export_row(
+    method: str, folder: Path, results: Path, seed: int | None, licence: str | None, language: str | None
+) -> str:
+    """Write the encoder of a row, with a card; returns the row's label and the seed."""
     store = Records(results)
     found = read_records(store)
     row = [record for record in row_named(found, method, results) if record["status"] == "ok"]
@@ -82,11 +111,9 @@ def export_encoder(
     if isinstance(modules, StockModules):
         base = base_card(modules.backbone.source.location, modules.backbone.source.revision)
     said = base | {key: value for key, value in (("license", licence), ("language", language)) if value}
-    write_sentence_transformers(encoder, folder, card=export_card(folder.resolve().name, mine, said))
-    url = None
-    if push_to_hub is not None:
-        url = push_folder(folder, push_to_hub, private=private)
-    return Exported(name, folder, url)
+    texts = {"README.md": export_card(folder.resolve().name, mine, said), FILE: eval_results(mine)}
+    write_sentence_transformers(encoder, folder, {file: text for file, text in texts.items() if text})
+    return name
 
 
 def _instead(found: Sequence[Record], store: Records) -> str:

@@ -20,7 +20,6 @@ from zoo.api import create, load
 from zoo.encoder import Encoder, Runtime
 from zoo.errors import UsageError
 from zoo.methods.base import BackboneEncoder
-from zoo.methods.pretrained import Pretrained
 from zoo.plugins import METHODS
 from zoo.roles import encode_alike
 
@@ -28,18 +27,16 @@ from zoo.roles import encode_alike
 def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | None = None) -> TextModel:
     """Return an encoder as a model of mteb, with its metadata.
 
-    `encoder` is a zoo Encoder, the folder of a saved one, a recipe that needs no training, a sentence-transformers
-    model or a function of texts. Raises UsageError for an encoder that needs training or is fitted on each task.
+    `encoder` is a zoo Encoder, the folder of a saved or finished one, a recipe that needs no training, a
+    sentence-transformers model or a function of texts. Raises UsageError for an encoder that needs training or is
+    fitted on each task.
     """
     runtime = runtime or Runtime()
     called, files = name, None
     if isinstance(encoder, Encoder):
         model: Encoder = encoder
     elif isinstance(encoder, Path) or (isinstance(encoder, str) and Path(encoder).is_dir()):
-        folder = Path(encoder)
-        finished = (folder / "modules.json").is_file() and not (folder / "recipe.json").is_file()
-        model = Pretrained(Pretrained.Recipe(model=str(folder)), runtime) if finished else load(encoder, runtime)
-        called = name or folder.resolve().name
+        model, called = load(encoder, runtime), name or Path(encoder).resolve().name
     elif isinstance(encoder, str):
         model, called = create(encoder, runtime), name or encoder
         traits = type(model).traits(model.recipe)

@@ -1,4 +1,4 @@
-"""Writes scores in the forms of others: result files of MTEB, and the hub's evaluation results.
+"""Scores in the forms of others: result files of MTEB, and the metadata of a card of the hub.
 
 What a reader of MTEB's files must know:
 
@@ -19,17 +19,10 @@ from __future__ import annotations
 import calendar
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmark.records.conflicts import one_digest
-from benchmark.records.folder import Records, read_records
-from benchmark.records.names import printed_names
-from benchmark.records.query import rows_named
 from benchmark.records.record import Record, main_score, scores_of
 from benchmark.tasks import MTEB
-from zoo.errors import MissingError, UsageError
-from zoo.files import slug, write_json, write_text
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelCardData
@@ -42,53 +35,6 @@ TASKS = {
     "STS-B": "SentEval-STSBenchmark",
     "SICK-R": "SentEval-SICK-R",
 }
-
-
-def export_scores(method: str, out: Path, results: Path) -> list[Path]:
-    """Write the scores of the rows of this name (as for `compare`) or glob for MTEB and for the hub; returns the paths.
-
-    Raises UsageError where there is no such row, and the errors of `export_results`.
-    """
-    found = one_digest(read_records(Records(results)))
-    written = export_results([record for row in rows_named(found, method, results) for record in row], out)
-    if not written:
-        raise MissingError(f"{method!r} has no score of whole data in {results}; run it first.")
-    return written
-
-
-def export_results(records: Sequence[Record], out: Path) -> list[Path]:
-    """Write folders <out>/<model>/<revision> with MTEB's <task>.json and a README.md for the hub; returns the paths.
-
-    A model is a method; each seed under each of its conditions is a revision. Trials (--limit) are left out. MTEB's
-    files are of STS tasks and of MTEB's own; if MTEB read a task itself (mteb:NAME), that score is written instead of
-    ours of the same name. The metadata of README.md has the evaluation results of all tasks, as a model card of the hub
-    has them. Raises UsageError for a cell measured on two versions of its data.
-    """
-    written: dict[Path, Record] = {}
-    of_model: dict[Path, list[Record]] = {}
-    called = printed_names(record["method"]["name"] for record in records)
-    for record in sorted(records, key=lambda r: not r["task"]["name"].startswith(MTEB)):
-        if record["status"] != "ok" or record["limit"] is not None:
-            continue
-        name, seed = called[record["method"]["name"]], record["seed"]
-        revision = record["encoder_key"][:16] + ("" if seed is None else f"-seed{seed}")
-        folder = out / f"zoo-bench__{slug(name)}" / revision
-        if folder not in of_model:
-            write_json(folder / "model_meta.json", model_meta(f"zoo-bench/{name}", revision, record))
-        of_model.setdefault(folder, []).append(record)
-        path = folder / f"{name_in_mteb(record)}.json"
-        if name_in_mteb(record) is None or _by_mteb(written.get(path)) > _by_mteb(record):
-            continue
-        if path in written:
-            raise UsageError(
-                f"{name} was measured on {record['task']['name']} with two versions of the data, "
-                "and MTEB's files have room for one; move the records of one into a folder of their own."
-            )
-        written[path] = record
-        write_json(path, task_result(record))
-    for folder, mine in of_model.items():
-        write_text(folder / "README.md", f"---\n{card_data(folder.parent.name, mine).to_yaml()}\n---\n")
-    return [*written, *(folder / "README.md" for folder in of_model)]
 
 
 def model_meta(name: str, revision: str, record: Record) -> dict[str, Any]:
@@ -116,10 +62,6 @@ def model_meta(name: str, revision: str, record: Record) -> dict[str, Any]:
         "training_datasets": None if learned else [],
         "adapted_from": None if backbone.get("local") else backbone.get("name"),
     }
-
-
-def _by_mteb(record: Record | None) -> bool:
-    return record is not None and record["task"]["name"].startswith(MTEB)
 
 
 def card_data(name: str, records: Sequence[Record], **known: Any) -> ModelCardData:
@@ -154,7 +96,9 @@ def task_result(record: Record) -> dict[str, Any]:
     scores: Mapping[str, Any] = scores_of(record)
     subsets: Mapping[str, Any] = scores.get("mteb") or {}
     if not subsets:  # pairs, scored here: mteb's own subsets, or ours as one
-        of_subset = scores.get("subsets", {}) if _by_mteb(record) else {"default": scores.get("all", {})}
+        of_subset = (
+            scores.get("subsets", {}) if record["task"]["name"].startswith(MTEB) else {"default": scores.get("all", {})}
+        )
         subsets = {name: _correlation(found) for name, found in of_subset.items()}
         if len(subsets) == 1:
             subsets = {name: {**found, "main_score": main_score(record)} for name, found in subsets.items()}

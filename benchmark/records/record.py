@@ -87,6 +87,7 @@ class TaskPart(TaskIdentity):
 
     source: Annotated[str, msgspec.Meta(pattern="^(folder|cache|hub|bundled)$")] | None
     rows: Count | None
+    revision: NotRequired[str]  # of the hub's copy, where its rows were read; older records have none
 
 
 class Correlation(TypedDict):

@@ -29,6 +29,7 @@ from benchmark.records.record import (
     Record,
     ScoresPart,
     Status,
+    TaskPart,
     TrainingPart,
     TunedPart,
     plain,
@@ -300,6 +301,10 @@ def record_of(plan: EncoderPlan, measured: Measured, run: Run) -> Record:
         method["tuned"] = cast("TunedPart", dataclasses.asdict(plan.tuned))
     if plan.unstated:
         method["unstated"] = list(plan.unstated)
+    source, rows = (None, None) if data is None else (data.located.source, data.rows)
+    task = cast("TaskPart", {**cell.task.identity(), "source": source, "rows": rows})
+    if data is not None and data.located.revision is not None:
+        task["revision"] = data.located.revision
     return {
         "schema": SCHEMA_VERSION,
         "protocol": PROTOCOL_VERSION,
@@ -309,11 +314,7 @@ def record_of(plan: EncoderPlan, measured: Measured, run: Run) -> Record:
         "status": measured.status,
         "reason": measured.reason,
         "method": method,
-        "task": {
-            **cell.task.identity(),
-            "source": None if data is None else data.located.source,
-            "rows": None if data is None else data.rows,
-        },
+        "task": task,
         "seed": plan.seed,
         "precision": plan.traits.precision or run.runtime.precision,
         "limit": run.options.limit,

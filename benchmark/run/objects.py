@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from benchmark.identity import vectors_digest
 from benchmark.run.plan import EncoderPlan, resolve_methods, unstated
+from zoo.api import load
 from zoo.check import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
 from zoo.engine.backbone import encoder_of, positions_of
@@ -28,9 +29,10 @@ from zoo.errors import ContractError, UsageError, ZooError, said
 from zoo.identity import method_identity
 from zoo.methods.base import count_parameters
 from zoo.methods.pretrained import Pretrained
+from zoo.paths import user_path
 from zoo.recipes import all_recipes
 from zoo.roles import roles_of
-from zoo.selection import parse_methods
+from zoo.selection import parse_methods, saved_named
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -255,7 +257,11 @@ def methods_of(
     """Return each of some encoders, objects or recipes, as a method of a plan; raises UsageError for equal names."""
     methods = []
     for name, one in given:
-        if isinstance(one, str | Path):
+        if isinstance(one, str | Path) and saved_named(one):
+            saved = load(one, runtime)  # known by its fingerprint, so that its cells are kept
+            called = name or user_path(one).resolve().name
+            methods.append(method_of(saved, called, runtime, texts, version=saved.fingerprint()))
+        elif isinstance(one, str | Path):
             found = resolve_methods(parse_methods(str(one), all_recipes()), defaults)
             if name is not None and len(found) > 1:
                 raise UsageError(f"{name!r} names {len(found)} recipes ({one}); name one.")

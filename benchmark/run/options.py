@@ -147,7 +147,7 @@ class RunOptions:
         "Report trainings to these trackers: tensorboard, wandb, mlflow ... (if installed), or all.", several=True
     )
     tracker_folder: Path | None = _option(  # noqa: RUF009
-        "Folder of trackers that write files [default: trackers in the results]."
+        "Folder of trackers that write files [default: trackers in the results]; W&B and MLflow then use no server."
     )
     workers: int | None = _option(
         "Processes of this machine that share the plan; auto: one for each core where several trainings on a CPU gain"
@@ -199,7 +199,7 @@ class RunOptions:
             return None
         from benchmark.run.tracking import find_trackers
 
-        return find_trackers(self.tracker, self.tracker_folder or self.results / "trackers")
+        return find_trackers(self.tracker, self.results / "trackers", self.tracker_folder)
 
     def recipe_defaults(self) -> dict[str, str]:
         """Return values for fields that a recipe leaves open: `backbone` and `revision`, where they are given."""

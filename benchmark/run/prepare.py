@@ -19,7 +19,7 @@ from zoo.errors import MissingError, UsageError
 from zoo.files import check_writable, parse_yaml
 from zoo.machine import make_runtime, memory_here, precision_reason, threads_here
 from zoo.recipes import RecipeSpec, all_recipes, tuned_recipes
-from zoo.selection import parse_methods
+from zoo.selection import items_of, parse_methods, saved_named
 
 _WORTH_A_START = 2_000  # sentences of all trainings, below which processes start longer than they save
 _MEMORY_OF_PROCESS = 2**30
@@ -105,6 +105,11 @@ def _validated(run: Run, *, write: bool) -> tuple[Run, Suite, DataSource]:
     suites = suites_for(options.suites, options.tasks)
     suite = merged(suites)
     methods: list[EncoderPlan] = []
+    items = items_of(options.methods)
+    if run.given is None and any(map(saved_named, items)):
+        names = items if options.label is None else labels_of(options.label, items)
+        called = (None if name == item else name for name, item in zip(names, items, strict=True))
+        run = replace(run, given=tuple(zip(called, items, strict=True)))
     if run.given is None:
         recipes = all_recipes() | tuned_recipes(options.results)
         if options.backbone in recipes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,10 +21,14 @@ LogValues = Callable[[int, Mapping[str, float]], None]
 
 @dataclass(frozen=True)
 class Trackers:
-    """The trackers to which trainings report, and the folder for those that write files."""
+    """The trackers to which trainings report, and the folder for those that write files.
+
+    A folder that is `asked` for is also that of W&B and MLflow, which then report to no server.
+    """
 
     names: tuple[str, ...]
     folder: Path
+    asked: bool = False
 
     @contextmanager
     def following(self, run: str, settings: AnyRecipe, runtime: Runtime) -> Iterator[LogValues]:
@@ -43,7 +48,8 @@ class Trackers:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 trackers.append(made(run, str(self.folder)))
             else:
-                trackers.append(made("zoo-bench", **_run_name(name, run)))
+                place = _place(name, self.folder) if self.asked else {}
+                trackers.append(made("zoo-bench", **_run_name(name, run), **place))
         for tracker in trackers:
             if hasattr(tracker, "start"):  # releases of accelerate before 1.11 start when they are made
                 tracker.start()
@@ -64,8 +70,26 @@ _RUN_NAMES = {"wandb": "name", "mlflow": "run_name", "trackio": "name", "swanlab
 """The keyword by which each tracker takes the name of a run."""
 
 
+_IN_A_FOLDER = ("wandb", "mlflow")
+"""Trackers that report to a server unless they are given a folder."""
+
+
 def _run_name(tracker: str, run: str) -> dict[str, str]:
     return {_RUN_NAMES[tracker]: run} if tracker in _RUN_NAMES else {}
+
+
+def _place(tracker: str, folder: Path) -> dict[str, str]:
+    """Return the keywords by which a tracker writes into a folder; MLflow is told of its database there."""
+    if tracker not in _IN_A_FOLDER:
+        return {}
+    folder = folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    if tracker == "wandb":
+        return {"dir": str(folder), "mode": os.environ.get("WANDB_MODE", "offline")}
+    import mlflow
+
+    mlflow.set_tracking_uri(f"sqlite:///{folder / 'mlflow.db'}")
+    return {"logging_dir": (folder / "mlflow-artifacts").as_uri()}
 
 
 def plain_settings(settings: AnyRecipe) -> dict[str, bool | int | float | str]:
@@ -74,10 +98,11 @@ def plain_settings(settings: AnyRecipe) -> dict[str, bool | int | float | str]:
     return {key: value if isinstance(value, bool | int | float | str) else str(value) for key, value in fields.items()}
 
 
-def find_trackers(names: str, folder: Path) -> Trackers:
+def find_trackers(names: str, default: Path, asked: Path | None = None) -> Trackers:
     """Return the trackers of a comma-separated list; `all` stands for those that are installed.
 
-    Raises UsageError for one that accelerate does not know, MissingError for one whose package is not installed.
+    Raises UsageError for one that accelerate does not know, or that has no files for the folder that is `asked` for,
+    MissingError for one whose package is not installed.
     """
     from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 
@@ -97,6 +122,10 @@ def find_trackers(names: str, folder: Path) -> Trackers:
         elif name not in installed:
             package = _PACKAGES.get(name, name)
             raise MissingError(f"--tracker {name}: the package is not installed; pip install {package}.")
+        elif asked is not None and not (LOGGER_TYPE_TO_CLASS[name].requires_logging_directory or name in _IN_A_FOLDER):
+            raise UsageError(
+                f"--tracker-folder: {name} writes no files of its own into a folder; leave the folder out."
+            )
         else:
             chosen[name] = None
-    return Trackers(tuple(chosen), folder)
+    return Trackers(tuple(chosen), default if asked is None else asked, asked is not None)

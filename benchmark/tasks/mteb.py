@@ -153,7 +153,7 @@ class MTEBTask(Task):
         meta = self.task.metadata
         entry = Dataset(self.dataset, meta.name, str(meta.license or "not specified"))
         sha256 = sha256_json({"split": self.split, "rows": content})
-        return Located(entry, self.form, "hub", {}, sha256, from_hub_rows=True)
+        return Located(entry, self.form, "hub", {}, sha256, True, meta.dataset.get("revision"))
 
 
 class ByMTEB(TaskData):

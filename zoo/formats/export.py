@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,7 +14,9 @@ from zoo.errors import ContractError, UsageError, ZooError
 from zoo.files import read_json, write_json, write_sums, write_tensors, write_text
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, StaticModules, StockModules
 from zoo.plugins import METHODS
+from zoo.roles import Role, RoleText, encode_alike
 
+_KINDS: dict[Role | None, str] = {None: "", "query": " of queries", "document": " of documents"}
 _PACKAGE = "sentence_transformers.models"  # as in released models; version 6.2 of the package accepts it too
 
 
@@ -26,11 +29,11 @@ class Exportable(Protocol):
         ...
 
 
-def write_sentence_transformers(encoder: Encoder, folder: Path, *, card: str = "") -> None:
+def write_sentence_transformers(encoder: Encoder, folder: Path, texts: Mapping[str, str] | None = None) -> None:
     """Write a new folder for sentence-transformers; it is read again first, and must give the same vectors.
 
-    `card` becomes its README.md. Raises UsageError for an encoder that the package's stock modules cannot express, and
-    for a folder that exists.
+    `texts` are further files, such as README.md. Raises UsageError for an encoder that the package's stock modules
+    cannot express, and for a folder that exists.
     """
     modules = modules_of(encoder)
     if folder.exists():
@@ -46,14 +49,16 @@ def write_sentence_transformers(encoder: Encoder, folder: Path, *, card: str = "
                 write_json(made / "config_sentence_transformers.json", encoder.roles.card())
             reader = METHODS.get("pretrained")
             again = reader(reader.Recipe(model=str(made)), encoder.runtime)
-            off = deviation(again.encode(list(PROBES)), encoder.encode(list(PROBES)))
-            if off > TOLERANCE[encoder.runtime.precision]:
-                raise ContractError(
-                    f"{type(encoder).__name__}: its vectors are not those of the exported folder (largest deviation"
-                    f" {off:.1e}); nothing was written."
-                )
-            if card:
-                write_text(made / "README.md", card)
+            for role, kind in _KINDS.items():
+                probes = [RoleText(text, role) for text in PROBES]
+                off = deviation(encode_alike(again, probes), encode_alike(encoder, probes))
+                if off > TOLERANCE[encoder.runtime.precision]:
+                    raise ContractError(
+                        f"{type(encoder).__name__}: its vectors{kind} are not those of the exported folder (largest"
+                        f" deviation {off:.1e}); nothing was written."
+                    )
+            for file, text in (texts or {}).items():
+                write_text(made / file, text)
             write_sums(made)
             made.replace(folder)
     except OSError as error:

@@ -149,7 +149,7 @@ class Flow(Transform[FlowRecipe]):
 
     def facts(self) -> dict[str, Any]:
         """Return -log p in bits per dimension before and after training, on the first vectors of the fit."""
-        return dict(self.bits)
+        return {**self.bits, **super().facts()}
 
     def save(self, folder: Path) -> None:
         """Write the base and the flow, with the seed, which a later fit on a target needs."""

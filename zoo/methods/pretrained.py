@@ -171,8 +171,8 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
 
     def facts(self) -> dict[str, Any]:
         """Return who encodes where it is not the engine, and the roles where they differ from plain texts."""
-        roles = {"roles": str(self.roles)} if str(self.roles) else {}
-        return roles if self.library is None else {"run_by": "sentence-transformers", **roles}
+        by = {} if self.library is None else {"run_by": "sentence-transformers"}
+        return {**by, **self.roles.facts()}
 
     @classmethod
     def traits(cls, recipe: PretrainedRecipe) -> Traits:

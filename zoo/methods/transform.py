@@ -22,6 +22,7 @@ from zoo.methods.base import without_places
 from zoo.methods.pooled import Average, AverageRecipe
 from zoo.plugins import METHODS
 from zoo.recipes import added, added_at_default, all_recipes, build, portable_recipe
+from zoo.roles import Role
 from zoo.selection import parse_methods
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class Transform(Encoder[TransformRecipeT]):
             base = cls(own, runtime)
         self.base = base
         self.dim = base.dim
+        self.roles = replace(base.roles, similarity="cosine")  # of mapped vectors; the prompts stay those of the base
         self.seed = 0
 
     @abstractmethod
@@ -153,12 +155,21 @@ class Transform(Encoder[TransformRecipeT]):
         base = {"recipe": named, "code": method_identity(base_cls), "base": sources.get("base")}
         return {**sources, "base": {"method": method, **base}}
 
-    def encode(self, texts: Sequence[str]) -> Vectors:
+    def encode(self, texts: Sequence[str], role: Role | None = None, **options: Any) -> Vectors:
         """Return the mapped vectors (n, dim) float32; a zero vector of the base (no known word) stays one."""
-        vectors = self.base.encode(texts)
+        by = {"query": self.base.encode_query, "document": self.base.encode_document}.get(role or "", self.base.encode)
+        vectors = by(texts, **options)
         mapped = self.transform(vectors)
         mapped[~vectors.any(axis=1)] = 0
         return mapped
+
+    def encode_query(self, texts: Sequence[str], **options: Any) -> Vectors:
+        """Return vectors of texts that ask, with the base's prompt."""
+        return self.encode(texts, role="query", **options)
+
+    def encode_document(self, texts: Sequence[str], **options: Any) -> Vectors:
+        """Return vectors of texts that answer, with the base's prompt."""
+        return self.encode(texts, role="document", **options)
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """Return for each text (n,) whether the base covers it."""
@@ -223,6 +234,10 @@ class Transform(Encoder[TransformRecipeT]):
         """Return a sha256 over class, recipe and the base's fingerprint; subclasses add their fitted state."""
         name = method_identity(type(self))
         return sha256_json([name, without_places(self.recipe), self.base.fingerprint()])
+
+    def facts(self) -> dict[str, Any]:
+        """Return the prompts of the base, if it has any."""
+        return self.roles.facts()
 
     def encoding_stats(self) -> dict[str, Any]:
         """Return the cost of the base's encoding so far."""

@@ -118,8 +118,8 @@ class Whitening(Transform[WhiteningRecipe]):
         return max((rank for rank in (own, self.base.fitted_rank()) if rank is not None), default=None)
 
     def facts(self) -> dict[str, Any]:
-        """Return k and the numerical rank of the covariance."""
-        return {"k": self.dim, "rank": self.rank}
+        """Return k and the numerical rank of the covariance, and the prompts of the base."""
+        return {"k": self.dim, "rank": self.rank, **super().facts()}
 
     def save(self, folder: Path) -> None:
         """Write the base and the map."""

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from fakes import failed, make_record
 
-from benchmark.interop.results import TASKS, export_results, task_result
+from benchmark.interop.results import TASKS, task_result
+from benchmark.interop.scores import export_results
 from benchmark.records.folder import Records
 from benchmark.tasks.suites import suite
 from zoo.errors import UsageError
@@ -144,5 +145,5 @@ def test_the_command_writes_them_without_torch(tmp_path: Path) -> None:
     words = ["export", "m", str(tmp_path / "mteb"), "--scores", "--results", str(tmp_path / "results")]
     child = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True)
     assert child.returncode == 0, child.stderr
-    assert "7 result files in MTEB's form and 1 cards" in child.stdout
+    assert "7 result files in MTEB's form, 1 cards for the hub and 1 files of Every Eval Ever" in child.stdout
     assert len(list((tmp_path / "mteb").rglob("STS*.json"))) == 6

@@ -66,7 +66,7 @@ def made(name: str, backbone: Path) -> Encoder:
 @pytest.mark.parametrize("name", EXPRESSED)
 def test_the_library_gives_our_vectors(name: str, tiny_bert: Path, tmp_path: Path) -> None:
     encoder = made(name, tiny_bert)
-    write_sentence_transformers(encoder, tmp_path / "out", card="# A card\n")
+    write_sentence_transformers(encoder, tmp_path / "out", {"README.md": "# A card\n"})
     vectors, wanted = library(tmp_path / "out").encode(TEXTS), encoder.encode(TEXTS)
     assert vectors.shape == (len(TEXTS), EXPRESSED[name])
     atol = 1e-4 if "whitening" in name else 1e-5  # ours is whitened in float64; small eigenvalues magnify rounding

@@ -12,12 +12,15 @@ import sentence_transformers as st
 import torch
 from sentence_transformers.sentence_transformer import modules
 
-from zoo.encoder import Runtime
+import zoo
+from zoo.encoder import Corpus, Run, Runtime
+from zoo.errors import ContractError
 from zoo.formats.export import write_sentence_transformers
 from zoo.methods.pretrained import Pretrained
 from zoo.methods.randomvectors import RandomVectors
 from zoo.roles import pair_similarities
 
+WORDS = "river lamp train sea map".split()
 TEXTS = ["A small dog runs.", "rain", "The Committee POSTPONED its decision.", "word " * 600]
 BOTH = {"query": "query: what is ", "document": "passage: "}
 CARDS: dict[str, dict[str, Any]] = {
@@ -90,6 +93,35 @@ def test_an_export_keeps_the_roles(keys: dict[str, str], tiny_bert: Path, tmp_pa
     assert library.similarity_fn_name == "dot"
     for method in ("encode", "encode_query", "encode_document"):
         np.testing.assert_allclose(getattr(encoder, method)(TEXTS), getattr(library, method)(TEXTS), atol=1e-5)
+
+
+@pytest.mark.parametrize("card", ["queries and documents", "passages", "a default alone"])
+def test_a_map_of_its_vectors_keeps_its_prompts(card: str, tiny_bert: Path, tmp_path: Path) -> None:
+    """Whitened and exported, an encoder like E5 has one vector for a query and another for a passage."""
+    place = folder_with(tmp_path / "st", tiny_bert, {**CARDS[card], "similarity_fn_name": "dot"})
+    encoder = zoo.create(f"whitening:base=pretrained:backbone={place}")
+    encoder.fit(Corpus("toy", [f"The {a} is near the {b}." for a in WORDS for b in WORDS]), run=Run())
+    assert encoder.facts()["roles"] == str(both(place)[0].roles).partition(";")[0]
+    base = both(place)[0]
+    for method in ("encode", "encode_query", "encode_document"):
+        mapped = encoder.transform(getattr(base, method)(TEXTS))  # type: ignore[attr-defined]
+        vectors = getattr(encoder, method)(TEXTS, normalize_embeddings=True, batch_size=2)
+        np.testing.assert_allclose(vectors, mapped, atol=1e-5)
+    write_sentence_transformers(encoder, tmp_path / "export")
+    library = st.SentenceTransformer(str(tmp_path / "export"), device="cpu")
+    for method in ("encode", "encode_query", "encode_document"):
+        np.testing.assert_allclose(getattr(encoder, method)(TEXTS), getattr(library, method)(TEXTS), atol=1e-4)
+
+
+@pytest.mark.parametrize("role", ["query", "document"])
+def test_an_export_with_other_vectors_of_a_role_is_not_written(role: str, tiny_bert: Path, tmp_path: Path) -> None:
+    encoder, _ = both(folder_with(tmp_path / "st", tiny_bert, {"prompts": BOTH}))
+    by = getattr(encoder, f"encode_{role}")
+    setattr(encoder, f"encode_{role}", lambda texts, **options: by([f"{text} again" for text in texts], **options))
+    kind = {"query": "queries", "document": "documents"}[role]
+    with pytest.raises(ContractError, match=f"vectors of {kind} are not those of the exported folder"):
+        write_sentence_transformers(encoder, tmp_path / "export")
+    assert not (tmp_path / "export").exists()
 
 
 def test_cut_texts_are_counted_by_engine_and_library(tiny_bert: Path, tmp_path: Path) -> None:

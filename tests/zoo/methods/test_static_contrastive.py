@@ -128,7 +128,7 @@ def test_the_export_gives_equal_vectors_in_both_packages(tiny_bert: Path, tmp_pa
 
     encoder = made(None, tiny_bert)
     encoder.fit(toy(), run=Run(seed=0))
-    write_sentence_transformers(encoder, tmp_path / "out", card="# Words\n")
+    write_sentence_transformers(encoder, tmp_path / "out", {"README.md": "# Words\n"})
     texts = [*PROBES, "an unknownxyz \u2603 word", *(text for text in ODD_TEXTS if text.isprintable())]
     theirs = library.SentenceTransformer(str(tmp_path / "out"), device="cpu").encode(texts)
     assert np.abs(theirs - encoder.encode(texts)).max() < 1e-6
