@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 
 
 _WORDS = {"repo": "code", "sup": "sup."}
+_PLAIN = {  # what no paper describes first, as a table of a paper names it; no name begins with a bracket, which LaTeX reads as an argument
+    "cls": "CLS token",
+    "avg-last": "Average, last layer",
+    "avg-first-last": "Average, first and last layer",
+    "avg-top2": "Average, last two layers",
+    "max": "Maximum",
+    "moco": "MoCo",
+    "bag-of-words": "Bag of words",
+    "random": "Random vectors",
+}
 
 
 class Links(NamedTuple):
@@ -40,7 +50,7 @@ def display_name(row: Row) -> str:
 
 
 def paper_name(recipe: str, overrides: Mapping[str, object] = MappingProxyType({})) -> str:
-    """Return what papers call a recipe: "PT-BERT (code)" for ptbert-repo; "" for one that no paper describes."""
+    """Return what papers call a recipe: "PT-BERT (code)" for ptbert-repo; "" for one without such a name."""
     parts = recipe.split("-")
     for end in range(len(parts), 0, -1):
         spec = recipes().get("-".join(parts[:end]))
@@ -48,7 +58,7 @@ def paper_name(recipe: str, overrides: Mapping[str, object] = MappingProxyType({
             more = [_WORDS.get(part, part) for part in parts[end:]]
             more += [f"{key.replace('_', ' ')} {value}" for key, value in overrides.items()]
             return f"{spec.citation.name} ({', '.join(more)})" if more else spec.citation.name
-    return ""
+    return "" if overrides else _PLAIN.get(recipe, "")
 
 
 @functools.cache

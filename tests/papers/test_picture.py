@@ -39,7 +39,7 @@ def test_methods_stand_beside_their_rival(
     beside(measured, "simcse", tmp_path / "beats.png")
     (axes,) = drawn[0].axes
     names = [label.get_text() for label in axes.get_yticklabels()]
-    assert names == ["ESimCSE", "PT-BERT", "PT-BERT (code)", "moco", "PromptBERT (code)"]
+    assert names == ["ESimCSE", "PT-BERT", "PT-BERT (code)", "MoCo", "PromptBERT (code)"]
     bars = [line for line in axes.lines if line.get_linewidth() == 5]
     assert [to_hex(bar.get_color()) for bar in bars] == ["#6b6b6b", "#1a7f37", "#6b6b6b", "#6b6b6b", "#b3261e"]
     # simcse - moco is -0.07 (-0.95 to 0.82), and PT-BERT's table prints 0.79 for it: all of it is turned.
