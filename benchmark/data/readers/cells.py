@@ -57,7 +57,8 @@ class Cells:
         lists = {name: texts for name, texts in self.nested.items() if name in chosen and any(texts)}
         if not lists:
             return self
-        rows, lines = [], []
+        rows: list[list[str]] = []
+        lines: list[int] = []
         for number, (row, line) in enumerate(zip(self.rows, self.lines, strict=True)):
             texts = [of[number] or [""] for of in lists.values()]
             rows += [[*row, *(text[i % len(text)] for text in texts)] for i in range(max(map(len, texts)))]
@@ -204,13 +205,17 @@ def _sheet(path: Path) -> Cells:
 
 
 def _agreement(lines: list[str], separator: str) -> float:
-    """Return the share of lines with as many fields as the first; 0 for less than half, and for a single field."""
+    """Return the share of lines with the usual number of fields; 0 for less than three of four, and for a single field.
+
+    Where the first line has that number, half of the lines are enough.
+    """
     try:
         counts = [len(row) for row in csv.reader(lines, delimiter=separator)]
     except csv.Error:
         return 0.0
-    alike = counts.count(counts[0]) if counts and counts[0] > 1 else 0
-    return alike / len(counts) if alike and 2 * alike >= len(counts) else 0.0
+    usual = max(counts, key=counts.count, default=0)
+    share = counts.count(usual) / max(len(counts), 1)
+    return share if usual > 1 and share >= (0.5 if usual == counts[0] else 0.75) else 0.0
 
 
 def _csv(path: Path, lines: list[tuple[int, str]], separator: str) -> Cells:

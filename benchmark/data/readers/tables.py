@@ -37,12 +37,13 @@ _NAMES = {  # role -> names of columns, without case and signs; the first that i
 }
 _TEXTS = ("first", "second", "negative")
 _UNFOLDED = {"query", "question", "anchor", *_NAMES["second"].split(), *_NAMES["negative"].split()}  # if lists
-_STEMS = ("sentence", "sent", "text", "question", "s", "word", "phrase", "query", "string", "document")
+_STEMS = ("sentence", "sent", "text", "question", "s", "word", "phrase", "term", "query", "string", "document")
 _NUMBERED = (("0", "1"), ("1", "2"), ("a", "b"))  # sent0 and sent1, question1 and question2 ...
 _NUMERIC_LABELS = dict(zip(("0", "1", "2"), NLI_LABELS, strict=True))  # as the Hugging Face hub numbers them
 _UNLABELLED = ("", "-", "-1")  # the annotators had no majority
 _ASKS = ("query", "question")
 _ANSWERS = ("document", "doc", "passage", "answer")
+_NO_NUMBER = ("nan", "none", "null", "na", "n/a")
 _FEW = 6  # rows; fewer show nothing about what a column is
 _LONGEST_NAME, _MOST_WORDS = 40, 3  # of a column or a class; what is longer is a text
 
@@ -120,20 +121,29 @@ def _is_nli(cell: str) -> bool:
 def _is_header(cells: Cells) -> bool:
     """Return whether the first row names columns: short, no value, and a known name or unlike the columns below it.
 
-    One of those has values, or no cell of them is a single word, and all of the first row are.
+    One of those has values, or no cell of them is a single word, and all of the first row are. Words above numbers
+    alone are names, however long.
     """
     first = [cell.strip() for cell in cells.rows[0]] if cells.rows else []
+    below = Cells(cells.path, cells.rows[1:], cells.lines[1:], separated=cells.separated)
+    columns = [below.column(number) for number in range(len(first))]
+    if any(_above_numbers(cell, column) for cell, column in zip(first, columns, strict=True)):
+        return True
     if not any(first) or any(
         is_number(cell) or _is_nli(cell) or len(cell) > _LONGEST_NAME or len(cell.split()) > _MOST_WORDS
         for cell in first
     ):
         return False
-    below = Cells(cells.path, cells.rows[1:], cells.lines[1:])
-    columns = [below.column(number) for number in range(len(first))]
     valued = any(_mostly(column, is_number) or _mostly(column, _is_nli) for column in columns)
     named = len(first) > 1 and all(len(name.split()) == 1 for name in first)
     unlike = len(below.rows) > 1 and all(len(cell.split()) > 1 for column in columns for cell in column)
     return bool(_by_name(first)) or valued or (named and unlike) or _above_classes(first, columns)
+
+
+def _above_numbers(cell: str, column: list[str]) -> bool:
+    filled = [number for number in column if number]
+    words = not is_number(cell) and any(map(str.isalpha, cell)) and cell.lower() not in _NO_NUMBER
+    return words and len(filled) >= _FEW and all(map(is_number, filled))
 
 
 def _above_classes(first: Sequence[str], columns: Sequence[list[str]]) -> bool:
@@ -202,6 +212,8 @@ def _roles(cells: Cells, names: list[str], chosen: list[int] | None, take: Take)
         known = {role: place for role, place in known.items() if role not in _TEXTS}
     elif "second" in known and take != "judged" and _stands_in_half(columns[known["second"]]):
         known.pop("second")  # no document, whatever its name
+    if "first" in known and _plain(names[known["first"]]) == "source" and _is_class(columns[known["first"]]):
+        known.pop("first")  # where the texts are from
     if "score" in known and _mostly(columns[known["score"]], _is_nli):
         known["label"] = known.pop("score")
     sides = sum(role in known for role in ("first", "second"))
@@ -225,7 +237,9 @@ def _roles(cells: Cells, names: list[str], chosen: list[int] | None, take: Take)
     elif "first" in known:
         texts = [known[role] for role in _TEXTS if role in known]
     elif cells.names is None and chosen is None and value is not None and 2 <= value < max(texts, default=0):
-        before = [place for place in texts if place < value]  # what follows the value is something else
+        before = [
+            place for place in texts if place < value and not _is_class(columns[place])
+        ]  # what follows the value is something else
         texts = before if len(before) > 1 else texts
     if value is None and len(texts) == 2 and take != "judged" and "second" not in known:
         value = next((place for place in texts if _is_class(columns[place])), None)
