@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import yaml
@@ -19,6 +18,7 @@ from benchmark.run.objects import ObjectEncoder, listed, methods_of
 from zoo.api import load
 from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.errors import CorruptError, MissingError, UsageError
+from zoo.formats.finished import Backend
 from zoo.methods.pretrained import Pretrained
 from zoo.progress import Progress
 from zoo.roles import Role, Roles
@@ -26,9 +26,6 @@ from zoo.selection import saved_named
 
 UNTRAINED = ("static-freq-sub-case-pun", "avg-last", "bag-of-words")  # candidates without download or training
 OWN_TEXTS = "own"  # the word for --corpus: the texts of the table itself
-
-Backend = Literal["torch", "onnx", "openvino"]
-_MODULES = {"onnx": "onnxruntime", "openvino": "openvino"}
 
 
 @dataclass(frozen=True)
@@ -41,8 +38,8 @@ class Candidate:
 
     @property
     def weights_mb(self) -> float:
-        """The MB of its weights as float32; NaN for a function, of which nothing is known."""
-        unknown = isinstance(self.encoder, ObjectEncoder) and not self.encoder.parameters()
+        """The MB of its weights as float32; NaN for a function or another backend, of which nothing is known."""
+        unknown = isinstance(self.encoder, ObjectEncoder | Pretrained) and not self.encoder.parameters()
         return np.nan if unknown else self.encoder.parameters() * 4 / 2**20
 
     @property
@@ -158,14 +155,6 @@ def _name(encoder: object) -> str:
     return str(encoder) if isinstance(encoder, str | Path) else type(encoder).__name__
 
 
-def check_backend(backend: Backend) -> None:
-    """Raise MissingError where the extra of a backend is not installed."""
-    if backend != "torch" and not all(map(importlib.util.find_spec, ("optimum", _MODULES[backend]))):
-        raise MissingError(
-            f"--backend {backend} needs sentence-transformers' extra: pip install 'sentence-transformers[{backend}]'."
-        )
-
-
 def made(
     name: str, given: object, runtime: Runtime, texts: Sequence[str], corpus: str | None, backend: Backend
 ) -> Candidate:
@@ -175,9 +164,7 @@ def made(
     if isinstance(given, str | Path) and saved_named(given):
         return Candidate(load(str(given), quiet), finished=True)
     if backend != "torch" and is_path and (Path(str(given)).is_dir() or "/" in str(given)):
-        from sentence_transformers import SentenceTransformer
-
-        given = SentenceTransformer(str(given), backend=backend, device=runtime.device, trust_remote_code=False)
+        given = f"pretrained:model='{given}':backend={backend}"
     methods = methods_of([(None if is_path else name, given)], {}, quiet, texts[:64], version=None, precision=None)
     method = methods[0]
     if len(methods) > 1 or method.traits.needs_pairs:

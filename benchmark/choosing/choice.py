@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmark.choosing.candidates import (
-    Backend,
     Candidate,
     Wording,
     candidates,
-    check_backend,
     encode,
     made,
     read_wordings,
@@ -35,6 +33,7 @@ from benchmark.records.record import plain
 from zoo import __version__
 from zoo.encoder import Runtime
 from zoo.errors import UsageError, ZooError, said
+from zoo.formats.finished import Backend, check_backend
 from zoo.machine import forget_peak_memory, make_runtime, peak_memory_mb
 from zoo.progress import Progress
 from zoo.roles import Role

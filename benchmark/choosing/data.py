@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from benchmark.data.readers.labels import Take
 from benchmark.data.readers.search import is_search, read_search
-from benchmark.data.readers.tables import Table, Take, read
+from benchmark.data.readers.tables import Table, read
 from benchmark.stats.clusters import Clusters, clusters_of
 from zoo.errors import MissingError, UsageError
 
@@ -126,9 +127,8 @@ def read_texts(source: Any, columns: str | None = None, kind: Kind | None = None
 def _enough(data: Texts, path: Path) -> Texts:
     meant = data.kind
     if data.units < FEWEST:
-        raise UsageError(
-            f"{path} has {data.units} {UNITS[meant]}; with fewer than {FEWEST} nothing can be told. Give more."
-        )
+        what = UNITS[meant] + " with a relevant document" * (meant == "retrieval")
+        raise UsageError(f"{path} has {data.units} {what}; with fewer than {FEWEST} nothing can be told. Give more.")
     if meant != "retrieval" and np.ptp(data.gold) == 0:
         raise UsageError(
             f"{path}: all {'labels' if meant == 'label' else 'scores'} are equal, so no encoder can agree."

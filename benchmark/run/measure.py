@@ -213,7 +213,7 @@ class EncoderMeasurement:
             return Measured(cell, "n/a", reason, more={"adapt": self._adaptation, "facts": self._facts(vectors)})
         data.device = self._runtime.device
         coverage = vectors.coverage(data.texts())
-        if self.plan.traits.needs_every_text and (without := coverage["texts"] - coverage["covered"]):
+        if self.plan.traits.needs_every_text and (without := vectors.unknown(data.texts())):
             return Measured(cell, "n/a", f"{without:,} of its {coverage['texts']:,} texts have no vector in the file")
         if without := coverage["texts"] - coverage["covered"]:
             texts = f"{without:,} of {coverage['texts']:,} texts have the zero vector; their cosines are 0"

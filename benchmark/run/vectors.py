@@ -247,6 +247,12 @@ class VectorStore:
         self.add(texts)
         return self.matrix[[self.rows[text] for text in texts]]
 
+    def unknown(self, texts: Sequence[str]) -> int:
+        """Return how many of the distinct `texts` the encoder does not cover."""
+        distinct = dict.fromkeys(self._told_apart(texts))
+        self.add(list(distinct))
+        return sum(not self.covered[self.rows[text]] for text in distinct)
+
     def coverage(self, texts: Sequence[str]) -> dict[str, Any]:
         """Return how many of the distinct `texts` are covered, and the first ten single words that are not.
 

@@ -22,6 +22,7 @@ UNSEEN = {  # why a key cannot, or must not, change the vectors of a training wi
     "revision": "names a version of files on the hub",
     "query_prompt": "of queries; test_roles",
     "document_prompt": "of documents; test_roles",
+    "backend": "names extras; test_finished_messages",
     "vocabulary": "names files",
     "frequencies": "names a file",
     "generator": "names files",

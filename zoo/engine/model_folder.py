@@ -24,13 +24,10 @@ if TYPE_CHECKING:
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken", "*.bpe.codes", "bpe.codes")
 _SAFE = ("model*.safetensors", "adapter_model.safetensors")
 _LOADED = ("model.safetensors", "model.safetensors.index.json", "adapter_model.safetensors", "pytorch_model*")
-_BY_OBJECT = (
-    "load it in Python (SentenceTransformer(..., backend={0!r}), with `pip install 'sentence-transformers[{0}]'`) and"
-    " give the object to evaluate() or choose()"
-)
+_BY_BACKEND = "name its backend (pretrained:model=...:backend={0}, after `pip install 'sentence-transformers[{0}]'`)"
 _OTHER_WEIGHTS = {  # files of weights that are not read here, and what their owner can do
-    "*.onnx": _BY_OBJECT.format("onnx"),
-    "openvino_model*.xml": _BY_OBJECT.format("openvino"),
+    "*.onnx": _BY_BACKEND.format("onnx"),
+    "openvino_model*.xml": _BY_BACKEND.format("openvino"),
     "model.*.safetensors": "rename that variant to model.safetensors",
     "*.gguf": "take the model that was quantised to this file",
     "tf_model.h5": "convert these weights of TensorFlow",

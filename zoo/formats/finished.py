@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -22,7 +23,7 @@ from zoo.engine.model_folder import (
 )
 from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import clean_text
-from zoo.errors import UsageError
+from zoo.errors import MissingError, UsageError
 from zoo.files import read_mapping
 from zoo.formats.sentence_transformers import dense
 from zoo.paths import is_file
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Dense, Module
 
+Backend = Literal["torch", "onnx", "openvino"]
+_EXTRAS = {"onnx": "onnxruntime", "openvino": "openvino"}
 AGREES = 1e-4  # largest difference of a value, relative to the vectors' length
 _LONG = 1024  # tokens; a sample's long texts grow no further with the limit of a model
 
@@ -46,12 +49,25 @@ def sample(limit: int | None) -> list[str]:
     return [*plain, *long, *itertools.islice(made, 64 - len(plain) - len(long))]
 
 
+def check_backend(backend: Backend) -> None:
+    """Raise MissingError where the extra of a backend is not installed."""
+    if backend != "torch" and not all(map(find_spec, ("optimum", _EXTRAS[backend]))):
+        raise MissingError(
+            f"backend {backend} needs sentence-transformers' extra: pip install 'sentence-transformers[{backend}]'."
+        )
+
+
 def load_finished(
-    source: BackboneSource, runtime: Runtime, pooling: str | None = None, max_length: int | None = None
+    source: BackboneSource,
+    runtime: Runtime,
+    pooling: str | None = None,
+    max_length: int | None = None,
+    backend: Backend = "torch",
 ) -> SentenceTransformer:
     """Return a folder as sentence-transformers loads it, in float32, without its code and from safetensors.
 
-    `pooling` replaces that of the folder. Raises UsageError for a model of another kind, and for code of its own;
+    `pooling` replaces that of the folder; another `backend` loads its own files. Raises UsageError for a model of
+    another kind, and for code of its own;
     CorruptError for files that cannot be loaded, and for weights that are missing.
     """
     from sentence_transformers import SentenceTransformer
@@ -60,16 +76,18 @@ def load_finished(
     what = f"pretrained: {source.name!r}"
     _check_kind(what, source.folder)
     weights = {"dtype": torch.float32, "use_safetensors": None if runtime.allow_pickle else True}
-    where: dict[str, Any] = {"device": runtime.device, "local_files_only": True}
+    where: dict[str, Any] = {"device": runtime.device, "local_files_only": True, "backend": backend}
+    where |= {"model_kwargs": weights} if backend == "torch" else {}
     quiet()
     try:
-        model = SentenceTransformer(str(source.folder), trust_remote_code=False, model_kwargs=weights, **where)
+        model = SentenceTransformer(str(source.folder), trust_remote_code=False, **where)
     except Exception as error:  # of many kinds; each means that the library cannot load this folder
         raise cannot_load(what, source.folder, error) from error
     transformers = [module for module in model.modules() if isinstance(module, parts.Transformer)]
     folders = [folder for folder in module_folders(source.folder) if _is_transformer(folder)]
-    for transformer, folder in zip(transformers, folders, strict=False):
-        _check_transformer(what, folder, transformer)
+    if backend == "torch":
+        for transformer, folder in zip(transformers, folders, strict=False):
+            _check_transformer(what, folder, transformer)
     _check_pooled(what, source.folder, model)
     if pooling is not None:
         pools = [module for module in model if isinstance(module, parts.Pooling)]
@@ -80,7 +98,8 @@ def load_finished(
         if isinstance(part, parts.StaticEmbedding):
             part.tokenizer = tokens_below(part.tokenizer, part.embedding.num_embeddings)
     for part in transformers:
-        limits = [max_length or part.max_seq_length, positions_of(encoder_of(part.auto_model))]
+        positions = positions_of(encoder_of(part.auto_model)) if backend == "torch" else None
+        limits = [max_length or part.max_seq_length, positions]
         part.max_seq_length = min(filter(None, limits), default=None)
     return model.eval()
 

@@ -21,8 +21,16 @@ from zoo.engine.named import DEFAULT_BACKBONE
 from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError, MissingError, UsageError
-from zoo.files import read_json, sha256_json, write_json
-from zoo.formats.finished import AGREES, cut_texts, load_finished, sample, taken_over, trained_pooler
+from zoo.files import read_json, sha256_file, sha256_json, write_json
+from zoo.formats.finished import (
+    AGREES,
+    check_backend,
+    cut_texts,
+    load_finished,
+    sample,
+    taken_over,
+    trained_pooler,
+)
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, StockModules
 from zoo.methods.base import BackboneEncoder, check_positive, count_parameters
 from zoo.paths import is_file
@@ -49,6 +57,8 @@ class PretrainedRecipe:
     prompt: str | None = added(None)  # before every text; None: the folder's prompts
     query_prompt: str | None = added(None)  # before queries, None: `prompt`
     document_prompt: str | None = added(None)  # before documents, None: `prompt`
+    # what runs the transformer; the others are extras of sentence-transformers
+    backend: Literal["torch", "onnx", "openvino"] = added("torch")
 
     def __post_init__(self) -> None:
         check_positive(self, "max_length")
@@ -76,7 +86,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
 
     def __init__(self, recipe: PretrainedRecipe, runtime: Runtime, source: BackboneSource | None = None) -> None:
         Encoder.__init__(self, recipe, runtime)
-        self.source = source or find_backbone(recipe.model, recipe.revision, allow_pickle=runtime.allow_pickle)
+        self.source = source or _located(recipe, runtime)
         self.stats, self.trained = EncodingStats(), False
         self.library: SentenceTransformer | None = None
         self.after: list[Module] = []  # the library's modules behind the pooling
@@ -85,7 +95,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         if is_file(self.source.folder / "modules.json"):
             self._load()
             return
-        if recipe.pooling is None:
+        if recipe.pooling is None or recipe.backend != "torch":
             rest = (
                 f" if `hf download {recipe.model}` fetches none"
                 if self.source.folder.parent.name == "snapshots"
@@ -108,10 +118,10 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
             raise UsageError(
                 f"pretrained: {recipe.model!r} has a modules.json, which states the pooling; leave out the pooling."
             )
-        self.library = load_finished(self.source, runtime, recipe.pooling, recipe.max_length)
+        self.library = load_finished(self.source, runtime, recipe.pooling, recipe.max_length, recipe.backend)
         of_recipe = recipe.prompt, recipe.query_prompt, recipe.document_prompt
         self.roles = roles_of(self.library).replaced(*of_recipe)
-        parts = taken_over(self.library, self.source)
+        parts = taken_over(self.library, self.source) if recipe.backend == "torch" else None
         if parts is None:
             self.dim, self.stats = self._by_library(["a"]).shape[1], EncodingStats()
             return
@@ -175,6 +185,11 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         return {**by, **self.roles.facts()}
 
     @classmethod
+    def sources(cls, recipe: PretrainedRecipe, runtime: Runtime) -> dict[str, Any]:
+        """Return the identity of the model's files."""
+        return {"backbone": _located(recipe, runtime).identity()}
+
+    @classmethod
     def traits(cls, recipe: PretrainedRecipe) -> Traits:
         """Return the traits of a finished encoder; one that cannot be fine-tuned raises in `token_table`."""
         exports = recipe.pooling in (None, "pooler", *EXPORTED_POOLINGS)
@@ -227,7 +242,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         runtime = runtime or Runtime()
         recipe: PretrainedRecipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder / "recipe.json"))
         saved = read_json(folder / "backbone.json")
-        source = find_backbone(saved["location"], saved["revision"], allow_pickle=runtime.allow_pickle)
+        source = _located(replace(recipe, model=saved["location"], revision=saved["revision"]), runtime)
         if source.sha256 != saved["sha256"]:
             raise CorruptError(f"model {saved['name']!r} in {source.folder} is not the one {folder} was made with.")
         return cls(recipe, runtime, source)
@@ -238,3 +253,14 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
             return super().fingerprint()
         recipe = {**dataclasses.asdict(self.recipe), "model": self.source.name}
         return sha256_json([self.source.sha256, recipe, self.runtime.precision])
+
+
+def _located(recipe: PretrainedRecipe, runtime: Runtime) -> BackboneSource:
+    """Return the model without loading it; the files of another backend are a part of its identity."""
+    source = find_backbone(recipe.model, recipe.revision, allow_pickle=runtime.allow_pickle)
+    if recipe.backend == "torch":
+        return source
+    check_backend(recipe.backend)
+    pattern = {"onnx": "*.onnx*", "openvino": "openvino_model*"}[recipe.backend]
+    digests = {path.relative_to(source.folder).as_posix(): sha256_file(path) for path in source.folder.rglob(pattern)}
+    return replace(source, sha256=sha256_json([source.sha256, recipe.backend, digests]))

@@ -66,8 +66,8 @@ class TextVectors(CountedEncoder[TextVectorsRecipe]):
         return vectors
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which texts (n,) have a vector in the file that is not zero."""
-        return np.array([text in self.rows and bool(self.vectors[self.rows[text]].any()) for text in texts], np.bool_)
+        """Return which texts (n,) have a vector in the file."""
+        return np.array([text in self.rows for text in texts], np.bool_)
 
     def places(self) -> dict[str, Any]:
         """Return where the file is."""

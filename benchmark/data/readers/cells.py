@@ -9,8 +9,8 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,8 @@ _NOT_TEXT = {
     b"ARROW1": "an Arrow file",
 }
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
-_DECIMAL_COMMA = re.compile(r"\s*([+-]?\d+),(\d+)\s*")
+_SEPARATOR = re.compile(r"sep=(.)")  # the first line by which Excel is told
+_WRITTEN = re.compile(r"([+-]?\d+)(?:([.,])(\d+))?\s*%?")  # a number as spreadsheets write it
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 
@@ -44,16 +45,46 @@ class Cells:
     lines: list[int]
     names: list[str] | None = None
     separated: str = ""  # by what the fields of a line are separated
-    nested: list[str] = field(default_factory=list)  # columns of lists or objects, which are left out
+    nested: dict[str, list[list[str]]] = field(default_factory=dict)  # the texts in columns of lists or objects
 
     def column(self, number: int) -> list[str]:
-        """Return the cells of a column, empty where a row is shorter."""
-        return [row[number].strip() if number < len(row) else "" for row in self.rows]
+        """Return the cells of a column, empty where a row is shorter; decimal commas and percents are plain numbers."""
+        cells = [row[number].strip() if number < len(row) else "" for row in self.rows]
+        return _plain_numbers(cells, commas=self.separated == _SEPARATORS[";"])
+
+    def unfolded(self, chosen: Collection[str]) -> Cells:
+        """Return a row for each text of the chosen nested columns; a shorter list begins again."""
+        lists = {name: texts for name, texts in self.nested.items() if name in chosen and any(texts)}
+        if not lists:
+            return self
+        rows: list[list[str]] = []
+        lines: list[int] = []
+        for number, (row, line) in enumerate(zip(self.rows, self.lines, strict=True)):
+            texts = [of[number] or [""] for of in lists.values()]
+            rows += [[*row, *(text[i % len(text)] for text in texts)] for i in range(max(map(len, texts)))]
+            lines += [line] * (len(rows) - len(lines))
+        nested = {name: texts for name, texts in self.nested.items() if name not in lists}
+        return replace(self, rows=rows, lines=lines, names=[*(self.names or []), *lists], nested=nested)
 
 
 def is_number(cell: str) -> bool:
     """Return whether a cell is a decimal number."""
     return _NUMBER.fullmatch(cell) is not None
+
+
+def _plain_numbers(cells: list[str], *, commas: bool) -> list[str]:
+    """Return a column of numbers without decimal commas and percent signs; other columns as they are.
+
+    Unless `commas` says that the comma is a decimal one, three digits behind each comma may be thousands.
+    """
+    if not any("," in cell or cell.endswith("%") for cell in cells):
+        return cells
+    parts = [_WRITTEN.fullmatch(cell) for cell in cells]
+    behind = [part for part in parts if part and part[2] == ","]
+    thousands = not commas and all(len(part[3]) == 3 and part[1].lstrip("+-") != "0" for part in behind)
+    if 2 * sum(map(bool, parts)) < sum(map(bool, cells)) or (behind and thousands):
+        return cells
+    return [f"{part[1]}.{part[3] or 0}" if part else cell for part, cell in zip(parts, cells, strict=True)]
 
 
 def is_table(path: Path) -> bool:
@@ -114,9 +145,13 @@ def read_cells(path: Any) -> Cells:
     lines = [(number, line) for number, line in enumerate(text_lines(path), 1) if line.strip() or suffix == ".csv"]
     if suffix in _JSON:
         return _json(path, lines, whole=suffix == ".json")
+    if len(lines) == 1:  # old programs end a line with a carriage return alone
+        lines = list(enumerate(lines[0][1].split("\r"), 1))
+    stated = _SEPARATOR.fullmatch(lines[0][1].strip()) if lines else None
+    lines = lines[1:] if stated else lines
     sample = [line for _, line in lines[:40] if line.strip()][:20]
     order = ",;\t|" if suffix == ".csv" else "\t,;|"
-    separator = next((one for one in order if _separates(sample, one)), order[0])
+    separator = stated[1] if stated else max(order, key=lambda sign: _agreement(sample, sign))
     if separator == "\t":
         rows = _unquoted([line.split("\t") for _, line in lines])
         return Cells(path, rows, [number for number, _ in lines], separated=_SEPARATORS[separator])
@@ -155,36 +190,41 @@ def _sheet(path: Path) -> Cells:
     import pandas as pd
 
     try:
-        frame = pd.read_excel(path, header=None, dtype=object)
+        sheets = pd.read_excel(path, header=None, dtype=object, sheet_name=None)
     except ImportError as error:
         raise MissingError(
             f"{path} is an Excel sheet: pip install 'zoo-bench[excel]', or save it as CSV UTF-8."
         ) from error
     except Exception as error:  # the engine raises many kinds
         raise CorruptError(f"{path} cannot be read as an Excel sheet: {str(error)[:200]}") from error
-    rows = [[_cell(value) for value in row] for row in frame.itertuples(index=False)]
+    name = max(sheets, key=lambda sheet: int(sheets[sheet].count().sum()))
+    path = path / str(name) if len(sheets) > 1 else path
+    rows = [[_cell(value) for value in row] for row in sheets[name].itertuples(index=False)]
     kept = [number for number, row in enumerate(rows) if any(row)]
     return Cells(path, [rows[number] for number in kept], [number + 1 for number in kept])
 
 
-def _separates(lines: list[str], separator: str) -> bool:
-    """Return whether at least half of the lines have as many fields as the first, and more than one."""
+def _agreement(lines: list[str], separator: str) -> float:
+    """Return the share of lines with the usual number of fields; 0 for less than three of four, and for a single field.
+
+    Where the first line has that number, half of the lines are enough.
+    """
     try:
         counts = [len(row) for row in csv.reader(lines, delimiter=separator)]
     except csv.Error:
-        return False
-    return bool(counts) and counts[0] > 1 and 2 * counts.count(counts[0]) >= len(counts)
+        return 0.0
+    usual = max(counts, key=counts.count, default=0)
+    share = counts.count(usual) / max(len(counts), 1)
+    return share if usual > 1 and share >= (0.5 if usual == counts[0] else 0.75) else 0.0
 
 
 def _csv(path: Path, lines: list[tuple[int, str]], separator: str) -> Cells:
-    found, before = Cells(path, [], [], separated=_SEPARATORS[separator]), 0
+    found, before = Cells(path, [], [], separated=_SEPARATORS.get(separator, separator)), 0
     csv.field_size_limit(2**26)
     reader = csv.reader((f"{line}\n" for _, line in lines), delimiter=separator, strict=True)
     try:
         for row in reader:
             if any(cell.strip() for cell in row):
-                if separator == ";":  # of a spreadsheet where numbers have a comma
-                    row = [f"{number[1]}.{number[2]}" if (number := _DECIMAL_COMMA.fullmatch(c)) else c for c in row]
                 found.rows.append(row)
                 found.lines.append(lines[before][0])
             before = reader.line_num
@@ -213,6 +253,8 @@ def _json(path: Path, lines: list[tuple[int, str]], *, whole: bool) -> Cells:
             values = json.loads("\n".join(line for _, line in lines))
         except (ValueError, RecursionError):
             values = None  # an object a line, as in .jsonl
+        if isinstance(values, dict):
+            values = _rows_of(values)
         if isinstance(values, list):
             return _of_values(path, values, list(range(1, len(values) + 1)))
     values = []
@@ -222,6 +264,17 @@ def _json(path: Path, lines: list[tuple[int, str]], *, whole: bool) -> Cells:
         except (ValueError, RecursionError) as error:
             raise CorruptError(f"{path}:{number}: not JSON: {error}.") from error
     return _of_values(path, values, [number for number, _ in lines])
+
+
+def _rows_of(content: dict[str, Any]) -> list[Any] | None:
+    """Return the rows of an object of columns (as pandas writes it) or with one list of objects; None for others."""
+    columns = [[*value.values()] if isinstance(value, dict) else value for value in content.values()]
+    lists = [column for column in columns if isinstance(column, list)]
+    if len(lists) == 1 and all(isinstance(item, dict) for item in lists[0]):
+        return lists[0]
+    if len(lists) < max(2, len(columns)) or len({*map(len, lists)}) > 1:
+        return None
+    return [dict(zip(content, row, strict=True)) for row in zip(*lists, strict=True)]
 
 
 def _of_values(path: Path, values: list[Any], lines: list[int]) -> Cells:
@@ -237,10 +290,26 @@ def _of_values(path: Path, values: list[Any], lines: list[int]) -> Cells:
 
 
 def _of_columns(path: Path, columns: dict[str, list[Any]], lines: list[int]) -> Cells:
-    nested = [name for name, cells in columns.items() if any(isinstance(cell, list | dict) for cell in cells)]
+    nested = {name: list(map(_texts_in, cells)) for name, cells in columns.items() if any(map(_is_nested, cells))}
     names = [name for name in columns if name not in nested]
-    rows = [list(map(_cell, row)) for row in zip(*(columns[name] for name in names), strict=True)]
-    return Cells(path, rows, lines, names, nested=nested)
+    if not names and len(nested) == 1:  # the lists are the rows
+        return Cells(path, next(iter(nested.values())), lines)
+    plain = zip(*(columns[name] for name in names), strict=True) if names else ([] for _ in lines)
+    return Cells(path, [list(map(_cell, row)) for row in plain], lines, names, nested=nested)
+
+
+def _is_nested(cell: object) -> bool:
+    return isinstance(cell, list | tuple | dict) or getattr(cell, "ndim", 0) > 0
+
+
+def _texts_in(cell: Any) -> list[str]:
+    """Return the texts of a list or object, of objects their title and text; numbers are none."""
+    if isinstance(cell, str):
+        return [cell]
+    if isinstance(cell, dict):
+        parts = [part for part in (cell.get("title"), cell.get("text")) if isinstance(part, str) and part]
+        return [" ".join(parts)] if isinstance(cell.get("text"), str) else []
+    return [text for item in cell for text in _texts_in(item)] if _is_nested(cell) else []
 
 
 def _cell(value: object) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from benchmark.data.readers.cells import Cells, is_number, read_cells
+from benchmark.data.readers.labels import BINARY, Take, TwoLabels
 from zoo.encoder import NLI_LABELS
 from zoo.errors import CorruptError, UsageError, did_you_mean
 
@@ -27,23 +28,23 @@ _GRADES = "relevance rel qrel qrels relevancejudgment relevancejudgement judgmen
 
 _NAMES = {  # role -> names of columns, without case and signs; the first that is there counts
     "first": "premise anchor query question first source text sentence sentences content review tweet utterance",
-    "second": "hypothesis positive pos document doc passage answer second target paraphrase response context text",
-    "negative": "hardneg hardnegative negative neg",
+    "second": "hypothesis positive pos document doc passage answer second target paraphrase response context text"
+    " positives positivepassages positivectxs documents passages answers paraphrases",
+    "negative": "hardneg hardnegative hardnegatives hardnegativectxs negative neg negatives negativepassages",
     "score": "score scores similarity sim similarityscore relatedness relatednessscore gold gs rating meanscore",
     "label": f"{_GRADES} label labels goldlabel class category topic intent isduplicate duplicate isparaphrase"
     " entailmentjudgment",
 }
 _TEXTS = ("first", "second", "negative")
-_STEMS = ("sentence", "sent", "text", "question", "s", "word", "phrase", "query", "string", "document")
+_UNFOLDED = {"query", "question", "anchor", *_NAMES["second"].split(), *_NAMES["negative"].split()}  # if lists
+_STEMS = ("sentence", "sent", "text", "question", "s", "word", "phrase", "term", "query", "string", "document")
 _NUMBERED = (("0", "1"), ("1", "2"), ("a", "b"))  # sent0 and sent1, question1 and question2 ...
 _NUMERIC_LABELS = dict(zip(("0", "1", "2"), NLI_LABELS, strict=True))  # as the Hugging Face hub numbers them
 _UNLABELLED = ("", "-", "-1")  # the annotators had no majority
+_ASKS = ("query", "question")
+_ANSWERS = ("document", "doc", "passage", "answer")
+_NO_NUMBER = ("nan", "none", "null", "na", "n/a")
 _FEW = 6  # rows; fewer show nothing about what a column is
-_YES = "yes true y t ja j oui si sí duplicate dup equal same similar related match matched positive pos relevant good"
-_YES += " paraphrase equivalent correct wahr vrai entailment"
-_NO = "no false n f nein non different unequal distinct unique negative neg mismatch bad wrong falsch faux none other"
-_DENIAL = ("not", "non", "no", "un", "dis", "in", "ir", "mis", "nicht", "pas", "kein")
-_BINARY = {"0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "false": 0.0, "true": 1.0, "no": 0.0, "yes": 1.0}
 _LONGEST_NAME, _MOST_WORDS = 40, 3  # of a column or a class; what is longer is a text
 
 
@@ -61,9 +62,6 @@ class Table:
         return (" ".join(text.split()) for row in sides.itertuples(index=False) for text in row)
 
 
-Take = Literal["all", "texts", "scores", "judged", "binary", "labels", "measured"]
-
-
 def read(path: Any, columns: str | None = None, *, take: Take = "all") -> Table:
     """Read a table (see `cells`); `columns` names those to take: texts in their order, a score, a label.
 
@@ -76,6 +74,8 @@ def read(path: Any, columns: str | None = None, *, take: Take = "all") -> Table:
     import pandas as pd
 
     cells = read_cells(path)
+    unfolding = set(map(_plain, columns.split(","))) if columns else _UNFOLDED
+    cells = cells.unfolded([name for name in cells.nested if _plain(name) in unfolding])
     if cells.names is None and (_is_header(cells) or (columns and _names(cells, columns))):
         cells.names, cells.rows, cells.lines = cells.rows[0], cells.rows[1:], cells.lines[1:]
     width = max(map(len, [cells.names or [], *cells.rows]))
@@ -92,7 +92,7 @@ def read(path: Any, columns: str | None = None, *, take: Take = "all") -> Table:
     elif take in ("scores", "judged") and "label" in roles:
         roles["score"] = roles.pop("label")
     _check_fields(cells, max(roles.values()))
-    two = _Two(take, positive, names)
+    two = TwoLabels(take, positive, names)
     values, kind, note = _values(cells, roles, two, nli="premise" in map(_plain, names))
     if take == "judged" and kind in ("binary pairs", "scored pairs"):
         kind = "judged pairs"
@@ -121,20 +121,29 @@ def _is_nli(cell: str) -> bool:
 def _is_header(cells: Cells) -> bool:
     """Return whether the first row names columns: short, no value, and a known name or unlike the columns below it.
 
-    One of those has values, or no cell of them is a single word, and all of the first row are.
+    One of those has values, or no cell of them is a single word, and all of the first row are. Words above numbers
+    alone are names, however long.
     """
     first = [cell.strip() for cell in cells.rows[0]] if cells.rows else []
+    below = Cells(cells.path, cells.rows[1:], cells.lines[1:], separated=cells.separated)
+    columns = [below.column(number) for number in range(len(first))]
+    if any(_above_numbers(cell, column) for cell, column in zip(first, columns, strict=True)):
+        return True
     if not any(first) or any(
         is_number(cell) or _is_nli(cell) or len(cell) > _LONGEST_NAME or len(cell.split()) > _MOST_WORDS
         for cell in first
     ):
         return False
-    below = Cells(cells.path, cells.rows[1:], cells.lines[1:])
-    columns = [below.column(number) for number in range(len(first))]
     valued = any(_mostly(column, is_number) or _mostly(column, _is_nli) for column in columns)
     named = len(first) > 1 and all(len(name.split()) == 1 for name in first)
     unlike = len(below.rows) > 1 and all(len(cell.split()) > 1 for column in columns for cell in column)
     return bool(_by_name(first)) or valued or (named and unlike) or _above_classes(first, columns)
+
+
+def _above_numbers(cell: str, column: list[str]) -> bool:
+    filled = [number for number in column if number]
+    words = not is_number(cell) and any(map(str.isalpha, cell)) and cell.lower() not in _NO_NUMBER
+    return words and len(filled) >= _FEW and all(map(is_number, filled))
 
 
 def _above_classes(first: Sequence[str], columns: Sequence[list[str]]) -> bool:
@@ -203,6 +212,10 @@ def _roles(cells: Cells, names: list[str], chosen: list[int] | None, take: Take)
         known = {role: place for role, place in known.items() if role not in _TEXTS}
     elif "second" in known and take != "judged" and _stands_in_half(columns[known["second"]]):
         known.pop("second")  # no document, whatever its name
+    if "first" in known and _plain(names[known["first"]]) == "source" and _is_class(columns[known["first"]]):
+        known.pop("first")  # where the texts are from
+    if "score" in known and _mostly(columns[known["score"]], _is_nli):
+        known["label"] = known.pop("score")
     sides = sum(role in known for role in ("first", "second"))
     unnamed = [place for place in places if place not in known.values() and any(columns[place])]
     numeric = [place for place in unnamed if _mostly(columns[place], is_number)]
@@ -224,7 +237,9 @@ def _roles(cells: Cells, names: list[str], chosen: list[int] | None, take: Take)
     elif "first" in known:
         texts = [known[role] for role in _TEXTS if role in known]
     elif cells.names is None and chosen is None and value is not None and 2 <= value < max(texts, default=0):
-        before = [place for place in texts if place < value]  # what follows the value is something else
+        before = [
+            place for place in texts if place < value and not _is_class(columns[place])
+        ]  # what follows the value is something else
         texts = before if len(before) > 1 else texts
     if value is None and len(texts) == 2 and take != "judged" and "second" not in known:
         value = next((place for place in texts if _is_class(columns[place])), None)
@@ -238,11 +253,42 @@ def _roles(cells: Cells, names: list[str], chosen: list[int] | None, take: Take)
             f"{cells.path}: its columns ({', '.join(names)}{''.join(lists)}) do not show which are texts, score or"
             f" label; name them: --columns TEXT,TEXT,SCORE."
         )
+    if take == "measured" and chosen is None:
+        _ask(cells, names, columns, texts, [place for place in others if place not in texts], numeric, value)
     roles = dict(zip(_TEXTS, texts, strict=False))
     if value is not None:
         first = len(texts) == 2 and value in numeric and value < texts[0]  # a score precedes its texts, a label follows
         roles["score" if first or known.get("score") == value else "label"] = value
     return roles
+
+
+def _ask(
+    cells: Cells,
+    names: list[str],
+    columns: dict[int, list[str]],
+    texts: list[int],
+    others: list[int],
+    numeric: list[int],
+    value: int | None,
+) -> None:
+    """Raise UsageError, with the commands that answer, where columns of unknown names leave a table in doubt."""
+    sides = [_plain(names[place]) for place in texts]
+    search = len(sides) == 2 and sides[0] in _ASKS and sides[1] in _ANSWERS
+    if search and value in numeric and len(set(columns[value]) - {""}) > 2:
+        raise UsageError(
+            f"{cells.path}: is {names[value]} a grade of relevance (--kind retrieval) or a similarity (--kind score)?"
+        )
+    numbers = [place for place in numeric if not _counts(columns[place], names[place])]
+    numbers = [place for place in numbers if 2 * len(set(columns[place])) <= len(columns[place])]  # others are ids
+    lists = [name for name, column in cells.nested.items() if any(column)]
+    if value is not None or (len(others) + 2 * len(lists) < 2 if len(texts) == 1 else search or len(numbers) < 2):
+        return
+    classes = [place for place in others if _is_class(columns[place])] if len(texts) == 1 else numbers
+    plain = [names[place] for place in (*texts, *others) if place not in classes]
+    choices = [[plain[0], name] for name in (*plain[1:], *lists)]
+    choices += [[*plain, names[place]] for place in classes] if len(plain) < 3 else []
+    commands = " or ".join(f"--columns '{','.join(choice)}'" for choice in choices)
+    raise UsageError(f"{cells.path}: what are its columns {', '.join([*names, *lists])}? Name them: {commands}.")
 
 
 def _value(
@@ -285,46 +331,9 @@ def _check_fields(cells: Cells, last: int) -> None:
             raise CorruptError(f"{cells.path}:{line}: {len(row)} fields instead of {wanted}{by}.")
 
 
-@dataclass(frozen=True)
-class _Two:
-    """How two labels are read: for whom, which of them is 1 as the user said, and the names for a question."""
-
-    take: Take
-    positive: str
-    names: list[str]
-
-    def values(self, cells: Cells, roles: dict[str, int], kinds: set[str]) -> dict[str, float] | None:
-        """Return the value of each label; None where they are no two labels. Raises UsageError in doubt."""
-        numbers = all(map(is_number, kinds))
-        if self.positive:
-            if self.positive.lower() not in kinds:
-                raise UsageError(f"{cells.path}: no label is {self.positive!r}; there are: {', '.join(sorted(kinds))}.")
-            return {kind: float(kind == self.positive.lower()) for kind in kinds}
-        if kinds <= {*_BINARY}:
-            return _BINARY
-        if len(kinds) != 2 or kinds <= {*NLI_LABELS} or self.take == "scores" or (
-            numbers and self.take not in ("measured", "binary")
-        ):  # fmt: skip
-            return None
-        ordered = sorted(kinds, key=float) if numbers else sorted(kinds, key=_affirms)
-        if numbers or _affirms(ordered[0]) < _affirms(ordered[1]):
-            return {ordered[0]: 0.0, ordered[1]: 1.0}
-        short, long = sorted(kinds, key=len)
-        if long.endswith(short) and re.sub(r"[\W_]", "", long.removesuffix(short)) in _DENIAL:
-            return {long: 0.0, short: 1.0}
-        places = [roles[role] for role in ("first", "second", "score", "label") if role in roles]
-        asked = ",".join(self.names[place] for place in places)
-        raise UsageError(
-            f"{cells.path}: its labels are {ordered[0]} and {ordered[1]}; which of them says that two texts are alike?"
-            f" --columns '{asked}={ordered[0]}' or --columns '{asked}={ordered[1]}'."
-        )
-
-
-def _affirms(word: str) -> int:
-    return (word in _YES.split()) - (word in _NO.split())
-
-
-def _values(cells: Cells, roles: dict[str, int], two: _Two, *, nli: bool) -> tuple[dict[str, list[Any]], Kind, str]:
+def _values(
+    cells: Cells, roles: dict[str, int], two: TwoLabels, *, nli: bool
+) -> tuple[dict[str, list[Any]], Kind, str]:
     """Return the columns by role, the kind of the table, and a note for the user."""
     columns = {role: cells.column(place) for role, place in roles.items()}
     values: dict[str, list[Any]] = {role: columns[role] for role in _TEXTS if role in columns}
@@ -340,7 +349,7 @@ def _values(cells: Cells, roles: dict[str, int], two: _Two, *, nli: bool) -> tup
     if kinds and not nli and (stated := two.values(cells, roles, kinds)):
         column = columns.get("score", columns.get("label", []))
         alike = [kind for kind in sorted(kinds) if stated[kind] == 1]
-        note = "" if kinds <= {*_BINARY} else f" (alike: {', '.join(alike)})"
+        note = "" if kinds <= {*BINARY} else f" (alike: {', '.join(alike)})"
         return values | {"score": [stated.get(cell.lower()) for cell in column]}, "binary pairs", note
     if two.take == "binary":
         raise UsageError(f"{cells.path}: its labels or scores have {len(kinds)} values; --kind binary takes two.")

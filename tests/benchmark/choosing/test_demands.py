@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -188,19 +189,23 @@ def test_wordings_are_rows_that_score_as_in_the_library(tiny_bert: Path, tmp_pat
             assert frame.loc[f"{name} [prompts: {wording}]", "score"] == pytest.approx(expected, abs=1e-3)
 
 
-def test_a_backend_without_its_extra_is_named(labels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backend_is_the_key_of_the_recipe(
+    labels: Path, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sentence_transformers
+    from sentence_transformers.sentence_transformer import modules
+
     with pytest.raises(MissingError, match=r"pip install 'sentence-transformers\[openvino\]'"):
         benchmark.choose(labels, {"good": GOOD}, backend="openvino", quiet=True)
-    asked = []
+    loaded, asked = sentence_transformers.SentenceTransformer, []
 
-    class Stub:
-        def __init__(self, path: str, **options: object) -> None:
-            asked.append((path, options["backend"], options["trust_remote_code"]))
+    def load(path: str, *, backend: str, **options: Any) -> Any:
+        asked.append((path, backend, options["trust_remote_code"]))
+        return loaded(path, **options)
 
-        def encode(self, texts: list[str]) -> np.ndarray:
-            return GOOD(texts)
-
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: object())
-    monkeypatch.setattr("sentence_transformers.SentenceTransformer", Stub)
-    choice = benchmark.choose(labels, ["owner/name", "bag-of-words"], backend="onnx", quiet=True)
-    assert asked == [("owner/name", "onnx", False)] and choice.winner == "owner/name"
+    monkeypatch.setattr("zoo.formats.finished.find_spec", lambda _: object())
+    monkeypatch.setattr("sentence_transformers.SentenceTransformer", load)
+    folder = str(tmp_path / "st")
+    loaded(modules=[modules.Transformer(str(tiny_bert)), modules.Pooling(32)], device="cpu").save(folder)
+    choice = benchmark.choose(labels, [folder, "bag-of-words"], backend="onnx", quiet=True)
+    assert asked == [(folder, "onnx", False)] and not choice.failed and folder in choice.frame.index

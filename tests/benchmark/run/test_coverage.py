@@ -129,11 +129,13 @@ def test_a_file_of_vectors_has_to_have_every_text_of_a_task(cli: Cli, tmp_path: 
     words = set(texts) - set(pairs.texts())
     left = sorted(words)[0]
     rng = np.random.default_rng(0)
-    rows = (f"{text}\t{' '.join(map(str, rng.normal(size=4)))}\n" for text in texts if text != left)
+    vectors = {text: rng.normal(size=4) for text in texts if text != left}
+    vectors[pairs.texts()[0]] *= 0
+    rows = (f"{text}\t{' '.join(map(str, vector))}\n" for text, vector in vectors.items())
     brought.write_text("".join(rows), encoding="utf-8")
     arguments = ("--methods", f"skipthought:path={brought}", "--tasks", tasks, "--out", tmp_path / "out")
     answer = cli("run", *arguments, "--device", "cpu", "--allow-missing")
     assert answer.code == 0, answer.err
     records = {record["task"]["name"]: record for record in Records(tmp_path / "out").all()}
-    assert records["pocket-pairs"]["status"] == "ok"
+    assert records["pocket-pairs"]["status"] == "ok" and "texts have the zero vector" in answer.err
     assert records["pocket-words"]["status"] == "n/a" and "1 of its" in records["pocket-words"]["reason"]
