@@ -6,7 +6,7 @@ import os
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,7 +149,8 @@ class _Check:
             if len(gold) != len(kept[1]) or not np.array_equal(gold, kept[1]):
                 raise _DifferenceError("its gold scores are not those of the data here")
             if isinstance(task.data, PairsData):
-                _compare_parts(scores_of(record), _parts(task.data, kept[0]), orders=are_places(kept[0]))
+                parts, slack = _parts(task.data, kept[0])
+                _compare_parts(scores_of(record), parts, slack, orders=are_places(kept[0]))
         if not self.encode:
             if kept is None:
                 raise MissingError("no scores of its items are kept")
@@ -271,11 +272,27 @@ def _compare_score(record: Record, predicted: Numbers, gold: Numbers) -> None:
             raise _DifferenceError(f"the score is {stated:.4f}, and {again:.4f} from its pair scores")
 
 
-def _parts(data: PairsData, predicted: Numbers) -> dict[str, Any]:
-    """Return the scores of all pairs and of each subset, computed from the predictions (n,) of all subsets."""
-    sizes = np.cumsum([len(pairs) for pairs in data.subsets.values()])[:-1]
-    split = np.split(predicted.astype(np.float64), sizes)
-    return aggregate({name: (of, data.subsets[name].gold) for name, of in zip(data.subsets, split, strict=True)})
+def _parts(data: PairsData, predicted: Numbers) -> tuple[dict[str, Any], Callable[[], dict[str, float]]]:
+    """Return the scores of all pairs and of each subset, computed from the predictions (n,) of all subsets.
+
+    The function returns how far Spearman may be from them: values that are equal as float32 may have differed.
+    """
+    ends = np.cumsum([len(pairs) for pairs in data.subsets.values()])[:-1]
+    gold = [pairs.gold for pairs in data.subsets.values()]
+    split = [*zip(np.split(predicted.astype(np.float64), ends), gold, strict=True)]
+
+    def slack() -> dict[str, float]:
+        each = [_slack(*sides) for sides in split]
+        means = {"mean": np.mean(each), "wmean": np.average(each, weights=[len(one) for one in gold])}
+        return {"all": _slack(predicted, np.concatenate(gold)), **means, **dict(zip(data.subsets, each, strict=True))}
+
+    return aggregate(dict(zip(data.subsets, split, strict=True))), slack
+
+
+def _slack(predicted: Numbers, gold: Numbers) -> float:
+    """Return how far from Spearman's correlation, a fraction, it may have been (see `bounds`); 0 where there is none."""
+    again = spearman(predicted, gold)
+    return 0.0 if again is None else max(abs(bound - again) for bound in bounds(predicted, gold)) / 100
 
 
 def are_places(predicted: Numbers) -> bool:
@@ -283,16 +300,24 @@ def are_places(predicted: Numbers) -> bool:
     return float(np.abs(predicted).max()) > 1.001
 
 
-def _compare_parts(stated: object, again: object, where: str = "", *, orders: bool) -> None:
+def _compare_parts(
+    stated: object,
+    again: object,
+    slack: Callable[[], Mapping[str, float]],
+    names: tuple[str, ...] = (),
+    *,
+    orders: bool,
+) -> None:
     """Compare every number of the scores that is computed here too: all, mean, wmean, and each subset."""
     if isinstance(again, Mapping):
         if isinstance(stated, Mapping):
             for name in again.keys() & stated.keys() - ({"pearson"} if orders else set()):
-                _compare_parts(stated[name], again[name], f"{where} {name}".strip(), orders=orders)
+                _compare_parts(stated[name], again[name], slack, (*names, name), orders=orders)
         return
     numbers = [value for value in (stated, again) if isinstance(value, int | float)]
-    if len(numbers) == 2 and abs(numbers[0] - numbers[1]) * 100 > ROUNDING:
-        raise _DifferenceError(f"{where} is {numbers[0]}, and {numbers[1]} from its pair scores")
+    if len(numbers) == 2 and (off := abs(numbers[0] - numbers[1]) - ROUNDING / 100) > 0:
+        if names[-1] != "spearman" or off > slack().get(names[-2], 0.0):
+            raise _DifferenceError(f"{' '.join(names)} is {numbers[0]}, and {numbers[1]} from its pair scores")
 
 
 def _compare_cosines(record: Record, again: Numbers, predicted: Numbers, gold: Numbers) -> None:
