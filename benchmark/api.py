@@ -117,14 +117,15 @@ def compare(
     A and B are two `Results` of one row each, or the names of two rows of `results` (default: the folder that the
     command line writes). `suites` or `tasks` (comma-separated) choose what is compared. The default for two names is
     all suites, and for two `Results` all tasks for which both have pair scores. `pairs=N` adds the N pairs of each task
-    that differ most, with their texts. A row of one seed has neither interval nor p, unless `borrow_seed_noise` lets
-    the pooled variance over seeds of its backbone's other trained rows stand in for its own.
+    that differ most, with their texts. Pairs that share a text are drawn together. A row of one seed has neither
+    interval nor p, unless `borrow_seed_noise` lets the pooled variance over seeds of its backbone's other trained rows
+    stand in for its own.
 
     Raises UsageError for unknown names and names of several rows, MissingError where nothing can be compared.
     """
     named: dict[str, Any] = {"suites": suites, "tasks": tasks, "resamples": resamples, "pairs": pairs}
-    named["borrow_seed_noise"] = borrow_seed_noise
-    source = DataSource.from_options(None if data is None else str(data), hub=False) if texts and pairs else None
+    named |= {"borrow_seed_noise": borrow_seed_noise, "texts": texts}
+    source = DataSource.from_options(None if data is None else str(data), hub=False)
     if isinstance(a, str) and isinstance(b, str):
         return compare_rows(_folder_of(RESULTS if results is None else results), a, b, data=source, **named)
     if isinstance(a, str) or isinstance(b, str) or results is not None:

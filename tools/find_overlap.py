@@ -1,7 +1,8 @@
 """Makes `overlap.json` from the data: `python -m tools.find_overlap DATA` writes the file.
 
-It names pairs that occur in several tasks, and development pairs that are test pairs, and counts the tested rows of
-every task that are in its other parts or in training pairs. A test makes the table again.
+It names pairs that occur in several tasks, texts that occur in several pairs, and development pairs that are test
+pairs, and counts the tested rows of every task that are in its other parts or in training pairs. A test makes the table
+again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from benchmark.data.sources import DataSource
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairsData, TaskData
 from benchmark.tasks.finetune import LabelledFinetuneData, ScoredFinetuneData
-from benchmark.tasks.overlap import DEV, DISJOINT, POOLS, TABLE, Key, gold_sha256, in_each_test, keys
+from benchmark.tasks.overlap import DEV, DISJOINT, POOLS, TABLE, Key, gold_sha256, in_each_test, keys, numbered
 from benchmark.tasks.phrases import ChoiceData, RetrievalData
 from benchmark.tasks.relatedness import RegressorData
 from benchmark.tasks.transfer import TransferData
@@ -111,6 +112,47 @@ def _shared(tests: Mapping[str, PairsData]) -> dict[str, Any]:
     return {"shared": len(several), "tasks": tasks}
 
 
+def _texts(tests: Mapping[str, PairsData], pool: Mapping[str, Any]) -> dict[str, list[int]]:
+    """Return the texts that several pairs of a pool share; pairs stand in the order of `benchmark.tasks.overlap`."""
+    rows: dict[int, tuple[str, str]] = {}
+    size = pool["shared"]
+    for name, data in tests.items():
+        about = pool["tasks"][name]
+        places = dict(zip(about["rows"], about["ids"], strict=True))
+        for row, texts in enumerate(_sides([*data.subsets.values()])):
+            if row not in places:
+                places[row] = size
+                size += 1
+            rows.setdefault(places[row], texts)
+    return _repeated([rows[place] for place in range(size)])
+
+
+def _sides(several: Sequence[Pairs]) -> list[tuple[str, str]]:
+    return [texts for pairs in several for texts in zip(pairs.first, pairs.second, strict=True)]
+
+
+def _repeated(texts: Sequence[tuple[str, str]]) -> dict[str, list[int]]:
+    """Return the rows with a text that another row has too, and the numbers of both sides; -1 for other texts."""
+    numbers = numbered(texts)
+    both = np.where(numbers[:, :1] == numbers[:, 1:], [[1, 0]], 1)  # a row of one text twice is no repetition
+    often = np.bincount(numbers.ravel(), weights=both.ravel()) > 1
+    again = np.where(often[numbers], np.cumsum(often)[numbers] - 1, -1)
+    rows = np.flatnonzero((again >= 0).any(axis=1))
+    return {"rows": rows.tolist(), "first": again[rows, 0].tolist(), "second": again[rows, 1].tolist()}
+
+
+def _of_tasks(every: Mapping[str, TaskData]) -> dict[str, dict[str, object]]:
+    """Return the texts that several pairs share, of each task with scored pairs outside of the pools."""
+    pooled = {name for names in POOLS.values() for name in names}
+    found: dict[str, dict[str, object]] = {}
+    for name, data in every.items():
+        if name not in pooled and isinstance(data, PairsData | RegressorData):
+            several = [*data.subsets.values()] if isinstance(data, PairsData) else [data.test]
+            gold = np.concatenate([pairs.gold for pairs in several])
+            found[name] = {"gold_sha256": gold_sha256(gold), "pairs": len(gold), **_repeated(_sides(several))}
+    return found
+
+
 def known_overlap(data: DataSource) -> dict[str, object]:
     """Return the table for all tasks in `POOLS` and `DEV`, and the repeated rows of every task of the catalog."""
     rows_of = {name: TASKS.get(name) for name in TASKS.names() if TASKS.is_builtin(name)}
@@ -132,7 +174,12 @@ def known_overlap(data: DataSource) -> dict[str, object]:
             "rows": sorted(set().union(*rows.values())),
         }
     pools = {pool: _shared(found) for pool, found in tests.items()}
-    return {"pools": pools, "dev": dev, "repeats": _repeats(every, data)}
+    texts: dict[str, object] = {pool: _texts(found, pools[pool]) for pool, found in tests.items()}
+    texts |= _of_tasks(every)
+    # Of equal entries, as those of two forms of a text are, the later ones name the first.
+    firsts = {repr(one): name for name, one in reversed(texts.items())}
+    texts = {name: one if firsts[repr(one)] == name else firsts[repr(one)] for name, one in texts.items()}
+    return {"pools": pools, "texts": texts, "dev": dev, "repeats": _repeats(every, data)}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -140,7 +187,9 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) != 1:
         print("usage: python -m tools.find_overlap DATA", file=sys.stderr)
         return 2
-    write_text(TABLE, json.dumps({"pools": {}, "dev": {}, "repeats": {}}))  # loading the tasks reads this file
+    write_text(
+        TABLE, json.dumps({"pools": {}, "texts": {}, "dev": {}, "repeats": {}})
+    )  # loading the tasks reads this file
     write_text(
         TABLE, json.dumps(known_overlap(DataSource.from_options(arguments[0], hub=False)), separators=(",", ":")) + "\n"
     )

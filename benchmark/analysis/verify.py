@@ -6,7 +6,7 @@ import os
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from benchmark.analysis.encoders import unadapted_encoder_of
 from benchmark.data.sources import DataSource
 from benchmark.metrics.correlation import aggregate, cosine, ranks
-from benchmark.metrics.items import accuracy_of, right_of
+from benchmark.metrics.items import accuracy_of, values_of
 from benchmark.records.folder import Records
 from benchmark.records.query import label, scored_pairs, spearman
 from benchmark.records.record import Record, main_score, scores_of
@@ -38,6 +38,7 @@ COSINE = {"fp32": 1e-3}  # what a cosine may move between two machines, by preci
 SCORE = {"fp32": 0.1}  # x100: what the score of the compared pairs may move
 ORDER = 99.5  # the least Spearman x100 with places, which older folders keep in the place of cosines
 TURNED, TURNED_HALF = {"fp32": 0.02}, 0.05  # the share of items that may turn over between two machines
+TURN = 0.05  # by what an item that is right or wrong, or its reciprocal rank, moves at least where it turns over
 COSINE_HALF, SCORE_HALF = 0.03, 1.0  # the same for bf16 and fp16
 LIMITS = (
     "This does not show that an encoder saw no test text in training, that it was trained as stated, or that tables and"
@@ -149,7 +150,8 @@ class _Check:
             if len(gold) != len(kept[1]) or not np.array_equal(gold, kept[1]):
                 raise _DifferenceError("its gold scores are not those of the data here")
             if isinstance(task.data, PairsData):
-                _compare_parts(scores_of(record), _parts(task.data, kept[0]), orders=are_places(kept[0]))
+                parts, slack = _parts(task.data, kept[0])
+                _compare_parts(scores_of(record), parts, slack, orders=are_places(kept[0]))
         if not self.encode:
             if kept is None:
                 raise MissingError("no scores of its items are kept")
@@ -237,7 +239,7 @@ class _Check:
             return f"the score, measured again (within {limit:.2g})"
         if measured is None or measured["gold_sha256"] != items["gold_sha256"] or measured["parts"] != items["parts"]:
             raise _DifferenceError("its items are not those of the data here")
-        others = int((right_of(measured) != right_of(items)).sum())
+        others = int((np.abs(values_of(measured) - values_of(items)) > TURN).sum())
         if others > max(2, TURNED.get(record["precision"], TURNED_HALF) * (data.rows or 1)):
             raise _DifferenceError(f"{others:,} items are right here and wrong there, or the other way round")
         if (f1 := scores.get("f1")) is not None and scores_of(record).get("f1") != f1 and not others:
@@ -271,11 +273,27 @@ def _compare_score(record: Record, predicted: Numbers, gold: Numbers) -> None:
             raise _DifferenceError(f"the score is {stated:.4f}, and {again:.4f} from its pair scores")
 
 
-def _parts(data: PairsData, predicted: Numbers) -> dict[str, Any]:
-    """Return the scores of all pairs and of each subset, computed from the predictions (n,) of all subsets."""
-    sizes = np.cumsum([len(pairs) for pairs in data.subsets.values()])[:-1]
-    split = np.split(predicted.astype(np.float64), sizes)
-    return aggregate({name: (of, data.subsets[name].gold) for name, of in zip(data.subsets, split, strict=True)})
+def _parts(data: PairsData, predicted: Numbers) -> tuple[dict[str, Any], Callable[[], dict[str, float]]]:
+    """Return the scores of all pairs and of each subset, computed from the predictions (n,) of all subsets.
+
+    The function returns how far Spearman may be from them: values that are equal as float32 may have differed.
+    """
+    ends = np.cumsum([len(pairs) for pairs in data.subsets.values()])[:-1]
+    gold = [pairs.gold for pairs in data.subsets.values()]
+    split = [*zip(np.split(predicted.astype(np.float64), ends), gold, strict=True)]
+
+    def slack() -> dict[str, float]:
+        each = [_slack(*sides) for sides in split]
+        means = {"mean": np.mean(each), "wmean": np.average(each, weights=[len(one) for one in gold])}
+        return {"all": _slack(predicted, np.concatenate(gold)), **means, **dict(zip(data.subsets, each, strict=True))}
+
+    return aggregate(dict(zip(data.subsets, split, strict=True))), slack
+
+
+def _slack(predicted: Numbers, gold: Numbers) -> float:
+    """Return how far from Spearman's correlation, a fraction, it may have been (see `bounds`); 0 if there is none."""
+    again = spearman(predicted, gold)
+    return 0.0 if again is None else max(abs(bound - again) for bound in bounds(predicted, gold)) / 100
 
 
 def are_places(predicted: Numbers) -> bool:
@@ -283,16 +301,24 @@ def are_places(predicted: Numbers) -> bool:
     return float(np.abs(predicted).max()) > 1.001
 
 
-def _compare_parts(stated: object, again: object, where: str = "", *, orders: bool) -> None:
+def _compare_parts(
+    stated: object,
+    again: object,
+    slack: Callable[[], Mapping[str, float]],
+    names: tuple[str, ...] = (),
+    *,
+    orders: bool,
+) -> None:
     """Compare every number of the scores that is computed here too: all, mean, wmean, and each subset."""
     if isinstance(again, Mapping):
         if isinstance(stated, Mapping):
             for name in again.keys() & stated.keys() - ({"pearson"} if orders else set()):
-                _compare_parts(stated[name], again[name], f"{where} {name}".strip(), orders=orders)
+                _compare_parts(stated[name], again[name], slack, (*names, name), orders=orders)
         return
     numbers = [value for value in (stated, again) if isinstance(value, int | float)]
-    if len(numbers) == 2 and abs(numbers[0] - numbers[1]) * 100 > ROUNDING:
-        raise _DifferenceError(f"{where} is {numbers[0]}, and {numbers[1]} from its pair scores")
+    off = abs(numbers[0] - numbers[1]) - ROUNDING / 100 if len(numbers) == 2 else 0.0
+    if off > 0 and (names[-1] != "spearman" or off > slack().get(names[-2], 0.0)):
+        raise _DifferenceError(f"{' '.join(names)} is {numbers[0]}, and {numbers[1]} from its pair scores")
 
 
 def _compare_cosines(record: Record, again: Numbers, predicted: Numbers, gold: Numbers) -> None:

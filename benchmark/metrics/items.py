@@ -1,7 +1,8 @@
 """Test items that are right or wrong: a bit each, from which the accuracy is computed again, to the last digit.
 
 An accuracy is the mean over the parts of a test set (its folds, or the one part that it has) of the share of items that
-are right. Where an encoder was fine-tuned several times, it is the mean over these runs.
+are right. Where an encoder was fine-tuned several times, it is the mean over these runs. For a mean reciprocal rank the
+ranks are kept too, and an item counts as its reciprocal rank.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class ItemsPart(TypedDict, total=False):
     parts: Required[list[Annotated[int, msgspec.Meta(gt=0)]]]  # the number of items in each
     runs: Required[Annotated[int, msgspec.Meta(gt=0)]]
     gold_sha256: Required[Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]]  # of the answers, in this order
+    ranks: list[Annotated[int, msgspec.Meta(gt=0)]]  # of the right answer of each; 1 is right. Absent: an accuracy
     decimals: int  # to which the accuracy x100 of a part, and their mean, are rounded, as SentEval does
 
 
@@ -59,6 +61,27 @@ def right_of(items: ItemsPart) -> NDArray[np.bool_]:
     return result
 
 
+def ranked_part(ranks: NDArray[np.integer], answers: Sequence[object]) -> ItemsPart:
+    """Return what a record keeps of items whose right answers (n,) have these ranks (n,), from 1."""
+    return {**items_part(ranks == 1, answers), "ranks": ranks.tolist()}
+
+
+def values_of(items: ItemsPart) -> NDArray[np.float64]:
+    """Return what each item (runs, n) counts: 1 or 0, or the reciprocal rank; raises CorruptError as `right_of` does.
+
+    Example:
+        >>> values_of(ranked_part(np.array([1, 4, 2]), "abc")).tolist()
+        [[1.0, 0.25, 0.5]]
+    """
+    right = right_of(items)
+    if "ranks" not in items:
+        return right.astype(np.float64)
+    ranks = np.array(items["ranks"])
+    if not np.array_equal(right, [ranks == 1]):
+        raise CorruptError("its items are not right where their rank is 1; measure it again.")
+    return 1.0 / ranks[None]
+
+
 def joined(runs: Sequence[ItemsPart]) -> ItemsPart | None:
     """Return the items of several runs on one test set as one part; None where there are none."""
     if not runs:
@@ -79,7 +102,7 @@ def item_weights(parts: Sequence[int]) -> NDArray[np.float64]:
 
 
 def accuracy_of(items: ItemsPart) -> float:
-    """Return the accuracy, a fraction, that these items make.
+    """Return the accuracy, or the mean reciprocal rank, a fraction, that these items make.
 
     Example:
         >>> accuracy_of(items_part(np.array([True, False, True, True]), "abba", [2, 2]))
@@ -91,7 +114,7 @@ def accuracy_of(items: ItemsPart) -> float:
         return round(percent, decimals)
 
     runs = []
-    for run in right_of(items):
+    for run in values_of(items):
         shares = [np.mean(part) for part in np.split(run, cuts)]
         if decimals is not None:
             runs.append(float(rounded(np.mean([float(rounded(100 * share)) for share in shares]))) / 100)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.metrics.items import item_weights, right_of
+from benchmark.metrics.items import item_weights, values_of
 from benchmark.records.conflicts import StoredRecord, cell_of, settled
 from benchmark.records.packed import RECORDS, Packed, check_pairs, read_packed
 from benchmark.records.record import (
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class ItemScores(NamedTuple):
-    """Predicted and gold scores (n,) of pairs; of items that are right or wrong, how often they are, and weights."""
+    """Predicted and gold scores (n,) of pairs; of items how often they are right, or reciprocal ranks, and weights."""
 
     metric: Literal["spearman", "accuracy"]
     predicted: NDArray[Any]
@@ -169,7 +169,7 @@ class Records:
         if not items:
             return ItemScores("spearman", *self.pair_scores(record))
         try:
-            return ItemScores("accuracy", right_of(items).mean(axis=0), item_weights(items["parts"]))
+            return ItemScores("accuracy", values_of(items).mean(axis=0), item_weights(items["parts"]))
         except CorruptError as error:
             raise CorruptError(f"{record['method']['name']} on {record['task']['name']}: {error}") from error
 

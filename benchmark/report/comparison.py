@@ -16,7 +16,7 @@ import numpy as np
 from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records, read_records
 from benchmark.records.query import PairTexts, Ranks, RowScores, label, row_named, row_scores
-from benchmark.records.record import Record, plain
+from benchmark.records.record import Record, code_of, plain
 from benchmark.report.conditions import tuned
 from benchmark.report.signature import differing
 from benchmark.stats.compare import AVERAGE, Comparison, Line, compare, seeds_of, suites_in_common, without_items
@@ -124,6 +124,8 @@ class Compared:
             ]
         if unlike := differing(self.a, self.b):
             parts.append(f"Not like with like, A and B: {'; '.join(unlike)}.")
+        if len({code_of(record)[0] for record in (*self.a, *self.b)}) > 1:
+            parts.append("Two versions of the code measured A and B.")
         if any(tuned(rows[0]["method"]) for rows in (self.a, self.b)):
             parts.append("Intervals of tuned rows contain no spread of tuning.")
         parts += [f"Standard deviations over seeds: {'; '.join(spreads)}."] if spreads else []
@@ -136,6 +138,8 @@ class Compared:
         if shared:
             counts = ", ".join(f"{count:,} of {task}" for task, count in shared.items())
             parts.append(f"Pairs of several tasks are drawn together: {counts}.")
+        parts += _about_texts([line for one in self.comparisons for line in one.lines])
+        parts += [f"{one.title}: no average: {one.no_average}." for one in self.comparisons if one.no_average]
         return [*sides, " ".join(parts)]
 
     def __str__(self) -> str:
@@ -160,11 +164,12 @@ def compare_rows(
     resamples: int = 10_000,
     pairs: int = 0,
     data: DataSource | None = None,
+    texts: bool = True,
     borrow_seed_noise: bool = False,
 ) -> Compared:
     """Compare two rows of a results folder, by their names in tables, on suites, on tasks, or on all suites they share.
 
-    `pairs` adds the N pairs of each task that differ most, with their texts if `data` is given and has them. With
+    `pairs` adds the N pairs of each task that differ most, with their `texts` if `data` is given and has them. With
     `borrow_seed_noise`, the pooled variance over seeds of the other trained rows of its backbone stands in for that of
     a row with one seed. Raises UsageError for unknown names and names of several rows, MissingError where nothing can
     be compared.
@@ -184,7 +189,10 @@ def compare_rows(
     for title, of_suite in asked or suites_in_common(*rows, named):
         names = of_suite if tasks is not None else tuple(task for task in of_suite if task not in without_items(*rows))
         try:
-            compared.append(compare(title, names or of_suite, *rows, store, resamples, stand_in, list(folder.values())))
+            every = list(folder.values())
+            compared.append(
+                compare(title, names or of_suite, *rows, store, resamples, stand_in, every, PairTexts(data))
+            )
             if names != of_suite:
                 others = ", ".join(task for task in of_suite if task not in names)
                 left_out.append(
@@ -199,7 +207,10 @@ def compare_rows(
         raise MissingError(f"{label(rows[0])} and {label(rows[1])} cannot be compared: {reasons}")
     differing: dict[str, list[dict[str, Any]]] = {}
     if pairs:
-        differing, without = _differing([line.task for one in compared for line in one.lines], rows, store, pairs, data)
+        shown = PairTexts(data if texts else None)
+        differing, without = _differing(
+            [line.task for one in compared for line in one.lines], rows, store, pairs, shown
+        )
         left_out += without
     borrowed = {side: _borrowed(of_side) for side, of_side in zip("ab", stand_in, strict=True) if of_side}
     return Compared(*rows, compared, resamples, differing, left_out, borrowed)
@@ -232,10 +243,10 @@ def _listed(tasks: str, recorded: Collection[str]) -> tuple[str, tuple[str, ...]
 
 
 def _differing(
-    tasks: Sequence[str], rows: tuple[list[Record], list[Record]], store: Records, count: int, data: DataSource | None
+    tasks: Sequence[str], rows: tuple[list[Record], list[Record]], store: Records, count: int, texts: PairTexts
 ) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
     """Return the pairs of each task on which the rows differ most, and the reasons for missing texts."""
-    texts, without = PairTexts(data), []
+    without: list[str] = []
     found = {}
     for task in dict.fromkeys(tasks):
         if any(record.get("items") for record in rows[0] if record["task"]["name"] == task):
@@ -252,6 +263,23 @@ def _differing(
             for line in found[task]:
                 line["texts"] = [pairs.first[line["row"] - 1], pairs.second[line["row"] - 1]]
     return found, without
+
+
+def _about_texts(lines: Sequence[Line]) -> list[str]:
+    """Return which tasks' pairs share texts, as how many unrelated pairs they say, and which may do so unseen."""
+    known = {line.task: f"{line.unrelated:,.0f} for {line.task}" for line in lines if _repeats(line)}
+    unknown = dict.fromkeys(line.task for line in lines if line.unrelated is None)
+    parts = []
+    if known:
+        as_much = ", ".join(known.values())
+        parts.append(f"Pairs that share a text are drawn together, and say as much as fewer unrelated ones: {as_much}.")
+    if unknown:
+        parts.append(f"Rows are taken as independent, because their texts are not at hand: {', '.join(unknown)}.")
+    return parts
+
+
+def _repeats(line: Line) -> bool:
+    return line.unrelated is not None and round(line.unrelated) < line.pairs
 
 
 def _spreads(line: Line) -> str:
@@ -313,6 +341,8 @@ def _print_comparison(comparison: Comparison, stream: TextIO) -> None:
             "n/a" if line.p is None else _p_text(line.p),
             "" if line.williams is None else _p_text(line.williams.p),
         )
+    if comparison.no_average:
+        table.add_row(AVERAGE, *[""] * 3, *["n/a"] * 3)
     needed = Console(file=stream, width=10_000).measure(table).maximum
     width = max(Console(file=stream).width, needed)
     Console(file=stream, width=width, highlight=False, markup=False).print(table)

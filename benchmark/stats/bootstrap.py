@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmark.stats.clusters import Clusters, independent
 from benchmark.tasks.overlap import Pool
 from zoo.errors import ContractError
 
@@ -17,7 +18,6 @@ RESAMPLES = 10_000
 EXACT_BELOW = 200  # pairs: with fewer, `expanded` is up to a tenth off, and computing the ranks again is cheap
 
 _BLOCK = 1 << 14  # counts (8 bytes each) in one block of resamples, which then fits into a core's cache
-_CHUNK = 1 << 20  # counts that are drawn at a time
 
 Metric = Literal["spearman", "pearson", "auc", "accuracy"]
 _Statistic = Callable[[NDArray[Any]], NDArray[np.float64]]  # counts (resamples, n) -> (methods, resamples)
@@ -178,16 +178,6 @@ def _positive(variance: float) -> float:
     return variance if variance > 1e-12 else np.nan
 
 
-def drawn_counts(size: int, resamples: int, seed: Sequence[int]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yield chunks: the number of the first resample, and the counts (resamples, size) of the drawn pairs."""
-    generator = np.random.default_rng(list(seed))
-    chunk = max(1, _CHUNK // size)
-    for start in range(0, resamples, chunk):
-        rows = min(chunk, resamples - start)
-        drawn = generator.integers(0, size, (rows, size)) + size * np.arange(rows)[:, None]
-        yield start, np.bincount(drawn.ravel(), minlength=rows * size).reshape(rows, size)
-
-
 def resample_together(
     tasks: Sequence[Scored],
     pool: Pool | None = None,
@@ -196,6 +186,7 @@ def resample_together(
     resamples: int = RESAMPLES,
     seed: int = 0,
     expanded: bool = False,
+    clusters: Clusters | None = None,
 ) -> list[NDArray[np.float64]]:
     """Return, for each task, the correlations (methods, resamples) with its gold scores in resamples of its pairs.
 
@@ -203,6 +194,8 @@ def resample_together(
     number of pairs is random too. Without a pool there must be one task. The draws depend only on `seed` and the pool
     (or the gold scores): all methods share them, also over several calls; two tasks of equal size do not. Ranks are
     computed again in each resample, with average ranks for ties. NaN where a side is constant.
+
+    `clusters` says which pairs of the pool, or of the task, share a text and are drawn together; None: none do.
 
     With `expanded`, tasks of `EXACT_BELOW` pairs or more use the influences of the drawn pairs instead: one matrix
     product for all methods, whose spread is within 3% of that of the exact correlations.
@@ -216,12 +209,14 @@ def resample_together(
     size = len(tasks[0].gold) if pool is None else pool.size
     makers = [_maker(task, task.metric or metric, expanded) for task in tasks]
     samples = [np.empty((len(task.predicted), resamples)) for task in tasks]
-    for start, counts in drawn_counts(size, resamples, [seed, *np.frombuffer(digest, np.uint32).tolist()]):
+    start, key = 0, [seed, *np.frombuffer(digest, np.uint32).tolist()]
+    for counts in (clusters or independent(size)).counts(resamples, key):
         as_float = counts.astype(np.float32)  # exact: a count is far below 2^24
         for task, (statistic, first_order), result in zip(tasks, makers, samples, strict=True):
             given: NDArray[Any] = as_float if first_order else counts
             mine = given if task.places is None else np.take(given, task.places, axis=1)
             result[:, start : start + len(counts)] = statistic(mine)
+        start += len(counts)
     return samples
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.stats.bootstrap import drawn_counts
+_CHUNK = 1 << 20  # counts that are drawn at a time
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,15 @@ class Clusters:
     def counts(self, resamples: int, seed: Sequence[int]) -> Iterator[NDArray[np.int64]]:
         """Yield chunks of the numbers of times that each row is drawn (resamples, rows)."""
         first, second = self.units.T
-        for _, drawn in drawn_counts(self.size, resamples, seed):
+        for drawn in _drawn_counts(self.size, resamples, seed):
             counts = drawn[:, first]
             if (second >= 0).any():
                 counts *= np.where(second >= 0, drawn[:, second], 1)
             yield counts
+
+    def of(self, rows: NDArray[np.intp]) -> Clusters:
+        """Return the clusters of some of the rows."""
+        return replace(self, units=self.units[rows])
 
     def unbiased(self, drawn: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return resampled values (methods, resamples), farther from their means where few clusters make them close."""
@@ -49,14 +53,29 @@ class Clusters:
         return result
 
 
+def independent(rows: int) -> Clusters:
+    """Return the clusters of rows that share nothing."""
+    return Clusters(np.stack([np.arange(rows), np.full(rows, -1)], axis=1), rows)
+
+
 def clusters_of(first: NDArray[np.intp], second: NDArray[np.intp] | None = None) -> Clusters:
     """Return the clusters of rows, from the number of each row's text, or of its two texts (rows,)."""
     rows = np.arange(len(first))
     sides = np.stack([first, np.full(len(first), -1) if second is None else np.where(second == first, -1, second)], 1)
-    often = np.bincount(sides[sides >= 0]) > 1
+    often = np.bincount(sides[sides >= 0], minlength=1) > 1
     sides = np.where((sides >= 0) & often[sides], sides, -1)
     alone = (sides < 0).all(axis=1)
     sides[alone, 0] = len(often) + rows[alone]
     sides = np.where(sides[:, :1] < 0, sides[:, ::-1], sides)  # the only unit stands first
     places = np.unique(sides[sides >= 0])
     return Clusters(np.where(sides >= 0, np.searchsorted(places, sides), -1).astype(np.intp), len(places))
+
+
+def _drawn_counts(size: int, resamples: int, seed: Sequence[int]) -> Iterator[NDArray[np.int64]]:
+    """Yield chunks of the numbers of times (resamples, size) that each unit is drawn."""
+    generator = np.random.default_rng(list(seed))
+    chunk = max(1, _CHUNK // size)
+    for start in range(0, resamples, chunk):
+        rows = min(chunk, resamples - start)
+        drawn = generator.integers(0, size, (rows, size)) + size * np.arange(rows)[:, None]
+        yield np.bincount(drawn.ravel(), minlength=rows * size).reshape(rows, size)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal
 
 import numpy as np
 
 from benchmark.records.folder import Records
-from benchmark.records.query import label, of_task
-from benchmark.records.record import Record, items_identity, scores_of
+from benchmark.records.query import PairTexts, label, of_task
+from benchmark.records.record import Record, items_identity, scores_of, two_codes
 from benchmark.stats.bootstrap import RESAMPLES
+from benchmark.stats.clusters import Clusters
 from benchmark.stats.draws import (
     ByTask,
     by_seed,
+    clusters_in,
     comparable,
     draws,
     finished,
@@ -68,19 +70,21 @@ class Line:
     p: float | None
     williams: Williams | None  # None: an average, an accuracy, fewer than four pairs, or no p for want of seeds
     seed_by_seed: bool = False  # the noise of seeds is that of the differences of each seed
+    unrelated: float | None = None  # the number of pairs without a common text that say as much; None: not known
     seeds_sd: tuple[float | None, float | None] = (None, None)  # of A and of B over their seeds
     needed: str = ""  # how many seeds or pairs would show a difference of this size, where p shows none
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The lines of a suite's tasks, and of their average if there are several tasks."""
+    """The lines of a suite's tasks, and of their average if there are several; `no_average` says why there is none."""
 
     title: str
     lines: list[Line]
     average: Line | None
     correlation: tuple[float, int] | None = None  # of the seeds of the folder's rows that share draws, and their pairs
     unit: str = "pairs"  # of which the scores are made; "items" where some are right or wrong
+    no_average: str = ""
 
 
 Others = Sequence[Sequence[Sequence[Record]]]  # for A and for B: the rows whose noise of seeds may stand in
@@ -127,28 +131,33 @@ def compare(
     resamples: int = RESAMPLES,
     others: Others = ((), ()),
     folder: Sequence[Sequence[Record]] = (),
+    texts: PairTexts | None = None,
 ) -> Comparison:
     """Compare two rows on tasks; raises MissingError without scores or item scores, UsageError where items differ.
 
-    A pair of several tasks is drawn for all of them together, so that the noise of their average is right. The pooled
-    noise of the seeds of `others` stands in for that of a row with one seed. `folder` has the records of the folder's
-    rows, whose spreads say how small a row's noise of seeds may be.
+    A pair of several tasks is drawn for all of them together, so that the noise of their average is right, and so are
+    pairs that share a text; `texts` reads those of tasks that `overlap.json` lacks. The pooled noise of the seeds of
+    `others` stands in for that of a row with one seed. `folder` has the records of the folder's rows, whose spreads say
+    how small a row's noise of seeds may be. Rows whose tasks two codes measured have no average.
     """
     rows: list[ByTask] = [{task: of_task(row, task, store) for task in tasks} for row in (a, b)]
     for task in tasks:
         if len(comparable([{task: row[task]} for row in rows])) < 2:
             raise UsageError(f"{task}: {label(a)} and {label(b)} were measured on different pairs (--limit, say).")
-    drawn, damaged = draws(rows, store, resamples, exact=True)
+    clusters = {task: clusters_in(rows[0][task][0], texts or PairTexts(None)) for task in tasks}
+    drawn, damaged = draws(rows, store, resamples, clusters)
     if damaged:
         raise CorruptError(next(iter(damaged.values()))[0])
     every = [finished(row, tasks) for row in folder]
     sizes = {task: len(store.item_scores(rows[0][task][0]).gold) for task in tasks}
+    unrelated = {task: _unrelated(rows[0][task][0], found) for task, found in clusters.items()}
+    as_much = {task: found or sizes[task] for task, found in unrelated.items()}
 
     def of(names: Sequence[str]) -> Sample:
         alone = [side for side, row in enumerate((a, b)) if seeds_of(row) == "one"]
         pooled = {side: [list(by_seed(finished(row, names), names).values()) for row in others[side]] for side in alone}
         noise = {side: pooled_noise(scores) for side, scores in pooled.items()}
-        return sample_of(rows, drawn, names, floor_of(every, names), noise, sizes)
+        return sample_of(rows, drawn, names, floor_of(every, names), noise, sizes, as_much)
 
     unit = (
         "items"
@@ -163,12 +172,26 @@ def compare(
         first = rows[0][task][0]
         shared = shared_with(task, tasks) if pool_of(task, items_identity(first).gold_sha256) is not None else 0
         spreads = [list(by_seed(row, [task]).values()) for row in rows]
-        lines.append(line(task, shared, spreads, of([task]), _williams([row[task] for row in rows], store)))
-    if len(lines) == 1:
-        return Comparison(title, lines, None, correlation, unit)
+        test = _williams([row[task] for row in rows], store)
+        lines.append(replace(line(task, shared, spreads, of([task]), test), unrelated=unrelated[task]))
+    mixed = [
+        f"{label(side)}: {why}"
+        for side, row in zip((a, b), rows, strict=True)
+        if (why := two_codes([record for of_task in row.values() for record in of_task]))
+    ]
+    if len(lines) == 1 or mixed:
+        return Comparison(title, lines, None, correlation, unit, "; ".join(mixed))
     spreads = [list(by_seed(row, tasks).values()) for row in rows]
     average = line(AVERAGE, sum(one.shared for one in lines), spreads, of(tasks), None)
     return Comparison(title, lines, average, correlation, unit)
+
+
+def _unrelated(record: Record, clusters: Clusters | None) -> float | None:
+    """Return how many pairs without a common text say as much as a task's pairs; None where texts are not known."""
+    if clusters is None:
+        return None
+    pooled = pool_of(record["task"]["name"], items_identity(record).gold_sha256)
+    return (clusters if pooled is None else clusters.of(pooled[1])).effective
 
 
 def _line(

@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.records.folder import ItemScores, Records
+from benchmark.records.query import PairTexts
 from benchmark.records.record import Record, items_identity, main_score, scores_of
 from benchmark.stats.bootstrap import Scored, resample, resample_together
+from benchmark.stats.clusters import Clusters, clusters_of
 from benchmark.stats.mcb import Sample, SeedNoise, least_variance, sample
-from benchmark.tasks.overlap import Pool, pool_of
+from benchmark.tasks.overlap import Pool, numbered, pool_of, shared_texts
 from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import read_arrays, sha256_json, write_arrays
 from zoo.paths import cache_folder
@@ -128,16 +130,31 @@ def comparable(rows: Sequence[ByTask]) -> list[int]:
     return [i for i, row in enumerate(rows) if pairs(row) == pairs(rows[0])]
 
 
+def clusters_in(record: Record, texts: PairTexts) -> Clusters | None:
+    """Return which pairs of a record's pool, or of its task, share a text; None where their texts are not known."""
+    numbers = shared_texts(record["task"]["name"], items_identity(record).gold_sha256)
+    if numbers is None and record.get("pairs"):
+        with contextlib.suppress(ZooError):
+            pairs = texts.of(record)
+            numbers = numbered([*zip(pairs.first, pairs.second, strict=True)])
+    return None if numbers is None else clusters_of(*numbers.T)
+
+
 def draws(
-    rows: Sequence[ByTask], store: Records, resamples: int = TABLE_RESAMPLES, *, exact: bool = False
+    rows: Sequence[ByTask],
+    store: Records,
+    resamples: int = TABLE_RESAMPLES,
+    clusters: Mapping[str, Clusters | None] | None = None,
 ) -> tuple[dict[str, Matrix], dict[int, list[str]]]:
     """Return each task's scores (rows, resamples), means over seeds in resamples of its items, and the damaged rows.
 
     All rows have the same tasks. A pair of several tasks is drawn for all of them; the items of other tasks are drawn
-    on their own, and each task has its own statistic. `exact` ranks each resample again;
-    else the draws of large tasks are a first-order approximation, and are kept in the cache. A row whose item scores
-    cannot be read is given with the reason, and has NaN.
+    on their own, and each task has its own statistic. With `clusters`, which has by task what `clusters_in` returns,
+    pairs that share a text are drawn together, and each resample is ranked again; else pairs count as unrelated, and
+    the draws of large tasks are a first-order approximation, and are kept in the cache. A row whose item scores cannot
+    be read is given with the reason, and has NaN.
     """
+    exact = clusters is not None
     drawn: dict[str, _Drawn] = {}
     damaged: dict[int, list[str]] = {}
     missing: dict[Pool | str, dict[str, tuple[Scored, list[str]]]] = defaultdict(dict)  # by what is drawn together
@@ -154,7 +171,11 @@ def draws(
     for pool, tasks in missing.items():
         scored = [one for one, _ in tasks.values()]
         of_pool = pool if isinstance(pool, Pool) else None
-        found = resample_together(scored, of_pool, resamples=resamples, expanded=not exact)
+        together = (clusters or {}).get(next(iter(tasks)))
+        found = resample_together(scored, of_pool, resamples=resamples, expanded=not exact, clusters=together)
+        if together is not None:
+            own = [together if one.places is None else together.of(one.places) for one in scored]
+            found = [of.unbiased(samples) for of, samples in zip(own, found, strict=True)]
         for (task, (_, names)), samples in zip(tasks.items(), found, strict=True):
             if exact:
                 drawn[task] = dict(zip(names, samples, strict=True))
@@ -203,10 +224,12 @@ def sample_of(
     floor: float = 0.0,
     one_seed: Mapping[int, SeedNoise] | None = None,
     sizes: Mapping[str, int] | None = None,
+    unrelated: Mapping[str, float] | None = None,
 ) -> Sample:
     """Return the sample of rows on the mean of some tasks; without a noise that stands in, that of one seed is unknown.
 
-    `sizes` has the number of pairs of each task, by default the records'. Every task has every seed of a row, so that
+    `sizes` has the number of pairs of each task, by default the records', and `unrelated` that of pairs without a
+    common text that say as much. Every task has every seed of a row, so that
     the order of the means over seeds and over tasks does not matter.
     """
     averages = np.mean([drawn[task] for task in tasks], axis=0)
@@ -218,7 +241,8 @@ def sample_of(
     pairs_of_rows = (pair for places in alike.values() for pair in itertools.combinations(places, 2))
     shared = sorted((i, j) for i, j in pairs_of_rows if share_draws(rows[i], rows[j]))
     scores = [list(by_seed(row, tasks).values()) for row in rows]
-    return sample(scores, averages, pairs, alone, least=floor, shared=shared)
+    as_much = sum(unrelated[task] for task in tasks) if unrelated else None
+    return sample(scores, averages, pairs, alone, least=floor, shared=shared, unrelated=as_much)
 
 
 def _place(task: str, gold_sha256: str, store: Records) -> Path:

@@ -46,8 +46,8 @@ class Sample:
 
     `seed_variance` (methods,) is the variance of the mean: the sample variance over seeds, divided by their number; NaN
     where there is one seed. `seed_df` is their number less one; 0 where there is no such variance. `pairs` is the
-    number of pairs. `shared` (methods, methods) is the variance over seeds of the difference of two methods that share
-    the draws of their seeds; NaN for others.
+    number of pairs, and `unrelated` that of pairs without a common text that say as much. `shared` (methods, methods)
+    is the variance over seeds of the difference of two methods that share the draws of their seeds; NaN for others.
     """
 
     value: Matrix
@@ -56,11 +56,13 @@ class Sample:
     seed_df: Matrix
     pairs: int
     shared: Matrix
+    unrelated: float | None = None  # None: as many as there are pairs
 
     @property
     def pairs_df(self) -> int:
         """Degrees of freedom of the variances from pairs."""
-        return max(1, min(self.pairs, int(self.drawn.shape[1])) - 1)
+        alone = self.pairs if self.unrelated is None else round(self.unrelated)
+        return max(1, min(alone, int(self.drawn.shape[1])) - 1)
 
 
 def sample(
@@ -71,6 +73,7 @@ def sample(
     *,
     least: float = 0.0,
     shared: Collection[tuple[int, int]] = (),
+    unrelated: float | None = None,
 ) -> Sample:
     """Return the sample of methods from their scores by seed and the resampled means over seeds.
 
@@ -78,7 +81,8 @@ def sample(
     known; other methods with one score have no seeds. Several that borrow may share one noise, so that each has half
     its degrees of freedom. `least` is the variance of one seed's score below which none is taken (see
     `least_variance`). `shared` has the places of two methods that share the draws of their seeds, which are in the same
-    order. Raises ContractError unless at least two resamples have a value for every method.
+    order. `unrelated` is that of `Sample`. Raises ContractError unless at least two resamples have a value for every
+    method.
     """
     drawn = drawn[:, np.isfinite(drawn).all(axis=0)]
     if drawn.shape[1] < 2:
@@ -91,7 +95,7 @@ def sample(
     between = np.full((len(scores), len(scores)), np.nan)
     for i, j in shared:
         between[i, j] = between[j, i] = (scores[i] - scores[j]).var(ddof=1) / len(scores[i])
-    return Sample(np.array([one.mean() for one in scores]), drawn, variance, df, pairs, between)
+    return Sample(np.array([one.mean() for one in scores]), drawn, variance, df, pairs, between, unrelated)
 
 
 def sample_pairs(

@@ -1,4 +1,4 @@
-"""Reads `overlap.json`: pairs of several tasks, development pairs that are test pairs, and repeated rows of every task.
+"""Reads `overlap.json`: pairs of several tasks, texts of several pairs, development pairs in tests, repeated rows.
 
 Records contain no texts; tables and comparisons need the file to know which rows of two tasks are the same pair.
 `python -m tools.find_overlap DATA` makes it from the data.
@@ -111,6 +111,46 @@ def pool_of(task: str, gold: str) -> tuple[Pool, NDArray[np.intp]] | None:
             pooled = _pooled(name)
             return (pooled.pool, pooled.places[task]) if pooled.gold_sha256[task] == gold else None
     return None
+
+
+def shared_texts(task: str, gold: str) -> NDArray[np.intp] | None:
+    """Return the numbers of both texts (rows, 2) of each pair of a task's pool, or of the task if it has none.
+
+    -1 is a text of no other pair. None for a task that was not measured, or with other gold scores.
+    """
+    for name, tasks in POOLS.items():
+        if task in tasks:
+            pooled = _pooled(name)
+            return _texts(name, pooled.pool.size) if pooled.gold_sha256[task] == gold else None
+    about = _texts_of(task)
+    return _texts(task, about["pairs"]) if about is not None and about["gold_sha256"] == gold else None
+
+
+def _texts_of(name: str) -> dict[str, Any] | None:
+    table = _table()["texts"]
+    found: dict[str, Any] | str | None = table.get(name)
+    return _texts_of(found) if isinstance(found, str) else found
+
+
+@functools.cache
+def _texts(name: str, rows: int) -> NDArray[np.intp]:
+    about = _texts_of(name)
+    assert about is not None
+    numbers = np.full((rows, 2), -1, np.intp)
+    numbers[about["rows"]] = np.stack([about["first"], about["second"]], axis=1)
+    return numbers
+
+
+def numbered(texts: Sequence[tuple[str, str]]) -> NDArray[np.intp]:
+    """Return the numbers of both texts (rows, 2) of pairs; equal texts, as `keys` compares them, have one number.
+
+    Example:
+        >>> numbered([("A cat.", "a dog"), ("a cat", "A bird")]).tolist()
+        [[0, 1], [0, 2]]
+    """
+    numbers: dict[str, int] = {}
+    both = [[numbers.setdefault(normalised(text), len(numbers)) for text in pair] for pair in texts]
+    return np.array(both, np.intp).reshape(-1, 2)
 
 
 def shared_with(task: str, others: Sequence[str]) -> int:

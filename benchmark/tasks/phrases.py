@@ -16,7 +16,7 @@ from benchmark.data.readers.phrases import Choice, read_bigram_words, read_bird,
 from benchmark.data.readers.ppdb import PPDBReport, is_pack, ppdb_test_pairs, read_ppdb_human, split_ppdb_human
 from benchmark.data.sources import DataSource, Located
 from benchmark.metrics.correlation import CONSTANT
-from benchmark.metrics.items import items_part
+from benchmark.metrics.items import accuracy_of, items_part, ranked_part
 from benchmark.tasks.base import Lookup, PairsData, Scores, TaskData, TaskRow, check_rows
 from zoo.errors import CorruptError, MissingError
 from zoo.files import sha256_file, sha256_json
@@ -86,12 +86,13 @@ class RetrievalData(TaskData):
         column = {word: number for number, word in enumerate(self.words)}
         right = cosines[np.arange(self.rows), [column[word] for word in self.right]]
         ranks = (cosines >= right[:, None]).sum(1)
-        constant = not np.ptp(cosines)
+        constant, items = not np.ptp(cosines), ranked_part(ranks, [*zip(self.phrases, self.right, strict=True)])
         return {
-            "main": None if constant else float(np.mean(1 / ranks)),
+            "main": None if constant else accuracy_of(items),
             "main_metric": "mrr",
             "reason": CONSTANT if constant else None,
-            "mrr": float(np.mean(1 / ranks)),
+            "items": items,
+            "mrr": accuracy_of(items),
             "accuracy": float(np.mean(ranks == 1)),
             "words": len(self.words),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from benchmark.tuning.space import Dimension
@@ -62,6 +62,7 @@ class Study:
             raise
         except (ZooError, ValueError) as error:  # ValueError: a value that the recipe refuses
             trial = Trial(number, values, "failed", looks=looks, reason=str(error))
+        trial = replace(trial, code=self.trials.code)
         self.trials.write(trial)
         return trial
 

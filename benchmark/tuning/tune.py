@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from benchmark.identity import code_digest
 from benchmark.run.options import TUNED_ON, RunOptions
 from benchmark.run.plan import Run as BenchmarkRun
 from benchmark.run.prepare import prepare
@@ -70,7 +71,8 @@ def tune(
     """Tune each of `options.methods` on the task `options.dev` (default: TUNED_ON); write its recipes and pages.
 
     Raises UsageError for a budget without a trial and for a space that does not fit, MissingError without optuna, data
-    or weights, CorruptError for a damaged trial, TrainingError where every trial failed, Interrupted after a signal.
+    or weights, CorruptError for a damaged trial, UsageError where two codes would make one study, TrainingError where
+    every trial failed, Interrupted after a signal.
     """
     if importlib.util.find_spec("optuna") is None:
         raise MissingError("optuna is not installed: `pip install 'zoo-bench[tune]'`.")
@@ -126,7 +128,7 @@ class _Tuner:
         studies = {}
         for number in range(1, budget.studies + 1):
             key = sha256_json(identity_of_study(self.plan, self.dev, self.space, number))
-            studies[number] = Trials(folder / self.label / key[:12], key, self.runtime.progress.say)
+            studies[number] = Trials(folder / self.label / key[:12], key, self.runtime.progress.say, code_digest())
             name = self.spec.name if budget.studies == 1 else f"{self.spec.name}, study {number}"
             self._make_trials(name, Study(studies[number], self.space, self.own), budget, stop)
         read = {number: trials.read()[: budget.trials] for number, trials in studies.items()}
@@ -141,6 +143,7 @@ class _Tuner:
         while (number := study.trials.begin(budget.trials)) is not None:
             try:
                 stop.check()
+                study.trials.read(goes_on=True)
                 if number > 1 and budget.minutes is not None and time.monotonic() - began > 60 * budget.minutes:
                     return
                 trial = study.run(number, lambda values, look: self._score_of_training(values, look, stop))

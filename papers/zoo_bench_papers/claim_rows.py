@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from benchmark.records.folder import Records
 from benchmark.records.names import recipe_of, typed_recipe
-from benchmark.records.record import Record
+from benchmark.records.record import Record, two_codes
 from benchmark.report.conditions import about, recipes
 from benchmark.report.rows import About
 from benchmark.stats.draws import ByTask, finished, is_alone
@@ -109,8 +109,10 @@ class Folder:
         every = [record for of in of_row.values() for record in of]
         if set(Counter(r["seed"] for r in every).values()) != {len(tasks)}:
             return f"{name} lacks seeds on a task, or has two records of one"
-        if pairs and not all(self.store.has_pairs(record) for record in every):
-            return "no pair scores, so no interval"
+        if mixed := two_codes(every):
+            return f"{name}: {mixed}"
+        if pairs and not all(self.store.has_items(record) for record in every):
+            return "no item scores, so no interval"
         return f"one seed of {name}" if is_alone(of_row) else (row, of_row)
 
     def share(self, names: Iterable[str], at: Condition) -> float | None:

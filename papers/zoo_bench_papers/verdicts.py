@@ -327,7 +327,7 @@ def _verdict(
     one.reason = ", ".join(dict.fromkeys(c.reason or c.untestable for c in one.compared if not c.decides))
     suites = all_suites()
     runs: dict[tuple[bool, tuple[str, ...]], list[str]] = defaultdict(list)  # suites or tasks by their missing rows
-    for on in dict.fromkeys(c.on for c in lacking if not c.reason.startswith("no pair")):
+    for on in dict.fromkeys(c.on for c in lacking if not c.reason.startswith("no item")):
         rows = dict.fromkeys(row for pair, c in cells if c.difference is None and c.on == on for row in pair)
         runs[on in suites, tuple(rows)].append(on)
     one.command = "; ".join(command(is_suite, on, rows) for (is_suite, rows), on in runs.items())

@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from fakes import Cli
+from fakes import Cli, make_record
 from scipy import stats
 
+from benchmark.metrics.items import accuracy_of, items_part
 from benchmark.records.folder import Records
 from benchmark.records.names import typed_recipe
 from benchmark.records.record import scores_of
 from benchmark.report.conditions import recipes
 from benchmark.report.table import read_completed
+from benchmark.stats.compare import compare
 from benchmark.tasks import TASKS
 from zoo.errors import CorruptError
 from zoo.files import read_mapping, write_signed
@@ -37,11 +39,12 @@ from zoo_bench_papers.answers import (
     UNDECIDED,
     UNTESTABLE,
 )
+from zoo_bench_papers.claim_rows import Folder
 from zoo_bench_papers.claims import CODE, READING, TEXT, Claim, all_claims, open_points, read_claims
 from zoo_bench_papers.ledger import changes, counts, ledger, markdown, of_claims
 from zoo_bench_papers.picture import forest
 from zoo_bench_papers.properties import RULES, Measured, kept_tables
-from zoo_bench_papers.verdicts import Verdict, verdicts
+from zoo_bench_papers.verdicts import Verdict, _Place, verdicts
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [
@@ -277,7 +280,7 @@ def test_the_counts_and_the_answers_are_those_of_the_verdicts() -> None:
         assert f"`{one.claim.id}`" in text
         if one.word == NOT_MEASURED:
             assert one.reason or one.deciding
-            assert one.command or "no pair scores" in one.reason
+            assert one.command or "no item scores" in one.reason
         for c in one.deciding:
             assert c.word == answers.word(c.low, c.high, -one.claim.margin, c.printed)
         assert one.word in {*(c.word for c in one.deciding), NOT_MEASURED} or not one.deciding
@@ -544,3 +547,47 @@ def test_properties_of_zoo_small_have_verdicts() -> None:
     bias = read_mapping(ROOT / "leaderboards" / "zoo-small" / "analyses" / "bias.json")
     (cells,) = [one for one in bias["tables"]["bias-classes"]["rows"] if one["Class"] == "501-5000"]
     assert f"{cells['Neighbour distance']:.4g} (501-5000)" in found["flow-rare-tokens-far-and-sparse"].ours()
+
+
+def _of_accuracies(store: Records, name: str, codes: tuple[str, ...] = ("1",), bits: bool = True) -> None:
+    """Write a row of three seeds on MR, each with a bit per item."""
+    for seed in range(3):
+        right = np.random.default_rng([seed, len(name)]).random(400) < (0.8 if name == "simcse" else 0.6)
+        items = items_part(right, range(400))
+        scores = {"main": accuracy_of(items), "main_metric": "accuracy", "reason": None}
+        code = {"digest": codes[seed % len(codes)] * 64}
+        kept = {"items": items} if bits else {}
+        store.write(make_record(name, "MR", seed, scores=scores, training={"steps": 9}, code=code, **kept))
+
+
+def test_claims_on_accuracies_rest_on_the_items(tmp_path: Path) -> None:
+    """The interval is that of `compare` for the same two rows."""
+    store = Records(tmp_path)
+    for name in ("simcse", "clear"):
+        _of_accuracies(store, name)
+    read_all = store.all()
+    folder = Folder(tmp_path, store, read_all)
+    place = _Place(folder, "MR", ("MR",), "", [("simcse", "clear")], folder.conditions[0])
+    found = place.compare(("simcse", "clear"), read(tmp_path), {})
+    sides = [[record for record in read_all if record["method"]["name"] == name] for name in ("simcse", "clear")]
+    (line,) = compare("", ["MR"], *sides, store).lines
+    assert found.difference == pytest.approx(line.difference) and line.low is not None and line.high is not None
+    assert (found.low, found.high) == (pytest.approx(line.low, abs=0.4), pytest.approx(line.high, abs=0.4))
+
+
+@pytest.mark.parametrize(
+    ("codes", "bits", "why"),
+    [
+        (("1",), False, "no item scores, so no interval"),
+        (("1", "2"), True, "clear: it was measured by two versions of the code"),
+        (("1", "1", "2"), False, "clear: it was measured by two versions of the code"),
+    ],
+)
+def test_a_claim_says_why_a_row_has_no_interval(tmp_path: Path, codes: tuple[str, ...], bits: bool, why: str) -> None:
+    store = Records(tmp_path)
+    _of_accuracies(store, "simcse")
+    _of_accuracies(store, "clear", codes, bits)
+    folder = Folder(tmp_path, store, store.all())
+    place = _Place(folder, "MR", ("MR",), "", [("simcse", "clear")], folder.conditions[0])
+    found = place.compare(("simcse", "clear"), read(tmp_path), {})
+    assert found.difference is None and found.reason.startswith(why)

@@ -18,12 +18,15 @@ import zoo
 from benchmark.analysis import verify as verifying
 from benchmark.analysis.verify import bounds, verify
 from benchmark.cli.main import main
+from benchmark.data.catalog import dataset
+from benchmark.data.readers.pairs import Pairs
+from benchmark.data.sources import Located
 from benchmark.metrics.correlation import ranks
 from benchmark.metrics.items import accuracy_of, items_part, right_of
 from benchmark.records.folder import Records
 from benchmark.records.query import spearman
 from benchmark.records.record import Record
-from benchmark.tasks.base import PairScores
+from benchmark.tasks.base import PairScores, PairsData
 from zoo.errors import MissingError
 
 TASKS = "pocket-pairs,pocket-topics"
@@ -279,3 +282,26 @@ def test_an_accuracy_is_that_of_its_items(honest: Path, tmp_path: Path, kept: st
     store.write(record)
     (verdict,) = (one for one in verify(folder).verdicts if one.word == "differs")
     assert verdict.cell.startswith("cls [") and why in verdict.why
+
+
+@pytest.mark.parametrize("part", ["all", "mean", "wmean", "a"])
+def test_values_equal_as_float32_may_have_broken_their_ties(part: str) -> None:
+    """A subset's score may be that of any order of its ties, and a mean that much; a point more differs."""
+    generator = np.random.default_rng(0)
+    gold = generator.normal(size=80)
+    # Places as older folders keep them, each for two pairs.
+    predicted = np.float32(ranks(gold + generator.normal(size=80)) // 2)
+    pairs = Pairs(["x"] * 40, ["y"] * 40, gold[:40]), Pairs(["x"] * 40, ["y"] * 40, gold[40:])
+    data = PairsData(Located(dataset("STSBenchmark"), "raw", "folder", {}, ""), dict(zip("ab", pairs, strict=True)))
+    again, slack = verifying._parts(data, predicted)
+    of = again["subsets"] if part == "a" else again
+    rounded = 0.9 * slack()[part]
+    assert rounded > verifying.ROUNDING / 100
+    for off, differs in ((rounded, False), (-rounded, False), (slack()[part] + 0.01, True)):
+        stated: dict[str, Any] = {part: {"spearman": of[part]["spearman"] + off}}
+        stated = {"subsets": stated} if part == "a" else stated
+        if differs:
+            with pytest.raises(verifying._DifferenceError, match=part):
+                verifying._compare_parts(stated, again, slack, orders=True)
+        else:
+            verifying._compare_parts(stated, again, slack, orders=True)

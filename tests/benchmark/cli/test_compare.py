@@ -17,9 +17,10 @@ from benchmark.api import compare
 from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records
 from benchmark.records.query import scored_pairs
+from benchmark.stats.clusters import clusters_of
 from benchmark.stats.mcb import williams
 from benchmark.tasks.loaded import load_tasks
-from benchmark.tasks.overlap import keys
+from benchmark.tasks.overlap import keys, numbered
 
 TASKS = ("SimLex-999", "WS-353-sim", "WS-353-rel", "MEN", "SCWS")
 SIZES = dict(zip(TASKS, (90, 60, 70, 120, 80), strict=True))
@@ -320,3 +321,67 @@ def test_a_tuned_row_beside_an_untuned_one_is_said() -> None:
     for other, said in (("ptbert-tokens", True), ("ptbert-tokens-tuned", False)):
         text = str(compare("simcse-tuned", other, results=folder, tasks="STS16", resamples=100))
         assert ("Not like with like, A and B: tuned 12 trials on stsb-dev-disjoint against no;" in text) is said
+
+
+def _by_code(store: Records, name: str, codes: dict[str, str]) -> None:
+    """Write a row, each of its tasks measured by the code that is named."""
+    for task, code in codes.items():
+        predicted = scores_of(name, task, None)
+        record = make_record(name, task, main=rho(predicted, GOLD[task]), code={"digest": code * 64})
+        store.write(record | {"command": ["zoo-bench", "run", "--methods", name]}, (predicted, GOLD[task]))
+
+
+@pytest.mark.parametrize(
+    ("second", "mixed"),
+    [
+        ({"MEN": "1", "SCWS": "1"}, ""),
+        ({"MEN": "2", "SCWS": "2"}, ""),
+        ({"MEN": "1", "SCWS": "2"}, "bad"),
+    ],
+)
+def test_an_average_is_of_one_code(tmp_path: Path, cli: Cli, second: dict[str, str], mixed: str) -> None:
+    """Each task is compared; the mean of tasks that two codes measured is n/a, with the command that helps."""
+    store = Records(tmp_path)
+    _by_code(store, "good", {"MEN": "1", "SCWS": "1"})
+    _by_code(store, "bad", second)
+    words = ("good", "bad", "--results", tmp_path, "--tasks", "MEN,SCWS")
+    (comparison,) = compared(cli, *words)["comparisons"]
+    assert [line["task"] for line in comparison["lines"]] == ["MEN", "SCWS"]
+    assert (comparison["average"] is None) == bool(mixed) and (mixed in comparison["no_average"])
+    shown = " ".join(cli("compare", *words).out.split())
+    assert ("Two versions of the code measured A and B." in shown) == ("2" in second.values())
+    assert ("measure it again: zoo-bench run --methods bad --remeasure" in shown) == bool(mixed)
+    assert ("Avg. n/a n/a n/a" in shown) == bool(mixed)
+
+
+def test_pairs_that_share_a_text_are_drawn_together(cli: Cli, tmp_path: Path) -> None:
+    """Of a known task, of its first pairs, whose texts are read here, and of a task whose texts are nowhere."""
+    store = Records(tmp_path)
+    everywhere = DataSource(None, hub=False)
+    effective = {}
+    for name, limit in (("pocket-words", None), ("pocket-phrases", None), ("pocket-pairs", 40)):
+        (task,) = load_tasks([name], everywhere, limit)
+        pairs = scored_pairs(task, "test")
+        effective[name] = clusters_of(*numbered([*zip(pairs.first, pairs.second, strict=True)]).T).effective
+        for row in "ab":
+            noise = np.random.default_rng(ord(row)).normal(size=len(pairs.gold))
+            predicted = np.float32(pairs.gold + noise)
+            record = make_record(row, name, main=rho(predicted, pairs.gold)) | {"limit": limit}
+            store.write(record, (predicted, pairs.gold))
+    for row in "ab":
+        predicted = scores_of("good" if row == "a" else "bad", "MEN", None)
+        store.write(make_record(row, "MEN", main=rho(predicted, GOLD["MEN"])), (predicted, GOLD["MEN"]))
+    words = ("a", "b", "--results", tmp_path, "--tasks")
+    for name, expected in effective.items():
+        (line,) = compared(cli, *words, name)["comparisons"][0]["lines"]
+        assert line["unrelated"] == pytest.approx(expected)
+        assert line["df"] == pytest.approx(round(expected) - 1)
+    assert (
+        effective["pocket-words"]
+        < 300
+        < len(scored_pairs(*load_tasks(["pocket-words"], everywhere, None), "test").gold)
+    )
+    shown = " ".join(cli("compare", *words, "pocket-words,MEN").out.split())
+    assert f"fewer unrelated ones: {effective['pocket-words']:,.0f} for pocket-words." in shown
+    assert "Rows are taken as independent, because their texts are not at hand: MEN." in shown
+    assert "drawn together" not in cli("compare", *words, "MEN").out

@@ -12,9 +12,11 @@ from sklearn.metrics import f1_score
 
 from benchmark.data.readers.transfer import Labelled
 from benchmark.data.sources import DataSource
-from benchmark.metrics.items import accuracy_of, item_weights, items_part, joined, right_of
+from benchmark.metrics.items import accuracy_of, item_weights, items_part, joined, ranked_part, right_of
 from benchmark.records.folder import Records
 from benchmark.records.pack import pack
+from benchmark.stats.compare import compare
+from benchmark.stats.diff import noise_of_move
 from benchmark.tasks import TASKS
 from benchmark.tasks.transfer import TransferData
 from zoo.encoder import Runtime
@@ -90,3 +92,39 @@ def test_a_record_keeps_them_packed_and_loose(tmp_path: Path) -> None:
         pack(tmp_path)
     with pytest.raises(CorruptError, match=r"right|items"):
         store.write(make_record("m", "MR", scores=scores, items={**items, "parts": [0, 1000]}))
+
+
+def test_a_reciprocal_rank_worked_out_by_hand() -> None:
+    items = ranked_part(np.array([1, 4, 2, 1]), "abcd")
+    assert accuracy_of(items) == (1 + 1 / 4 + 1 / 2 + 1) / 4 and items["ranks"] == [1, 4, 2, 1]
+    assert right_of(items).tolist() == [[True, False, False, True]]
+
+
+@pytest.mark.parametrize("ranks", [[1, 4, 2], [1, 4, 1, 1], [2, 4, 2, 1], [1, 0, 2, 1]])
+def test_ranks_that_are_not_those_of_the_items_are_refused(ranks: list[int], tmp_path: Path) -> None:
+    """Too few, another item first, none where one was, and a rank above the first."""
+    items: Any = {**ranked_part(np.array([1, 4, 2, 1]), "abcd"), "ranks": ranks}
+    scores = {"main": 0.5, "main_metric": "mrr", "reason": None}
+    record = make_record("m", "PPDB-XXL", scores=scores, items=items)
+    with pytest.raises(CorruptError, match="rank"):
+        Records(tmp_path).write(record)
+        Records(tmp_path).item_scores(record)
+
+
+@pytest.mark.parametrize("most", [3, 40, 5_000])
+def test_rows_of_reciprocal_ranks_are_compared_and_moves_judged(most: int, tmp_path: Path) -> None:
+    """The error is that of the items' differences, by its formula; `diff` sees the same difference."""
+    draw, store = np.random.default_rng(most), Records(tmp_path)
+    ranks = [draw.integers(1, most, 900) for _ in range(2)]
+    for row, of_row in zip("ab", ranks, strict=True):
+        items = ranked_part(of_row, range(900))
+        scores = {"main": accuracy_of(items), "main_metric": "mrr", "reason": None}
+        store.write(make_record(row, "PPDB-XXL", scores=scores, items=items))
+    rows = {record["method"]["name"]: [record] for record in store.all()}
+    values = 1 / np.array(ranks)
+    error = 100 * (values[0] - values[1]).std() / 30
+    (line,) = compare("", ["PPDB-XXL"], rows["a"], rows["b"], store, 4_000).lines
+    assert line.difference == pytest.approx(100 * (values[0] - values[1]).mean())
+    assert line.pairs_error == pytest.approx(error, rel=0.05) and line.pairs == 900 and line.williams is None
+    low, high, p = noise_of_move(rows["a"], rows["b"], store, store)
+    assert (low, high) == (pytest.approx(-line.high, abs=0.4), pytest.approx(-line.low, abs=0.4)) and 0 < (p or 0) < 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from simulate_texts import wrong_share
 
 from benchmark.stats.clusters import clusters_of
 
@@ -36,3 +37,9 @@ def test_few_clusters_make_resampled_values_too_close() -> None:
     clusters = clusters_of(np.array([0, 0, 1, 1]))
     assert clusters.effective == 2
     np.testing.assert_allclose(clusters.unbiased(np.array([[0.0, 2.0]])), [[1 - 2**0.5, 1 + 2**0.5]])
+
+
+def test_equal_encoders_are_told_apart_in_about_one_comparison_of_twenty() -> None:
+    """Of 10 queries with 30 documents each; as if their rows were unrelated it is one in six (more: docs)."""
+    shares = [wrong_share("10 queries x 30 documents", 2.0, 50, together=together) for together in (True, False)]
+    assert shares[0] <= 0.14 and shares[1] >= max(0.15, 2 * shares[0])

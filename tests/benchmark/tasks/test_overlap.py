@@ -34,6 +34,7 @@ from benchmark.tasks.overlap import (
     keys,
     pool_of,
     repeated,
+    shared_texts,
 )
 from benchmark.tasks.suites import suite
 from tools.find_overlap import known_overlap
@@ -204,3 +205,25 @@ def test_a_run_by_another_development_set(data_dir: Path, cli: Cli, fakes: None,
         assert whole[key] != disjoint[key]  # type: ignore[literal-required]
     for record in found.values():
         parse_record(json.dumps(record).encode(), "here")
+
+
+@pytest.mark.parametrize("task", ["STS12", "MEN", "SICK-R", "STS-B-raw"])
+def test_equal_texts_of_pairs_have_one_number(data_dir: Path, task: str) -> None:
+    """Two pairs share a text in the table where they do in the data, and a text of one pair alone has no number."""
+    pairs = pairs_of(data_dir, task)
+    digest = gold_sha256(pairs.gold)
+    numbers = shared_texts(task, digest)
+    assert numbers is not None and shared_texts(task, "0" * 64) is None
+    pooled = pool_of(task, digest)
+    numbers = numbers if pooled is None else numbers[pooled[1]]
+    for row in np.random.default_rng(0).choice(len(pairs), 60, replace=False):
+        mine = {normalised(pairs.first[row]), normalised(pairs.second[row])}
+        sharing = [
+            i
+            for i, both in enumerate(zip(pairs.first, pairs.second, strict=True))
+            if i != row and mine & {normalised(text) for text in both} and mine != {normalised(text) for text in both}
+        ]
+        known = set(numbers[row].tolist()) - {-1}
+        found = [i for i in range(len(pairs)) if i != row and known & set(numbers[i].tolist())]
+        assert set(sharing) <= set(found)
+        assert all(mine & {normalised(pairs.first[i]), normalised(pairs.second[i])} for i in found)

@@ -17,6 +17,7 @@ from benchmark.cli.tune import command
 from benchmark.data.corpora import normalised
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
+from benchmark.identity import code_digest
 from benchmark.run.options import TUNED_ON, RunOptions
 from benchmark.run.plan import Run as BenchmarkRun
 from benchmark.run.prepare import prepare
@@ -26,6 +27,7 @@ from benchmark.tuning import tune as module
 from benchmark.tuning.tune import Budget, Tuning, identity_of_study, tune
 from zoo.encoder import Corpus, FitReport, Run
 from zoo.errors import CorruptError, TrainingError, UsageError
+from zoo.files import read_signed
 from zoo.methods.simcse import SimCSE
 from zoo.progress import Progress
 from zoo.recipes import all_recipes, tuned_recipes
@@ -118,6 +120,20 @@ def test_a_damaged_trial_ends_the_command_before_anything_is_trained(tmp_path: P
     with pytest.raises(CorruptError, match=r"002\.json"):
         tuned(tmp_path, 3)
     assert len(trained.recipes) == 2
+
+
+def test_a_study_of_another_code_trains_nothing_more(
+    tmp_path: Path, trained: Trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its trials state the code; what has ended is read, and a larger budget says why it does not go on."""
+    first = tuned(tmp_path, 2)
+    (path,) = (tmp_path / "tuned" / "simcse").glob("*/002.json")
+    assert read_signed(path)["code"] == code_digest()
+    monkeypatch.setattr(module, "code_digest", lambda: "0" * 64)
+    assert tuned(tmp_path, 2) == first and len(trained.recipes) == 2
+    with pytest.raises(UsageError, match=r"tuned/simcse/\w+: two versions of the code"):
+        tuned(tmp_path, 3)
+    assert len(trained.recipes) == 2 and not [*path.parent.glob("*.begun")]
 
 
 def test_what_a_study_is_made_of_is_in_its_identity() -> None:
