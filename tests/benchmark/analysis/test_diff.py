@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fakes import hexes, make_record
 
 import benchmark
 from benchmark.analysis.diff import diff, made_by
 from benchmark.cli.main import main
 from benchmark.records.folder import Records
+from benchmark.report.files import make_leaderboard
 from zoo.errors import MissingError
 
 
@@ -72,6 +74,52 @@ def test_the_command_fails_only_where_a_score_is_worse(
         main(["diff", str(folders[0]), str(folders[place]), "--fail-if-worse"])
     assert end.value.code == code
     assert "mine on pocket-pairs" in capsys.readouterr().out
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "a changed score": lambda path: path.write_text(path.read_text("utf-8").replace('"main": 0.51', '"main": 0.91')),
+    "a cut file": lambda path: path.write_bytes(path.read_bytes()[:-30]),
+    "set aside": lambda path: path.rename(path.with_name(path.name + ".corrupt")),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("seeds", [[0, 1, 2], [None]], ids=["three seeds", "no seed"])
+def test_a_damaged_record_is_named_and_no_move(damage: str, seeds: list[int | None], tmp_path: Path) -> None:
+    """The means of two seeds and of three differ; neither they nor the table's cell say anything."""
+    paths = []
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        for number, seed in enumerate(seeds):
+            score = 0.51 + number / 10
+            paths.append(Records(folder).write(make_record("bag", "pocket-words", seed, main=score, seeds=len(seeds))))
+            paths.append(Records(folder).write(make_record("bag", "pocket-pairs", seed, main=score)))
+    broken = paths[2 * len(seeds)]
+    DAMAGES[damage](broken)
+    for found in (diff(tmp_path / "a", tmp_path / "b"), diff(tmp_path / "b", tmp_path / "a")):
+        (cell,) = found.cells
+        assert (cell.state, cell.task, cell.a, cell.b, found.equal) == ("damaged", "pocket-words", None, None, 1)
+        assert f"{tmp_path / 'b'}: records/bag/{broken.name}" in str(found) and "moved" not in str(found)
+    with pytest.raises(SystemExit) as end:
+        main(["diff", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-worse"])
+    assert end.value.code == 1
+    if len(seeds) == 3:
+        text = make_leaderboard(tmp_path / "b").files["pocket.md"]
+        assert f"2 of 3 seeds; records/bag/{broken.name}" in text and str(tmp_path) not in text
+
+
+def test_another_rows_damaged_record_is_no_damage_of_a_whole_row(tmp_path: Path) -> None:
+    """Of two rows of one name, in two precisions, one is whole."""
+    rows = {precision: hexes(precision) for precision in ("fp32", "bf16")}
+    paths = {
+        (side, precision): Records(tmp_path / side).write(
+            make_record("bag", "pocket-words", None, precision=precision, row_key=row, key=hexes(row), main=0.5)
+        )
+        for side in "ab"
+        for precision, row in rows.items()
+    }
+    paths["b", "bf16"].write_text("{", encoding="utf-8")
+    found = diff(tmp_path / "a", tmp_path / "b")
+    assert [cell.state for cell in found.cells] == ["damaged"] and found.equal == 1
 
 
 def test_a_commit_without_records_is_named(folders: list[Path]) -> None:
