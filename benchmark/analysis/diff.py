@@ -175,9 +175,10 @@ def _damaged(store: Records, here: Sequence[Record], there: Sequence[Record]) ->
     record = (*here, *there)[0]
     found = store.damaged(record["method"]["name"], record["task"]["name"])
     # Exact where the other folder has the very cells; else a row that lacks a seed may be theirs.
-    exact = [found[file] for one in there if (file := store.place(one)[1]) in found]
+    seeds = {one["seed"] for one in here}
+    exact = [found[file] for one in there if one["seed"] not in seeds and (file := store.place(one)[1]) in found]
     planned = max(len({one["seed"] for one in there}), *(one.get("seeds", 0) for one in here), 0)
-    damaged = exact or (list(found.values()) if len({one["seed"] for one in here}) < planned else [])
+    damaged = exact or (list(found.values()) if len(seeds) < planned else [])
     return [f"{store.folder}: {reason}" for reason in damaged]
 
 

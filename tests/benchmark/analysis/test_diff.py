@@ -14,7 +14,9 @@ import benchmark
 from benchmark.analysis.diff import diff, made_by
 from benchmark.cli.main import main
 from benchmark.records.folder import Records
+from benchmark.records.pack import pack
 from benchmark.report.files import make_leaderboard
+from benchmark.stats.diff import beyond_noise
 from zoo.errors import MissingError
 
 
@@ -122,6 +124,37 @@ def test_another_rows_damaged_record_is_no_damage_of_a_whole_row(tmp_path: Path)
     assert [cell.state for cell in found.cells] == ["damaged"] and found.equal == 1
 
 
+def test_damage_beside_the_same_record_packed_is_no_damage_of_the_cell(tmp_path: Path) -> None:
+    for side in "ab":
+        path = Records(tmp_path / side).write(make_record("bag", "pocket-words", main=0.5))
+    pack(tmp_path / "b")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{", encoding="utf-8")
+    found = diff(tmp_path / "a", tmp_path / "b")
+    assert found.cells == [] and found.equal == 1
+
+
 def test_a_commit_without_records_is_named(folders: list[Path]) -> None:
     with pytest.raises(MissingError, match="@0000"):
         diff(f"{folders[0]}@0000", folders[1])
+
+
+@pytest.mark.parametrize(
+    ("values", "beyond"),
+    [
+        ({0: 0.03}, {0: True}),
+        ({0: 0.02, 1: 0.03, 2: 0.9}, {0: False, 1: False, 2: False}),  # 3 * 0.02 is above 0.05
+        ({0: 0.04, 1: 0.016, 2: 0.024}, {0: True, 1: True, 2: True}),  # 0.048, 0.048, 0.04
+        ({0: 0.04, 1: 0.016, 2: 0.03}, {0: False, 1: True, 2: False}),  # 0.06 ends it, though 0.04 is below
+    ],
+)
+def test_moves_are_judged_by_holm_s_procedure(values: dict[int, float], beyond: dict[int, bool]) -> None:
+    assert beyond_noise(values) == beyond
+
+
+def test_trials_are_not_compared(tmp_path: Path) -> None:
+    for side, score in (("a", 0.5), ("b", 0.6)):
+        Records(tmp_path / side).write(make_record("bag", "pocket-words", main=0.5))
+        Records(tmp_path / side).write(make_record("bag", "pocket-pairs", limit=5, main=score))
+    found = diff(tmp_path / "a", tmp_path / "b")
+    assert found.cells == [] and found.equal == 1
