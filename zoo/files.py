@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn
 import yaml
 
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
+from zoo.temporaries import TEMPORARY_NAME, lock, remove_dead, temporary_beside, temporary_prefix
 
 if TYPE_CHECKING:
     import torch
@@ -101,20 +102,25 @@ def read_text(path: Path, what: str = "") -> str:
 
 @contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a temporary path in the same folder; on success fsync it and rename it to `path`."""
+    """Yield a temporary path in the same folder; on success fsync it and rename it to `path`.
+
+    The file has the permissions that the umask gives. What a killed writer of `path` left is removed.
+    """
+    temporary = temporary_beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=".tmp", dir=path.parent)
+        remove_dead(path.parent, temporary_prefix(path.name))
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     except OSError as error:
         raise ZooError(f"cannot write {path}: {error.strerror or error}. Choose another folder or free it.") from error
-    os.close(handle)
-    temporary = Path(name)
     try:
-        yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        with contextlib.suppress(OSError):  # some file systems have no permissions
-            temporary.chmod(0o644)  # mkstemp makes files private; results are meant to be shared
+        with os.fdopen(handle, "wb"):  # closed before the rename, which Windows refuses for open files
+            lock(handle)
+            yield temporary
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+            with contextlib.suppress(OSError):  # some file systems have no permissions
+                temporary.chmod(os.fstat(handle).st_mode & 0o777)  # a library may have put a private file in its place
         temporary.replace(path)
         _fsync_folder(path.parent)
     except OSError as error:
@@ -254,6 +260,7 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Map
     unshared = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
     said = dict(metadata or {})
     with atomic_path(path) as temporary:
+        remove_dead(path.parent, ".tmp")
         save_file(unshared, temporary, {**said, "sha256": _digest(unshared, said)})
         with temporary.open("r+b") as file:  # the library writes the metadata in any order
             size = int.from_bytes(file.read(8), "little")
@@ -323,7 +330,6 @@ def sha256_file(path: Path) -> str:
 
 
 SUMS = "SHA256SUMS"
-TEMPORARY_NAME = re.compile(r"\..*\.[a-z0-9_]{8}\.tmp")  # of the files of atomic_path
 
 
 def hashes_of(folder: Path) -> dict[str, str]:
@@ -369,15 +375,12 @@ def slug(name: str, limit: int = 60) -> str:
 
 def check_writable(folder: Path) -> None:
     """Check, before any work, that files can be written to `folder`; raises ZooError naming it."""
-    probe = folder / f".write-test-{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(b"\0" * 65536)
+        with tempfile.TemporaryFile(dir=folder) as probe:  # without a name, where a link could lie
+            probe.write(b"\0" * 65536)
     except OSError as error:
         raise ZooError(
             f"cannot write to {folder}: {error.strerror or error}. Choose another folder with --results, --out or"
             " ZOO_BENCH_CACHE."
         ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            probe.unlink(missing_ok=True)

@@ -24,11 +24,14 @@ _Row = dict[str, list[Record]]  # a row's finished records by task
 
 @dataclass(frozen=True)
 class Cell:
-    """A row's mean over seeds on a task in both folders, x100; `p` is None where its noise is not known."""
+    """A row's mean over seeds on a task in both folders, x100; `p` is None where its noise is not known.
+
+    A cell with a damaged record has no means: those of its other seeds are not the row's.
+    """
 
     row: str
     task: str
-    state: Literal["new", "gone", "moved"]
+    state: Literal["new", "gone", "moved", "damaged"]
     a: float | None
     b: float | None
     made_by: list[str] = field(default_factory=list)  # what differs between the records
@@ -36,6 +39,7 @@ class Cell:
     high: float | None = None
     p: float | None = None
     beyond_noise: bool | None = None  # by Holm's procedure over all moved cells; None: not known
+    damaged: list[str] = field(default_factory=list)  # a sentence for each damaged record, which names its file
 
     @property
     def worse(self) -> bool:
@@ -62,13 +66,15 @@ class Diff:
         lines += [f"rank  {suite}: {row} from {a} to {b}" for suite, row, a, b in self.ranks]
         if self.conditions:
             lines.append(f"The conditions of the folders differ, A and B: {'; '.join(self.conditions)}.")
-        if not self.equal and all(cell.state != "moved" for cell in self.cells):
+        if not self.equal and all(cell.state in ("new", "gone") for cell in self.cells):
             lines.append("The two have no cell in common.")
         return "\n".join([*lines, f"{self.equal:,} cells are equal, {len(self.cells):,} are not."])
 
 
 def _line(cell: Cell) -> str:
     where = f"{cell.state:5} {cell.row} on {cell.task}"
+    if cell.damaged:
+        return f"{where}: {' '.join(cell.damaged)}"
     if cell.a is None or cell.b is None:
         return f"{where}: {cell.b if cell.a is None else cell.a:.2f}"
     noise = {True: "beyond noise", False: "within noise", None: "its noise is not known"}[cell.beyond_noise]
@@ -91,7 +97,9 @@ def diff(a: str | Path, b: str | Path) -> Diff:
         for task in sorted(mine.keys() | theirs.keys()):
             before, after = mine.get(task, []), theirs.get(task, [])
             was, now = _mean(before), _mean(after)
-            if before and after and _scores(before) == _scores(after):
+            if damaged := _damaged(first, before, after) + _damaged(second, after, before):
+                cells.append(Cell(name, task, "damaged", None, None, damaged=damaged))
+            elif before and after and _scores(before) == _scores(after):
                 equal += 1
             elif before and after:
                 noise = noise_of_move(before, after, first, second)
@@ -160,6 +168,18 @@ def _matched(one: Sequence[Record], other: Sequence[Record]) -> list[tuple[str, 
         if len(mine) == len(theirs) == 1:
             found.append((name, a.pop(mine[0]), b.pop(theirs[0])))
     return found + [(k[0], row, {}) for k, row in a.items()] + [(k[0], {}, row) for k, row in b.items()]
+
+
+def _damaged(store: Records, here: Sequence[Record], there: Sequence[Record]) -> list[str]:
+    """Return why a folder lacks seeds of a cell, `here`, that another folder or its run has: their records' damage."""
+    record = (*here, *there)[0]
+    found = store.damaged(record["method"]["name"], record["task"]["name"])
+    # Exact where the other folder has the very cells; else a row that lacks a seed may be theirs.
+    seeds = {one["seed"] for one in here}
+    exact = [found[file] for one in there if one["seed"] not in seeds and (file := store.place(one)[1]) in found]
+    planned = max(len({one["seed"] for one in there}), *(one.get("seeds", 0) for one in here), 0)
+    damaged = exact or (list(found.values()) if len(seeds) < planned else [])
+    return [f"{store.folder}: {reason}" for reason in damaged]
 
 
 def _mean(records: Sequence[Record]) -> float | None:

@@ -21,6 +21,7 @@ from benchmark.records.query import PairTexts, spearman
 from benchmark.records.record import Record, pairs_of, plain
 from benchmark.report.markdown import markdown_row, markdown_text
 from benchmark.report.rows import score_text
+from benchmark.report.write import csv_text
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.fit import read_fit
 from benchmark.run.vectors import VectorStore
@@ -102,8 +103,6 @@ def write_sizes(
 
     Raises MissingError where no table has a task with pair scores.
     """
-    import pandas
-
     texts = PairTexts(DataSource.from_options(data, hub=False))
     kept = {id(table): [task for task in table.suite.tasks if _has_pairs(table, task)] for table in tables}
     if not any(kept.values()):
@@ -112,7 +111,7 @@ def write_sizes(
         if tasks := kept[id(table)]:
             found = sized(table, tasks, store, texts, dims, formats, device)
             write_text(out / f"{table.stem}-sizes.md", str(found))
-            write_text(out / f"{table.stem}-sizes.csv", pandas.DataFrame(found.lines).to_csv(index=False))
+            write_text(out / f"{table.stem}-sizes.csv", csv_text(found.lines))
             yield found
 
 

@@ -10,7 +10,9 @@ from benchmark.cli.options import json_option, say, say_json
 @click.command("diff")
 @click.argument("a")
 @click.argument("b")
-@click.option("--fail-if-worse", is_flag=True, help="Exit 1 where a score of B is lower, beyond noise.")
+@click.option(
+    "--fail-if-worse", is_flag=True, help="Exit 1 where a score of B fell beyond noise or a record is damaged."
+)
 @json_option
 def command(a: str, b: str, fail_if_worse: bool, as_json: bool) -> int:
     """Show which cells of results folder B are new, gone or moved against A, what made them differ, and ranks.
@@ -22,4 +24,4 @@ def command(a: str, b: str, fail_if_worse: bool, as_json: bool) -> int:
 
     found = diff(a, b)
     say_json(found.as_dict()) if as_json else say(str(found))
-    return int(fail_if_worse and any(cell.worse for cell in found.cells))
+    return int(fail_if_worse and any(cell.worse or cell.damaged for cell in found.cells))

@@ -15,7 +15,7 @@ from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names, recipe_of, short_name
 from benchmark.records.query import label, row_named
 from benchmark.records.record import Record, TrainingPart, main_score, scores_of
-from benchmark.report.markdown import markdown_row, markdown_text
+from benchmark.report.markdown import code_span, markdown_row, markdown_text
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.paths import is_dir, user_path
 from zoo.recipes import all_recipes
@@ -172,7 +172,7 @@ def export_card(name: str, records: Sequence[Record], said: dict[str, object]) -
         "---",
         f"# {markdown_text(name)}",
         "",
-        f"Method `{short_name(method)}`{seed}: {source}. Made by zoo-bench {first['version']}.",
+        f"Method {code_span(short_name(method))}{seed}: {source}. Made by zoo-bench {first['version']}.",
         "",
         "```python",
         "from sentence_transformers import SentenceTransformer",
@@ -186,7 +186,7 @@ def export_card(name: str, records: Sequence[Record], said: dict[str, object]) -
         "",
         "## Settings",
         "",
-        *(f"- {key}: {value}" for key, value in first["method"]["recipe"].items()),
+        *(f"- {markdown_text(f'{key}: {value}')}" for key, value in first["method"]["recipe"].items()),
         "",
         f"## Scores (x100, {first['precision']})",
         "",

@@ -226,6 +226,14 @@ class Records:
                 )
         return records
 
+    def damaged(self, method: str, task: str) -> dict[str, str]:
+        """Return why reading left out loose records of a method on a task, by their files; paths are in the folder."""
+        return {
+            path.name.removesuffix(".corrupt"): reason.replace(f"{self.folder}/", "")
+            for path, reason in self.corrupt
+            if path.parent.name == _slug(method) and path.name.rpartition("-")[0] == _slug(task)
+        }
+
     def damaged_pairs(self, records: Sequence[Record]) -> list[tuple[Path, str]]:
         """Return the files of pair scores that cannot be read as their records say, each with the reason."""
         found: dict[str, Path] = {}

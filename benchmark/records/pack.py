@@ -16,10 +16,11 @@ from filelock import FileLock
 
 from benchmark.records.conflicts import Cell, StoredRecord, cell_of, settle
 from benchmark.records.folder import Records, pause_garbage_collection
-from benchmark.records.packed import RECORDS, Packed, pair_rows, read_packed, text_of, write_packed
+from benchmark.records.packed import PAIRS, RECORDS, Packed, pair_rows, read_packed, text_of, write_packed
 from benchmark.records.record import Record
 from zoo.errors import CorruptError, MissingError, ZooError
-from zoo.files import check_writable
+from zoo.files import SUMS, check_writable
+from zoo.temporaries import remove_dead, temporary_prefix
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,6 +48,10 @@ def pack(folder: Path) -> Packing:
         raise MissingError(f"{folder} does not exist; name a results folder with --results.")
     check_writable(folder)
     with FileLock(folder / ".pack.lock"), pause_garbage_collection():  # beside the records: all machines see it
+        for name in (PAIRS, RECORDS, SUMS):  # whoever wrote these had the lock, and is dead
+            remove_dead(folder, temporary_prefix(name), seconds=0)
+        for place in (folder / "records").glob("*/"):
+            remove_dead(place)
         return _pack(folder)
 
 

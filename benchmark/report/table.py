@@ -76,7 +76,7 @@ def tables_by_suite(
             for record in mine:
                 by_row[record["method"]["name"], record["row_key"]].append(record)
             suite = _aggregated(suite, mine, aggregation)
-            rows = _rows(suite, by_row, called, aggregation)
+            rows = _rows(suite, by_row, called, aggregation, store)
             if not any(row.scored or two_codes(row.records) for row in rows):
                 continue  # every cell is n/a; the run has said why
             table = _table(suite, rows, by_row, trial, aggregation)
@@ -101,12 +101,16 @@ def _aggregated(suite: Suite, records: Sequence[Record], aggregation: Aggregatio
 
 
 def _rows(
-    suite: Suite, by_row: Mapping[tuple[str, str], list[Record]], called: Mapping[str, str], aggregation: Aggregation
+    suite: Suite,
+    by_row: Mapping[tuple[str, str], list[Record]],
+    called: Mapping[str, str],
+    aggregation: Aggregation,
+    store: Records | None,
 ) -> list[Row]:
     """Return the rows, best first; `called` has the printed name of each name in the records."""
     measured = {name for (name, _), of_row in by_row.items() if any(r["status"] == "ok" for r in of_row)}
     rows = [
-        _row(called[name], name, key, suite, of_row, aggregation)
+        _row(called[name], name, key, suite, of_row, aggregation, store)
         for (name, key), of_row in by_row.items()
         # A row without any score (its weights were missing, for example) is dropped if another row of the name has one.
         if name not in measured or any(r["status"] == "ok" for r in of_row)
@@ -142,7 +146,15 @@ def _set_ranks(rows: Sequence[Row]) -> None:
         last = row
 
 
-def _row(name: str, method: str, row_key: str, suite: Suite, records: list[Record], aggregation: Aggregation) -> Row:
+def _row(
+    name: str,
+    method: str,
+    row_key: str,
+    suite: Suite,
+    records: list[Record],
+    aggregation: Aggregation,
+    store: Records | None,
+) -> Row:
     seeds = sorted({r["seed"] for r in records}, key=lambda s: -1 if s is None else s)
     reasons: dict[str, list[str]] = {}
     scores: dict[str, dict[int | None, float]] = {}
@@ -151,7 +163,8 @@ def _row(name: str, method: str, row_key: str, suite: Suite, records: list[Recor
     for record in records:
         by_task[record["task"]["name"]].append(record)
     for task in suite.tasks:
-        scores[task], values[task] = _task_value(by_task[task], seeds, aggregation)
+        damaged = store.damaged(method, task).values() if store is not None else ()
+        scores[task], values[task] = _task_value(by_task[task], seeds, aggregation, " ".join(damaged))
         if reason := values[task].reason:
             reasons.setdefault(reason, []).append(task)
     if mixed := two_codes(records):
@@ -180,7 +193,7 @@ def _row(name: str, method: str, row_key: str, suite: Suite, records: list[Recor
 
 
 def _task_value(
-    records: list[Record], seeds: list[int | None], aggregation: Aggregation
+    records: list[Record], seeds: list[int | None], aggregation: Aggregation, damaged: str
 ) -> tuple[dict[int | None, float], Value]:
     good = [r for r in records if r["status"] == "ok"]
     if len({(r["task"]["sha256"], r["task"]["version"], r["protocol"]) for r in good}) > 1:
@@ -196,7 +209,7 @@ def _task_value(
         if not reasons and any(r["seed"] in missing for r in good):
             reasons = ["a subset has no correlation"]
         counted = f"{len(by_seed)} of {len(seeds)} seeds; " if len(seeds) > 1 else ""
-        reason = counted + (" ".join(reasons[0].split()) if reasons else "not run")
+        reason = counted + (" ".join(reasons[0].split()) if reasons else damaged or "not run")
         known = seed_order(by_seed) if len(by_seed) > 1 else ()
         return by_seed, Value(None, None, len(by_seed), reason, by_seed=known)
     return by_seed, over_seeds(by_seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv as csv_files
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -15,12 +16,14 @@ from benchmark.report import published
 from benchmark.report.columns import COLUMNS, WORDS, Column, columns_of
 from benchmark.report.conditions import CONTROL, ancestry_lines, backbone_of, environment_lines, role
 from benchmark.report.latex import latex
-from benchmark.report.markdown import markdown_row, markdown_table, markdown_text
+from benchmark.report.markdown import code_block, code_span, markdown_row, markdown_table, markdown_text
 from benchmark.report.published import BesidePublished
 from benchmark.report.rows import About, Row, Table, Value
 from benchmark.report.signature import signature
 from zoo.progress import without_orders
 
+# What a spreadsheet computes begins so, also behind blanks and in wide signs; a number is none.
+_FORMULA = re.compile(r"(?![-+]?\d+(\.\d+)?$)\s*[-=+@－＝＋＠]")
 _COST = (
     "Times and speeds are means over seeds. A transductive row is fitted to each task's texts, after or instead of a"
     " training. Peak: the most memory of the process while the row was trained and measured. –: none; n/a: not in the"
@@ -80,7 +83,7 @@ def markdown(table: Table) -> str:
     if notes:
         lines += ["", "Not available:", "", *notes]
     environments = map(markdown_text, environment_lines(table.rows))
-    lines += ["", "## Made by", "", "```", *table.commands, "```", "", *environments, "", f"`{signature(table)}`"]
+    lines += ["", "## Made by", "", *code_block(table.commands), "", *environments, "", code_span(signature(table))]
     return "\n".join(lines) + "\n"
 
 
@@ -111,13 +114,16 @@ def csv(table: Table) -> str:
 
 def csv_text(lines: Sequence[Mapping[str, object]]) -> str:
     """Return lines as CSV, with the columns of all of them."""
-    text = io.StringIO()
-    writer = csv_files.DictWriter(
-        text, list(dict.fromkeys(name for line in lines for name in line)), lineterminator="\n"
-    )
-    writer.writeheader()
-    writer.writerows(lines)
+    text, names = io.StringIO(), list(dict.fromkeys(name for line in lines for name in line))
+    writer = csv_files.writer(text, lineterminator="\n")
+    writer.writerow(map(inert, names))
+    writer.writerows([inert(line.get(name, "")) for name in names] for line in lines)
     return text.getvalue()
+
+
+def inert(value: object) -> object:
+    """Return a cell of a CSV file; a text that a spreadsheet would compute has an apostrophe before it."""
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
 
 
 def as_dict(

@@ -158,7 +158,8 @@ _BEGUN: list[tuple[Run, OfParent]] = []  # of this process, if it is a worker
 
 def _begin(run: Run, numbers: Any, count: int, stopped: Any) -> None:
     """Begin a worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process handles Ctrl-C
+    for name in {"SIGINT", "SIGHUP"} & signal.Signals.__members__.keys():
+        signal.signal(signal.Signals[name], signal.SIG_IGN)  # a terminal sends it to all; the first process handles it
     number, enabled = numbers.get(), run.progress is not None and run.progress.enabled
     # All workers together print a line of progress every ten seconds.
     progress = Progress(enabled=enabled, seconds_between_lines=10.0 * count, speaker=f"worker {number}: ")

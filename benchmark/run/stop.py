@@ -7,15 +7,18 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from zoo.errors import Interrupted
 from zoo.progress import print_safe
 
+SIGNALS = [signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""Ctrl-C, the end that a cluster announces, and a terminal that closes (Windows has no such signal)."""
+
 
 class Stop:
-    """Records whether SIGINT or SIGTERM has arrived; training, encoding and the runner check it after each batch."""
+    """Records whether one of SIGNALS has arrived; training, encoding and the runner check it after each batch."""
 
     def __init__(self, *, tell: bool = True) -> None:
         self.number: int | None = None
@@ -37,9 +40,12 @@ class Stop:
             self.number = number
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
             if self.tell:
-                print_safe("zoo-bench: stopping after this batch; a second signal ends it at once.", sys.stderr)
+                with suppress(OSError):  # the terminal has closed
+                    print_safe("zoo-bench: stopping after this batch; a second signal ends it at once.", sys.stderr)
 
-        handled = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+        main = threading.current_thread() is threading.main_thread()
+        # What is ignored stays so, as `nohup` wants it.
+        handled = [n for n in SIGNALS if main and signal.getsignal(n) is not signal.SIG_IGN]
         before = {n: signal.signal(n, handle) for n in handled}
         try:
             yield self

@@ -10,7 +10,7 @@ from typing import Any
 from benchmark.records.folder import Records
 from benchmark.records.names import typed_recipe
 from benchmark.report.conditions import conditions
-from benchmark.report.markdown import markdown_table
+from benchmark.report.markdown import code_block, markdown_table
 from benchmark.report.published import BesidePublished, PublishedRow, beside, plain_backbone
 from benchmark.report.rows import Table
 from benchmark.report.table import build_tables
@@ -190,7 +190,7 @@ def lines_of(rows: Sequence[Printed]) -> list[list[str]]:
 
 def markdown(found: Item, rows: Sequence[Printed], commands: Sequence[str]) -> str:
     """Return the page of one table or figure: the commands, the paper's values beside ours, and what differs."""
-    lines = [f"# {found.name}: {found.what}", "", "Made by:", "", "```", *commands, "```", ""]
+    lines = [f"# {found.name}: {found.what}", "", "Made by:", "", *code_block(commands), ""]
     if rows:
         header = ["Row", "", *columns_of(rows), "Measured on; what may be compared"]
         numbers = [False, False, *([True] * len(columns_of(rows))), False]

@@ -95,9 +95,9 @@ def works(folder: Path, model: Path) -> dict[str, Work]:
         return {name: tensor.tolist() for name, tensor in read_tensors(out / "model" / "model.safetensors")[0].items()}
 
     def tables(out: Path) -> Any:
-        from zoo.files import TEMPORARY_NAME
+        from zoo.temporaries import TEMPORARY_NAME
 
-        # What a killed write had begun stays, hidden, under a name that nothing reads.
+        # What a killed write had begun stays for an hour, hidden, under a name that nothing reads.
         written = (path for path in sorted(out.glob("*.*")) if not TEMPORARY_NAME.fullmatch(path.name))
         return {path.name: path.read_text(encoding="utf-8") for path in written if path.is_file()}
 

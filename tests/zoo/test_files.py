@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import errno
 import gzip
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,6 +35,7 @@ from zoo.files import (
     write_tensors,
     write_text,
 )
+from zoo.temporaries import TEMPORARY_NAME
 
 DTYPES = [
     torch.float32, torch.uint8, torch.float64, torch.bool, torch.float16, torch.int64, torch.bfloat16, torch.int32,
@@ -61,11 +66,47 @@ def test_a_full_disk_is_told_with_the_path(tmp_path: Path) -> None:
     assert names_in(tmp_path) == []
 
 
-def test_a_written_file_is_readable_by_others(tmp_path: Path) -> None:
-    write_text(tmp_path / "deep" / "er" / "x.txt", "é\n")
-    path = tmp_path / "deep" / "er" / "x.txt"
-    assert path.read_bytes() == "é\n".encode()
-    assert path.stat().st_mode & 0o777 == 0o644
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o027, 0o640), (0o077, 0o600)])
+def test_a_written_file_has_the_mode_of_the_umask(tmp_path: Path, mask: int, mode: int) -> None:
+    """Written by ourselves, by numpy's and by torch's library."""
+    before = os.umask(mask)
+    try:
+        write_text(tmp_path / "deep" / "er" / "x.txt", "é\n")
+        write_arrays(tmp_path / "x.gz", {"a": np.zeros(2)})
+        write_tensors(tmp_path / "x.safetensors", {"a": torch.zeros(2)})
+    finally:
+        os.umask(before)
+    assert (tmp_path / "deep" / "er" / "x.txt").read_bytes() == "é\n".encode()
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [path.stat().st_mode & 0o777 for path in written] == [mode] * 3
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from zoo.files import atomic_path
+with atomic_path(Path(sys.argv[1])) as temporary:
+    temporary.write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("name", ["records.parquet", "checkpoint.safetensors", f"{'long' * 20}.md"])
+def test_what_a_killed_writer_left_is_removed(tmp_path: Path, name: str) -> None:
+    """An hour later by the next writer of the file, but never what another process is writing."""
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / name)], check=False)
+    (left,) = tmp_path.iterdir()
+    assert TEMPORARY_NAME.fullmatch(left.name)
+    with atomic_path(tmp_path / name) as living:
+        old = time.time() - 4000
+        os.utime(living, (old, old))
+        write_text(tmp_path / name, "young")
+        assert names_in(tmp_path) == sorted([left.name, living.name, name])
+        os.utime(left, (old, old))
+        write_text(tmp_path / "other.txt", "of another name")
+        assert left.exists()
+        write_text(tmp_path / name, "old")
+        assert names_in(tmp_path) == sorted([living.name, name, "other.txt"])
 
 
 def test_json_round_trip_and_its_failures(tmp_path: Path) -> None:
@@ -180,6 +221,28 @@ def test_check_writable_names_a_folder_that_cannot_be(tmp_path: Path) -> None:
     assert str(tmp_path / "file" / "below") in str(caught.value)
     with pytest.raises(ZooError, match="file"):
         write_text(tmp_path / "file" / "x.txt", "x")
+
+
+def test_what_a_killed_library_left_is_removed(tmp_path: Path) -> None:
+    """The file of safetensors' own that it renames at the end."""
+    old = time.time() - 4000
+    for name in (".tmpAb12Cd", ".tmp0Zz9_x", ".tmpfile"):
+        (tmp_path / name).write_bytes(b"half")
+        os.utime(tmp_path / name, (old, old))
+    (tmp_path / ".tmpYoung1").write_bytes(b"half")
+    write_tensors(tmp_path / "x.safetensors", {"a": torch.zeros(2)})
+    assert names_in(tmp_path) == [".tmpYoung1", ".tmpfile", "x.safetensors"]
+
+
+@pytest.mark.parametrize("size", [0, 8, 70_000])
+def test_check_writable_writes_through_no_link(tmp_path: Path, size: int) -> None:
+    victim, folder = tmp_path / "victim", tmp_path / "results"
+    victim.write_bytes(b"x" * size)
+    folder.mkdir()
+    for name in (f".write-test-{os.getpid()}", ".write-test", ".pack.lock"):
+        (folder / name).symlink_to(victim)
+    check_writable(folder)
+    assert victim.read_bytes() == b"x" * size and len(names_in(folder)) == 3
 
 
 def test_checksums_are_the_standard_ones(tmp_path: Path) -> None:

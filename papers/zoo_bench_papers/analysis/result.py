@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmark.records.record import plain
-from benchmark.report.markdown import markdown_table
+from benchmark.report.markdown import code_block, markdown_table
 from zoo import __version__
 
 
@@ -84,7 +84,7 @@ def _text(value: object, digits: int | None) -> str:
 
 def markdown(analysis: Analysis, command: str) -> str:
     """Return the tables as Markdown, after the command that made them."""
-    lines = [f"# {analysis.title}", "", "Made by:", "", "```", command, "```", "", *analysis.notes]
+    lines = [f"# {analysis.title}", "", "Made by:", "", *code_block([command]), "", *analysis.notes]
     for table in analysis.tables:
         if table.data_only:
             continue

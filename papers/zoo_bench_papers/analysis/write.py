@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmark.report.write import inert
 from zoo.errors import MissingError
 from zoo.files import atomic_path, write_signed, write_text
 from zoo_bench_papers.analysis.result import Analysis, AnalysisTable, Histogram, Scatter, as_dict, markdown
@@ -42,7 +43,8 @@ def _write_csv(table: AnalysisTable, path: Path) -> None:
     import pandas as pd
 
     with atomic_path(path) as temporary:
-        pd.DataFrame(list(table.rows), columns=list(table.columns)).to_csv(temporary, index=False, float_format="%.6g")
+        frame = pd.DataFrame(list(table.rows), columns=list(table.columns)).map(inert)
+        frame.to_csv(temporary, index=False, float_format="%.6g")
 
 
 def _write_png(figure: Scatter | Histogram, path: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmark.report.markdown import markdown_row
+from benchmark.report.markdown import code_block, code_span, markdown_row
 from benchmark.report.write import csv_text
 from zoo import __version__
 from zoo.files import write_json, write_text
@@ -64,17 +64,12 @@ def _score(value: float | None) -> str:
     return "n/a" if value is None else f"{value:.2f}"
 
 
-def _code(template: str) -> str:
-    ticks = "``" if "`" in template else "`"
-    return ticks + template + ticks
-
-
 def markdown(table: SearchTable) -> str:
     """Return the table as Markdown: the command, the stages under headings, and the reasons for n/a."""
     conditions, environment = table.conditions, table.environment
     data, backbone = conditions["data"], conditions["backbone"]
     period = "a" if conditions["representation"].endswith(" a period added") else "no"
-    lines = [f"# Templates on {data['task']} dev", "", "Made by:", "", "```", shlex.join(table.command), "```", ""]
+    lines = [f"# Templates on {data['task']} dev", "", "Made by:", "", *code_block([shlex.join(table.command)]), ""]
     lines += [
         f"Spearman x100 on the first {data['pairs']} pairs of {data['task']} dev ({data['form']}): cosine of the [MASK]"
         f" states of {backbone['name']} in {conditions['precision']}, {period} period added. Published: PromptBERT,"
@@ -88,9 +83,9 @@ def markdown(table: SearchTable) -> str:
         for row in (row for row in rows if row["stage"] == stage):
             score = f"**{_score(row['spearman'])}**" if row["template"] in best else _score(row["spearman"])
             published = "" if row["published"] is None else _score(row["published"])
-            lines.append(markdown_row([_code(row["template"]), score, published]))
+            lines.append(markdown_row([code_span(row["template"]), score, published]))
         lines.append("")
-    notes = [f"- {_code(row['template'])}: {row['reason']}" for row in rows if row["spearman"] is None]
+    notes = [f"- {code_span(row['template'])}: {row['reason']}" for row in rows if row["spearman"] is None]
     if notes:
         lines += ["Not available:", "", *notes, ""]
     device = environment["gpu"] or f"{environment['cpu']}, {environment['threads']} threads"

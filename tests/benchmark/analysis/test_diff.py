@@ -8,11 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fakes import hexes, make_record
 
 import benchmark
 from benchmark.analysis.diff import diff, made_by
 from benchmark.cli.main import main
 from benchmark.records.folder import Records
+from benchmark.records.pack import pack
+from benchmark.report.files import make_leaderboard
+from benchmark.stats.diff import beyond_noise
 from zoo.errors import MissingError
 
 
@@ -74,6 +78,83 @@ def test_the_command_fails_only_where_a_score_is_worse(
     assert "mine on pocket-pairs" in capsys.readouterr().out
 
 
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "a changed score": lambda path: path.write_text(path.read_text("utf-8").replace('"main": 0.51', '"main": 0.91')),
+    "a cut file": lambda path: path.write_bytes(path.read_bytes()[:-30]),
+    "set aside": lambda path: path.rename(path.with_name(path.name + ".corrupt")),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("seeds", [[0, 1, 2], [None]], ids=["three seeds", "no seed"])
+def test_a_damaged_record_is_named_and_no_move(damage: str, seeds: list[int | None], tmp_path: Path) -> None:
+    """The means of two seeds and of three differ; neither they nor the table's cell say anything."""
+    paths = []
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        for number, seed in enumerate(seeds):
+            score = 0.51 + number / 10
+            paths.append(Records(folder).write(make_record("bag", "pocket-words", seed, main=score, seeds=len(seeds))))
+            paths.append(Records(folder).write(make_record("bag", "pocket-pairs", seed, main=score)))
+    broken = paths[2 * len(seeds)]
+    DAMAGES[damage](broken)
+    for found in (diff(tmp_path / "a", tmp_path / "b"), diff(tmp_path / "b", tmp_path / "a")):
+        (cell,) = found.cells
+        assert (cell.state, cell.task, cell.a, cell.b, found.equal) == ("damaged", "pocket-words", None, None, 1)
+        assert f"{tmp_path / 'b'}: records/bag/{broken.name}" in str(found) and "moved" not in str(found)
+    with pytest.raises(SystemExit) as end:
+        main(["diff", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-worse"])
+    assert end.value.code == 1
+    if len(seeds) == 3:
+        text = make_leaderboard(tmp_path / "b").files["pocket.md"]
+        assert f"2 of 3 seeds; records/bag/{broken.name}" in text and str(tmp_path) not in text
+
+
+def test_another_rows_damaged_record_is_no_damage_of_a_whole_row(tmp_path: Path) -> None:
+    """Of two rows of one name, in two precisions, one is whole."""
+    rows = {precision: hexes(precision) for precision in ("fp32", "bf16")}
+    paths = {
+        (side, precision): Records(tmp_path / side).write(
+            make_record("bag", "pocket-words", None, precision=precision, row_key=row, key=hexes(row), main=0.5)
+        )
+        for side in "ab"
+        for precision, row in rows.items()
+    }
+    paths["b", "bf16"].write_text("{", encoding="utf-8")
+    found = diff(tmp_path / "a", tmp_path / "b")
+    assert [cell.state for cell in found.cells] == ["damaged"] and found.equal == 1
+
+
+def test_damage_beside_the_same_record_packed_is_no_damage_of_the_cell(tmp_path: Path) -> None:
+    for side in "ab":
+        path = Records(tmp_path / side).write(make_record("bag", "pocket-words", main=0.5))
+    pack(tmp_path / "b")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{", encoding="utf-8")
+    found = diff(tmp_path / "a", tmp_path / "b")
+    assert found.cells == [] and found.equal == 1
+
+
 def test_a_commit_without_records_is_named(folders: list[Path]) -> None:
     with pytest.raises(MissingError, match="@0000"):
         diff(f"{folders[0]}@0000", folders[1])
+
+
+@pytest.mark.parametrize(
+    ("values", "beyond"),
+    [
+        ({0: 0.03}, {0: True}),
+        ({0: 0.02, 1: 0.03, 2: 0.9}, {0: False, 1: False, 2: False}),  # 3 * 0.02 is above 0.05
+        ({0: 0.04, 1: 0.016, 2: 0.024}, {0: True, 1: True, 2: True}),  # 0.048, 0.048, 0.04
+        ({0: 0.04, 1: 0.016, 2: 0.03}, {0: False, 1: True, 2: False}),  # 0.06 ends it, though 0.04 is below
+    ],
+)
+def test_moves_are_judged_by_holm_s_procedure(values: dict[int, float], beyond: dict[int, bool]) -> None:
+    assert beyond_noise(values) == beyond
+
+
+def test_trials_are_not_compared(tmp_path: Path) -> None:
+    for side, score in (("a", 0.5), ("b", 0.6)):
+        Records(tmp_path / side).write(make_record("bag", "pocket-words", main=0.5))
+        Records(tmp_path / side).write(make_record("bag", "pocket-pairs", limit=5, main=score))
+    found = diff(tmp_path / "a", tmp_path / "b")
+    assert found.cells == [] and found.equal == 1

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from fakes import make_record
 
 import benchmark
 import zoo
@@ -176,6 +177,12 @@ def test_drawn_rows_find_what_a_known_sample_hides(
     monkeypatch.setattr(verifying, "SECONDS", 0.0)
     words = {one.why for one in verify(honest).verdicts if "pocket-pairs" in one.cell}
     assert words == {"score, gold scores, and the cosines of 100 pairs drawn here, encoded again"}
+    drawn: list[list[Any]] = [[], []]
+    for times in drawn:
+        with monkeypatch.context() as patched:
+            patched.setattr(verifying, "_compare_cosines", lambda *given, to=times: to.append(given[2].tolist()))
+            verify(honest)
+    assert drawn[0] and all(one != other for one, other in zip(*drawn, strict=True))  # nobody knows them before
     folder = forged(honest, tmp_path / "forged", "cls", all_but_a_known_sample)
     assert [one.word for one in verify(folder).verdicts].count("differs") == 1
 
@@ -210,6 +217,23 @@ def test_bounds_are_those_of_all_orders_of_equal_values() -> None:
     least, most = bounds(np.float32([0.1, 0.2, 0.2]), np.array([1.0, 2.0, 3.0]))
     assert least <= 50 and most >= 100
     assert bounds(np.float32([0.1, 0.3, 0.2]), np.array([1.0, 2.0, 3.0])) == pytest.approx((50, 50))
+
+
+@pytest.mark.parametrize(
+    ("predicted", "right", "wrong"),
+    [
+        ([0.1, 0.2, 0.3, 0.4], [0.8], [0.7999, 0.8001, 0.85]),  # 1 - 6 * 2 / (4 * 15)
+        # Two that are equal as float32: 4.5 / sqrt(4.5 * 5), within a hundredth of a point of what they were.
+        ([0.1, 0.2, 0.2, 0.4], [0.9487, 0.94875, 0.9486], [0.9484, 0.949, 1.0]),
+    ],
+)
+def test_a_score_that_is_off_differs(predicted: list[float], right: list[float], wrong: list[float]) -> None:
+    pairs = np.float32(predicted), np.array([1.0, 2, 4, 3] if len({*predicted}) == 4 else [1.0, 2, 3, 4])
+    for score in right:
+        verifying._compare_score(make_record("bag", main=score), *pairs)
+    for score in wrong:
+        with pytest.raises(verifying._DifferenceError, match="from its pair scores"):
+            verifying._compare_score(make_record("bag", main=score), *pairs)
 
 
 def test_the_workflow_verifies_each_name_and_refuses_links(tmp_path: Path) -> None:

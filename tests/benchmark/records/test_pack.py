@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,20 @@ def test_pandas_reads_them(tmp_path: Path) -> None:
     for row in pairs.itertuples():
         predicted, gold = scores[row.method, row.key]
         assert np.array_equal(row.predicted, predicted) and np.array_equal(row.gold, gold)
+
+
+def test_what_killed_packings_left_is_removed(tmp_path: Path) -> None:
+    """Of the packed files at once, because no other packing is at work; of records an hour later."""
+    store = fill(tmp_path)
+    place = store.place(store.all()[0])[0]
+    names = [f".{name}.0a1b2c3d.tmp" for name in (RECORDS, PAIRS, SUMS)] + [f"records/{place}/.a.json.4e5f6071.tmp"]
+    for name in names:
+        (tmp_path / name).write_bytes(b"half")
+    pack(tmp_path)
+    assert [name for name in names if (tmp_path / name).exists()] == names[3:]
+    os.utime(tmp_path / names[3], (0, 0))
+    pack(tmp_path)
+    assert not (tmp_path / names[3]).exists()
 
 
 @pytest.mark.slow

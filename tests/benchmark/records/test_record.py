@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from fakes import Cli, make_record
+from fakes import Cli, failed, make_record
 
 from benchmark.records.folder import Records
 from benchmark.records.packed import RecordParser
@@ -74,6 +74,15 @@ def test_the_parser_of_many_records_reads_as_that_of_one(tmp_path: Path) -> None
     assert parse(json.dumps(good), "here") == good
     zero = {**good, "scores": {**good["scores"], "main": 0.0}}
     assert parse(json.dumps(zero), "here") == zero
+
+
+@pytest.mark.parametrize("scores", [None, {"main": None, "main_metric": "all_spearman", "reason": "none"}])
+def test_a_measured_record_has_a_score(scores: object) -> None:
+    """One that was not measured needs none."""
+    record = make_record("bag", scores=scores)
+    with pytest.raises(CorruptError, match="its status is ok, and it has no score"):
+        check_record(record, "here")
+    assert check_record(failed(record, "the optimiser exploded"), "here")
 
 
 @pytest.mark.slow

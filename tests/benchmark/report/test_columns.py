@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 from dataclasses import fields
@@ -14,6 +15,7 @@ from page_fakes import SEVEN, data_of, method_records
 
 from benchmark.records.folder import Records
 from benchmark.report.columns import COLUMNS, Column, columns_of
+from benchmark.report.files import make_leaderboard
 from benchmark.report.rows import About
 from benchmark.report.show import frame_of
 from benchmark.report.table import build_tables
@@ -98,3 +100,11 @@ def test_no_cost_and_no_record_of_it_differ() -> None:
     assert (texts["train_seconds"], texts["adapt_seconds"], texts["lowest"]) == ("–", "–", "")
     row.about["corpus"] = "wiki"
     assert next(column for column in COLUMNS if column.name == "train_seconds").text(row) == "n/a"
+
+
+def test_the_lowest_and_the_highest_seed_stand_under_their_names(tmp_path: Path) -> None:
+    """Of 50, 53 and 59: the mean is 54, and the deviations -4, -1 and 5 have the root of 42 / 2."""
+    for seed, score in enumerate((0.53, 0.59, 0.5)):
+        Records(tmp_path).write(make_record("m", "STS-B", seed, main=score))
+    (line,) = csv.DictReader(io.StringIO(make_leaderboard(tmp_path).files["sts.csv"]))
+    assert [line[f"STS-B{end}"] for end in ("", " sd", " min", " max")] == ["54.0000", "4.5826", "50.0000", "59.0000"]

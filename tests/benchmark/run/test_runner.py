@@ -22,6 +22,7 @@ from benchmark.records.record import check_record
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import Run, make_plan, resolve_methods
 from benchmark.run.runner import Runner, exit_code
+from benchmark.run.stop import SIGNALS
 from benchmark.tasks.loaded import load_tasks
 from zoo.errors import Interrupted
 from zoo.recipes import RecipeSpec
@@ -288,7 +289,7 @@ def test_seeds_give_cells_of_their_own(cli: Cli, tmp_path: Path) -> None:
     assert len({record["row_key"] for (name, _, _), record in found.items() if name == "fitted"}) == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_interrupted_between_cells_keeps_what_is_done(number: int, tmp_path: Path) -> None:
     """A signal that comes while a cell is measured ends the run after it, with 128 + its number."""
 
@@ -303,11 +304,11 @@ def test_interrupted_between_cells_keeps_what_is_done(number: int, tmp_path: Pat
     METHODS.register("signalling")(Signalling)
     specs = [RecipeSpec(name, name, "", "", "test") for name in ("signalling", "bag")]
     run = planned(tmp_path, specs)
-    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    handlers = [signal.getsignal(number) for number in SIGNALS]
     with pytest.raises(Interrupted) as stopped:
         Runner(run).measure_all()
     assert stopped.value.exit_code == 128 + number
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
+    assert [signal.getsignal(number) for number in SIGNALS] == handlers
     assert ("bag", "pocket-words", None) not in records(tmp_path)
     outcome = Runner(planned(tmp_path, specs[1:])).measure_all()
     assert exit_code(outcome, allow_missing=False) == 0

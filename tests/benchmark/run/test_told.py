@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +19,7 @@ from zoo.formats.export import write_sentence_transformers
 from zoo.methods.pooled import Average
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_is_answered_at_once(number: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
     with Stop().listening() as stop:
         os.kill(os.getpid(), number)
@@ -24,6 +27,29 @@ def test_a_signal_is_answered_at_once(number: signal.Signals, capsys: pytest.Cap
         assert stop() == number
         with pytest.raises(Interrupted):
             stop.check()
+
+
+def test_a_signal_that_nohup_ignores_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Stop().listening() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert stop() is None
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_closed_terminal_does_not_end_the_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing can be written there, and the run stops in order all the same."""
+
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(sys, "stderr", Closed())
+    with Stop().listening() as stop:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert stop() == signal.SIGHUP
 
 
 def test_encoding_stops_within_a_batch(tiny_bert: Path) -> None:

@@ -10,6 +10,7 @@ from test_bootstrap import correlated
 from benchmark.stats.bootstrap import resample
 from benchmark.stats.mcb import (
     Noise,
+    SeedNoise,
     detectable,
     differences,
     least_variance,
@@ -123,6 +124,14 @@ def test_one_seed_says_nothing() -> None:
     found = differences(sample([[0.8], [0.7]], alone.drawn, 100, {0: noise}))
     assert found.error[0, 1] == pytest.approx(np.sqrt(spread**2 + noise.variance))
     assert 3 < found.df[0, 1] < 99
+
+
+def test_rows_that_borrow_one_noise_have_half_its_degrees_of_freedom_each() -> None:
+    """Six degrees of freedom: two rows or more count them once between any two; one row has them all."""
+    drawn = np.random.default_rng(0).normal(size=(3, 50))
+    for borrowing, df in ((1, [6, 0, 0]), (2, [3, 3, 0]), (3, [3, 3, 3])):
+        one = sample([[0.5], [0.6], [0.7]], drawn, 50, {place: SeedNoise(0.04, 6) for place in range(borrowing)})
+        assert one.seed_df.tolist() == df and one.seed_variance[0] == 0.04
 
 
 def test_methods_without_a_value_are_refused() -> None:

@@ -247,3 +247,16 @@ np.savez(sys.argv[2], **made)
     made = np.load(tmp_path / "made.npz")
     assert made["bf16"].dtype == np.float32
     assert 0 < np.abs(made["bf16"] - made["fp32"]).max() < 0.05 * np.linalg.norm(made["fp32"], axis=1).mean()
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("fp32", None), ("bf16", torch.bfloat16), ("fp16", torch.float16)])
+def test_a_table_is_encoded_in_the_precision_of_the_runtime(precision: Any, dtype: torch.dtype | None) -> None:
+    kinds = []
+
+    def forward(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        kinds.append(torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None)
+        return sums(ids, mask)
+
+    runtime = Runtime("cpu", precision)
+    vectors = encode_table(ragged([2]), forward, dim=2, pad_id=0, runtime=runtime, stats=EncodingStats())
+    assert kinds == [dtype] and vectors.tolist() == [[2, 0]]

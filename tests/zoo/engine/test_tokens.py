@@ -165,6 +165,14 @@ def test_equal_tokenizers_share_rows_other_limits_cut_again(tiny_bert: Path) -> 
     assert (one.seen, two.seen) == (TEXTS, ["new", *TEXTS])
 
 
+def test_texts_with_and_without_special_tokens_are_kept_apart(tiny_bert: Path) -> None:
+    """[CLS] and [SEP] are two more."""
+    memory, tokenizer = TokenMemory(), AutoTokenizer.from_pretrained(tiny_bert)
+    for specials in (True, False, True):
+        (length,) = memory.tokenise(tokenizer, ["a a a"], max_length=16, add_special_tokens=specials).lengths
+        assert length == 3 + 2 * specials
+
+
 def test_another_tokenizer_shares_nothing(tiny_bert: Path, tiny_roberta: Path) -> None:
     memory = TokenMemory()
     first = AutoTokenizer.from_pretrained(tiny_bert)

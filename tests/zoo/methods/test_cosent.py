@@ -166,6 +166,14 @@ def test_a_nested_vector_is_the_start_of_the_whole_one(tiny_bert: Path) -> None:
         Matryoshka.Recipe(nested=(2.0,))
 
 
+@pytest.mark.parametrize(("stated", "steps"), [(100, 4), (5, 4), (3, 3)])
+def test_a_warm_up_takes_at_most_half_of_the_steps(stated: int, steps: int, tiny_bert: Path) -> None:
+    """Ten pairs in batches of four, three times: nine steps."""
+    encoder = encoder_of("cosent", tiny_bert, batch_size=4, epochs=3, warmup_steps=stated)
+    encoder.rows = 10
+    assert encoder.settings().warmup_steps == steps
+
+
 def test_the_recipes_are_what_the_code_states() -> None:
     resolved = {name: parse_methods(name, all_recipes())[0].resolve()[1] for name in ("cosent", "angle", "angle-nli")}
     for name, (batch, rate, epochs, longest) in {
