@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from server import run
 
 ROOT = Path(__file__).parent.parent
 
@@ -47,9 +47,8 @@ def place_of(mutation: Mutation, root: Path = ROOT) -> Path:
 
 def passes(tests: str, copy: Path) -> bool:
     """Return whether the tests named pass in a copy of the project; raises ValueError where none is run."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests.split()]
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+    command = [sys.executable, *"-m pytest -q -x -p no:cacheprovider -p pytest_timeout".split(), *tests.split()]
+    done = run(command, cwd=copy, env={**os.environ, "PYTHONPATH": f"{copy}{os.pathsep}{copy / 'papers'}"})
     if done.returncode not in (0, 1):
         raise ValueError(f"pytest {tests}: not all tests were run: {done.stdout[-300:]}")
     return done.returncode == 0
@@ -75,8 +74,11 @@ def caught(mutation: Mutation, copy: Path) -> bool:
 
 
 def _not_copied(folder: str, names: list[str]) -> list[str]:
-    """Return what of a folder the tests named here do not need: history, caches, and the leaderboards' records."""
-    left_out = {".git", "__pycache__"}
+    """Return what of a folder the tests named here do not need: history, caches, and the leaderboards' records.
+
+    Compiled modules are copied: each is of a file's time, which a copy keeps and a mutation changes.
+    """
+    left_out = {".git"}
     if Path(folder).parent.name == "leaderboards":
         left_out |= {"records", "records.parquet", "pairs.parquet"}
     return [name for name in names if name in left_out or name.endswith("_cache")]
@@ -86,6 +88,8 @@ def main(numbers: list[int]) -> int:
     """Run the mutations with these numbers (from 1), or all; returns 1 where a mistake survived, else 0."""
     chosen = [(n, one) for n, one in enumerate(MUTATIONS, 1) if not numbers or n in numbers]
     survivors = 0
+    # No compiled module is of a mutation, which may have the size and the second of the next one; fewer plugins.
+    os.environ |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
         shutil.copytree(ROOT, copy, ignore=_not_copied)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from server import run
 
 pytestmark = pytest.mark.slow
 
@@ -28,8 +29,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def zoo_bench(*arguments: str, environment: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "benchmark.cli.main", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=cwd, timeout=300)
+    return run([sys.executable, "-m", "benchmark.cli.main", *arguments], env=environment, cwd=cwd)
 
 
 def test_installed_plugin_is_listed_without_being_loaded(installed: dict[str, str], tmp_path: Path) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from server import run
 from torch.utils import backend_registration
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,8 +23,7 @@ pytestmark = pytest.mark.skipif(
 def results(part: str, folder: Path, *more: str) -> dict[str, Any]:
     """What a part found on either device; in a process of its own, for pretending changes torch."""
     command = [sys.executable, "-m", "tests.on_gpu", part, str(folder), *more]
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = run(command, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -293,7 +293,10 @@ class Slot:
         print(f"collapsed: new weights at a rate of {self.state['rate']:g}", flush=True)
         self.model.apply(self.model._init_weights)
         self.model.tie_weights()
-        self.optimizer.state.clear()
+        # As they were before the first step, and not gone: the slot may end here, and a checkpoint has them.
+        for state in self.optimizer.state.values():
+            for moment in state.values():
+                moment.zero_()
 
     def run(self) -> None:
         """Train to the slot's end, and write OUT/model (float16, with its facts)."""

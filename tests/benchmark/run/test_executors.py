@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from fakes import Cli
+from server import run
 
 from benchmark.run.executors import RayWorker, _of_threads, keep, measured_there, share_of
 from benchmark.run.options import RunOptions
@@ -47,7 +48,7 @@ def loop(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """The records of a run in one process, on one thread as a worker is."""
     folder = tmp_path_factory.mktemp("loop")
     command = [sys.executable, "-c", MAIN, *words(tiny_bert, folder)]
-    done = subprocess.run(command, env={**os.environ, **ONE_THREAD}, capture_output=True, text=True)
+    done = run(command, env={**os.environ, **ONE_THREAD})
     assert done.returncode == 0 and "3 cells measured, 0 kept" in done.stderr, done.stderr
     yield records(folder)
 
@@ -55,7 +56,7 @@ def loop(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @pytest.mark.slow
 def test_processes_measure_what_a_loop_measures(tiny_bert: Path, tmp_path: Path, cli: Cli, loop: Any) -> None:
     command = [sys.executable, "-c", MAIN, *words(tiny_bert, tmp_path / "shared", "--workers", "2")]
-    done = subprocess.run(command, env={**os.environ, **ONE_THREAD}, capture_output=True, text=True)
+    done = run(command, env={**os.environ, **ONE_THREAD})
     assert done.returncode == 0 and "3 cells measured, 0 kept" in done.stderr, done.stderr
     assert "worker 1: " in done.stderr and "[3/3]" in done.stderr
     assert records(tmp_path / "shared") == loop and len(loop) == 3
@@ -217,7 +218,7 @@ def test_auto_trains_in_processes_and_shows_a_table_after_each_round(
         "prepare._WORTH_A_START = 100; from benchmark.__main__ import main; main()"
     )
     command = [sys.executable, "-c", script, *words(tiny_bert, tmp_path)]
-    done = subprocess.run(command, env={**os.environ, **ONE_THREAD}, capture_output=True, text=True)
+    done = run(command, env={**os.environ, **ONE_THREAD})
     assert done.returncode == 0 and "3 cells measured, 0 kept" in done.stderr, done.stderr
     assert records(tmp_path) == loop
     lines = done.stderr.splitlines()

