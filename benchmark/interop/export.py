@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, stdev
 
 import yaml
 
@@ -15,6 +16,7 @@ from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names, recipe_of, short_name
 from benchmark.records.query import label, row_named
 from benchmark.records.record import Record, TrainingPart, main_score, scores_of
+from benchmark.report.links import paper_name
 from benchmark.report.markdown import code_span, markdown_row, markdown_text
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.paths import is_dir, user_path
@@ -111,7 +113,7 @@ def _export_row(
     if isinstance(modules, StockModules):
         base = base_card(modules.backbone.source.location, modules.backbone.source.revision)
     said = base | {key: value for key, value in (("license", licence), ("language", language)) if value}
-    texts = {"README.md": export_card(folder.resolve().name, mine, said), FILE: eval_results(mine)}
+    texts = {"README.md": export_card(folder.resolve().name, mine, said, row), FILE: eval_results(mine)}
     write_sentence_transformers(encoder, folder, {file: text for file, text in texts.items() if text})
     return name
 
@@ -145,10 +147,11 @@ def base_card(location: str, revision: str | None) -> dict[str, object]:
     return {key: front[key] for key in ("license", "language") if isinstance(front, dict) and front.get(key)}
 
 
-def export_card(name: str, records: Sequence[Record], said: dict[str, object]) -> str:
+def export_card(name: str, records: Sequence[Record], said: dict[str, object], row: Sequence[Record] = ()) -> str:
     """Return the model card of one encoder from its records: use, method, settings, training and scores.
 
-    `said` has the licence and the language if they are known.
+    `said` has the licence and the language if they are known, `row` the records of all seeds: beside this encoder's
+    score stands what the method has over its seeds.
     """
     first = records[0]
     method = first["method"]["name"]
@@ -170,7 +173,7 @@ def export_card(name: str, records: Sequence[Record], said: dict[str, object]) -
             tags=["sentence-transformers", "sentence-similarity", "feature-extraction", "zoo-bench"],
         ).to_yaml(),
         "---",
-        f"# {markdown_text(name)}",
+        f"# {markdown_text(_title(first, backbone) or name)}",
         "",
         f"Method {code_span(short_name(method))}{seed}: {source}. Made by zoo-bench {first['version']}.",
         "",
@@ -190,9 +193,9 @@ def export_card(name: str, records: Sequence[Record], said: dict[str, object]) -
         "",
         f"## Scores (x100, {first['precision']})",
         "",
-        "| Task | Metric | Score |",
-        "|:--|:--|--:|",
-        *(_scored(record) for record in records),
+        "| Task | Metric | This encoder | All seeds |",
+        "|:--|:--|--:|--:|",
+        *(_scored(record, row) for record in records),
         "",
         "The scores are of the encoder as zoo-bench measured it. Its sentence-transformers form gave the same vectors",
         "for eight sentences when it was written.",
@@ -207,10 +210,19 @@ def export_card(name: str, records: Sequence[Record], said: dict[str, object]) -
     return "\n".join(lines)
 
 
-def _scored(record: Record) -> str:
+def _title(record: Record, backbone: Mapping[str, object]) -> str:
+    """Return "SimCSE on zoo-small", as papers call the method; "" for one of the user's own."""
+    name = paper_name(*recipe_of(record["method"]))
+    return f"{name} on {backbone['name']}" if name and backbone.get("name") else name
+
+
+def _scored(record: Record, row: Sequence[Record]) -> str:
+    same = [r for r in row if r["task"]["name"] == record["task"]["name"] and r["limit"] == record["limit"]]
+    scores = [100 * main_score(r) for r in same if r["status"] == "ok"]
+    over = f"{fmean(scores):.2f} ± {stdev(scores):.2f} ({len(scores)})" if len(scores) > 1 else ""
     metric, main = scores_of(record)["main_metric"], main_score(record)
     trial = "" if record["limit"] is None else f" (trial on {record['limit']} rows of each subset)"
-    return markdown_row([record["task"]["name"], metric, f"{100 * main:.2f}{trial}"])
+    return markdown_row([record["task"]["name"], metric, f"{100 * main:.2f}{trial}", over])
 
 
 def _trained(training: TrainingPart, backbone: dict[str, object]) -> dict[str, object]:

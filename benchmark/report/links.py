@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 _WORDS = {"repo": "code", "sup": "sup."}
-_PLAIN = {  # what no paper describes first, as a table of a paper names it; no name begins with a bracket, which LaTeX reads as an argument
+# What no paper describes first, as tables name it. LaTeX would read a bracket at the beginning as an argument.
+_PLAIN = {
     "cls": "CLS token",
     "avg-last": "Average, last layer",
     "avg-first-last": "Average, first and last layer",

@@ -51,6 +51,8 @@ def test_a_trained_method_is_exported_with_its_card(cli: Cli, results: Path, tmp
     np.testing.assert_allclose(vectors, trained.encode(TEXTS), atol=1e-5)
     card = (tmp_path / "one" / "README.md").read_text(encoding="utf-8")
     assert f"| {record['scores']['main_metric']} | {100 * record['scores']['main']:.2f} |" in card
+    assert re.search(r"^# SimCSE \(batch size 4, learning rate 0.01\) on ", card, re.MULTILINE)
+    assert re.search(r"\| [\d.-]+ ± [\d.]+ \(2\) \|", card), "what the method has over its two seeds"
     assert 'SentenceTransformer("one")' in card and "16 sentences of" in card and "learning_rate: 0.01" in card
     assert str(tmp_path) not in card and str(tmp_path) not in (tmp_path / "one" / "config.json").read_text()
     data = ModelCard(card).data.to_dict()
