@@ -73,7 +73,7 @@ class Choice:
 
     @property
     def met(self) -> bool:
-        """Whether there is a winner, it reaches each floor, and it is told apart from the baseline as better."""
+        """Whether there is a winner, it reaches each floor, and it is better than the baseline beyond noise."""
         demands = [reached(self.ranking, floor) for floor in self.floors]
         return self.winner is not None and all(demands) and self.ranking.beaten is not False
 

@@ -26,7 +26,7 @@ class Ranking:
     """Encoders by their score, those over the budget last; the winner; and what the verdict says.
 
     `above_own` are rows of the winner at other sizes that are below it by more than noise; `beaten`: whether the winner
-    is told apart from the baseline, familywise.
+    is better than the baseline beyond noise, familywise.
     """
 
     frame: pandas.DataFrame
@@ -84,11 +84,11 @@ def ranked(
 
 
 def verdict(data: Texts, ranking: Ranking, floors: Sequence[Floor], failed: Sequence[str]) -> str:
-    """Return the verdict in words: who is first, by how much, who is not told apart, and what to beware of."""
+    """Return the verdict in words: who is first, by how much, who is tied with it, and what to beware of."""
     sentences = [*_first(data, ranking), *_budget(data, ranking), *_cautions(data, ranking, failed)]
     if ranking.beaten is not None and ranking.winner != ranking.baseline:
-        apart = "is told apart from" if ranking.beaten else "is not told apart as better than"
-        sentences.append(f"{ranking.winner or 'None'} {apart} the baseline {ranking.baseline}.")
+        verb = "is" if ranking.beaten else "is not"
+        sentences.append(f"{ranking.winner or 'None'} {verb} better than the baseline {ranking.baseline} beyond noise.")
     elif ranking.baseline is not None:
         sentences.append(f"Nothing is better than the baseline {ranking.baseline}.")
     for floor in floors:
@@ -127,8 +127,8 @@ def _first(data: Texts, ranking: Ranking) -> list[str]:
     gap = f"{second['behind']:.1f} ({second['behind_low']:.1f} to {second['behind_high']:.1f})"
     sentences = [f"{text}, {gap} above {second.name}."]
     if not ranking.tied:
-        return [*sentences, "It is told apart from all others."]
-    sentences.append(f"Not told apart from it: {', '.join(ranking.tied)}.")
+        return [*sentences, "No other is tied with it."]
+    sentences.append(f"Tied with it: {', '.join(ranking.tied)}.")
     rivals = frame[frame["may_be_best"]]
     if rivals["texts_per_second"].nunique() > 1:
         sentences.append(f"The fastest of them is {rivals['texts_per_second'].idxmax()}.")
@@ -158,7 +158,7 @@ def _cautions(data: Texts, ranking: Ranking, failed: Sequence[str]) -> list[str]
             " That comes from the ranges of these texts, which weigh all dimensions alike, not from fewer bytes."
         )
     if CONTROL in (ranking.winner, *ranking.tied):
-        sentences.append("BM25 only counts common words: on these texts no encoder is told apart from it as better.")
+        sentences.append("BM25 only counts common words: on these texts no encoder is better beyond noise.")
     encoders = frame[frame.index != CONTROL]
     if not encoders["finished"].any():
         why = f" ({', '.join(failed)} failed)" if failed else ""

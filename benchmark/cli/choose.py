@@ -53,7 +53,7 @@ from benchmark.cli.options import (
     metavar="METRIC=VALUE",
     help="Exit with 1 where the winner is below it; repeatable.",
 )
-@click.option("--baseline", metavar="ENCODER", help="Exit with 1 where the winner is not told apart from it as better.")
+@click.option("--baseline", metavar="ENCODER", help="Exit with 1 where the winner is not better beyond noise.")
 @click.option("--corpus", metavar="FILE|own", help="Text on which recipes are trained [default: the bundled one].")
 @click.option(
     "--backend", type=click.Choice(["torch", "onnx", "openvino"]), default="torch", help="Runs finished ones."

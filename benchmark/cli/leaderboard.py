@@ -42,7 +42,7 @@ from benchmark.report.write import as_dict
     "--columns", cls=Listed, help="Show these columns in this order: names, comma-separated; `scores` are all tasks'."
 )
 @click.option("--methods", cls=Listed, help="Only these rows: names or globs, comma-separated; see --out.")
-@click.option("--baseline", default="", help="Mark the rows that are told apart from this one (Holm over all rows).")
+@click.option("--baseline", default="", help="Mark the rows above or below this one beyond noise (Holm over all rows).")
 @click.option("--borrow-seed-noise", is_flag=True, help="For rows of one seed: the pooled noise of their backbone's.")
 @click.option(
     "--strict",

@@ -199,9 +199,9 @@ def _notes(table: Table, letters: dict[str, str], spread: bool, beyond: Sequence
     marks = {row.mark for row in table.rows}
     if TIE in marks:
         unit = unit_of(row.records for row in table.rows)
-        said.append(f"≈: may truly be the best (95%, noise of {unit} and seeds).")
+        said.append(f"≈: tied for the best (95%, noise of {unit} and seeds).")
     if UNTOLD in marks:
-        said.append("?: cannot be told, for want of seeds.")
+        said.append("?: undecided, for want of seeds.")
     for row in table.rows:
         if row.name == table.baseline:
             said.append(table.against.replace(f" {row.name}", f" {display_name(row)}", 2))

@@ -59,7 +59,7 @@ def learned_of(rows: Sequence[Row], one: Sample, on: str, unit: str) -> str:
     of = _Compared(on, values, places, differences(one), unit)
     methods = [row for row in rows if not role(row)]
     marked = sum(row.mark != "" for row in rows)
-    tied = f"; {marked} rows may truly be the best" if marked else ", above all others compared with it"
+    tied = f"; {marked} rows are tied for the best" if marked else ", above all others compared with it"
     return _sentences(of, methods or rows, rows, starts_of(rows), tied)
 
 
@@ -119,7 +119,7 @@ def _sentences(
 
 
 def _above(of: _Compared, control: str, rows: Sequence[Row]) -> str:
-    """Return how many rows are told apart from a control."""
+    """Return how many rows differ from a control beyond noise."""
     if of.found is None or control not in of.places:
         return ""
     signs = told_apart(of.found, of.places[control])

@@ -127,11 +127,11 @@ class Row:
     records: list[Record] = field(default_factory=list)  # all that the row is made of; columns may read them
     rank: int | None = None
     notes: list[str] = field(default_factory=list)
-    among_best: bool | None = None  # may truly be the best; None: not compared, because pair scores are missing
+    among_best: bool | None = None  # tied for the best; None: not compared, because pair scores are missing
     mark: str = (
-        ""  # of one of several rows that may truly be the best: "≈", or "?" where only its own seeds keep it there
+        ""  # of one of several rows that are tied for the best: "≈", or "?" where only its own seeds keep it there
     )
-    against: str = ""  # "↑" or "↓": told apart from the baseline, above or below it
+    against: str = ""  # "↑" or "↓": beyond noise above or below it
     means: dict[str, Value] = field(default_factory=dict)  # means of some tasks, by their names in the suite
     recipe: str = ""  # the recipe of a row with a label (--label); "": the name states it
     untrained: bool = False  # a backbone's own states, pooled, and nothing else
@@ -160,7 +160,7 @@ class Row:
         return f"{seeds} of {planned} seeds" if seeds < planned else ""
 
     def place(self) -> str:
-        """Return the printed rank: "3", "≈3" or "?3" for a row that may truly be the best, "" without a rank."""
+        """Return the printed rank: "3", "≈3" or "?3" for a row that is tied for the best, "" without a rank."""
         return self.mark + str(self.rank or "")
 
 

@@ -186,7 +186,7 @@ def unit_of(rows: Iterable[Sequence[Record]]) -> str:
 
 
 def _set_against(rows: Sequence[Row], one: Sample, baseline: str, without: Mapping[str, str], unit: str) -> str:
-    """Set `against` of the rows told apart from the baseline; return what it means."""
+    """Set `against` of the rows that differ from the baseline beyond noise; return what it means."""
     at = next((i for i, row in enumerate(rows) if row.name == baseline), None)
     if at is None:
         return _not_compared(baseline, without)
@@ -302,14 +302,14 @@ def _legend(known: Sequence[Row], unit: str) -> str:
     if marks:
         named = " or ".join(mark for mark in (TIE, UNTOLD) if mark in marks)
         parts.append(
-            f"{named}: may truly be the best. With {1 - LEVEL:.0%} confidence the truly best of the compared rows is"
+            f"{named}: tied for the best. With {1 - LEVEL:.0%} confidence the truly best of the compared rows is"
             " one of those with a mark. All rows were compared with the best at once. The comparison contains the noise"
             f" of {unit} ({TABLE_RESAMPLES:,} bootstrap resamples; a pair that is in several tasks is drawn for all of"
             " them) and the noise of seeds."
         )
     if UNTOLD in marks:
         parts.append(
-            f"{UNTOLD}: cannot be told. Only the row's own seeds keep it there: they are fewer or more spread than the"
+            f"{UNTOLD}: undecided. Only the row's own seeds keep it there: they are fewer or more spread than the"
             " median of this table's rows, with which it would be out."
         )
     unknown = [row.name for row in known if row.among_best is None]

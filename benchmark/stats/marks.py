@@ -1,4 +1,4 @@
-"""Which rows are told apart from a row of their table."""
+"""Which rows differ from a row of their table beyond noise."""
 
 from __future__ import annotations
 

@@ -34,3 +34,19 @@ def test_pre_commit_has_the_ruff_of_the_tests() -> None:
     (hooks,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     (pinned,) = re.findall(r"(?m)^ruff==(.+)$", (ROOT / "constraints.txt").read_text())
     assert hooks["rev"] == f"v{pinned}"
+
+
+OLD = re.compile(r"told apart|may truly be|cannot be told|as its code has it")
+
+
+def test_one_word_stands_for_one_thing() -> None:
+    """Tied, undecided, beyond noise: docs/terms.md has the words, and what people read has no others."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "leaderboards").glob("*/README.md")]
+    code = [path for folder in ("benchmark", "papers/zoo_bench_papers") for path in (ROOT / folder).rglob("*.py")]
+    scripts = (ROOT / "benchmark/report/templates").glob("*.js")
+    found = [
+        f"{path.relative_to(ROOT)}: {hit[0]}"
+        for path in (*pages, *code, *scripts)
+        for hit in OLD.finditer(path.read_text(encoding="utf-8").replace("tokens cannot be told apart", ""))
+    ]
+    assert found == []

@@ -43,7 +43,7 @@ function scoreTip(row, column) {
   return lines;
 }
 
-const MARKS = { "≈": "≈ may truly be the best", "?": "? cannot be told: only its own seeds keep it among the best" };
+const MARKS = { "≈": "≈ tied for the best", "?": "? undecided: only its own seeds keep it among the best" };
 
 function rowTip(row) {
   const lines = [row.method, row.conditions, `${conditionOf(row)}: ${CONDITIONS[conditionOf(row)] || ""}`];

@@ -88,7 +88,7 @@ def test_who_is_not_told_apart_is_named_with_the_pairs_that_would_tell(tmp_path:
     path = table(tmp_path / "my.csv", ["a", "b", "score"], scored(60))
     found = benchmark.choose(path, {"one": noisy(2.0), "two": noisy(2.01)}, quiet=True)
     assert found.frame["may_be_best"].all()
-    assert "Not told apart" in found.verdict and "would show it" in found.verdict
+    assert "Tied with it" in found.verdict and "would show it" in found.verdict
 
 
 @pytest.mark.parametrize(

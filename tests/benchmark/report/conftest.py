@@ -30,7 +30,7 @@ def small(tmp_path: Path) -> Path:
     records += [failed(make_record("gamma", "STS12"), "no data for STS12 here", "n/a")]
     records += method_records("gamma", 0.7, tasks=suite("sts").tasks[1:]) + method_records("alpha", 0.5, tasks=pairs)
     tables = build_tables(records, [suite("sts"), suite("pocket")])
-    tables[0].legend = "≈: may truly be the best."
+    tables[0].legend = "≈: tied for the best."
     tables[0].rows[1].mark = "≈"
     (tmp_path / "page.html").write_text(page([renamed(tables[0], 0, EVIL), tables[1]]), encoding="utf-8")
     return tmp_path / "page.html"

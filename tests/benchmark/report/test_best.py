@@ -207,7 +207,7 @@ def test_only_own_seeds_have_another_mark(tmp_path: Path) -> None:
     table = table_of(store)
     marks = {row.name: row.mark for row in table.rows}
     assert marks == {"quiet0": "≈", "quiet1": "≈", "quiet2": "≈", "spread": "?", "quiet3": ""}
-    assert "?: cannot be told." in table.legend
+    assert "?: undecided." in table.legend
     assert table.rows[-2].place() == "?4" or table.rows[-1].place() == "?5"
 
 
@@ -323,17 +323,17 @@ def test_files_have_the_mark(store: Records, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", script, str(store.folder), str(tmp_path)], check=True, capture_output=True)
     lines = (tmp_path / "words.md").read_text(encoding="utf-8").partition("## Cost")[0].splitlines()
     assert [line.split("|")[1].strip() for line in lines if line.startswith("| ")][1:] == ["≈1", "≈2", "3"]
-    assert any(line.startswith("≈: may truly be the best.") for line in lines)
+    assert any(line.startswith("≈: tied for the best.") for line in lines)
     with (tmp_path / "words.csv").open(encoding="utf-8", newline="") as file:
         assert [row["among best"] for row in csv.DictReader(file)] == ["True", "True", "False"]
     content = json.loads((tmp_path / "words.json").read_text(encoding="utf-8"))
     assert [row["among_best"] for row in content["rows"]] == [True, True, False]
-    assert content["legend"].startswith("≈: may truly be the best.")
+    assert content["legend"].startswith("≈: tied for the best.")
     tex = (tmp_path / "words.tex").read_text(encoding="utf-8")
     assert [line.split("$")[0] for line in tex.splitlines() if "$^{\\approx}$ & " in line] == ["best", "near"]
-    assert "$\\approx$: may truly be the best (95" in tex
+    assert "$\\approx$: tied for the best (95" in tex
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert page.count('"mark":"\\u2248"') == 2 and '"legend":"\\u2248: may truly be' in page
+    assert page.count('"mark":"\\u2248"') == 2 and '"legend":"\\u2248: tied for the best' in page
 
 
 def test_records_of_before_make_the_table_they_made(tmp_path: Path) -> None:

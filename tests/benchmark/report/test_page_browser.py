@@ -124,11 +124,11 @@ def test_a_name_that_is_html_is_only_text(browser: Browser, small: Path) -> None
 def test_rows_not_told_apart_from_the_best_are_marked(browser: Browser, small: Path) -> None:
     """By a sign, by words for a screen reader, in the tooltip, and with what it means."""
     browser.open(small)
-    assert browser.column("#") == ["1", "≈ may truly be the best, rank 2", "–"]
+    assert browser.column("#") == ["1", "≈ tied for the best, rank 2", "–"]
     browser.one("details.reading summary").click()
-    assert "≈: may truly be the best." in [note.text for note in browser.all("p.note")]
+    assert "≈: tied for the best." in [note.text for note in browser.all("p.note")]
     browser.run("arguments[0].focus()", browser.all("tbody th")[1])
-    assert "≈ may truly be the best" in browser.tip().splitlines()
+    assert "≈ tied for the best" in browser.tip().splitlines()
 
 
 def test_suites_are_tabs(browser: Browser, small: Path) -> None:
