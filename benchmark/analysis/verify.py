@@ -284,8 +284,9 @@ def _parts(data: PairsData, predicted: Numbers) -> tuple[dict[str, Any], Callabl
 
     def slack() -> dict[str, float]:
         each = [_slack(*sides) for sides in split]
-        means = {"mean": np.mean(each), "wmean": np.average(each, weights=[len(one) for one in gold])}
-        return {"all": _slack(predicted, np.concatenate(gold)), **means, **dict(zip(data.subsets, each, strict=True))}
+        together, weights = _slack(predicted, np.concatenate(gold)), [len(one) for one in gold]
+        means = {"mean": float(np.mean(each)), "wmean": float(np.average(each, weights=weights))}
+        return {"all": together, **means, **dict(zip(data.subsets, each, strict=True))}
 
     return aggregate(dict(zip(data.subsets, split, strict=True))), slack
 

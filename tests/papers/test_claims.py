@@ -569,10 +569,10 @@ def test_claims_on_accuracies_rest_on_the_items(tmp_path: Path) -> None:
     folder = Folder(tmp_path, store, read_all)
     place = _Place(folder, "MR", ("MR",), "", [("simcse", "clear")], folder.conditions[0])
     found = place.compare(("simcse", "clear"), read(tmp_path), {})
-    sides = [[record for record in read_all if record["method"]["name"] == name] for name in ("simcse", "clear")]
-    (line,) = compare("", ["MR"], *sides, store).lines
+    a, b = ([record for record in read_all if record["method"]["name"] == name] for name in ("simcse", "clear"))
+    (line,) = compare("", ["MR"], a, b, store).lines
     assert found.difference == pytest.approx(line.difference) and line.low is not None and line.high is not None
-    assert (found.low, found.high) == (pytest.approx(line.low, abs=0.4), pytest.approx(line.high, abs=0.4))
+    assert [found.low, found.high] == pytest.approx([line.low, line.high], abs=0.4)
 
 
 @pytest.mark.parametrize(
