@@ -10,7 +10,6 @@ import functools
 import importlib
 import multiprocessing
 import os
-import signal
 import socket
 import sys
 import tempfile
@@ -29,7 +28,7 @@ from benchmark.records.record import Record
 from benchmark.run.plan import EncoderPlan, Run, TrainingTexts
 from benchmark.run.prepare import automatic_workers, prepare
 from benchmark.run.runner import WAIT, Outcome, Runner, Workers
-from benchmark.run.stop import OfParent, Stop
+from benchmark.run.stop import OfParent, Stop, ignore_terminal, start_tracker
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairScores
 from zoo.errors import Interrupted, MissingError, UsageError, ZooError, said
@@ -107,6 +106,7 @@ def _in_processes(runner: Runner, plans: Sequence[EncoderPlan], count: int) -> N
     # By the whole plan, so that an encoder has as many threads in a run that goes on: they decide on last digits.
     threads = max(threads_here() // min(count, len(run.encoders)), 1)
     here = [] if run.options.workers else [plan for plan in plans if not plan.trained]
+    start_tracker()
     context, count = multiprocessing.get_context("spawn"), max(min(count, len(plans) - len(here)), 1)
     numbers, stopped = context.Queue(), context.Event()
     for number in range(count):
@@ -158,8 +158,7 @@ _BEGUN: list[tuple[Run, OfParent]] = []  # of this process, if it is a worker
 
 def _begin(run: Run, numbers: Any, count: int, stopped: Any) -> None:
     """Begin a worker process."""
-    for name in {"SIGINT", "SIGHUP"} & signal.Signals.__members__.keys():
-        signal.signal(signal.Signals[name], signal.SIG_IGN)  # a terminal sends it to all; the first process handles it
+    ignore_terminal()
     number, enabled = numbers.get(), run.progress is not None and run.progress.enabled
     # All workers together print a line of progress every ten seconds.
     progress = Progress(enabled=enabled, seconds_between_lines=10.0 * count, speaker=f"worker {number}: ")

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from typing import Any
 
 from zoo.errors import Interrupted
@@ -74,3 +75,18 @@ class OfParent(Stop):
     def check(self) -> None:
         self()
         super().check()
+
+
+def ignore_terminal() -> None:
+    """Ignore the signals that a terminal sends to each of its processes: the first of them stops the others."""
+    for number in SIGNALS:
+        if number != signal.SIGTERM:
+            signal.signal(number, signal.SIG_IGN)
+
+
+def start_tracker() -> None:
+    """Start multiprocessing's tracker of resources, whose end with a closed terminal would be told at length."""
+    with suppress(ValueError, AttributeError):  # in another thread, or on Windows
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        resource_tracker.ensure_running()
+        signal.signal(signal.SIGHUP, before)
