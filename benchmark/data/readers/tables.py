@@ -283,7 +283,7 @@ def _ask(
     classes = [place for place in others if _is_class(columns[place])] if len(texts) == 1 else numbers
     plain = [names[place] for place in (*texts, *others) if place not in classes]
     choices = [[plain[0], name] for name in (*plain[1:], *lists)]
-    choices += [[*plain, names[place]] for place in classes] if len(plain) < 3 else []
+    choices += [[*plain, names[place]] for place in classes] if len(plain) == 1 or classes == numbers else []
     commands = " or ".join(f"--columns '{','.join(choice)}'" for choice in choices)
     raise UsageError(f"{cells.path}: what are its columns {', '.join([*names, *lists])}? Name them: {commands}.")
 
@@ -370,4 +370,6 @@ def _label(cell: str, cells: Cells, line: int) -> str:
         return ""
     if cell in _NUMERIC_LABELS or cell in NLI_LABELS:
         return _NUMERIC_LABELS.get(cell, cell)
-    raise CorruptError(f"{cells.path}:{line}: {cell!r:.80} is none of the labels {', '.join(NLI_LABELS)}.")
+    raise CorruptError(
+        f"{cells.path}:{line}: {cell!r:.80} is none of the labels {', '.join(NLI_LABELS)}; grades are numbers."
+    )
