@@ -167,6 +167,7 @@ def _of_object(given: Any, path: Path) -> Cells:
     if not hasattr(given, "columns") and not hasattr(given, "column_names"):
         raise UsageError(f"a {type(given).__name__} is no table; give a path, a DataFrame or a Dataset.")
     named = getattr(given, "column_names", None)
+    given = given.to_pandas() if named is None and hasattr(given, "to_pandas") else given  # polars
     columns = {str(name): list(given[name]) for name in (given.columns if named is None else named)}
     return _of_columns(path, columns, list(range(1, len(given) + 1)))
 

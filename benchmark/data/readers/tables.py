@@ -237,9 +237,8 @@ def _roles(cells: Cells, names: list[str], chosen: list[int] | None, take: Take)
     elif "first" in known:
         texts = [known[role] for role in _TEXTS if role in known]
     elif cells.names is None and chosen is None and value is not None and 2 <= value < max(texts, default=0):
-        before = [
-            place for place in texts if place < value and not _is_class(columns[place])
-        ]  # what follows the value is something else
+        # what follows the value is something else
+        before = [place for place in texts if place < value and not _is_class(columns[place])]
         texts = before if len(before) > 1 else texts
     if value is None and len(texts) == 2 and take != "judged" and "second" not in known:
         value = next((place for place in texts if _is_class(columns[place])), None)
@@ -248,10 +247,9 @@ def _roles(cells: Cells, names: list[str], chosen: list[int] | None, take: Take)
     if len(texts) > 2 and chosen is None:
         texts = [place for place in texts if not _is_class(columns[place])] or texts
     if not 1 <= len(texts) <= (2 if value is not None and "negative" not in known else 3):
-        lists = [f"; {name} holds lists, not texts" for name in cells.nested]
         raise CorruptError(
-            f"{cells.path}: its columns ({', '.join(names)}{''.join(lists)}) do not show which are texts, score or"
-            f" label; name them: --columns TEXT,TEXT,SCORE."
+            f"{cells.path}: its columns ({', '.join(names)}) do not show which are texts, score or label; name them:"
+            " --columns TEXT,TEXT,SCORE."
         )
     if take == "measured" and chosen is None:
         _ask(cells, names, columns, texts, [place for place in others if place not in texts], numeric, value)
@@ -278,15 +276,14 @@ def _ask(
         raise UsageError(
             f"{cells.path}: is {names[value]} a grade of relevance (--kind retrieval) or a similarity (--kind score)?"
         )
-    numbers = [place for place in numeric if not _counts(columns[place], names[place])]
-    numbers = [place for place in numbers if 2 * len(set(columns[place])) <= len(columns[place])]  # others are ids
+    numbers = [place for place in numeric if 2 * len(set(columns[place])) <= len(columns[place])]  # others are ids
     lists = [name for name, column in cells.nested.items() if any(column)]
     if value is not None or (len(others) + 2 * len(lists) < 2 if len(texts) == 1 else search or len(numbers) < 2):
         return
     classes = [place for place in others if _is_class(columns[place])] if len(texts) == 1 else numbers
     plain = [names[place] for place in (*texts, *others) if place not in classes]
     choices = [[plain[0], name] for name in (*plain[1:], *lists)]
-    choices += [[*plain, names[place]] for place in classes] if len(plain) < 3 else []
+    choices += [[*plain, names[place]] for place in classes] if len(plain) == 1 or classes == numbers else []
     commands = " or ".join(f"--columns '{','.join(choice)}'" for choice in choices)
     raise UsageError(f"{cells.path}: what are its columns {', '.join([*names, *lists])}? Name them: {commands}.")
 
@@ -373,4 +370,6 @@ def _label(cell: str, cells: Cells, line: int) -> str:
         return ""
     if cell in _NUMERIC_LABELS or cell in NLI_LABELS:
         return _NUMERIC_LABELS.get(cell, cell)
-    raise CorruptError(f"{cells.path}:{line}: {cell!r:.80} is none of the labels {', '.join(NLI_LABELS)}.")
+    raise CorruptError(
+        f"{cells.path}:{line}: {cell!r:.80} is none of the labels {', '.join(NLI_LABELS)}; grades are numbers."
+    )
