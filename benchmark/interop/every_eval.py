@@ -95,17 +95,18 @@ def evaluation_log(name: str, revision: str, records: Sequence[Record], store: R
         },
         "eval_library": {"name": "zoo-bench", "version": first["version"]},
         "model_info": {"name": name, "id": model, "additional_details": about},
-        "evaluation_results": [_result(record, samples.get(record["task"]["name"])) for record in records],
+        "evaluation_results": [_result(record, samples.get(record["key"])) for record in records],
     }
 
 
 def _draws(records: Sequence[Record], store: Records) -> dict[str, Any]:
-    """Return the scores (resamples,), fractions, of each task whose main score can be resampled."""
+    """Return the scores (resamples,), fractions, by the key of each record whose main score can be resampled."""
     kept = [r for r in records if scores_of(r)["main_metric"] in _RESAMPLED and store.has_items(r)]
+    of_task = {record["task"]["name"]: record for record in kept}
     if not kept:
         return {}
-    drawn, _ = draws([{record["task"]["name"]: [record] for record in kept}], store)
-    return {task: of[0] / 100 for task, of in drawn.items() if np.isfinite(of).all()}
+    drawn, _ = draws([{task: [record] for task, record in of_task.items()}], store)
+    return {of_task[task]["key"]: of[0] / 100 for task, of in drawn.items() if np.isfinite(of).all()}
 
 
 def _name(record: Record) -> str:

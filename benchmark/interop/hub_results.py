@@ -42,19 +42,20 @@ def hub_copy(record: Record) -> HubCopy | None:
 def eval_results(records: Sequence[Record]) -> str:
     """Return the YAML of the scores (x100) of one encoder on the hub's data; "" where it has none.
 
-    A task is named as in mteb's `eval.yaml`, NAME_SUBSET_SPLIT. `notes` is the signature of the cell. The source is the
+    A task is named as in mteb's `eval.yaml`, NAME_SUBSET_SPLIT; the score of `mteb:NAME` stands before ours of the same
+    rows. `notes` is the signature of the cell. The source is the
     data set's page, as in the hub's own example.
     """
     from huggingface_hub import EvalResultEntry, constants, eval_result_entries_to_yaml
 
-    entries = []
-    for record in records:
+    found: dict[tuple[str, str], EvalResultEntry] = {}
+    for record in sorted(records, key=lambda one: not one["task"]["name"].startswith(MTEB)):
         copy = hub_copy(record) if record["status"] == "ok" and record["limit"] is None else None
         result = {} if copy is None else task_result(record)
         for split, subsets in result.get("scores", {}).items():
             assert copy is not None
-            entries += [
-                EvalResultEntry(
+            for subset in subsets:
+                entry = EvalResultEntry(
                     dataset_id=copy.id,
                     task_id=f"{result['task_name']}_{subset['hf_subset']}_{split}",
                     dataset_revision=copy.revision,
@@ -64,8 +65,7 @@ def eval_results(records: Sequence[Record]) -> str:
                     source_name=f"zoo-bench {record['version']}",
                     notes=cell_signature(record),
                 )
-                for subset in subsets
-            ]
-    # As of tables, so that a file of the same records has the same bytes.
-    entries.sort(key=lambda entry: (entry.dataset_id, entry.task_id))
-    return yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, width=1000) if entries else ""
+                found.setdefault((entry.dataset_id, entry.task_id), entry)
+    # Sorted, so that the same records give the same bytes.
+    entries = eval_result_entries_to_yaml([found[name] for name in sorted(found)])
+    return yaml.safe_dump(entries, sort_keys=False, width=1000) if entries else ""

@@ -90,6 +90,15 @@ def test_mteb_s_own_class_accepts_it_and_names_tasks_alike() -> None:
     assert wanted[0] in [(entry.dataset.id, entry.dataset.task_id, entry.value) for entry in theirs.root]
 
 
+def test_mteb_s_score_stands_before_ours_of_the_same_rows() -> None:
+    of_mteb = record(
+        "mteb:STS12", "mteb/sts12-sts", scores={**PAIRS, "main": 0.5, "subsets": {"default": {"spearman": 0.5}}}
+    )
+    ours = RECORDS["our name, the hub's rows"][0]
+    for records in ([of_mteb, ours], [ours, of_mteb]):
+        assert [entry["value"] for entry in yaml.safe_load(eval_results(records))] == [50.0]
+
+
 def test_exported_scores_have_the_file_beside_the_card(tmp_path: Path) -> None:
     ours, of_hub = RECORDS["our name, files of a folder"][0], RECORDS["a task of mteb"][0]
     paths = export_results([of_hub, ours], tmp_path / "both")
