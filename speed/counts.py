@@ -36,13 +36,14 @@ _FREE = {
     "_unsafe_view",
     "lift_fresh",
 }
-# The host has to know a value, or the size of the result.
 _WAITING = """_local_scalar_dense item is_nonzero equal nonzero masked_select _unique _unique2 unique_dim
 unique_consecutive unique_dim_consecutive bincount""".split()
 
 
-def _by_truth(name: str, args: Any, kwargs: dict[str, Any]) -> bool:
-    """Whether the size of a result depends on which elements of an index are true, or on the sum of repetitions."""
+def waits(name: str, args: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether the host has to know a value, or how many elements of an index are true, or a sum of repetitions."""
+    if name in _WAITING:
+        return True
     if name == "repeat_interleave":
         return kwargs.get("output_size") is None
     if not name.startswith(("index", "_index_put_impl")) or not isinstance(args[1], list | tuple):
@@ -83,7 +84,7 @@ class Counting:
             self.counts[kind] += 1
             self.counts["waits"] += here == (True, False)
             self.counts["kernels"] += kind == "casts"
-        elif name in _WAITING or _by_truth(name, args, kwargs):
+        elif waits(name, args, kwargs):
             self.counts["waits"] += 1
         else:
             self.counts["kernels"] += 1

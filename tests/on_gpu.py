@@ -9,6 +9,7 @@ import dataclasses
 import json
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,67 @@ def moves(device: str, folder: Path) -> dict[str, Any]:
     return found
 
 
+def captured(device: str, folder: Path, shape: str = "small") -> dict[str, Any]:
+    """Trainings by CUDA graphs beside ordinary ones: losses in float32 without dropout; ms a step in bfloat16.
+
+    `base` is BERT-base's shape, for a card. On the pretended device a graph repeats what the device was asked to do.
+    """
+    from speed.device import weights
+    from tests import pretend_graph
+    from zoo.methods import contrastive
+    from zoo.training import graphs
+
+    if device != "cuda":
+        graphs._DEVICES = (device,)
+        graphs.Graphs.capture = pretend_graph.capture  # type: ignore[assignment, method-assign]
+    contrastive.has_dropout = lambda model: True  # type: ignore[attr-defined]
+    model = weights(folder / "bert", tiny=False) if shape == "base" else str(backbone(folder / "bert", 0.1))
+    found, timed = {}, 120 if device == "cuda" else 15
+    for name in ("simcse", "promptbert", "ptbert"):
+        losses = [_steps(name, model, device, "fp32", on, read=True)[0] for on in (False, True)]
+        ordinary, by_graphs = (_steps(name, model, device, "bf16", on, steps=timed) for on in (False, True))
+        found[name] = {"losses": losses, "ms": [ordinary[1], by_graphs[1]], "captured": by_graphs[2]}
+        print(json.dumps({name: found[name]}), file=sys.stderr, flush=True)
+    return found
+
+
+def _steps(
+    name: str, model: str, device: str, precision: str, on: bool, steps: int = 20, read: bool = False
+) -> tuple[list[float], float, int]:
+    """The losses of a training, if they are to be read, without dropout; ms of its last third; replays."""
+    from speed.device import made_up
+    from zoo.encoder import Corpus, Run, Runtime
+    from zoo.recipes import all_recipes
+    from zoo.training.loop import Training
+
+    cls, recipe = all_recipes()[name].resolve()
+    rows, small = (64, {}) if device == "cuda" else (8, {"queue_size": 16, "pseudo_tokens": 4})
+    settings = {"backbone": model, "batch_size": rows, "eval_every": 10**9, "epochs": 1, **small}
+    settings |= {} if not read else {"dropout": 0.0, "attention_dropout": 0.0, "learning_rate": 3e-4}
+    known = {field.name for field in dataclasses.fields(recipe)}
+    recipe = dataclasses.replace(recipe, **{key: value for key, value in settings.items() if key in known})
+    losses, times, one_step = [], [], Training.one_step
+
+    def noted(training: Training, batch: Any) -> float:
+        one_step(training, batch)
+        if read:
+            training._read()
+            losses.append(training.last_loss)
+        if training.step + 1 in (steps - steps // 3, steps):
+            if device == "cuda":
+                torch.cuda.synchronize()
+            times.append(time.perf_counter())
+        return training.last_loss
+
+    Training.one_step = noted  # type: ignore[method-assign]
+    try:
+        encoder = cls(recipe, Runtime(device=device, precision=precision, cuda_graphs=on))
+        report = encoder.fit(Corpus("made up", made_up(rows * steps)), run=Run(seed=0, checkpoint_steps=10**9))
+    finally:
+        Training.one_step = one_step  # type: ignore[method-assign]
+    return losses, round(1000 * (times[1] - times[0]) / (steps // 3), 2), report.facts.get("captured_steps", 0)
+
+
 def probes(device: str, folder: Path) -> dict[str, Any]:
     """Accuracies of the probes, two and three classes, each protocol, and the relatedness regression."""
     from benchmark.metrics import relatedness
@@ -284,6 +346,7 @@ def main(part: str, folder: Path, *more: str) -> None:
         "encoders": encoders,
         "mixed": mixed,
         "waits": waits,
+        "captured": captured,
         "probes": probes,
         "training": training,
         "faults": faults,
@@ -292,7 +355,7 @@ def main(part: str, folder: Path, *more: str) -> None:
     torch.set_num_threads(1)
     device = "cuda" if torch.cuda.is_available() else pretend()  # before the first backward pass, which counts devices
     found = {"gpu": parts[part](device, folder, *more)}
-    if part not in ("encoders", "mixed", "every", "waits"):  # the check is run on the CPU elsewhere
+    if part not in ("encoders", "mixed", "every", "waits", "captured"):  # the check is run on the CPU elsewhere
         found["cpu"] = parts[part]("cpu", folder)
     print(json.dumps(found))
 

@@ -70,6 +70,16 @@ def test_a_step_of_a_training_waits_for_nothing(names: str, least: int, tmp_path
 
 
 @pytest.mark.slow
+def test_captured_steps_have_the_losses_of_ordinary_ones(tmp_path: Path) -> None:
+    found = results("captured", tmp_path)["gpu"]
+    assert found.keys() == {"simcse", "promptbert", "ptbert"}
+    for name, values in found.items():
+        ordinary, captured = values["losses"]
+        assert captured == pytest.approx(ordinary, rel=1e-2 if REAL else 1e-3) and len(captured) == 20, name
+        assert values["captured"] >= 5, name
+
+
+@pytest.mark.slow
 def test_an_encoder_moves_with_all_its_parts(tmp_path: Path) -> None:
     found = results("moves", tmp_path)["gpu"]
     assert len(found) == 7

@@ -35,6 +35,7 @@ class Runtime:
     precision: str = "fp32"  # "fp32", "bf16" or "fp16" (autocast; pooling and scoring stay float32)
     token_budget: int | None = None  # padded tokens in a batch; None: a default for the device
     allow_pickle: bool = False
+    cuda_graphs: bool = False  # a training captures its steps as CUDA graphs, where its loss and optimiser allow it
     progress: Progress = field(default_factory=Progress.silent)
     # Returns the number of a signal that was received, or None; encoding calls it after each batch and may stop.
     stop_signal: Callable[[], int | None] = _no_signal
@@ -271,12 +272,15 @@ def peak_memory_mb(device: str) -> float | None:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
 
 
-def make_runtime(device: str = "auto", precision: str = "auto", *, allow_pickle: bool = False) -> Runtime:
+def make_runtime(
+    device: str = "auto", precision: str = "auto", *, allow_pickle: bool = False, cuda_graphs: bool = False
+) -> Runtime:
     """Choose device and precision and silence the libraries' own messages; raises UsageError for a wrong device."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     logging.getLogger("accelerate").setLevel(logging.ERROR)
     chosen = choose_device(device)
-    return Runtime(chosen, choose_precision(precision, chosen), allow_pickle=allow_pickle, progress=Progress())
+    precision = choose_precision(precision, chosen)
+    return Runtime(chosen, precision, allow_pickle=allow_pickle, cuda_graphs=cuda_graphs, progress=Progress())
 
 
 def forget_peak_memory(device: str) -> float | None:

@@ -42,7 +42,8 @@ GROUPS = {
     "Common": "methods suites tasks seeds backbone corpus data results device dry_run",
     "What": "label controls revision plugins",
     "On what": "pairs columns dev train_sentences train_pairs limit",
-    "How": "precision remeasure embedding_cache fail_fast allow_missing allow_pickle tracker tracker_folder as_json",
+    "How": "precision cuda_graphs remeasure embedding_cache fail_fast allow_missing allow_pickle"
+    " tracker tracker_folder as_json",
     "Where": "workers shard executor gpus_per_encoder",
 }
 

@@ -130,6 +130,9 @@ class RunOptions:
     )
     device: str = _option("auto, cpu, cuda or cuda:N.", "auto")
     precision: str = _option("", "auto", choices=PRECISIONS)
+    cuda_graphs: bool = _option(
+        "On a GPU, capture training steps as CUDA graphs; a training that cannot be captured says why.", False
+    )
     limit: int | None = _option("Trial: cut every subset to N rows; kept apart in tables.", bounds=(2, _MANY))
     allow_missing: bool = _option("Exit 0 although data or weights were missing.", False)
     allow_pickle: bool = _option("Load weights that exist only as pickle (with weights_only).", False)

@@ -127,7 +127,9 @@ def _validated(run: Run, *, write: bool) -> tuple[Run, Suite, DataSource]:
     source = DataSource.from_options(options.data)
     if write:
         check_writable(options.results)
-    runtime = make_runtime(options.device, options.precision, allow_pickle=options.allow_pickle)
+    runtime = make_runtime(
+        options.device, options.precision, allow_pickle=options.allow_pickle, cuda_graphs=options.cuda_graphs
+    )
     if not options.allow_missing:  # a misspelt text would pass in silence where nothing is trained
         for text, allowed in ((options.corpus, CORPUS), (options.pairs, PAIRS)):
             check_texts(text, allowed)
@@ -195,7 +197,8 @@ def _announce(run: Run) -> None:
     count = f"{len(run.encoders)} encoders x {len(run.tasks)} tasks"
     chosen = run.options.precision == "auto" and not run.runtime.device.startswith("cuda")
     why = f" ({precision_reason()})" if chosen else ""
-    run.runtime.progress.say(f"{count} on {run.runtime.device} in {run.runtime.precision}{why}")
+    graphs = ", by CUDA graphs where a training can be captured" if run.runtime.cuda_graphs else ""
+    run.runtime.progress.say(f"{count} on {run.runtime.device} in {run.runtime.precision}{why}{graphs}")
 
 
 def automatic_workers(run: Run) -> int:

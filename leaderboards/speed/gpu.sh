@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What is to be measured on a GPU, in pieces of at most three minutes: gpu.sh PIECE [FOLDER]. Without data or network.
-#   train encode kernels recipes recipes-bf16
+#   train encode kernels recipes recipes-bf16 graphs
 # Each piece writes its own files into FOLDER (default: beside this script). TREES="OLD NEW" names checkouts that are measured
 # in turn, ROUNDS times each (default: this one, once). SHARE=1/4 checks each fourth recipe; the log has a line for
 # each. DEVICE=cpu TINY=--tiny tries a piece in seconds.
@@ -21,5 +21,8 @@ case $piece in
     name=$out/$piece-${share/\//-of-}-$device
     cd "$root"
     PYTHONPATH=$root python -m tests.on_gpu every "$(mktemp -d)" "$share" $precision >"$name.json" 2>"$name.log" ;;
+  graphs)
+    cd "$root"
+    PYTHONPATH=$root python -m tests.on_gpu captured "$(mktemp -d)" "$([ -n "${TINY:-}" ] || echo base)" >"$out/graphs-$device.json" ;;
   *) echo "no piece $piece" >&2; exit 2 ;;
 esac

@@ -2,9 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
+
+_share: ContextVar[float | None] = ContextVar("share", default=None)
+
+
+@contextmanager
+def without_host(share: float) -> Iterator[None]:
+    """Let integers stay on the device inside the block, and shapes follow from the batch's: a CUDA graph needs both.
+
+    At most `share` of the places of a batch, rows x length, have a token.
+    """
+    token = _share.set(share)
+    try:
+        yield
+    finally:
+        _share.reset(token)
+
+
+def share_without_host() -> float | None:
+    """Return the share inside a block of `without_host`, else None."""
+    return _share.get()
+
+
+@functools.cache
+def constant(values: tuple[int, ...], device: torch.device) -> torch.Tensor:
+    """Return integers (n,) on a device, made once; never change them: a CUDA graph may read them, and copies none."""
+    return torch.tensor(values, device=device)
 
 
 def pinned(batch: torch.Tensor, device: torch.device) -> torch.Tensor:
@@ -14,7 +43,7 @@ def pinned(batch: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 def to_device(batch: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Return the tensor on the device; the CPU's own one stays with it for `host_of`."""
-    if device.type == "cpu":
+    if device.type == batch.device.type:
         return batch
     moved = pinned(batch, device).to(device, non_blocking=True)
     moved.host = batch  # type: ignore[attr-defined]
@@ -22,8 +51,11 @@ def to_device(batch: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def host_of(batch: torch.Tensor) -> torch.Tensor:
-    """Return the tensor's values on the CPU; only a tensor that was made on the device has to be waited for."""
-    if batch.device.type == "cpu":
+    """Return the tensor's values on the CPU; only a tensor that was made on the device has to be waited for.
+
+    Without a host the tensor itself is returned.
+    """
+    if batch.device.type == "cpu" or share_without_host() is not None:
         return batch
     known: torch.Tensor | None = getattr(batch, "host", None)
     return batch.cpu() if known is None else known

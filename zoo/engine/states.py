@@ -6,6 +6,7 @@ read only one position, so a third of a small backbone's step would be spent on 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -14,7 +15,7 @@ import torch.nn.functional as F
 
 from zoo.engine.dropout import dropout as drop
 from zoo.engine.dropout import packed_size
-from zoo.engine.host import host_of, to_device
+from zoo.engine.host import host_of, share_without_host, to_device
 from zoo.engine.linear import linear, product_dtype
 from zoo.engine.pooling import NEEDS_ALL_LAYERS, Pooling, pool
 
@@ -111,6 +112,8 @@ class Rows:
     @classmethod
     def of(cls, mask: torch.Tensor, dtype: torch.dtype) -> Rows:
         """Return the packing of the rows of an attention mask (n, length), for scores of a type."""
+        if (share := share_without_host()) is not None:
+            return cls._by_device(mask, dtype, math.ceil(mask.numel() * share))
         known, device = host_of(mask), mask.device
         lengths = known.sum(1)
         padded = known == 0
@@ -121,6 +124,15 @@ class Rows:
         tokens, padding = known.flatten().nonzero()[:, 0], padded.flatten().nonzero()[:, 0]
         tokens = torch.cat([tokens, padding[: packed_size(len(tokens), mask.numel()) - len(tokens)]])
         return cls(mask, to_device(tokens, device), to_device(lengths.cumsum(0) - lengths, device), bias)
+
+    @classmethod
+    def _by_device(cls, mask: torch.Tensor, dtype: torch.dtype, size: int) -> Rows:
+        """Return the packing into `size` places, more than which have no token, without asking the device for any."""
+        lengths = mask.sum(1)
+        torch._assert_async(lengths.sum() <= size, "more tokens than the size class of a CUDA graph holds")
+        bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(mask == 0, float("-inf"))
+        tokens = mask.flatten().byte().argsort(descending=True, stable=True)[:size]
+        return cls(mask, tokens, lengths.cumsum(0) - lengths, bias[:, None, None, :])
 
     def take(self, states: torch.Tensor) -> torch.Tensor:
         """Padded states (n, length, dim) -> packed states (total, dim)."""

@@ -17,6 +17,8 @@ ViewsRecipeT = TypeVar("ViewsRecipeT", bound=ContrastiveRecipe, default=Contrast
 class DropoutViewsObjective(Objective):
     """SimCSE's loss (its Eq. 4), which subclasses change: every sentence is encoded twice in one pass."""
 
+    ungraphed = None
+
     def __init__(self, pooler: TrainedPooler, recipe: ContrastiveRecipe) -> None:
         super().__init__()
         self.pooler, self.recipe = pooler, recipe

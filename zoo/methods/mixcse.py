@@ -41,6 +41,8 @@ class MixCSEObjective(DropoutViewsObjective):
 
     recipe: MixCSERecipe
 
+    ungraphed = None
+
     def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
         """Vectors of both views (n, dim) -> scalar loss."""
         h, h_plus = h.float(), h_plus.float()

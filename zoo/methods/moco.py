@@ -72,6 +72,8 @@ class MoCoObjective(MomentumObjective):
     query_branch: TrainedPooler
     key_branch: TrainedPooler
 
+    ungraphed = None
+
     def __init__(self, model: PreTrainedModel, recipe: MoCoRecipe, mlp: nn.Module | None = None) -> None:
         pooler = TrainedPooler(model, recipe.pooler, mlp)
         if recipe.double_linear:

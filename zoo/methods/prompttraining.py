@@ -101,11 +101,11 @@ class PromptPooler(TrainedPooler):
     def with_biases(
         self, ids: torch.Tensor, mask: torch.Tensor, device: torch.device
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Prompted ids and mask (n, length) on a CPU -> h and biases (n, dim), by one pass over rows and templates."""
+        """Prompted ids and mask (n, length) from `host_of` -> h and biases (n, dim), in one pass with the templates."""
         assert self.bias_from is not None
         k, lengths = len(self.prompts), mask.sum(1)
         at, which = lengths.clone(), lengths.clone()
-        positions = row_start(self.model) + torch.arange(ids.shape[1]).expand(len(ids), -1)
+        positions = row_start(self.model) + torch.arange(ids.shape[1], device=ids.device).expand(len(ids), -1)
         alone: list[AloneRows] = []
         for i, prompt in enumerate(self.prompts):
             at[i::k] = prompt.mask_positions(lengths[i::k])

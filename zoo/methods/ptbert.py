@@ -136,6 +136,8 @@ class PTBertObjective(MomentumObjective):
     query_branch: PTBertBranch
     key_branch: PTBertBranch
 
+    ungraphed = None
+
     def embed(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Token ids and mask (n, length) -> h and its key (n, dim), from the momentum encoder with dropout on."""
         query, key = self.query_branch, self.key_branch

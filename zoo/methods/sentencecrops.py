@@ -48,6 +48,8 @@ class SentenceCropsRecipe(ContrastiveRecipe):
 class SentenceCropsObjective(DropoutViewsObjective):
     """-log exp(cos(h_i, h_i')/t) / sum_j exp(cos(h_i, h_j')/t), h and h' two blocks of a document."""
 
+    ungraphed = None
+
     def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Ids and mask (n, 2, length) -> the vectors of both blocks (n, dim)."""
         ids, mask = collated

@@ -57,6 +57,11 @@ class SimCSEObjective(Objective):
         super().__init__()
         self.pooler, self.recipe, self.mlm = pooler, recipe, mlm
 
+    @property
+    def ungraphed(self) -> str | None:
+        """The MLM loss, if there is one."""
+        return None if self.mlm is None else "the tokens of its MLM loss are chosen by the host"
+
     def embed(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Token ids and mask (n, views, length) -> the views' vectors (n, dim), then any MLM losses (n, 2).
 

@@ -49,6 +49,8 @@ class SimCSEPlusPlusObjective(DropoutViewsObjective):
 
     recipe: SimCSEPlusPlusRecipe
 
+    ungraphed = None
+
     def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Token ids and mask (n, length) -> two views, and the vectors without dropout (n, dim)."""
         views = super().embed(*collated)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from zoo.engine.backbone import Backbone, positions_of
-from zoo.engine.host import host_of, to_device
+from zoo.engine.host import constant, host_of, share_without_host, to_device
 from zoo.engine.mlm_head import transform_of
 from zoo.engine.states import token_states
 from zoo.engine.tokens import MEMORY, TokenTable, clean_text, tokenise
@@ -207,8 +207,13 @@ class BoundTemplate:
     def alone_rows(self, attention_mask: torch.Tensor, first: int) -> AloneRows:
         """Return the rows whose [MASK] states are the biases of prompted rows with this mask (n, length), on a CPU."""
         sentences = attention_mask.sum(1) - len(self)
-        lengths, which = sentences.unique(return_inverse=True)  # type: ignore[no-untyped-call]
-        ids = torch.tensor(self.alone).expand(len(lengths), -1)
+        if share_without_host() is None:
+            lengths, which = sentences.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+            alone = torch.tensor(self.alone)
+        else:  # a row for each length that there may be
+            lengths, which = torch.arange(attention_mask.shape[1] - len(self) + 1, device=sentences.device), sentences
+            alone = constant(self.alone, sentences.device)
+        ids = alone.expand(len(lengths), -1)
         at = torch.full_like(lengths, self.mask)
         return AloneRows(ids, torch.ones_like(ids), self.position_ids(lengths, first), at, which)
 

@@ -24,12 +24,14 @@ from torch import nn
 from zoo.encoder import FitReport, Run, Runtime, score_of
 from zoo.engine.batching import autocast, out_of_memory
 from zoo.engine.dropout import cheapen_dropout
-from zoo.engine.host import changed, pinned, to_device
+from zoo.engine.host import pinned
 from zoo.engine.narrow import NarrowWeights
 from zoo.errors import CorruptError, Interrupted, TrainingError
 from zoo.machine import forget_peak_memory, keep_freed_memory, peak_memory_mb
-from zoo.training.checkpoint import random_state, restore_checkpoint, save_checkpoint, set_random_state, undisturbed
+from zoo.training.checkpoint import restore_checkpoint, save_checkpoint, undisturbed
 from zoo.training.folder import TrainingFolder
+from zoo.training.gradients import Part, gradients
+from zoo.training.graphs import UNSTATED, graphs_for
 from zoo.training.memory import needed
 from zoo.training.optimizers import make_optimizer, make_scheduler
 from zoo.training.settings import TrainSettings
@@ -53,10 +55,21 @@ class Objective(nn.Module):
     def after_step(self) -> None:
         """Called after each optimiser step (for a momentum update); the default does nothing."""
 
+    @property
+    def ungraphed(self) -> str | None:
+        """Why no CUDA graph can hold a step; None: the host reads nothing in it, and shapes follow from the batch's.
+
+        A batch is then pairs of ids and mask (..., length). It says nothing about a subclass that changes the loss.
+        """
+        return UNSTATED
+
+    def is_steady(self) -> bool:
+        """Return whether all later steps have the shapes of the coming one, as with a queue once it is full."""
+        return True
+
 
 Collate = Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]
 """Row numbers of a batch -> the tensors for the objective's forward; on a GPU it is called in a thread, in order."""
-_Part = tuple[float, list[torch.Tensor]]  # of a batch: its share of the rows, and its tensors
 
 
 def train(
@@ -118,15 +131,17 @@ class Training:
         self.seconds_before = 0.0
         self.files = TrainingFolder(run.folder, self.progress.say)
         self._order: tuple[int, NDArray[np.int64]] | None = None
+        self.graphs = graphs_for(self) if runtime.cuda_graphs else None
         self._thread = ThreadPoolExecutor(1)  # begins at its first use, on a GPU
-        self._next: Future[list[_Part]] | None = None  # the batch of the next step
+        self._next: Future[list[Part]] | None = None  # the batch of the next step
 
     def _note(self, rows_per_second: float) -> str:
         settings = self.settings
         return f"loss {self.last_loss:.4f}, {rows_per_second * settings.units_per_row:,.0f} {settings.unit}/s"
 
     @contextmanager
-    def _autocast(self) -> Iterator[None]:
+    def autocast(self) -> Iterator[None]:
+        """Let products inside the block have the precision of the run."""
         # On a CPU few kernels gain nothing.
         narrow = self.device.type != "cpu" and self.runtime.precision != "fp32"
         with autocast(self.runtime), self.narrow() if narrow else nullcontext():
@@ -161,6 +176,10 @@ class Training:
         self.backbone.eval()
         done_epochs, rest = divmod(self.step, self.steps_per_epoch)
         sentences = done_epochs * self.rows + min(rest * self.settings.batch_size, self.rows)
+        facts = {"skipped_steps": self.skipped} if self.scaler.is_enabled() else {}
+        if self.graphs is not None:
+            facts |= {"captured_steps": self.graphs.replayed}
+            self.graphs = None  # its memory is no one else's while it lives
         return FitReport(
             fitted=True,
             steps=self.step,
@@ -172,7 +191,7 @@ class Training:
             dev_curves=self._dev_curves(),
             best_step=self.best_step,
             peak_memory_mb=peak_memory_mb(self.runtime.device),
-            facts={"skipped_steps": self.skipped} if self.scaler.is_enabled() else {},
+            facts=facts,
         )
 
     def batch(self, step: int) -> NDArray[np.int64]:
@@ -182,11 +201,13 @@ class Training:
             self._order = epoch, np.random.default_rng([self.run_.seed, epoch]).permutation(self.rows)
         return self._order[1][index * self.settings.batch_size : (index + 1) * self.settings.batch_size]
 
-    def _collate(self, rows: NDArray[np.int64]) -> list[_Part]:
+    def _collate(self, rows: NDArray[np.int64]) -> list[Part]:
         parts = np.array_split(rows, min(self.settings.accumulate, len(rows)))
-        return [(len(part) / len(rows), [pinned(t, self.device) for t in self.collate(part)]) for part in parts]
+        widened = self.graphs.widened if self.graphs is not None else tuple
+        batches = [(len(part) / len(rows), widened(self.collate(part))) for part in parts]
+        return [(share, [pinned(tensor, self.device) for tensor in batch]) for share, batch in batches]
 
-    def _collated(self, rows: NDArray[np.int64]) -> list[_Part]:
+    def _collated(self, rows: NDArray[np.int64]) -> list[Part]:
         """Return the parts of a step's batch; on a GPU the next step's are made while it works on these."""
         parts = self._collate(rows) if self._next is None else self._next.result()
         self._next = None
@@ -197,27 +218,16 @@ class Training:
     def one_step(self, rows: NDArray[np.int64]) -> float:
         """Update the weights on these rows; return the last loss that was read, on a CPU that of this step."""
         try:
-            losses = []
-            for share, collated in self._collated(rows):
-                tensors = [to_device(tensor, self.device) for tensor in collated]
-                if self.settings.chunk_rows is not None:
-                    losses.append(self._cached_step(tensors, share, self.settings.chunk_rows))
-                    continue
-                with self._autocast():
-                    loss = self.objective(*tensors).float() * share
-                losses.append(loss.detach())
-                self.scaler.scale(loss).backward()
-            self.scaler.unscale_(self.optimizer)
-            norm = nn.utils.clip_grad_norm_(
-                self.objective.parameters(), self.settings.max_grad_norm, foreach=self.device.type != "cpu" or None
-            )
+            parts = self._collated(rows)
+            losses, norm = gradients(self, parts) if self.graphs is None else self.graphs.step(parts[0][1])
             self._unread.append((self.step, rows[:4].tolist(), float(self.scheduler.get_last_lr()[0]), losses, norm))
             if self.device.type == "cpu":  # a GPU would have to finish the step first
                 self._read()
-            self.scaler.step(self.optimizer)
-            self.scaler.update()
+            if self.graphs is None:
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+                self.optimizer.zero_grad(set_to_none=True)
             self.scheduler.step()
-            self.optimizer.zero_grad(set_to_none=True)
         except Exception as error:
             if out_of_memory(error):
                 size = self.settings.batch_size
@@ -229,8 +239,14 @@ class Training:
                 ) from error
             raise
         self.narrow.known = True
-        self.objective.after_step()
+        if self.graphs is None:
+            self.objective.after_step()
         return self.last_loss
+
+    def wait_for_thread(self) -> None:
+        """Wait until no batch is being made: a tokenizer serves one thread, and a capture no other use of the GPU."""
+        if self._next is not None:
+            wait([self._next])
 
     def _read(self) -> None:
         """Read the losses and norms of the last steps in one wait; raises TrainingError if one is not finite."""
@@ -256,29 +272,6 @@ class Training:
                 f"{what} at step {step} {unchanged}(batch of sentences {rows} ..., learning rate {rate:.2e});"
                 f" {kept}the last good checkpoint is kept. Lower learning_rate, or use --precision fp32."
             )
-
-    def _cached_step(self, tensors: list[torch.Tensor], share: float, chunk_rows: int) -> torch.Tensor:
-        """Add the gradient of the whole batch with activations of one chunk at a time (Gao et al. 2021, section 3)."""
-        parts = [slice(start, start + chunk_rows) for start in range(0, len(tensors[0]), chunk_rows)]
-        chunks = [[changed(t, lambda x, part=part: x[part]) for t in tensors] for part in parts]  # type: ignore[misc]
-        states, embedded = [], []
-        with torch.no_grad(), self._autocast():
-            for chunk in chunks:
-                states.append(random_state())
-                embedded.append(self.objective.embed(*chunk))
-        vectors = [torch.cat(column).requires_grad_() for column in zip(*embedded, strict=True)]
-        with self._autocast():
-            loss = self.objective.contrast(*vectors) * share
-        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
-        gradients = [torch.zeros_like(v) if v.grad is None else v.grad for v in vectors]
-        wanted = zip(*(torch.split(gradient, chunk_rows) for gradient in gradients), strict=True)
-        for chunk, state, grads in zip(chunks, states, wanted, strict=True):
-            set_random_state(state)  # the same dropout as in the first pass
-            with self._autocast():
-                again = self.objective.embed(*chunk)
-            pairs = [(a, g) for a, g in zip(again, grads, strict=True) if a.requires_grad]
-            torch.autograd.backward([a for a, _ in pairs], [g.to(a.dtype) for a, g in pairs])
-        return loss.detach()
 
     def after_step(self) -> None:
         """Log, evaluate on the development set and save a checkpoint, each if it is due."""
@@ -309,8 +302,7 @@ class Training:
     def _evaluate(self) -> None:
         assert self.dev_score is not None
         self._read()
-        if self._next is not None:
-            wait([self._next])  # a tokenizer serves only one thread
+        self.wait_for_thread()
         with undisturbed(self.objective):
             self.backbone.eval()
             result = self.dev_score()

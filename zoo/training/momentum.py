@@ -87,6 +87,10 @@ class MomentumObjective(Objective):
         freeze(self.key_branch)
         self.queue = Queue(recipe.queue_size, model.config.hidden_size)
 
+    def is_steady(self) -> bool:
+        """Return whether the queue is full."""
+        return self.queue.count == len(self.queue.keys)
+
     def after_step(self) -> None:
         """theta_k <- lambda theta_k + (1 - lambda) theta_q (PT-BERT Eq. 5)."""
         momentum_update(self.key_branch, self.query_branch, self.recipe.momentum)

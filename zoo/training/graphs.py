@@ -1,0 +1,201 @@
+"""CUDA graphs: all kernels of a training step, captured once and then launched together.
+
+Launching them one by one takes the host longer than a GPU needs for a small batch. A graph repeats its kernels on the
+same memory, so a step becomes a function of fixed buffers: integers stay on the device (`without_host` of
+zoo.engine.host), a batch is padded to a size class with a graph of its own, and the optimiser reads its rates from the
+device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from zoo.engine.backbone import positions_of
+from zoo.engine.batching import out_of_memory
+from zoo.engine.host import without_host
+from zoo.engine.states import packable
+from zoo.errors import TrainingError
+from zoo.training.gradients import Stepping, gradients
+
+UNSTATED = "its loss is not stated to be made on the device alone"
+_DEVICES = ("cuda",)
+_WARM_UP = 3  # ordinary steps before the first capture, in which kernels and work spaces are loaded
+_SHARES = 16  # of a batch's places that have tokens
+_Result = tuple[torch.Tensor, torch.Tensor]  # loss, and norm of the gradient
+
+
+class _Graph(Protocol):
+    def replay(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class _Captured:
+    graph: _Graph
+    inputs: list[torch.Tensor]
+    result: _Result
+
+
+def graphs_for(training: Stepping) -> Graphs | None:
+    """Return the graphs of a training; where it cannot have any, say why and return None."""
+    why = _obstacle(training)
+    if why is None:
+        return Graphs(training)
+    training.progress.say(f"this training has no CUDA graphs: {why}")
+    return None
+
+
+def _obstacle(training: Stepping) -> str | None:
+    settings, optimizer = training.settings, training.optimizer
+    if training.device.type not in _DEVICES:
+        return f"{training.device} is not a CUDA device"
+    if training.runtime.precision == "fp16":
+        return "the scale of a float16 loss is chosen by the host"
+    if settings.accumulate > 1 or settings.chunk_rows is not None:
+        return "its batches are trained in parts"
+    if not optimizer.defaults.get("fused"):
+        return f"its optimiser, {type(optimizer).__name__}, has its rate and steps on the host"
+    if not all(packable(model) for model in _transformers(training.objective)):
+        return "its backbone's layers are not BERT's, and the library's own forward reads the mask on the host"
+    return _ungraphed(training.objective)
+
+
+def _transformers(objective: nn.Module) -> list[Any]:
+    return [part for part in objective.modules() if hasattr(part, "get_input_embeddings")]
+
+
+def _ungraphed(objective: Any) -> str | None:
+    """Return what the objective states; a statement does not hold for a subclass that changes the loss."""
+    kinds = type(objective).__mro__
+
+    def depth(name: str) -> int:
+        return next(i for i, kind in enumerate(kinds) if name in vars(kind))
+
+    if depth("ungraphed") > min(map(depth, ("embed", "contrast", "forward", "after_step"))):
+        return UNSTATED
+    why: str | None = objective.ungraphed
+    return why
+
+
+class Graphs:
+    """The captured steps of a training.
+
+    The first batches of each size class are ordinary steps by the same kernels, on the same stream.
+    """
+
+    def __init__(self, training: Stepping) -> None:
+        self.training, self.device = training, training.device
+        models = _transformers(training.objective)
+        self.pad_id = next((model.config.pad_token_id or 0 for model in models), 0)
+        self.positions = min((positions_of(model) or 512 for model in models), default=512)
+        groups = training.optimizer.param_groups
+        self.rates = [torch.zeros((), device=self.device) for _ in groups]
+        self.captured: dict[Hashable, _Captured | None] = {}  # None: the class had an ordinary step
+        self.ordinary, self.replayed = 0, 0  # steps
+        cuda = self.device.type == "cuda"
+        self.stream = torch.cuda.Stream(self.device) if cuda else None  # type: ignore[no-untyped-call]
+        # Graphs share their memory: each computes all that it reads, and results are copied before another runs.
+        self.pool = torch.cuda.graph_pool_handle() if cuda else None
+
+    def widened(self, batch: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        """Return pairs of ids and mask (..., length), padded to one of four lengths between two powers of 2."""
+
+        def wider(part: torch.Tensor, fill: int) -> torch.Tensor:
+            length = part.shape[-1]
+            unit = max(2 ** ((length - 1).bit_length() - 3), 4)
+            most = max(min(length + -length % unit, self.positions), length)
+            return F.pad(part, (0, most - length), value=fill)
+
+        return tuple(wider(part, 0 if i % 2 else self.pad_id) for i, part in enumerate(batch))
+
+    def step(self, batch: list[torch.Tensor]) -> tuple[list[torch.Tensor], torch.Tensor]:
+        """Update the weights on a widened batch of the host; return what `gradients` returns."""
+        share = max(-(-_SHARES * int(mask.sum()) // mask.numel()) for mask in batch[1::2])
+        size: Hashable = (share, *(part.shape for part in batch))
+        with self._on_stream():
+            for group, rate in zip(self.training.optimizer.param_groups, self.rates, strict=True):
+                rate.fill_(group["lr"])
+            if size in self.captured and self.ordinary >= _WARM_UP and self.training.objective.is_steady():
+                loss, norm = self._replay(size, batch, share / _SHARES)
+            else:
+                if self.training.objective.is_steady():
+                    self.captured.setdefault(size, None)
+                    self.ordinary += 1
+                loss, norm = self._update(batch, share / _SHARES, capturing=False)
+        return [loss], norm
+
+    def _replay(self, size: Hashable, batch: list[torch.Tensor], share: float) -> _Result:
+        captured = self.captured[size]
+        if captured is None:
+            inputs = [part.to(self.device, copy=True) for part in batch]
+            self.training.wait_for_thread()
+            try:
+                graph, result = self.capture(lambda: self._update(inputs, share, capturing=True))
+            except RuntimeError as error:
+                if out_of_memory(error):
+                    raise
+                raise TrainingError(
+                    f"step {self.training.step} cannot be captured as a CUDA graph ({error}). Train without"
+                    " --cuda-graphs."
+                ) from error
+            captured = self.captured[size] = _Captured(graph, inputs, result)
+        for own, part in zip(captured.inputs, batch, strict=True):
+            own.copy_(part, non_blocking=True)
+        captured.graph.replay()
+        self.replayed += 1
+        loss, norm = captured.result
+        return loss.clone(), norm.clone()
+
+    def capture(self, update: Callable[[], _Result]) -> tuple[_Graph, _Result]:
+        """Return the graph of the kernels that `update` launches, none of which runs, and where it puts its results."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
+            result = update()
+        return graph, result
+
+    def _update(self, batch: list[torch.Tensor], share: float, *, capturing: bool) -> _Result:
+        """Do all of a step on the device; gradients begin and end as None, so that each graph has its own."""
+        training = self.training
+        cached = torch.is_autocast_cache_enabled()
+        torch.set_autocast_cache_enabled(False)  # a cast outside of a graph would not be repeated in it
+        try:
+            with without_host(share):
+                losses, norm = gradients(training, [(1.0, batch)])
+        finally:
+            torch.set_autocast_cache_enabled(cached)
+        with self._rates_on_device(capturing):
+            training.optimizer.step()
+        training.objective.after_step()
+        training.optimizer.zero_grad(set_to_none=True)
+        return losses[0], norm
+
+    @contextmanager
+    def _rates_on_device(self, capturing: bool) -> Iterator[None]:
+        """Let the optimiser read its rates from the device; schedule and checkpoints have them as numbers."""
+        groups = self.training.optimizer.param_groups
+        numbers = [group["lr"] for group in groups]
+        for group, rate in zip(groups, self.rates, strict=True):
+            group.update(lr=rate, capturable=capturing)
+        try:
+            yield
+        finally:
+            for group, number in zip(groups, numbers, strict=True):
+                group.update(lr=number, capturable=False)
+
+    @contextmanager
+    def _on_stream(self) -> Iterator[None]:
+        """Work on the stream of the captures, after what the current stream has to do, and before its next work."""
+        if self.stream is None:
+            yield
+            return
+        current = torch.cuda.current_stream(self.device)
+        self.stream.wait_stream(current)
+        with torch.cuda.stream(self.stream):
+            yield
+        current.wait_stream(self.stream)
