@@ -1,8 +1,8 @@
 """Commands of Python in forks of one process that has imported what takes long: half a second of processor, not five.
 
-`run` and `Command` do what `subprocess` does for `[sys.executable, "-m", MODULE, ...]` or `-c CODE`. Only libraries
-are imported before the fork: the project's modules read the command's own environment and files. A test of
-imports, of threads or of what a real start does has a real subprocess.
+`run` does what `subprocess.run` does for `[sys.executable, "-m", MODULE, ...]` or `-c CODE`. Only libraries are
+imported before the fork: the project's modules read the command's own environment and files. A test of imports, of
+threads, of signals or of what a real start does has a real subprocess.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import tempfile
 import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 LIBRARIES = (
     "torch transformers.models.bert.modeling_bert pandas pyarrow.parquet scipy.stats sklearn.linear_model pytest"
@@ -42,45 +41,40 @@ def _connection() -> socket.socket:
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     process = subprocess.Popen([sys.executable, __file__, str(far.fileno())], pass_fds=[far.fileno()], env=_base())
     far.close()
-    atexit.register(lambda: (near.close(), process.wait()))
+    atexit.register(lambda: (process.kill(), process.wait()))
     return near
 
 
-class Command:
-    """A command under way, of which there is one at a time; `wait` returns its output."""
-
-    def __init__(
-        self, words: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None, stdin: str = ""
-    ) -> None:
-        environment, base = {"OMP_NUM_THREADS": "1", **(os.environ if env is None else env)}, _base()
-        for name in environment:
-            if name.startswith(READ_AT_IMPORT) and environment[name] != base.get(name):
-                raise ValueError(f"{name} is read as a library is imported: a command with its own is a subprocess")
-        self.words, self.connection = list(words), _connection()
-        self.streams = [tempfile.TemporaryFile("w+", encoding="utf-8") for _ in range(3)]  # noqa: SIM115
-        self.streams[0].write(stdin)
-        self.streams[0].seek(0)
-        request = json.dumps([self.words[1:], str(cwd or Path.cwd()), environment]).encode()
-        socket.send_fds(self.connection, [request], [stream.fileno() for stream in self.streams])
-        self.pid = int(self.connection.recv(64))
-
-    def wait(self) -> subprocess.CompletedProcess[str]:
-        """Wait for the end; whoever stops waiting kills the command."""
+def run(
+    words: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: str = "",
+    check: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """Do what `subprocess.run` does with `capture_output=True, text=True`; whoever stops waiting kills the command."""
+    environment, base = {"OMP_NUM_THREADS": "1", **(os.environ if env is None else env)}, _base()
+    for name in environment:
+        if name.startswith(READ_AT_IMPORT) and environment[name] != base.get(name):
+            raise ValueError(f"{name} is read as a library is imported: a command with its own is a subprocess")
+    connection = _connection()
+    with contextlib.ExitStack() as stack:
+        streams = [stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8")) for _ in range(3)]
+        streams[0].write(stdin)
+        streams[0].seek(0)
+        request = json.dumps([words[1:], str(cwd or Path.cwd()), environment]).encode()
+        socket.send_fds(connection, [request], [stream.fileno() for stream in streams])
+        child = int(connection.recv(64))
         try:
-            code = int(self.connection.recv(64))
+            code = int(connection.recv(64))
         except BaseException:
-            os.kill(self.pid, signal.SIGKILL)
-            self.connection.recv(64)
+            os.kill(child, signal.SIGKILL)
+            connection.recv(64)
             raise
-        for stream in self.streams:
+        for stream in streams:
             stream.seek(0)
-        _, out, err = [stream.read() for stream in self.streams]
-        return subprocess.CompletedProcess(self.words, code, out, err)
-
-
-def run(words: Sequence[str], *, check: bool = False, **more: Any) -> subprocess.CompletedProcess[str]:
-    """Do what `subprocess.run` does with `capture_output=True, text=True`; `more` is of Command."""
-    done = Command(words, **more).wait()
+        done = subprocess.CompletedProcess(list(words), code, streams[1].read(), streams[2].read())
     if check:
         done.check_returncode()
     return done

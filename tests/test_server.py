@@ -6,11 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from server import Command, run
+from server import run
 
 
 @pytest.mark.parametrize(
@@ -36,14 +35,20 @@ def test_an_error_is_shown_and_can_be_asked_for() -> None:
     assert failed.value.returncode == 1 and failed.value.stderr.endswith("ValueError: a fault\n")
 
 
-def test_signals_reach_the_command() -> None:
-    code = "import signal, sys; signal.signal(15, lambda *_: sys.exit(143)); print('ready', flush=True); signal.pause()"
-    command = Command([sys.executable, "-c", code])
-    while not os.fstat(command.streams[1].fileno()).st_size:
-        time.sleep(0.01)
-    os.kill(command.pid, signal.SIGTERM)
-    done = command.wait()
-    assert (done.returncode, done.stdout) == (143, "ready\n")
+def test_a_command_that_is_no_longer_waited_for_is_killed(tmp_path: Path) -> None:
+    """And the next one gets its own output."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGUSR1, stop)
+    code = f"import os, time; os.kill({os.getpid()}, {int(signal.SIGUSR1)}); time.sleep(3); open('late', 'w')"
+    try:
+        with pytest.raises(TimeoutError):
+            run([sys.executable, "-c", code], cwd=tmp_path)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert run([sys.executable, "-c", "print(5)"]).stdout == "5\n" and not (tmp_path / "late").exists()
 
 
 def test_what_a_library_reads_as_it_is_imported_is_refused() -> None:

@@ -1,16 +1,16 @@
 """The slot trainer: its loss is BERT's, it ends by the clock, goes on after SIGTERM, and its model is loaded."""
 
 import json
-import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
 import torch
-from server import Command, run
+from server import run
 from transformers import BertConfig, BertForMaskedLM
 
 from tools import pretrain_slot as slot
@@ -75,11 +75,12 @@ def test_the_rate_rises_from_the_first_step_and_ends_at_zero():
 
 def test_a_stopped_slot_goes_on_and_its_model_is_loaded(text, tmp_path):
     out = tmp_path / "out"
-    stopped = Command(command(text, out, 600))
+    process = subprocess.Popen(command(text, out, 600))
     while not (out / "state.json").is_file():
-        time.sleep(0.1)
-    os.kill(stopped.pid, signal.SIGTERM)
-    assert stopped.wait().returncode == 143
+        assert process.poll() is None
+        time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 143
     before = json.loads((out / "state.json").read_text())
     run(command(text, out, before["seconds"] + 8), check=True)
     facts = json.loads((out / "model" / "pretraining.json").read_text())
