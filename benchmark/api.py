@@ -89,8 +89,8 @@ def leaderboard(
     `suites` (comma-separated) chooses the tables; the default is all. `aggregation` chooses the score of tasks with
     subsets; with `borrow_seed_noise`, rows of one seed are compared with the best by the pooled noise of their
     backbone's other rows; `columns` (comma-separated) chooses and orders the columns, `methods` (names, globs) the
-    rows; rows that differ from `baseline` beyond noise are marked. Raises MissingError where these suites have no record, UsageError
-    for an unknown column or row.
+    rows; rows that differ from `baseline` beyond noise are marked. Raises MissingError where these suites have no
+    record, UsageError for an unknown column or row.
     """
     folder = _folder_of(results)
     place = folder if out is None else Path(out)

@@ -43,7 +43,7 @@ def build_tables(
     A suite of which only some tasks were run has their columns, and their mean, which is named as theirs.
     With `store`, the folder of the records, rows that are tied for the best are marked. `aggregation` chooses the
     score of tasks with subsets. With `borrow_seed_noise`, rows of one seed are compared with the best by the pooled
-    noise of the seeds of their backbone's other rows. Rows that differ from the `baseline` beyond noise, a name, are marked too.
+    noise of the seeds of their backbone's other rows. Rows that differ from the row `baseline` beyond noise are marked.
     """
     of_suites = tables_by_suite(
         records, suites, store, aggregation=aggregation, borrow_seed_noise=borrow_seed_noise, baseline=baseline
