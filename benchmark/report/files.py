@@ -46,7 +46,9 @@ def make_leaderboard(
     The tables are those of the suites named (comma-separated), by default all. The page, index.html, has the tables of
     all suites, with links relative to `out` (None: the results folder), and the claims that `zoo-bench claims` has
     written into the results folder. `columns` (comma-separated) are those to show, in this order, `methods` the rows:
-    names or globs; ranks and marks are among them. Rows that differ from `baseline` beyond noise are marked. Raises MissingError if these suites have no record, UsageError for an unknown column or row.
+    names or globs; ranks and marks are among them. Rows that differ from `baseline` beyond noise are marked.
+
+    Raises MissingError if these suites have no record, UsageError for an unknown column or row.
     """
     if aggregation not in AGGREGATED:
         raise UsageError(f"aggregation {aggregation!r:.100} is not one of {', '.join(AGGREGATED)}.")
