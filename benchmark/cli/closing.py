@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmark.cli.options import next_command, say
+from benchmark.cli.following import next_command
+from benchmark.cli.options import say
 from benchmark.run.options import RunOptions
 
 if TYPE_CHECKING:

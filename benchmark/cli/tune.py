@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from benchmark.cli.complete import METHODS_LIST, TASK
+from benchmark.cli.following import next_command
 from benchmark.cli.options import (
     data_option,
     device_option,
     json_option,
     load_plugins,
-    next_command,
     option,
     plugin_option,
     precision_option,

@@ -8,8 +8,8 @@ import click
 import pytest
 
 from benchmark.cli.examples import EXAMPLES, GROUPS
+from benchmark.cli.following import next_command
 from benchmark.cli.main import COMMANDS, PAPERS, main_group
-from benchmark.cli.options import next_command
 
 PLACED = [name for names in GROUPS.values() for name in names]
 

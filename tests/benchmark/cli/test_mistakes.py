@@ -112,7 +112,7 @@ MISTAKES = [
     ("run --methods cls --plugin half.py", 2, "half.py:2"),
     ("run --methods cls --plugin a-folder", 2, "give the path of a Python file"),
     # The other commands.
-    ("compare good", 2, "Missing argument 'B'"),
+    ("compare good", 2, "takes two rows, A and B, and got 1"),
     ("compare good bda --results kept", 2, "Did you mean 'bad'?"),
     ("compare good bad --results nowhere", 2, "or name a folder with --results"),
     ("compare good bad --results kept --tasks pocket-pears", 2, "Did you mean 'pocket-pairs'"),

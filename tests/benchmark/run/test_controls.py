@@ -130,14 +130,14 @@ def test_the_command_adds_controls_and_leaves_them_out(
     words = ("run", "--methods", "bag", "--label", "mine", "--tasks", SENTENCES, "--limit", 20, "--seeds", 1)
     words = (*words, "--precision", "fp32", "--results", tmp_path / "out")
     shown = cli(*words, "--dry-run").out
-    assert "mine: 0/2" in shown and "bag-of-words (control): 0/2" in shown and "random seed 0 (control)" in shown
+    assert "mine: 0/2" in shown and "bag-of-words (control): 0/2" in shown and "random, seed 0 (control)" in shown
     assert "control" not in cli(*words, "--no-controls", "--dry-run").out
     listed = json.loads(cli(*words, "--dry-run", "--json").out)["encoders"]
     assert {one["method"]: one["control"] for one in listed} == {"mine": False, "bag-of-words": True, "random": True}
     file = tmp_path / "run.yaml"
     file.write_text(f"methods: bag\ntasks: {SENTENCES}\ncontrols: false\n", encoding="utf-8")
     assert "control" not in cli("run", file, "--dry-run").out
-    assert "random seed 0 (control)" in cli("run", file, "--controls", "--dry-run").out
+    assert "random, seed 0 (control)" in cli("run", file, "--controls", "--dry-run").out
     assert cli(*words).code == 0
     rows = json.loads((tmp_path / "out" / "pocket-trial.json").read_text(encoding="utf-8"))["rows"]
     assert {row["method"]: row["control"] for row in rows} == {
