@@ -28,6 +28,7 @@ from zoo.progress import fit_to, print_safe
 
 if TYPE_CHECKING:
     import pandas
+    import rich.table
 
 
 _SEEDS = {
@@ -319,19 +320,30 @@ def _print_pairs(task: str, lines: list[dict[str, Any]], stream: TextIO) -> None
 
 
 def _print_comparison(comparison: Comparison, stream: TextIO) -> None:
-    """Print a comparison as a table; numbers are not broken, even in a narrow terminal."""
-    from rich import box
+    """Print a comparison as a table; numbers are not broken, and a narrow terminal has no column of Williams' test."""
     from rich.console import Console
+
+    table, room = _grid(comparison, stream, williams=True), Console(file=stream).width
+    measuring = Console(file=stream, width=10_000)
+    if stream.isatty() and measuring.measure(table).maximum > room:
+        table = _grid(comparison, stream, williams=False)
+    width = max(room, measuring.measure(table).maximum)
+    Console(file=stream, width=width, highlight=False, markup=False).print(table)
+
+
+def _grid(comparison: Comparison, stream: TextIO, *, williams: bool) -> rich.table.Table:
+    from rich import box
     from rich.table import Table
 
     utf8 = (getattr(stream, "encoding", None) or "").lower().replace("-", "") == "utf8"
     shape = box.SIMPLE_HEAD if utf8 else box.ASCII
     table = Table(title=fit_to(comparison.title, stream), box=shape, title_justify="left")
     table.add_column("Task")
-    for column in (comparison.unit.capitalize(), "A", "B", "A - B", "95% interval", "p", "Williams' p, pairs alone"):
+    heads = [comparison.unit.capitalize(), "A", "B", "A - B", "95% interval", "p"]
+    for column in (*heads, "Williams' p, pairs alone") if williams else heads:
         table.add_column(column, justify="right", no_wrap=True)
     for line in _lines(comparison):
-        table.add_row(
+        cells = [
             line.task,
             f"{line.pairs:,}",
             f"{line.a:.2f}",
@@ -340,12 +352,11 @@ def _print_comparison(comparison: Comparison, stream: TextIO) -> None:
             "n/a" if line.low is None else f"{line.low:+.2f} to {line.high:+.2f}",
             "n/a" if line.p is None else _p_text(line.p),
             "" if line.williams is None else _p_text(line.williams.p),
-        )
+        ]
+        table.add_row(*(cells if williams else cells[:-1]))
     if comparison.no_average:
         table.add_row(AVERAGE, *[""] * 3, *["n/a"] * 3)
-    needed = Console(file=stream, width=10_000).measure(table).maximum
-    width = max(Console(file=stream).width, needed)
-    Console(file=stream, width=width, highlight=False, markup=False).print(table)
+    return table
 
 
 def _p_text(p: float) -> str:
