@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmark.stats import bootstrap
+from benchmark.stats import bootstrap, clusters
 from benchmark.stats.bootstrap import Scored, influences, measured, resample, resample_together
 from benchmark.tasks.overlap import Pool
 from zoo.errors import ContractError
@@ -48,7 +48,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
 def test_against_a_loop_over_scipy(metric: Any, drawn: list[np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
     """Every method in every resample, ties on both sides, resamples in several blocks and chunks."""
     monkeypatch.setattr(bootstrap, "_BLOCK", 70 * 15)
-    monkeypatch.setattr(bootstrap, "_CHUNK", 70 * 50)
+    monkeypatch.setattr(clusters, "_CHUNK", 70 * 50)
     predicted, gold = correlated(np.random.default_rng(0), [0.9, 0.5, 0.1, -0.6], 70)
     gold, predicted[1], predicted[2] = np.round(gold, 1), np.round(predicted[1], 1), predicted[2] > 0
     samples = resample(predicted, gold, metric=metric, resamples=130)
