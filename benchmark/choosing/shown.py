@@ -41,17 +41,19 @@ def _time(key: str) -> Callable[[Row], str]:
     return lambda row: _number(key, ".2f" if row[key] < 10 else ",.0f")(row)
 
 
-def _tie(row: Row) -> str:
-    return "over" if row["over_budget"] else "≈" if row["may_be_best"] else ""
+def _tie(alone: bool) -> Callable[[Row], str]:
+    """Return the cell of the column "tie"; a winner with which nothing is tied has no mark."""
+    return lambda row: "over" if row["over_budget"] else "≈" if row["may_be_best"] and not alone else ""
 
 
 def _columns(kind: Kind, rows: list[Row]) -> list[tuple[str, Callable[[Row], str]]]:
     """Return headings and cells, the most important first."""
     sized = [("bytes", _number("bytes", ",.0f"))]
+    alone = sum(bool(row["may_be_best"]) for row in rows) < 2
     several = len({(row["encoder"], row["bytes"]) for row in rows}) > len({row["encoder"] for row in rows})
     columns = [
         (MEASURES[kind], _between("score")),
-        ("tie", _tie),
+        ("tie", _tie(alone)),
         ("behind", _number("behind")),
         *(sized if several else []),
         ("ms", _time("ms_p50")),

@@ -13,6 +13,7 @@ from test_choose import noisy, scored, table
 
 import benchmark
 from benchmark.choosing.candidates import read_wordings
+from benchmark.choosing.shown import _tie
 from benchmark.cli.main import main
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 
@@ -209,3 +210,9 @@ def test_a_backend_is_the_key_of_the_recipe(
     loaded(modules=[modules.Transformer(str(tiny_bert)), modules.Pooling(32)], device="cpu").save(folder)
     choice = benchmark.choose(labels, [folder, "bag-of-words"], backend="onnx", quiet=True)
     assert asked == [(folder, "onnx", False)] and not choice.failed and folder in choice.frame.index
+
+
+@pytest.mark.parametrize(("best", "shown"), [([True, False], ["", ""]), ([True, True], ["≈", "≈"])])
+def test_a_winner_with_which_nothing_is_tied_has_no_mark(best: list[bool], shown: list[str]) -> None:
+    rows: list[dict[str, Any]] = [{"over_budget": "", "may_be_best": value} for value in best]
+    assert [_tie(sum(best) < 2)(row) for row in rows] == shown
