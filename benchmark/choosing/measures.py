@@ -165,19 +165,19 @@ def threshold_at(
         accepted, hits = np.cumsum(counts, axis=1), np.cumsum(counts * correct, axis=1)
         good = parted & (accepted > 0) & (hits >= precision * accepted)
         last = good.shape[1] - 1 - good[:, ::-1].argmax(axis=1)
-        rows, found = np.arange(len(counts)), good.any(axis=1)
+        rows, reached = np.arange(len(counts)), good.any(axis=1)
         recall = hits[rows, last] / np.maximum((accepted if of_all else hits)[:, -1], 1)
-        return np.stack([np.where(found, (ordered + below)[last] / 2, np.inf), np.where(found, recall, 0.0)])
+        return np.stack([np.where(reached, (ordered + below)[last] / 2, np.inf), np.where(reached, recall, 0.0)])
 
     drawn = np.concatenate([lowest(counts[:, order]) for counts in clusters.counts(resamples, [0])], axis=1)
     at, recall = lowest(np.ones((1, len(ordered)), np.int64))[:, 0]
     ends = np.quantile(drawn, (0.025, 0.975), axis=1, method="closest_observation")
-    found: dict[str, float | None] = {}
+    values_by_name: dict[str, float | None] = {}
     names = ("threshold_at_precision", "recall_at_precision")
     for name, scale, value, (low, high) in zip(names, (1, 100), (at, recall), ends.T, strict=True):
         for end, number in (("", value), ("_low", low), ("_high", high)):
-            found[name + end] = scale * float(number) if np.isfinite([at, number]).all() else None
-    return found
+            values_by_name[name + end] = scale * float(number) if np.isfinite([at, number]).all() else None
+    return values_by_name
 
 
 def sampled(data: Texts, values: list[Values]) -> Sample:

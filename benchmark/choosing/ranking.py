@@ -69,8 +69,8 @@ def ranked(
     if within.sum() > 1 and may_be[order[1]] and (gap := float(gaps.value[best, order[1]])) > 0:
         noise = Noise(float(gaps.pairs_error[best, order[1]]), 0.0, of_all.pairs_df)
         needed = max(pairs_needed(noise, data.units, gap), data.units + 1)
-    own = [i for i in range(len(rows)) if rows[i].get("encoder") == rows[best].get("encoder") and i != best]
-    larger = [i for i in own if rows[i]["bytes"] > rows[best]["bytes"] and gaps.low[best, i] > 0]
+    of_winner = [i for i in range(len(rows)) if rows[i].get("encoder") == rows[best].get("encoder") and i != best]
+    larger = [i for i in of_winner if rows[i]["bytes"] > rows[best]["bytes"] and gaps.low[best, i] > 0]
     beaten = None
     if baseline is not None:
         place = next(i for i, row in enumerate(rows) if baseline in (row["name"], row["encoder"]))

@@ -63,11 +63,11 @@ def command(
         return 0
     if len(rows) != 2:
         raise UsageError(f"compare takes two rows, A and B, and got {len(rows)}; several beside one: --ablation BASE.")
-    found = api.compare(*rows, texts=not no_texts, **options)
+    comparison = api.compare(*rows, texts=not no_texts, **options)
     if as_json:
-        print_safe(found.to_json(), sys.stdout)
+        print_safe(comparison.to_json(), sys.stdout)
     else:
-        found.show()
-    for text in found.left_out:
+        comparison.show()
+    for text in comparison.left_out:
         complain(text)
     return 0

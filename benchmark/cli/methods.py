@@ -94,18 +94,18 @@ def _listed(spec: RecipeSpec) -> dict[str, object]:
 def _print_families(found: list[RecipeSpec]) -> None:
     width = line_width()
     # A name that is longer stands on a line of its own.
-    left = min(28, max(len(spec.name) for spec in found) + 4)
+    indent = min(28, max(len(spec.name) for spec in found) + 4)
     by_family: dict[str, list[RecipeSpec]] = {}
     for spec in found:
         by_family.setdefault(METHODS.card(spec.method).family, []).append(spec)
     for family in (name for name in FAMILIES if name in by_family):
         say(cut(f"{family}: {FAMILIES[family]}", width))
         for spec in sorted(by_family[family], key=lambda one: (one.method, one.name)):
-            parts = textwrap.wrap(spec.summary, width - left, break_on_hyphens=False)
-            first, *others = ["", *parts] if len(spec.name) > left - 4 else parts or [""]
-            say(f"  {spec.name.ljust(left - 2)}{first}".rstrip())
+            parts = textwrap.wrap(spec.summary, width - indent, break_on_hyphens=False)
+            first, *others = ["", *parts] if len(spec.name) > indent - 4 else parts or [""]
+            say(f"  {spec.name.ljust(indent - 2)}{first}".rstrip())
             for line in others:
-                say(f"{' ' * left}{line}")
+                say(f"{' ' * indent}{line}")
             if not METHODS.is_builtin(spec.method) and spec.origin not in spec.summary:
                 say(f"    from {spec.origin}")
     count = "1 recipe" if len(found) == 1 else f"{len(found)} recipes"

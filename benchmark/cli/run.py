@@ -175,13 +175,13 @@ def _dry_run(run: Run, options: RunOptions, as_json: bool) -> int:
     """Print what the run would do; returns 1 if a cell would be n/a, and that is not allowed."""
     from benchmark.run.preflight import preflight
 
-    found = preflight(run)
+    report = preflight(run)
     if as_json:
-        say_json({"encoders": found.encoders, "reasons": found.reasons, "memory": found.memory})
+        say_json({"encoders": report.encoders, "reasons": report.reasons, "memory": report.memory})
     else:
-        for one in found.encoders:
+        for one in report.encoders:
             control = " (control)" if one["control"] else ""
             say(f"{one['title']}{control}: {one['done']}/{one['cells']} cells done")
-        for line in found.lines():
+        for line in report.lines():
             say(line)
-    return int(found.missing > 0 and not options.allow_missing)
+    return int(report.missing > 0 and not options.allow_missing)

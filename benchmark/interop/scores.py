@@ -26,8 +26,8 @@ def export_scores(method: str, out: Path, results: Path, *, samples: bool = Fals
     where there is no such row, and the errors of `export_results`.
     """
     store = Records(results)
-    found = one_digest(read_records(store))
-    records = [record for row in rows_named(found, method, results) for record in row]
+    every = one_digest(read_records(store))
+    records = [record for row in rows_named(every, method, results) for record in row]
     written = export_results(records, out)
     if not written:
         raise MissingError(f"{method!r} has no score of whole data in {results}; run it first.")
@@ -37,12 +37,12 @@ def export_scores(method: str, out: Path, results: Path, *, samples: bool = Fals
 def by_encoder(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
     """Return the scores on whole data by (printed name, revision); a revision is a seed under its conditions."""
     called = printed_names(record["method"]["name"] for record in records)
-    found: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    rows: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in sorted(records, key=lambda r: not r["task"]["name"].startswith(MTEB)):
         if record["status"] == "ok" and record["limit"] is None:
             seed = "" if record["seed"] is None else f"-seed{record['seed']}"
-            found[called[record["method"]["name"]], record["encoder_key"][:16] + seed].append(record)
-    return found
+            rows[called[record["method"]["name"]], record["encoder_key"][:16] + seed].append(record)
+    return rows
 
 
 def export_results(records: Sequence[Record], out: Path) -> list[Path]:

@@ -126,11 +126,13 @@ def ablation(
         ...
         zoo.errors.UsageError: no records in nowhere; make some with `zoo-bench run`, or name a folder with --results.
     """
-    found = read_records(Records(results))
-    first = row_named(found, base, results)
+    records = read_records(Records(results))
+    first = row_named(records, base, results)
     recipe, _ = recipe_of(first[0]["method"])
-    typed = {r["method"]["name"] for r in found if recipe_of(r["method"])[0] == recipe and r["method"]["name"] != base}
-    rows = {label(row): row for name in names or sorted(typed) for row in rows_named(found, name, results)}
+    typed = {
+        r["method"]["name"] for r in records if recipe_of(r["method"])[0] == recipe and r["method"]["name"] != base
+    }
+    rows = {label(row): row for name in names or sorted(typed) for row in rows_named(records, name, results)}
     rows.pop(label(first), None)
     if not rows:
         raise UsageError(f"--ablation {base}: {results} has no {base} with another setting; name rows beside it.")
@@ -138,15 +140,15 @@ def ablation(
         name: compare_rows(results, name, label(first), suites=suites, tasks=tasks, resamples=resamples).comparisons[0]
         for name in rows
     }
-    lines = {name: _sum(one) for name, one in sums.items()}
+    lines = {name: _sum(of_row) for name, of_row in sums.items()}
     marks = beyond_noise({place: line.p for place, line in enumerate(lines.values()) if line.p is not None})
     changes = [
         Change(name, _change(first[0], rows[name][0]), line, marks.get(place, False))
         for place, (name, line) in enumerate(lines.items())
     ]
-    changes.sort(key=lambda one: -one.line.difference)
-    one = next(iter(sums.values()))
-    return Ablation(base, one.title, next(iter(lines.values())).b, changes)
+    changes.sort(key=lambda change: -change.line.difference)
+    comparison = next(iter(sums.values()))
+    return Ablation(base, comparison.title, next(iter(lines.values())).b, changes)
 
 
 def _sum(comparison: Comparison) -> Line:

@@ -57,8 +57,8 @@ def preflight(run: Run) -> Preflight:
     for plan in run.encoders:
         done = [cell for cell in plan.cells if records.finished(plan.name, cell.task.name, cell.key) is not None]
         if plan.row_key not in broken:
-            made = "" if len(done) == len(plan.cells) else _made(plan, run)
-            broken[plan.row_key] = plan.missing or plan.failed or made
+            cause = "" if len(done) == len(plan.cells) else _made(plan, run)
+            broken[plan.row_key] = plan.missing or plan.failed or cause
         reason = broken[plan.row_key]
         for cell in plan.cells:
             if cell in done:

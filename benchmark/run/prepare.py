@@ -39,12 +39,12 @@ def controls_for(
     """
     wanted = [nearest_recipe(method.start, recipes, defaults) for method in methods if method.start is not None]
     wanted += [spec for spec in recipes.values() if spec.control]
-    found: list[EncoderPlan] = []
+    plans: list[EncoderPlan] = []
     for control in resolve_methods(wanted, defaults):
-        there = any(one.cls is control.cls and one.recipe == control.recipe for one in (*methods, *found))
+        there = any(one.cls is control.cls and one.recipe == control.recipe for one in (*methods, *plans))
         if not there and all(_scores(task, control) for task in tasks):
-            found.append(dataclasses.replace(control, control=True))
-    return found
+            plans.append(dataclasses.replace(control, control=True))
+    return plans
 
 
 def _scores(task: LoadedTask, control: EncoderPlan) -> bool:

@@ -128,8 +128,8 @@ def shared_texts(task: str, gold: str) -> NDArray[np.intp] | None:
 
 def _texts_of(name: str) -> dict[str, Any] | None:
     table = _table()["texts"]
-    found: dict[str, Any] | str | None = table.get(name)
-    return _texts_of(found) if isinstance(found, str) else found
+    entry: dict[str, Any] | str | None = table.get(name)
+    return _texts_of(entry) if isinstance(entry, str) else entry
 
 
 @functools.cache

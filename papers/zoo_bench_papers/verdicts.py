@@ -218,12 +218,12 @@ class _Place:
 
 def _printed(claims: Iterable[Claim]) -> PrintedOf:
     """Return the printed differences by paper, place and contrast: each comparison has one, in whichever claim."""
-    found: dict[tuple[str, str, tuple[str, ...]], float] = {}
+    differences_printed: dict[tuple[str, str, tuple[str, ...]], float] = {}
     for claim in claims:
         for (place, tasks), pair in itertools.product(claim.places(), claim.pairs()):
             if (value := claim.printed(pair, place, tasks)) is not None:
-                found.setdefault((claim.paper, place, pair), value)
-    return found
+                differences_printed.setdefault((claim.paper, place, pair), value)
+    return differences_printed
 
 
 def _about(rows: Sequence[MeasuredRow], claim: Claim) -> dict[str, Any]:

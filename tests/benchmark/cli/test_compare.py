@@ -14,14 +14,12 @@ from fakes import Cli, failed, make_record
 from scipy import stats
 
 from benchmark.api import compare
-from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records
 from benchmark.records.query import scored_pairs
-from benchmark.stats.clusters import clusters_of
 from benchmark.stats.mcb import williams
 from benchmark.tasks.loaded import load_tasks
-from benchmark.tasks.overlap import keys, numbered
+from benchmark.tasks.overlap import keys
 
 TASKS = ("SimLex-999", "WS-353-sim", "WS-353-rel", "MEN", "SCWS")
 SIZES = dict(zip(TASKS, (90, 60, 70, 120, 80), strict=True))
@@ -353,53 +351,3 @@ def test_an_average_is_of_one_code(tmp_path: Path, cli: Cli, second: dict[str, s
     assert ("Two versions of the code measured A and B." in shown) == ("2" in second.values())
     assert ("measure it again: zoo-bench run --methods bad --remeasure" in shown) == bool(mixed)
     assert ("Avg. n/a n/a n/a" in shown) == bool(mixed)
-
-
-def by_texts(pairs: Pairs, rows: list[np.ndarray]) -> float:
-    """Return the standard error x100 of a difference, of 500 draws of texts: a pair stands there as often as both."""
-    numbers, generator, drawn = numbered([*zip(pairs.first, pairs.second, strict=True)]), np.random.default_rng(0), []
-    often = np.bincount(numbers.ravel()) > 1
-    units = np.unique([[n if often[n] else -1 for n in both] for both in numbers] + [[-1, -1]])
-    alone = np.flatnonzero(~often[numbers].any(axis=1))
-    for _ in range(500):
-        chosen = np.bincount(generator.integers(0, len(units) - 1 + len(alone), len(units) - 1 + len(alone)))
-        chosen = np.pad(chosen, (0, len(units) - 1 + len(alone) - len(chosen)))
-        of_text = dict(zip(units[1:].tolist(), chosen, strict=False))
-        times = np.prod([[of_text.get(n, 1) for n in both] for both in numbers], axis=1)
-        times[alone] = chosen[len(units) - 1 :]
-        at = np.repeat(np.arange(len(times)), times)
-        drawn.append(rho(rows[0][at], pairs.gold[at]) - rho(rows[1][at], pairs.gold[at]))
-    return 100 * float(np.std(drawn))
-
-
-@pytest.mark.slow
-def test_pairs_that_share_a_text_are_drawn_together(cli: Cli, tmp_path: Path) -> None:
-    """Of a known task, of its first pairs, whose texts are read here, and of a task whose texts are nowhere."""
-    store = Records(tmp_path)
-    everywhere = DataSource(None, hub=False)
-    effective, errors = {}, {}
-    for name, limit in (("pocket-words", None), ("pocket-phrases", None), ("pocket-pairs", 40)):
-        (task,) = load_tasks([name], everywhere, limit)
-        pairs = scored_pairs(task, "test")
-        texts = numbered([*zip(pairs.first, pairs.second, strict=True)])
-        effective[name] = clusters_of(*texts.T).effective
-        wrong = [np.random.default_rng(row).normal(size=texts.max() + 1) for row in range(2)]  # by text
-        rows = [np.float32(pairs.gold + of_row[texts].sum(axis=1)) for of_row in wrong]
-        errors[name] = by_texts(pairs, rows)
-        for row, predicted in zip("ab", rows, strict=True):
-            record = make_record(row, name, main=rho(predicted, pairs.gold)) | {"limit": limit}
-            store.write(record, (predicted, pairs.gold))
-    for row in "ab":
-        predicted = scores_of("good" if row == "a" else "bad", "MEN", None)
-        store.write(make_record(row, "MEN", main=rho(predicted, GOLD["MEN"])), (predicted, GOLD["MEN"]))
-    words = ("a", "b", "--results", tmp_path, "--tasks")
-    for name, expected in effective.items():
-        (line,) = compared(cli, *words, name)["comparisons"][0]["lines"]
-        assert line["unrelated"] == pytest.approx(expected)
-        assert line["df"] == pytest.approx(round(expected) - 1)
-        assert line["pairs_error"] == pytest.approx(errors[name], rel=0.12)
-    assert effective["pocket-words"] < 300
-    shown = " ".join(cli("compare", *words, "pocket-words,MEN").out.split())
-    assert f"fewer unrelated ones: {effective['pocket-words']:,.0f} for pocket-words." in shown
-    assert "Rows are taken as independent, because their texts are not at hand: MEN." in shown
-    assert "drawn together" not in cli("compare", *words, "MEN").out
