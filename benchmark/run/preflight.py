@@ -78,7 +78,6 @@ def preflight(run: Run) -> Preflight:
                 "cells": len(plan.cells),
                 "done": len(done),
                 "missing": reason or None,
-                "no_data": [cell.task.name for cell in plan.cells if cell.task.data is None],
             }
         )
     trained = [plan for plan in run.encoders if plan.trained and not broken[plan.row_key]]
