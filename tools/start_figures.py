@@ -1,4 +1,4 @@
-"""What a backbone is before a method trains it: `python -m tools.start_figures TEXT BACKBONE ...` prints a row for each.
+"""What a backbone is before training: `python -m tools.start_figures TEXT BACKBONE ...` prints a row for each.
 
 A card states these figures, because a method that puts new maps, biases or attention behind an encoder with small
 states meets another regime than in its paper.
@@ -37,7 +37,7 @@ def figures(backbone: str, sentences: list[str]) -> list[float]:
 
 if __name__ == "__main__":
     text = Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()[:SENTENCES]
-    print("| backbone | root mean square | mean cosine | " + " | ".join(f"first loss of {name}" for name in METHODS) + " |")
+    print("| backbone | root mean square | mean cosine |", *(f"first loss of {name} |" for name in METHODS))
     print("|:--|" + "--:|" * (2 + len(METHODS)))
     for name in sys.argv[2:]:
         print(f"| {name} | " + " | ".join(f"{value:.2f}" for value in figures(name, text)) + " |")
