@@ -25,7 +25,7 @@ from benchmark.records.record import Record, main_score, scores_of
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import LoadedTask, load_tasks
-from zoo.errors import CorruptError, MissingError, ZooError, said
+from zoo.errors import CorruptError, MissingError, ZooError, error_text
 
 Word = Literal["verified", "differs", "not verifiable"]
 Numbers = NDArray[Any]
@@ -133,7 +133,7 @@ class _Check:
         except ZooError as error:
             return Verdict("not verifiable", row, cell, str(error))
         except Exception as error:  # of any encoder's or task's code
-            return Verdict("not verifiable", row, cell, said(error))
+            return Verdict("not verifiable", row, cell, error_text(error))
 
     def _compared(self, record: Record) -> str:
         """Return what agrees; raises _DifferenceError, or the ZooError because of which nothing can be said."""

@@ -30,7 +30,7 @@ from benchmark.stats.draws import TABLE_RESAMPLES, finished, is_alone
 from benchmark.stats.mcb import SeedNoise, differences, sample
 from benchmark.tasks.overlap import Pool, pool_of
 from zoo.encoder import Vectors
-from zoo.errors import MissingError, ZooError, said
+from zoo.errors import MissingError, ZooError, error_text
 from zoo.files import write_text
 from zoo.machine import choose_device
 
@@ -144,7 +144,7 @@ def sized(
             cosines = _cosines(of_row, store, texts, dims, formats, device)
             lines += [{"method": row.name, **line} for line in _lines(of_row, cosines, texts)]
         except Exception as error:  # of any encoder's code: the other rows have their lines
-            missing[row.name] = str(error) if isinstance(error, ZooError) else said(error)
+            missing[row.name] = str(error) if isinstance(error, ZooError) else error_text(error)
     return Sizes(table.stem, table.suite.title, lines, missing)
 
 

@@ -43,7 +43,7 @@ from benchmark.tasks.base import PairScores
 from zoo import __version__
 from zoo.check import probe
 from zoo.encoder import Corpus, Encoder, Runtime, runtimes_changed
-from zoo.errors import Interrupted, MissingError, ZooError, said
+from zoo.errors import Interrupted, MissingError, ZooError, error_text
 from zoo.files import slug
 from zoo.machine import environment, forget_peak_memory, peak_memory_mb, utc_now
 from zoo.recipes import portable_recipe
@@ -87,7 +87,7 @@ def _tried(cells: Sequence[Cell], found: list[Measured]) -> Iterator[None]:
         if not isinstance(error, ZooError):
             more = {"traceback": "".join(traceback.format_exception(error))}
         status: Status = "n/a" if isinstance(error, MissingError) else "failed"
-        found += [Measured(cell, status, said(error), more=more) for cell in cells]
+        found += [Measured(cell, status, error_text(error), more=more) for cell in cells]
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from zoo.encoder import Encoder, Runtime, Traits, Vectors
 from zoo.engine.backbone import encoder_of, positions_of
 from zoo.engine.batching import EncodingStats
 from zoo.engine.pooling import masked_mean
-from zoo.errors import ContractError, UsageError, ZooError, said
+from zoo.errors import ContractError, UsageError, ZooError, error_text
 from zoo.identity import method_identity
 from zoo.methods.base import count_parameters
 from zoo.methods.pretrained import Pretrained
@@ -70,8 +70,8 @@ class ObjectEncoder(Encoder[ObjectRecipe]):
             raise
         except Exception as error:  # of the caller's function
             raise ContractError(
-                f"{name}: two texts gave {said(error)}; give a function that takes a list of texts and returns an array"
-                " (n, dim)."
+                f"{name}: two texts gave {error_text(error)}; give a function that takes a list of texts and returns an"
+                " array (n, dim)."
             ) from error
         self.texts, self.seconds = 0, 0.0
 
@@ -84,7 +84,7 @@ class ObjectEncoder(Encoder[ObjectRecipe]):
         except (TypeError, ValueError) as error:
             raise ContractError(
                 f"{self.name}: {len(texts)} texts gave a {type(found).__name__} that is no array of numbers"
-                f" ({said(error)}); return one vector per text, all of one length, (n, dim)."
+                f" ({error_text(error)}); return one vector per text, all of one length, (n, dim)."
             ) from error
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise ContractError(
@@ -238,7 +238,7 @@ def _of_library(
             engine.stats = EncodingStats()
             return (engine if apart <= _AGREES[runtime.precision] else own), files
     except Exception as error:  # a class that cannot be saved, or not be read again
-        runtime.progress.say(f"{name} is run by its own code: {said(error)}")
+        runtime.progress.say(f"{name} is run by its own code: {error_text(error)}")
     return own, files
 
 

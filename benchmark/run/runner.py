@@ -18,7 +18,7 @@ from benchmark.run.fit import Fitter
 from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, listening, not_measured, record_of
 from benchmark.run.plan import Cell, EncoderPlan, Run
 from benchmark.run.stop import Stop
-from zoo.errors import CorruptError, said
+from zoo.errors import CorruptError, error_text
 from zoo.progress import clock
 
 _NAMED = 5  # encoders that a notice names
@@ -232,7 +232,7 @@ class Runner:
             try:
                 self.records.write(record_of(plan, measured, self.run), measured.pairs)
             except CorruptError as error:  # a plugin's recipe, sources or facts are no plain values
-                reason = f"it cannot be recorded: {said(error)}"
+                reason = f"it cannot be recorded: {error_text(error)}"
                 measured = Measured(measured.cell, "failed", reason)
             if measured.status != "ok":
                 self.say(f"{what}: {measured.status}: {reason}")

@@ -11,7 +11,7 @@ from typing import TypedDict
 from benchmark.data.sources import DataSource
 from benchmark.tasks import TASKS, Task, TaskData
 from zoo.check import own_line
-from zoo.errors import CorruptError, MissingError, UsageError, said
+from zoo.errors import CorruptError, MissingError, UsageError, error_text
 
 _SAMPLE = 64
 _LONGEST = 8
@@ -81,6 +81,6 @@ def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> lis
         except Exception as error:
             if TASKS.is_builtin(name) or isinstance(error, UsageError):  # the request is wrong
                 raise
-            reason = said(error) + own_line(type(task), error, "load")  # a plugin's task fails, the others go on
+            reason = error_text(error) + own_line(type(task), error, "load")  # a plugin's task fails, the others go on
             loaded.append(LoadedTask(name, task, None, reason, damaged=True))
     return loaded

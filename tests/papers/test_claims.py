@@ -312,7 +312,7 @@ def test_a_difference_of_two_differences(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 @pytest.mark.slow
 def test_properties_of_zoo_small_have_verdicts() -> None:
-    found = {one.claim.id: one for one in of_published("zoo-small") if one.found}
+    found = {one.claim.id: one for one in of_published("zoo-small") if one.observation}
     assert found["flow-rare-tokens-far-and-sparse"].word == UNTESTABLE
     assert found["simcse-falls-on-hard-pairs"].word == UNDECIDED
     assert found["simcse-falls-on-hard-pairs"].share == pytest.approx(313 / 15625), "of the row that the analysis read"

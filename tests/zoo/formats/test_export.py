@@ -104,7 +104,7 @@ def test_loading_reports_no_missing_pooler(tiny_bert: Path, tmp_path: Path, capf
 
     write_sentence_transformers(made("cls", tiny_bert), tmp_path / "out")
 
-    def said() -> str:
+    def error_text() -> str:
         capfd.readouterr(), caplog.clear()
         before = logging.get_verbosity()
         logging.set_verbosity_warning()
@@ -116,12 +116,12 @@ def test_loading_reports_no_missing_pooler(tiny_bert: Path, tmp_path: Path, capf
             logging.set_verbosity(before)
         return "".join(capfd.readouterr()) + caplog.text
 
-    assert "pooler" not in said()
+    assert "pooler" not in error_text()
     settings = tmp_path / "out" / "sentence_bert_config.json"
     content = read_json(settings)
     assert content.pop("model_args") == {"add_pooling_layer": False}
     write_json(settings, content)
-    assert "pooler.dense" in said(), "the report is seen where there is one"
+    assert "pooler.dense" in error_text(), "the report is seen where there is one"
 
 
 @pytest.mark.parametrize("name", NOT_EXPRESSED)
