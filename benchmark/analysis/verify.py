@@ -71,9 +71,9 @@ class Verified:
     def __str__(self) -> str:
         lines = [f"differs: {one.cell}: {one.why}" for one in self.verdicts if one.word == "differs"]
         groups: dict[tuple[Word, str], list[Verdict]] = {}
-        for one in self.verdicts:
-            if one.word != "differs":
-                groups.setdefault((one.word, one.why), []).append(one)
+        for verdict in self.verdicts:
+            if verdict.word != "differs":
+                groups.setdefault((verdict.word, verdict.why), []).append(verdict)
         for (word, why), group in sorted(groups.items(), reverse=True):
             rows = list(dict.fromkeys(one.row for one in group))
             names = ", ".join(rows[:3]) + (f" and {len(rows) - 3} more rows" if len(rows) > 3 else "")

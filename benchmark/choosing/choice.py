@@ -17,7 +17,7 @@ from benchmark.choosing.candidates import (
     Wording,
     candidates,
     encode,
-    made,
+    prepared,
     read_wordings,
     vectors_of,
 )
@@ -172,7 +172,7 @@ def choose(
         runtime.progress.say(f"{name} ...")
         try:
             used, started = forget_peak_memory(runtime.device), time.perf_counter()
-            candidate = made(name, given, runtime, data.texts, corpus, backend)
+            candidate = prepared(name, given, runtime, data.texts, corpus, backend)
             loaded = {"load_seconds": time.perf_counter() - started, "memory_before": used}
             measured = [*_measured(candidate, data, wordings, runtime, dims, formats, at_precision, loaded)]
         except Exception as error:  # of any encoder's code: the others are ranked without it

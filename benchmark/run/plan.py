@@ -126,10 +126,10 @@ def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) ->
     for spec in specs:
         cls, recipe = spec.resolve(defaults)
         traits, start = checked_traits(cls, recipe), checked_start(cls, recipe)
-        left = unstated(cls, traits)
+        parts = unstated(cls, traits)
         more: dict[str, Any] = {"updates": spec.updates, "tuned": spec.tuned, "overrides": spec.overrides}
         named = spec.recipe_name or spec.name
-        resolved.append(EncoderPlan(spec.name, cls, recipe, traits, named, unstated=left, start=start, **more))
+        resolved.append(EncoderPlan(spec.name, cls, recipe, traits, named, unstated=parts, start=start, **more))
     return resolved
 
 

@@ -72,10 +72,10 @@ def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> lis
     for name in names:
         task = TASKS.get(name)
         try:
-            found: object = task.load(data, limit)
-            if not isinstance(found, TaskData):
-                raise TypeError(f"load() must return TaskData, not {type(found).__name__}")
-            loaded.append(LoadedTask(name, task, found))
+            data_of_task: object = task.load(data, limit)
+            if not isinstance(data_of_task, TaskData):
+                raise TypeError(f"load() must return TaskData, not {type(data_of_task).__name__}")
+            loaded.append(LoadedTask(name, task, data_of_task))
         except (MissingError, CorruptError) as error:
             loaded.append(LoadedTask(name, task, None, str(error), damaged=isinstance(error, CorruptError)))
         except Exception as error:

@@ -71,7 +71,7 @@ def test_every_decided_verdict_is_in_the_table_with_its_word() -> None:
 
 @pytest.mark.slow
 def test_the_curves_tables_are_those_of_the_records() -> None:
-    assert findings.made(PAGE) == PAGE
+    assert findings.page_with_tables(PAGE) == PAGE
 
 
 @pytest.mark.slow

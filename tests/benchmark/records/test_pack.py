@@ -92,11 +92,11 @@ def test_a_contradicting_record_stays_loose(tmp_path: Path) -> None:
     source = Records(tmp_path / "other").path("bag", copied["task"]["name"], copied["key"])
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(source.read_bytes())
-    (left,) = pack(tmp_path).left
+    (left,) = pack(tmp_path).skipped
     assert str(path) in left and path.exists()
     path.unlink()
     store.write(copied)  # states which packed record it replaces
-    assert pack(tmp_path).left == []
+    assert pack(tmp_path).skipped == []
     assert [r["scores"]["main"] for r in Records(tmp_path).all()] == [0.25]
 
 
@@ -118,7 +118,7 @@ def test_a_damaged_record_stays_where_it_is(tmp_path: Path) -> None:
     damaged = sorted((tmp_path / "records").rglob("*.json"))[0]
     damaged.write_text("{")
     done = pack(tmp_path)
-    assert damaged.exists() and len(done.left) == 1 and str(damaged) in done.left[0]
+    assert damaged.exists() and len(done.skipped) == 1 and str(damaged) in done.skipped[0]
     assert done.records == len(store.all())
 
 

@@ -30,7 +30,7 @@ def test_a_space_has_bounds_multiples_and_lists() -> None:
         1.2e-4,
         True,
     )
-    assert space["epochs"].whole and 3 in space["epochs"] and 4 not in space["epochs"]
+    assert space["epochs"].integer and 3 in space["epochs"] and 4 not in space["epochs"]
     assert 64 in space["batch_size"] and 128 not in space["batch_size"]
 
 
