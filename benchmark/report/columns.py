@@ -226,7 +226,7 @@ def chosen_columns(names: str, suites: Iterable[Suite]) -> tuple[str, ...]:
         plain_name(name): name for name in every
     }
     known[SCORES] = SCORES
-    chosen = [one for name in names.split(",") if (one := name.strip())]
+    chosen = [stripped for name in names.split(",") if (stripped := name.strip())]
     for name in chosen:
         if plain_name(name) not in known:
             titled = ", ".join([SCORES, *(column.name for column in COLUMNS if column.title)])

@@ -232,10 +232,10 @@ def _test_texts(records: Sequence[Record]) -> int | None:
 
 def encoding_of(records: Sequence[Record]) -> Encoding:
     """Return the encoding part of the first record; speeds are means over the seeds that have them."""
-    known = [one for r in records if (one := r["encoding"])]
+    known = [encoding for r in records if (encoding := r["encoding"])]
     first: Encoding = known[0] if known else {}
     # There is no speed where the embedding cache had every vector.
-    by_seed = {r["seed"]: one for r in records if (one := r["encoding"]) and one.get("texts_per_second")}
+    by_seed = {r["seed"]: encoding for r in records if (encoding := r["encoding"]) and encoding.get("texts_per_second")}
     parts = list(by_seed.values())
     texts, tokens = _mean(parts, "texts_per_second"), _mean(parts, "tokens_per_second")
     return {**first, "texts_per_second": texts, "tokens_per_second": tokens}

@@ -167,10 +167,10 @@ class _Place:
         rows = {row: folder.row(row, tasks, at) for pair in pairs for row in pair}
         self.reasons = {row: one for row, one in rows.items() if isinstance(one, str)}
         used = dict.fromkeys(row for pair in pairs if not self.reasons.keys() & {*pair} for row in pair)
-        self.rows = {row: one[0] for row in used if not isinstance(one := rows[row], str)}
+        self.rows = {row: row_or_reason[0] for row in used if not isinstance(row_or_reason := rows[row], str)}
         self.index: dict[str, int] = {}
         if self.rows:
-            every = [one[1] for row in used if not isinstance(one := rows[row], str)]
+            every = [row_or_reason[1] for row in used if not isinstance(row_or_reason := rows[row], str)]
             others = (finished(row.records, tasks) for of in folder.rows.values() for row in of)
             kept, sampled, _ = compared(every, folder.store, tasks, others)
             if metric and kept:

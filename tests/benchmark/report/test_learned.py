@@ -65,9 +65,9 @@ def test_sentences_have_the_numbers_of_compare(store: Records) -> None:
     assert text.startswith("On the mean of all tasks, far-above has") and after == ("far-above", "plain")
     by_name = {name: [r for r in store.all() if r["method"]["name"] == name] for name in ("far-above", "equal")}
     by_name |= {name: [r for r in store.all() if r["method"]["name"] == name] for name in ("random", "plain")}
-    found = re.findall(r"([+-][\d.]+) \(([+-][\d.]+) to ([+-][\d.]+)\)", text)
+    gaps = re.findall(r"([+-][\d.]+) \(([+-][\d.]+) to ([+-][\d.]+)\)", text)
     pairs = [("far-above", "plain"), ("far-above", "random"), ("equal", "random")]
-    for numbers, (a, b) in zip(found, pairs, strict=True):
+    for numbers, (a, b) in zip(gaps, pairs, strict=True):
         line = compare("two", TASKS, by_name[a], by_name[b], store, 2000).average
         assert line is not None and f"against {b}" in text
         value, low, high = map(float, numbers)
