@@ -32,7 +32,7 @@ FLOORS = {
         ["benchmark.__main__"],
         ["benchmark.cli"],
         ["benchmark"],
-        ["benchmark.api"],
+        ["benchmark.api", "benchmark.evaluation"],
         ["benchmark.choosing", "benchmark.tuning"],
         ["benchmark.analysis", "benchmark.interop"],
         ["benchmark.report"],

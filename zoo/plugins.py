@@ -264,10 +264,19 @@ METHODS: Registry[type[Encoder]] = Registry(
 
 
 def register_method(name: str, *, family: str = "plugins", paper: str = "", page: str = "") -> Callable[[C], C]:
-    """Class decorator: register an Encoder subclass as a method, with its card (see `MethodCard`).
+    """Class decorator: register an Encoder subclass as a method; without a recipe file it is a recipe of its own name.
 
-    A method without a recipe file is a recipe of its own name, with its defaults. Raises UsageError for a name that is
-    taken, and for an unknown family.
+    Args:
+        name: The method's name in --methods.
+        family: The group under which `zoo-bench methods` lists it.
+        paper: The name of its paper in papers.yaml.
+        page: The name of its page in the handbook.
+
+    Returns:
+        The decorator, which returns the class as it is.
+
+    Raises:
+        UsageError: The name is taken, or the family is unknown.
     """
     if family not in FAMILIES:
         raise UsageError(

@@ -141,18 +141,36 @@ def choose(
 ) -> Choice:
     """Rank encoders on a table of your own, and name the best, its lead, and those that may be as good.
 
-    The table is a file (csv, tsv, jsonl, parquet, Excel), a folder of BEIR or of `Dataset.save_to_disk`, a DataFrame or
-    a Dataset. It has two texts and a score, two texts and two labels, a query and a document (and a grade), or a text
-    and a label; `columns` and `kind` are orders. `encoders` are what `evaluate` takes, one or several, by default those
-    in the hub's cache and a few that need no training. In retrieval BM25 takes part as a control.
+    In retrieval BM25 takes part as a control.
 
-    A finished encoder has the roles of its card; `prompts` (none, card, a file of wordings) compares others. A recipe
-    that learns from plain text is trained on `corpus`: a file, "own" (the table's texts), by default the bundled text.
-    `dims` and `formats` are those of `variants`. What exceeds `max_mb` (weights) or `max_ms` (95th percentile of one
-    query) cannot win. `at_precision` (0 to 1) asks for the lowest threshold that is so precise. `floors`
-    (METRIC=VALUE) and `baseline` decide `met`.
+    Args:
+        table: A file (csv, tsv, jsonl, parquet, Excel), a folder of BEIR or of `Dataset.save_to_disk`, a DataFrame or a
+            Dataset. A row has two texts and a score, two texts and a label, a query and a document (and a grade), or
+            a text and a label.
+        encoders: What `evaluate` takes; by default those in the hub's cache and a few that need no training.
+        columns: Names of the columns, comma-separated, in the order of their roles.
+        kind: What the table is: score, binary, retrieval or label.
+        dims: Widths to which vectors are cut, each beside the full one.
+        formats: The formats of vectors: float32, int8, binary.
+        prompts: Roles that are compared: none, card, or files of wordings; by default the card's.
+        corpus: The training text of recipes that learn: a file, or "own" for the table's texts; by default the bundled.
+        backend: What runs finished encoders: torch, onnx or openvino.
+        max_mb: The most megabytes of weights that the winner may have.
+        max_ms: The most milliseconds of one query (95th percentile) that the winner may take.
+        at_precision: A precision from 0 to 1; the lowest threshold that reaches it is returned.
+        floors: METRIC=VALUE texts, which the winner has to reach for `met`.
+        baseline: The encoder beside which the winner has to be no worse for `met`.
+        device: A device of torch, or auto.
+        precision: fp32, bf16, fp16, or auto.
+        quiet: Whether no progress goes to standard error.
 
-    Raises UsageError or CorruptError for a table that cannot be used, and ZooError where every encoder fails.
+    Returns:
+        The ranking with scores x100 and 95% intervals, the costs, and the verdict in words.
+
+    Raises:
+        UsageError: The table has other columns, or an option does not suit its kind.
+        CorruptError: The table cannot be read.
+        ZooError: Every encoder fails.
     """
     check_backend(backend)
     data, wordings = read_texts(table, columns, kind), read_wordings(prompts)

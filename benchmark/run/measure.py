@@ -42,7 +42,8 @@ from benchmark.run.vectors import Blocks, Timed, VectorStore, facts_of
 from benchmark.tasks.base import PairScores
 from zoo import __version__
 from zoo.check import probe
-from zoo.encoder import Corpus, Encoder, Runtime, runtimes_changed
+from zoo.encoder import Corpus, Encoder, Runtime
+from zoo.encoding import runtimes_changed
 from zoo.errors import Interrupted, MissingError, ZooError, error_text
 from zoo.files import slug
 from zoo.machine import environment, forget_peak_memory, peak_memory_mb, utc_now

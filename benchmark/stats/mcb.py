@@ -106,9 +106,14 @@ def sample_pairs(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Sample:
-    """Return the sample of methods, each with predictions (seeds, n), or (n,) without seeds; gold scores (n,).
+    """Return the sample of methods on the pairs of one task.
 
-    Predictions of (1, n) are of a method trained with one seed, whose noise of seeds is not known.
+    Args:
+        predicted: Scores (seeds, n) of each method, or (n,) without seeds; of (1, n) the noise of seeds is not known.
+        gold: Gold scores (n,).
+        metric: The statistic: spearman, pearson, auc or accuracy.
+        resamples: The number of bootstrap resamples of the pairs.
+        seed: The seed of the draws.
     """
     every = np.concatenate([np.atleast_2d(one) for one in predicted])
     ends = np.cumsum([len(np.atleast_2d(one)) for one in predicted])[:-1]
@@ -152,7 +157,14 @@ class Differences:
 
 
 def differences(sample: Sample) -> Differences:
-    """Compare every two methods by a t-test with the degrees of freedom of their own comparison (see `_df`)."""
+    """Compare every two methods by a t-test with the degrees of freedom of their own comparison (see `_df`).
+
+    Args:
+        sample: The scores of all methods, and their noise.
+
+    Returns:
+        The differences, their errors, 95% intervals and p-values, each (methods, methods).
+    """
     from scipy.special import stdtr, stdtrit
 
     value = sample.value[:, None] - sample.value
@@ -206,8 +218,7 @@ def not_told_apart(sample: Sample, seed: int = 0, only: Collection[int] | None =
     """Return which methods (methods,) may be the best: a set that contains the truly best one 95% of the time.
 
     These are comparisons with the best (Hsu's MCB; Edwards and Hsu 1983). A method is left out where another method's
-    lead over it exceeds the 95% quantile of the largest lead over it that equally good methods have by chance. Raises
-    ContractError where the noise of a method's seeds is not known.
+    lead over it exceeds the 95% quantile of the largest lead over it that equally good methods have by chance.
 
     A lead is divided by its standard error and by the 99% quantile of that ratio, the mean of those of the t of pairs
     and of the seeds of both sides, weighted by their variances (Cochran 1964): leads between methods of few seeds do
@@ -220,7 +231,14 @@ def not_told_apart(sample: Sample, seed: int = 0, only: Collection[int] | None =
     95.25%, so that both errors together are 5% (Romano, Shaikh and Wolf 2014).
 
     Seeds count as independent here: methods that share them make leads smaller, and the set no smaller than it must be.
-    `only` has the methods in question, by default all; the others are given as possibly best.
+
+    Args:
+        sample: The scores of all methods, and their noise.
+        seed: The seed of the simulated leads.
+        only: The methods in question, by default all; the others are given as possibly best.
+
+    Raises:
+        ContractError: The noise of a method's seeds is not known.
     """
     from scipy.special import stdtrit
 
@@ -291,8 +309,7 @@ def median_noise(sample: Sample, seeds: Sequence[int]) -> Noise | None:
     """Return the median noise of the methods; `seeds` (methods,) are the numbers of their seeds, 0 to leave one out.
 
     The noise of seeds is that of the methods with several; 0 where there is none. None for fewer than two methods. Half
-    of all variances over n seeds lie below the true one times the median of chi-square by its degrees of freedom; this
-    is taken out.
+    of all variances over n seeds lie below the true one times chi-square's median, which is taken out.
     """
     from scipy.special import chdtri
 
@@ -308,10 +325,7 @@ def median_noise(sample: Sample, seeds: Sequence[int]) -> Noise | None:
 
 
 def detectable(noise: Noise, seeds: int, draws: int = 4000) -> float:
-    """Return the difference between two methods, of so many seeds each, that has p < 0.05 in 80% of repetitions.
-
-    By simulation of the test in `differences`; `seeds` is at least 2.
-    """
+    """Return the difference of two methods, of 2 or more seeds each, that has p < 0.05 in 80% of simulated tests."""
     from scipy.special import stdtrit
 
     generator, df = np.random.default_rng(0), np.full((2, draws), seeds - 1.0)

@@ -96,7 +96,17 @@ TASKS = TaskRegistry("task", base="benchmark.tasks.base:Task", group="zoo_bench.
 
 
 def register_task(name: str) -> Callable[[C], C]:
-    """Class decorator for a plugin: register a Task subclass under a name."""
+    """Class decorator for a plugin: register a Task subclass.
+
+    Args:
+        name: The task's name in --tasks.
+
+    Returns:
+        The decorator, which returns the class as it is.
+
+    Raises:
+        UsageError: The name is taken.
+    """
     return TASKS.register(name)
 
 
