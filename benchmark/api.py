@@ -62,7 +62,7 @@ def run(
         options: What is measured, where and how: one field per option of `zoo-bench run`.
         command: The words that records state as the command.
         plugins: Python files that register methods or tasks.
-        after_round: Called with the run after each round of cells.
+        after_round: Called with the run once all rows without training are measured, and after each seed of the others.
 
     Returns:
         The prepared run, and its outcome: the numbers of measured, kept and failed cells.

@@ -148,7 +148,7 @@ def choose(
             Dataset. A row has two texts and a score, two texts and a label, a query and a document (and a grade), or
             a text and a label.
         encoders: What `evaluate` takes; by default those in the hub's cache and a few that need no training.
-        columns: Names of the columns, comma-separated, in the order of their roles.
+        columns: Names of the columns, comma-separated: the texts in order, then a score or label.
         kind: What the table is: score, binary, retrieval or label.
         dims: Widths to which vectors are cut, each beside the full one.
         formats: The formats of vectors: float32, int8, binary.
@@ -159,7 +159,7 @@ def choose(
         max_ms: The most milliseconds of one query (95th percentile) that the winner may take.
         at_precision: A precision from 0 to 1; the lowest threshold that reaches it is returned.
         floors: METRIC=VALUE texts, which the winner has to reach for `met`.
-        baseline: The encoder beside which the winner has to be no worse for `met`.
+        baseline: The encoder that the winner has to beat beyond noise for `met`.
         device: A device of torch, or auto.
         precision: fp32, bf16, fp16, or auto.
         quiet: Whether no progress goes to standard error.
