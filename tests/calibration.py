@@ -79,8 +79,8 @@ def read(folder: Path, tasks: tuple[str, ...]) -> World:
     for record in store.all():
         task = record["task"]["name"]
         if task in tasks and record["status"] == "ok" and record["limit"] is None and record.get("pairs"):
-            predicted, found = store.pair_scores(record)
-            gold.setdefault(task, found.astype(np.float64))
+            predicted, gold_scores = store.pair_scores(record)
+            gold.setdefault(task, gold_scores.astype(np.float64))
             digests.setdefault(task, record["pairs"]["gold_sha256"])
             name = f"{record['method']['name']} [{record['row_key'][:8]}]"
             by_row[name][task][record["seed"]] = predicted.astype(np.float64)
@@ -122,8 +122,8 @@ def new_seeds(row: list[Scores], count: int, generator: np.random.Generator) -> 
 def directions(predicted: Scores) -> Scores:
     """Return orthogonal directions (seeds - 1, n): `new_seeds` adds standard normal multiples of them to the mean."""
     have = len(predicted)
-    found: Scores = scipy.linalg.helmert(have) @ predicted / np.sqrt(have - 1)
-    return found
+    contrasts: Scores = scipy.linalg.helmert(have) @ predicted / np.sqrt(have - 1)
+    return contrasts
 
 
 def expected(predicted: Scores, gold: Scores) -> float:
@@ -142,14 +142,14 @@ def expected(predicted: Scores, gold: Scores) -> float:
 def drawn_pairs(world: World, generator: np.random.Generator) -> dict[str, tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Return, by task, the rows of a new data set and their places among the pairs drawn."""
     drawn = generator.integers(0, world.size, world.size)
-    found = {}
+    rows_and_places = {}
     for task, places in world.places.items():
         order = np.argsort(places, kind="stable")
         first, last = (np.searchsorted(places[order], drawn, side=side) for side in ("left", "right"))
         times = last - first
         offsets = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
-        found[task] = order[np.repeat(first, times) + offsets], np.repeat(np.arange(world.size), times)
-    return found
+        rows_and_places[task] = order[np.repeat(first, times) + offsets], np.repeat(np.arange(world.size), times)
+    return rows_and_places
 
 
 def experiment(
@@ -166,12 +166,12 @@ def experiment(
     tasks, scores, moved = [], [], np.zeros((len(rows), world.size))
     for i, task in enumerate(world.gold):
         chosen, places = pairs[task]
-        one = Scored(np.concatenate([row[i] for row in rows])[:, chosen], world.gold[task][chosen], places)
-        value, influence = influences(one.predicted, one.gold)
+        scored = Scored(np.concatenate([row[i] for row in rows])[:, chosen], world.gold[task][chosen], places)
+        value, influence = influences(scored.predicted, scored.gold)
         by_row = np.array([part.mean(axis=0) for part in np.split(influence, ends)]) / len(chosen)
         moved += [np.bincount(places, weights=of_row, minlength=world.size) for of_row in by_row]
         scores.append(value)
-        tasks.append(one)
+        tasks.append(scored)
     mean = 100 * np.mean(scores, axis=0)
     if resampled:
         pool = Pool(world.size, str(generator.integers(2**62)))
@@ -187,10 +187,10 @@ def experiment(
 
 
 def _correlations(task: Scored) -> Scores:
-    own = np.array([ranks(one) for one in task.predicted])
-    own -= own.mean(axis=1, keepdims=True)
+    ranked = np.array([ranks(one) for one in task.predicted])
+    ranked -= ranked.mean(axis=1, keepdims=True)
     gold = ranks(task.gold) - (len(task.gold) + 1) / 2
-    result: Scores = own @ gold / np.sqrt((own**2).sum(axis=1) * (gold @ gold))
+    result: Scores = ranked @ gold / np.sqrt((ranked**2).sum(axis=1) * (gold @ gold))
     return result
 
 
@@ -199,9 +199,9 @@ def seeds_draw(world: World, number: int, measure: Measure, generator: np.random
     trained = [row for row in world.rows.values() if len(row[0]) > 1]
     row = trained[number % len(trained)]
     sides = [new_seeds(row, len(row[0]), generator) for _ in range(2)]
-    found = differences(measure(sides, generator))
-    by_pairs = abs(found.value[0, 1]) > 1.96 * found.pairs_error[0, 1]
-    return {"p < 0.05": bool(found.p[0, 1] < 0.05), "p < 0.05 by pairs alone": bool(by_pairs)}
+    result = differences(measure(sides, generator))
+    by_pairs = abs(result.value[0, 1]) > 1.96 * result.pairs_error[0, 1]
+    return {"p < 0.05": bool(result.p[0, 1] < 0.05), "p < 0.05 by pairs alone": bool(by_pairs)}
 
 
 def seeds_result(draws: list[dict[str, Any]]) -> dict[str, float]:
@@ -222,20 +222,20 @@ def equally_good(world: World, count: int) -> dict[str, list[Scores]]:
         scaled = {name: _scaled(row[i]) for name, row in chosen.items()}
         target = float(np.mean([expected(one, gold) for one in scaled.values()]))
         by_gold = (gold - gold.mean()) / gold.std()
-        for name, one in scaled.items():
-            moved[name].append(one + _amount(one, by_gold, gold, target) * by_gold)
+        for name, scores in scaled.items():
+            moved[name].append(scores + _amount(scores, by_gold, gold, target) * by_gold)
     return moved
 
 
-def _scaled(one: Scores) -> Scores:
-    result: Scores = (one - one.mean()) / one.mean(axis=0).std()
+def _scaled(scores: Scores) -> Scores:
+    result: Scores = (scores - scores.mean()) / scores.mean(axis=0).std()
     return result
 
 
-def _amount(one: Scores, by_gold: Scores, gold: Scores, target: float) -> float:
+def _amount(scores: Scores, by_gold: Scores, gold: Scores, target: float) -> float:
     """Return how much of the gold gives predictions the expected score wanted."""
-    found: float = scipy.optimize.brentq(lambda x: expected(one + x * by_gold, gold) - target, -1.0, 1.0, xtol=1e-6)
-    return found
+    amount: float = scipy.optimize.brentq(lambda x: expected(scores + x * by_gold, gold) - target, -1.0, 1.0, xtol=1e-6)
+    return amount
 
 
 def truth(world: World, row: list[Scores]) -> float:
@@ -246,9 +246,9 @@ def truth(world: World, row: list[Scores]) -> float:
 def best_draw(rows: list[list[Scores]], measure: Measure, generator: np.random.Generator) -> dict[str, Any]:
     """Return which of the rows are in the set of the best of a new experiment, and which with uncorrected intervals."""
     measured = measure([new_seeds(row, len(row[0]), generator) for row in rows], generator)
-    found = differences(measured)
+    result = differences(measured)
     top = int(measured.value.argmax())
-    uncorrected = np.abs(found.value[top]) <= 1.96 * found.pairs_error[top]
+    uncorrected = np.abs(result.value[top]) <= 1.96 * result.pairs_error[top]
     return {"inside": not_told_apart(measured).astype(int).tolist(), "uncorrected": uncorrected.astype(int).tolist()}
 
 
@@ -310,8 +310,8 @@ def normal(
 
 def equal_share(sides: tuple[Side, Side], pairs: float, draws: int, generator: np.random.Generator) -> float:
     """Return the share of comparisons of two equal rows that have p < 0.05; a comparison without a p has none."""
-    made = (differences(normal([0, 0], sides, pairs, generator, 300)).p[0, 1] for _ in range(draws))
-    return float(np.mean([p < 0.05 for p in made]))
+    ps = (differences(normal([0, 0], sides, pairs, generator, 300)).p[0, 1] for _ in range(draws))
+    return float(np.mean([p < 0.05 for p in ps]))
 
 
 def coverage(sides: list[Side], pairs: float, draws: int, generator: np.random.Generator) -> float:
@@ -345,9 +345,9 @@ def shared_shares(
         by_seed[0] = by_seed[0] + 0.2 * generator.normal()
         drawn = 0.2 / np.sqrt(2) * generator.normal(size=(2, 300))
         for way, shared in enumerate(((), ((0, 1),))):
-            found = differences(sample(by_seed, drawn, 5000, shared=shared))
-            wrong[way] += found.p[0, 1] < 0.05
-            width[way] += found.high[0, 1] - found.low[0, 1]
+            result = differences(sample(by_seed, drawn, 5000, shared=shared))
+            wrong[way] += result.p[0, 1] < 0.05
+            width[way] += result.high[0, 1] - result.low[0, 1]
     return (wrong / draws).tolist(), (width / draws).tolist()
 
 
@@ -385,8 +385,8 @@ def print_shared(draws: int, seed: int) -> None:
 def found_share(noise: Noise, seeds: int, apart: float, draws: int, generator: np.random.Generator) -> float:
     """Return the share of comparisons of two rows that differ by so much that have p < 0.05."""
     sides = [(seeds, noise.seeds)] * 2
-    made = (differences(normal([apart, 0], sides, noise.pairs, generator, 300)).p[0, 1] for _ in range(draws))
-    return float(np.mean([p < 0.05 for p in made]))
+    ps = (differences(normal([apart, 0], sides, noise.pairs, generator, 300)).p[0, 1] for _ in range(draws))
+    return float(np.mean([p < 0.05 for p in ps]))
 
 
 def print_normal(draws: int, seed: int) -> None:
@@ -412,17 +412,17 @@ def counted(numbers: range, out: Path | None, draw: Callable[[int], dict[str, An
     """Return the draws of these numbers, those that a file has from it; new ones are written there at once."""
     lines = [] if out is None or not out.is_file() else out.read_text(encoding="utf-8").splitlines()
     done = {one["number"]: one for one in map(json.loads, lines)}
-    started, made = time.monotonic(), 0
+    started, count = time.monotonic(), 0
     for number in numbers:
         if number in done:
             continue
         done[number] = {"number": number, **draw(number)}
-        made += 1
+        count += 1
         if out is not None:
             with out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(done[number]) + "\n")
-        if made % 50 == 0:
-            print(f"{made} draws, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+        if count % 50 == 0:
+            print(f"{count} draws, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
     return [done[number] for number in sorted(done)]
 
 
@@ -460,15 +460,15 @@ def main() -> None:
     numbers = range(options.first, options.first + options.draws)
     if options.part == "seeds":
         draws = counted(numbers, options.out, lambda n: seeds_draw(world, n, measure, generator(n)))
-        found = seeds_result(draws)
+        results = seeds_result(draws)
     else:
         rows = list(equally_good(world, options.rows).values())
         truths = [truth(world, row) for row in rows]
         seeds = sum(len(row[0]) > 1 for row in rows)
         print(f"{len(rows)} rows, {seeds} with seeds; expected scores {min(truths):.3f} to {max(truths):.3f}")
         draws = counted(numbers, options.out, lambda n: best_draw(rows, measure, generator(n)))
-        found = best_result(draws)
-    print(f"{options.part}: " + "; ".join(f"{what} {value:.4g}" for what, value in found.items()), flush=True)
+        results = best_result(draws)
+    print(f"{options.part}: " + "; ".join(f"{what} {value:.4g}" for what, value in results.items()), flush=True)
 
 
 if __name__ == "__main__":

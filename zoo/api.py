@@ -20,9 +20,22 @@ _METHOD = "method.json"
 
 
 def create(method: str, runtime: Runtime | None = None) -> Encoder:
-    """Return the untrained encoder of one recipe, written as in --methods: `name` or `name:key=value`.
+    """Return the untrained encoder of one recipe.
 
-    Raises UsageError for an unknown name, and for text that names several recipes.
+    Args:
+        method: The recipe as in --methods: `name` or `name:key=value`.
+        runtime: Device and precision; by default the CPU and fp32.
+
+    Returns:
+        The encoder, with the settings of the recipe.
+
+    Raises:
+        UsageError: The name is unknown, or the text names several recipes.
+
+    Example:
+        >>> import zoo
+        >>> len(zoo.create("static-avg").encode(["a dog", "a cat"]))
+        2
     """
     from zoo.encoder import Runtime
 
@@ -34,9 +47,23 @@ def create(method: str, runtime: Runtime | None = None) -> Encoder:
 
 
 def encode(encoder: Encoder | str | Path, texts: str | Sequence[str], runtime: Runtime | None = None) -> Vectors:
-    """Return the vectors (n, dim) of texts, float32, or the vector (dim,) of one string.
+    """Return the vectors of texts.
 
-    `encoder` is an encoder or another object with `encode`, a recipe as `create` takes it, or a folder as `load` does.
+    Args:
+        encoder: An object with `encode`, a recipe as `create` takes it, or a folder as `load` does.
+        texts: n texts, or one string.
+        runtime: Device and precision of a recipe or a folder; by default the CPU and fp32.
+
+    Returns:
+        The vectors (n, dim), float32, or the vector (dim,) of one string.
+
+    Raises:
+        UsageError: `encoder` is none of these.
+
+    Example:
+        >>> import zoo
+        >>> zoo.encode("static-avg", "a dog").ndim
+        1
     """
     if isinstance(encoder, Path) or (isinstance(encoder, str) and saved_named(encoder)):
         encoder = load(encoder, runtime)
@@ -61,11 +88,23 @@ def fit(
     folder: str | Path | None = None,
     runtime: Runtime | None = None,
 ) -> Encoder:
-    """Return the encoder of one recipe, trained on sentences; with `labels`, sentences 2i and 2i + 1 are the pair i.
+    """Return the encoder of one recipe, trained on sentences. There is no development set: the last weights are kept.
 
-    `documents` has the number of each document's first sentence, for recipes that train on neighbours. There is no
-    development set: the last weights are kept. `folder` is for checkpoints, from which the same call resumes. Raises
-    UsageError for an unknown recipe, for several, and for one string instead of a list of sentences.
+    Args:
+        method: The recipe as in --methods: `name` or `name:key=value`.
+        sentences: The training sentences; with `labels`, sentences 2i and 2i + 1 are the pair i.
+        labels: One label per pair, such as "entailment".
+        documents: The number of each document's first sentence, for recipes that train on neighbours.
+        seed: The seed of all random draws, from 0 to 2**32 - 1.
+        folder: The folder of checkpoints, from which the same call resumes.
+        runtime: Device and precision; by default the CPU and fp32.
+
+    Returns:
+        The trained encoder.
+
+    Raises:
+        UsageError: The recipe is unknown or several, or `sentences` is one string.
+        MissingError: The recipe needs labels or documents that are not given.
     """
     from zoo.encoder import Corpus, Run
 
@@ -80,12 +119,17 @@ def fit(
 
 
 def save(encoder: Encoder, folder: str | Path) -> None:
-    """Write the encoder, its method's name and the sha256 of each file, so that `load` needs only the folder."""
+    """Write the encoder, its method's name and the sha256 of each file, so that `load` needs only the folder.
+
+    Args:
+        encoder: The encoder, trained or not.
+        folder: The folder, which is made if it is not there.
+    """
     folder = Path(folder)
     encoder.save(folder)
     files = {name: sha256 for name, sha256 in hashes_of(folder).items() if name != _METHOD}
-    said = {"method": METHODS.name_of(type(encoder)), "class": type(encoder).__qualname__, "files": files}
-    write_json(folder / _METHOD, said)
+    about = {"method": METHODS.name_of(type(encoder)), "class": type(encoder).__qualname__, "files": files}
+    write_json(folder / _METHOD, about)
 
 
 def check_files(folder: Path, hashes: object) -> None:
@@ -101,9 +145,18 @@ def check_files(folder: Path, hashes: object) -> None:
 def load(folder: str | Path, runtime: Runtime | None = None, *, method: str | None = None) -> Encoder:
     """Return the encoder that `save` or a run put into a folder, or the finished model of a folder.
 
-    Raises MissingError if nothing is saved there or the method (of a plugin) is not registered here, CorruptError for a
-    damaged file, UsageError for a model that does not state its pooling. `method` is needed only for a folder that
-    Encoder.save wrote, which does not state its method.
+    Args:
+        folder: The folder.
+        runtime: Device and precision; by default the CPU and fp32.
+        method: The method's name, needed only for a folder that `Encoder.save` wrote.
+
+    Returns:
+        An encoder whose vectors equal those of the saved one.
+
+    Raises:
+        MissingError: Nothing is saved there, or the method (of a plugin) is not registered here.
+        CorruptError: A file is damaged.
+        UsageError: The finished model does not state its pooling.
     """
     folder = Path(folder)
     saved_in = saved_encoder(folder)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self
@@ -16,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar  # typing's has no default before Python 3.13
 
-from zoo.errors import ContractError, MissingError, UsageError
+from zoo.encoding import Vectors as Vectors
+from zoo.encoding import moved, parts_of, with_options
+from zoo.errors import MissingError
 from zoo.machine import Runtime as Runtime
 from zoo.machine import choose_device
-from zoo.progress import Progress
 from zoo.roles import Roles, similarities
-
-Vectors = NDArray[np.float32]
 
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 """Labels of sentence pairs (natural language inference)."""
@@ -59,10 +55,14 @@ class Traits:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Named training sentences; with `labels` or `scores` (one per pair), sentences 2i and 2i + 1 are the pair i.
+    """Named training sentences, or pairs of them.
 
-    A label is a word, such as "entailment"; a score is a number, higher for more similar sentences.
-    `documents` has the number of each document's first sentence, ascending from 0; None where the order means nothing.
+    Attributes:
+        name: The name that records state.
+        sentences: The texts; with `labels` or `scores`, sentences 2i and 2i + 1 are the pair i.
+        labels: One word per pair, such as "entailment".
+        documents: The number of each document's first sentence, ascending from 0; None where the order means nothing.
+        scores: One number per pair, higher for more similar sentences.
     """
 
     name: str
@@ -117,14 +117,23 @@ def score_of(result: float | Mapping[str, float]) -> float:
 
 @dataclass
 class Run:
-    """What a fit gets from its caller: a folder (checkpoints, log), a seed, how often to save, and the stop signal."""
+    """What a fit gets from its caller.
 
-    folder: Path | None = None  # None: nothing is written
+    Attributes:
+        folder: The folder of checkpoints and log; None writes nothing.
+        seed: The seed of all random draws.
+        checkpoint_seconds: The seconds between checkpoints; a fit resumes exactly from any step.
+        checkpoint_steps: If set, there is a checkpoint every so many steps instead.
+        stop_signal: Returns the number of a received signal, or None.
+        log_values: Called with each step and its logged values.
+    """
+
+    folder: Path | None = None
     seed: int = 0
-    checkpoint_seconds: float = 60.0  # between checkpoints; a run can resume exactly from any step
-    checkpoint_steps: int | None = None  # if set: a checkpoint every N steps instead
-    stop_signal: Callable[[], int | None] = lambda: None  # returns the number of a received signal, or None
-    log_values: Callable[[int, Mapping[str, float]], None] | None = None  # called with each step and its logged values
+    checkpoint_seconds: float = 60.0
+    checkpoint_steps: int | None = None
+    stop_signal: Callable[[], int | None] = lambda: None
+    log_values: Callable[[int, Mapping[str, float]], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -182,15 +191,20 @@ class Encoder(ABC, Generic[RecipeT]):
         super().__init_subclass__(**more)
         if "encode" in vars(cls):
             cls.encode = with_options(cls.encode)  # type: ignore[method-assign]
-        own = {name for base in cls.__mro__[: cls.__mro__.index(Encoder)] for name in vars(base)}
-        cls.unstated = tuple(what for what in cls.unstated if what not in own)
+        overridden = {name for base in cls.__mro__[: cls.__mro__.index(Encoder)] for name in vars(base)}
+        cls.unstated = tuple(what for what in cls.unstated if what not in overridden)
 
     @abstractmethod
     def encode(self, texts: Sequence[str], *_: Any, **options: Any) -> Vectors:
-        """Return vectors (n, dim), float32, finite, in the order of `texts`; a method defines `encode(self, texts)`.
+        """Return the vectors of texts; a method defines `encode(self, texts)`.
 
-        Its callers may add `batch_size` (at most so many texts at a time), `device` (the encoder is moved there, and
-        stays), `show_progress_bar`, and `normalize_embeddings` (vectors of length 1).
+        Args:
+            texts: n texts.
+            **options: `batch_size` (at most so many texts at a time), `device` (the encoder is moved there, and stays),
+                `show_progress_bar`, and `normalize_embeddings` (vectors of length 1).
+
+        Returns:
+            Vectors (n, dim), float32, finite, in the order of the texts.
         """
 
     def encode_query(self, texts: Sequence[str], **options: Any) -> Vectors:
@@ -202,12 +216,27 @@ class Encoder(ABC, Generic[RecipeT]):
         return self.encode(texts, **options)
 
     def similarity(self, first: Vectors, second: Vectors) -> Vectors:
-        """Return the similarities (n, m) of vectors (n, dim) and (m, dim): cosines, unless its roles say otherwise."""
+        """Return the similarities of vectors: cosines, unless the encoder's roles say otherwise.
+
+        Args:
+            first: Vectors (n, dim).
+            second: Vectors (m, dim).
+
+        Returns:
+            Similarities (n, m), float32.
+        """
         values = similarities(np.atleast_2d(first), np.atleast_2d(second), self.roles.similarity)
         return np.asarray(values, np.float32)
 
     def to(self, device: str) -> Self:
-        """Move the weights to a device, such as "cuda:1", and return the encoder; raises UsageError without it."""
+        """Move the weights to a device, and return the encoder.
+
+        Args:
+            device: A device of torch, such as "cuda:1".
+
+        Raises:
+            UsageError: There is no such device.
+        """
         for part in parts_of(self):
             if part.runtime.device != device:
                 part.runtime = replace(part.runtime, device=choose_device(device))
@@ -231,11 +260,21 @@ class Encoder(ABC, Generic[RecipeT]):
         return np.ones(len(texts), dtype=np.bool_)
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Learn from the corpus (sentences, or labelled pairs); the default learns nothing."""
+        """Learn from a corpus; the default learns nothing.
+
+        Args:
+            corpus: Sentences or pairs; None for a method that needs none.
+            dev_score: Returns the score x100 that picks a checkpoint.
+            run: Folder, seed, checkpoints and stop signal.
+        """
         return FitReport()
 
     def adapt(self, texts: Sequence[str]) -> Encoder:
-        """Return the encoder to use for a task, given all its unlabelled texts; transductive methods override this."""
+        """Return the encoder to use for a task; transductive methods override this.
+
+        Args:
+            texts: All texts of the task, without labels.
+        """
         return self
 
     def fitted_rank(self) -> int | None:
@@ -290,93 +329,3 @@ class Encoder(ABC, Generic[RecipeT]):
     def facts(self) -> dict[str, Any]:
         """Return method-specific facts about the fitted state worth recording."""
         return {}
-
-
-def with_options(own: Callable[..., Vectors]) -> Callable[..., Vectors]:
-    """Return a method's `encode` with the options of `Encoder.encode`, which sentence-transformers names so.
-
-    It raises ContractError for one string.
-    """
-
-    @functools.wraps(own)
-    def encode(
-        self: Any,
-        texts: Sequence[str],
-        *,
-        batch_size: int | None = None,
-        device: str | None = None,
-        show_progress_bar: bool = False,
-        normalize_embeddings: bool = False,
-        **more: Any,
-    ) -> Vectors:
-        if isinstance(texts, str):  # its characters would be taken for texts
-            raise ContractError("encode() takes a list of texts; put the one text into a list: encode([text]).")
-        if device is not None:
-            self.to(device)
-        one = functools.partial(own, self, **more)
-        if batch_size is not None:
-            vectors = _in_batches(one, list(texts), batch_size, Progress(enabled=show_progress_bar))
-        elif show_progress_bar:
-            with runtimes_changed(self, lambda runtime: replace(runtime, progress=Progress())):
-                vectors = one(texts)
-        else:
-            vectors = one(texts)
-        return normalised(vectors) if normalize_embeddings else vectors
-
-    signature = inspect.signature(encode, follow_wrapped=False)
-    shown = [part for name, part in signature.parameters.items() if name != "more"]
-    encode.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
-    return encode
-
-
-def _in_batches(encode: Callable[[list[str]], Vectors], texts: list[str], size: int, progress: Progress) -> Vectors:
-    if type(size) is not int or size < 1:
-        raise UsageError(f"batch_size is {size!r:.100}; give a whole number of at least 1.")
-    parts = []
-    with progress.bar("encoding", len(texts)) as bar:
-        for start in range(0, max(len(texts), 1), size):
-            parts.append(encode(texts[start : start + size]))
-            bar.update(min(start + size, len(texts)))
-    return np.concatenate(parts)
-
-
-def normalised(vectors: Vectors) -> Vectors:
-    """Return vectors (n, dim) of length 1; a zero vector stays one."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
-
-
-def parts_of(encoder: object, seen: set[int] | None = None) -> Iterator[Any]:
-    """Yield an encoder and the encoders among its attributes, such as the base of a whitening; each has a runtime."""
-    seen = set() if seen is None else seen
-    if id(encoder) in seen:
-        return
-    seen.add(id(encoder))
-    inside = getattr(encoder, "__dict__", {})
-    if isinstance(inside.get("runtime"), Runtime):  # a plugin may not keep its runtime
-        yield encoder
-    for value in inside.values():
-        if callable(getattr(type(value), "fingerprint", None)):  # an encoder too
-            yield from parts_of(value, seen)
-
-
-@contextmanager
-def runtimes_changed(encoder: object, change: Callable[[Runtime], Runtime]) -> Iterator[None]:
-    """Change the runtime of an encoder, and of the encoders that it contains, inside the block."""
-    before = [(part, part.runtime) for part in parts_of(encoder)]
-    try:
-        for part, own in before:
-            part.runtime = change(own)
-        yield
-    finally:
-        for part, own in before:
-            part.runtime = own
-
-
-def moved(value: Any, device: str) -> Any:
-    """Return an attribute of an encoder on a device: a module, tensor or backbone, or a list of them."""
-    if isinstance(value, list | tuple):
-        return type(value)(moved(one, device) for one in value) if type(value) in (list, tuple) else value
-    if isinstance(value, dict) and type(value) is dict:
-        return {name: moved(one, device) for name, one in value.items()}
-    return value.to(device) if callable(getattr(value, "to", None)) else value

@@ -29,15 +29,24 @@ def _no_signal() -> None:
 
 @dataclass(frozen=True)
 class Runtime:
-    """Where and how an encoder computes; never part of a recipe."""
+    """Where and how an encoder computes; never part of a recipe.
+
+    Attributes:
+        device: A device of torch, such as "cpu" or "cuda:1".
+        precision: "fp32", "bf16" or "fp16" (autocast; pooling and scoring stay float32).
+        token_budget: The padded tokens of a batch; None takes a default for the device.
+        allow_pickle: Whether weights may be read from a pickle, which can run code.
+        cuda_graphs: Whether a training captures its steps as CUDA graphs, where its loss and optimiser allow it.
+        progress: Where progress is shown.
+        stop_signal: Returns the number of a received signal, or None; encoding asks after each batch and may stop.
+    """
 
     device: str = "cpu"
-    precision: str = "fp32"  # "fp32", "bf16" or "fp16" (autocast; pooling and scoring stay float32)
-    token_budget: int | None = None  # padded tokens in a batch; None: a default for the device
+    precision: str = "fp32"
+    token_budget: int | None = None
     allow_pickle: bool = False
-    cuda_graphs: bool = False  # a training captures its steps as CUDA graphs, where its loss and optimiser allow it
+    cuda_graphs: bool = False
     progress: Progress = field(default_factory=Progress.silent)
-    # Returns the number of a signal that was received, or None; encoding calls it after each batch and may stop.
     stop_signal: Callable[[], int | None] = _no_signal
 
 

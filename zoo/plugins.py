@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from zoo.errors import UsageError, did_you_mean, said
+from zoo.errors import UsageError, did_you_mean, error_text
 
 if TYPE_CHECKING:
     from zoo.encoder import Encoder
@@ -176,12 +176,12 @@ class Registry(Generic[T]):
             raise UsageError(f"{self.kind} {name!r} is broken: {self._broken[name]}")
         try:
             target = _load(entry.target) if isinstance(entry.target, str) else entry.target
-            made = self.made_of(target, _load(self._base), entry.origin)
+            registered = self.made_of(target, _load(self._base), entry.origin)
         except Exception as error:  # whatever a plugin raises is reported as its fault
-            self._broken[name] = f"{said(error)} ({_raised_in(error)})"
+            self._broken[name] = f"{error_text(error)} ({_raised_in(error)})"
             raise UsageError(f"{self.kind} {name!r} is broken: {self._broken[name]}") from error
         self._entries[name] = replace(entry, target=target)
-        return made
+        return registered
 
     def made_of(self, target: object, base: type[Any], origin: str) -> T:
         """Return what `get` returns for a registered object: the class. Raises TypeError for another base class."""
@@ -264,10 +264,19 @@ METHODS: Registry[type[Encoder]] = Registry(
 
 
 def register_method(name: str, *, family: str = "plugins", paper: str = "", page: str = "") -> Callable[[C], C]:
-    """Class decorator: register an Encoder subclass as a method, with its card (see `MethodCard`).
+    """Class decorator: register an Encoder subclass as a method; without a recipe file it is a recipe of its own name.
 
-    A method without a recipe file is a recipe of its own name, with its defaults. Raises UsageError for a name that is
-    taken, and for an unknown family.
+    Args:
+        name: The method's name in --methods.
+        family: The group under which `zoo-bench methods` lists it.
+        paper: The name of its paper in papers.yaml.
+        page: The name of its page in the handbook.
+
+    Returns:
+        The decorator, which returns the class as it is.
+
+    Raises:
+        UsageError: The name is taken, or the family is unknown.
     """
     if family not in FAMILIES:
         raise UsageError(
@@ -298,7 +307,7 @@ def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
         raise
     except Exception as error:  # a broken plugin is listed as broken and affects nothing else
         del sys.modules[module_name]
-        reason = f"{said(error)} ({_raised_in(error, spec.origin)})"
+        reason = f"{error_text(error)} ({_raised_in(error, spec.origin)})"
         for registry in registries:
             registry.mark_broken(str(path), reason)
         return reason

@@ -17,7 +17,7 @@ from benchmark.choosing.candidates import (
     Wording,
     candidates,
     encode,
-    made,
+    prepared,
     read_wordings,
     vectors_of,
 )
@@ -32,7 +32,7 @@ from benchmark.choosing.variants import variants
 from benchmark.records.record import plain
 from zoo import __version__
 from zoo.encoder import Runtime
-from zoo.errors import UsageError, ZooError, said
+from zoo.errors import UsageError, ZooError, error_text
 from zoo.formats.finished import Backend, check_backend
 from zoo.machine import forget_peak_memory, make_runtime, peak_memory_mb
 from zoo.progress import Progress
@@ -141,18 +141,36 @@ def choose(
 ) -> Choice:
     """Rank encoders on a table of your own, and name the best, its lead, and those that may be as good.
 
-    The table is a file (csv, tsv, jsonl, parquet, Excel), a folder of BEIR or of `Dataset.save_to_disk`, a DataFrame or
-    a Dataset. It has two texts and a score, two texts and two labels, a query and a document (and a grade), or a text
-    and a label; `columns` and `kind` are orders. `encoders` are what `evaluate` takes, one or several, by default those
-    in the hub's cache and a few that need no training. In retrieval BM25 takes part as a control.
+    In retrieval BM25 takes part as a control.
 
-    A finished encoder has the roles of its card; `prompts` (none, card, a file of wordings) compares others. A recipe
-    that learns from plain text is trained on `corpus`: a file, "own" (the table's texts), by default the bundled text.
-    `dims` and `formats` are those of `variants`. What exceeds `max_mb` (weights) or `max_ms` (95th percentile of one
-    query) cannot win. `at_precision` (0 to 1) asks for the lowest threshold that is so precise. `floors`
-    (METRIC=VALUE) and `baseline` decide `met`.
+    Args:
+        table: A file (csv, tsv, jsonl, parquet, Excel), a folder of BEIR or of `Dataset.save_to_disk`, a DataFrame or a
+            Dataset. A row has two texts and a score, two texts and a label, a query and a document (and a grade), or
+            a text and a label.
+        encoders: What `evaluate` takes; by default those in the hub's cache and a few that need no training.
+        columns: Names of the columns, comma-separated: the texts in order, then a score or label.
+        kind: What the table is: score, binary, retrieval or label.
+        dims: Widths to which vectors are cut, each beside the full one.
+        formats: The formats of vectors: float32, int8, binary.
+        prompts: Roles that are compared: none, card, or files of wordings; by default the card's.
+        corpus: The training text of recipes that learn: a file, or "own" for the table's texts; by default the bundled.
+        backend: What runs finished encoders: torch, onnx or openvino.
+        max_mb: The most megabytes of weights that the winner may have.
+        max_ms: The most milliseconds of one query (95th percentile) that the winner may take.
+        at_precision: A precision from 0 to 1; the lowest threshold that reaches it is returned.
+        floors: METRIC=VALUE texts, which the winner has to reach for `met`.
+        baseline: The encoder that the winner has to beat beyond noise for `met`.
+        device: A device of torch, or auto.
+        precision: fp32, bf16, fp16, or auto.
+        quiet: Whether no progress goes to standard error.
 
-    Raises UsageError or CorruptError for a table that cannot be used, and ZooError where every encoder fails.
+    Returns:
+        The ranking with scores x100 and 95% intervals, the costs, and the verdict in words.
+
+    Raises:
+        UsageError: The table has other columns, or an option does not suit its kind.
+        CorruptError: The table cannot be read.
+        ZooError: Every encoder fails.
     """
     check_backend(backend)
     data, wordings = read_texts(table, columns, kind), read_wordings(prompts)
@@ -172,11 +190,11 @@ def choose(
         runtime.progress.say(f"{name} ...")
         try:
             used, started = forget_peak_memory(runtime.device), time.perf_counter()
-            candidate = made(name, given, runtime, data.texts, corpus, backend)
+            candidate = prepared(name, given, runtime, data.texts, corpus, backend)
             loaded = {"load_seconds": time.perf_counter() - started, "memory_before": used}
             measured = [*_measured(candidate, data, wordings, runtime, dims, formats, at_precision, loaded)]
         except Exception as error:  # of any encoder's code: the others are ranked without it
-            failed[name] = str(error) if isinstance(error, ZooError) else said(error)
+            failed[name] = str(error) if isinstance(error, ZooError) else error_text(error)
         else:
             for suffix, row, of_units in measured:
                 take({"name": name + suffix, "encoder": name, **row}, of_units)

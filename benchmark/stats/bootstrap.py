@@ -214,8 +214,8 @@ def resample_together(
         as_float = counts.astype(np.float32)  # exact: a count is far below 2^24
         for task, (statistic, first_order), result in zip(tasks, makers, samples, strict=True):
             given: NDArray[Any] = as_float if first_order else counts
-            mine = given if task.places is None else np.take(given, task.places, axis=1)
-            result[:, start : start + len(counts)] = statistic(mine)
+            drawn = given if task.places is None else np.take(given, task.places, axis=1)
+            result[:, start : start + len(counts)] = statistic(drawn)
         start += len(counts)
     return samples
 
@@ -258,9 +258,21 @@ def resample(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> NDArray[np.float64]:
-    """Return correlations (methods, resamples) of predicted (methods, n) with gold (n,) in resamples of the n pairs.
+    """Return correlations in bootstrap resamples of the pairs: `resample_together` for one task.
 
-    This is `resample_together` for one task.
+    Args:
+        predicted: Scores (methods, n) of n pairs.
+        gold: Gold scores (n,).
+        metric: The statistic: spearman, pearson, auc or accuracy.
+        resamples: The number of resamples.
+        seed: The seed of the draws.
+
+    Returns:
+        Correlations (methods, resamples); NaN where a resample has none.
+
+    Example:
+        >>> resample(np.eye(2, 9), np.arange(9.0), resamples=100).shape
+        (2, 100)
     """
     return resample_together([Scored(predicted, gold)], metric=metric, resamples=resamples, seed=seed)[0]
 

@@ -1,0 +1,109 @@
+"""What `Encoder` does for every method: the options of `encode`, and moving an encoder with all its parts."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.errors import ContractError, UsageError
+from zoo.machine import Runtime
+from zoo.progress import Progress
+
+Vectors = NDArray[np.float32]
+
+
+def with_options(method: Callable[..., Vectors]) -> Callable[..., Vectors]:
+    """Return a method's `encode` with the options of `Encoder.encode`, which sentence-transformers names so.
+
+    It raises ContractError for one string.
+    """
+
+    @functools.wraps(method)
+    def encode(
+        self: Any,
+        texts: Sequence[str],
+        *,
+        batch_size: int | None = None,
+        device: str | None = None,
+        show_progress_bar: bool = False,
+        normalize_embeddings: bool = False,
+        **more: Any,
+    ) -> Vectors:
+        if isinstance(texts, str):  # its characters would be taken for texts
+            raise ContractError("encode() takes a list of texts; put the one text into a list: encode([text]).")
+        if device is not None:
+            self.to(device)
+        encode_batch = functools.partial(method, self, **more)
+        if batch_size is not None:
+            vectors = _in_batches(encode_batch, list(texts), batch_size, Progress(enabled=show_progress_bar))
+        elif show_progress_bar:
+            with runtimes_changed(self, lambda runtime: replace(runtime, progress=Progress())):
+                vectors = encode_batch(texts)
+        else:
+            vectors = encode_batch(texts)
+        return normalised(vectors) if normalize_embeddings else vectors
+
+    signature = inspect.signature(encode, follow_wrapped=False)
+    shown = [part for name, part in signature.parameters.items() if name != "more"]
+    encode.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+    return encode
+
+
+def _in_batches(encode: Callable[[list[str]], Vectors], texts: list[str], size: int, progress: Progress) -> Vectors:
+    if type(size) is not int or size < 1:
+        raise UsageError(f"batch_size is {size!r:.100}; give a whole number of at least 1.")
+    parts = []
+    with progress.bar("encoding", len(texts)) as bar:
+        for start in range(0, max(len(texts), 1), size):
+            parts.append(encode(texts[start : start + size]))
+            bar.update(min(start + size, len(texts)))
+    return np.concatenate(parts)
+
+
+def normalised(vectors: Vectors) -> Vectors:
+    """Return vectors (n, dim) of length 1; a zero vector stays one."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
+
+
+def parts_of(encoder: object, seen: set[int] | None = None) -> Iterator[Any]:
+    """Yield an encoder and the encoders among its attributes, such as the base of a whitening; each has a runtime."""
+    seen = set() if seen is None else seen
+    if id(encoder) in seen:
+        return
+    seen.add(id(encoder))
+    inside = getattr(encoder, "__dict__", {})
+    if isinstance(inside.get("runtime"), Runtime):  # a plugin may not keep its runtime
+        yield encoder
+    for value in inside.values():
+        if callable(getattr(type(value), "fingerprint", None)):  # an encoder too
+            yield from parts_of(value, seen)
+
+
+@contextmanager
+def runtimes_changed(encoder: object, change: Callable[[Runtime], Runtime]) -> Iterator[None]:
+    """Change the runtime of an encoder, and of the encoders that it contains, inside the block."""
+    before = [(part, part.runtime) for part in parts_of(encoder)]
+    try:
+        for part, runtime in before:
+            part.runtime = change(runtime)
+        yield
+    finally:
+        for part, runtime in before:
+            part.runtime = runtime
+
+
+def moved(value: Any, device: str) -> Any:
+    """Return an attribute of an encoder on a device: a module, tensor or backbone, or a list of them."""
+    if isinstance(value, list | tuple):
+        return type(value)(moved(one, device) for one in value) if type(value) in (list, tuple) else value
+    if isinstance(value, dict) and type(value) is dict:
+        return {name: moved(one, device) for name, one in value.items()}
+    return value.to(device) if callable(getattr(value, "to", None)) else value
