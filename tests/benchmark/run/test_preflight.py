@@ -46,7 +46,17 @@ def test_a_cause_is_said_once_and_fails(cli: Cli, tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.delenv("ZOO_BENCH_DATA", raising=False)
-    words = ("run", "--methods", "bag-of-words", "--suite", "sts", "--dry-run", "--results", tmp_path / "out", "--no-controls")
+    words = (
+        "run",
+        "--methods",
+        "bag-of-words",
+        "--suite",
+        "sts",
+        "--dry-run",
+        "--results",
+        tmp_path / "out",
+        "--no-controls",
+    )
     answer = cli(*words)
     assert answer.code == 1 and not (tmp_path / "out").exists()
     lines = answer.out.splitlines()
