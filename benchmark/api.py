@@ -94,9 +94,9 @@ def leaderboard(
     """
     folder = _folder_of(results)
     place = folder if out is None else Path(out)
-    made = make_leaderboard(folder, place, suites, aggregation, borrow_seed_noise, columns, methods, baseline)
-    made.write()
-    return made
+    board = make_leaderboard(folder, place, suites, aggregation, borrow_seed_noise, columns, methods, baseline)
+    board.write()
+    return board
 
 
 def compare(
@@ -131,8 +131,8 @@ def compare(
     if isinstance(a, str) or isinstance(b, str) or results is not None:
         raise UsageError("compare takes two names of rows in one results folder, or two Results, and not one of each.")
     with TemporaryDirectory(prefix="zoo-bench-") as joined:
-        for one in (a, b):
-            one.save(joined)
+        for side in (a, b):
+            side.save(joined)
         if suites is None and tasks is None and (shared := a.scored_pairs() & b.scored_pairs()):
             named["tasks"] = ",".join(sorted(shared))
         return compare_rows(Path(joined), a.row(), b.row(), data=source, **named)
@@ -249,9 +249,9 @@ class Results:
     def save(self, folder: str | Path) -> Path:
         """Write the records into a results folder, where `leaderboard` and `compare` read them; returns the folder."""
         place = _folder_of(folder)
-        mine, kept = Records(self.folder), Records(place)
+        source, kept = Records(self.folder), Records(place)
         for record in self.records:
-            kept.write(record, mine.pair_scores(record) if record.get("pairs") else None)
+            kept.write(record, source.pair_scores(record) if record.get("pairs") else None)
         return place
 
 
@@ -299,7 +299,7 @@ def evaluate(
         if isinstance(one, str | Path)
     ]
     plain = len(recipes) == len(given_encoders)  # all are recipes, which any process can make
-    suites = [found for part in names if (found := suite_name(part)) is not None]
+    suites = [known_name for part in names if (known_name := suite_name(part)) is not None]
     single = [part for part in names if suite_name(part) is None]
     single += [task for one in suites for task in suite(one).tasks] if single and suites else []
     temporary = TemporaryDirectory(prefix="zoo-bench-") if results is None else None

@@ -38,10 +38,10 @@ def on_files(files: Any, config: Any) -> None:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Return a page's Markdown with what is generated, and with links to files outside docs/ as their paths."""
     folder = (ROOT / "docs" / page.file.src_uri).parent
-    markdown = _MADE.sub(lambda found: _MAKERS[found[1]](found[2]), markdown)
+    markdown = _MADE.sub(lambda match: _MAKERS[match[1]](match[2]), markdown)
     if folder.name == "methods":
         markdown += "\n" + _of_cards(_pages()[Path(page.file.src_uri).stem])
-    return _LINK.sub(lambda found: _outside(found, folder, page.file.src_uri), markdown)
+    return _LINK.sub(lambda match: _outside(match, folder, page.file.src_uri), markdown)
 
 
 def on_page_content(html: str, **_: Any) -> str:
@@ -49,15 +49,15 @@ def on_page_content(html: str, **_: Any) -> str:
     return html.replace("<code>Sentinel.UNSET</code>", "")
 
 
-def _outside(found: re.Match[str], folder: Path, page: str) -> str:
+def _outside(match: re.Match[str], folder: Path, page: str) -> str:
     """Return a link as it is inside docs/; text and path for a file elsewhere in the project, which no site has."""
-    target = (folder / found[3]).resolve()
+    target = (folder / match[3]).resolve()
     if target.is_relative_to(ROOT / "docs"):
-        return found[0]
+        return match[0]
     if not target.exists():
-        _log.warning("Doc file '%s' contains a link '%s', but there is no such file in the project.", page, found[3])
+        _log.warning("Doc file '%s' contains a link '%s', but there is no such file in the project.", page, match[3])
     path = target.relative_to(ROOT).as_posix()
-    return f"`{path}`" if found[2].strip("`/") in (path, target.name) else f"{found[2]} (`{path}`)"
+    return f"`{path}`" if match[2].strip("`/") in (path, target.name) else f"{match[2]} (`{path}`)"
 
 
 def _table(header: list[str], rows: Iterable[Iterable[Any]]) -> str:

@@ -60,15 +60,17 @@ def processes(root: int) -> dict[int, str]:
             children[int((folder / "stat").read_text().rpartition(")")[2].split()[1])].append(int(folder.name))
         except OSError:  # it has ended
             continue
-    found, left = {}, [root]
-    while left:
-        process = left.pop()
-        left += children[process]
+    commands, waiting = {}, [root]
+    while waiting:
+        process = waiting.pop()
+        waiting += children[process]
         try:
-            found[process] = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            commands[process] = (
+                Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            )
         except OSError:
             continue
-    return found
+    return commands
 
 
 def memory_mb(running: Sequence[int]) -> float:
@@ -85,7 +87,7 @@ def memory_mb(running: Sequence[int]) -> float:
 
 def measure(way: str, cells: int, folder: Path) -> dict[str, Any]:
     """Run all cells in one way with one kill in the middle; returns what is printed. Raises ZooError if it fails."""
-    options, victim, told = WAYS[way]
+    options, victim, marker = WAYS[way]
     settings = -(-cells // _MOST_SEEDS)
     if cells % settings:
         raise UsageError(f"--cells {cells}: give at most {_MOST_SEEDS}, or a multiple of {_MOST_SEEDS}.")
@@ -96,9 +98,9 @@ def measure(way: str, cells: int, folder: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmark", *line.split(), "--no-controls", "--precision", "fp32"]
     command += ["--results", str(results), *options]
     environment = {**os.environ, "RAY_ADDRESS": "local", "ZOO_BENCH_CACHE": str(folder / f"cache-{way}")}
-    said, peak, killed, starts = folder / f"{way}.txt", 0.0, 0, 1
+    log_path, peak, killed, starts = folder / f"{way}.txt", 0.0, 0, 1
     started = time.perf_counter()
-    with said.open("w") as log:
+    with log_path.open("w") as log:
         child = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
         while (code := child.poll()) is None or (code == -signal.SIGKILL and killed):
             if code is not None:
@@ -111,7 +113,7 @@ def measure(way: str, cells: int, folder: Path) -> dict[str, Any]:
                     os.kill(process, signal.SIGKILL)
                     killed += 1
             time.sleep(0.2)
-    seconds, text = time.perf_counter() - started, said.read_text(encoding="utf-8", errors="replace")
+    seconds, text = time.perf_counter() - started, log_path.read_text(encoding="utf-8", errors="replace")
     if code:
         raise ZooError(f"{way} ended with code {code}: {text[-2000:]}")
     records = [json.loads(path.read_text(encoding="utf-8")) for path in results.glob("records/*/*.json")]
@@ -123,7 +125,7 @@ def measure(way: str, cells: int, folder: Path) -> dict[str, Any]:
         "peak_mb": round(peak),
         "records": len({record["key"] for record in records if record["status"] == "ok"}),
         "killed": killed,
-        "began_again": starts - 1 + (text.count(told) if told else 0),
+        "began_again": starts - 1 + (text.count(marker) if marker else 0),
     }
 
 

@@ -20,7 +20,7 @@ import click
 import torch
 import torch.nn.functional as F
 
-from speed.device import TINY, corpus, made, weights
+from speed.device import TINY, corpus, make_encoder, weights
 from speed.script import run
 from speed.table import write_csv
 
@@ -97,8 +97,8 @@ class Counting:
         try:
             inner = [_Edge.apply(a, self, 0) for a in args]  # type: ignore[no-untyped-call]
             # CUDA's kernels lay the states of a token side by side; then joining its heads is a view.
-            made = self.attention(*inner, **kwargs).transpose(1, 2).contiguous().transpose(1, 2)
-            result: torch.Tensor = _Edge.apply(made, self, sum(a.requires_grad for a in inner))  # type: ignore[no-untyped-call]
+            states = self.attention(*inner, **kwargs).transpose(1, 2).contiguous().transpose(1, 2)
+            result: torch.Tensor = _Edge.apply(states, self, sum(a.requires_grad for a in inner))  # type: ignore[no-untyped-call]
             return result
         finally:
             self.paused = before
@@ -123,7 +123,7 @@ def counted(method: str, backbone: str, device: str, counting: Counting, steps: 
 
     totals = []
     for number in (10, 10 + steps):
-        encoder = made(method, backbone, device, "bf16", tiny=True, batch=batch)
+        encoder = make_encoder(method, backbone, device, "bf16", tiny=True, batch=batch)
         before = counting.counts.copy()
         encoder.fit(corpus(encoder, number * encoder.recipe.batch_size), run=Run(seed=0, checkpoint_steps=10**9))
         totals.append(counting.counts - before)

@@ -55,7 +55,7 @@ def weights(folder: Path, *, tiny: bool) -> str:
     return str(folder)
 
 
-def made(method: str, backbone: str, device: str, precision: str, *, tiny: bool, batch: int = 64) -> Any:
+def make_encoder(method: str, backbone: str, device: str, precision: str, *, tiny: bool, batch: int = 64) -> Any:
     """Return an untrained encoder of a method with its own settings, one epoch and no evaluation."""
     import dataclasses
 
@@ -66,8 +66,8 @@ def made(method: str, backbone: str, device: str, precision: str, *, tiny: bool,
     wanted = {"backbone": backbone, "batch_size": batch, "epochs": 1, "eval_every": 10**9} | (
         {"pseudo_tokens": 8, "queue_size": 64, "heads": 2} if tiny else {}
     )
-    own = {field.name for field in dataclasses.fields(recipe)}
-    changed = {key: value for key, value in wanted.items() if key in own}
+    names = {field.name for field in dataclasses.fields(recipe)}
+    changed = {key: value for key, value in wanted.items() if key in names}
     return cls(dataclasses.replace(recipe, **changed), Runtime(device=device, precision=precision))
 
 
@@ -88,7 +88,7 @@ def train(method: str, backbone: str, device: str, precision: str, *, steps: int
     """Return the speed of some steps of a training, after ten steps that warm up."""
     from zoo.encoder import Run
 
-    encoder = made(method, backbone, device, precision, tiny=tiny)
+    encoder = make_encoder(method, backbone, device, precision, tiny=tiny)
     batch = encoder.recipe.batch_size
     encoder.fit(corpus(encoder, 10 * batch), run=Run(seed=0))
     report = encoder.fit(corpus(encoder, steps * batch), run=Run(seed=0))
@@ -129,7 +129,7 @@ def encode(side: str, backbone: str, device: str, precision: str, *, texts: list
 
     run(texts[:512])
     started = time.perf_counter()
-    found = run(texts)
+    vectors = run(texts)
     seconds = time.perf_counter() - started
     peak = torch.cuda.max_memory_allocated() >> 20 if device.startswith("cuda") else None
     return {
@@ -139,7 +139,7 @@ def encode(side: str, backbone: str, device: str, precision: str, *, texts: list
         "seconds": round(seconds, 3),
         "per_second": round(len(texts) / seconds, 1),
         "peak_mb": peak,
-        "first_value": float(found[0, 0]),
+        "first_value": float(vectors[0, 0]),
     }
 
 
@@ -149,7 +149,7 @@ def kernels(method: str, backbone: str, device: str, precision: str, *, steps: i
 
     from zoo.encoder import Run
 
-    encoder = made(method, backbone, device, precision, tiny=tiny)
+    encoder = make_encoder(method, backbone, device, precision, tiny=tiny)
     batch = encoder.recipe.batch_size
     encoder.fit(corpus(encoder, 10 * batch), run=Run(seed=0))
     some = corpus(encoder, steps * batch)

@@ -93,9 +93,9 @@ def main(
             print(", ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
     speed = matrix_speed(device, precision)
     for spec in specs:
-        own = [row for row in rows if row["method"] == spec.name]
-        seconds = statistics.median(row["million_seconds"] for row in own)
-        tflops = statistics.median(row["tflops"] for row in own)
+        of_method = [row for row in rows if row["method"] == spec.name]
+        seconds = statistics.median(row["million_seconds"] for row in of_method)
+        tflops = statistics.median(row["tflops"] for row in of_method)
         share = 1e14 * tflops / speed
         print(f"{spec.name}: a million sentences in {seconds:,.0f} s; {tflops:.3f} TFLOP/s, MFU {share:.0f} %")
     if out is not None:

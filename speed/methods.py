@@ -58,15 +58,15 @@ def main(text: Path, backbone: str, methods: str, number: int, out: Path | None)
     earlier, of_simcse = rate("simcse", backbone, sentences)
     rows = []
     for name in methods.split(","):
-        own, passes = rate(name, backbone, sentences)
+        speed, passes = rate(name, backbone, sentences)
         later, _ = rate("simcse", backbone, sentences)
         beside = (earlier + later) / 2
         rows.append(
             {
                 "method": name,
-                "sentences_per_second": round(own, 1),
+                "sentences_per_second": round(speed, 1),
                 "simcse_before_and_after": round(beside, 1),
-                "ratio": round(own / beside, 2),
+                "ratio": round(speed / beside, 2),
                 "passes": round(passes, 2),
                 "ratio_by_passes": round(of_simcse / passes, 2),
             }

@@ -62,13 +62,15 @@ def measure(text: Path, method: str, size: int, device: str, precision: str) -> 
 @click.option("--device", default="auto", show_default=True)
 @click.option("--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="auto", show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), help="CSV file for the measurements.")
-@click.option("--one", type=int, hidden=True)
-def main(text: Path, method: str, sizes: str, device: str, precision: str, out: Path | None, one: int | None) -> None:
+@click.option("--one", "single", type=int, hidden=True)
+def main(
+    text: Path, method: str, sizes: str, device: str, precision: str, out: Path | None, single: int | None
+) -> None:
     """Measure each size and print a line for it."""
     device = choose_device(device)
     precision = choose_precision(precision, device)
-    if one is not None:
-        print(json.dumps(measure(text, method, one, device, precision)))
+    if single is not None:
+        print(json.dumps(measure(text, method, single, device, precision)))
         return
     rows = []
     for size in sizes.split(","):

@@ -47,16 +47,16 @@ def main(data: Path, model: str, texts: int, rounds: int) -> None:
     every = list(dict.fromkeys(text for task in tasks if task.data is not None for text in task.data.texts()))
     some = every[:: max(len(every) // texts, 1)]
     transformer: Encoder = Pretrained(Pretrained.Recipe(model=model), Runtime())
-    found: dict[str, list[tuple[float, float]]] = {"table, texts new": [], model: [], "table, parts known": []}
+    timings: dict[str, list[tuple[float, float]]] = {"table, texts new": [], model: [], "table, parts known": []}
     for _ in range(rounds):
         table = StaticContrastive(StaticContrastive.Recipe(), Runtime())
-        found["table, texts new"].append(timed(lambda: table.encode(every), len(every)))  # noqa: B023
+        timings["table, texts new"].append(timed(lambda: table.encode(every), len(every)))  # noqa: B023
         MEMORY.forget()
-        found[model].append(timed(lambda: transformer.encode(some), len(some)))
-        found["table, parts known"].append(timed(lambda: table.encode(every), len(every)))  # noqa: B023
+        timings[model].append(timed(lambda: transformer.encode(some), len(some)))
+        timings["table, parts known"].append(timed(lambda: table.encode(every), len(every)))  # noqa: B023
     print(f"{len(every):,} texts; {torch.get_num_threads()} threads; texts per second of processor time, of the clock")
-    base = [statistics.median(one) for one in zip(*found[model], strict=True)]
-    for name, rates in found.items():
+    base = [statistics.median(one) for one in zip(*timings[model], strict=True)]
+    for name, rates in timings.items():
         medians = [statistics.median(one) for one in zip(*rates, strict=True)]
         ratios = ", ".join(f"{median / of:,.0f}" for median, of in zip(medians, base, strict=True))
         print(f"{name}: {medians[0]:,.0f}, {medians[1]:,.0f}; times {model}: {ratios}")

@@ -23,8 +23,10 @@ def conditions(device: str, *packages: str) -> dict[str, Any]:
 
 def median_times(rows: Sequence[Mapping[str, Any]], command: str) -> tuple[float, float]:
     """Return the medians of the wall and the CPU seconds of a command's rows."""
-    mine = [row for row in rows if row["command"] == command]
-    return statistics.median(row["wall_seconds"] for row in mine), statistics.median(row["cpu_seconds"] for row in mine)
+    of_command = [row for row in rows if row["command"] == command]
+    return statistics.median(row["wall_seconds"] for row in of_command), statistics.median(
+        row["cpu_seconds"] for row in of_command
+    )
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> None:

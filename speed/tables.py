@@ -74,8 +74,8 @@ def main(results: Path, count: int, rounds: int, out: Path | None) -> None:
             for name in ("first", "again"):
                 wall, cpu = measure(command, environment)
                 rows.append({"command": name, "round": number, "wall_seconds": wall, "cpu_seconds": cpu})
-        made = sorted(path.name for path in (folder / "tables").iterdir())
-    tables = sum(name.endswith(".json") for name in made)
+        files = sorted(path.name for path in (folder / "tables").iterdir())
+    tables = sum(name.endswith(".json") for name in files)
     print(f"{count:,} records, {with_pairs:,} with pair scores: {tables} tables")
     for name in ("first", "again"):
         wall, cpu = median_times(rows, name)

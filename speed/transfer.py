@@ -47,8 +47,8 @@ def ours(name: str, setting: str, data: DataSource, store: VectorStore, device: 
     loaded.device = device
     scores = loaded.score(store)
     assert scores["main"] is not None
-    found = {"acc": 100 * scores["main"], "devacc": 100 * scores["dev_accuracy"]}
-    return found | ({"f1": 100 * scores["f1"]} if "f1" in scores else {})
+    result = {"acc": 100 * scores["main"], "devacc": 100 * scores["dev_accuracy"]}
+    return result | ({"f1": 100 * scores["f1"]} if "f1" in scores else {})
 
 
 def theirs(name: str, setting: str, folder: Path, store: VectorStore) -> dict[str, Any]:
@@ -65,8 +65,8 @@ def timed(threads: int, side: Callable[..., dict[str, Any]], *arguments: Any) ->
     """Run one side on `threads` threads; returns its result with process time and wall time in seconds."""
     torch.set_num_threads(threads)
     cpu, wall = time.process_time(), time.perf_counter()
-    found = side(*arguments)
-    return found | {"cpu_seconds": time.process_time() - cpu, "wall_seconds": time.perf_counter() - wall}
+    result = side(*arguments)
+    return result | {"cpu_seconds": time.process_time() - cpu, "wall_seconds": time.perf_counter() - wall}
 
 
 def _warm_up(setting: str) -> None:
@@ -128,8 +128,8 @@ def compare(
             them = timed(peer_threads, theirs, name, setting, data, store)
             pairs.append((us, them))
             results += [
-                {"task": name, "round": number, "side": side, **found}
-                for side, found in (("zoo-bench", us), ("SentEval", them))
+                {"task": name, "round": number, "side": side, **result}
+                for side, result in (("zoo-bench", us), ("SentEval", them))
             ]
         ratio = statistics.median(t[compared] / u[compared] for u, t in pairs)
         us, them = pairs[-1]
@@ -179,13 +179,13 @@ def memory(setting: str, rows: int, dim: int) -> None:
     x, y = random.randn(rows, dim).astype(np.float32), np.arange(rows) % 2
     x[:, 0] += y
     start = peak_memory_mb("cpu")
-    found = timed(
+    result = timed(
         torch.get_num_threads(),
         lambda: {"acc": nested(x, y, {s.name: s for s in (FULL, FAST)}[setting]).accuracy},
     )
     print(
         f"{rows} x {dim}, {setting}: at most {peak_memory_mb('cpu')} MB resident (before the probe {start}),"
-        f" process time {found['cpu_seconds']:.1f} s, accuracy {found['acc']:.2f}"
+        f" process time {result['cpu_seconds']:.1f} s, accuracy {result['acc']:.2f}"
     )
 
 

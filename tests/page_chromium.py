@@ -40,7 +40,7 @@ class Browser:
     def all(self, selector: str) -> list[Any]:
         return list(self.driver.find_elements("css selector", SHOWN + selector))
 
-    def one(self, selector: str) -> Any:
+    def element(self, selector: str) -> Any:
         return self.driver.find_element("css selector", SHOWN + selector)
 
     def column(self, label: str) -> list[str]:
@@ -80,9 +80,9 @@ class Browser:
         const told = ({ id, nodes }) => `${id}: ${nodes[0].html}`;
         axe.run().then(({ passes, violations }) => done([passes.length, violations.map(told)]));"""
         self.driver.set_script_timeout(120)
-        passed, found = self.driver.execute_async_script(script)
+        passed, violations = self.driver.execute_async_script(script)
         assert passed > 10, "axe-core tested nothing"
-        return list(found)
+        return list(violations)
 
     def problems(self) -> list[Any]:
         return list(self.driver.get_log("browser"))

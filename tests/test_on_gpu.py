@@ -25,33 +25,35 @@ def results(part: str, folder: Path, *more: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "tools.on_gpu", part, str(folder), *more]
     done = run(command, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    content: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return content
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("part", "least"), [("encoders", 14), ("mixed", 41)])
 def test_every_method_passes_the_check(part: str, least: int, tmp_path: Path) -> None:
     """Some in float32, all in bfloat16 by autocast."""
-    found = results(part, tmp_path)
-    assert {name: wrong for name, wrong in found["gpu"].items() if wrong} == {}
-    assert len(found["gpu"]) >= least
+    content = results(part, tmp_path)
+    assert {name: wrong for name, wrong in content["gpu"].items() if wrong} == {}
+    assert len(content["gpu"]) >= least
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["probes", "training"])
 def test_the_numbers_are_the_cpu_s(part: str, tmp_path: Path) -> None:
     """Kernels differ in their last bits; where all of a GPU is real, a fit may stop an evaluation earlier."""
-    found = results(part, tmp_path)
-    assert found["gpu"].keys() == found["cpu"].keys()
-    for name, values in found["gpu"].items():
-        assert values == pytest.approx(found["cpu"][name], rel=0.05 if REAL else 1e-3, abs=3.0 if REAL else 1e-4), name
+    content = results(part, tmp_path)
+    assert content["gpu"].keys() == content["cpu"].keys()
+    for name, values in content["gpu"].items():
+        assert values == pytest.approx(content["cpu"][name], rel=0.05 if REAL else 1e-3, abs=3.0 if REAL else 1e-4), (
+            name
+        )
 
 
 def test_what_fails_on_a_gpu_fails_here(tmp_path: Path) -> None:
-    found = results("faults", tmp_path)
-    assert found["gpu"] == {"failed": [True] * 5, "dtypes": ["torch.bfloat16", "torch.float32"]}
-    assert found["cpu"]["failed"] == [False] * 5
+    content = results("faults", tmp_path)
+    assert content["gpu"] == {"failed": [True] * 5, "dtypes": ["torch.bfloat16", "torch.float32"]}
+    assert content["cpu"]["failed"] == [False] * 5
 
 
 @pytest.mark.skipif(REAL, reason="waits are counted on the pretended device")
@@ -61,19 +63,19 @@ def test_what_fails_on_a_gpu_fails_here(tmp_path: Path) -> None:
 )
 def test_a_step_of_a_training_waits_for_nothing(names: str, least: int, tmp_path: Path) -> None:
     """At most 0.2 waits a step, of which every tenth step has one to read the losses."""
-    found = results("waits", tmp_path, names)["gpu"]
-    assert found.pop("kinds") == [1] * 8 + [0] * 4
+    waits = results("waits", tmp_path, names)["gpu"]
+    assert waits.pop("kinds") == [1] * 8 + [0] * 4
     # Only CUDA has the kernel of InferSent's LSTM.
-    counted = {name: waits for name, waits in found.items() if not name.startswith("infersent")}
+    counted = {name: waits for name, waits in waits.items() if not name.startswith("infersent")}
     assert {name: waits for name, waits in counted.items() if not (isinstance(waits, float) and waits <= 0.1)} == {}
     assert len(counted) >= least
 
 
 @pytest.mark.slow
 def test_captured_steps_have_the_losses_of_ordinary_ones(tmp_path: Path) -> None:
-    found = results("captured", tmp_path)["gpu"]
-    assert found.keys() == {"simcse", "promptbert", "ptbert"}
-    for name, values in found.items():
+    losses = results("captured", tmp_path)["gpu"]
+    assert losses.keys() == {"simcse", "promptbert", "ptbert"}
+    for name, values in losses.items():
         ordinary, captured = values["losses"]
         assert captured == pytest.approx(ordinary, rel=1e-2 if REAL else 1e-3) and len(captured) == 20, name
         assert values["captured"] >= 5, name
@@ -81,7 +83,7 @@ def test_captured_steps_have_the_losses_of_ordinary_ones(tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_an_encoder_moves_with_all_its_parts(tmp_path: Path) -> None:
-    found = results("moves", tmp_path)["gpu"]
-    assert len(found) == 7
-    for name, (off, device) in found.items():
+    moves = results("moves", tmp_path)["gpu"]
+    assert len(moves) == 7
+    for name, (off, device) in moves.items():
         assert off < (1e-4 if REAL else 3e-6) and device != "cpu", name

@@ -38,8 +38,8 @@ def test_no_published_cell_differs(folder: Path, request: pytest.FixtureRequest)
         data: str | None = str(request.getfixturevalue("data_dir"))
     except pytest.skip.Exception:
         data = None
-    found = verify(folder, data, encode=False)
-    counts = Counter(one.word for one in found.verdicts)
-    assert [f"{one.cell}: {one.why}" for one in found.verdicts if one.word == "differs"] == []
-    assert found.exit_code(allow_unverified=True) == 0
+    verified = verify(folder, data, encode=False)
+    counts = Counter(one.word for one in verified.verdicts)
+    assert [f"{one.cell}: {one.why}" for one in verified.verdicts if one.word == "differs"] == []
+    assert verified.exit_code(allow_unverified=True) == 0
     assert data is None or counts["verified"] >= FEWEST[folder.name]

@@ -40,24 +40,24 @@ def comparable(name: str, text: str) -> Any:
 
 def differences(folder: Path, files: dict[str, str], left_out: tuple[str, ...] = ()) -> list[str]:
     """Return how the files of a published folder differ from those that its records make; some kinds may be absent."""
-    found = []
+    texts = []
     for name, text in files.items():
         path = folder / name
         if not path.is_file():
             if path.suffix in left_out:
                 continue
-            found.append(f"{name} is missing")
+            texts.append(f"{name} is missing")
             continue
-        made, shipped = comparable(name, text), comparable(name, path.read_text(encoding="utf-8"))
-        for number, (ours, theirs) in enumerate(zip(made, shipped, strict=False), 1):
+        written, shipped = comparable(name, text), comparable(name, path.read_text(encoding="utf-8"))
+        for number, (ours, theirs) in enumerate(zip(written, shipped, strict=False), 1):
             if ours != theirs:
-                found.append(f"{name}:{number}: {theirs[:120]!r} is published, the records give {ours[:120]!r}")
+                texts.append(f"{name}:{number}: {theirs[:120]!r} is published, the records give {ours[:120]!r}")
                 break
         else:
-            if len(made) != len(shipped):
-                found.append(f"{name}: {len(shipped)} lines are published, the records give {len(made)}")
+            if len(written) != len(shipped):
+                texts.append(f"{name}: {len(shipped)} lines are published, the records give {len(written)}")
     tables = {path.name for kind in ("md", "csv", "json", "tex", "html") for path in folder.glob(f"*.{kind}")}
-    return found + [f"{name} is made of no record" for name in sorted(tables - set(files) - NOT_TABLES)]
+    return texts + [f"{name} is made of no record" for name in sorted(tables - set(files) - NOT_TABLES)]
 
 
 def cells(line: str) -> list[str]:
@@ -82,10 +82,10 @@ def test_the_table_of_the_results_has_the_cells_of_the_leaderboard() -> None:
         {column: row[column] for column in columns} for row in expected
     ]
     trained = [row for row in stated.values() if row["dev_task"]]
-    for said in {row["ancestry"] for row in stated.values()} | {
+    for ancestry in {row["ancestry"] for row in stated.values()} | {
         f"{int(r['corpus_sentences']):,}" for r in trained if r["corpus_sentences"]
     }:
-        assert said in shown.string[: shown.start()], "what holds for all rows stands above the table"
+        assert ancestry in shown.string[: shown.start()], "what holds for all rows stands above the table"
 
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -141,13 +141,13 @@ def cases() -> list[Any]:
 @pytest.mark.parametrize("folder", cases())
 def test_published_files_are_those_of_the_records(folder: Path) -> None:
     """Every file of a folder, whole: Markdown, CSV, the page's data (JSON and LaTeX if there); and no table beside."""
-    made = make_leaderboard(folder)
-    files = dict(made.files)
+    board = make_leaderboard(folder)
+    files = dict(board.files)
     if (folder / "claims.md").is_file():
-        found = verdicts(folder, made.store, made.records)
-        files["claims.md"] = markdown(found).replace(str(folder), f"leaderboards/{folder.name}")
-        files["claims.json"] = json.dumps(ledger(found))
-    assert made.corrupt == []
+        reached = verdicts(folder, board.store, board.records)
+        files["claims.md"] = markdown(reached).replace(str(folder), f"leaderboards/{folder.name}")
+        files["claims.json"] = json.dumps(ledger(reached))
+    assert board.corrupt == []
     assert differences(folder, files, REMADE) == []
 
 

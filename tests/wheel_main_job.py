@@ -23,9 +23,9 @@ LIMIT_SECONDS = 900
 PART = ["--train-sentences", "192"]  # three steps of each training
 
 
-def arguments(whole: bool) -> list[str]:
+def arguments(full: bool) -> list[str]:
     """Return the words of the main job."""
-    return ["run", "--methods", "ptbert,simcse", *([] if whole else PART)]
+    return ["run", "--methods", "ptbert,simcse", *([] if full else PART)]
 
 
 def papers_beside(scripts: Path, work: Path, environment: dict[str, str]) -> None:
@@ -44,7 +44,7 @@ def papers_beside(scripts: Path, work: Path, environment: dict[str, str]) -> Non
     assert listed.returncode == 0 and "ptbert-table3" in listed.stdout, listed.stderr
 
 
-def main(folder: Path, whole: bool) -> None:
+def main(folder: Path, full: bool) -> None:
     """Build, install, run, and look at what was written."""
     shutil.rmtree(folder, ignore_errors=True)
     work = folder / "empty"
@@ -58,7 +58,7 @@ def main(folder: Path, whole: bool) -> None:
     environment.pop("PYTHONPATH", None)
     started = time.monotonic()
     result = subprocess.run(
-        [scripts / "zoo-bench", *arguments(whole)],
+        [scripts / "zoo-bench", *arguments(full)],
         cwd=work,
         env=environment,
         stdout=subprocess.PIPE,
@@ -79,7 +79,7 @@ def main(folder: Path, whole: bool) -> None:
         assert re.search(gain, result.stdout), f"nothing is said of the gain of {name}"
     papers_beside(scripts, work, environment)
     print(f"main job: {seconds:.0f} s from an installed wheel in an empty folder")
-    assert not whole or seconds < LIMIT_SECONDS, f"the main job took {seconds:.0f} s, more than {LIMIT_SECONDS}"
+    assert not full or seconds < LIMIT_SECONDS, f"the main job took {seconds:.0f} s, more than {LIMIT_SECONDS}"
 
 
 if __name__ == "__main__":

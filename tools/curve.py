@@ -43,8 +43,8 @@ class Curve:
         for names, sample in self.samples:
             if (method, size) in names:
                 a, b = names.index((method, size)), names.index((BASE, size))
-                found = differences(sample)
-                return found.value[a, b], found.low[a, b], found.high[a, b]
+                gaps = differences(sample)
+                return gaps.value[a, b], gaps.low[a, b], gaps.high[a, b]
         raise KeyError((method, size))
 
     def average(self, method: str, size: int) -> float:
@@ -142,5 +142,5 @@ def settings(curve: Curve) -> str:
 
 
 if __name__ == "__main__":
-    found = read()
-    print("\n\n".join(part(found) for part in (averages, slopes, settings)))
+    curves = read()
+    print("\n\n".join(part(curves) for part in (averages, slopes, settings)))

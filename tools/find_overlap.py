@@ -77,19 +77,19 @@ def _repeats(tasks: Mapping[str, TaskData], data: DataSource) -> dict[str, dict[
     for name in TRAINED:
         texts = load_pairs(name, data, None).sentences
         known[name] = _keys(texts[::2], texts[1::2]) | _keys(texts)
-    found = {}
+    repeats = {}
     for name, parts in items.items():
         pool = next((mates for mates in POOLS.values() if name in mates), ())
         places = {mate: items[mate]["test"] for mate in pool if mate != name}
         # The development pairs of a task in DISJOINT are those that it scores.
-        own = [part for part in ("dev", "train") if part in parts and (part, name in DISJOINT) != ("dev", True)]
-        places |= {f"{name}, {part}": parts[part] for part in own}
-        said = tasks[name].located.dataset.name if parts.get("train") else None  # its train part are these pairs
-        places |= {f"training pairs {one}": known[one] for one in TRAINED if one != said}
+        own_parts = [part for part in ("dev", "train") if part in parts and (part, name in DISJOINT) != ("dev", True)]
+        places |= {f"{name}, {part}": parts[part] for part in own_parts}
+        train_set = tasks[name].located.dataset.name if parts.get("train") else None  # its train part are these pairs
+        places |= {f"training pairs {one}": known[one] for one in TRAINED if one != train_set}
         counts = {place: len((parts["test"] & there) - _EMPTY) for place, there in places.items()}
         within = tasks[name].rows - len(parts["test"])
-        found[name] = {"within": within, **{place: count for place, count in counts.items() if count}}
-    return found
+        repeats[name] = {"within": within, **{place: count for place, count in counts.items() if count}}
+    return repeats
 
 
 def _shared(tests: Mapping[str, PairsData]) -> dict[str, Any]:
@@ -100,13 +100,13 @@ def _shared(tests: Mapping[str, PairsData]) -> dict[str, Any]:
         for row, key in enumerate(key for pairs in data.subsets.values() for key in keys(pairs)):
             places[key].append((name, row))
         golds[name] = np.concatenate([pairs.gold for pairs in data.subsets.values()])
-    several = [found for found in places.values() if len(found) > 1]
+    several = [group for group in places.values() if len(group) > 1]
     tasks: dict[str, Any] = {
         name: {"gold_sha256": gold_sha256(gold), "pairs": len(gold), "rows": [], "ids": []}
         for name, gold in golds.items()
     }
-    for number, found in enumerate(several):
-        for name, row in found:
+    for number, group in enumerate(several):
+        for name, row in group:
             tasks[name]["rows"].append(row)
             tasks[name]["ids"].append(number)
     return {"shared": len(several), "tasks": tasks}
@@ -144,13 +144,13 @@ def _repeated(texts: Sequence[tuple[str, str]]) -> dict[str, list[int]]:
 def _of_tasks(every: Mapping[str, TaskData]) -> dict[str, dict[str, object]]:
     """Return the texts that several pairs share, of each task with scored pairs outside of the pools."""
     pooled = {name for names in POOLS.values() for name in names}
-    found: dict[str, dict[str, object]] = {}
+    digests: dict[str, dict[str, object]] = {}
     for name, data in every.items():
         if name not in pooled and isinstance(data, PairsData | RegressorData):
             several = [*data.subsets.values()] if isinstance(data, PairsData) else [data.test]
             gold = np.concatenate([pairs.gold for pairs in several])
-            found[name] = {"gold_sha256": gold_sha256(gold), "pairs": len(gold), **_repeated(_sides(several))}
-    return found
+            digests[name] = {"gold_sha256": gold_sha256(gold), "pairs": len(gold), **_repeated(_sides(several))}
+    return digests
 
 
 def known_overlap(data: DataSource) -> dict[str, object]:
@@ -163,18 +163,18 @@ def known_overlap(data: DataSource) -> dict[str, object]:
     }
     dev = {}
     for name, tasks in DEV.items():
-        loaded = next(found for found in tests.values() if name in found)
+        loaded = next(pool for pool in tests.values() if name in pool)
         pairs = loaded[name].dev
         assert pairs is not None
         rows = in_each_test(pairs, {task: loaded[task] for task in tasks})
         dev[name] = {
             "sha256": loaded[name].located.sha256,
             "pairs": len(pairs),
-            "by_task": {task: len(found) for task, found in rows.items()},
+            "by_task": {task: len(shared_rows) for task, shared_rows in rows.items()},
             "rows": sorted(set().union(*rows.values())),
         }
-    pools = {pool: _shared(found) for pool, found in tests.items()}
-    texts: dict[str, object] = {pool: _texts(found, pools[pool]) for pool, found in tests.items()}
+    pools = {pool: _shared(pool_tests) for pool, pool_tests in tests.items()}
+    texts: dict[str, object] = {pool: _texts(pool_tests, pools[pool]) for pool, pool_tests in tests.items()}
     texts |= _of_tasks(every)
     # Of equal entries, as those of two forms of a text are, the later ones name the first.
     firsts = {repr(one): name for name, one in reversed(texts.items())}

@@ -29,8 +29,8 @@ Entry = Mapping[str, Any]
 @functools.cache
 def conditions(folder: str) -> list[dict[str, Any]]:
     """Return the conditions of a folder, each with its claims."""
-    found: list[dict[str, Any]] = read_json(ROOT / "leaderboards" / folder / "claims.json")
-    return found
+    claims: list[dict[str, Any]] = read_json(ROOT / "leaderboards" / folder / "claims.json")
+    return claims
 
 
 def papers(folder: str) -> list[Entry]:
@@ -94,10 +94,10 @@ def table(columns: Mapping[str, Sequence[Entry]], words: Sequence[str], first: S
 
 
 def _by(entries: Iterable[Entry]) -> dict[tuple[str, str], list[Entry]]:
-    found: dict[tuple[str, str], list[Entry]] = {}
+    by_key: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
-        found.setdefault(_key(entry), []).append(entry)
-    return found
+        by_key.setdefault(_key(entry), []).append(entry)
+    return by_key
 
 
 def _counts() -> str:
@@ -146,10 +146,10 @@ def _reached(folder: str) -> set[tuple[str, str]]:
     return {_key(entry) for entry in papers(folder) if entry["verdict"] in (*DECIDED, UNDECIDED)}
 
 
-def made(page: str) -> str:
+def page_with_tables(page: str) -> str:
     """Return a page with its made parts as the records have them."""
     return _MADE.sub(lambda part: f"{part[1]}\n{MAKERS[part[2]]()}\n\n{part[3]}", page)
 
 
 if __name__ == "__main__":
-    write_text(PAGE, made(PAGE.read_text(encoding="utf-8")))
+    write_text(PAGE, page_with_tables(PAGE.read_text(encoding="utf-8")))

@@ -53,7 +53,7 @@ def sources() -> dict[Path, ast.Module]:
 def used_once(trees: dict[Path, ast.Module]) -> list[tuple[int, str]]:
     """Return (lines, place) of the private functions and methods whose name stands in one place beside its own."""
     words = Counter(word for path in trees for word in re.findall(r"\w+", path.read_text(encoding="utf-8")))
-    found = []
+    sizes = []
     for path, tree in trees.items():
         for node in ast.walk(tree):
             if not isinstance(node, Function):
@@ -61,8 +61,8 @@ def used_once(trees: dict[Path, ast.Module]) -> list[tuple[int, str]]:
             private = node.name.startswith("_") and not node.name.endswith("__")
             if private and words[node.name] == 2:
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
-                found.append((lines, f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"))
-    return sorted(found)
+                sizes.append((lines, f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"))
+    return sorted(sizes)
 
 
 def counts() -> dict[str, object]:

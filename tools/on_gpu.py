@@ -58,16 +58,18 @@ def _wrong(name: str, model: str, device: str, precision: str) -> dict[str, str]
     from zoo.recipes import all_recipes
 
     cls, recipe = all_recipes()[name].resolve()
-    found = check(cls, _small(cls, recipe, model), Runtime(device=device, precision=precision), name)
-    return {what: wrong for what, wrong in found if wrong}
+    results = check(cls, _small(cls, recipe, model), Runtime(device=device, precision=precision), name)
+    return {what: wrong for what, wrong in results if wrong}
 
 
 def _small(cls: type[Any], recipe: Any, model: str, **more: Any) -> Any:
     if cls.__name__ == "Causal":
         model = str(Path(model).with_name("causal"))
     fields = {**SMALL, "backbone": model, "model": model, **more}
-    own = {field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe)}
-    small = {key: float(value) if isinstance(own[key], float) else value for key, value in fields.items() if key in own}
+    values = {field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe)}
+    small = {
+        key: float(value) if isinstance(values[key], float) else value for key, value in fields.items() if key in values
+    }
     return dataclasses.replace(recipe, **small)
 
 
@@ -75,15 +77,15 @@ def every(device: str, folder: Path, share: str, precision: str) -> dict[str, An
     """The check of each N-th recipe from the I-th on; an error (a missing lexicon, say) is a finding too."""
     from zoo.recipes import all_recipes
 
-    model, found = str(backbone(folder / "bert", 0.1)), {}
+    model, results = str(backbone(folder / "bert", 0.1)), {}
     first, step = map(int, share.split("/"))
     for name in list(all_recipes())[first - 1 :: step]:
         try:
-            found[name] = _wrong(name, model, device, precision)
+            results[name] = _wrong(name, model, device, precision)
         except Exception as error:  # the other recipes are to be tried all the same
-            found[name] = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps({name: found[name]}), file=sys.stderr, flush=True)
-    return found
+            results[name] = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps({name: results[name]}), file=sys.stderr, flush=True)
+    return results
 
 
 def mixed(device: str, folder: Path) -> dict[str, Any]:
@@ -104,7 +106,7 @@ def waits(device: str, folder: Path, names: str = "") -> dict[str, Any]:
     from zoo.training.loop import Training
 
     counting = Counting(pretend_gpu)
-    found: dict[str, Any] = {"kinds": _kinds_of_waits(device, counting)}
+    results: dict[str, Any] = {"kinds": _kinds_of_waits(device, counting)}
     at_start: dict[Training, list[int]] = {}
     one_step = Training.one_step
 
@@ -128,13 +130,13 @@ def waits(device: str, folder: Path, names: str = "") -> dict[str, Any]:
             encoder = cls(recipe, Runtime(device=device, precision="bf16"))
             encoder.fit(_toy_pairs() if traits.needs_pairs else _toy_corpus(), run=Run(seed=0, checkpoint_steps=10**9))
         except Exception as error:  # a lexicon that is not here, say
-            found[name] = f"{type(error).__name__}: {error}"
+            results[name] = f"{type(error).__name__}: {error}"
         else:
             steps = [counts[1:] for counts in at_start.values() if len(counts) > 2]  # a teacher may have fewer
             if steps:  # of a fit without steps, or of another recipe's training in a few, there is nothing to count
-                found[name] = max((counts[-1] - counts[0]) / (len(counts) - 1) for counts in steps)
-        print(json.dumps({name: found.get(name)}), file=sys.stderr, flush=True)
-    return found
+                results[name] = max((counts[-1] - counts[0]) / (len(counts) - 1) for counts in steps)
+        print(json.dumps({name: results.get(name)}), file=sys.stderr, flush=True)
+    return results
 
 
 def _kinds_of_waits(device: str, counting: Any) -> list[int]:
@@ -172,7 +174,7 @@ def moves(device: str, folder: Path) -> dict[str, Any]:
     from zoo.encoder import Run
 
     zoo.encoder.choose_device = lambda wanted: wanted  # which refuses a device that is pretended
-    model, found = backbone(folder / "bert", 0.1), {}
+    model, results = backbone(folder / "bert", 0.1), {}
     for name in ("avg-last", "static-avg", "whitening", "flow", "promptbert", "isbert", "pretrained"):
         key = "pooling=mean:model" if name == "pretrained" else "backbone"
         encoder = create(f"{name}:{key}={model}")
@@ -181,8 +183,8 @@ def moves(device: str, folder: Path) -> dict[str, Any]:
         texts = ["a" + " small" * number + " dog" for number in range(12)]
         before = encoder.encode(texts)
         after = encoder.encode(texts, device=device)
-        found[name] = [float(np.abs(after - before).max()), encoder.runtime.device]
-    return found
+        results[name] = [float(np.abs(after - before).max()), encoder.runtime.device]
+    return results
 
 
 def captured(device: str, folder: Path, shape: str = "small") -> dict[str, Any]:
@@ -200,13 +202,13 @@ def captured(device: str, folder: Path, shape: str = "small") -> dict[str, Any]:
         graphs.Graphs.capture = pretend_graph.capture  # type: ignore[assignment, method-assign]
     contrastive.has_dropout = lambda model: True  # type: ignore[attr-defined]
     model = weights(folder / "bert", tiny=False) if shape == "base" else str(backbone(folder / "bert", 0.1))
-    found, timed = {}, 120 if device == "cuda" else 15
+    results, timed = {}, 120 if device == "cuda" else 15
     for name in ("simcse", "promptbert", "ptbert"):
         losses = [_steps(name, model, device, "fp32", on, read=True)[0] for on in (False, True)]
         ordinary, by_graphs = (_steps(name, model, device, "bf16", on, steps=timed) for on in (False, True))
-        found[name] = {"losses": losses, "ms": [ordinary[1], by_graphs[1]], "captured": by_graphs[2]}
-        print(json.dumps({name: found[name]}), file=sys.stderr, flush=True)
-    return found
+        results[name] = {"losses": losses, "ms": [ordinary[1], by_graphs[1]], "captured": by_graphs[2]}
+        print(json.dumps({name: results[name]}), file=sys.stderr, flush=True)
+    return results
 
 
 def _steps(
@@ -251,7 +253,7 @@ def probes(device: str, folder: Path) -> dict[str, Any]:
     from benchmark.metrics import relatedness
     from benchmark.metrics.probe.protocol import FAST, FULL, cross_validated, nested, split
 
-    found = {}
+    results = {}
     hidden = dataclasses.replace(FAST, name="hidden", recipe=dataclasses.replace(FAST.recipe, hidden=5))
     for classes in (2, 3):
         random = np.random.RandomState(classes)
@@ -259,7 +261,7 @@ def probes(device: str, folder: Path) -> dict[str, Any]:
         y = (x[:, :classes] + random.randn(300, classes) * 1.5).argmax(1).astype(np.int64)
         for setting in (FULL, FAST, hidden):
             some = dataclasses.replace(setting, folds=3)
-            found[f"{classes} {setting.name}"] = [
+            results[f"{classes} {setting.name}"] = [
                 nested(x, y, some, device).accuracy,
                 cross_validated(x, y, 200, some, device).accuracy,
                 split(x, y, 150, 50, some, device).accuracy,
@@ -267,8 +269,8 @@ def probes(device: str, folder: Path) -> dict[str, Any]:
     relatedness._PASSES, relatedness._MOST_PASSES = 2, 6
     gold = np.random.RandomState(5).rand(200) * 4 + 1
     features = np.random.RandomState(6).randn(300, 10).astype(np.float32)
-    found["relatedness"] = [relatedness.regress(features, gold[:150], gold[150:], device).dev_pearson]
-    return found
+    results["relatedness"] = [relatedness.regress(features, gold[:150], gold[150:], device).dev_pearson]
+    return results
 
 
 def training(device: str, folder: Path) -> dict[str, Any]:
@@ -281,10 +283,10 @@ def training(device: str, folder: Path) -> dict[str, Any]:
 
     runtime = Runtime(device=device)
     cls, recipe = all_recipes()["moco-reorder"].resolve()  # its views differ by their words
-    own: dict[str, Any] = {"backbone": str(backbone(folder / "bert", 0.0)), "batch_size": 16, "queue_size": 32}
-    recipe = dataclasses.replace(recipe, **own, eval_every=2)
+    settings: dict[str, Any] = {"backbone": str(backbone(folder / "bert", 0.0)), "batch_size": 16, "queue_size": 32}
+    recipe = dataclasses.replace(recipe, **settings, eval_every=2)
     corpus = _toy_corpus()
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
 
     def fit(stop_at: int) -> list[float]:
         encoder = cls(recipe, runtime)
@@ -295,23 +297,23 @@ def training(device: str, folder: Path) -> dict[str, Any]:
             checkpoint_steps=1,
             stop_signal=lambda: 15 if next(asked) == stop_at else None,
         )
-        report = encoder.fit(corpus, dev_score=lambda made: float(made.encode(["a", "b"]).std()), run=run)
+        report = encoder.fit(corpus, dev_score=lambda fitted: float(fitted.encode(["a", "b"]).std()), run=run)
         return [report.final_loss or 0.0, *report.dev_scores.values()]
 
     try:
         fit(stop_at=3)
     except Interrupted as error:
-        found["stopped"] = "step 3" in str(error)
-    found["resumed"] = fit(stop_at=-1)
+        results["stopped"] = "step 3" in str(error)
+    results["resumed"] = fit(stop_at=-1)
 
     encoder = cls(recipe, runtime)
     sides = corpus.sentences[:20], corpus.sentences[20:40]
     gold = np.linspace(0, 1, 20)
     with fine_tuned_by_score(encoder, sides, gold, lambda: float(encoder.encode(["a"]).mean()), Run(seed=0)):
-        found["tuned"] = encoder.encode(["A lamp."])[0, :4].tolist()
+        results["tuned"] = encoder.encode(["A lamp."])[0, :4].tolist()
     labels = np.arange(20) % 2
-    found["tuned accuracy"] = [float(np.mean(fine_tuned_right(encoder, sides, labels, sides, labels, Run(seed=0))))]
-    return found
+    results["tuned accuracy"] = [float(np.mean(fine_tuned_right(encoder, sides, labels, sides, labels, Run(seed=0))))]
+    return results
 
 
 def faults(device: str, folder: Path) -> dict[str, Any]:
@@ -354,10 +356,10 @@ def main(part: str, folder: Path, *more: str) -> None:
     }
     torch.set_num_threads(1)
     device = "cuda" if torch.cuda.is_available() else pretend()  # before the first backward pass, which counts devices
-    found = {"gpu": parts[part](device, folder, *more)}
+    results = {"gpu": parts[part](device, folder, *more)}
     if part not in ("encoders", "mixed", "every", "waits", "captured"):  # the check is run on the CPU elsewhere
-        found["cpu"] = parts[part]("cpu", folder)
-    print(json.dumps(found))
+        results["cpu"] = parts[part]("cpu", folder)
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ class Pretended(torch.Tensor):
 
     @staticmethod
     def __new__(cls, raw: torch.Tensor) -> Pretended:
-        made = torch.Tensor._make_wrapper_subclass(
+        tensor = torch.Tensor._make_wrapper_subclass(
             cls,
             raw.size(),
             strides=raw.stride(),
@@ -69,8 +69,8 @@ class Pretended(torch.Tensor):
             dtype=raw.dtype,
             device=f"{NAME}:0",
         )
-        made.raw = raw.detach()
-        return made
+        tensor.raw = raw.detach()
+        return tensor
 
     def __repr__(self, **_: Any) -> str:
         return f"Pretended({self.raw})"
@@ -139,13 +139,13 @@ def _run(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 def _moved(make: Any) -> Any:
     """A constructor that makes its tensor on the CPU and moves it: its own way resizes, which no wrapper can."""
 
-    def made(*args: Any, device: Any = None, **kwargs: Any) -> torch.Tensor:
+    def create(*args: Any, device: Any = None, **kwargs: Any) -> torch.Tensor:
         if device is None or torch.device(device).type != NAME:
             result: torch.Tensor = make(*args, **kwargs, **({} if device is None else {"device": device}))
             return result
         return make(*args, **kwargs).to(NAME)  # type: ignore[no-any-return]
 
-    return made
+    return create
 
 
 def _autocast(library: torch.library.Library, name: str, wide: bool) -> None:

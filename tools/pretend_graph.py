@@ -51,18 +51,18 @@ class PretendedGraph:
         return recorder.calls, result
 
     def replay(self) -> None:
-        made: dict[int, torch.Tensor] = {}
+        values: dict[int, torch.Tensor] = {}
 
         def now(leaf: Any) -> Any:
-            return made.get(id(leaf), leaf) if isinstance(leaf, torch.Tensor) else leaf
+            return values.get(id(leaf), leaf) if isinstance(leaf, torch.Tensor) else leaf
 
         with torch.no_grad():
             for op, args, kwargs, before in self.calls:
                 after = op(*tree_map(now, args), **tree_map(now, kwargs))
                 pairs = zip(tree_leaves(before), tree_leaves(after), strict=True)
-                made |= {id(old): new for old, new in pairs if isinstance(old, torch.Tensor)}
+                values |= {id(old): new for old, new in pairs if isinstance(old, torch.Tensor)}
             for place in self.result:
-                place.copy_(made[id(place)])
+                place.copy_(values[id(place)])
 
 
 def operations(calls: list[tuple[Any, Any, Any, Any]]) -> list[tuple[str, list[Any]]]:

@@ -104,8 +104,8 @@ def forward(model: Any, ids: Any, places: Any, labels: Any) -> tuple[Any, Any]:
     x = parts.word_embeddings(ids) + parts.position_embeddings.weight[:ROW] + parts.token_type_embeddings.weight[0]
     x = parts.LayerNorm(x)
     for layer in model.bert.encoder.layer:
-        own = layer.attention.self
-        query, key, value = (heads(linear(x)) for linear in (own.query, own.key, own.value))
+        attention = layer.attention.self
+        query, key, value = (heads(linear(x)) for linear in (attention.query, attention.key, attention.value))
         mixed = F.scaled_dot_product_attention(query, key, value)
         x = layer.attention.output.LayerNorm(x + layer.attention.output.dense(mixed.transpose(1, 2).flatten(2)))
         x = layer.output.LayerNorm(x + layer.output.dense(F.gelu(layer.intermediate.dense(x))))

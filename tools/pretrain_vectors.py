@@ -49,7 +49,7 @@ def main(
     """Train word vectors, and write facts about them beside them (.json)."""
     from gensim.models import FastText, Word2Vec
 
-    out = out or made_file(next(name for name, made in MADE_VECTORS.items() if made == kind))
+    out = out or made_file(next(name for name, known_kind in MADE_VECTORS.items() if known_kind == kind))
     clean = clean_texts(texts, DataSource.from_options(data, hub=False), Progress())
     settings: dict[str, object] = {
         "vector_size": dim,

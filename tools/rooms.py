@@ -51,24 +51,24 @@ PACKAGES = {"zoo_bench_papers": ROOT / "papers", "benchmark": ROOT, "zoo": ROOT}
 
 def modules_of(root: Path, package: str) -> dict[str, Path]:
     """Return the modules of a package by their dotted name."""
-    found = {}
+    modules = {}
     for path in sorted((root / package).rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return modules
 
 
 def imports_of(path: Path, modules: Iterable[str]) -> set[str]:
     """Return which of `modules` a file imports, anywhere in it."""
-    found = set()
+    names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"relative import in {path}"
             inner = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-            found |= {name if name in modules else str(node.module) for name in inner.values()}
-    return found & set(modules)
+            names |= {name if name in modules else str(node.module) for name in inner.values()}
+    return names & set(modules)
 
 
 def arrows_of(root: Path, package: str) -> dict[str, set[str]]:

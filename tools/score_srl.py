@@ -133,10 +133,10 @@ def score(gold: Sequence[GoldSentence], labelled: Sequence[Sequence[Frame]]) -> 
         _add(counts["predicate"], len(both), len(by_verb), len(sentence.predicates))
         for role, attribute in ROLES.items():
             wanted = {verb: roles[role] for verb, roles in sentence.predicates.items() if role in roles}
-            found = {verb: span for verb, frame in by_verb.items() if (span := getattr(frame, attribute))}
-            right = sum(head_word(span, sentence.heads) in wanted.get(verb, ()) for verb, span in found.items())
-            _add(counts[role], right, len(found), len(wanted))
-            _add(counts[f"{role} given"], right, len(found.keys() & both), len(wanted.keys() & both))
+            spans = {verb: span for verb, frame in by_verb.items() if (span := getattr(frame, attribute))}
+            right = sum(head_word(span, sentence.heads) in wanted.get(verb, ()) for verb, span in spans.items())
+            _add(counts[role], right, len(spans), len(wanted))
+            _add(counts[f"{role} given"], right, len(spans.keys() & both), len(wanted.keys() & both))
     return counts
 
 

@@ -84,8 +84,8 @@ def save(encoder: Encoder, folder: str | Path) -> None:
     folder = Path(folder)
     encoder.save(folder)
     files = {name: sha256 for name, sha256 in hashes_of(folder).items() if name != _METHOD}
-    said = {"method": METHODS.name_of(type(encoder)), "class": type(encoder).__qualname__, "files": files}
-    write_json(folder / _METHOD, said)
+    about = {"method": METHODS.name_of(type(encoder)), "class": type(encoder).__qualname__, "files": files}
+    write_json(folder / _METHOD, about)
 
 
 def check_files(folder: Path, hashes: object) -> None:

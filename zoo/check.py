@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoo.encoder import PHRASE_LABELS, AnyRecipe, Corpus, Encoder, FitReport, Run, Runtime, Start, Traits
-from zoo.errors import ContractError, said
+from zoo.errors import ContractError, error_text
 from zoo.plugins import METHODS
 
 PROBES = (
@@ -121,12 +121,12 @@ def check(cls: type[Encoder], recipe: AnyRecipe, runtime: Runtime, name: str) ->
     def attempt(test: Callable[[], str | None], part: str = "encode") -> str | None:
         return problem_of(cls, test, part)
 
-    made: list[Encoder] = []
-    problem = attempt(lambda: made.append(cls(recipe, runtime)), "__init__")
+    encoders: list[Encoder] = []
+    problem = attempt(lambda: encoders.append(cls(recipe, runtime)), "__init__")
     if problem is not None:
         yield "made from its recipe", problem
         return
-    encoder = made[0]
+    encoder = encoders[0]
     valid: list[Traits] = []
     problem = attempt(lambda: valid.append(checked_traits(cls, recipe)), "traits")
     if problem is not None:
@@ -162,7 +162,7 @@ def problem_of(cls: type[Any], test: Callable[[], str | None], part: str) -> str
     try:
         problem = test()
     except Exception as error:  # whatever a plugin raises is the problem to report
-        return said(error) + own_line(cls, error, part)
+        return error_text(error) + own_line(cls, error, part)
     return None if problem is None else problem + own_line(cls, None, problem.partition("()")[0])
 
 
@@ -174,9 +174,9 @@ def own_line(cls: type[Any], error: BaseException | None, part: str) -> str:
     modules = (one.__module__ for one in cls.__mro__ if one.__module__.partition(".")[0] not in _NO_PLUGINS)
     files = {getattr(sys.modules.get(module), "__file__", None) for module in modules}
     frames = traceback.extract_tb(error.__traceback__) if error is not None else []
-    own = next((frame for frame in reversed(frames) if frame.filename in files), None)
-    if own is not None:
-        return f" ({_short(own.filename)}:{own.lineno}, in {own.name}: {own.line})"
+    innermost = next((frame for frame in reversed(frames) if frame.filename in files), None)
+    if innermost is not None:
+        return f" ({_short(innermost.filename)}:{innermost.lineno}, in {innermost.name}: {innermost.line})"
     code = getattr(inspect.unwrap(getattr(cls, part, None)), "__code__", None)  # type: ignore[arg-type]
     if code is None or code.co_filename not in files:
         return ""

@@ -182,8 +182,8 @@ class Encoder(ABC, Generic[RecipeT]):
         super().__init_subclass__(**more)
         if "encode" in vars(cls):
             cls.encode = with_options(cls.encode)  # type: ignore[method-assign]
-        own = {name for base in cls.__mro__[: cls.__mro__.index(Encoder)] for name in vars(base)}
-        cls.unstated = tuple(what for what in cls.unstated if what not in own)
+        overridden = {name for base in cls.__mro__[: cls.__mro__.index(Encoder)] for name in vars(base)}
+        cls.unstated = tuple(what for what in cls.unstated if what not in overridden)
 
     @abstractmethod
     def encode(self, texts: Sequence[str], *_: Any, **options: Any) -> Vectors:
@@ -292,13 +292,13 @@ class Encoder(ABC, Generic[RecipeT]):
         return {}
 
 
-def with_options(own: Callable[..., Vectors]) -> Callable[..., Vectors]:
+def with_options(method: Callable[..., Vectors]) -> Callable[..., Vectors]:
     """Return a method's `encode` with the options of `Encoder.encode`, which sentence-transformers names so.
 
     It raises ContractError for one string.
     """
 
-    @functools.wraps(own)
+    @functools.wraps(method)
     def encode(
         self: Any,
         texts: Sequence[str],
@@ -313,14 +313,14 @@ def with_options(own: Callable[..., Vectors]) -> Callable[..., Vectors]:
             raise ContractError("encode() takes a list of texts; put the one text into a list: encode([text]).")
         if device is not None:
             self.to(device)
-        one = functools.partial(own, self, **more)
+        encode_batch = functools.partial(method, self, **more)
         if batch_size is not None:
-            vectors = _in_batches(one, list(texts), batch_size, Progress(enabled=show_progress_bar))
+            vectors = _in_batches(encode_batch, list(texts), batch_size, Progress(enabled=show_progress_bar))
         elif show_progress_bar:
             with runtimes_changed(self, lambda runtime: replace(runtime, progress=Progress())):
-                vectors = one(texts)
+                vectors = encode_batch(texts)
         else:
-            vectors = one(texts)
+            vectors = encode_batch(texts)
         return normalised(vectors) if normalize_embeddings else vectors
 
     signature = inspect.signature(encode, follow_wrapped=False)
@@ -365,12 +365,12 @@ def runtimes_changed(encoder: object, change: Callable[[Runtime], Runtime]) -> I
     """Change the runtime of an encoder, and of the encoders that it contains, inside the block."""
     before = [(part, part.runtime) for part in parts_of(encoder)]
     try:
-        for part, own in before:
-            part.runtime = change(own)
+        for part, runtime in before:
+            part.runtime = change(runtime)
         yield
     finally:
-        for part, own in before:
-            part.runtime = own
+        for part, runtime in before:
+            part.runtime = runtime
 
 
 def moved(value: Any, device: str) -> Any:

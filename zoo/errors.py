@@ -56,7 +56,7 @@ class Interrupted(ZooError):
         return 128 + self.signal_number
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return the text of an error: the message of a ZooError; for any other its class name and message."""
     return str(error) if isinstance(error, ZooError) else f"{type(error).__name__}: {error}"
 

@@ -242,8 +242,8 @@ def read_signed(path: Path) -> dict[str, Any]:
 
 
 def _digest(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> str:
-    said = {name: text for name, text in metadata.items() if name != "sha256"}
-    digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode())
+    facts = {name: text for name, text in metadata.items() if name != "sha256"}
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
@@ -259,10 +259,10 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Map
     from safetensors.torch import save_file
 
     unshared = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
-    said = dict(metadata or {})
+    facts = dict(metadata or {})
     with atomic_path(path) as temporary:
         remove_dead(path.parent, ".tmp")
-        save_file(unshared, temporary, {**said, "sha256": _digest(unshared, said)})
+        save_file(unshared, temporary, {**facts, "sha256": _digest(unshared, facts)})
         with temporary.open("r+b") as file:  # the library writes the metadata in any order
             size = int.from_bytes(file.read(8), "little")
             header = json.loads(file.read(size))

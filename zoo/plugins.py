@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from zoo.errors import UsageError, did_you_mean, said
+from zoo.errors import UsageError, did_you_mean, error_text
 
 if TYPE_CHECKING:
     from zoo.encoder import Encoder
@@ -176,12 +176,12 @@ class Registry(Generic[T]):
             raise UsageError(f"{self.kind} {name!r} is broken: {self._broken[name]}")
         try:
             target = _load(entry.target) if isinstance(entry.target, str) else entry.target
-            made = self.made_of(target, _load(self._base), entry.origin)
+            registered = self.made_of(target, _load(self._base), entry.origin)
         except Exception as error:  # whatever a plugin raises is reported as its fault
-            self._broken[name] = f"{said(error)} ({_raised_in(error)})"
+            self._broken[name] = f"{error_text(error)} ({_raised_in(error)})"
             raise UsageError(f"{self.kind} {name!r} is broken: {self._broken[name]}") from error
         self._entries[name] = replace(entry, target=target)
-        return made
+        return registered
 
     def made_of(self, target: object, base: type[Any], origin: str) -> T:
         """Return what `get` returns for a registered object: the class. Raises TypeError for another base class."""
@@ -298,7 +298,7 @@ def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
         raise
     except Exception as error:  # a broken plugin is listed as broken and affects nothing else
         del sys.modules[module_name]
-        reason = f"{said(error)} ({_raised_in(error, spec.origin)})"
+        reason = f"{error_text(error)} ({_raised_in(error, spec.origin)})"
         for registry in registries:
             registry.mark_broken(str(path), reason)
         return reason

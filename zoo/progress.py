@@ -73,8 +73,8 @@ class _Lines(Bar):
             return
         self.last = now
         rate = (done - self.first) / max(now - self.started, 1e-9)
-        left = f", {clock((self.total - done) / rate)} left" if rate > 0 else ""
-        _show(f"{self.what}: {done}/{self.total}{left}{', ' + note if note else ''}", self.stream)
+        remaining = f", {clock((self.total - done) / rate)} left" if rate > 0 else ""
+        _show(f"{self.what}: {done}/{self.total}{remaining}{', ' + note if note else ''}", self.stream)
 
 
 def _show(text: str, stream: TextIO) -> None:
@@ -113,8 +113,8 @@ def _shown(text: str, stream: TextIO) -> str:
 
 def clock(seconds: float) -> str:
     """Return seconds as 1:02:03 or 4:05."""
-    whole = round(max(seconds, 0))
-    hours, rest = divmod(whole, 3600)
+    total_seconds = round(max(seconds, 0))
+    hours, rest = divmod(total_seconds, 3600)
     return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
 
 
@@ -128,7 +128,7 @@ _CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a
 
 def without_orders(text: str) -> str:
     """Return text with its control characters shown as \\xNN, so that a terminal cannot act on escape sequences."""
-    return _CONTROL_CHARACTERS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROL_CHARACTERS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def fit_to(text: str, stream: TextIO) -> str:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
-from zoo.errors import ContractError, UsageError, ZooError, did_you_mean, said
+from zoo.errors import ContractError, UsageError, ZooError, did_you_mean, error_text
 from zoo.files import one_line, read_yaml
 from zoo.paths import is_file, resource_folder
 from zoo.plugins import METHODS
@@ -200,7 +200,7 @@ class RecipeSpec:
         except ZooError:
             raise
         except Exception as error:  # of a plugin's own class
-            raise ContractError(f"method {self.method!r} ({place}): its Recipe raises {said(error)}") from error
+            raise ContractError(f"method {self.method!r} ({place}): its Recipe raises {error_text(error)}") from error
 
 
 def added(default: Any) -> Any:
@@ -245,7 +245,7 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
         raise UsageError(
             f"{path}: a recipe states either 'method' or 'extends' (the name of a recipe, whose method it takes)."
         )
-    own = RecipeSpec(
+    spec = RecipeSpec(
         path.stem,
         head.method,
         head.summary or ", ".join([head.extends or head.method, *_settings(head.parameters or {})]),
@@ -266,17 +266,17 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
             parent = _of_method(head.extends)
         else:
             parent = _read_recipe(parent_file(path, head.extends, children), known, (*children, path))
-        own = replace(
-            own,
+        spec = replace(
+            spec,
             method=parent.method,
-            parameters={**parent.parameters, **own.parameters},
-            stated_by={**parent.stated_by, **own.stated_by},
-            updates=parent.updates if own.updates is None else own.updates,
-            space={**parent.space, **own.space},
-            open={k: v for k, v in parent.open.items() if k not in own.parameters} if head.open is None else own.open,
+            parameters={**parent.parameters, **spec.parameters},
+            stated_by={**parent.stated_by, **spec.stated_by},
+            updates=parent.updates if spec.updates is None else spec.updates,
+            space={**parent.space, **spec.space},
+            open={k: v for k, v in parent.open.items() if k not in spec.parameters} if head.open is None else spec.open,
         )
-    known[path] = own
-    return own
+    known[path] = spec
+    return spec
 
 
 def _settings(parameters: Mapping[str, Any]) -> list[str]:
@@ -340,5 +340,5 @@ def papers_of(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec]) -> list[Paper
     known = {one.citation.name: one.citation for one in (*recipes.values(), spec) if one.citation is not None}
     names = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
     named = re.findall(rf"(?<![\w-])(?:{names})(?![\w-])", spec.paper)
-    own = [spec.citation.name] if spec.citation is not None else []
-    return [known[name] for name in dict.fromkeys([METHODS.card(spec.method).paper, *own, *named]) if name in known]
+    cited = [spec.citation.name] if spec.citation is not None else []
+    return [known[name] for name in dict.fromkeys([METHODS.card(spec.method).paper, *cited, *named]) if name in known]

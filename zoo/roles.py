@@ -68,9 +68,9 @@ class RoleText(str):
 
     def __new__(cls, text: str, role: Role | None = None, prompt: str | None = None) -> Self:
         """Return the text in a role."""
-        made = super().__new__(cls, text)
-        made.role, made.prompt = role, prompt
-        return made
+        role_text = super().__new__(cls, text)
+        role_text.role, role_text.prompt = role, prompt
+        return role_text
 
     @property
     def kind(self) -> tuple[Role | None, str | None]:

@@ -58,8 +58,8 @@ class Diff:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        found: dict[str, Any] = plain(asdict(self))
-        return found
+        values: dict[str, Any] = plain(asdict(self))
+        return values
 
     def __str__(self) -> str:
         lines = [_line(cell) for cell in self.cells]
@@ -79,8 +79,8 @@ def _line(cell: Cell) -> str:
         return f"{where}: {cell.b if cell.a is None else cell.a:.2f}"
     noise = {True: "beyond noise", False: "within noise", None: "its noise is not known"}[cell.beyond_noise]
     interval = "" if cell.low is None else f" ({cell.low:+.2f} to {cell.high:+.2f})"
-    made = ", ".join(cell.made_by) or "nothing that records state"
-    return f"{where}: {cell.a:.2f} to {cell.b:.2f}, {cell.b - cell.a:+.2f}{interval}, {noise}; other: {made}"
+    causes = ", ".join(cell.made_by) or "nothing that records state"
+    return f"{where}: {cell.a:.2f} to {cell.b:.2f}, {cell.b - cell.a:+.2f}{interval}, {noise}; other: {causes}"
 
 
 def diff(a: str | Path, b: str | Path) -> Diff:
@@ -90,12 +90,12 @@ def diff(a: str | Path, b: str | Path) -> Diff:
     both folders keep item scores on the same gold scores, with the noise of pairs and of seeds. Raises MissingError for
     a folder without finished records.
     """
-    (first, one), (second, other) = _read(a), _read(b)
-    pairs = _matched(one, other)
+    (first, records_a), (second, records_b) = _read(a), _read(b)
+    pairs = _matched(records_a, records_b)
     cells, equal = [], 0
-    for name, mine, theirs in pairs:
-        for task in sorted(mine.keys() | theirs.keys()):
-            before, after = mine.get(task, []), theirs.get(task, [])
+    for name, before_row, after_row in pairs:
+        for task in sorted(before_row.keys() | after_row.keys()):
+            before, after = before_row.get(task, []), after_row.get(task, [])
             was, now = _mean(before), _mean(after)
             if damaged := _damaged(first, before, after) + _damaged(second, after, before):
                 cells.append(Cell(name, task, "damaged", None, None, damaged=damaged))
@@ -106,7 +106,7 @@ def diff(a: str | Path, b: str | Path) -> Diff:
                 cells.append(Cell(name, task, "moved", was, now, made_by(before[0], after[0]), *noise))
             else:
                 cells.append(Cell(name, task, "gone" if before else "new", was, now))
-    return Diff(_judged(cells), equal, _rank_changes(one, other), differing(one, other))
+    return Diff(_judged(cells), equal, _rank_changes(records_a, records_b), differing(records_a, records_b))
 
 
 def made_by(a: Record, b: Record) -> list[str]:
@@ -128,17 +128,17 @@ def made_by(a: Record, b: Record) -> list[str]:
             **{f"library {name}": version for name, version in environment["packages"].items()},
         }
 
-    one, other, found = parts(a), parts(b), []
-    for name in one | other:
-        was, now = one.get(name), other.get(name)
+    parts_a, parts_b, differences = parts(a), parts(b), []
+    for name in parts_a | parts_b:
+        was, now = parts_a.get(name), parts_b.get(name)
         if was == now:
             continue
         if isinstance(was, dict) and isinstance(now, dict):
             changed = [key for key in was | now if was.get(key) != now.get(key)]
-            found.append(f"{name} ({', '.join(changed)})")
+            differences.append(f"{name} ({', '.join(changed)})")
         else:
-            found.append(f"{name} ({str(was)[:12]} to {str(now)[:12]})")
-    return found
+            differences.append(f"{name} ({str(was)[:12]} to {str(now)[:12]})")
+    return differences
 
 
 def _read(given: str | Path) -> tuple[Records, list[Record]]:
@@ -152,22 +152,22 @@ def _read(given: str | Path) -> tuple[Records, list[Record]]:
     return store, records
 
 
-def _matched(one: Sequence[Record], other: Sequence[Record]) -> list[tuple[str, _Row, _Row]]:
+def _matched(a_records: Sequence[Record], b_records: Sequence[Record]) -> list[tuple[str, _Row, _Row]]:
     """Return (name, row of A, row of B) for all rows; a row without counterpart stands beside an empty one."""
-    called = printed_names(r["method"]["name"] for r in (*one, *other))
+    called = printed_names(r["method"]["name"] for r in (*a_records, *b_records))
     sides: list[dict[tuple[str, str], _Row]] = []
-    for records in (one, other):
+    for records in (a_records, b_records):
         rows: dict[tuple[str, str], _Row] = defaultdict(lambda: defaultdict(list))
         for record in records:
             rows[called[record["method"]["name"]], record["row_key"]][record["task"]["name"]].append(record)
         sides.append(rows)
     a, b = sides
-    found = [(name, a.pop((name, key)), b.pop((name, key))) for name, key in sorted(a.keys() & b.keys())]
+    pairs = [(name, a.pop((name, key)), b.pop((name, key))) for name, key in sorted(a.keys() & b.keys())]
     for name in sorted({name for name, _ in (*a, *b)}):
-        mine, theirs = ([key for key in side if key[0] == name] for side in (a, b))
-        if len(mine) == len(theirs) == 1:
-            found.append((name, a.pop(mine[0]), b.pop(theirs[0])))
-    return found + [(k[0], row, {}) for k, row in a.items()] + [(k[0], {}, row) for k, row in b.items()]
+        keys_a, keys_b = ([key for key in side if key[0] == name] for side in (a, b))
+        if len(keys_a) == len(keys_b) == 1:
+            pairs.append((name, a.pop(keys_a[0]), b.pop(keys_b[0])))
+    return pairs + [(k[0], row, {}) for k, row in a.items()] + [(k[0], {}, row) for k, row in b.items()]
 
 
 def _damaged(store: Records, here: Sequence[Record], there: Sequence[Record]) -> list[str]:
@@ -196,9 +196,9 @@ def _judged(cells: Sequence[Cell]) -> list[Cell]:
     return [replace(cell, beyond_noise=beyond.get(place)) for place, cell in enumerate(cells)]
 
 
-def _rank_changes(one: Sequence[Record], other: Sequence[Record]) -> list[tuple[str, str, int, int]]:
+def _rank_changes(a_records: Sequence[Record], b_records: Sequence[Record]) -> list[tuple[str, str, int, int]]:
     ranks: list[dict[tuple[str, str], int]] = []
-    for records in (one, other):
+    for records in (a_records, b_records):
         tables = build_tables(records, suites_of(records))
         ranks.append({(table.suite.name, row.name): row.rank for table in tables for row in table.rows if row.rank})
     a, b = ranks

@@ -70,7 +70,7 @@ def other_form(spec: RecipeSpec, recipe: AnyRecipe, recipes: Mapping[str, Recipe
 
 def conditions_of(traits: Traits) -> list[str]:
     """Return sentences on what a method needs and reads: the conditions of its rows."""
-    said = {
+    sentences = {
         "Its weights are finished and were trained elsewhere.": traits.released,
         "It is a backbone's own states, pooled; nothing is trained.": traits.untrained,
         "It learns from sentences (--corpus).": traits.needs_corpus,
@@ -86,7 +86,7 @@ def conditions_of(traits: Traits) -> list[str]:
         "`zoo-bench export` writes it for sentence-transformers.": traits.exports,
         f"It computes in {traits.precision} whatever --precision says.": traits.precision is not None,
     }
-    return [sentence for sentence, holds in said.items() if holds]
+    return [sentence for sentence, holds in sentences.items() if holds]
 
 
 _FIELD = re.compile(r"    (\w+)\s*:(.*)")
@@ -95,11 +95,11 @@ _FOR_LINTERS = ("noqa", "type: ignore")
 
 def reasons(recipe: type[Any]) -> dict[str, str]:
     """Return the comment of each field of a recipe and its bases, behind the field on its line or directly above it."""
-    found: dict[str, str] = {}
+    comments: dict[str, str] = {}
     for cls in reversed(recipe.__mro__):
         if dataclasses.is_dataclass(cls):
-            found |= _of_class(cls)
-    return {field.name: found[field.name] for field in dataclasses.fields(recipe) if found.get(field.name)}
+            comments |= _of_class(cls)
+    return {field.name: comments[field.name] for field in dataclasses.fields(recipe) if comments.get(field.name)}
 
 
 def _of_class(cls: type[Any]) -> dict[str, str]:
@@ -107,27 +107,27 @@ def _of_class(cls: type[Any]) -> dict[str, str]:
         source = inspect.getsource(cls)
     except (OSError, TypeError):  # a class without a source file, as in a notebook
         return {}
-    found, above = {}, list[str]()
+    comments, above = {}, list[str]()
     for line in source.splitlines():
         if line.strip().startswith("# "):
             above.append(line.strip().removeprefix("# "))
             continue
         if field := _FIELD.match(line):
             behind = [text.strip() for text in field[2].split("  # ")[1:] if not text.startswith(_FOR_LINTERS)]
-            found[field[1]] = " ".join([*above, *behind])
+            comments[field[1]] = " ".join([*above, *behind])
         above = []
-    return found
+    return comments
 
 
 def notes(spec: RecipeSpec) -> list[tuple[str, str]]:
     """Return (recipe, text) for the notes at the top of a recipe's file and of the recipes that it extends."""
-    found = []
+    notes_of = []
     while spec.origin.endswith((".yaml", ".yml")):
         path = Path(spec.origin)
         lines = path.read_text(encoding="utf-8").splitlines()
         head = [line.lstrip("#").strip() for line in itertools.takewhile(lambda line: line.startswith("#"), lines)]
-        found += [(path.stem, " ".join(head))] if head else []
+        notes_of += [(path.stem, " ".join(head))] if head else []
         if not spec.extends:
             break
         spec = read_recipe(parent_file(path, spec.extends))
-    return found
+    return notes_of

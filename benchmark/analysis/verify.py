@@ -25,7 +25,7 @@ from benchmark.records.record import Record, main_score, scores_of
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import LoadedTask, load_tasks
-from zoo.errors import CorruptError, MissingError, ZooError, said
+from zoo.errors import CorruptError, MissingError, ZooError, error_text
 
 Word = Literal["verified", "differs", "not verifiable"]
 Numbers = NDArray[Any]
@@ -71,9 +71,9 @@ class Verified:
     def __str__(self) -> str:
         lines = [f"differs: {one.cell}: {one.why}" for one in self.verdicts if one.word == "differs"]
         groups: dict[tuple[Word, str], list[Verdict]] = {}
-        for one in self.verdicts:
-            if one.word != "differs":
-                groups.setdefault((one.word, one.why), []).append(one)
+        for verdict in self.verdicts:
+            if verdict.word != "differs":
+                groups.setdefault((verdict.word, verdict.why), []).append(verdict)
         for (word, why), group in sorted(groups.items(), reverse=True):
             rows = list(dict.fromkeys(one.row for one in group))
             names = ", ".join(rows[:3]) + (f" and {len(rows) - 3} more rows" if len(rows) > 3 else "")
@@ -133,7 +133,7 @@ class _Check:
         except ZooError as error:
             return Verdict("not verifiable", row, cell, str(error))
         except Exception as error:  # of any encoder's or task's code
-            return Verdict("not verifiable", row, cell, said(error))
+            return Verdict("not verifiable", row, cell, error_text(error))
 
     def _compared(self, record: Record) -> str:
         """Return what agrees; raises _DifferenceError, or the ZooError because of which nothing can be said."""

@@ -80,9 +80,9 @@ def read_wordings(given: Sequence[str | Path]) -> list[Wording]:
     Raises UsageError for a file that has none, and for a name that is there twice.
     """
     wordings: list[Wording] = []
-    for one in given:
-        known = {"none": _NONE, "card": CARD}.get(str(one))
-        wordings += [known] if known is not None else _of_file(Path(one))
+    for path in given:
+        known = {"none": _NONE, "card": CARD}.get(str(path))
+        wordings += [known] if known is not None else _of_file(Path(path))
     names = [wording.name for wording in wordings]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UsageError(f"--prompts names {twice[0]!r} twice.")
@@ -155,7 +155,7 @@ def _name(encoder: object) -> str:
     return str(encoder) if isinstance(encoder, str | Path) else type(encoder).__name__
 
 
-def made(
+def prepared(
     name: str, given: object, runtime: Runtime, texts: Sequence[str], corpus: str | None, backend: Backend
 ) -> Candidate:
     """Return an encoder that is ready: loaded, or trained on a text, or fitted to `texts`."""

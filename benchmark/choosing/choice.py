@@ -17,7 +17,7 @@ from benchmark.choosing.candidates import (
     Wording,
     candidates,
     encode,
-    made,
+    prepared,
     read_wordings,
     vectors_of,
 )
@@ -32,7 +32,7 @@ from benchmark.choosing.variants import variants
 from benchmark.records.record import plain
 from zoo import __version__
 from zoo.encoder import Runtime
-from zoo.errors import UsageError, ZooError, said
+from zoo.errors import UsageError, ZooError, error_text
 from zoo.formats.finished import Backend, check_backend
 from zoo.machine import forget_peak_memory, make_runtime, peak_memory_mb
 from zoo.progress import Progress
@@ -172,11 +172,11 @@ def choose(
         runtime.progress.say(f"{name} ...")
         try:
             used, started = forget_peak_memory(runtime.device), time.perf_counter()
-            candidate = made(name, given, runtime, data.texts, corpus, backend)
+            candidate = prepared(name, given, runtime, data.texts, corpus, backend)
             loaded = {"load_seconds": time.perf_counter() - started, "memory_before": used}
             measured = [*_measured(candidate, data, wordings, runtime, dims, formats, at_precision, loaded)]
         except Exception as error:  # of any encoder's code: the others are ranked without it
-            failed[name] = str(error) if isinstance(error, ZooError) else said(error)
+            failed[name] = str(error) if isinstance(error, ZooError) else error_text(error)
         else:
             for suffix, row, of_units in measured:
                 take({"name": name + suffix, "encoder": name, **row}, of_units)

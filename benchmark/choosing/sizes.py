@@ -30,7 +30,7 @@ from benchmark.stats.draws import TABLE_RESAMPLES, finished, is_alone
 from benchmark.stats.mcb import SeedNoise, differences, sample
 from benchmark.tasks.overlap import Pool, pool_of
 from zoo.encoder import Vectors
-from zoo.errors import MissingError, ZooError, said
+from zoo.errors import MissingError, ZooError, error_text
 from zoo.files import write_text
 from zoo.machine import choose_device
 
@@ -68,9 +68,9 @@ class Sizes:
             heads = ["Method", "Dims", "Numbers", "Bytes", "Avg.", "Change", *tasks]
             cells = [heads]
             for of in self.lines:
-                own = [str(of[name]) for name in ("method", "dims", "numbers", "bytes")]
+                head = [str(of[name]) for name in ("method", "dims", "numbers", "bytes")]
                 both = [_between(of, "score"), _between(of, "change")]
-                cells.append([*own, *both, *(score_text(of[task]) for task in tasks)])
+                cells.append([*head, *both, *(score_text(of[task]) for task in tasks)])
             widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
             cells.insert(1, ["-" * width for width in widths])
             lines += [
@@ -109,10 +109,10 @@ def write_sizes(
         raise MissingError("--dims and --bytes need tasks with pair scores, as sts and pocket have; name one: --suite.")
     for table in tables:
         if tasks := kept[id(table)]:
-            found = sized(table, tasks, store, texts, dims, formats, device)
-            write_text(out / f"{table.stem}-sizes.md", str(found))
-            write_text(out / f"{table.stem}-sizes.csv", csv_text(found.lines))
-            yield found
+            sizes = sized(table, tasks, store, texts, dims, formats, device)
+            write_text(out / f"{table.stem}-sizes.md", str(sizes))
+            write_text(out / f"{table.stem}-sizes.csv", csv_text(sizes.lines))
+            yield sizes
 
 
 def _has_pairs(table: Table, task: str) -> bool:
@@ -144,7 +144,7 @@ def sized(
             cosines = _cosines(of_row, store, texts, dims, formats, device)
             lines += [{"method": row.name, **line} for line in _lines(of_row, cosines, texts)]
         except Exception as error:  # of any encoder's code: the other rows have their lines
-            missing[row.name] = str(error) if isinstance(error, ZooError) else said(error)
+            missing[row.name] = str(error) if isinstance(error, ZooError) else error_text(error)
     return Sizes(table.stem, table.suite.title, lines, missing)
 
 
@@ -152,7 +152,7 @@ def _cosines(
     of_row: ByTask, store: Records, texts: PairTexts, dims: Sequence[int], formats: Sequence[str], device: str
 ) -> Cosines:
     """Return the cosines of each size by task, of each seed."""
-    found: Cosines = defaultdict(lambda: defaultdict(list))
+    cosines: Cosines = defaultdict(lambda: defaultdict(list))
     stores: dict[str, VectorStore] = {}  # by the encoder's key, that is of each seed
     for task, records in of_row.items():
         for record in records:
@@ -160,14 +160,16 @@ def _cosines(
             vectors = stores.setdefault(record["encoder_key"], _vectors(record, store, device))
             distinct, places = np.unique([*pairs.first, *pairs.second], return_inverse=True)
             first, second = np.split(places, 2)
-            whole: Vectors = vectors([str(text) for text in distinct])
-            order = spearman(cosine(whole[first], whole[second]), store.pair_scores(record)[0])
+            vectors_of_all: Vectors = vectors([str(text) for text in distinct])
+            order = spearman(cosine(vectors_of_all[first], vectors_of_all[second]), store.pair_scores(record)[0])
             if order is None or order < SAME_ORDER:
                 raise ZooError(f"its encoder orders {task} otherwise than when it was scored (Spearman {order}).")
-            cut = {(width, form, size): of for width, form, size, of in variants(whole, dims, formats)}
-            for one, of_texts in ({(whole.shape[1], "float32", 4 * whole.shape[1]): whole} | cut).items():
-                found[one][task].append(cosine(of_texts[first], of_texts[second]))
-    return found
+            cut = {(width, form, size): of for width, form, size, of in variants(vectors_of_all, dims, formats)}
+            for variant, of_texts in (
+                {(vectors_of_all.shape[1], "float32", 4 * vectors_of_all.shape[1]): vectors_of_all} | cut
+            ).items():
+                cosines[variant][task].append(cosine(of_texts[first], of_texts[second]))
+    return cosines
 
 
 def _vectors(record: Record, store: Records, device: str) -> VectorStore:

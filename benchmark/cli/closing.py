@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from benchmark.run.plan import Run
 
 
-def show_closing(options: RunOptions, run: Run, made: Leaderboard) -> None:
+def show_closing(options: RunOptions, run: Run, board: Leaderboard) -> None:
     """Print what each table of the run shows, and the command that shows the first difference task by task."""
     from benchmark.report.learned import learned
 
@@ -21,10 +21,10 @@ def show_closing(options: RunOptions, run: Run, made: Leaderboard) -> None:
     keys = {plan.row_key for plan in encoders if not plan.control}
     tasks = {cell.task.name for plan in encoders for cell in plan.cells}
     trial = options.limit is not None
-    tables = [table for table in made.tables if table.partial == trial and tasks.intersection(table.suite.tasks)]
-    found = [learned(table, made.store, keys) for table in tables]
-    for table, (text, _) in zip(tables, found, strict=True):
-        title = f" ({table.suite.name})" if len(found) > 1 else ""
+    tables = [table for table in board.tables if table.partial == trial and tasks.intersection(table.suite.tasks)]
+    lessons = [learned(table, board.store, keys) for table in tables]
+    for table, (text, _) in zip(tables, lessons, strict=True):
+        title = f" ({table.suite.name})" if len(lessons) > 1 else ""
         say(f"\nWhat was learned{title}: {text}")
-    if rows := next((rows for _, rows in found if rows), None):
+    if rows := next((rows for _, rows in lessons if rows), None):
         say(f"Next, task by task: {next_command('compare', *rows)}")

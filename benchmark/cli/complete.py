@@ -59,14 +59,14 @@ class Named(_Text):
         given = ctx.params.get(str(param.name)) if self.many else None  # by the same option, typed before
         taken = {*before.split(","), *(given or "").split(",")}
         names = dict.fromkeys(name for known in self.known for name in known())
-        found = [
+        items = [
             CompletionItem(before + comma + name)
             for name in names
             if name.lower().startswith(last.lower()) and name not in taken
         ]
-        if self.files and (not found or "/" in last or last.startswith(".")) and not comma:
+        if self.files and (not items or "/" in last or last.startswith(".")) and not comma:
             return [CompletionItem(incomplete, type="file")]
-        return found
+        return items
 
 
 class FishLists(FishComplete):

@@ -52,19 +52,19 @@ class _Findings:
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
-        self.found: list[dict[str, Any]] = []
+        self.findings: list[dict[str, Any]] = []
 
     def add(self, status: str, name: str, form: str, text: str, **more: object) -> None:
         """Add the finding on one form of a data set, and print it unless JSON is wanted."""
-        self.found.append({"name": name, "form": form, "status": status.lower(), "text": text, **more})
+        self.findings.append({"name": name, "form": form, "status": status.lower(), "text": text, **more})
         if not self.as_json:
             say(f"{status:<7}  {text}")
 
     def finish(self) -> int:
         """Print the JSON if it is wanted; returns 1 where anything is wrong or missing, else 0."""
         if self.as_json:
-            say_json(self.found)
-        return int(any(one["status"] not in ("ok", "skipped") for one in self.found))
+            say_json(self.findings)
+        return int(any(one["status"] not in ("ok", "skipped") for one in self.findings))
 
 
 @command.command("verify")
@@ -75,7 +75,7 @@ def verify_command(data: str | None, as_json: bool, names: tuple[str, ...]) -> i
     """Check sha256 and row counts of what is found; exit 1 when something is missing or wrong."""
     source = DataSource.from_options(data, hub=False)
     chosen = _chosen_data(names)
-    told = _Findings(as_json)
+    findings = _Findings(as_json)
     readers = {(task.dataset, task.form): task for _, task in TASKS.load_all() if task is not None}
     for name in chosen:
         for form in dataset(name).forms:
@@ -85,10 +85,10 @@ def verify_command(data: str | None, as_json: bool, names: tuple[str, ...]) -> i
                 scored = reader.load(source).rows if reader else None
                 read = "" if scored is None else f", {scored:,} rows scored"
                 text = f"{name} ({form}): {len(located.files)} file(s), {located.source}, sha256 right{read}"
-                told.add("ok", name, form, text, found=located.source, rows=scored)
+                findings.add("ok", name, form, text, found=located.source, rows=scored)
             except ZooError as error:
-                told.add("missing" if isinstance(error, MissingError) else "WRONG", name, form, str(error))
-    return told.finish()
+                findings.add("missing" if isinstance(error, MissingError) else "WRONG", name, form, str(error))
+    return findings.finish()
 
 
 @command.command("texts")
@@ -130,16 +130,16 @@ def fetch_command(as_json: bool, names: tuple[str, ...]) -> int:
     """Download data sets (all, or those named) from the hub into the cache."""
     source = DataSource(None)
     check_writable(source.cache)
-    told = _Findings(as_json)
+    findings = _Findings(as_json)
     for name in _chosen_data(names):
         for form, wanted in dataset(name).forms.items():
             if wanted.hub is None:
                 if names:
-                    told.add("skipped", name, form, f"{name} ({form}): on no hub {wanted.hub_note}".rstrip())
+                    findings.add("skipped", name, form, f"{name} ({form}): on no hub {wanted.hub_note}".rstrip())
                 continue
             try:
                 located = source.locate(name, form)
-                told.add("ok", name, form, f"{name} ({form}): {located.source}", found=located.source)
+                findings.add("ok", name, form, f"{name} ({form}): {located.source}", found=located.source)
             except ZooError as error:
-                told.add("FAILED", name, form, str(error))
-    return told.finish()
+                findings.add("FAILED", name, form, str(error))
+    return findings.finish()

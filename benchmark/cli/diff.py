@@ -22,6 +22,6 @@ def command(a: str, b: str, fail_if_worse: bool, as_json: bool) -> int:
     """
     from benchmark.analysis.diff import diff
 
-    found = diff(a, b)
-    say_json(found.as_dict()) if as_json else say(str(found))
-    return int(fail_if_worse and any(cell.worse or cell.damaged for cell in found.cells))
+    changes = diff(a, b)
+    say_json(changes.as_dict()) if as_json else say(str(changes))
+    return int(fail_if_worse and any(cell.worse or cell.damaged for cell in changes.cells))

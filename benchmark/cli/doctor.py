@@ -62,8 +62,8 @@ def findings(data: str | None) -> tuple[list[Fact], dict[str, Any], int]:
         lines.append(("cuda", f"none usable (torch {torch.__version__})"))
     problems = [*_backbones(lines, values), *_caches(lines, values)]
     values["data"] = data_sets(data)
-    for name, form, rows, found, _ in data_rows(data):
-        lines.append((f"data {name} ({form})", f"{found}; {rows}"))
+    for name, form, rows, source, _ in data_rows(data):
+        lines.append((f"data {name} ({form})", f"{source}; {rows}"))
     list(METHODS.load_all())
     values["broken_plugins"] = METHODS.broken()
     lines += [(f"plugin {name}", f"BROKEN: {reason}") for name, reason in METHODS.broken().items()]

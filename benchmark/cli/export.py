@@ -64,7 +64,7 @@ def command(
         return
     if samples:
         raise UsageError("--samples goes with --scores.")
-    made = api.export(method, folder, **options)
-    say(f"written: {made.folder} ({made.name})")
-    if made.url is not None:
-        say(f"pushed: {made.url}")
+    exported = api.export(method, folder, **options)
+    say(f"written: {exported.folder} ({exported.name})")
+    if exported.url is not None:
+        say(f"pushed: {exported.url}")

@@ -70,26 +70,26 @@ def command(
     --dims and --bytes add a table of what smaller vectors would cost each row, for which its texts are encoded again.
     """
     load_plugins(plugins)
-    made = api.leaderboard(results, **options)
+    board = api.leaderboard(results, **options)
     if strict:
-        damaged = made.store.damaged_pairs(made.records)
-        made.corrupt.extend(damaged)
+        damaged = board.store.damaged_pairs(board.records)
+        board.corrupt.extend(damaged)
         for _, reason in damaged:
             complain(reason)
-    found: dict[str, Any] = {
-        "tables": [as_dict(table) for table in made.tables] if as_json else [],
-        "written": made.written,
-        "left_out": [{"path": path, "reason": reason} for path, reason in made.corrupt],
+    answer: dict[str, Any] = {
+        "tables": [as_dict(table) for table in board.tables] if as_json else [],
+        "written": board.written,
+        "left_out": [{"path": path, "reason": reason} for path, reason in board.corrupt],
     }
     if not as_json:
-        made.show()
+        board.show()
     if dims or formats != ["float32"]:
         from benchmark.choosing.sizes import write_sizes  # imports torch
 
-        for sizes in write_sizes(made.tables, made.store, made.place, data, dims, formats, device):
-            found.setdefault("sizes", []).append(sizes.as_dict())
+        for sizes in write_sizes(board.tables, board.store, board.place, data, dims, formats, device):
+            answer.setdefault("sizes", []).append(sizes.as_dict())
             if not as_json:
                 say(str(sizes))
     if as_json:
-        say_json(found)
-    return 1 if made.corrupt and strict else 0
+        say_json(answer)
+    return 1 if board.corrupt and strict else 0

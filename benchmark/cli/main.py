@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 from benchmark.cli.examples import EXAMPLES, GROUPS
 from benchmark.cli.options import complain
 from zoo import __version__
-from zoo.errors import UsageError, ZooError, did_you_mean, said
+from zoo.errors import UsageError, ZooError, did_you_mean, error_text
 
 COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli.NAME
     "check": "Test in seconds that a method or a task does what a run relies on.",
@@ -127,7 +127,7 @@ class LazyGroup(click.Group):
             if name in COMMANDS:
                 raise
             where = f"{place.module}:{place.attribute}"
-            raise UsageError(f"the command {name!r} ({where}) cannot be loaded: {said(error)}.") from error
+            raise UsageError(f"the command {name!r} ({where}) cannot be loaded: {error_text(error)}.") from error
         if command.epilog is None and name in EXAMPLES:
             # click keeps the lines of a paragraph that begins with \b.
             command.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in EXAMPLES[name])

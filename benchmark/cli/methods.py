@@ -49,11 +49,11 @@ def command(names: str | None, family: str | None, show: bool, as_json: bool, pl
             raise UsageError("name what to show, as in `zoo-bench methods simcse --show`.")
         _show(names, as_json)
         return
-    found = _chosen(names, family)
+    specs = _chosen(names, family)
     if as_json:
-        say_json([_listed(spec) for spec in found])
+        say_json([_listed(spec) for spec in specs])
         return
-    _print_families(found)
+    _print_families(specs)
 
 
 def _chosen(names: str | None, family: str | None) -> list[RecipeSpec]:
@@ -65,16 +65,16 @@ def _chosen(names: str | None, family: str | None) -> list[RecipeSpec]:
             " a registered method's name works as well."
         )
     wanted = None if names is None else [one.strip() for one in names.split(",") if one.strip()]
-    found = [
+    specs = [
         spec
         for spec in recipes.values()
         if (family is None or family in (METHODS.card(spec.method).family, spec.method))
         and (wanted is None or any(matches(one, spec.name, spec.method, spec.summary, spec.paper) for one in wanted))
     ]
-    if not found:
+    if not specs:
         asked = " ".join(one for one in (names, family) if one)
         raise UsageError(f"no recipe fits {asked!r}.{did_you_mean(str(names), recipes)} `zoo-bench methods` lists all.")
-    return found
+    return specs
 
 
 def _listed(spec: RecipeSpec) -> dict[str, object]:
@@ -91,16 +91,16 @@ def _listed(spec: RecipeSpec) -> dict[str, object]:
     }
 
 
-def _print_families(found: list[RecipeSpec]) -> None:
+def _print_families(specs: list[RecipeSpec]) -> None:
     width = line_width()
     # A name that is longer stands on a line of its own.
-    indent = min(28, max(len(spec.name) for spec in found) + 4)
+    indent = min(28, max(len(spec.name) for spec in specs) + 4)
     by_family: dict[str, list[RecipeSpec]] = {}
-    for spec in found:
+    for spec in specs:
         by_family.setdefault(METHODS.card(spec.method).family, []).append(spec)
     for family in (name for name in FAMILIES if name in by_family):
         say(cut(f"{family}: {FAMILIES[family]}", width))
-        for spec in sorted(by_family[family], key=lambda one: (one.method, one.name)):
+        for spec in sorted(by_family[family], key=lambda recipe: (recipe.method, recipe.name)):
             parts = textwrap.wrap(spec.summary, width - indent, break_on_hyphens=False)
             first, *others = ["", *parts] if len(spec.name) > indent - 4 else parts or [""]
             say(f"  {spec.name.ljust(indent - 2)}{first}".rstrip())
@@ -108,9 +108,9 @@ def _print_families(found: list[RecipeSpec]) -> None:
                 say(f"{' ' * indent}{line}")
             if not METHODS.is_builtin(spec.method) and spec.origin not in spec.summary:
                 say(f"    from {spec.origin}")
-    count = "1 recipe" if len(found) == 1 else f"{len(found)} recipes"
-    name = found[0].name if len(found) == 1 else "NAME"
-    say(f"{count}; `zoo-bench methods {name} --show` prints {'its' if len(found) == 1 else 'their'} settings.")
+    count = "1 recipe" if len(specs) == 1 else f"{len(specs)} recipes"
+    name = specs[0].name if len(specs) == 1 else "NAME"
+    say(f"{count}; `zoo-bench methods {name} --show` prints {'its' if len(specs) == 1 else 'their'} settings.")
 
 
 def _show(names: str, as_json: bool) -> None:
@@ -118,22 +118,22 @@ def _show(names: str, as_json: bool) -> None:
 
     recipes = all_recipes()
     specs = parse_methods(names, recipes)
-    found = [explained(spec, recipes) for spec in specs]
+    explanations = [explained(spec, recipes) for spec in specs]
     if as_json:
-        say_json(found)
+        say_json(explanations)
     else:
-        say("\n\n".join("\n".join(_lines(one)) for one in found))
+        say("\n\n".join("\n".join(_lines(one)) for one in explanations))
 
 
-def _lines(one: Mapping[str, Any]) -> Iterable[str]:
+def _lines(explanation: Mapping[str, Any]) -> Iterable[str]:
     """Return a recipe as lines of YAML: settings as keys, everything else in comments."""
-    yield f"# {one['name']} ({one['origin']})"
-    head = {key: one[key] for key in ("method", "extends", "summary", "paper", "control") if one[key]}
+    yield f"# {explanation['name']} ({explanation['origin']})"
+    head = {key: explanation[key] for key in ("method", "extends", "summary", "paper", "control") if explanation[key]}
     yield from (f"{key}: {_value(value)}" for key, value in head.items())
-    yield from _notes("How to cite", [f"{paper['cited']} {paper['url']}" for paper in one["papers"]])
-    yield from _notes("Family", [f"{one['family']}: {FAMILIES[one['family']]}"])
+    yield from _notes("How to cite", [f"{paper['cited']} {paper['url']}" for paper in explanation["papers"]])
+    yield from _notes("Family", [f"{explanation['family']}: {FAMILIES[explanation['family']]}"])
     yield "parameters:"
-    for setting in one["settings"]:
+    for setting in explanation["settings"]:
         if setting["choices"]:
             yield from _comment(f"one of: {', '.join(map(str, setting['choices']))}", "  # ")
         yield from _comment(setting["reason"], "  # ")
@@ -141,14 +141,14 @@ def _lines(one: Mapping[str, Any]) -> Iterable[str]:
         other = setting["value"] != setting["default"]
         default = f", default {_value(setting['default'])}" if other and stated != "default" else ""
         yield f"  {setting['name']}: {_value(setting['value'])}  # {stated}{default}"
-    points = [f"{point}: {text}" for point, text in one["open"].items()]
+    points = [f"{point}: {text}" for point, text in explanation["open"].items()]
     yield from _notes("Open in the paper, and filled by this recipe", points)
-    yield from _notes("Paper against code", [_note(note, one["name"]) for note in one["notes"]])
-    other_form = one["other_form"]
+    yield from _notes("Paper against code", [_note(note, explanation["name"]) for note in explanation["notes"]])
+    other_form = explanation["other_form"]
     if other_form:
         differs = [f"{key}: {_value(a)} here, {_value(b)} there" for key, (a, b) in other_form["differs"].items()]
         yield from _notes(f"Against {other_form['recipe']} ({other_form['summary']})", differs or ["nothing differs"])
-    yield from _notes("Conditions", one["conditions"] or ["It learns nothing and depends on no seed."])
+    yield from _notes("Conditions", explanation["conditions"] or ["It learns nothing and depends on no seed."])
 
 
 def _note(note: Mapping[str, str], name: str) -> str:

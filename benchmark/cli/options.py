@@ -96,11 +96,11 @@ class AutoCount(click.IntRange):
 
 def option(name: str, **changes: Any) -> Callable[[F], F]:
     """Return the option of `RunOptions` with this name, for a command; `changes` are keywords of click."""
-    one = OPTIONS[name]
-    stated, kind = one.metadata, str(one.type).removesuffix(" | None")
+    field = OPTIONS[name]
+    stated, kind = field.metadata, str(field.type).removesuffix(" | None")
     more: dict[str, Any] = {"help": stated["help"] or None}
-    if one.default is not MISSING and (one.default is not None):
-        more["default"] = one.default
+    if field.default is not MISSING and (field.default is not None):
+        more["default"] = field.default
     if stated["several"]:
         more["cls"] = Listed
     if kind == "bool":

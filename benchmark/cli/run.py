@@ -179,9 +179,9 @@ def _dry_run(run: Run, options: RunOptions, as_json: bool) -> int:
     if as_json:
         say_json({"encoders": report.encoders, "reasons": report.reasons, "memory": report.memory})
     else:
-        for one in report.encoders:
-            control = " (control)" if one["control"] else ""
-            say(f"{one['title']}{control}: {one['done']}/{one['cells']} cells done")
+        for plan in report.encoders:
+            control = " (control)" if plan["control"] else ""
+            say(f"{plan['title']}{control}: {plan['done']}/{plan['cells']} cells done")
         for line in report.lines():
             say(line)
     return int(report.missing > 0 and not options.allow_missing)

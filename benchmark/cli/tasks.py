@@ -54,8 +54,8 @@ def command(
     known = list(all_suites().values())
     listed = [_listed(name, task, known) for name, task in tasks]
     if show:
-        for one in listed:
-            one |= _data_of(one, data)
+        for entry in listed:
+            entry |= _data_of(entry, data)
     if as_json:
         say_json({"tasks": listed, "suites": [asdict(suite) for suite in suites], "broken": TASKS.broken()})
         return
@@ -88,19 +88,19 @@ def _chosen(names: str | None, family: str | None) -> tuple[list[tuple[str, Task
         return tasks, suites
     wanted = [one.strip() for one in names.split(",") if one.strip()]
     exact = [TASKS.canonical(one) for one in wanted]
-    found = [(name, task) for name, task in tasks if name in exact]
+    tasks_named = [(name, task) for name, task in tasks if name in exact]
     named = [suite for suite in suites if suite.name in map(suite_name, wanted)]
-    if not found and not named:
-        found = [
+    if not tasks_named and not named:
+        tasks_named = [
             (name, task)
             for name, task in tasks
             if any(matches(one, name, *((task.title, task.dataset) if task else ())) for one in wanted)
         ]
         named = [suite for suite in suites if any(matches(one, suite.name, suite.title) for one in wanted)]
-    if not found and not named:
+    if not tasks_named and not named:
         known = [*(name for name, _ in tasks), *(suite.name for suite in suites)]
         raise UsageError(f"no task or suite fits {names!r}.{did_you_mean(names, known)} `zoo-bench tasks` lists all.")
-    return found, named
+    return tasks_named, named
 
 
 def _listed(name: str, task: Task | None, suites: list[Suite]) -> dict[str, object]:
@@ -111,13 +111,13 @@ def _listed(name: str, task: Task | None, suites: list[Suite]) -> dict[str, obje
     return {**head, **more}
 
 
-def _data_of(one: dict[str, Any], folder: str | None) -> dict[str, Any]:
+def _data_of(described: dict[str, Any], folder: str | None) -> dict[str, Any]:
     """Return the catalog's entry of a task's data, and where it is found on this machine."""
     from benchmark.tasks.overlap import repeated
 
-    entry = catalog().get(one["dataset"])
-    if entry is None or one["form"] not in entry.forms:
-        stated = None if one["name"] in TASKS.broken() else TASKS.get(one["name"])
+    entry = catalog().get(described["dataset"])
+    if entry is None or described["form"] not in entry.forms:
+        stated = None if described["name"] in TASKS.broken() else TASKS.get(described["name"])
         return {key: getattr(stated, key, "") for key in ("licence", "citation")} | {
             "repeated test items": "not measured"
         }
@@ -127,8 +127,8 @@ def _data_of(one: dict[str, Any], folder: str | None) -> dict[str, Any]:
         "licence": entry.licence,
         "citation": entry.citation,
         "homepage": entry.homepage,
-        "repeated test items": repeated(one["name"]) or "not measured",
-        "found": found_here(entry.name, one["form"], folder),
+        "repeated test items": repeated(described["name"]) or "not measured",
+        "found": found_here(entry.name, described["form"], folder),
     }
 
 
@@ -136,16 +136,16 @@ def _print_tasks(listed: list[dict[str, Any]]) -> None:
     if not listed:
         return
     width = line_width()
-    left = max(len(one["name"]) for one in listed) + 4
+    indent = max(len(one["name"]) for one in listed) + 4
     rest = sorted({one["family"] for one in listed} - set(_ORDER), key=lambda name: (name == "plugins", name))
     for family in (*_ORDER, *rest):
         if all(one["family"] != family for one in listed):
             continue
         say(f"{family}:")
-        for one in listed:
-            if one["family"] == family:
-                text = ", ".join(part for part in (one["title"], one["metric"]) if part)
-                say(f"  {one['name'].ljust(left - 2)}{cut(text, width - left)}".rstrip())
+        for entry in listed:
+            if entry["family"] == family:
+                text = ", ".join(part for part in (entry["title"], entry["metric"]) if part)
+                say(f"  {entry['name'].ljust(indent - 2)}{cut(text, width - indent)}".rstrip())
 
 
 def _print_suites(suites: list[Suite]) -> None:

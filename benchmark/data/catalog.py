@@ -54,12 +54,12 @@ class Dataset:
 @functools.cache
 def catalog() -> dict[str, Dataset]:
     """Read the catalog that ships with the package."""
-    found = {}
+    datasets = {}
     for path in sorted(SETS.glob("*.yaml")):
         entry = read_yaml(path)
         forms = {name: Form(**form) for name, form in entry["forms"].items()}
-        found[path.stem] = Dataset(**{**entry, "name": path.stem, "forms": forms})
-    return found
+        datasets[path.stem] = Dataset(**{**entry, "name": path.stem, "forms": forms})
+    return datasets
 
 
 def dataset(name: str) -> Dataset:

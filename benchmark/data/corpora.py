@@ -106,11 +106,11 @@ def target_corpus(texts: Iterable[str], count: int | None) -> Corpus:
 
     Raises MissingError without texts.
     """
-    if not (found := list(dict.fromkeys(texts))):
+    if not (distinct := list(dict.fromkeys(texts))):
         raise MissingError("none of the tasks has its data here.")
-    if count is not None and count < len(found):
-        found = [found[i] for i in sorted(random.Random(0).sample(range(len(found)), count))]
-    return Corpus(TARGET, found)
+    if count is not None and count < len(distinct):
+        distinct = [distinct[i] for i in sorted(random.Random(0).sample(range(len(distinct)), count))]
+    return Corpus(TARGET, distinct)
 
 
 def load_pairs(
@@ -123,9 +123,9 @@ def load_pairs(
     nli+ppdb2-human; `count` limits each. Raises MissingError or CorruptError when they cannot be read, UsageError for
     scored pairs joined with others.
     """
-    whole = is_file(user_path(name))  # the name of a file may contain a +
+    is_path = is_file(user_path(name))  # the name of a file may contain a +
     check_texts(name, PAIRS)
-    parts = [_load_part(part, data, count, columns, say) for part in ([name] if whole else name.split("+"))]
+    parts = [_load_part(part, data, count, columns, say) for part in ([name] if is_path else name.split("+"))]
     sentences = [text for part in parts for text in part.sentences]
     if any(part.scores is not None for part in parts):
         if len(parts) > 1:
@@ -218,5 +218,5 @@ def overlap(corpus: Corpus | set[str], tested: Iterable[str]) -> list[str]:
     digests, so that the texts of several tasks can be counted once.
     """
     known = corpus if isinstance(corpus, set) else normalised_texts(corpus.sentences)
-    found = normalised_texts(tested) & known
-    return sorted(hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST] for text in found)
+    shared = normalised_texts(tested) & known
+    return sorted(hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST] for text in shared)

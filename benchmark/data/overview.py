@@ -46,7 +46,7 @@ def data_sets(folder: str | None) -> list[dict[str, Any]]:
 def data_rows(folder: str | None) -> list[list[str]]:
     """Return name, form, rows, where found, licence of every data set (checksums are not read; see verify)."""
     rows = []
-    for one in data_sets(folder):
-        counts = ", ".join(f"{k} {v:,}" for k, v in (one["rows"] or {}).items()) or f"{one['lines']:,} lines"
-        rows.append([one["name"], one["form"], counts, one["found"], one["licence"]])
+    for entry in data_sets(folder):
+        counts = ", ".join(f"{k} {v:,}" for k, v in (entry["rows"] or {}).items()) or f"{entry['lines']:,} lines"
+        rows.append([entry["name"], entry["form"], counts, entry["found"], entry["licence"]])
     return rows

@@ -178,7 +178,7 @@ def _hub_rows(entry: Dataset, form: str, folder: Path, source: str) -> Located:
 
 def extract_wanted(archive: Path, form: Form, target: Path) -> None:
     """Extract only the catalog's files from a tar, each as a regular file under its own name."""
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     try:
         with reading(archive), tarfile.open(archive) as tar:
             for member in tar:
@@ -190,14 +190,14 @@ def extract_wanted(archive: Path, form: Form, target: Path) -> None:
                     raise CorruptError(f"{archive}: {member.name} is not a plain file; refused.")
                 content = tar.extractfile(member)
                 assert content is not None
-                found[path.name] = content.read()
-                if hashlib.sha256(found[path.name]).hexdigest() != expected:
+                contents[path.name] = content.read()
+                if hashlib.sha256(contents[path.name]).hexdigest() != expected:
                     raise CorruptError(f"{archive}: {member.name} differs from the catalog's sha256; refused.")
     except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error, lzma.LZMAError) as error:
         raise CorruptError(f"{archive} is not a whole tar archive ({error}).") from error
-    missing = sorted(set(form.files) - set(found))
+    missing = sorted(set(form.files) - set(contents))
     if missing:
         raise CorruptError(f"{archive} lacks {len(missing)} of the catalog's files, first {missing[0]}.")
-    for name, data in found.items():
+    for name, data in contents.items():
         with atomic_path(target / name) as temporary:
             temporary.write_bytes(data)

@@ -79,8 +79,8 @@ def _export_row(
 ) -> str:
     """Write the encoder of a row, with a card; returns the row's label and the seed."""
     store = Records(results)
-    found = read_records(store)
-    row = [record for record in row_named(found, method, results) if record["status"] == "ok"]
+    records = read_records(store)
+    row = [record for record in row_named(records, method, results) if record["status"] == "ok"]
     if not row:
         raise MissingError(f"{method!r} has no score in {results}; run it first.")
     seeds = sorted({record["seed"] for record in row if record["seed"] is not None})
@@ -88,12 +88,12 @@ def _export_row(
         there = f"there are {', '.join(map(str, seeds))}" if seeds else "it depends on none"
         raise MissingError(f"{method!r} has no seed {seed} in {results}: {there}.")
     chosen = seeds[0] if seed is None and seeds else seed
-    mine = [record for record in row if record["seed"] == chosen]
-    name = label(mine) + ("" if chosen is None else f", seed {chosen}")
-    if not any(record["training"] for record in mine):
-        raise UsageError(f"{name} learned nothing: its backbone is all there is.{_instead(found, store)}")
-    recipe_name = mine[0]["method"]["name"]
-    place = store.encoder_folder(recipe_name, mine[0]["encoder_key"])
+    trained = [record for record in row if record["seed"] == chosen]
+    name = label(trained) + ("" if chosen is None else f", seed {chosen}")
+    if not any(record["training"] for record in trained):
+        raise UsageError(f"{name} learned nothing: its backbone is all there is.{_instead(records, store)}")
+    recipe_name = trained[0]["method"]["name"]
+    place = store.encoder_folder(recipe_name, trained[0]["encoder_key"])
     if not (place / "encoder").is_dir():
         raise MissingError(
             f"{place} is gone, though {results} has scores of it; run {short_name(recipe_name)} again elsewhere."
@@ -102,29 +102,29 @@ def _export_row(
     from zoo.formats.export import modules_of, write_sentence_transformers
     from zoo.formats.sentence_transformers import StockModules
 
-    spec = all_recipes().get(recipe_of(mine[0]["method"])[0])
+    spec = all_recipes().get(recipe_of(trained[0]["method"])[0])
     says = (place / "encoder" / "method.json").is_file()
     encoder = load(place, method=None if says or spec is None else spec.method)
     try:
         modules = modules_of(encoder)
     except UsageError as error:
-        raise UsageError(f"{error}{_instead(found, store)}") from error
+        raise UsageError(f"{error}{_instead(records, store)}") from error
     base = {}
     if isinstance(modules, StockModules):
         base = base_card(modules.backbone.source.location, modules.backbone.source.revision)
-    said = base | {key: value for key, value in (("license", licence), ("language", language)) if value}
-    texts = {"README.md": export_card(folder.resolve().name, mine, said, row), FILE: eval_results(mine)}
+    about = base | {key: value for key, value in (("license", licence), ("language", language)) if value}
+    texts = {"README.md": export_card(folder.resolve().name, trained, about, row), FILE: eval_results(trained)}
     write_sentence_transformers(encoder, folder, {file: text for file, text in texts.items() if text})
     return name
 
 
-def _instead(found: Sequence[Record], store: Records) -> str:
+def _instead(records: Sequence[Record], store: Records) -> str:
     """Return a sentence with the rows of a results folder that can be exported."""
-    called = printed_names(record["method"]["name"] for record in found)
+    called = printed_names(record["method"]["name"] for record in records)
     names = sorted(
         {
             called[record["method"]["name"]]
-            for record in found
+            for record in records
             if dict(record["method"]["traits"]).get("exports")
             and record["training"]
             and (store.encoder_folder(record["method"]["name"], record["encoder_key"]) / "encoder").is_dir()
@@ -147,10 +147,10 @@ def base_card(location: str, revision: str | None) -> dict[str, object]:
     return {key: front[key] for key in ("license", "language") if isinstance(front, dict) and front.get(key)}
 
 
-def export_card(name: str, records: Sequence[Record], said: dict[str, object], row: Sequence[Record] = ()) -> str:
+def export_card(name: str, records: Sequence[Record], about: dict[str, object], row: Sequence[Record] = ()) -> str:
     """Return the model card of one encoder from its records: use, method, settings, training and scores.
 
-    `said` has the licence and the language if they are known, `row` the records of all seeds: beside this encoder's
+    `about` has the licence and the language if they are known, `row` the records of all seeds: beside this encoder's
     score stands what the method has over its seeds.
     """
     first = records[0]
@@ -165,8 +165,8 @@ def export_card(name: str, records: Sequence[Record], said: dict[str, object], r
         card_data(
             name,
             records,
-            language=said.get("language", "en"),
-            license=said.get("license", "unknown"),
+            language=about.get("language", "en"),
+            license=about.get("license", "unknown"),
             library_name="sentence-transformers",
             pipeline_tag="sentence-similarity",
             base_model=None if not backbone.get("name") or backbone.get("local") else backbone["name"],
@@ -202,8 +202,8 @@ def export_card(name: str, records: Sequence[Record], said: dict[str, object], r
         "",
         "## Licence",
         "",
-        f"{said['license']}."
-        if "license" in said
+        f"{about['license']}."
+        if "license" in about
         else "Not stated by the base model's card; its terms and those of the training text apply.",
         "",
     ]
@@ -229,7 +229,7 @@ def _trained(training: TrainingPart, backbone: dict[str, object]) -> dict[str, o
     corpus = training.get("corpus") or {}
     size = next((f"{corpus[unit]:,} {unit}" for unit in ("sentences", "pairs") if unit in corpus), None)
     known = [catalog()[part] for part in str(corpus.get("name", "")).split("+") if part in catalog()]
-    said = {
+    fields = {
         "base model": f"{backbone['name']} (sha256 {backbone['sha256']})"
         if {"name", "sha256"} <= set(backbone)
         else "",
@@ -241,7 +241,7 @@ def _trained(training: TrainingPart, backbone: dict[str, object]) -> dict[str, o
         else None,
         "seconds": training.get("seconds"),
     }
-    return {key: value for key, value in said.items() if value}
+    return {key: value for key, value in fields.items() if value}
 
 
 def push_folder(folder: Path, repository: str, *, private: bool = False) -> str:

@@ -48,8 +48,8 @@ def eval_results(records: Sequence[Record]) -> str:
     """
     from huggingface_hub import EvalResultEntry, constants, eval_result_entries_to_yaml
 
-    found: dict[tuple[str, str], EvalResultEntry] = {}
-    for record in sorted(records, key=lambda one: not one["task"]["name"].startswith(MTEB)):
+    entries_by_task: dict[tuple[str, str], EvalResultEntry] = {}
+    for record in sorted(records, key=lambda record: not record["task"]["name"].startswith(MTEB)):
         copy = hub_copy(record) if record["status"] == "ok" and record["limit"] is None else None
         result = {} if copy is None else task_result(record)
         for split, subsets in result.get("scores", {}).items():
@@ -65,7 +65,7 @@ def eval_results(records: Sequence[Record]) -> str:
                     source_name=f"zoo-bench {record['version']}",
                     notes=cell_signature(record),
                 )
-                found.setdefault((entry.dataset_id, entry.task_id), entry)
+                entries_by_task.setdefault((entry.dataset_id, entry.task_id), entry)
     # Sorted, so that the same records give the same bytes.
-    entries = eval_result_entries_to_yaml([found[name] for name in sorted(found)])
+    entries = eval_result_entries_to_yaml([entries_by_task[name] for name in sorted(entries_by_task)])
     return yaml.safe_dump(entries, sort_keys=False, width=1000) if entries else ""

@@ -68,7 +68,7 @@ def card_data(name: str, records: Sequence[Record], **known: Any) -> ModelCardDa
     """Return the metadata of a model's card on the hub: what is known of it, and the evaluation results of records."""
     from huggingface_hub import EvalResult, ModelCardData
 
-    found = [
+    results = [
         EvalResult(
             task_type="text-classification" if scores_of(one)["main_metric"] == "accuracy" else "sentence-similarity",
             dataset_type=one["task"]["dataset"],
@@ -82,7 +82,7 @@ def card_data(name: str, records: Sequence[Record], **known: Any) -> ModelCardDa
         for one in records
         if one["limit"] is None
     ]
-    return ModelCardData(model_name=name, eval_results=found or None, **known)
+    return ModelCardData(model_name=name, eval_results=results or None, **known)
 
 
 def name_in_mteb(record: Record) -> str | None:
@@ -99,10 +99,10 @@ def task_result(record: Record) -> dict[str, Any]:
         of_subset = (
             scores.get("subsets", {}) if record["task"]["name"].startswith(MTEB) else {"default": scores.get("all", {})}
         )
-        subsets = {name: _correlation(found) for name, found in of_subset.items()}
+        subsets = {name: _correlation(scores) for name, scores in of_subset.items()}
         if len(subsets) == 1:
-            subsets = {name: {**found, "main_score": main_score(record)} for name, found in subsets.items()}
-    entries = [{"hf_subset": name, "languages": ["eng-Latn"], **found} for name, found in subsets.items()]
+            subsets = {name: {**scores, "main_score": main_score(record)} for name, scores in subsets.items()}
+    entries = [{"hf_subset": name, "languages": ["eng-Latn"], **scores} for name, scores in subsets.items()]
     return {
         "dataset_revision": f"sha256:{record['task']['sha256']}",
         "task_name": name_in_mteb(record),
@@ -114,6 +114,6 @@ def task_result(record: Record) -> dict[str, Any]:
     }
 
 
-def _correlation(found: Mapping[str, Any]) -> dict[str, Any]:
-    spearman = found.get("spearman")
-    return {"main_score": spearman, "cosine_spearman": spearman, "cosine_pearson": found.get("pearson")}
+def _correlation(scores: Mapping[str, Any]) -> dict[str, Any]:
+    spearman = scores.get("spearman")
+    return {"main_score": spearman, "cosine_spearman": spearman, "cosine_pearson": scores.get("pearson")}

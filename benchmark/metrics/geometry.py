@@ -40,12 +40,12 @@ def anisotropy(vectors: Matrix, chunk: int = 8192) -> float:
     n = len(vectors)
     if n < 2:
         raise ValueError(f"anisotropy is a mean over pairs; {n} vectors make none")
-    total, own = np.zeros(vectors.shape[1]), 0.0
+    total, squared_norms = np.zeros(vectors.shape[1]), 0.0
     for start in range(0, n, chunk):
         unit = unit_vectors(vectors[start : start + chunk])
         total += unit.sum(axis=0)
-        own += float(np.square(unit).sum())  # adds up to n, less the number of zero vectors
-    return abs(float(total @ total) - own) / (n * n - n)
+        squared_norms += float(np.square(unit).sum())  # adds up to n, less the number of zero vectors
+    return abs(float(total @ total) - squared_norms) / (n * n - n)
 
 
 def principal_components(vectors: Matrix, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

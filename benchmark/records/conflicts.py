@@ -31,8 +31,8 @@ def cell_of(record: Record) -> Cell:
     return record["method"]["name"], record["task"]["name"], record["key"]
 
 
-def _text(found: StoredRecord) -> str:
-    return json.dumps(found.record, sort_keys=True)
+def _text(stored: StoredRecord) -> str:
+    return json.dumps(stored.record, sort_keys=True)
 
 
 def _measured(record: Record) -> tuple[object, ...]:
@@ -48,31 +48,31 @@ def settle(several: Sequence[StoredRecord]) -> list[StoredRecord]:
     with equal scores the earliest counts, of failed ones the latest.
     """
     replaced = {digest for one in several for digest in one.record.get("replaces", ())}
-    left = [one for one in several if one.digest not in replaced] or list(several)
-    left = list({_text(one): one for one in reversed(left)}.values())
-    left.sort(key=lambda one: (one.record["started"], _text(one)))
-    measured = [one for one in left if one.record["status"] == "ok"]
+    kept = [one for one in several if one.digest not in replaced] or list(several)
+    kept = list({_text(one): one for one in reversed(kept)}.values())
+    kept.sort(key=lambda stored: (stored.record["started"], _text(stored)))
+    measured = [one for one in kept if one.record["status"] == "ok"]
     if not measured:
-        return left[-1:]
+        return kept[-1:]
     first = _measured(measured[0].record)
     return measured[:1] if all(_measured(one.record) == first for one in measured) else measured
 
 
-def settled(found: Iterable[StoredRecord]) -> tuple[list[Record], list[str]]:
+def settled(stored: Iterable[StoredRecord]) -> tuple[list[Record], list[str]]:
     """Return one record per cell, and a sentence for each cell whose records contradict each other.
 
     Such a cell is returned as failed, with a reason that names the files.
     """
     cells: dict[Cell, list[StoredRecord]] = defaultdict(list)
-    for one in found:
-        cells[cell_of(one.record)].append(one)
+    for stored_record in stored:
+        cells[cell_of(stored_record.record)].append(stored_record)
     records, conflicts = [], []
     for (name, task, key), several in cells.items():
-        left = settle(several) if len(several) > 1 else several
-        record = left[0].record
-        if len(left) > 1:
-            scores = " and ".join(str(one.record["scores"] and one.record["scores"]["main"]) for one in left)
-            places = " and ".join(dict.fromkeys(one.place for one in left))
+        kept = settle(several) if len(several) > 1 else several
+        record = kept[0].record
+        if len(kept) > 1:
+            scores = " and ".join(str(one.record["scores"] and one.record["scores"]["main"]) for one in kept)
+            places = " and ".join(dict.fromkeys(one.place for one in kept))
             reason = f"conflict: records of one cell ({key[:8]}) have the scores {scores}, in {places}; keep one"
             conflicts.append(f"{name} on {task}: {reason}.")
             record = {**record, "status": "failed", "reason": reason, "scores": None, "pairs": None}
@@ -101,14 +101,14 @@ def one_digest(records: Sequence[Record]) -> list[Record]:
         if record["status"] == "ok":
             by_task[record["task"]["name"], record["limit"] is not None].append(record)
     refused: dict[int, str] = {}
-    for (task, _), mine in by_task.items():
+    for (task, _), of_task in by_task.items():
         digests: tuple[tuple[Callable[[Record], _Digest | None], str], ...] = (
             (_data, "was measured on other data"),
             (_gold, "was measured on other gold scores"),
         )
         for digest, what in digests:
-            left = [r for r in mine if id(r) not in refused]
-            refused |= _others(task, left, digest, what)
+            kept = [r for r in of_task if id(r) not in refused]
+            refused |= _others(task, kept, digest, what)
     return [
         {**record, "status": "n/a", "reason": refused[id(record)], "scores": None} if id(record) in refused else record
         for record in records
@@ -131,9 +131,9 @@ def _others(
     most = max(votes, key=lambda value: (votes[value], latest[value], str(value)))
     reasons = {}
     for record in records:
-        values, own = rows.get((record["method"]["name"], record["row_key"]), set()), digest(record)
-        if own not in (None, most) and len(values) == 1:
-            reasons[id(record)] = f"conflict: {task} {what} ({_short(own)}) than in most rows ({_short(most)})"
+        values, its_value = rows.get((record["method"]["name"], record["row_key"]), set()), digest(record)
+        if its_value not in (None, most) and len(values) == 1:
+            reasons[id(record)] = f"conflict: {task} {what} ({_short(its_value)}) than in most rows ({_short(most)})"
     return reasons
 
 

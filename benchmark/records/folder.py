@@ -236,14 +236,14 @@ class Records:
 
     def damaged_pairs(self, records: Sequence[Record]) -> list[tuple[Path, str]]:
         """Return the files of pair scores that cannot be read as their records say, each with the reason."""
-        found: dict[str, Path] = {}
+        damages: dict[str, Path] = {}
         for record in records:
             if self.has_pairs(record):
                 try:
                     self.pair_scores(record)
                 except (CorruptError, MissingError) as error:
-                    found.setdefault(str(error), self.pairs_file(record) or self.folder / RECORDS)
-        return [(path, reason) for reason, path in found.items()]
+                    damages.setdefault(str(error), self.pairs_file(record) or self.folder / RECORDS)
+        return [(path, reason) for reason, path in damages.items()]
 
     def loose(self) -> Iterator[StoredRecord]:
         """Yield the records in files of their own; those that cannot be read are added to `corrupt`."""
@@ -281,10 +281,10 @@ def _place(name: str, task: str, key: str) -> tuple[str, str]:
 
 def read_records(store: Records) -> list[Record]:
     """Return all records of a folder; those left out are reported on standard error."""
-    found = store.all()
+    records = store.all()
     for _, reason in store.corrupt:
         print_safe(f"zoo-bench: record left out: {reason}", sys.stderr)
-    return found
+    return records
 
 
 def _read(path: Path) -> Record:

@@ -53,10 +53,10 @@ def _own_settings(overrides: Mapping[str, Any]) -> dict[str, Any]:
 def printed_names(names: Iterable[str]) -> dict[str, str]:
     """Return a distinct printed form for each name; clashing ones get more of their path or the start of a digest."""
     every = list(dict.fromkeys(names))
-    found = {name: short_name(name) for name in every}
+    shown = {name: short_name(name) for name in every}
     for parts in (2, 3):
-        found |= {name: short_name(name, parts) for name in _alike(found)}
-    return found | {name: f"{short_name(name)} ~{_digest(name)}" for name in _alike(found) if name != found[name]}
+        shown |= {name: short_name(name, parts) for name in _alike(shown)}
+    return shown | {name: f"{short_name(name)} ~{_digest(name)}" for name in _alike(shown) if name != shown[name]}
 
 
 def short_name(name: str, parts: int = 1) -> str:
@@ -87,10 +87,10 @@ def _own_name(place: str, parts: int) -> str:
     return "/".join(steps[-wanted:]) or place
 
 
-def _alike(found: Mapping[str, str]) -> list[str]:
+def _alike(printed: Mapping[str, str]) -> list[str]:
     """Return the names whose printed form is also that of another name."""
-    counted = Counter(found.values())
-    return [name for name, shown in found.items() if counted[shown] > 1]
+    counted = Counter(printed.values())
+    return [name for name, shown in printed.items() if counted[shown] > 1]
 
 
 def _digest(name: str) -> str:

@@ -34,7 +34,7 @@ class Packing:
 
     records: int = 0
     added: int = 0
-    left: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
 
 
 def pack(folder: Path) -> Packing:
@@ -59,9 +59,9 @@ def _pack(folder: Path) -> Packing:
     store, done = Records(folder), Packing()
     before = read_packed(folder)
     loose = [(one, (folder / one.place).read_bytes()) for one in store.loose()]
-    done.left = [reason for _, reason in store.corrupt]
+    done.skipped = [reason for _, reason in store.corrupt]
     if not loose and before is None:
-        raise MissingError(" ".join([f"no record to pack in {folder}.", *done.left]))
+        raise MissingError(" ".join([f"no record to pack in {folder}.", *done.skipped]))
     cells: dict[Cell, list[StoredRecord]] = defaultdict(list)
     for number in range(len(before) if before else 0):
         assert before is not None
@@ -69,20 +69,20 @@ def _pack(folder: Path) -> Packing:
         cells[cell_of(record)].append(StoredRecord(record, RECORDS, before.digest(number)))
     new: dict[Cell, PairScores | None] = {}
     removable: list[tuple[StoredRecord, bytes]] = []
-    for one, content in loose:
-        cell = cell_of(one.record)
-        left = settle([*cells[cell], one])
-        if len(left) > 1:
-            done.left.append(f"{folder / one.place}: conflict: a packed record of this cell has another score.")
+    for stored, content in loose:
+        cell = cell_of(stored.record)
+        kept = settle([*cells[cell], stored])
+        if len(kept) > 1:
+            done.skipped.append(f"{folder / stored.place}: conflict: a packed record of this cell has another score.")
             continue
-        if left[0] is one:
+        if kept[0] is stored:
             try:
-                new[cell] = store.loose_pairs(one.record) if store.pairs_file(one.record) else None
+                new[cell] = store.loose_pairs(stored.record) if store.pairs_file(stored.record) else None
             except (MissingError, CorruptError) as error:
-                done.left.append(f"{folder / one.place}: {error}")
+                done.skipped.append(f"{folder / stored.place}: {error}")
                 continue
-            cells[cell] = left
-        removable.append((one, content))
+            cells[cell] = kept
+        removable.append((stored, content))
     records = sorted((one.record for several in cells.values() for one in several), key=store.place)
     if new:
         texts = [text_of(record) for record in records]
@@ -92,8 +92,8 @@ def _pack(folder: Path) -> Packing:
         if again is None or written != texts or any(again.pairs(cell[1]) is None for cell in new):
             raise ZooError(f"{folder / RECORDS} was not written as it should be; nothing was removed.")
     done.records, done.added = len(records), len(new)
-    for one, content in removable:
-        path, pairs = folder / one.place, store.pairs_file(one.record)
+    for stored, content in removable:
+        path, pairs = folder / stored.place, store.pairs_file(stored.record)
         if path.read_bytes() == content:  # else a run has written a new record meanwhile
             if pairs is not None:
                 pairs.unlink()

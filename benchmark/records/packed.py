@@ -238,11 +238,11 @@ class Packed:
     def pair_scores(self, record: Record) -> PairScores:
         """Return predicted and gold scores (n,) of a record's pairs; raises MissingError or CorruptError."""
         name, task = record["method"]["name"], record["task"]["name"]
-        found = self.pairs(task).get((name, record["key"]))
-        if found is None:
+        scores = self.pairs(task).get((name, record["key"]))
+        if scores is None:
             raise MissingError(f"{name} on {task}: {self.pairs_path} has no scores of it; measure it again.")
-        check_pairs(*found, record, self.pairs_path)
-        return found
+        check_pairs(*scores, record, self.pairs_path)
+        return scores
 
 
 def read_packed(folder: Path) -> Packed | None:

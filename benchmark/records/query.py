@@ -41,24 +41,24 @@ def label(records: Sequence[Record]) -> str:
 
 def split_label(text: str) -> tuple[str, str]:
     """Split a label into the name and the start of the row's key; the key is "" where `text` is only a name."""
-    found = re.fullmatch(r"(.*) \[([0-9a-f]{8})\]", text)
-    return (found[1], found[2]) if found else (text, "")
+    match = re.fullmatch(r"(.*) \[([0-9a-f]{8})\]", text)
+    return (match[1], match[2]) if match else (text, "")
 
 
-def rows_named(found: Sequence[Record], name: str, folder: Path, tasks: Collection[str] = ()) -> list[list[Record]]:
+def rows_named(records: Sequence[Record], name: str, folder: Path, tasks: Collection[str] = ()) -> list[list[Record]]:
     """Return the records of each measured row with this name: a method's name, a printed name or a label.
 
     Globs (`simcse*`) match names. If some of these rows have a score of one of `tasks`, only those are returned. Raises
     UsageError where there is no such row.
     """
-    if not found:
+    if not records:
         raise UsageError(f"no records in {folder}; make some with `zoo-bench run`, or name a folder with --results.")
-    called = printed_names(record["method"]["name"] for record in found)
+    called = printed_names(record["method"]["name"] for record in records)
     wanted, key = split_label(name)
     with suppress(UsageError):  # a path without a model is no name of a row either
         name = with_model(name, called)
     rows: dict[tuple[str, str], list[Record]] = {}
-    for record in found:
+    for record in records:
         method = record["method"]["name"]
         names = (method, called[method])
         by_name = name in names or ("*" in name and any(fnmatch.fnmatchcase(one, name) for one in names))
@@ -72,9 +72,9 @@ def rows_named(found: Sequence[Record], name: str, folder: Path, tasks: Collecti
     return [rows[one] for one in scored or rows]
 
 
-def row_named(found: Sequence[Record], name: str, folder: Path, tasks: Collection[str] = ()) -> list[Record]:
+def row_named(records: Sequence[Record], name: str, folder: Path, tasks: Collection[str] = ()) -> list[Record]:
     """Return the records of the one row with this name (see `rows_named`); raises UsageError unless there is one."""
-    rows = rows_named(found, name, folder, tasks)
+    rows = rows_named(records, name, folder, tasks)
     if len(rows) > 1:
         labels = ", ".join(repr(label(row)) for row in rows)
         raise UsageError(f"{name!r} stands in {folder} under several conditions; name one of {labels}.")
@@ -84,23 +84,23 @@ def row_named(found: Sequence[Record], name: str, folder: Path, tasks: Collectio
 def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record]:
     """Return a row's records of one task, for every seed; raises MissingError or UsageError without pair scores."""
     name, seeds = label(records), {r["seed"] for r in records}
-    mine = [r for r in records if r["task"]["name"] == task]
-    missing = seeds - {r["seed"] for r in mine if r["status"] == "ok"}
+    entries = [r for r in records if r["task"]["name"] == task]
+    missing = seeds - {r["seed"] for r in entries if r["status"] == "ok"}
     if missing:
-        reasons = [r["reason"] for r in mine if r["seed"] in missing and r["reason"]] or ["not run"]
+        reasons = [r["reason"] for r in entries if r["seed"] in missing and r["reason"]] or ["not run"]
         raise MissingError(f"{name} has no score of {task} ({reasons[0]}); run it, or name other tasks.")
-    mine = [r for r in mine if r["status"] == "ok"]  # an n/a record of a cell without data has another key
-    if len(mine) > len(seeds):
+    entries = [r for r in entries if r["status"] == "ok"]  # an n/a record of a cell without data has another key
+    if len(entries) > len(seeds):
         raise UsageError(f"{name} on {task}: records of different data or protocol; keep one kind in {store.folder}.")
-    if mixed := two_codes(mine):
+    if mixed := two_codes(entries):
         raise UsageError(f"{name} on {task}: {mixed}")
-    metric = scores_of(mine[0])["main_metric"]
-    if not (mine[0].get("pairs") or mine[0].get("items")) and metric != "all_spearman":
+    metric = scores_of(entries[0])["main_metric"]
+    if not (entries[0].get("pairs") or entries[0].get("items")) and metric != "all_spearman":
         raise MissingError(
             f"{task}: {name} keeps no item scores of its score ({metric}); run it again with --remeasure, or name other"
             " tasks."
         )
-    return mine
+    return entries
 
 
 def spearman(first: NDArray[Any], second: NDArray[Any]) -> float | None:
@@ -136,11 +136,11 @@ def _places(values: NDArray[Any]) -> Ranks:
 
 def row_scores(name: str, records: Sequence[Record], task: str, store: Records) -> RowScores:
     """Return the pair scores that a row has for a task; raises MissingError, UsageError or CorruptError."""
-    mine = of_task(records, task, store)
-    scores = [store.pair_scores(record) for record in mine]
-    if len({pairs_of(record)["gold_sha256"] for record in mine}) > 1:
+    entries = of_task(records, task, store)
+    scores = [store.pair_scores(record) for record in entries]
+    if len({pairs_of(record)["gold_sha256"] for record in entries}) > 1:
         raise UsageError(f"{name} on {task}: its seeds were measured on different pairs.")
-    return RowScores(name, mine[0], np.stack([predicted for predicted, _ in scores]), scores[0][1])
+    return RowScores(name, entries[0], np.stack([predicted for predicted, _ in scores]), scores[0][1])
 
 
 def scored_pairs(task: LoadedTask, split: Split) -> Pairs:
@@ -186,10 +186,10 @@ class PairTexts:
                 self._read[key] = self._load(*key)
             except ZooError as error:
                 self._read[key] = error
-        found = self._read[key]
-        if isinstance(found, ZooError):
-            raise found
-        return found
+        pairs = self._read[key]
+        if isinstance(pairs, ZooError):
+            raise pairs
+        return pairs
 
     def _load(self, name: str, limit: int | None, gold_sha256: str) -> Pairs:
         if self.data is None:

@@ -304,14 +304,14 @@ def parse_record(content: bytes | str, where: str) -> Record:
     """
     try:
         record = msgspec.json.decode(content)
-        said = record.pop("sha256", None) if isinstance(record, dict) else None
-        whole = said is None or said == sha256_json(record)
+        checksum = record.pop("sha256", None) if isinstance(record, dict) else None
+        intact = checksum is None or checksum == sha256_json(record)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise CorruptError(f"{where} is not valid JSON ({error}).") from error
-    if said is None and isinstance(record, dict) and record.get("schema") == SCHEMA_VERSION:
+    if checksum is None and isinstance(record, dict) and record.get("schema") == SCHEMA_VERSION:
         # The name of its sum may be what is damaged. Earlier versions wrote sketches of vectors.
-        whole = record.keys() <= {*Record.__annotations__, "sketch"}
-    if not whole:
+        intact = record.keys() <= {*Record.__annotations__, "sketch"}
+    if not intact:
         raise CorruptError(f"{where} is damaged or was changed: its sha256 is not the one it was written with.")
     assert check_record(record, where)
     return record
@@ -334,13 +334,13 @@ def main_score(record: Record) -> float:
 
 def pairs_of(record: Record) -> PairsPart:
     """Return a record's statement about its pair scores; raises MissingError where none were kept."""
-    found = record.get("pairs")
-    if not found:
+    pairs = record.get("pairs")
+    if not pairs:
         raise MissingError(
             f"{record['method']['name']} on {record['task']['name']}: the record has no pair scores; delete it and"
             " run the method again, which keeps them (without training again where the encoder is still in the folder)."
         )
-    return found
+    return pairs
 
 
 def code_of(record: Record) -> tuple[str | None, str | None]:

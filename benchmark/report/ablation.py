@@ -159,11 +159,13 @@ def _change(base: Record, other: Record) -> str:
     """Return the settings that differ, with the base's value in parentheses; another method's name."""
     if base["method"]["class"] != other["method"]["class"]:
         return label([other])
-    one, two = base["method"]["recipe"], other["method"]["recipe"]
-    return ", ".join(f"{key} {two[key]} ({one[key]})" for key in changed_settings(base, other)) or label([other])
+    base_recipe, other_recipe = base["method"]["recipe"], other["method"]["recipe"]
+    return ", ".join(
+        f"{key} {other_recipe[key]} ({base_recipe[key]})" for key in changed_settings(base, other)
+    ) or label([other])
 
 
-def _difference(one: Change) -> str:
-    line = one.line
+def _difference(change: Change) -> str:
+    line = change.line
     interval = "" if line.low is None or line.high is None else f" [{line.low:+.2f}, {line.high:+.2f}]"
-    return f"{line.difference:+.2f}{interval}{'*' if one.significant else ''}"
+    return f"{line.difference:+.2f}{interval}{'*' if change.significant else ''}"

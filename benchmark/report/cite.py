@@ -66,18 +66,18 @@ def _data(table: Table) -> dict[str, str]:
     sets = dict.fromkeys(TASKS.get(name).dataset for name in table.suite.tasks if name in TASKS.names())
     stated = {name: _CITED.fullmatch(catalog()[name].citation) for name in sets if name in catalog()}
     return {
-        (key := _key(name, found["year"])): _entry(
+        (key := _key(name, paper["year"])): _entry(
             "misc",
             key,
             {
-                "title": f"{{{found['title']}}}",
-                "author": _authors(found["authors"]),
-                "year": found["year"],
+                "title": f"{{{paper['title']}}}",
+                "author": _authors(paper["authors"]),
+                "year": paper["year"],
                 "howpublished": catalog()[name].homepage,
             },
         )
-        for name, found in stated.items()
-        if found
+        for name, paper in stated.items()
+        if paper
     }
 
 

@@ -204,14 +204,14 @@ def columns_of(table: Table, output: Output) -> list[Column]:
     title = table.suite.average_title
     known = [replace(column, title=title) if column.name == "average" else column for column in known]
     known = [column for column in known if table.suite.average or column.name != "average"]
-    own = [column for column in known if output in column.outputs]
+    columns = [column for column in known if output in column.outputs]
     if table.chosen is None or output == "cost":
-        shown = [column for column in own if output == "csv" or column.is_needed(table.rows)]
+        shown = [column for column in columns if output == "csv" or column.is_needed(table.rows)]
         first = [*_FIRST] if output == "page" else []
     else:
         by_name = {column.name: column for column in [*known, *scores]}
         names = [part for name in table.chosen for part in ([c.name for c in scores] if name == SCORES else [name])]
-        shown = [column for column in own if column.name in _FIRST]
+        shown = [column for column in columns if column.name in _FIRST]
         first = [column.name for column in shown]
         shown += [by_name[name] for name in names if name in by_name and name not in first]
         shown += [by_name["conditions"]] if output in ("csv", *by_name["conditions"].outputs) else []
@@ -226,7 +226,7 @@ def chosen_columns(names: str, suites: Iterable[Suite]) -> tuple[str, ...]:
         plain_name(name): name for name in every
     }
     known[SCORES] = SCORES
-    chosen = [one for name in names.split(",") if (one := name.strip())]
+    chosen = [stripped for name in names.split(",") if (stripped := name.strip())]
     for name in chosen:
         if plain_name(name) not in known:
             titled = ", ".join([SCORES, *(column.name for column in COLUMNS if column.title)])

@@ -90,8 +90,8 @@ class Compared:
     def show(self, stream: TextIO | None = None) -> None:
         """Print the tables, the names of A and B, the meaning of the numbers, and the requested pairs."""
         stream = stream or sys.stdout
-        for one in self.comparisons:
-            _print_comparison(one, stream)
+        for comparison in self.comparisons:
+            _print_comparison(comparison, stream)
         for text in self._notes():
             print_safe(text, stream)
         for task, lines in self.pairs.items():
@@ -176,16 +176,16 @@ def compare_rows(
     be compared.
     """
     store = Records(results)
-    found = read_records(store)
+    records = read_records(store)
     named = [] if suites is None or tasks is not None else suites_named(suites)
-    asked = [] if tasks is None else [_listed(tasks, {record["task"]["name"] for record in found})]
+    asked = [] if tasks is None else [_listed(tasks, {record["task"]["name"] for record in records})]
     wanted = {task for _, names in asked for task in names} | {task for one in named for task in one.tasks}
-    rows = row_named(found, a, results, wanted), row_named(found, b, results, wanted)
+    rows = row_named(records, a, results, wanted), row_named(records, b, results, wanted)
     compared: list[Comparison] = []
     left_out: list[str] = []
-    stand_in = [_of_its_backbone(row, found) if borrow_seed_noise and seeds_of(row) == "one" else [] for row in rows]
+    stand_in = [_of_its_backbone(row, records) if borrow_seed_noise and seeds_of(row) == "one" else [] for row in rows]
     folder: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for record in found:
+    for record in records:
         folder[record["method"]["name"], record["row_key"]].append(record)
     for title, of_suite in asked or suites_in_common(*rows, named):
         names = of_suite if tasks is not None else tuple(task for task in of_suite if task not in without_items(*rows))
@@ -217,10 +217,10 @@ def compare_rows(
     return Compared(*rows, compared, resamples, differing, left_out, borrowed)
 
 
-def _of_its_backbone(row: list[Record], found: Sequence[Record]) -> list[list[Record]]:
+def _of_its_backbone(row: list[Record], records: Sequence[Record]) -> list[list[Record]]:
     """Return the rows of several seeds on a row's backbone; none for a row without a backbone."""
     by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for record in found:
+    for record in records:
         if (name := _backbone(record)) and name == _backbone(row[0]):
             by_row[record["method"]["name"], record["row_key"]].append(record)
     return [records for records in by_row.values() if seeds_of(records) == "several"]
@@ -248,22 +248,22 @@ def _differing(
 ) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
     """Return the pairs of each task on which the rows differ most, and the reasons for missing texts."""
     without: list[str] = []
-    found = {}
+    differing = {}
     for task in dict.fromkeys(tasks):
         if any(record.get("items") for record in rows[0] if record["task"]["name"] == task):
             without.append(f"{task}: its items are right or wrong, so that no places of pairs differ.")
             continue
         first, second = (row_scores(label(records), records, task, store) for records in rows)
-        found[task] = differing_pairs(first, second, count)
+        differing[task] = differing_pairs(first, second, count)
         if texts.data is not None:
             try:
                 pairs = texts.of(first.record)
             except ZooError as error:
                 without.append(f"no texts: {error}")
                 continue
-            for line in found[task]:
+            for line in differing[task]:
                 line["texts"] = [pairs.first[line["row"] - 1], pairs.second[line["row"] - 1]]
-    return found, without
+    return differing, without
 
 
 def _about_texts(lines: Sequence[Line]) -> list[str]:

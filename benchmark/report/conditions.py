@@ -187,10 +187,10 @@ def conditions(row: Row) -> str:
 
 def ancestry_lines(rows: Sequence[Row]) -> list[str]:
     """Return a sentence for each backbone trained on labelled pairs, for tables that print no conditions."""
-    said = [(row.about["backbone"], row.about["ancestry"]) for row in rows if row.about["ancestry"]]
+    ancestries = [(row.about["backbone"], row.about["ancestry"]) for row in rows if row.about["ancestry"]]
     return [
         f"{backbone} descends from weights that were trained on labelled pairs: {ancestry}."
-        for backbone, ancestry in dict.fromkeys(said)
+        for backbone, ancestry in dict.fromkeys(ancestries)
     ]
 
 
@@ -200,8 +200,8 @@ def environment_lines(rows: Sequence[Row]) -> list[str]:
     of_commits = any("commit" in record.get("code", {}) for row in rows for record in row.records)
     codes = "commits" if of_commits else "states of the code"
     kinds = {"versions": {row.about["version"] for row in rows}, codes: {row.about["code"] for row in rows}}
-    made = {kind: sorted({one for text in texts for one in text.split(", ")}) for kind, texts in kinds.items()}
-    several = [f"{kind} {', '.join(names)}" for kind, names in made.items() if len(names) > 1]
+    versions = {kind: sorted({one for text in texts for one in text.split(", ")}) for kind, texts in kinds.items()}
+    several = [f"{kind} {', '.join(names)}" for kind, names in versions.items() if len(names) > 1]
     return [*lines, f"Rows of several {' and '.join(several)}."] if several else lines
 
 
@@ -220,8 +220,8 @@ def _mean(parts: Sequence[Mapping[str, object]], name: str) -> float | None:
 def overlaps(records: Sequence[Record]) -> dict[str, frozenset[str]]:
     """Return, by task, the digests of test texts in the training text; tasks whose records do not say are left out."""
     # The corpus is the same for every seed, so that each task counts once; a failed cell has no information.
-    found = ((r["task"]["name"], (r["training"] or {}).get("overlap")) for r in records)
-    return {task: frozenset(overlap["digests"]) for task, overlap in found if overlap is not None}
+    overlaps_of_tasks = ((r["task"]["name"], (r["training"] or {}).get("overlap")) for r in records)
+    return {task: frozenset(overlap["digests"]) for task, overlap in overlaps_of_tasks if overlap is not None}
 
 
 def _test_texts(records: Sequence[Record]) -> int | None:
@@ -232,10 +232,10 @@ def _test_texts(records: Sequence[Record]) -> int | None:
 
 def encoding_of(records: Sequence[Record]) -> Encoding:
     """Return the encoding part of the first record; speeds are means over the seeds that have them."""
-    known = [one for r in records if (one := r["encoding"])]
+    known = [encoding for r in records if (encoding := r["encoding"])]
     first: Encoding = known[0] if known else {}
     # There is no speed where the embedding cache had every vector.
-    by_seed = {r["seed"]: one for r in records if (one := r["encoding"]) and one.get("texts_per_second")}
+    by_seed = {r["seed"]: encoding for r in records if (encoding := r["encoding"]) and encoding.get("texts_per_second")}
     parts = list(by_seed.values())
     texts, tokens = _mean(parts, "texts_per_second"), _mean(parts, "tokens_per_second")
     return {**first, "texts_per_second": texts, "tokens_per_second": tokens}

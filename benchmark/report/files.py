@@ -55,14 +55,14 @@ def make_leaderboard(
     store, place = Records(results), out or results
     with pause_garbage_collection():  # it would traverse a million dictionaries again and again
         every = read_completed(store)
-        found = _of_methods(every, methods, baseline)
-        chosen = suites_of(found, suites)
+        chosen_records = _of_methods(every, methods, baseline)
+        chosen = suites_of(chosen_records, suites)
         wanted = {one.name for one in chosen}
         # Files of suites come last.
-        suites_there = {suite.name: suite for suite in (*suites_of(found), *chosen)}.values()
+        suites_there = {suite.name: suite for suite in (*suites_of(chosen_records), *chosen)}.values()
         of_suites = list(
             tables_by_suite(
-                found,
+                chosen_records,
                 suites_there,
                 store,
                 aggregation=aggregation,
@@ -110,8 +110,8 @@ def _of_methods(records: list[Record], methods: str | None, baseline: str) -> li
 
 def tables_of(records: Sequence[Record], store: Records, suite_names: str, tasks: Collection[str]) -> list[Table]:
     """Return the tables of some suites (comma-separated) with the columns of these tasks alone."""
-    found = one_digest(records)
-    return build_tables(found, [suite.narrowed(tasks) for suite in suites_of(found, suite_names)], store)
+    consistent = one_digest(records)
+    return build_tables(consistent, [suite.narrowed(tasks) for suite in suites_of(consistent, suite_names)], store)
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,9 +149,9 @@ class Leaderboard:
         With the keys of a run's rows: only the tables that have one of them, without the failures of other rows. Where
         no table has one (machines of a cluster may compute in another precision), all are printed.
         """
-        own = [table for table in self.tables if row_keys and any(row.row_key in row_keys for row in table.rows)]
-        for table in own or self.tables:
-            print_table(table, row_keys=row_keys if own else None)
+        measured = [table for table in self.tables if row_keys and any(row.row_key in row_keys for row in table.rows)]
+        for table in measured or self.tables:
+            print_table(table, row_keys=row_keys if measured else None)
         print_safe(self._places(), sys.stdout)
 
     def _places(self) -> str:

@@ -62,7 +62,7 @@ _POINTS = {"small": 10, "footnotesize": 9, "scriptsize": 8, "tiny": 6}  # in an 
 
 def escape(text: str) -> str:
     """Escape a text for LaTeX, on one line; letters beyond Latin need XeLaTeX or LuaLaTeX."""
-    return _SPECIAL.sub(lambda found: _ESCAPES[found[0]], " ".join(text.split()))
+    return _SPECIAL.sub(lambda match: _ESCAPES[match[0]], " ".join(text.split()))
 
 
 def latex(table: Table) -> str:
@@ -193,19 +193,19 @@ def _notes(table: Table, letters: dict[str, str], spread: bool, beyond: Sequence
     """Return what stands below the table: the measure, the marks, the conditions."""
     about_seeds = "" if spread else " (of the tasks in the other files)"
     means = [f"{name}: mean of {', '.join(tasks)}." for name, tasks in table.suite.means.items()]
-    said = [*beyond, table.suite.note, *means, f"±: standard deviation over seeds{about_seeds}."]
+    sentences = [*beyond, table.suite.note, *means, f"±: standard deviation over seeds{about_seeds}."]
     if not table.partial:
-        said.append("Bold: the best of a part; underlined: the second.")
+        sentences.append("Bold: the best of a part; underlined: the second.")
     marks = {row.mark for row in table.rows}
     if TIE in marks:
         unit = unit_of(row.records for row in table.rows)
-        said.append(f"≈: tied for the best (95%, noise of {unit} and seeds).")
+        sentences.append(f"≈: tied for the best (95%, noise of {unit} and seeds).")
     if UNTOLD in marks:
-        said.append("?: undecided, for want of seeds.")
+        sentences.append("?: undecided, for want of seeds.")
     for row in table.rows:
         if row.name == table.baseline:
-            said.append(table.against.replace(f" {row.name}", f" {display_name(row)}", 2))
-    text = escape(" ".join(filter(None, said)).replace("x100", "×100"))
+            sentences.append(table.against.replace(f" {row.name}", f" {display_name(row)}", 2))
+    text = escape(" ".join(filter(None, sentences)).replace("x100", "×100"))
     text = text.replace("↑", r"$^{\dagger}$").replace("↓", r"$^{\ddagger}$")
     rest = "Rows without a letter" if len(letters) > 1 else "All rows"
     of = [f"{f'$^{{{letter}}}$' if letter else f'{rest}:'} {escape(name)}" for name, letter in letters.items()]

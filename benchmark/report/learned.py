@@ -33,7 +33,7 @@ class _Compared:
     on: str
     values: Mapping[str, float]
     places: Mapping[str, int]
-    found: Differences | None
+    differences: Differences | None
     unit: str
 
     def best_first(self, rows: Sequence[Row]) -> list[Row]:
@@ -43,20 +43,20 @@ class _Compared:
     def against(self, name: str, other: str) -> str:
         """Return the difference between two rows, with its interval where it has one."""
         gap = f"{self.values[name] - self.values[other]:+.1f}"
-        if self.found is None or not {name, other} <= self.places.keys():
+        if self.differences is None or not {name, other} <= self.places.keys():
             return f"{gap} against {other}"
         at = self.places[name], self.places[other]
-        if not np.isfinite(self.found.low[at]):
+        if not np.isfinite(self.differences.low[at]):
             return f"{gap} against {other}"
-        return f"{gap} ({self.found.low[at]:+.1f} to {self.found.high[at]:+.1f}) against {other}"
+        return f"{gap} ({self.differences.low[at]:+.1f} to {self.differences.high[at]:+.1f}) against {other}"
 
 
-def learned_of(rows: Sequence[Row], one: Sample, on: str, unit: str) -> str:
+def learned_of(rows: Sequence[Row], sample: Sample, on: str, unit: str) -> str:
     """Return what a table shows: its compared rows, best first, and their sample on the mean of all tasks."""
     names = [row.name for row in rows]
-    values = dict(zip(names, map(float, one.value), strict=True))
+    values = dict(zip(names, map(float, sample.value), strict=True))
     places = {name: place for place, name in enumerate(names)}
-    of = _Compared(on, values, places, differences(one), unit)
+    of = _Compared(on, values, places, differences(sample), unit)
     methods = [row for row in rows if not role(row)]
     marked = sum(row.mark != "" for row in rows)
     tied = f"; {marked} rows are tied for the best" if marked else ", above all others compared with it"
@@ -69,21 +69,21 @@ def learned(table: Table, store: Records, keys: Collection[str]) -> tuple[str, t
     They are the table's own where it has no other methods. Scores are compared on the tasks of which all rows of the
     run have item scores; if there is none, averages are given without an interval.
     """
-    made = [row for row in table.rows if row.row_key in keys]
-    ours = [row for row in made if not role(row)] or made
+    measured = [row for row in table.rows if row.row_key in keys]
+    ours = [row for row in measured if not role(row)] or measured
     starts = starts_of(table.rows)
     controls = [row for row in table.rows if role(row) and row not in ours]
     begun = [starts[row.name] for row in ours if row.name in starts]
-    tasks, places, found, values = _compared(table, ours, [*controls, *begun], store)
+    tasks, places, differences_of_rows, values = _compared(table, ours, [*controls, *begun], store)
     if not tasks:
         values = {row.name: row.average.mean for row in [*ours, *controls, *begun] if row.average.mean}
     unit = "items" if any(record.get("items") for row in ours for record in row.records) else "pairs"
-    of = _Compared(on_tasks(table.suite, tasks), values, places, found, unit)
+    of = _Compared(on_tasks(table.suite, tasks), values, places, differences_of_rows, unit)
     best = of.best_first(ours)
     if not best:
         return "No row of this run has a score on all tasks, so that nothing is compared.", None
-    whole = table.learned and tasks == table.suite.tasks and all(role(row) or row in ours for row in table.rows)
-    text = table.learned if whole else _sentences(of, ours, controls, starts)
+    complete = table.learned and tasks == table.suite.tasks and all(role(row) or row in ours for row in table.rows)
+    text = table.learned if complete else _sentences(of, ours, controls, starts)
     others = [starts[best[0].name]] if best[0].name in starts else [*best[1:2], *of.best_first(controls)]
     return text, (best[0].name, others[0].name) if tasks and others else None
 
@@ -104,25 +104,25 @@ def _sentences(
     lines = [f"{of.on}, {_named(best[0])} has {score_text(of.values[best[0].name])}{tied}."]
     if control is not None:
         lines[0] += f" The best control, {control}, has {score_text(of.values[control])}{_above(of, control, best)}."
-    said = []
+    sentences = []
     for row in best[:_NAMED]:
         start = starts[row.name].name if row.name in starts and starts[row.name].name in of.values else None
         parts = [f"{of.against(row.name, start)}, which it starts from"] if start else []
         parts += [of.against(row.name, control)] if control not in (None, start, row.name) else []
-        said += [f"{row.name}: {'; '.join(map(str, parts))}."] if parts else []
+        sentences += [f"{row.name}: {'; '.join(map(str, parts))}."] if parts else []
     more = len(best) - _NAMED
-    said += [f"{more} more {'rows are' if more > 1 else 'row is'} in the table."] if said and more > 0 else []
-    text = " ".join(said)
-    said += [_INTERVALS.format(unit=of.unit)] if " to " in text else []
-    said += [_NONE] if " against " in text.replace(") against ", "") else []
-    return "\n".join([*lines, *filter(None, [" ".join(said)])])
+    sentences += [f"{more} more {'rows are' if more > 1 else 'row is'} in the table."] if sentences and more > 0 else []
+    text = " ".join(sentences)
+    sentences += [_INTERVALS.format(unit=of.unit)] if " to " in text else []
+    sentences += [_NONE] if " against " in text.replace(") against ", "") else []
+    return "\n".join([*lines, *filter(None, [" ".join(sentences)])])
 
 
 def _above(of: _Compared, control: str, rows: Sequence[Row]) -> str:
     """Return how many rows differ from a control beyond noise."""
-    if of.found is None or control not in of.places:
+    if of.differences is None or control not in of.places:
         return ""
-    signs = told_apart(of.found, of.places[control])
+    signs = told_apart(of.differences, of.places[control])
     judged = [of.places[row.name] for row in rows if row.name in of.places]
     above, below = (sum(signs.get(place) == sign for place in judged) for sign in "↑↓")
     return f"; above it {above} of {len(judged)} rows, below it {below} (p < {LEVEL:g}, Holm's procedure)"
@@ -141,26 +141,26 @@ def _compared(
     """Return the tasks of which all of a run's scored rows keep pairs, the places of rows, differences and values."""
     trial = table.partial
 
-    def whole(row: Row, task: str) -> bool:
-        mine = finished(row.records, [task], trial=trial).get(task, [])
-        return len(mine) == len({r["seed"] for r in row.records}) and all(map(store.has_items, mine))
+    def complete(row: Row, task: str) -> bool:
+        records = finished(row.records, [task], trial=trial).get(task, [])
+        return len(records) == len({r["seed"] for r in row.records}) and all(map(store.has_items, records))
 
-    scored = [row for row in ours if any(whole(row, task) for task in table.suite.tasks)]
-    tasks = tuple(task for task in table.suite.tasks if scored and all(whole(row, task) for row in scored))
+    scored = [row for row in ours if any(complete(row, task) for task in table.suite.tasks)]
+    tasks = tuple(task for task in table.suite.tasks if scored and all(complete(row, task) for row in scored))
     by_name = {row.name: row for row in [*scored, *others]}
-    named = [name for name, row in by_name.items() if tasks and all(whole(row, task) for task in tasks)]
+    named = [name for name, row in by_name.items() if tasks and all(complete(row, task) for task in tasks)]
     if not named:
         return (), {}, None, {}
     every = [finished(by_name[name].records, tasks, trial=trial) for name in named]
     try:
         folder = (finished(row.records, tasks, trial=trial) for row in table.rows)
-        kept, one, _ = compared(every, store, tasks, folder)
+        kept, sample, _ = compared(every, store, tasks, folder)
     except ContractError:  # there are so few pairs that no resample has a correlation
         return (), {}, None, {}
-    if one is None:
+    if sample is None:
         return (), {}, None, {}
     places = {named[i]: place for place, i in enumerate(kept)}
-    return tasks, places, differences(one), {name: float(one.value[i]) for name, i in places.items()}
+    return tasks, places, differences(sample), {name: float(sample.value[i]) for name, i in places.items()}
 
 
 def on_tasks(suite: Suite, tasks: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ _MARKS = re.compile(
 def markdown_text(text: str) -> str:
     """Return a text on one line, without terminal control codes; tags, pictures and other links are shown as text."""
     line = without_orders(" ".join(text.splitlines()))
-    return _MARKS.sub(lambda found: found[0] if found[1] else f"{found[2] or ''}{found[0][:-1]}\\{found[0][-1]}", line)
+    return _MARKS.sub(lambda match: match[0] if match[1] else f"{match[2] or ''}{match[0][:-1]}\\{match[0][-1]}", line)
 
 
 def code_span(text: str) -> str:

@@ -154,21 +154,21 @@ class Published:
         return self.known[place]
 
     def _columns(self, line: PublishedRow, suite: Suite, aggregation: Aggregation) -> dict[str, tuple[str, Reasons]]:
-        found: dict[str, tuple[str, Reasons]] = {}
+        columns: dict[str, tuple[str, Reasons]] = {}
         for task in suite.tasks:
             for column in line.scores:
                 place = self.place(line.table.paper, column)
                 reason = place.of(task)
-                if reason is not None and (task not in found or not reason):
-                    found[task] = column, _reasons(reason, _aggregation(line, place.aggregated, aggregation))
+                if reason is not None and (task not in columns or not reason):
+                    columns[task] = column, _reasons(reason, _aggregation(line, place.aggregated, aggregation))
         average = next((column for column in _AVERAGES if column in line.scores), None)
         places = [self.place(line.table.paper, column) for column in line.table.average_of]
         if average is not None and len(places) == len(suite.tasks):
             why = [next((r for p in places if (r := p.of(task)) is not None), None) for task in suite.tasks]
             if None not in why:
                 other = _aggregation(line, any(place.aggregated for place in places), aggregation)
-                found[AVERAGE] = average, _reasons(*why, other)
-        return found
+                columns[AVERAGE] = average, _reasons(*why, other)
+        return columns
 
 
 def _reasons(*reasons: str | None) -> Reasons:
@@ -229,12 +229,12 @@ class BesidePublished:
         shared = [reason for reason in self.cells[0].reasons if all(reason in cell.reasons for cell in self.cells)]
         rest: dict[str, list[str]] = {}
         for cell in self.cells:
-            own = "; ".join(reason for reason in cell.reasons if reason not in shared)
-            rest.setdefault(own if own or shared else f"compared (theirs: {self.line.seeds()})", []).append(cell.task)
+            text = "; ".join(reason for reason in cell.reasons if reason not in shared)
+            rest.setdefault(text if text or shared else f"compared (theirs: {self.line.seeds()})", []).append(cell.task)
         if len(rest) == 1:
             parts = [*shared, *filter(None, rest)]
         else:
-            parts = [*shared, *(f"{', '.join(tasks)}: {own}" for own, tasks in rest.items() if own)]
+            parts = [*shared, *(f"{', '.join(tasks)}: {text}" for text, tasks in rest.items() if text)]
         return "; ".join(parts) if self.compared else f"not comparable: {'; '.join(parts)}"
 
 
@@ -251,14 +251,14 @@ def beside(table: Table, lines: Sequence[PublishedRow]) -> list[BesidePublished]
         if columns := book.columns(line, suite, table.aggregation):
             recipes = [typed_recipe(name) for name in line.row.recipes]
             in_suite.append((line, recipes, columns))
-    return [found for row in table.rows for found in _compare_row(suite, row, in_suite)]
+    return [compared for row in table.rows for compared in _compare_row(suite, row, in_suite)]
 
 
 def _compare_row(
     suite: Suite, row: Row, lines: Sequence[tuple[PublishedRow, list[tuple[str, Mapping[str, Any]]], Mapping[str, Any]]]
 ) -> Iterator[BesidePublished]:
     base, overrides = row.made_of
-    for line, recipes, found in lines:
+    for line, recipes, columns in lines:
         wanted = [given for name, given in recipes if name == base]
         unlike = line.row.reason_unlike(base, overrides)
         if not wanted and unlike is None:
@@ -266,7 +266,7 @@ def _compare_row(
         shared = _reasons(unlike, *_row_reasons(line, row, overrides, wanted or [overrides]))
         order = [*suite.tasks, AVERAGE]
         cells = []
-        for task, (column, reasons) in sorted(found.items(), key=lambda item: order.index(item[0])):
+        for task, (column, reasons) in sorted(columns.items(), key=lambda item: order.index(item[0])):
             ours, other = _counterpart(line, row.average if task == AVERAGE else row.values[task])
             missing = "ours is n/a" if ours.mean is None else ""
             cells.append(BesideCell(task, column, ours, _reasons(*shared, *reasons, missing or other)))
@@ -391,9 +391,9 @@ def cited_entries(suite: Suite) -> list[Entry]:
             **_about(line),
             "cited": line.row.cited,
             "ceiling": line.row.ceiling,
-            "scores": {k: line.scores[column] for k, (column, _) in found.items()},
-            "printed": {k: line.text(column) for k, (column, _) in found.items()},
-            "reasons": list(dict.fromkeys(reason for _, several in found.values() for reason in several)),
+            "scores": {k: line.scores[column] for k, (column, _) in columns.items()},
+            "printed": {k: line.text(column) for k, (column, _) in columns.items()},
+            "reasons": list(dict.fromkeys(reason for _, several in columns.values() for reason in several)),
         }
-        for line, found in cited(suite)
+        for line, columns in cited(suite)
     ]

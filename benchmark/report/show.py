@@ -36,16 +36,16 @@ def print_table(
     stream = stream or sys.stdout
     if width is None and (stream.isatty() or "COLUMNS" in os.environ):
         width = shutil.get_terminal_size().columns
-    own = [row for row in table.rows if row_keys is None or row.row_key in row_keys]
-    shown = [row for row in table.rows if row.scored or row in own]
+    measured = [row for row in table.rows if row_keys is None or row.row_key in row_keys]
+    shown = [row for row in table.rows if row.scored or row in measured]
     title = table.suite.title + (" — TRIAL (--limit)" if table.partial else "")
     utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
     drawn, left_out = _drawn(table, shown, width, "±" if utf8 else "+-")
-    said = [table.suite.note, table.legend, table.against, *ancestry_lines(table.rows)]
-    said = [table.learned, *said] if row_keys is None else said
-    said += [*(f"n/a: {row.name}: {note}" for row in own for note in row.notes), signature(table)]
+    notes = [table.suite.note, table.legend, table.against, *ancestry_lines(table.rows)]
+    notes = [table.learned, *notes] if row_keys is None else notes
+    notes += [*(f"n/a: {row.name}: {note}" for row in measured for note in row.notes), signature(table)]
     print(_safe(_wrapped(title, width), stream), *(_safe(line, stream) for line in drawn), sep="\n", file=stream)
-    for text in filter(None, [left_out, *said]):
+    for text in filter(None, [left_out, *notes]):
         print(_safe(_wrapped(text, width), stream), file=stream)
 
 

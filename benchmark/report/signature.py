@@ -57,8 +57,8 @@ def cell_signature(record: Record) -> str:
 
 def conditions_of(records: Sequence[Record]) -> dict[str, str]:
     """Return the conditions of records by name, each with the values that any record has; more than two are counted."""
-    found = [_conditions(record) for record in records]
-    values = {name: {one[name] for one in found} - {""} for name in (found[0] if found else ())}
+    conditions = [_conditions(record) for record in records]
+    values = {name: {one[name] for one in conditions} - {""} for name in (conditions[0] if conditions else ())}
     return {name: _few(of) for name, of in values.items() if of}
 
 

@@ -148,35 +148,35 @@ def _mark_best(
     ranked = [row for row in rows if row.rank is not None and not row.missing_seeds]
     tasks = list(rows[0].values) if rows else []
     by_task = {cell: finished(of, tasks, trial=trial) for cell, of in records.items()}
-    mine = {id(row): by_task[row.identity, row.row_key] for row in ranked}
-    noise = _one_seed_noise(ranked, mine, borrow)
+    scored = {id(row): by_task[row.identity, row.row_key] for row in ranked}
+    noise = _one_seed_noise(ranked, scored, borrow)
     alone = [row for row in ranked if row.name in noise and not noise[row.name].df]
     known = [row for row in ranked if row.name not in noise or noise[row.name].df]
     about_seeds = " ".join(filter(None, [_about_one_seed(alone, noise), _about_missing_seeds(lacking)]))
-    kept = [row for row in known if _has_items(mine[id(row)], store)]
-    without = _why_not(rows, mine, store, alone, known) if baseline else {}
+    kept = [row for row in known if _has_items(scored[id(row)], store)]
+    without = _why_not(rows, scored, store, alone, known) if baseline else {}
     if len(ranked) < 2 or not kept or kept[0] is not known[0]:
         return about_seeds if len(ranked) + len(lacking) > 1 else "", _not_compared(baseline, without), ""
     borrowed = {i: noise[row.name] for i, row in enumerate(kept) if row.name in noise}
-    places, one, damaged = compared([mine[id(row)] for row in kept], store, tasks, by_task.values(), borrowed)
+    places, sample, damaged = compared([scored[id(row)] for row in kept], store, tasks, by_task.values(), borrowed)
     for i, reasons in damaged.items():
         kept[i].notes += [f"significance: {reason}" for reason in reasons]
-    if one is None or places[0] != 0:
+    if sample is None or places[0] != 0:
         return about_seeds, _not_compared(baseline, without), ""
     kept = [kept[i] for i in places]
-    best = not_told_apart(one)
-    untold = unsettled(one, best)
+    best = not_told_apart(sample)
+    untold = unsettled(sample, best)
     for row, among, open_ in zip(kept, best.tolist(), untold.tolist(), strict=True):
         row.among_best = among
         row.mark = "" if not among or best.sum() < 2 else UNTOLD if open_ else TIE
-    seeds = [0 if role(row) == CONTROL else len(by_seed(mine[id(row)])) for row in kept]
+    seeds = [0 if role(row) == CONTROL else len(by_seed(scored[id(row)])) for row in kept]
     unit = unit_of(records.values())
-    legend = " ".join(filter(None, [_legend(known, unit), about_seeds, _power(one, seeds, unit)]))
-    against = _set_against(kept, one, baseline, without, unit) if baseline else ""
+    legend = " ".join(filter(None, [_legend(known, unit), about_seeds, _power(sample, seeds, unit)]))
+    against = _set_against(kept, sample, baseline, without, unit) if baseline else ""
     return (
         legend,
         against,
-        learned_of(kept, one, on, unit) if len(kept) > 1 and kept[0].average.mean is not None else "",
+        learned_of(kept, sample, on, unit) if len(kept) > 1 and kept[0].average.mean is not None else "",
     )
 
 
@@ -185,12 +185,12 @@ def unit_of(rows: Iterable[Sequence[Record]]) -> str:
     return "items" if any(record.get("items") for of_row in rows for record in of_row) else "pairs"
 
 
-def _set_against(rows: Sequence[Row], one: Sample, baseline: str, without: Mapping[str, str], unit: str) -> str:
+def _set_against(rows: Sequence[Row], sample: Sample, baseline: str, without: Mapping[str, str], unit: str) -> str:
     """Set `against` of the rows that differ from the baseline beyond noise; return what it means."""
     at = next((i for i, row in enumerate(rows) if row.name == baseline), None)
     if at is None:
         return _not_compared(baseline, without)
-    for i, sign in told_apart(differences(one), at).items():
+    for i, sign in told_apart(differences(sample), at).items():
         rows[i].against = sign
     return (
         f"↑: above {baseline}, ↓: below it (p < {LEVEL:g}, noise of {unit} and seeds, Holm's procedure over"
@@ -205,12 +205,12 @@ def _not_compared(baseline: str, without: Mapping[str, str]) -> str:
 
 
 def _why_not(
-    rows: Sequence[Row], mine: Mapping[int, ByTask], store: Records, alone: Sequence[Row], known: Sequence[Row]
+    rows: Sequence[Row], scored: Mapping[int, ByTask], store: Records, alone: Sequence[Row], known: Sequence[Row]
 ) -> dict[str, str]:
     """Return, by name, why a row is no baseline of its table, if it is none."""
 
     def lacks(row: Row) -> str:
-        of_row = mine[id(row)].items()
+        of_row = scored[id(row)].items()
         tasks = [task for task, records in of_row if not all(store.has_items(record) for record in records)]
         return f"has no item scores of {', '.join(tasks)} (measure it again: --remeasure)" if tasks else ""
 
@@ -238,15 +238,15 @@ def _has_items(of_row: ByTask, store: Records) -> bool:
     return all(store.has_items(record) for records in of_row.values() for record in records)
 
 
-def _one_seed_noise(rows: Sequence[Row], mine: Mapping[int, ByTask], borrow: bool) -> dict[str, SeedNoise]:
+def _one_seed_noise(rows: Sequence[Row], scored: Mapping[int, ByTask], borrow: bool) -> dict[str, SeedNoise]:
     """Return, by name, the rows of one seed with the noise that stands in for theirs: not known, or pooled."""
     scores: dict[str, list[list[float]]] = defaultdict(list)  # by backbone
     alone: list[Row] = []
     for row in rows:
-        if is_alone(mine[id(row)]):
+        if is_alone(scored[id(row)]):
             alone.append(row)
         elif borrow and row.about["backbone"]:
-            scores[row.about["backbone"]].append(list(by_seed(mine[id(row)]).values()))
+            scores[row.about["backbone"]].append(list(by_seed(scored[id(row)]).values()))
     return {row.name: pooled_noise(scores.get(row.about["backbone"], [])) for row in alone}
 
 
@@ -273,23 +273,23 @@ def _about_missing_seeds(lacking: Sequence[Row]) -> str:
     return f"Seeds are missing, so there is no mark (run the same command again): {names}." if names else ""
 
 
-def _power(one: Sample, seeds: Sequence[int], unit: str) -> str:
+def _power(sample: Sample, seeds: Sequence[int], unit: str) -> str:
     """Return what differences the table's noise lets comparisons find; `seeds` are 0 for controls."""
-    noise = median_noise(one, seeds)
+    noise = median_noise(sample, seeds)
     if noise is None:
         return ""
     if not noise.seeds:
         seen = seen_without_seeds(noise)
         return (
-            f"Power: no row but controls depends on a seed. With these {one.pairs:,} {unit}, a difference of {seen:.2f}"
-            f" between two rows is found (p < {LEVEL:g}) in {POWER:.0%} of repetitions; 1.0 takes"
-            f" {pairs_needed(noise, one.pairs, 1.0):,} {unit}. The two rows have this table's median noise: a standard"
-            f" deviation of {noise.pairs:.2f} of a difference over the {unit}."
+            f"Power: no row but controls depends on a seed. With these {sample.pairs:,} {unit}, a difference of"
+            f" {seen:.2f} between two rows is found (p < {LEVEL:g}) in {POWER:.0%} of repetitions; 1.0 takes"
+            f" {pairs_needed(noise, sample.pairs, 1.0):,} {unit}. The two rows have this table's median noise: a"
+            f" standard deviation of {noise.pairs:.2f} of a difference over the {unit}."
         )
-    found, needed = detectable(noise, 3), seeds_needed(noise, 1.0)
+    difference, needed = detectable(noise, 3), seeds_needed(noise, 1.0)
     takes = f"is not found so often even with {MOST_SEEDS} seeds" if needed is None else f"takes {needed} seeds"
     return (
-        f"Power: with 3 seeds each, a difference of {found:.2f} between two rows is found (p < {LEVEL:g}) in"
+        f"Power: with 3 seeds each, a difference of {difference:.2f} between two rows is found (p < {LEVEL:g}) in"
         f" {POWER:.0%} of repetitions; 1.0 {takes}. The two rows have this table's median noise: standard deviations of"
         f" {noise.seeds:.2f} over seeds, and of {noise.pairs:.2f} of a difference over the {unit}."
     )

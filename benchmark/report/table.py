@@ -65,17 +65,17 @@ def tables_by_suite(
     by_task: dict[tuple[str, bool], list[tuple[int, Record]]] = defaultdict(list)
     for number, record in enumerate(records):
         by_task[record["task"]["name"], record["limit"] is not None].append((number, record))
-    for whole in suites:
+    for whole_suite in suites:
         for trial in (False, True):
-            chosen = [found for task in set(whole.tasks) for found in by_task[task, trial]]
-            mine = [record for _, record in sorted(chosen, key=lambda one: one[0])]
-            if not mine:
+            chosen = [entry for task in set(whole_suite.tasks) for entry in by_task[task, trial]]
+            records_of_suite = [record for _, record in sorted(chosen, key=lambda entry: entry[0])]
+            if not records_of_suite:
                 continue
-            suite = whole.narrowed({record["task"]["name"] for record in mine})
+            suite = whole_suite.narrowed({record["task"]["name"] for record in records_of_suite})
             by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
-            for record in mine:
+            for record in records_of_suite:
                 by_row[record["method"]["name"], record["row_key"]].append(record)
-            suite = _aggregated(suite, mine, aggregation)
+            suite = _aggregated(suite, records_of_suite, aggregation)
             rows = _rows(suite, by_row, called, aggregation, store)
             if not any(row.scored or two_codes(row.records) for row in rows):
                 continue  # every cell is n/a; the run has said why
@@ -88,7 +88,7 @@ def tables_by_suite(
                 table.legend, table.against, table.learned = mark_best(
                     rows, by_row, store, borrow_seed_noise, trial, baseline, suite.name, on_tasks(suite, suite.tasks)
                 )
-            yield whole, table
+            yield whole_suite, table
 
 
 def _aggregated(suite: Suite, records: Sequence[Record], aggregation: Aggregation) -> Suite:

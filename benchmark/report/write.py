@@ -96,10 +96,10 @@ def _rows(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
 def _ceilings(columns: Sequence[Column], table: Table) -> list[str]:
     """Return a line for each row of people's scores: they have no rank, and their pairs stand under the conditions."""
     lines = []
-    for line, found in published.cited(table.suite):
+    for line, columns_of_task in published.cited(table.suite):
         if not line.row.ceiling:
             continue
-        texts = {task: line.text(column) for task, (column, _) in found.items()}
+        texts = {task: line.text(column) for task, (column, _) in columns_of_task.items()}
         texts |= {"method": f"{line.row.method} ({line.table.paper})", "conditions": line.row.subset or ""}
         lines.append(markdown_row([texts.get(column.name, "") for column in columns]))
     return lines
@@ -196,26 +196,26 @@ def published_markdown(table: Table, comparisons: list[BesidePublished]) -> str:
         chosen = [comparison for comparison in comparisons if bool(comparison.compared) is compared]
         if not chosen:
             continue
-        told = []
+        rows = []
         for comparison in chosen:
             line = comparison.line
             cells = {c.task: f"{c.ours.text()} / {line.text(c.column)}" for c in comparison.cells}
             theirs = f"{line.row.method} ({line.row.backbone})"
             values = [cells.get(key, "") for key in keys]
             about = comparison.ours.about
-            told.append([comparison.ours.name, _ours(about), theirs, line.source(), *values, comparison.verdict()])
+            rows.append([comparison.ours.name, _ours(about), theirs, line.source(), *values, comparison.verdict()])
         heads = ["Method", "Measured on", "Published", "Source", *columns, "Verdict"]
-        lines += [f"## {title}", "", *markdown_table(heads, told), ""]
+        lines += [f"## {title}", "", *markdown_table(heads, rows), ""]
     quoted = published.cited(suite)
     if quoted:
-        told = []
-        for line, found in quoted:
-            values = [line.text(found[key][0]) if key in found else "" for key in keys]
-            reasons = dict.fromkeys(reason for _, several in found.values() for reason in several)
-            told.append([line.row.method, line.source(), *values, line.row.cited or "", "; ".join(reasons)])
+        rows = []
+        for line, columns_of_task in quoted:
+            values = [line.text(columns_of_task[key][0]) if key in columns_of_task else "" for key in keys]
+            reasons = dict.fromkeys(reason for _, several in columns_of_task.values() for reason in several)
+            rows.append([line.row.method, line.source(), *values, line.row.cited or "", "; ".join(reasons)])
         heads = ["System", "Source", *columns, "Why cited", "Not comparable"]
         lines += ["## Cited, not measured", "", "No recipe makes them; they have no rank.", ""]
-        lines += [*markdown_table(heads, told), ""]
+        lines += [*markdown_table(heads, rows), ""]
     for title, kind in _REMARKS.items():
         printed = published.remarks(suite, kind)
         lines += [f"## {title}", ""] if printed else []

@@ -63,14 +63,14 @@ class EmbeddingCache:
     def make_room(self) -> None:
         """Delete the least recently used segments until the rest is within the limit."""
         files = sorted(_files(self.folder))
-        left = sum(size for _, size, _ in files)
+        total = sum(size for _, size, _ in files)
         for _, size, path in files:
-            if left <= self.most_bytes:
+            if total <= self.most_bytes:
                 return
             path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 path.parent.rmdir()  # fails, as it should, unless the folder is empty
-            left -= size
+            total -= size
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Entry:
         from safetensors import SafetensorError
 
         wanted = {digest: i for i, digest in enumerate(map(_digest, texts))}
-        found: CachedVectors | None = None
+        cached: CachedVectors | None = None
         for path in self._segments():
             try:
                 digests, read = _open(path)
@@ -93,20 +93,20 @@ class Entry:
                 if not rows:
                     continue
                 vectors, covered, facts = read()
-                if found is None:
+                if cached is None:
                     shape = (len(texts), vectors.shape[1])
                     known, empty = np.zeros(len(texts), np.bool_), np.zeros(len(texts), np.bool_)
-                    found = CachedVectors(np.zeros(shape, np.float32), empty, known, facts)
+                    cached = CachedVectors(np.zeros(shape, np.float32), empty, known, facts)
                 here, places = np.array(rows).T
-                found.vectors[places], found.covered[places] = vectors[here], covered[here]
-                found.known[places] = True
+                cached.vectors[places], cached.covered[places] = vectors[here], covered[here]
+                cached.known[places] = True
                 with contextlib.suppress(OSError):
                     os.utime(path)  # marks the segment as used now
             except FileNotFoundError:
                 continue  # another process deleted it to make room
             except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
                 self._set_aside(path, error)
-        return found
+        return cached
 
     def _segments(self) -> list[Path]:
         try:
@@ -154,11 +154,11 @@ def _write(
 
     digests = np.frombuffer(b"".join(map(_digest, texts)), np.uint8).reshape(-1, _DIGEST)
     parts = (digests, np.ascontiguousarray(vectors), covered.astype(np.uint8))
-    said = json.dumps(plain(facts), allow_nan=False)
+    facts_text = json.dumps(plain(facts), allow_nan=False)
     with atomic_path(path) as temporary:
         named: dict[str, NDArray[Any]] = dict(zip(("digests", "vectors", "covered"), parts, strict=True))
         # The errors of the library's own writer would not say that the disk is full.
-        temporary.write_bytes(save(named, metadata={"facts": said, "sha256": _checksum(*parts, said)}))
+        temporary.write_bytes(save(named, metadata={"facts": facts_text, "sha256": _checksum(*parts, facts_text)}))
 
 
 def _open(path: Path) -> tuple[list[bytes], Callable[[], tuple[Vectors, NDArray[np.bool_], dict[str, object]]]]:
@@ -180,10 +180,10 @@ def _open(path: Path) -> tuple[list[bytes], Callable[[], tuple[Vectors, NDArray[
 
 def _files(folder: Path) -> list[tuple[float, int, Path]]:
     """Return (time of last use, bytes, path) of every file; files that are deleted meanwhile are left out."""
-    found = []
+    entries = []
     with contextlib.suppress(OSError):
         for path in folder.glob("*/*"):
             with contextlib.suppress(FileNotFoundError):
                 stat = path.stat()
-                found.append((stat.st_mtime, stat.st_size, path))
-    return found
+                entries.append((stat.st_mtime, stat.st_size, path))
+    return entries

@@ -31,7 +31,7 @@ from benchmark.run.runner import WAIT, Outcome, Runner, Workers
 from benchmark.run.stop import OfParent, Stop, ignore_terminal, start_tracker
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairScores
-from zoo.errors import Interrupted, MissingError, UsageError, ZooError, said
+from zoo.errors import Interrupted, MissingError, UsageError, ZooError, error_text
 from zoo.files import atomic_path
 from zoo.machine import threads_here
 from zoo.plugins import METHODS, load_plugin_file
@@ -215,8 +215,8 @@ def connected(address: str | None) -> Iterator[Any]:
             ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", logging_level="error")
     except (ConnectionError, ImportError, ValueError, RuntimeError) as error:
         raise MissingError(
-            f"--executor ray: no cluster answers at {where or 'this machine'} ({said(error):.200}); start one with `ray"
-            " start --head`, or give its address as ray://HOST:10001 (with a token: RAY_AUTH_MODE=token)."
+            f"--executor ray: no cluster answers at {where or 'this machine'} ({error_text(error):.200}); start"
+            " one with `ray start --head`, or give its address as ray://HOST:10001 (with a token: RAY_AUTH_MODE=token)."
         ) from error
     try:
         yield ray
@@ -303,7 +303,7 @@ def _on_ray(runner: Runner, plans: Sequence[EncoderPlan], device: str) -> None:
             try:
                 report: Report = ray.get(job)
             except ray.exceptions.RayTaskError as error:
-                return Outcome(failed=[(plan.title, said(error.cause))]), 0.0
+                return Outcome(failed=[(plan.title, error_text(error.cause))]), 0.0
             except ray.exceptions.RayError as error:  # its worker or machine was lost, and Ray has tried again
                 why = f"its worker was lost {_RETRIES + 1} times ({type(error).__name__}); the same command measures it"
                 return Outcome(failed=[(plan.title, why)]), 0.0

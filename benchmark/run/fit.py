@@ -122,15 +122,15 @@ class Fitter:
 
         Each is None where it is not known: no recipe states the updates, or the start has vectors of another width.
         """
-        found: dict[str, object] = {"paper_updates": plan.updates, "cosine_to_start": None}
+        facts: dict[str, object] = {"paper_updates": plan.updates, "cosine_to_start": None}
         if (start := plan.cls.start(plan.recipe)) is not None:
             untrained = METHODS.get(start.method)(start.recipe, self.run.runtime)
             before, after = (np.asarray(one.encode(SENTENCES), np.float64) for one in (untrained, encoder))
             if before.shape == after.shape:
                 lengths = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
                 cosines = (before * after).sum(1) / np.where(lengths == 0, np.inf, lengths)
-                found["cosine_to_start"] = round(float(cosines.mean()), 6)
-        return found
+                facts["cosine_to_start"] = round(float(cosines.mean()), 6)
+        return facts
 
 
 def training_run(run: Run, plan: EncoderPlan, folder: Path) -> TrainingRun:

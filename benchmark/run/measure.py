@@ -43,7 +43,7 @@ from benchmark.tasks.base import PairScores
 from zoo import __version__
 from zoo.check import probe
 from zoo.encoder import Corpus, Encoder, Runtime, runtimes_changed
-from zoo.errors import Interrupted, MissingError, ZooError, said
+from zoo.errors import Interrupted, MissingError, ZooError, error_text
 from zoo.files import slug
 from zoo.machine import environment, forget_peak_memory, peak_memory_mb, utc_now
 from zoo.recipes import portable_recipe
@@ -73,7 +73,7 @@ def not_measured(plan: EncoderPlan, cell: Cell) -> Measured | None:
 
 
 @contextmanager
-def _tried(cells: Sequence[Cell], found: list[Measured]) -> Iterator[None]:
+def _tried(cells: Sequence[Cell], measured: list[Measured]) -> Iterator[None]:
     """Add failed cells, with the reason, for what an encoder or a task raises inside the block; the others go on.
 
     They are n/a where something is missing; a foreign error gives its traceback too.
@@ -87,7 +87,7 @@ def _tried(cells: Sequence[Cell], found: list[Measured]) -> Iterator[None]:
         if not isinstance(error, ZooError):
             more = {"traceback": "".join(traceback.format_exception(error))}
         status: Status = "n/a" if isinstance(error, MissingError) else "failed"
-        found += [Measured(cell, status, said(error), more=more) for cell in cells]
+        measured += [Measured(cell, status, error_text(error), more=more) for cell in cells]
 
 
 @contextmanager
@@ -98,8 +98,8 @@ def listening(encoder: Encoder | None, stop: Callable[[], int | None]) -> Iterat
     vectors. With this, an object gets as many texts at a time as its recipe would.
     """
 
-    def both(own: Runtime) -> Runtime:
-        return dataclasses.replace(own, stop_signal=lambda: stop() or own.stop_signal())
+    def both(runtime: Runtime) -> Runtime:
+        return dataclasses.replace(runtime, stop_signal=lambda: stop() or runtime.stop_signal())
 
     if encoder is None:
         yield
@@ -172,8 +172,8 @@ class EncoderMeasurement:
     def measure(self, cells: Sequence[Cell]) -> Iterator[Measured]:
         """Yield each cell when it is measured; raises Interrupted after a signal. Every cell must have data."""
         self._peak_from_mb = forget_peak_memory(self._runtime.device)  # leaves out the peak of earlier encoders
-        found: list[Measured] = []
-        with _tried(cells, found):
+        measured: list[Measured] = []
+        with _tried(cells, measured):
             if self.plan.traits.transductive:
                 self.encoder()
                 # Tasks on the same texts follow each other, so that one fit on these texts serves them all.
@@ -182,14 +182,14 @@ class EncoderMeasurement:
                 self._store.add([text for cell in cells if cell.task.data for text in cell.task.data.texts()])
             if self._store.cached:
                 self._runtime.progress.say(f"{self.plan.label}: {self._store.cached:,} texts from the embedding cache")
-        if found:  # an encoder that lacks a package or weights leaves no record
-            yield from (dataclasses.replace(one, absent=one.status == "n/a") for one in found)
+        if measured:  # an encoder that lacks a package or weights leaves no record
+            yield from (dataclasses.replace(one, absent=one.status == "n/a") for one in measured)
             return
         for cell in cells:
             self._stop.check()
-            with _tried([cell], found):
-                found.append(self._measure_one(cell))
-            yield found.pop()
+            with _tried([cell], measured):
+                measured.append(self._measure_one(cell))
+            yield measured.pop()
 
     def _vectors_for(self, texts: list[str]) -> VectorStore:
         """Return the vectors for scoring a data set with these unlabelled texts."""

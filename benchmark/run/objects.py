@@ -25,7 +25,7 @@ from zoo.encoder import Encoder, Runtime, Traits, Vectors
 from zoo.engine.backbone import encoder_of, positions_of
 from zoo.engine.batching import EncodingStats
 from zoo.engine.pooling import masked_mean
-from zoo.errors import ContractError, UsageError, ZooError, said
+from zoo.errors import ContractError, UsageError, ZooError, error_text
 from zoo.identity import method_identity
 from zoo.methods.base import count_parameters
 from zoo.methods.pretrained import Pretrained
@@ -70,21 +70,21 @@ class ObjectEncoder(Encoder[ObjectRecipe]):
             raise
         except Exception as error:  # of the caller's function
             raise ContractError(
-                f"{name}: two texts gave {said(error)}; give a function that takes a list of texts and returns an array"
-                " (n, dim)."
+                f"{name}: two texts gave {error_text(error)}; give a function that takes a list of texts and returns an"
+                " array (n, dim)."
             ) from error
         self.texts, self.seconds = 0, 0.0
 
     def encode(self, texts: Sequence[str], role: str | None = None, **options: Any) -> Vectors:
         """Return the function's vectors (n, dim); raises ContractError where it gives none, UsageError for bits."""
         started = time.perf_counter()
-        found = self.by_role.get(role or "", self.function)(list(texts), **options)
+        result = self.by_role.get(role or "", self.function)(list(texts), **options)
         try:
-            vectors = _array(found, self.name)
+            vectors = _array(result, self.name)
         except (TypeError, ValueError) as error:
             raise ContractError(
-                f"{self.name}: {len(texts)} texts gave a {type(found).__name__} that is no array of numbers"
-                f" ({said(error)}); return one vector per text, all of one length, (n, dim)."
+                f"{self.name}: {len(texts)} texts gave a {type(result).__name__} that is no array of numbers"
+                f" ({error_text(error)}); return one vector per text, all of one length, (n, dim)."
             ) from error
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise ContractError(
@@ -128,17 +128,17 @@ class ObjectEncoder(Encoder[ObjectRecipe]):
         return vectors_digest(self.encode, PROBES)
 
 
-def _array(found: object, name: str) -> Vectors:
+def _array(result: object, name: str) -> Vectors:
     """Return an array or tensor, or a list of them or of numbers, as float32; raises UsageError for quantised ones."""
-    kind = str(getattr(next(iter(found), None) if isinstance(found, list | tuple) else found, "dtype", ""))
+    kind = str(getattr(next(iter(result), None) if isinstance(result, list | tuple) else result, "dtype", ""))
     if kind.removeprefix("torch.") in ("int8", "uint8"):
         raise UsageError(
             f"{name}: the vectors are {kind}: quantised or packed bits, whose cosine is not that of the vectors;"
             " return them as floats, unpacked."
         )
-    if isinstance(found, list | tuple) and any(hasattr(one, "detach") for one in found):
-        found = [one.detach().float().cpu().numpy() for one in found]
-    return np.asarray(found.detach().float().cpu() if hasattr(found, "detach") else found, dtype=np.float32)
+    if isinstance(result, list | tuple) and any(hasattr(one, "detach") for one in result):
+        result = [one.detach().float().cpu().numpy() for one in result]
+    return np.asarray(result.detach().float().cpu() if hasattr(result, "detach") else result, dtype=np.float32)
 
 
 def _is(value: object, library: str, name: str) -> bool:
@@ -181,14 +181,14 @@ def _mean_pooled(model: Any, tokenizer: Any, texts: list[str]) -> NDArray[np.flo
 
     model = encoder_of(model)
     longest = min(tokenizer.model_max_length, positions_of(model) or 512)
-    found = []
+    means = []
     with torch.inference_mode():
         for start in range(0, len(texts), 32):
             some = texts[start : start + 32]
             batch = tokenizer(some, padding=True, truncation=True, max_length=longest, return_tensors="pt")
             batch = batch.to(model.device)
-            found.append(masked_mean(model(**batch).last_hidden_state, batch["attention_mask"]).cpu())
-    return np.asarray(torch.cat(found))
+            means.append(masked_mean(model(**batch).last_hidden_state, batch["attention_mask"]).cpu())
+    return np.asarray(torch.cat(means))
 
 
 def _of_library(
@@ -220,8 +220,10 @@ def _of_library(
 
     run_by = "sentence-transformers" if tokenizer is None else "transformers"
     by_role = {role: functools.partial(encode, by=f"encode_{role}") for role in ("query", "document")}
-    own = ObjectEncoder(encode, name, run_by, runtime, count_parameters(model), by_role if tokenizer is None else None)
-    own.roles = roles_of(model) if tokenizer is None else own.roles
+    library = ObjectEncoder(
+        encode, name, run_by, runtime, count_parameters(model), by_role if tokenizer is None else None
+    )
+    library.roles = roles_of(model) if tokenizer is None else library.roles
     try:
         with tempfile.TemporaryDirectory() as folder:
             if tokenizer is None:
@@ -233,13 +235,13 @@ def _of_library(
             files = {"backbone": {**Pretrained.sources(recipe, runtime)["backbone"], "name": source}}
             engine = Pretrained(recipe, runtime)
         distinct = list(dict.fromkeys(texts))
-        if distinct and engine.dim == own.dim:
-            apart = deviation(engine.encode(distinct), own.encode(distinct))
+        if distinct and engine.dim == library.dim:
+            apart = deviation(engine.encode(distinct), library.encode(distinct))
             engine.stats = EncodingStats()
-            return (engine if apart <= _AGREES[runtime.precision] else own), files
+            return (engine if apart <= _AGREES[runtime.precision] else library), files
     except Exception as error:  # a class that cannot be saved, or not be read again
-        runtime.progress.say(f"{name} is run by its own code: {said(error)}")
-    return own, files
+        runtime.progress.say(f"{name} is run by its own code: {error_text(error)}")
+    return library, files
 
 
 _AGREES = {**TOLERANCE, "fp32": 1e-4}  # largest difference of a value, relative to the vectors' length
@@ -256,18 +258,18 @@ def methods_of(
 ) -> list[EncoderPlan]:
     """Return each of some encoders, objects or recipes, as a method of a plan; raises UsageError for equal names."""
     methods = []
-    for name, one in given:
-        if isinstance(one, str | Path) and saved_named(one):
-            saved = load(one, runtime)  # known by its fingerprint, so that its cells are kept
-            called = name or user_path(one).resolve().name
+    for name, candidate in given:
+        if isinstance(candidate, str | Path) and saved_named(candidate):
+            saved = load(candidate, runtime)  # known by its fingerprint, so that its cells are kept
+            called = name or user_path(candidate).resolve().name
             methods.append(method_of(saved, called, runtime, texts, version=saved.fingerprint()))
-        elif isinstance(one, str | Path):
-            found = resolve_methods(parse_methods(str(one), all_recipes()), defaults)
-            if name is not None and len(found) > 1:
-                raise UsageError(f"{name!r} names {len(found)} recipes ({one}); name one.")
-            methods += found if name is None else [replace(found[0], name=name, typed=found[0].name)]
+        elif isinstance(candidate, str | Path):
+            plans = resolve_methods(parse_methods(str(candidate), all_recipes()), defaults)
+            if name is not None and len(plans) > 1:
+                raise UsageError(f"{name!r} names {len(plans)} recipes ({candidate}); name one.")
+            methods += plans if name is None else [replace(plans[0], name=name, typed=plans[0].name)]
         else:
-            methods.append(method_of(one, name, runtime, texts, version=version, precision=precision))
+            methods.append(method_of(candidate, name, runtime, texts, version=version, precision=precision))
     names = [method.name for method in methods]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UsageError(f"two encoders are called {twice[0]!r}; give a dict: {{'one name': ..., 'another': ...}}.")
@@ -309,14 +311,14 @@ def method_of(
     """
     given: Encoder
     files: dict[str, Any] = {}
-    left: tuple[str, ...] = ()
+    unstated_parts: tuple[str, ...] = ()
     fingerprint = None
     pair = _with_tokenizer(encoder)
     check_mode(encoder if pair is None else pair[0])
     if isinstance(encoder, Encoder):
         given, called, kind = encoder, type(encoder).__name__, method_identity(type(encoder), file=False)
         files, fingerprint = type(given).sources(given.recipe, given.runtime), given.fingerprint()
-        left = unstated(type(given), type(given).traits(given.recipe))
+        unstated_parts = unstated(type(given), type(given).traits(given.recipe))
     elif pair is not None or _of_st(encoder):
         kind = "sentence-transformers" if pair is None else "transformers, mean pooling"
         if pair is None:
@@ -325,7 +327,7 @@ def method_of(
             called = _name_of(pair[0])
         model, tokenizer = pair or (encoder, None)
         given, files = _of_library(model, tokenizer, name or called, runtime, texts, precision)
-        left = () if files else ("sources",)
+        unstated_parts = () if files else ("sources",)
     elif isinstance(encoder, type):
         raise UsageError(f"{encoder.__name__} is a class; give an object of it, or the name of its recipe.")
     elif _is(encoder, "transformers", "PreTrainedModel") or _is(encoder, "transformers", "PreTrainedTokenizerBase"):
@@ -339,18 +341,18 @@ def method_of(
             role: by for role in ("query", "document") if callable(by := getattr(encoder, f"encode_{role}", None))
         }
         given = ObjectEncoder(encode, name or called, kind, replace(runtime, precision="fp32"), by_role=by_role)
-        left = ("sources", "precision", "parameters")
+        unstated_parts = ("sources", "precision", "parameters")
     else:
         raise UsageError(
             f"{type(encoder).__name__} is no encoder; give a recipe's name, a zoo Encoder, a sentence-transformers"
             " model, a Hugging Face (model, tokenizer), an object with encode(texts), or a function that takes a list"
             " of texts and returns an array (n, dim)."
         )
-    own = type(given).traits(given.recipe)
+    given_traits = type(given).traits(given.recipe)
     traits = Traits(  # it needs no training; a transductive encoder still reads a task's texts
-        transductive=own.transductive,
-        needs_every_text=own.needs_every_text,
-        precision=own.precision or given.runtime.precision,
+        transductive=given_traits.transductive,
+        needs_every_text=given_traits.needs_every_text,
+        precision=given_traits.precision or given.runtime.precision,
     )
     recipe = ObjectRecipe(kind=kind, fingerprint=fingerprint, version=version)
     return EncoderPlan(
@@ -359,7 +361,7 @@ def method_of(
         recipe,
         traits,
         name or called,
-        unstated=left,
+        unstated=unstated_parts,
         anew=version is None,
         given=given,
         sources=files,

@@ -26,8 +26,8 @@ _MANY = 10**9  # no machine has more rows
 
 def check_values(options: object) -> None:
     """Raise UsageError for an option that is empty, of a wrong type, or out of its bounds; None is always allowed."""
-    for one in fields(options):  # type: ignore[arg-type]
-        name, kind, value = one.name, one.type, getattr(options, one.name)
+    for option in fields(options):  # type: ignore[arg-type]
+        name, kind, value = option.name, option.type, getattr(options, option.name)
         if value is None:
             continue
         if kind.startswith("str") and not isinstance(value, str):
@@ -292,7 +292,7 @@ def run_file_path(name: str) -> Path:
 
 def overlaid(chosen: Mapping[str, object], typed: set[str], stated: Mapping[str, object]) -> dict[str, object]:
     """Return the options of a run; typed options override the file's, and these override the defaults."""
-    left = {key: value for key, value in stated.items() if key not in typed}
+    overlay = {key: value for key, value in stated.items() if key not in typed}
     if "methods" in typed:
-        left.pop("label", None)  # the names are those of the file's methods
-    return {**chosen, **left}
+        overlay.pop("label", None)  # the names are those of the file's methods
+    return {**chosen, **overlay}

@@ -13,7 +13,7 @@ from benchmark.run.options import RunOptions
 from benchmark.tasks.loaded import LoadedTask
 from zoo.check import SENTENCES, checked_start, checked_traits
 from zoo.encoder import Corpus, Encoder, Runtime, Start, Traits
-from zoo.errors import CorruptError, MissingError, ZooError, said
+from zoo.errors import CorruptError, MissingError, ZooError, error_text
 from zoo.files import sha256_json
 from zoo.plugins import METHODS
 from zoo.progress import Progress
@@ -126,10 +126,10 @@ def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) ->
     for spec in specs:
         cls, recipe = spec.resolve(defaults)
         traits, start = checked_traits(cls, recipe), checked_start(cls, recipe)
-        left = unstated(cls, traits)
+        parts = unstated(cls, traits)
         more: dict[str, Any] = {"updates": spec.updates, "tuned": spec.tuned, "overrides": spec.overrides}
         named = spec.recipe_name or spec.name
-        resolved.append(EncoderPlan(spec.name, cls, recipe, traits, named, unstated=left, start=start, **more))
+        resolved.append(EncoderPlan(spec.name, cls, recipe, traits, named, unstated=parts, start=start, **more))
     return resolved
 
 
@@ -203,7 +203,7 @@ def identify(method: EncoderPlan, run: Run, hashed: Hashed) -> EncoderPlan:
     except Exception as error:  # a damaged model, or anything of a plugin: its cells fail, the others go on
         if isinstance(error, ZooError) and not isinstance(error, CorruptError) and _is_builtin(method.cls):
             raise  # the request itself is wrong
-        return replace(now, corpus=now.corpus or texts.corpus, failed=said(error))
+        return replace(now, corpus=now.corpus or texts.corpus, failed=error_text(error))
 
 
 def _row_key(method: EncoderPlan, run: Run) -> str:

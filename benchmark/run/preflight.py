@@ -9,7 +9,7 @@ from typing import Any
 from benchmark.records.folder import Records
 from benchmark.run.plan import EncoderPlan, Run
 from benchmark.run.prepare import memory_of
-from zoo.errors import said
+from zoo.errors import error_text
 from zoo.machine import memory_here
 
 
@@ -91,5 +91,5 @@ def _made(plan: EncoderPlan, run: Run) -> str:
         plan.encoder(run.runtime)
     except Exception as error:
         # The boundary to methods of plugins and to model folders: whatever one raises would fail its cells.
-        return said(error)
+        return error_text(error)
     return ""

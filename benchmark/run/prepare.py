@@ -65,7 +65,7 @@ def nearest_recipe(start: Start, recipes: Mapping[str, RecipeSpec], defaults: Ma
     if not of_method:
         raise UsageError(f"the method {start.method!r}, from which another one starts, has no recipe.")
     changes = [(spec, _changed(start, spec.resolve(defaults)[1])) for spec in of_method]
-    spec, changed = min(changes, key=lambda one: len(one[1]))
+    spec, changed = min(changes, key=lambda change: len(change[1]))
     return spec.changed(":".join([spec.name, *(f"{key}={_typed(value)}" for key, value in changed.items())]), changed)
 
 

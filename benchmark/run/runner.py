@@ -18,7 +18,7 @@ from benchmark.run.fit import Fitter
 from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, listening, not_measured, record_of
 from benchmark.run.plan import Cell, EncoderPlan, Run
 from benchmark.run.stop import Stop
-from zoo.errors import CorruptError, said
+from zoo.errors import CorruptError, error_text
 from zoo.progress import clock
 
 _NAMED = 5  # encoders that a notice names
@@ -40,18 +40,18 @@ class Outcome:
 
     def add(self, other: Outcome) -> None:
         """Add the cells of a further run."""
-        for one in fields(self):
-            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+        for count in fields(self):
+            setattr(self, count.name, getattr(self, count.name) + getattr(other, count.name))
 
     def notices(self) -> list[str]:
         """Return sentences on what other code made than the one that runs."""
-        told = []
+        notices = []
         if self.other:
-            told.append(f"{self.other} kept cells were made by other code; --remeasure measures them again")
+            notices.append(f"{self.other} kept cells were made by other code; --remeasure measures them again")
         if self.reused:
             named = ", ".join(self.reused[:_NAMED]) + (" and more" if len(self.reused) > _NAMED else "")
-            told.append(f"trained by other code, and measured by this: {named}; --remeasure trains them again")
-        return told
+            notices.append(f"trained by other code, and measured by this: {named}; --remeasure trains them again")
+        return notices
 
 
 class Remaining:
@@ -91,14 +91,14 @@ class Remaining:
         of_kind: dict[bool, list[float]] = defaultdict(list)
         for (trained, _), several in self._seconds.items():
             of_kind[trained] += several
-        left = 0.0
+        seconds = 0.0
         for row, count in self._waiting.items():
             known = self._seconds.get(row) or of_kind[row[0]]
             if count and not known:
                 return ""
-            left += count * sum(known) / max(len(known), 1)
+            seconds += count * sum(known) / max(len(known), 1)
         count = self._waiting.total()
-        return f", about {clock(left / min(self.at_once, count))} left in all" if count else ""
+        return f", about {clock(seconds / min(self.at_once, count))} left in all" if count else ""
 
 
 class Runner:
@@ -157,8 +157,8 @@ class Runner:
             say(f"{before}{plan.title}: already measured")
             self.outcome.add(done)
             return done
-        with self._lock(folder, patience) as mine:
-            if not mine:
+        with self._lock(folder, patience) as locked:
+            if not locked:
                 if plan.key not in self._held:
                     say(f"{before}{plan.title}: another process works on it")
                 self._held.add(plan.key)
@@ -232,7 +232,7 @@ class Runner:
             try:
                 self.records.write(record_of(plan, measured, self.run), measured.pairs)
             except CorruptError as error:  # a plugin's recipe, sources or facts are no plain values
-                reason = f"it cannot be recorded: {said(error)}"
+                reason = f"it cannot be recorded: {error_text(error)}"
                 measured = Measured(measured.cell, "failed", reason)
             if measured.status != "ok":
                 self.say(f"{what}: {measured.status}: {reason}")

@@ -43,13 +43,13 @@ class Trackers:
         classes: dict[str, Any] = LOGGER_TYPE_TO_CLASS
         trackers: list[Any] = []
         for name in self.names:
-            made = classes[name]
-            if made.requires_logging_directory:
+            tracker_class = classes[name]
+            if tracker_class.requires_logging_directory:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                trackers.append(made(run, str(self.folder)))
+                trackers.append(tracker_class(run, str(self.folder)))
             else:
                 place = _place(name, self.folder) if self.asked else {}
-                trackers.append(made("zoo-bench", **_run_name(name, run), **place))
+                trackers.append(tracker_class("zoo-bench", **_run_name(name, run), **place))
         for tracker in trackers:
             if hasattr(tracker, "start"):  # releases of accelerate before 1.11 start when they are made
                 tracker.start()

@@ -72,8 +72,8 @@ def _finished(encoder: Encoder, texts: list[str], stopped: Interrupted) -> tuple
     if not isinstance(stopped, Unfinished) or not encoder.engine_alone or prompted:
         return [], np.empty((0, encoder.dim), np.float32)
     rows = {text: row for row, text in enumerate(stopped.texts)}
-    found = {text: rows[clean] for text in texts if (clean := clean_text(text, 0)) in rows}
-    return list(found), stopped.vectors[list(found.values())]
+    rows_of_text = {text: rows[clean] for text in texts if (clean := clean_text(text, 0)) in rows}
+    return list(rows_of_text), stopped.vectors[list(rows_of_text.values())]
 
 
 def _name(text: str) -> str:
@@ -202,16 +202,16 @@ class VectorStore:
 
     def _look_up(self, texts: list[str], entry: Entry | None) -> list[str]:
         """Take the vectors that the cache has; return the remaining texts."""
-        found = None if entry is None or not texts else entry.find(list(map(_name, texts)))
-        if found is None:
+        cached = None if entry is None or not texts else entry.find(list(map(_name, texts)))
+        if cached is None:
             return texts
-        whole = bool(found.known.all())
-        hits = texts if whole else [text for text, known in zip(texts, found.known, strict=True) if known]
-        rows = slice(None) if whole else found.known
-        self._keep(hits, found.vectors[rows], found.covered[rows])
+        complete = bool(cached.known.all())
+        hits = texts if complete else [text for text, known in zip(texts, cached.known, strict=True) if known]
+        rows = slice(None) if complete else cached.known
+        self._keep(hits, cached.vectors[rows], cached.covered[rows])
         self.cached += len(hits)
-        self.cached_facts = found.facts
-        return [] if whole else [text for text, known in zip(texts, found.known, strict=True) if not known]
+        self.cached_facts = cached.facts
+        return [] if complete else [text for text, known in zip(texts, cached.known, strict=True) if not known]
 
     def _encode(self, encoder: Encoder, texts: list[str]) -> Vectors:
         started = time.perf_counter()

@@ -214,8 +214,8 @@ def resample_together(
         as_float = counts.astype(np.float32)  # exact: a count is far below 2^24
         for task, (statistic, first_order), result in zip(tasks, makers, samples, strict=True):
             given: NDArray[Any] = as_float if first_order else counts
-            mine = given if task.places is None else np.take(given, task.places, axis=1)
-            result[:, start : start + len(counts)] = statistic(mine)
+            drawn = given if task.places is None else np.take(given, task.places, axis=1)
+            result[:, start : start + len(counts)] = statistic(drawn)
         start += len(counts)
     return samples
 

@@ -103,11 +103,11 @@ def suites_in_common(
     measured = {r["task"]["name"] for r in a} & {r["task"]["name"] for r in b}
     kept = {r["task"]["name"] for r in (*a, *b) if r.get("pairs") or r.get("items")}
     # Suites without item scores are returned only if there are no others, so that the error can say what is missing.
-    found = []
-    for one in named or [one for one in all_suites().values() if (measured & kept or measured) & set(one.tasks)]:
-        of_suite = one.narrowed(measured)
-        found.append((of_suite.title, of_suite.tasks))
-    return found
+    common = []
+    for candidate in named or [one for one in all_suites().values() if (measured & kept or measured) & set(one.tasks)]:
+        of_suite = candidate.narrowed(measured)
+        common.append((of_suite.title, of_suite.tasks))
+    return common
 
 
 def without_items(a: list[Record], b: list[Record]) -> set[str]:
@@ -150,8 +150,8 @@ def compare(
         raise CorruptError(next(iter(damaged.values()))[0])
     every = [finished(row, tasks) for row in folder]
     sizes = {task: len(store.item_scores(rows[0][task][0]).gold) for task in tasks}
-    unrelated = {task: _unrelated(rows[0][task][0], found) for task, found in clusters.items()}
-    as_much = {task: found or sizes[task] for task, found in unrelated.items()}
+    unrelated = {task: _unrelated(rows[0][task][0], clusters_of_task) for task, clusters_of_task in clusters.items()}
+    as_much = {task: count or sizes[task] for task, count in unrelated.items()}
 
     def of(names: Sequence[str]) -> Sample:
         alone = [side for side, row in enumerate((a, b)) if seeds_of(row) == "one"]
@@ -198,29 +198,29 @@ def _line(
     task: str,
     shared: int,
     by_seed: Sequence[Sequence[float]],
-    one: Sample,
+    sample: Sample,
     test: Williams | None,
     *,
     paired: bool,
     unit: str,
 ) -> Line:
-    found = differences(one)
-    of_pairs = float(found.pairs_error[0, 1])
-    known = bool(np.isfinite(found.p[0, 1]))
+    result = differences(sample)
+    of_pairs = float(result.pairs_error[0, 1])
+    known = bool(np.isfinite(result.p[0, 1]))
     names = ("seeds_error", "df", "low", "high", "p")
-    of = {name: float(getattr(found, name)[0, 1]) if known else None for name in names}
+    of = {name: float(getattr(result, name)[0, 1]) if known else None for name in names}
     return Line(
         task,
-        one.pairs,
+        sample.pairs,
         shared,
-        a=float(one.value[0]),
-        b=float(one.value[1]),
-        difference=float(found.value[0, 1]),
+        a=float(sample.value[0]),
+        b=float(sample.value[1]),
+        difference=float(result.value[0, 1]),
         pairs_error=of_pairs,
         williams=test if known else None,
         seed_by_seed=paired,
         seeds_sd=(_sd(by_seed[0]), _sd(by_seed[1])),
-        needed=_needed(one, abs(float(found.value[0, 1])), found.p[0, 1], of_pairs, paired=paired, unit=unit),
+        needed=_needed(sample, abs(float(result.value[0, 1])), result.p[0, 1], of_pairs, paired=paired, unit=unit),
         **of,
     )
 
@@ -229,17 +229,19 @@ def _sd(scores: Sequence[float]) -> float | None:
     return float(np.std(scores, ddof=1)) if len(scores) > 1 else None
 
 
-def _needed(one: Sample, difference: float, p: float, of_pairs: float, *, paired: bool, unit: str) -> str:
+def _needed(sample: Sample, difference: float, p: float, of_pairs: float, *, paired: bool, unit: str) -> str:
     """Return how many seeds, or pairs, would show the difference in 80% of repetitions, if it is the true one."""
     if not p >= LEVEL or difference < 0.005:
         return ""
-    count = one.seed_df[one.seed_df > 0] + 1
-    variance = (one.shared[0, 1] * count[0]) if paired else float(np.sum(one.seed_variance[one.seed_df > 0] * count))
+    count = sample.seed_df[sample.seed_df > 0] + 1
+    variance = (
+        (sample.shared[0, 1] * count[0]) if paired else float(np.sum(sample.seed_variance[sample.seed_df > 0] * count))
+    )
     sides = 1 if paired else len(count)
-    noise = Noise(float(of_pairs), math.sqrt(variance / max(sides, 1)), one.pairs_df, sides)
+    noise = Noise(float(of_pairs), math.sqrt(variance / max(sides, 1)), sample.pairs_df, sides)
     if sides and (seeds := seeds_needed(noise, difference)) is not None:
         return f"{seeds} seeds"
-    return f"{pairs_needed(noise, one.pairs, difference):,} {unit}" + (" and more seeds" if sides else "")
+    return f"{pairs_needed(noise, sample.pairs, difference):,} {unit}" + (" and more seeds" if sides else "")
 
 
 def _williams(sides: Sequence[Sequence[Record]], store: Records) -> Williams | None:

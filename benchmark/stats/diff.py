@@ -29,8 +29,8 @@ def noise_of_move(
     except (MissingError, CorruptError):
         return None, None, None
     metric, _, gold = scores[0]
-    found = differences(sample_pairs(predicted, gold, metric=metric, resamples=RESAMPLES))
-    low, high, p = (float(one[1, 0]) for one in (found.low, found.high, found.p))
+    result = differences(sample_pairs(predicted, gold, metric=metric, resamples=RESAMPLES))
+    low, high, p = (float(one[1, 0]) for one in (result.low, result.high, result.p))
     return (None, None, None) if np.isnan(p) else (100 * low, 100 * high, p)
 
 

@@ -37,11 +37,11 @@ _METHOD = 2  # increased when the same pair scores would give other draws
 
 def finished(records: Iterable[Record], tasks: Collection[str], *, trial: bool = False) -> dict[str, list[Record]]:
     """Return a row's finished records by task, either those of whole data or those of trials (cut data)."""
-    found: dict[str, list[Record]] = defaultdict(list)
+    by_task: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         if record["status"] == "ok" and (record["limit"] is not None) == trial and record["task"]["name"] in tasks:
-            found[record["task"]["name"]].append(record)
-    return dict(found)
+            by_task[record["task"]["name"]].append(record)
+    return dict(by_task)
 
 
 def by_seed(of_row: ByTask, tasks: Collection[str] | None = None) -> dict[int | None, float]:
@@ -86,8 +86,8 @@ def share_draws(a: ByTask, b: ByTask) -> bool:
 
 def changed_settings(first: Record, second: Record) -> list[str]:
     """Return the settings in which the recipes of two records differ, of those that both have."""
-    one, other = first["method"]["recipe"], second["method"]["recipe"]
-    return sorted(key for key in one.keys() & other.keys() if one[key] != other[key])
+    first_recipe, second_recipe = first["method"]["recipe"], second["method"]["recipe"]
+    return sorted(key for key in first_recipe.keys() & second_recipe.keys() if first_recipe[key] != second_recipe[key])
 
 
 def _machines(row: ByTask) -> dict[int | None, object]:
@@ -105,12 +105,12 @@ def seed_correlation(rows: Iterable[ByTask], tasks: Collection[str]) -> tuple[fl
     for row in rows:
         if row.keys() == set(tasks):
             alike[origin_of(next(iter(row.values()))[0])].append(row)
-    found = []
+    correlations = []
     for a, b in (pair for group in alike.values() for pair in itertools.combinations(group, 2)):
-        one, other = (np.array(list(by_seed(row, tasks).values())) for row in (a, b))
-        if share_draws(a, b) and len(one) == len(other) >= _SEEDS and np.ptp(one) and np.ptp(other):
-            found.append(float(np.corrcoef(one, other)[0, 1]))
-    return (float(np.mean(found)), len(found)) if len(found) > 1 else None
+        a_seeds, b_seeds = (np.array(list(by_seed(row, tasks).values())) for row in (a, b))
+        if share_draws(a, b) and len(a_seeds) == len(b_seeds) >= _SEEDS and np.ptp(a_seeds) and np.ptp(b_seeds):
+            correlations.append(float(np.corrcoef(a_seeds, b_seeds)[0, 1]))
+    return (float(np.mean(correlations)), len(correlations)) if len(correlations) > 1 else None
 
 
 def origin_of(record: Record) -> tuple[object, ...]:
@@ -172,11 +172,15 @@ def draws(
         scored = [one for one, _ in tasks.values()]
         of_pool = pool if isinstance(pool, Pool) else None
         together = (clusters or {}).get(next(iter(tasks)))
-        found = resample_together(scored, of_pool, resamples=resamples, expanded=not exact, clusters=together)
+        samples_of_tasks = resample_together(
+            scored, of_pool, resamples=resamples, expanded=not exact, clusters=together
+        )
         if together is not None:
-            own = [together if one.places is None else together.of(one.places) for one in scored]
-            found = [of.unbiased(samples) for of, samples in zip(own, found, strict=True)]
-        for (task, (_, names)), samples in zip(tasks.items(), found, strict=True):
+            clusters_of_task = [together if one.places is None else together.of(one.places) for one in scored]
+            samples_of_tasks = [
+                of.unbiased(samples) for of, samples in zip(clusters_of_task, samples_of_tasks, strict=True)
+            ]
+        for (task, (_, names)), samples in zip(tasks.items(), samples_of_tasks, strict=True):
             if exact:
                 drawn[task] = dict(zip(names, samples, strict=True))
                 continue
@@ -207,13 +211,13 @@ def compared(
     """
     places = comparable(rows)
     drawn, damaged = draws([rows[i] for i in places], store)
-    whole = [i for i in range(len(places)) if i not in damaged]
+    undamaged = [i for i in range(len(places)) if i not in damaged]
     reasons = {places[i]: reason for i, reason in damaged.items()}
-    kept = [places[i] for i in whole]
+    kept = [places[i] for i in undamaged]
     if not kept:
         return [], None, reasons
     noise = {kept.index(i): one for i, one in (one_seed or {}).items() if i in kept}
-    scores = {task: of[whole] for task, of in drawn.items()}
+    scores = {task: of[undamaged] for task, of in drawn.items()}
     return kept, sample_of([rows[i] for i in kept], scores, tasks, floor_of(folder, tasks), noise), reasons
 
 

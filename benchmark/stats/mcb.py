@@ -151,19 +151,19 @@ class Differences:
     p: Matrix
 
 
-def differences(one: Sample) -> Differences:
+def differences(sample: Sample) -> Differences:
     """Compare every two methods by a t-test with the degrees of freedom of their own comparison (see `_df`)."""
     from scipy.special import stdtr, stdtrit
 
-    value = one.value[:, None] - one.value
-    of_pairs, df = _pair_variance(one), np.where(one.seed_df > 0, one.seed_df, np.inf)
-    alike = np.isfinite(one.shared)
-    of_seeds = np.where(alike, one.shared, one.seed_variance[:, None] + one.seed_variance)
+    value = sample.value[:, None] - sample.value
+    of_pairs, df = _pair_variance(sample), np.where(sample.seed_df > 0, sample.seed_df, np.inf)
+    alike = np.isfinite(sample.shared)
+    of_seeds = np.where(alike, sample.shared, sample.seed_variance[:, None] + sample.seed_variance)
     np.fill_diagonal(of_seeds, 0.0)
     variance = of_pairs + of_seeds
-    seeds_df = np.where(alike, df, _seeds_df(one.seed_variance[:, None], one.seed_variance, df[:, None], df))
-    df = _df(of_pairs, one.pairs_df, of_seeds, seeds_df)
-    np.fill_diagonal(df, one.pairs_df)
+    seeds_df = np.where(alike, df, _seeds_df(sample.seed_variance[:, None], sample.seed_variance, df[:, None], df))
+    df = _df(of_pairs, sample.pairs_df, of_seeds, seeds_df)
+    np.fill_diagonal(df, sample.pairs_df)
     error = np.sqrt(variance)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where((np.abs(value) < _EQUAL) & np.isfinite(error), 0.0, value / error)
@@ -202,7 +202,7 @@ def _df(of_pairs: Matrix, pairs_df: float, of_seeds: Matrix, seeds_df: Matrix) -
     return result
 
 
-def not_told_apart(one: Sample, seed: int = 0, only: Collection[int] | None = None) -> NDArray[np.bool_]:
+def not_told_apart(sample: Sample, seed: int = 0, only: Collection[int] | None = None) -> NDArray[np.bool_]:
     """Return which methods (methods,) may be the best: a set that contains the truly best one 95% of the time.
 
     These are comparisons with the best (Hsu's MCB; Edwards and Hsu 1983). A method is left out where another method's
@@ -224,29 +224,29 @@ def not_told_apart(one: Sample, seed: int = 0, only: Collection[int] | None = No
     """
     from scipy.special import stdtrit
 
-    if not np.isfinite(one.seed_variance).all():
+    if not np.isfinite(sample.seed_variance).all():
         raise ContractError("a method has one seed, and its noise is not known; leave it out, or train more seeds.")
-    methods, resamples = one.drawn.shape
-    between, df, seeds = _pair_variance(one), np.maximum(one.seed_df, 1), one.seed_variance
+    methods, resamples = sample.drawn.shape
+    between, df, seeds = _pair_variance(sample), np.maximum(sample.seed_df, 1), sample.seed_variance
 
     def ratios(lead: Matrix, i: int, of_seeds: Matrix, level: float) -> Matrix:
         """Return leads (methods, any) over method i in multiples of their own quantiles, with seed variances."""
-        own = stdtrit(df, level)[:, None]
+        quantiles = stdtrit(df, level)[:, None]
         of_pairs = between[i][:, None]
-        scale = of_pairs * stdtrit(one.pairs_df, level) + of_seeds * own + of_seeds[i] * own[i]
+        scale = of_pairs * stdtrit(sample.pairs_df, level) + of_seeds * quantiles + of_seeds[i] * quantiles[i]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = lead * np.sqrt(of_pairs + of_seeds + of_seeds[i]) / scale
         without_noise = np.copysign(_FAR_APART, lead)
         return np.where(np.abs(lead) < _EQUAL, 0.0, np.where(scale > 0, ratio, without_noise))
 
     generator = np.random.default_rng([seed, methods])
-    noise = one.drawn - one.drawn.mean(axis=1, keepdims=True)
+    noise = sample.drawn - sample.drawn.mean(axis=1, keepdims=True)
     true = seeds[:, None] * df[:, None] / generator.chisquare(df[:, None], (methods, resamples))
     noise += np.sqrt(true) * generator.standard_normal((methods, resamples))
     redrawn = true * generator.chisquare(df[:, None], (methods, resamples)) / df[:, None]
     result = np.ones(methods, np.bool_)
     for i in range(methods) if only is None else only:
-        lead = (one.value - one.value[i])[:, None]
+        lead = (sample.value - sample.value[i])[:, None]
         if ratios(lead, i, seeds[:, None], 1 - _FAR / methods).max() > 1:  # by Bonferroni, without a simulation
             result[i] = False
         elif (measured_ratios := ratios(lead, i, seeds[:, None], _BALANCE)[:, 0]).max() > 0:
@@ -256,21 +256,21 @@ def not_told_apart(one: Sample, seed: int = 0, only: Collection[int] | None = No
     return result
 
 
-def unsettled(one: Sample, best: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def unsettled(sample: Sample, best: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which methods (methods,) of a set of possibly best ones only their own seeds keep there.
 
     Such a method would be left out if its seeds were as many as the median of the methods with seeds, and their
     variance no larger than the median: they are too few or too spread, and nothing can be told of it.
     """
-    trained = one.seed_df > 0
+    trained = sample.seed_df > 0
     result = np.zeros(len(best), np.bool_)
     if best.sum() < 2 or not trained.any():
         return result
-    variance, df = np.median(one.seed_variance[trained]), np.median(one.seed_df[trained])
-    for i in np.flatnonzero(best & trained & ((one.seed_variance > variance) | (one.seed_df < df))):
-        of_seeds, of_df = one.seed_variance.copy(), one.seed_df.copy()
+    variance, df = np.median(sample.seed_variance[trained]), np.median(sample.seed_df[trained])
+    for i in np.flatnonzero(best & trained & ((sample.seed_variance > variance) | (sample.seed_df < df))):
+        of_seeds, of_df = sample.seed_variance.copy(), sample.seed_df.copy()
         of_seeds[i], of_df[i] = min(of_seeds[i], variance), max(of_df[i], df)
-        result[i] = not not_told_apart(replace(one, seed_variance=of_seeds, seed_df=of_df), only=[int(i)])[i]
+        result[i] = not not_told_apart(replace(sample, seed_variance=of_seeds, seed_df=of_df), only=[int(i)])[i]
     return result
 
 
@@ -287,7 +287,7 @@ class Noise:
     sides: int = 2
 
 
-def median_noise(one: Sample, seeds: Sequence[int]) -> Noise | None:
+def median_noise(sample: Sample, seeds: Sequence[int]) -> Noise | None:
     """Return the median noise of the methods; `seeds` (methods,) are the numbers of their seeds, 0 to leave one out.
 
     The noise of seeds is that of the methods with several; 0 where there is none. None for fewer than two methods. Half
@@ -297,14 +297,14 @@ def median_noise(one: Sample, seeds: Sequence[int]) -> Noise | None:
     from scipy.special import chdtri
 
     number = np.array(seeds)
-    has = (number > 1) & (one.seed_df > 0)
+    has = (number > 1) & (sample.seed_df > 0)
     of = has if has.sum() > 1 else number > 0
     if of.sum() < 2:
         return None
-    df = one.seed_df[has]
-    variance = np.median(one.seed_variance[has] * number[has] * df / chdtri(df, 0.5)) if has.any() else 0.0
-    between = np.sqrt(_pair_variance(one)[np.ix_(of, of)][np.triu_indices(of.sum(), 1)])
-    return Noise(float(np.median(between)), float(np.sqrt(variance)), one.pairs_df)
+    df = sample.seed_df[has]
+    variance = np.median(sample.seed_variance[has] * number[has] * df / chdtri(df, 0.5)) if has.any() else 0.0
+    between = np.sqrt(_pair_variance(sample)[np.ix_(of, of)][np.triu_indices(of.sum(), 1)])
+    return Noise(float(np.median(between)), float(np.sqrt(variance)), sample.pairs_df)
 
 
 def detectable(noise: Noise, seeds: int, draws: int = 4000) -> float:
@@ -347,12 +347,12 @@ def pairs_needed(noise: Noise, pairs: int, difference: float) -> int:
     return math.ceil(pairs * (seen_without_seeds(noise) / difference) ** 2)
 
 
-def _pair_variance(one: Sample) -> Matrix:
+def _pair_variance(sample: Sample) -> Matrix:
     """Return the variance of the difference of every two methods (methods, methods) that comes from the pairs."""
-    centred = one.drawn - one.drawn.mean(axis=1, keepdims=True)
+    centred = sample.drawn - sample.drawn.mean(axis=1, keepdims=True)
     products = centred @ centred.T / (centred.shape[1] - 1)
-    own = np.diagonal(products)
-    result: Matrix = np.maximum(own[:, None] + own - 2 * products, 0.0)
+    variances = np.diagonal(products)
+    result: Matrix = np.maximum(variances[:, None] + variances - 2 * products, 0.0)
     np.fill_diagonal(result, 0.0)
     return result
 

@@ -41,9 +41,9 @@ class TaskRegistry(Registry[Task]):
     def canonical(self, name: str) -> str:
         """Return the registered name that a name, another spelling of it or an alias stands for, else the name."""
         known = {plain_name(one): one for one in self.names()}
-        for one, entry in self._entries.items():
+        for task_name, entry in self._entries.items():
             for alias in getattr(entry.target, "aliases", ()):
-                known.setdefault(plain_name(alias), one)
+                known.setdefault(plain_name(alias), task_name)
         return name if name in self else known.get(plain_name(name), name)
 
     def made_of(self, target: Any, base: type[Any], origin: str) -> Task:
@@ -78,18 +78,18 @@ def _row(name: str, dataset: str, content: Mapping[str, Any]) -> tuple[TaskRow, 
 def _with_rows() -> list[Any]:
     """Return the modules of families that are tables of tasks."""
     paths = sorted(Path(__file__).parent.glob("*.py"))
-    found = [path.stem for path in paths if "\nROWS = " in path.read_text(encoding="utf-8")]
-    return [importlib.import_module(f"{__name__}.{name}") for name in found]
+    modules = [path.stem for path in paths if "\nROWS = " in path.read_text(encoding="utf-8")]
+    return [importlib.import_module(f"{__name__}.{name}") for name in modules]
 
 
 def _builtin() -> dict[str, Registered]:
     rows = [_row(name, entry.name, task) for entry in catalog().values() for name, task in entry.tasks.items()]
     rows += [(row, module.__name__) for module in _with_rows() for row in module.ROWS]
-    found = {row.name: Registered(row, module) for row, module in rows}
-    twice = [row.name for row, _ in rows if found[row.name].target is not row]
+    builtin = {row.name: Registered(row, module) for row, module in rows}
+    twice = [row.name for row, _ in rows if builtin[row.name].target is not row]
     if twice:
         raise UsageError(f"task {twice[0]!r} is stated twice; give one of the two another name.")
-    return found
+    return builtin
 
 
 TASKS = TaskRegistry("task", base="benchmark.tasks.base:Task", group="zoo_bench.tasks", builtin=_builtin)

@@ -157,12 +157,12 @@ class TaskRow(Task):
         return self.read(self, data, limit)
 
 
-def check_rows(located: Located, split: str, found: int) -> None:
+def check_rows(located: Located, split: str, count: int) -> None:
     """Raise CorruptError unless the number of scored rows of a split is that of the catalog."""
     expected = located.dataset.rows[split]
-    if found != expected:
+    if count != expected:
         raise CorruptError(
-            f"{located.dataset.name} ({located.form}) {split}: {found} scored rows instead of {expected}."
+            f"{located.dataset.name} ({located.form}) {split}: {count} scored rows instead of {expected}."
         )
 
 

@@ -13,19 +13,19 @@ from zoo.check import problem_of
 
 def check_task(task: Task, data: DataSource) -> Iterator[tuple[str, str | None]]:
     """Yield (what was checked, None or the problem): the data, their texts, and the score of random vectors."""
-    found: list[TaskData] = []
-    problem = problem_of(type(task), lambda: _load(task, data, found), "load")
+    loaded_data: list[TaskData] = []
+    problem = problem_of(type(task), lambda: _load(task, data, loaded_data), "load")
     yield "title, data set and data", problem
     if problem is not None:
         return
-    cls = type(found[0]) if type(found[0]).__module__ == type(task).__module__ else type(task)
-    yield "texts", problem_of(cls, lambda: _texts(found[0]), "texts")
-    yield "fewer rows with --limit 2", problem_of(type(task), lambda: _limit(task, data, found[0].rows), "load")
-    if not found[0].trains_encoder:
-        yield "score", problem_of(cls, lambda: _score(found[0]), "score")
+    cls = type(loaded_data[0]) if type(loaded_data[0]).__module__ == type(task).__module__ else type(task)
+    yield "texts", problem_of(cls, lambda: _texts(loaded_data[0]), "texts")
+    yield "fewer rows with --limit 2", problem_of(type(task), lambda: _limit(task, data, loaded_data[0].rows), "load")
+    if not loaded_data[0].trains_encoder:
+        yield "score", problem_of(cls, lambda: _score(loaded_data[0]), "score")
 
 
-def _load(task: Task, data: DataSource, found: list[TaskData]) -> str | None:
+def _load(task: Task, data: DataSource, loaded_data: list[TaskData]) -> str | None:
     for name in ("title", "dataset", "form", "metric"):
         if not isinstance(getattr(task, name, None), str):
             return f"{name} must be a text"
@@ -34,7 +34,7 @@ def _load(task: Task, data: DataSource, found: list[TaskData]) -> str | None:
         return f"load() must return TaskData, not {type(loaded).__name__}"
     if not isinstance(getattr(loaded, "located", None), Located) or not isinstance(getattr(loaded, "rows", None), int):
         return "load() must return TaskData with `located`, where the data lies, and `rows`, their number"
-    found.append(loaded)
+    loaded_data.append(loaded)
     return None
 
 

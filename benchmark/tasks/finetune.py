@@ -50,7 +50,7 @@ class FinetuneData(TaskData):
         items = joined([scores.pop("items") for scores in by_seed.values() if "items" in scores])
         names = list(next(iter(by_seed.values())))
         values = {name: [scores[name] for scores in by_seed.values()] for name in names}
-        complete = {name: None if None in found else float(np.mean(found)) for name, found in values.items()}
+        complete = {name: None if None in several else float(np.mean(several)) for name, several in values.items()}
         main = complete[self.main]
         return {
             "main": main,

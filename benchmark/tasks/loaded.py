@@ -11,7 +11,7 @@ from typing import TypedDict
 from benchmark.data.sources import DataSource
 from benchmark.tasks import TASKS, Task, TaskData
 from zoo.check import own_line
-from zoo.errors import CorruptError, MissingError, UsageError, said
+from zoo.errors import CorruptError, MissingError, UsageError, error_text
 
 _SAMPLE = 64
 _LONGEST = 8
@@ -72,15 +72,15 @@ def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> lis
     for name in names:
         task = TASKS.get(name)
         try:
-            found: object = task.load(data, limit)
-            if not isinstance(found, TaskData):
-                raise TypeError(f"load() must return TaskData, not {type(found).__name__}")
-            loaded.append(LoadedTask(name, task, found))
+            data_of_task: object = task.load(data, limit)
+            if not isinstance(data_of_task, TaskData):
+                raise TypeError(f"load() must return TaskData, not {type(data_of_task).__name__}")
+            loaded.append(LoadedTask(name, task, data_of_task))
         except (MissingError, CorruptError) as error:
             loaded.append(LoadedTask(name, task, None, str(error), damaged=isinstance(error, CorruptError)))
         except Exception as error:
             if TASKS.is_builtin(name) or isinstance(error, UsageError):  # the request is wrong
                 raise
-            reason = said(error) + own_line(type(task), error, "load")  # a plugin's task fails, the others go on
+            reason = error_text(error) + own_line(type(task), error, "load")  # a plugin's task fails, the others go on
             loaded.append(LoadedTask(name, task, None, reason, damaged=True))
     return loaded

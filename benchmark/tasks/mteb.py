@@ -167,19 +167,19 @@ class ByMTEB(TaskData):
     def texts(self) -> list[str]:
         """The texts of the scored split, in their roles; what mteb trains classifiers on is encoded when it asks."""
         columns = [getattr(self.task.task, name) for name in _TEXT_COLUMNS if hasattr(self.task.task, name)]
-        found: list[str] = []
+        texts: list[str] = []
         for subset in self.task.task.hf_subsets:
             rows = self.task._rows(subset)
             if isinstance(rows, Mapping):  # of retrieval or reranking: queries, and documents with or without a title
-                found += [RoleText(text, "query") for text in _strings(list(rows["queries"]["text"]))]
+                texts += [RoleText(text, "query") for text in _strings(list(rows["queries"]["text"]))]
                 documents = rows["corpus"]
                 titles = documents["title"] if "title" in documents.column_names else [""] * len(documents)
                 both = zip(titles, documents["text"], strict=True)
                 together = (f"{title} {text}".strip() if title else text.strip() for title, text in both)
-                found += [RoleText(text, "document") for text in together]
+                texts += [RoleText(text, "document") for text in together]
             else:
-                found += [text for column in columns for text in _strings(list(rows[column]))]
-        return found
+                texts += [text for column in columns for text in _strings(list(rows[column]))]
+        return texts
 
     def unlabelled(self) -> list[str]:
         """The same texts without their roles."""
@@ -191,13 +191,13 @@ class ByMTEB(TaskData):
 
         model = TextModel(vectors, getattr(getattr(vectors, "encoder", None), "roles", Roles()))
         with _random_kept():
-            found = self.task.task.evaluate(
+            scores_of_subset = self.task.task.evaluate(
                 model, self.task.split, encode_kwargs={"batch_size": 1024, "show_progress_bar": False}
             )
-        mains = [float(scores["main_score"]) for scores in found.values()]
+        mains = [float(scores["main_score"]) for scores in scores_of_subset.values()]
         subsets = {
             name: {k: float(v) for k, v in scores.items() if isinstance(v, float | np.floating) and math.isfinite(v)}
-            for name, scores in found.items()
+            for name, scores in scores_of_subset.items()
         }
         return {
             "main": float(np.mean(mains)),

@@ -55,13 +55,13 @@ def in_tests(dev: Pairs, tests: Mapping[str, TaskData]) -> list[int]:
 
 def in_each_test(dev: Pairs, tests: Mapping[str, TaskData]) -> dict[str, list[int]]:
     """Return the rows of `dev` that are test pairs, by task; raises UsageError for a task that has no pairs."""
-    mine = keys(dev)
+    dev_keys = keys(dev)
     rows = {}
     for name, data in tests.items():
         if not isinstance(data, PairsData):
             raise UsageError(f"{name} has no scored pairs.")
         there = {key for pairs in data.subsets.values() for key in keys(pairs)}
-        rows[name] = [row for row, key in enumerate(mine) if key in there]
+        rows[name] = [row for row, key in enumerate(dev_keys) if key in there]
     return rows
 
 
@@ -82,8 +82,8 @@ class _Pooled:
 
 @functools.cache
 def _table() -> dict[str, Any]:
-    found: dict[str, Any] = read_json(TABLE)
-    return found
+    table: dict[str, Any] = read_json(TABLE)
+    return table
 
 
 @functools.cache
@@ -91,12 +91,12 @@ def _pooled(name: str) -> _Pooled:
     table = _table()["pools"][name]
     places, size = {}, table["shared"]
     for task, about in table["tasks"].items():
-        mine = np.full(about["pairs"], -1, np.intp)
-        mine[about["rows"]] = about["ids"]
-        alone = np.flatnonzero(mine < 0)
-        mine[alone] = size + np.arange(len(alone))
+        pool_ids = np.full(about["pairs"], -1, np.intp)
+        pool_ids[about["rows"]] = about["ids"]
+        alone = np.flatnonzero(pool_ids < 0)
+        pool_ids[alone] = size + np.arange(len(alone))
         size += len(alone)
-        places[task] = mine
+        places[task] = pool_ids
     golds = {task: about["gold_sha256"] for task, about in table["tasks"].items()}
     return _Pooled(Pool(size, sha256_json(table)), golds, places)
 
@@ -169,8 +169,8 @@ def repeated(task: str) -> dict[str, int]:
     Places are other tasks, its own dev and train parts, and training pairs; which rows are the same: `keys`. {} for a
     task that was not measured.
     """
-    found: dict[str, int] = _table()["repeats"].get(task, {})
-    return found
+    repeats: dict[str, int] = _table()["repeats"].get(task, {})
+    return repeats
 
 
 def dev_rows_in_tests(task: str, sha256: str | None = None) -> list[int] | None:

@@ -73,11 +73,11 @@ def stsb_splits(located: Located) -> Splits:
 
 def cosine_of_test(located: Located, splits: Splits, limit: int | None) -> PairsData:
     """Make a task of which test is scored, dev picks checkpoints, and train is used only for transductive fits."""
-    whole = "STS-B" if located.form == "tokenised" else "STS-B-raw"
-    in_test = dev_rows_in_tests(whole, located.sha256) if located.dataset.name == "STSBenchmark" else None
-    found = PairsData(located, {"test": splits["test"]}, splits["dev"], limit=limit, train=splits["train"])
-    found.dev_in_test = in_test
-    return found
+    test_name = "STS-B" if located.form == "tokenised" else "STS-B-raw"
+    in_test = dev_rows_in_tests(test_name, located.sha256) if located.dataset.name == "STSBenchmark" else None
+    pairs_data = PairsData(located, {"test": splits["test"]}, splits["dev"], limit=limit, train=splits["train"])
+    pairs_data.dev_in_test = in_test
+    return pairs_data
 
 
 def cosine_of_dev(located: Located, splits: Splits, limit: int | None) -> PairsData:
@@ -92,17 +92,17 @@ def disjoint(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
     If the overlap is not known for this data, it is measured now, which needs the data of the STS tasks.
     """
     located = data.locate(row.dataset, row.form)
-    splits, whole = stsb_splits(located), DISJOINT[row.name]
-    rows = dev_rows_in_tests(whole, located.sha256)
+    splits, origin = stsb_splits(located), DISJOINT[row.name]
+    rows = dev_rows_in_tests(origin, located.sha256)
     if rows is None:
-        tests = {test.name: test.load(data) for test in ROWS if test.name in DEV[whole]}
+        tests = {test.name: test.load(data) for test in ROWS if test.name in DEV[origin]}
         rows = in_tests(splits["dev"], tests)
-    left = splits["dev"].without(rows)
+    dev = splits["dev"].without(rows)
     located = dataclasses.replace(located, sha256=sha256_json([located.sha256, rows]))
     others = splits["test"].texts()
-    found = PairsData(located, {"dev": left}, left, others, limit=limit, train=splits["train"])
-    found.dev_in_test = []
-    return found
+    pairs_data = PairsData(located, {"dev": dev}, dev, others, limit=limit, train=splits["train"])
+    pairs_data.dev_in_test = []
+    return pairs_data
 
 
 def without_duplicates(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
@@ -113,12 +113,12 @@ def without_duplicates(row: TaskRow, data: DataSource, limit: int | None) -> Pai
     times = Counter(pair for of_split in pairs.values() for pair in of_split)
     again = {split: {i for i, pair in enumerate(pairs[split]) if times[pair] > 1} for split in ("dev", "test")}
     test, dev = (splits[split].without(again[split]) for split in ("test", "dev"))
-    whole = dev_rows_in_tests("STS-B" if row.form == "tokenised" else "STS-B-raw", located.sha256)
+    repeats = dev_rows_in_tests("STS-B" if row.form == "tokenised" else "STS-B-raw", located.sha256)
     located = dataclasses.replace(located, sha256=sha256_json([located.sha256, sorted(again["test"])]))
-    found = PairsData(located, {"test": test}, dev, limit=limit, train=splits["train"])
-    left = [i for i in range(len(pairs["dev"])) if i not in again["dev"]]
-    found.dev_in_test = None if whole is None else [new for new, old in enumerate(left) if old in set(whole)]
-    return found
+    pairs_data = PairsData(located, {"test": test}, dev, limit=limit, train=splits["train"])
+    kept = [i for i in range(len(pairs["dev"])) if i not in again["dev"]]
+    pairs_data.dev_in_test = None if repeats is None else [new for new, old in enumerate(kept) if old in set(repeats)]
+    return pairs_data
 
 
 def three_splits(

@@ -62,8 +62,8 @@ def all_suites() -> dict[str, Suite]:
     for task in filter(TASKS.is_builtin, TASKS.names()):
         row = TASKS.get(task)
         for name, column in row.suites.items() if isinstance(row, TaskRow) else ():
-            one = suites[name]
-            suites[name] = replace(one, tasks=(*one.tasks, task), columns=(*one.columns, column))
+            of_name = suites[name]
+            suites[name] = replace(of_name, tasks=(*of_name.tasks, task), columns=(*of_name.columns, column))
     return dict(sorted(suites.items(), key=lambda item: (item[1].place, item[0])))
 
 
@@ -76,11 +76,11 @@ def _suite(content: object, path: Path) -> Suite:
     if not isinstance(content, dict):
         raise UsageError(f"{path}: a suite is a mapping with the keys {', '.join(f.name for f in fields(Suite))}.")
     means = _means(content.pop("means", {}), str(path))
-    found = replace(build(Suite, {**content, "name": path.stem}, str(path)), means=means)
-    unknown = {task for tasks in means.values() for task in tasks} - set(found.tasks)
+    suite = replace(build(Suite, {**content, "name": path.stem}, str(path)), means=means)
+    unknown = {task for tasks in means.values() for task in tasks} - set(suite.tasks)
     if unknown:
         raise UsageError(f"{path}: means: {', '.join(sorted(unknown))} is no task of the suite.")
-    return found
+    return suite
 
 
 def _means(content: object, where: str) -> dict[str, tuple[str, ...]]:
@@ -100,8 +100,8 @@ def suites_for(names: str | None, tasks: str | None) -> list[Suite]:
         return suites_named(names)
     patterns = [TASKS.canonical(part.strip()).lower() for part in (tasks or "").split(",") if part.strip()]
 
-    def has(one: Suite, pattern: str) -> bool:
-        return bool(fnmatch.filter([task.lower() for task in one.tasks], pattern))
+    def has(suite: Suite, pattern: str) -> bool:
+        return bool(fnmatch.filter([task.lower() for task in suite.tasks], pattern))
 
     pocket = suite("pocket")
     if all(has(pocket, pattern) for pattern in patterns):
@@ -126,16 +126,16 @@ def read_suite(path: Path) -> Suite:
     if path.stem in all_suites():
         raise UsageError(f"{path}: {path.stem} is a suite that ships with the package; rename the file.")
     defaults = {"title": path.stem, "columns": content["tasks"], "dev": "STS-B", "corpus": "wiki"}
-    found = _suite({**defaults, **content}, path)
-    found = replace(found, tasks=tuple(map(TASKS.canonical, found.tasks)), dev=TASKS.canonical(found.dev))
-    named = (*found.tasks, found.dev)
+    suite = _suite({**defaults, **content}, path)
+    suite = replace(suite, tasks=tuple(map(TASKS.canonical, suite.tasks)), dev=TASKS.canonical(suite.dev))
+    named = (*suite.tasks, suite.dev)
     unknown = [task for task in named if task not in TASKS and not task.startswith(MTEB)]
     if unknown:
         hint = did_you_mean(unknown[0], TASKS.names())
         raise UsageError(f"{path}: unknown task {unknown[0]!r}.{hint} `zoo-bench tasks` lists them all.")
-    if len(found.columns) != len(found.tasks) or len(set(found.tasks)) != len(found.tasks):
+    if len(suite.columns) != len(suite.tasks) or len(set(suite.tasks)) != len(suite.tasks):
         raise UsageError(f"{path}: list each task only once, and give `columns` one title for each task.")
-    return found
+    return suite
 
 
 def suite(name: str) -> Suite:
@@ -143,13 +143,13 @@ def suite(name: str) -> Suite:
     if name.endswith((".yaml", ".yml")):
         return read_suite(user_path(name))
     suites = all_suites()
-    found = suite_name(name)
-    if found is None:
+    known_name = suite_name(name)
+    if known_name is None:
         hint = separated(name, suites) or did_you_mean(name, suites)
         if (task := TASKS.canonical(name)) in TASKS:
             hint = f" It is a task: --tasks {task}."
         raise UsageError(f"unknown suite {name!r:.200}.{hint} Known: {', '.join(suites)}.")
-    return suites[found]
+    return suites[known_name]
 
 
 def suite_name(name: str) -> str | None:
@@ -163,14 +163,14 @@ def tasks_named(names: str, also: Collection[str] = ()) -> tuple[str, ...]:
 
     Raises UsageError with suggestions for any other name, and for a list without names.
     """
-    found = dict.fromkeys(TASKS.canonical(part.strip()) for part in names.split(",") if part.strip())
-    for name in found:
+    tasks = dict.fromkeys(TASKS.canonical(part.strip()) for part in names.split(",") if part.strip())
+    for name in tasks:
         if name not in also and not name.startswith(MTEB):
             _check_no_suite(name)
             match_names(name, dict.fromkeys([*TASKS.names(), *also]), "task")
-    if not found:
+    if not tasks:
         raise UsageError("--tasks names no task; see `zoo-bench tasks`.")
-    return tuple(found)
+    return tuple(tasks)
 
 
 def _check_no_suite(name: str) -> None:

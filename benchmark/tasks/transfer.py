@@ -130,10 +130,10 @@ def labelled(
 ) -> TransferData:
     """Read every part and check its rows (with `limit`, that many of each class, and at least 20 for the folds)."""
     located = data.locate(row.dataset, row.form)
-    found = parts(located)
-    for split, part in zip(splits, found, strict=True):
+    data_parts = parts(located)
+    for split, part in zip(splits, data_parts, strict=True):
         check_rows(located, split, len(part))
-    return TransferData(located, found, setting, f1, limit)
+    return TransferData(located, data_parts, setting, f1, limit)
 
 
 # The suffix of a task's name, the probe's setting, its metric, and the suffix of the title.
@@ -166,13 +166,13 @@ _DATA: tuple[tuple[str, str, tuple[str, ...], Parts], ...] = (
 ROWS = tuple(
     TaskRow(
         name + behind,
-        title + said,
+        title + variant_title,
         "SICK" if name == "SICK-E" else name,
         partial(labelled, splits=splits, parts=parts, setting=setting, f1=name == "MRPC"),
         "tokenised",
         metric,
         aliases=(f"SICKEntailment{behind}",) if name == "SICK-E" else (),
     )
-    for behind, setting, metric, said in _SETTINGS
+    for behind, setting, metric, variant_title in _SETTINGS
     for name, title, splits, parts in _DATA
 )

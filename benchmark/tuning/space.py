@@ -37,7 +37,7 @@ class Dimension:
     low: float = 0.0
     high: float = 0.0
     log: bool = False
-    whole: bool = False
+    integer: bool = False
 
     def __contains__(self, value: object) -> bool:
         if self.values:
@@ -50,7 +50,7 @@ class Dimension:
 
         if self.values:
             return CategoricalDistribution([json.dumps(value) for value in self.values])
-        if self.whole:
+        if self.integer:
             return IntDistribution(int(self.low), int(self.high), log=self.log)
         return FloatDistribution(self.low, self.high, log=self.log)
 
@@ -78,16 +78,16 @@ def space_of(recipe: Any, stated: Mapping[str, object], where: str) -> dict[str,
             space[key] = Dimension(tuple(given))
             continue
         match = _RANGE.fullmatch(given.replace(" ", "")) if isinstance(given, str) else None
-        own = getattr(recipe, key)
+        default = getattr(recipe, key)
         try:
             low, times, high, also_times, log = match.groups() if match else ("", "", "", "", "")
-            factors = [own if sign else 1 for sign in (times, also_times)]
+            factors = [default if sign else 1 for sign in (times, also_times)]
             bounds = [float(bound) * factor for bound, factor in zip((low, high), factors, strict=True)]
         except (TypeError, ValueError):
             bounds = []
         if not bounds or not bounds[0] < bounds[1] or (log and bounds[0] <= 0):
             raise UsageError(f"{where}: {key} has the space {given!r:.100}; give LOW..HIGH, LOW..HIGH:log or a list.")
-        space[key] = Dimension(low=bounds[0], high=bounds[1], log=bool(log), whole=type(own) is int)
+        space[key] = Dimension(low=bounds[0], high=bounds[1], log=bool(log), integer=type(default) is int)
     if not space:
         raise UsageError(f"{where} has nothing to tune; state a space, as in --space learning_rate=1e-5..3e-4:log.")
     return space
@@ -104,13 +104,13 @@ def default_space(recipe: Any, spec: RecipeSpec) -> dict[str, object]:
         return dict(spec.space)
     space: dict[str, object] = {}
     for key, given in DEFAULT_SPACE.items():
-        own = fields.get(key)
-        if own is None:
+        default = fields.get(key)
+        if default is None:
             continue
         if isinstance(given, list):
-            space[key] = sorted({*filter(partial(_accepts, recipe, key), given), own})
+            space[key] = sorted({*filter(partial(_accepts, recipe, key), given), default})
         else:
-            space[key] = _widened(recipe, key, given, own)
+            space[key] = _widened(recipe, key, given, default)
     for key in spec.open.keys() - space.keys():
         if spec.stated_by.get(key) != OVERRIDE and key in fields:
             space[key] = _open_values(recipe, key, stated=key in spec.parameters)
@@ -133,14 +133,14 @@ def _accepts(recipe: Any, key: str, value: object) -> bool:
     return True
 
 
-def _widened(recipe: Any, key: str, given: str, own: float) -> str:
+def _widened(recipe: Any, key: str, given: str, default: float) -> str:
     """Return a range for all, with the recipe's own value; of several rates in a training the highest is in the range.
 
     `learning_rate` is the last of CT's falling rates, which move together.
     """
     low, high = (float(bound) for bound in given.removesuffix(":log").split(".."))
-    share = own / max([own, *getattr(recipe, "rates", ())]) if key == "learning_rate" else 1.0
-    return f"{min(low * share, own):.10g}..{max(high * share, own):.10g}:log"
+    share = default / max([default, *getattr(recipe, "rates", ())]) if key == "learning_rate" else 1.0
+    return f"{min(low * share, default):.10g}..{max(high * share, default):.10g}:log"
 
 
 def _open_values(recipe: Any, key: str, *, stated: bool) -> list[Any]:
@@ -148,23 +148,23 @@ def _open_values(recipe: Any, key: str, *, stated: bool) -> list[Any]:
 
     A choice that the recipe states is what it is about (`srl` of moco-srl), and stays.
     """
-    own = getattr(recipe, key)
-    listed: Sequence[Any] = choices(type(recipe)).get(key, (False, True) if isinstance(own, bool) else ())
+    default = getattr(recipe, key)
+    listed: Sequence[Any] = choices(type(recipe)).get(key, (False, True) if isinstance(default, bool) else ())
     if key in (*SOURCES, *BUDGET) or (listed and stated):
         return []
-    if not listed and isinstance(own, int | float):
-        listed = sorted({type(own)(own * factor) for factor in (0.5, 1, 2)})
-    elif not listed and isinstance(own, tuple):
-        listed = [own, *([_scaled(part, factor) for part in own] for factor in (0.5, 2))]
-    return [value for value in map(_plain, listed) if value == _plain(own) or _accepts(recipe, key, value)]
+    if not listed and isinstance(default, int | float):
+        listed = sorted({type(default)(default * factor) for factor in (0.5, 1, 2)})
+    elif not listed and isinstance(default, tuple):
+        listed = [default, *([_scaled(part, factor) for part in default] for factor in (0.5, 2))]
+    return [value for value in map(_plain, listed) if value == _plain(default) or _accepts(recipe, key, value)]
 
 
 def _scaled(part: Any, factor: float) -> Any:
     """Return an augmentation with its rates multiplied, and below 1, or any other part as it is."""
 
     def rate(match: re.Match[str]) -> str:
-        own = float(match[0])
-        return f"{min(own * factor, (own + 1) / 2):.6g}"
+        value = float(match[0])
+        return f"{min(value * factor, (value + 1) / 2):.6g}"
 
     return _RATE.sub(rate, part) if isinstance(part, str) else part
 

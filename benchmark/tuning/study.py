@@ -31,7 +31,7 @@ class Study:
 
     trials: Trials
     space: Mapping[str, Dimension]
-    own: Mapping[str, Any]  # the recipe's settings, which the first trial has
+    start: Mapping[str, Any]  # the recipe's settings, which the first trial has
 
     def run(self, number: int, score: Callable[[Mapping[str, Any], Look], float]) -> Trial:
         """Make and write a trial that was begun: `score` trains with its settings and returns its dev score x100."""
@@ -43,7 +43,7 @@ class Study:
         asked = drawn.ask({key: one.distribution() for key, one in self.space.items()})
         values: Mapping[str, Any] = {key: one.decoded(asked.params[key]) for key, one in self.space.items()}
         if number == 1:
-            values = self.own
+            values = self.start
         looks: list[float] = []
 
         def look(value: float) -> None:

@@ -108,7 +108,7 @@ def identity_of_study(
         "recipe": [plan.name, plan.row_key],
         "text": plan.corpus_identity,
         "dev": dev.identity(),
-        "space": {key: repr(one) for key, one in space.items()},
+        "space": {key: repr(one).replace("integer=", "whole=") for key, one in space.items()},
         "looks": LOOKS,
         "study": number,
     }
@@ -121,7 +121,7 @@ class _Tuner:
         self, spec: RecipeSpec, plan: EncoderPlan, space: Mapping[str, Dimension], dev: LoadedTask, runtime: Runtime
     ) -> None:
         self.spec, self.plan, self.space, self.dev, self.runtime = spec, plan, space, dev, runtime
-        self.label, self.own = slug(spec.name), own_values(plan.recipe, space)
+        self.label, self.start = slug(spec.name), own_values(plan.recipe, space)
 
     def tuned(self, folder: Path, budget: Budget, stop: Stop) -> list[Tuning]:
         """Make the trials of each study, then write each study's recipe and page."""
@@ -130,7 +130,7 @@ class _Tuner:
             key = sha256_json(identity_of_study(self.plan, self.dev, self.space, number))
             studies[number] = Trials(folder / self.label / key[:12], key, self.runtime.progress.say, code_digest())
             name = self.spec.name if budget.studies == 1 else f"{self.spec.name}, study {number}"
-            self._make_trials(name, Study(studies[number], self.space, self.own), budget, stop)
+            self._make_trials(name, Study(studies[number], self.space, self.start), budget, stop)
         read = {number: trials.read()[: budget.trials] for number, trials in studies.items()}
         bests = {number: self._best(trials) for number, trials in read.items()}
         scores = [best.score or 0.0 for best in bests.values()]
@@ -186,7 +186,7 @@ class _Tuner:
         return best
 
     def _write(self, folder: Path, number: int, trials: Sequence[Trial], best: Trial, spread: float | None) -> Tuning:
-        corpus, plan, own = self.plan.corpus, self.plan, trials[0]
+        corpus, plan, first_trial = self.plan.corpus, self.plan, trials[0]
         tuned = Tuned(
             trials=len(trials),
             dev=self.dev.name,
@@ -211,7 +211,7 @@ class _Tuner:
         file = folder / f"{name}.yaml"
         write_text(file, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
         write_text(file.with_suffix(".md"), self._page(trials, best, tuned))
-        before = own.score if own.number == 1 and own.state == "complete" else None
+        before = first_trial.score if first_trial.number == 1 and first_trial.state == "complete" else None
         return Tuning(self.spec.name, name, file, before, best.score or 0.0, len(trials), settings, spread)
 
     def _page(self, trials: Sequence[Trial], best: Trial, tuned: Tuned) -> str:

@@ -40,20 +40,18 @@ class Printed:
     ours: tuple[Ours, ...]
 
 
-def printed_beside(found: Item, chosen: PaperOptions) -> list[Printed]:
+def printed_beside(item: Item, chosen: PaperOptions) -> list[Printed]:
     """Return every printed row of an item with our rows in the results folder that correspond to it."""
-    tables = _tables(found, chosen)
+    tables = _tables(item, chosen)
     result = []
-    for line in found.lines():
-        ours = _with_values([*_from_tables(found, line, tables, chosen), *_from_files(found, line, chosen)])
+    for line in item.lines():
+        ours = _with_values([*_from_tables(item, line, tables, chosen), *_from_files(item, line, chosen)])
         row = line.row
         notes = [f"cited: {row.cited}" if row.cited else "", f"slip: {row.slip}" if row.slip else "", row.observation]
         values = {column: line.text(column) for column in line.scores}
         result.append(Printed(_metric(line), row.backbone, values, tuple(filter(None, notes)), tuple(ours)))
-    for name, texts in found.prints.items():
-        rows = [
-            ours for step in steps_of(found, chosen) if step.read for ours in _texts(step.read, name, found, chosen)
-        ]
+    for name, texts in item.prints.items():
+        rows = [ours for step in steps_of(item, chosen) if step.read for ours in _texts(step.read, name, item, chosen)]
         result.append(Printed(name, "", texts, (), tuple(rows)))
     return result
 
@@ -68,9 +66,9 @@ def _metric(line: PublishedRow) -> str:
     return line.row.method + (f" ({metric.replace('_', ' ')})" if metric and metric != "mean" else "")
 
 
-def _tables(found: Item, chosen: PaperOptions) -> list[Table]:
+def _tables(item: Item, chosen: PaperOptions) -> list[Table]:
     names: dict[str, None] = {}
-    for step in found.steps:
+    for step in item.steps:
         if step.command == "run":
             suite = step.options["suite"]
             names |= dict.fromkeys(suite if isinstance(suite, list) else suite.split(","))
@@ -80,11 +78,11 @@ def _tables(found: Item, chosen: PaperOptions) -> list[Table]:
     return build_tables(store.all(), [all_suites()[name] for name in names], store)
 
 
-def _from_tables(found: Item, line: PublishedRow, tables: Sequence[Table], chosen: PaperOptions) -> Iterator[Ours]:
+def _from_tables(item: Item, line: PublishedRow, tables: Sequence[Table], chosen: PaperOptions) -> Iterator[Ours]:
     if line.row.subset is not None and line.row.subset != "full":
         return  # these pairs are in an analysis
-    rows = {printed: filled(ours, chosen.places(found)) for step in found.steps for printed, ours in step.rows.items()}
-    named = {typed_recipe(name)[0]: None for name in methods_of(found, chosen)}
+    rows = {printed: filled(ours, chosen.places(item)) for step in item.steps for printed, ours in step.rows.items()}
+    named = {typed_recipe(name)[0]: None for name in methods_of(item, chosen)}
     settings = [typed_recipe(name) for name in (*line.row.recipes, *line.row.unlike)]
     for table in tables:
         for comparison in beside(table, [line]):
@@ -116,9 +114,9 @@ def _row(comparison: BesidePublished, table: Table, several: bool) -> Ours:
     return Ours(comparison.ours.name, suite + conditions(comparison.ours), values, verdict)
 
 
-def _rows(reading: Reading, found: Item, chosen: PaperOptions) -> list[dict[str, Any]]:
+def _rows(reading: Reading, item: Item, chosen: PaperOptions) -> list[dict[str, Any]]:
     """Return the rows of the newest file that a reading names; none where there is no file."""
-    pattern = Path(filled(reading.file, chosen.places(found)))
+    pattern = Path(filled(reading.file, chosen.places(item)))
     start = next((i for i, part in enumerate(pattern.parts) if "*" in part), len(pattern.parts) - 1)
     files = list(Path(*pattern.parts[:start]).glob(str(Path(*pattern.parts[start:]))))
     if not files:
@@ -129,16 +127,16 @@ def _rows(reading: Reading, found: Item, chosen: PaperOptions) -> list[dict[str,
     return [row for row in content if all(row[key] == value for key, value in reading.where.items())]
 
 
-def _from_files(found: Item, line: PublishedRow, chosen: PaperOptions) -> Iterator[Ours]:
-    for step in steps_of(found, chosen):
+def _from_files(item: Item, line: PublishedRow, chosen: PaperOptions) -> Iterator[Ours]:
+    for step in steps_of(item, chosen):
         if step.read is not None and step.read.subset == (None if line.row.subset == "full" else line.row.subset):
-            yield from _read_line(step, step.read, found, line, chosen)
+            yield from _read_line(step, step.read, item, line, chosen)
 
 
-def _read_line(step: Step, reading: Reading, found: Item, line: PublishedRow, chosen: PaperOptions) -> Iterator[Ours]:
+def _read_line(step: Step, reading: Reading, item: Item, line: PublishedRow, chosen: PaperOptions) -> Iterator[Ours]:
     settings = [typed_recipe(name) for name in (*line.row.recipes, *line.row.unlike)]
     several: dict[tuple[str, str], dict[str, str]] = {}
-    for row in _rows(reading, found, chosen):
+    for row in _rows(reading, item, chosen):
         if reading.recipe and typed_recipe(row[reading.recipe]) not in settings:
             continue
         if reading.printed and row[reading.printed] != line.row.method:
@@ -153,14 +151,14 @@ def _read_line(step: Step, reading: Reading, found: Item, line: PublishedRow, ch
         if known:
             several.setdefault((name, backbone), {}).update(known)
     for (name, backbone), values in several.items():
-        backbone = backbone or str(chosen.values.get("backbone") or found.backbone)
+        backbone = backbone or str(chosen.values.get("backbone") or item.backbone)
         same = plain_backbone(backbone) == line.row.backbone
         verdict = "see what differs" if same else f"not comparable: other backbone ({line.row.backbone})"
         yield Ours(name, backbone, values, verdict)
 
 
-def _texts(reading: Reading, printed: str, found: Item, chosen: PaperOptions) -> Iterator[Ours]:
-    for row in _rows(reading, found, chosen):
+def _texts(reading: Reading, printed: str, item: Item, chosen: PaperOptions) -> Iterator[Ours]:
+    for row in _rows(reading, item, chosen):
         if row[reading.printed] == printed:
             values = {column: str(row[key]) for column, key in reading.columns.items()}
             yield Ours("ours", str(row[reading.backbone]) if reading.backbone else "", values, "")
@@ -188,9 +186,9 @@ def lines_of(rows: Sequence[Printed]) -> list[list[str]]:
     return lines
 
 
-def markdown(found: Item, rows: Sequence[Printed], commands: Sequence[str]) -> str:
+def markdown(item: Item, rows: Sequence[Printed], commands: Sequence[str]) -> str:
     """Return the page of one table or figure: the commands, the paper's values beside ours, and what differs."""
-    lines = [f"# {found.name}: {found.what}", "", "Made by:", "", *code_block(commands), ""]
+    lines = [f"# {item.name}: {item.what}", "", "Made by:", "", *code_block(commands), ""]
     if rows:
         header = ["Row", "", *columns_of(rows), "Measured on; what may be compared"]
         numbers = [False, False, *([True] * len(columns_of(rows))), False]
@@ -198,5 +196,5 @@ def markdown(found: Item, rows: Sequence[Printed], commands: Sequence[str]) -> s
         lines += markdown_table(header, shown, numbers)
     else:
         lines.append("The paper prints no numbers here.")
-    lines += ["", *(f"- Differs: {one}." for one in found.differs)]
+    lines += ["", *(f"- Differs: {one}." for one in item.differs)]
     return "\n".join(lines).rstrip() + "\n"

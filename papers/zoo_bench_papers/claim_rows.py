@@ -37,7 +37,7 @@ class Condition(NamedTuple):
     def fits(self, other: Condition) -> bool:
         """Return whether a row of this condition is compared under another: each part is equal, or lacks here."""
         lacking = ("", None, "", 0, None)
-        return all(mine in (wanted, none) for mine, wanted, none in zip(self, other, lacking, strict=True))
+        return all(value in (wanted, none) for value, wanted, none in zip(self, other, lacking, strict=True))
 
     def command(
         self, results: Path, labelled: Sequence[str], suites: bool, on: Sequence[str], rows: Sequence[str]
@@ -86,12 +86,12 @@ class Folder:
             self.rows[_identity(base, overrides)].append(
                 MeasuredRow(Condition(of["backbone"], of["precision"], *text, tuned), of, records)
             )
-        found = dict.fromkeys(row.at for rows in self.rows.values() for row in rows)
-        with_text = {one[:2] for one in found if one.sentences and one.tuned is not None}
+        conditions = dict.fromkeys(row.at for rows in self.rows.values() for row in rows)
+        with_text = {one[:2] for one in conditions if one.sentences and one.tuned is not None}
         # Rows that fit every condition make one of their own only where there is no other.
-        kept = [one for one in found if one.backbone and (one.sentences or one[:2] not in with_text)]
+        kept = [one for one in conditions if one.backbone and (one.sentences or one[:2] not in with_text)]
         trained = [one for one in kept if one.tuned is not None]
-        self.conditions = trained or kept[:1] or list(found)[:1]
+        self.conditions = trained or kept[:1] or list(conditions)[:1]
         self.ancestry = {row.at.backbone: row.about["ancestry"] for rows in self.rows.values() for row in rows}
 
     def row(
@@ -123,8 +123,8 @@ class Folder:
     def records(self, at: Condition, tasks: Sequence[str], name: str) -> list[ByTask]:
         """Return a row's records by task, as rules read them, or those of every row that can be compared on them."""
         names = [name] if name else [rows[0].records[0]["method"]["name"] for rows in self.rows.values()]
-        found = [self.row(one, tasks, at, pairs=False) for one in names]
-        return [one[1] for one in found if not isinstance(one, str)]
+        rows = [self.row(one, tasks, at, pairs=False) for one in names]
+        return [one[1] for one in rows if not isinstance(one, str)]
 
 
 def least_share(rows: Iterable[MeasuredRow]) -> float | None:

@@ -46,7 +46,7 @@ class Printed:
         ]
         if not known:
             return None
-        most = max(known, key=lambda one: one.row.seeds or 0)
+        most = max(known, key=lambda printed: printed.row.seeds or 0)
         return most.std[self.column], f"{most.row.seeds or 'several'} seeds of {most.row.method}, {most.table.source()}"
 
     def text(self) -> str:
@@ -101,7 +101,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def _of_code(self, rows: Sequence[str]) -> tuple[str, ...]:
         names = [(self.released.get(name, ""), *name.partition(":")) for name in rows]
-        return tuple(whole or self.released.get(base, base) + colon + more for whole, base, colon, more in names)
+        return tuple(full or self.released.get(base, base) + colon + more for full, base, colon, more in names)
 
     def printed(self, contrast: Sequence[str], place: str, tasks: Sequence[str]) -> float | None:
         """Return the printed difference of a contrast on a place; None where its paper prints none.
@@ -152,13 +152,13 @@ def _is_of(line: PublishedRow, name: str) -> bool:
 
 def open_points(names: Iterable[str]) -> dict[str, int]:
     """Return the recipes of rows whose papers leave points open that we fill, with the number of these points."""
-    found = {}
+    counts = {}
     for name in names:
         base, overrides = typed_recipe(name)
         spec = recipes().get(base)
         if spec is not None and (points := spec.open.keys() - overrides.keys()):
-            found[base] = len(points)
-    return found
+            counts[base] = len(points)
+    return counts
 
 
 @functools.cache
@@ -178,12 +178,12 @@ def read_claims(path: Path) -> list[Claim]:
     """Read one file of claims; raises msgspec.ValidationError or ValueError for a key or a cell that does not exist."""
     content = read_yaml(path)
     shared = {key: content[key] for key in ("paper", "released") if key in content}
-    found = []
+    claims = []
     for entry in content["claims"]:
-        one = msgspec.convert({**shared, **entry}, Claim)
-        cells = (cell for given in one.published for cell in _printed(given, one.paper))
-        found.append(replace(one, published=tuple(cells)))
-    return found
+        claim = msgspec.convert({**shared, **entry}, Claim)
+        cells = (cell for given in claim.published for cell in _printed(given, claim.paper))
+        claims.append(replace(claim, published=tuple(cells)))
+    return claims
 
 
 def _printed(given: Mapping[str, Any], paper: str) -> list[Printed]:
@@ -196,13 +196,13 @@ def _printed(given: Mapping[str, Any], paper: str) -> list[Printed]:
 def _line(wanted: Mapping[str, str], column: str) -> PublishedRow:
     """Return the published row of a cell; raises ValueError unless there is exactly one."""
     stated = {key: wanted[key] for key in ("backbone", "setting", "metric") if key in wanted}
-    found = [
+    rows = [
         one
         for one in published().lines
         if (one.table.paper, one.table.table, one.row.method) == (wanted["paper"], wanted["table"], wanted["row"])
         and all(getattr(one.row, key) == text for key, text in stated.items())
         and column in one.scores
     ]
-    if len(found) != 1:
-        raise ValueError(f"{len(found)} published rows for {dict(wanted)}, column {column!r}.")
-    return found[0]
+    if len(rows) != 1:
+        raise ValueError(f"{len(rows)} published rows for {dict(wanted)}, column {column!r}.")
+    return rows[0]

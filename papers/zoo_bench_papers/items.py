@@ -122,13 +122,13 @@ def filled(value: Any, places: Mapping[str, str]) -> Any:
     return value
 
 
-def steps_of(found: Item, chosen: PaperOptions) -> list[Step]:
+def steps_of(item: Item, chosen: PaperOptions) -> list[Step]:
     """Return the steps to run, limited to the chosen methods.
 
     Steps on the paper's further backbones are left out if the user chose a backbone. Raises UsageError where a chosen
     name matches none of the item's methods.
     """
-    steps = [step for step in found.steps if not (step.only_as_printed and chosen.values.get("backbone"))]
+    steps = [step for step in item.steps if not (step.only_as_printed and chosen.values.get("backbone"))]
     if "methods" not in chosen.values:
         return steps
     listed = list(dict.fromkeys(name for step in steps for name in step.options.get("methods", ())))
@@ -136,7 +136,7 @@ def steps_of(found: Item, chosen: PaperOptions) -> list[Step]:
     for glob in (part.strip() for part in chosen.values["methods"].split(",")):
         matched = {name for name in listed if fnmatch.fnmatchcase(name, glob)}
         if not matched:
-            raise UsageError(f"{glob!r} is none of the methods of {found.name}: {', '.join(listed) or 'it has none'}.")
+            raise UsageError(f"{glob!r} is none of the methods of {item.name}: {', '.join(listed) or 'it has none'}.")
         names |= matched
     steps = [_with_methods(step, names) for step in steps]
     return [step for step in steps if step.options.get("methods") != []]
@@ -150,19 +150,19 @@ def _with_methods(step: Step, names: Collection[str]) -> Step:
     )
 
 
-def options_of(found: Item, step: Step, chosen: PaperOptions, known: Collection[str]) -> dict[str, Any]:
+def options_of(item: Item, step: Step, chosen: PaperOptions, known: Collection[str]) -> dict[str, Any]:
     """Return the options of a step's command by their long names: its own, then the user's.
 
     `known` are the long names of the command's options; only these are passed on.
     """
     options = dict(step.options)
-    if "backbone" in known and not found.own_backbones:
-        options.setdefault("backbone", found.backbone)
-    if "train-sentences" in known and found.train_sentences:
-        options.setdefault("train-sentences", found.train_sentences)
+    if "backbone" in known and not item.own_backbones:
+        options.setdefault("backbone", item.backbone)
+    if "train-sentences" in known and item.train_sentences:
+        options.setdefault("train-sentences", item.train_sentences)
     given = {name: value for name, value in chosen.values.items() if name in known}
     given.pop("methods", None)  # the steps' own lists are filtered by it instead
-    if found.own_backbones:
+    if item.own_backbones:
         given.pop("backbone", None)
     if step.command.startswith("pretrain ") and "pretrain-text" in chosen.values:
         given["text"] = chosen.values["pretrain-text"]
@@ -173,7 +173,7 @@ def options_of(found: Item, step: Step, chosen: PaperOptions, known: Collection[
         options["results"] = str(chosen.results)
     if "allow-missing" in known:
         options["allow-missing"] = True
-    return {name: filled(value, chosen.places(found)) for name, value in options.items()}
+    return {name: filled(value, chosen.places(item)) for name, value in options.items()}
 
 
 _ONE_TEXT = ("methods", "tasks", "suite")  # options whose lists are joined by commas
@@ -205,10 +205,10 @@ def run_options(options: Mapping[str, Any], usual: Mapping[str, Any] = MappingPr
 _FIELDS = {"suite": "suites", "out": "results"}
 
 
-def methods_of(found: Item, chosen: PaperOptions) -> list[str]:
+def methods_of(item: Item, chosen: PaperOptions) -> list[str]:
     """Return the distinct methods of all `run` steps of an item."""
     named: dict[str, None] = {}
-    for step in steps_of(found, chosen):
+    for step in steps_of(item, chosen):
         if step.command == "run":
-            named |= dict.fromkeys(filled(step.options["methods"], chosen.places(found)))
+            named |= dict.fromkeys(filled(step.options["methods"], chosen.places(item)))
     return list(named)

@@ -10,19 +10,19 @@ from zoo_bench_papers.answers import NOT_MEASURED, UNTESTABLE, WORDS
 from zoo_bench_papers.verdicts import Verdict
 
 
-def of_claims(found: Sequence[Verdict]) -> list[Verdict]:
+def of_claims(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Return a verdict for each claim and condition: that of the first procedure with one."""
     chosen: dict[tuple[str, str], Verdict] = {}
-    for one in found:
-        key = one.condition, one.claim.id
-        if key not in chosen or (chosen[key].word == NOT_MEASURED and one.word != NOT_MEASURED):
-            chosen[key] = one
+    for verdict in verdicts:
+        key = verdict.condition, verdict.claim.id
+        if key not in chosen or (chosen[key].word == NOT_MEASURED and verdict.word != NOT_MEASURED):
+            chosen[key] = verdict
     return list(chosen.values())
 
 
-def counts(found: Sequence[Verdict]) -> str:
+def counts(verdicts: Sequence[Verdict]) -> str:
     """Return "Of 200 claims: confirmed 5 ... Their 90 comparisons, each by itself: ..."; each counts once."""
-    chosen = of_claims(found)
+    chosen = of_claims(verdicts)
     by = Counter(one.word for one in chosen)
     compared = {(c.a, c.b, c.on, c.line): c for one in chosen for c in one.deciding}.values()
     each = Counter(c.word for c in compared)
@@ -32,7 +32,7 @@ def counts(found: Sequence[Verdict]) -> str:
     )
 
 
-def markdown(found: Sequence[Verdict]) -> str:
+def markdown(verdicts: Sequence[Verdict]) -> str:
     """Return the claims' page: a table for each condition and paper, what tuning changed, then what is not measured."""
     parts = [
         "# The papers' claims",
@@ -40,16 +40,20 @@ def markdown(found: Sequence[Verdict]) -> str:
         " verdict: is it above 0, and may it be as large as printed? Each claim with its conditions is in"
         " configs/claims/ under its name; docs/claims.md explains the words.",
     ]
-    for at in dict.fromkeys(one.condition for one in found):
-        mine = [one for one in found if one.condition == at]
-        parts += [f"## {at}", f"{counts(mine)}."]
-        for paper in dict.fromkeys(one.claim.paper for one in mine if one.measured):
-            lines = [_cells(one) for one in mine if one.claim.paper == paper and one.measured]
+    for at in dict.fromkeys(one.condition for one in verdicts):
+        selected = [one for one in verdicts if one.condition == at]
+        parts += [f"## {at}", f"{counts(selected)}."]
+        for paper in dict.fromkeys(one.claim.paper for one in selected if one.measured):
+            lines = [_cells(one) for one in selected if one.claim.paper == paper and one.measured]
             parts += [f"### {paper}", _table(_HEADER, lines)]
-    if moved := changes(found):
-        parts += ["## What tuning changed", changed(found), _table(["Claim", "The papers' settings", "Tuned"], moved)]
-    measured = {one.claim.id for one in found if one.measured}
-    rest = [one for one in found if one.claim.id not in measured and one.condition == found[0].condition]
+    if moved := changes(verdicts):
+        parts += [
+            "## What tuning changed",
+            changed(verdicts),
+            _table(["Claim", "The papers' settings", "Tuned"], moved),
+        ]
+    measured = {one.claim.id for one in verdicts if one.measured}
+    rest = [one for one in verdicts if one.claim.id not in measured and one.condition == verdicts[0].condition]
     chosen = of_claims(rest)
     not_measured = _table(["Claim", "Why", "What would measure it"], list(map(_cells, chosen)))
     return "\n\n".join([*parts, "## Not measured", not_measured]) + "\n"
@@ -58,21 +62,21 @@ def markdown(found: Sequence[Verdict]) -> str:
 _HEADER = ["Claim", "Printed", "Ours", "Controls", "Above 0?", "As large as printed?", "Verdict"]
 
 
-def changes(found: Sequence[Verdict]) -> list[list[str]]:
+def changes(verdicts: Sequence[Verdict]) -> list[list[str]]:
     """Return the verdicts reached under the papers' and under tuned settings: claim, first, second."""
-    both = _both(found)
+    both = _both(verdicts)
     return [[_name(one), first.text(), one.text()] for first, one in both]
 
 
-def changed(found: Sequence[Verdict]) -> str:
+def changed(verdicts: Sequence[Verdict]) -> str:
     """Return how many of the verdicts under both settings are other words, by name."""
-    both = _both(found)
+    both = _both(verdicts)
     names = [_name(one) for first, one in both if first.word != one.word]
     return f"Of {len(both)} verdicts under both settings {len(names)} changed: {', '.join(names) or 'none'}."
 
 
-def _both(found: Sequence[Verdict]) -> list[tuple[Verdict, Verdict]]:
-    reached = [one for one in found if one.deciding]
+def _both(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, Verdict]]:
+    reached = [one for one in verdicts if one.deciding]
     papers = {(one.claim.id, one.procedure): one for one in reached if "tuned" not in one.condition}
     pairs = ((papers.get((one.claim.id, one.procedure)), one) for one in reached if "tuned" in one.condition)
     return [(first, one) for first, one in pairs if first is not None]
@@ -82,58 +86,72 @@ def _table(header: list[str], lines: Sequence[list[str]]) -> str:
     return "\n".join(map(markdown_row, [header, [":--"] * len(header), *lines]))
 
 
-def _name(one: Verdict) -> str:
-    return f"`{one.claim.id}`" + (f" ({one.procedure})" if one.procedure else "")
+def _name(verdict: Verdict) -> str:
+    return f"`{verdict.claim.id}`" + (f" ({verdict.procedure})" if verdict.procedure else "")
 
 
-def _cells(one: Verdict) -> list[str]:
+def _cells(verdict: Verdict) -> list[str]:
     """Return a line of the tables: of a claim's verdict if it is measured, else of what would measure it."""
-    if not one.measured:
-        return [f"{one.claim.paper}: `{one.claim.id}`", one.reason, one.command and f"`{one.command}`"]
-    printed = [cell.text() for cell in one.claim.published]
-    printed += [f"{gain:+g} ({one.claim.where})" for gain in one.claim.gains if gain is not None]
+    if not verdict.measured:
+        return [
+            f"{verdict.claim.paper}: `{verdict.claim.id}`",
+            verdict.reason,
+            verdict.command and f"`{verdict.command}`",
+        ]
+    printed = [cell.text() for cell in verdict.claim.published]
+    printed += [f"{gain:+g} ({verdict.claim.where})" for gain in verdict.claim.gains if gain is not None]
     theirs = "; ".join([*printed[:3], *([f"{len(printed) - 3} more cells"] if printed[3:] else [])]) or "no number"
-    controls = "; ".join(c.text() for c in one.controls if c.difference is not None)
-    line = f"{one.above} (above -{one.claim.margin:g})" if one.claim.margin and one.above else one.above
-    text = f"{one.text()}: {one.reason}" if one.word == UNTESTABLE else one.text()
+    controls = "; ".join(c.text() for c in verdict.controls if c.difference is not None)
+    line = (
+        f"{verdict.above} (above -{verdict.claim.margin:g})"
+        if verdict.claim.margin and verdict.above
+        else verdict.above
+    )
+    text = f"{verdict.text()}: {verdict.reason}" if verdict.word == UNTESTABLE else verdict.text()
     return [
-        f"{one.claim.says} ({one.claim.where}) {_name(one)}",
+        f"{verdict.claim.says} ({verdict.claim.where}) {_name(verdict)}",
         theirs,
-        one.ours(),
+        verdict.ours(),
         controls,
         line,
-        one.as_large,
+        verdict.as_large,
         text,
     ]
 
 
-def ledger(found: Sequence[Verdict]) -> list[dict[str, object]]:
+def ledger(verdicts: Sequence[Verdict]) -> list[dict[str, object]]:
     """Return the verdicts as plain values, as claims.json has them: for each condition, the measured ones first."""
-    conditions = list(dict.fromkeys(one.condition for one in found))
-    measured = {one.claim.id for one in found if one.measured}
+    conditions = list(dict.fromkeys(one.condition for one in verdicts))
+    measured = {one.claim.id for one in verdicts if one.measured}
     drawn: list[dict[str, object]] = []
     for at in conditions:
-        rest = [one for one in found if one.claim.id not in measured and at == conditions[0] == one.condition]
-        shown = [*(one for one in found if one.condition == at and one.measured), *of_claims(rest)]
-        text = counts([one for one in found if one.condition == at])
+        rest = [one for one in verdicts if one.claim.id not in measured and at == conditions[0] == one.condition]
+        shown = [*(one for one in verdicts if one.condition == at and one.measured), *of_claims(rest)]
+        text = counts([one for one in verdicts if one.condition == at])
         drawn.append({"condition": at, "counts": text, "claims": [_drawn(one) for one in shown]})
     return drawn
 
 
-def _drawn(one: Verdict) -> dict[str, object]:
-    claim = one.claim
+def _drawn(verdict: Verdict) -> dict[str, object]:
+    claim = verdict.claim
     drawn: dict[str, object] = {"paper": claim.paper, "id": claim.id, "says": claim.says, "where": claim.where}
-    drawn |= {"procedure": one.procedure, "verdict": one.word}
-    if not one.measured:
-        return {**drawn, "reason": one.reason}
-    _, theirs, ours, controls, above, as_large, text = _cells(one)
+    drawn |= {"procedure": verdict.procedure, "verdict": verdict.word}
+    if not verdict.measured:
+        return {**drawn, "reason": verdict.reason}
+    _, theirs, ours, controls, above, as_large, text = _cells(verdict)
     points = [
         {"a": c.a, "b": c.b, "on": c.on, "verdict": c.word}
         | {key: _rounded(getattr(c, key)) for key in ("difference", "low", "high", "line", "printed", "share")}
-        for c in one.deciding
+        for c in verdict.deciding
     ]
-    drawn |= {"head": one.head(), "text": text, "above": above, "as_large": as_large, "share": _rounded(one.share)}
-    return drawn | {"open": one.open, "points": points, "theirs": theirs, "ours": ours, "controls": controls}
+    drawn |= {
+        "head": verdict.head(),
+        "text": text,
+        "above": above,
+        "as_large": as_large,
+        "share": _rounded(verdict.share),
+    }
+    return drawn | {"open": verdict.open, "points": points, "theirs": theirs, "ours": ours, "controls": controls}
 
 
 def _rounded(value: float | None) -> float | None:

@@ -50,10 +50,10 @@ def backbone_folder(name: str) -> Path | None:
     from huggingface_hub.errors import HFValidationError
 
     try:
-        found = try_to_load_from_cache(name, "config.json")
+        cached = try_to_load_from_cache(name, "config.json")
     except HFValidationError:
         return None
-    return Path(found).parent if isinstance(found, str) else None
+    return Path(cached).parent if isinstance(cached, str) else None
 
 
 def _is_here(find: Callable[..., object], *what: object) -> bool:

@@ -16,18 +16,18 @@ _COLOURS = {CONFIRMED: "#1a7f37", SMALLER: "#a65d00", REVERSED: "#b3261e", UNDEC
 _WIDE = 12.0  # points on either side of 0; an arrow marks what lies outside
 
 
-def forest(found: Sequence[Verdict], path: Path, most: int = 80) -> None:
+def forest(verdicts: Sequence[Verdict], path: Path, most: int = 80) -> None:
     """Draw the claims of the first condition that rows decide, a line for each comparison, by paper and word.
 
     A bar is our interval and a hollow circle the printed difference. Raises UsageError for a suffix that is not .svg,
     .png or .pdf, and where nothing was compared.
     """
     _check_suffix(path)
-    reached = sorted((one for one in found if one.deciding and one.condition == found[0].condition), key=_order)
+    reached = sorted((one for one in verdicts if one.deciding and one.condition == verdicts[0].condition), key=_order)
     lines = [(one, c) for one in reached for c in one.deciding][:most]
     if not lines:
         raise UsageError(
-            f"--plot {path}: no claim was measured under {found[0].condition if found else 'a condition'}."
+            f"--plot {path}: no claim was measured under {verdicts[0].condition if verdicts else 'a condition'}."
         )
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -139,5 +139,5 @@ def _draw(axes: Any, c: Compared, place: int, edge: float) -> None:
         axes.plot(c.line, place, "|", color="black", markersize=7)
 
 
-def _order(one: Verdict) -> tuple[str, int, str]:
-    return one.claim.paper, WORDS.index(one.word), one.claim.id
+def _order(verdict: Verdict) -> tuple[str, int, str]:
+    return verdict.claim.paper, WORDS.index(verdict.word), verdict.claim.id

@@ -65,8 +65,8 @@ class Measured:
         if len({one.get(column) for one in rows}) > 1 or column not in rows[0]:
             named = ",".join(f"{name}={text}" for name, text in wanted.items())
             raise CorruptError(f"analyses: table {table} has not one {column!r} of {named} on {self.backbone}.")
-        found: float | None = rows[0][column]
-        return found
+        value: float | None = rows[0][column]
+        return value
 
     def rising(self, table: str, column: str, by: str, *names: str, **wanted: str) -> list[Part]:
         """Return a part for each two neighbours of `names`, cells of the column `by`: the value rises."""
@@ -75,10 +75,10 @@ class Measured:
 
     def difference(self, a: str, b: str, of: str, sign: int) -> Part:
         """Return the part that the difference of two rows on kinds of pairs is above 0 (below it: `sign` -1)."""
-        found = [one for one in self.cells("pairs-differences", A=a, B=b, Of=of) if "Low" in one]
-        if not found:
+        rows = [one for one in self.cells("pairs-differences", A=a, B=b, Of=of) if "Low" in one]
+        if not rows:
             return None
-        value, low, high = (found[0][name] for name in ("Difference", "Low", "High"))
+        value, low, high = (rows[0][name] for name in ("Difference", "Low", "High"))
         text = f"{self.code.get(a, a)}, {self.code.get(b, b)}, {of}: {value:+.2f} ({low:+.2f} to {high:+.2f})"
         return text, distance(low, high, 0.0, sign)
 
@@ -190,12 +190,12 @@ def _less(what: str, low: tuple[str, float | None], high: tuple[str, float | Non
 
 def _curves(by_task: ByTask, kind: str) -> list[float]:
     """Return for each seed the mean of a training's curve over its evaluations."""
-    found: dict[object, list[float]] = {}
+    curves: dict[object, list[float]] = {}
     for records in by_task.values():
         for record in records:
             curve = (record["training"] or {}).get("dev_curves", {}).get(kind, {})
-            found.setdefault(record["seed"], []).extend(value for value in curve.values() if value is not None)
-    return [sum(values) / len(values) for values in found.values() if values]
+            curves.setdefault(record["seed"], []).extend(value for value in curve.values() if value is not None)
+    return [sum(values) / len(values) for values in curves.values() if values]
 
 
 def distance(low: float, high: float, number: float, sign: int) -> float:
@@ -245,8 +245,8 @@ def course(kind: str, sides: Sequence[tuple[str, Sequence[float]]]) -> tuple[str
     from scipy.stats import ttest_ind
 
     (a, first), (b, second) = sides
-    found = ttest_ind(second, first, equal_var=False)
-    interval = found.confidence_interval(0.95)
+    test = ttest_ind(second, first, equal_var=False)
+    interval = test.confidence_interval(0.95)
     low, high = float(interval.low), float(interval.high)
     value = sum(second) / len(second) - sum(first) / len(first)
     return f"{kind}, {b} - {a}: {value:+.4f} ({low:+.4f} to {high:+.4f})", distance(low, high, 0.0, 1)

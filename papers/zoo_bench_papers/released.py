@@ -79,8 +79,8 @@ def chosen_checkpoints(item: Item, given: Mapping[str, str]) -> tuple[dict[Check
 
 def nowhere(without: Sequence[Checkpoint]) -> str:
     """Return a sentence about checkpoints that are not on the hub."""
-    told = "; ".join(f"{one.name}: {one.where}, --weights {one.name}=FOLDER" for one in without)
-    return f"not on the hub, so give the folder ({told})."
+    places = "; ".join(f"{one.name}: {one.where}, --weights {one.name}=FOLDER" for one in without)
+    return f"not on the hub, so give the folder ({places})."
 
 
 def runs(item: Item, chosen: PaperOptions, places: Mapping[Checkpoint, str]) -> list[dict[str, Any]]:
@@ -107,21 +107,23 @@ def beside_released(
     """Return the printed rows of the checkpoints, each with ours in the results folder and the difference below it."""
     store = Records(chosen.results, set_aside=False)
     trial = "limit" in chosen.values
-    made = build_tables(store.all(), [merged(suites_named(name)) for name in suites], store)
-    tables = [table for table in made if table.partial == trial]
-    found = []
-    for one, place in places.items():
-        for line in one.printed(item):
+    every_table = build_tables(store.all(), [merged(suites_named(name)) for name in suites], store)
+    tables = [table for table in every_table if table.partial == trial]
+    rows = []
+    for checkpoint, place in places.items():
+        for line in checkpoint.printed(item):
             ours = [
                 part
                 for table in tables
                 for row in table.rows
-                if row.identity == one.label
+                if row.identity == checkpoint.label
                 for part in _ours(line, table, row, place)
             ]
             values = {column: line.text(column) for column in line.scores}
-            found.append(Printed(line.row.method, line.row.backbone, values, (f"reads {one.reads}",), tuple(ours)))
-    return found
+            rows.append(
+                Printed(line.row.method, line.row.backbone, values, (f"reads {checkpoint.reads}",), tuple(ours))
+            )
+    return rows
 
 
 def _ours(line: PublishedRow, table: Table, row: Row, place: str) -> list[Ours]:

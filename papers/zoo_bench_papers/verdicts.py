@@ -98,14 +98,14 @@ class Verdict:
     scale: str = ""
     reason: str = ""
     command: str = ""
-    found: str = ""  # what a property's function found
+    observation: str = ""  # what the function of a property returns
     share: float | None = None  # the least share of the paper's updates
     open: dict[str, int] = field(default_factory=dict)  # points that the papers leave open, by our recipe
 
     @property
     def measured(self) -> bool:
         """Whether anything of the claim was measured."""
-        return bool(self.found or any(one.difference is not None for one in self.compared))
+        return bool(self.observation or any(one.difference is not None for one in self.compared))
 
     @property
     def deciding(self) -> list[Compared]:
@@ -124,7 +124,7 @@ class Verdict:
 
     def ours(self) -> str:
         """Return the measured contrasts with their differences and intervals, or what analyses found."""
-        return self.found or "; ".join(one.text() for one in self.compared if one.difference is not None)
+        return self.observation or "; ".join(one.text() for one in self.compared if one.difference is not None)
 
     def head(self) -> str:
         """Return the word and what limits it: "confirmed so far"."""
@@ -167,16 +167,16 @@ class _Place:
         rows = {row: folder.row(row, tasks, at) for pair in pairs for row in pair}
         self.reasons = {row: one for row, one in rows.items() if isinstance(one, str)}
         used = dict.fromkeys(row for pair in pairs if not self.reasons.keys() & {*pair} for row in pair)
-        self.rows = {row: one[0] for row in used if not isinstance(one := rows[row], str)}
+        self.rows = {row: row_or_reason[0] for row in used if not isinstance(row_or_reason := rows[row], str)}
         self.index: dict[str, int] = {}
         if self.rows:
-            every = [one[1] for row in used if not isinstance(one := rows[row], str)]
+            every = [row_or_reason[1] for row in used if not isinstance(row_or_reason := rows[row], str)]
             others = (finished(row.records, tasks) for of in folder.rows.values() for row in of)
             kept, sampled, _ = compared(every, folder.store, tasks, others)
             if metric and kept:
                 sampled = pearson_sample([every[i] for i in kept], folder.store, tasks)
             if sampled is not None:
-                self.found = differences(sampled)
+                self.differences = differences(sampled)
                 self.index = {name: kept.index(i) for i, name in enumerate(self.rows) if i in kept}
 
     def compare(self, contrast: Sequence[str], claim: Claim, printed: PrintedOf) -> Compared:
@@ -193,13 +193,13 @@ class _Place:
             return Compared(a=a, b=b, on=self.name, reason=", ".join(why) or "measured on other pairs")
         at = [self.index[row] for row in contrast]
         signs = np.array([1, -1, -1, 1][: len(at)])
-        value = float(sum(self.found.value[i, j] for i, j in ((at[0], at[1]), at[:1:-1])[: len(at) // 2]))
+        value = float(sum(self.differences.value[i, j] for i, j in ((at[0], at[1]), at[:1:-1])[: len(at) // 2]))
         of_pairs, of_seeds = (
             max(0.0, -float(signs @ part[np.ix_(at, at)] ** 2 @ signs) / 2)
-            for part in (self.found.pairs_error, self.found.seeds_error)
+            for part in (self.differences.pairs_error, self.differences.seeds_error)
         )
         error = float(np.sqrt(of_pairs + of_seeds))
-        df = float(np.nanmin([self.found.df[i, j] for i, j in itertools.combinations(at, 2)]))
+        df = float(np.nanmin([self.differences.df[i, j] for i, j in itertools.combinations(at, 2)]))
         half = error * float(stdtrit(df, 1 - LEVEL / 2))
         return Compared(
             a=a,
@@ -270,74 +270,74 @@ def _under(folder: Folder, at: Condition, results: Path) -> list[Verdict]:
     places = {key: _Place(folder, key[0], tasks[key[0]], key[1], list(pairs), at) for key, pairs in wanted.items()}
     command = partial(at.command, results, folder.labelled)
     printed = _printed(claim for _, claim in claims)
-    found: list[Verdict] = []
+    verdicts: list[Verdict] = []
     for name, claim in claims:
         if claim.kind == "property":
-            found += _properties(claim, folder, at)
+            verdicts += _properties(claim, folder, at)
         else:
-            found.append(_verdict(name, claim, at, [places[on, claim.metric] for on in claim.on], command, printed))
-    return found
+            verdicts.append(_verdict(name, claim, at, [places[on, claim.metric] for on in claim.on], command, printed))
+    return verdicts
 
 
 def _properties(claim: Claim, folder: Folder, at: Condition) -> list[Verdict]:
     """Return a property's verdict, or two where the released code's row was measured and is another one."""
-    rule, found = RULES.get(claim.id), []
+    rule, verdicts = RULES.get(claim.id), []
     text = READING if open_points(claim.released) else TEXT
     codes: dict[str, Mapping[str, str]] = {CODE: claim.released, text: {}} if claim.released else {"": {}}
     for name, code in codes.items():
-        one = Verdict(claim, at.text(), name, reason=claim.untestable, command=claim.command)
-        one.reason = one.reason or "a property that scores of rows do not show"
-        one.word = UNTESTABLE if claim.untestable else NOT_MEASURED
+        verdict = Verdict(claim, at.text(), name, reason=claim.untestable, command=claim.command)
+        verdict.reason = verdict.reason or "a property that scores of rows do not show"
+        verdict.word = UNTESTABLE if claim.untestable else NOT_MEASURED
         # Kept analyses are of the papers' settings.
         tables = {} if at.tuned else folder.tables
         measured = Measured(tables, at.backbone, partial(folder.records, at), code)
         parts = rule(measured) if rule else []
         known = [part for part in parts if part is not None]
         if known and len(known) == len(parts):
-            one.found = "; ".join(text for text, _ in known)
+            verdict.observation = "; ".join(text for text, _ in known)
             by = [value for _, value in known]
-            one.word = answers.of_all([CONFIRMED if v > 0 else REVERSED if v < 0 else UNDECIDED for v in by])
-            one.share, one.open = folder.share(measured.asked, at), open_points(sorted(measured.asked))
-            one.scale = answers.scale(one.share, small=True)
+            verdict.word = answers.of_all([CONFIRMED if v > 0 else REVERSED if v < 0 else UNDECIDED for v in by])
+            verdict.share, verdict.open = folder.share(measured.asked, at), open_points(sorted(measured.asked))
+            verdict.scale = answers.scale(verdict.share, small=True)
             if claim.id in OF_UNTRAINED and folder.ancestry.get(at.backbone):
-                one.word, one.scale, one.reason = (
+                verdict.word, verdict.scale, verdict.reason = (
                     UNTESTABLE,
                     "",
                     f"of untrained weights, with {folder.ancestry[at.backbone]}",
                 )
-        found.append(one)
-    texts = [one.found for one in found]
+        verdicts.append(verdict)
+    texts = [one.observation for one in verdicts]
     if texts[0] and texts[0] != texts[-1]:
-        return found
-    found[-1].procedure = ""  # both are the same, or the code's row is not measured
-    return found[-1:]
+        return verdicts
+    verdicts[-1].procedure = ""  # both are the same, or the code's row is not measured
+    return verdicts[-1:]
 
 
 def _verdict(
     name: str, claim: Claim, at: Condition, places: Sequence[_Place], command: Callable[..., str], printed: PrintedOf
 ) -> Verdict:
-    one = Verdict(claim, at.text(), name, reason=claim.untestable, command=claim.command)
+    verdict = Verdict(claim, at.text(), name, reason=claim.untestable, command=claim.command)
     if claim.untestable:
-        one.word = UNTESTABLE
-        return one
+        verdict.word = UNTESTABLE
+        return verdict
     cells = [(pair, place.compare(pair, claim, printed)) for place in places for pair in claim.pairs()]
-    one.compared = [cell for _, cell in cells]
-    one.controls = [place.compare(pair, claim, printed) for place in places for pair in claim.controls]
-    lacking = [c for c in one.compared if c.difference is None]
-    one.reason = ", ".join(dict.fromkeys(c.reason or c.untestable for c in one.compared if not c.decides))
+    verdict.compared = [cell for _, cell in cells]
+    verdict.controls = [place.compare(pair, claim, printed) for place in places for pair in claim.controls]
+    lacking = [c for c in verdict.compared if c.difference is None]
+    verdict.reason = ", ".join(dict.fromkeys(c.reason or c.untestable for c in verdict.compared if not c.decides))
     suites = all_suites()
     runs: dict[tuple[bool, tuple[str, ...]], list[str]] = defaultdict(list)  # suites or tasks by their missing rows
     for on in dict.fromkeys(c.on for c in lacking if not c.reason.startswith("no item")):
         rows = dict.fromkeys(row for pair, c in cells if c.difference is None and c.on == on for row in pair)
         runs[on in suites, tuple(rows)].append(on)
-    one.command = "; ".join(command(is_suite, on, rows) for (is_suite, rows), on in runs.items())
-    if shown := one.deciding:
-        one.word = answers.of_all([c.word for c in shown])
-        if one.word == CONFIRMED and len(shown) < len(one.compared):
-            one.word = NOT_MEASURED
-        one.share = min((c.share for c in shown if c.share is not None), default=None)
-        one.scale = answers.scale(one.share, any(c.small for c in shown))
-        one.open = open_points(row for pair, c in cells if c.decides for row in pair)
-    elif one.measured:
-        one.word = UNTESTABLE
-    return one
+    verdict.command = "; ".join(command(is_suite, on, rows) for (is_suite, rows), on in runs.items())
+    if shown := verdict.deciding:
+        verdict.word = answers.of_all([c.word for c in shown])
+        if verdict.word == CONFIRMED and len(shown) < len(verdict.compared):
+            verdict.word = NOT_MEASURED
+        verdict.share = min((c.share for c in shown if c.share is not None), default=None)
+        verdict.scale = answers.scale(verdict.share, any(c.small for c in shown))
+        verdict.open = open_points(row for pair, c in cells if c.decides for row in pair)
+    elif verdict.measured:
+        verdict.word = UNTESTABLE
+    return verdict

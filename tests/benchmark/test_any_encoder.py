@@ -142,14 +142,14 @@ def test_several_encoders_share_a_table(wanted: float, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_only_the_tasks_that_were_asked_for_have_columns(data_dir: Path) -> None:
     asked = {**WORDS, "tasks": "STS-B", "limit": 20, "data": data_dir}
-    one = benchmark.evaluate(lengths, **asked)
-    assert one.to_frame().columns.tolist() == ["STS-B", "Seeds", "Conditions"]
-    for shown in (str(one), one._repr_html_()):
+    single = benchmark.evaluate(lengths, **asked)
+    assert single.to_frame().columns.tolist() == ["STS-B", "Seeds", "Conditions"]
+    for shown in (str(single), single._repr_html_()):
         assert "n/a" not in shown and "Avg." not in shown and "STS-B (of STS12-16" in shown
     two = benchmark.evaluate(lengths, **{**asked, "tasks": ["STS-B", "SICK-R"]})
     assert two.to_frame().columns.tolist() == ["STS-B", "SICK-R", "Avg.", "Seeds", "Conditions"]
-    whole = benchmark.evaluate(lengths, **{**WORDS, "tasks": "pocket"})
-    assert "Avg." in whole.to_frame().columns and "Avg." in str(whole)
+    several = benchmark.evaluate(lengths, **{**WORDS, "tasks": "pocket"})
+    assert "Avg." in several.to_frame().columns and "Avg." in str(several)
 
 
 def test_a_result_shows_itself_in_a_few_lines(tmp_path: Path) -> None:
@@ -161,8 +161,8 @@ def test_a_result_shows_itself_in_a_few_lines(tmp_path: Path) -> None:
 
 def test_options_are_named_for_editors_and_a_typo_is_said() -> None:
     shown = inspect.signature(benchmark.evaluate).parameters
-    left = {one.name for one in dataclasses.fields(RunOptions)} - shown.keys()
-    assert left == {"methods", "suites", "file"}
+    hidden = {one.name for one in dataclasses.fields(RunOptions)} - shown.keys()
+    assert hidden == {"methods", "suites", "file"}
     assert shown["seeds"].default is None and "options" not in shown
     evaluate: Callable[..., Any] = benchmark.evaluate
     with pytest.raises(UsageError, match=r"evaluate has no option 'sedes'\. Did you mean 'seeds'\?"):

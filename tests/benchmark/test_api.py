@@ -77,32 +77,36 @@ def test_results_are_kept_where_they_are_saved(tmp_path: Path, cli: Cli) -> None
 
 
 def test_two_results_are_compared_as_the_command_does(cli: Cli, tmp_path: Path) -> None:
-    one, two = (benchmark.evaluate(name, quiet=True, **WORDS) for name in ("avg-last", "cls"))
-    compared = benchmark.compare(one, two, tasks="pocket-words", resamples=200)
-    for results in (one, two):
+    first, second = (benchmark.evaluate(name, quiet=True, **WORDS) for name in ("avg-last", "cls"))
+    compared = benchmark.compare(first, second, tasks="pocket-words", resamples=200)
+    for results in (first, second):
         results.save(tmp_path)
     words = ("--results", tmp_path, "--tasks", "pocket-words", "--resamples", 200)
     assert json.loads(cli("compare", "avg-last", "cls", *words, "--json").out) == compared.as_dict()
     named = benchmark.compare("avg-last", "cls", results=tmp_path, tasks="pocket-words", resamples=200)
     assert named.as_dict() == compared.as_dict()
     line = compared.to_frame().loc[("pocket-words", "pocket-words")]
-    assert line["A - B"] == pytest.approx(100 * (one.records[0]["scores"]["main"] - two.records[0]["scores"]["main"]))
+    assert line["A - B"] == pytest.approx(
+        100 * (first.records[0]["scores"]["main"] - second.records[0]["scores"]["main"])
+    )
     assert line["Low"] <= line["A - B"] <= line["High"] and "200 resamples" in str(compared)
     assert "<table" in compared._repr_html_() and "A: avg-last [" in compared._repr_html_()
-    assert benchmark.compare(one, two, resamples=200).comparisons == compared.comparisons  # the tasks with pair scores
+    assert (
+        benchmark.compare(first, second, resamples=200).comparisons == compared.comparisons
+    )  # the tasks with pair scores
     with pytest.raises(UsageError, match="not one of each"):
-        benchmark.compare(one, "cls")
+        benchmark.compare(first, "cls")
 
 
 def test_the_leaderboard_is_what_the_command_writes(cli: Cli, tmp_path: Path) -> None:
     benchmark.evaluate("avg-last", results=tmp_path / "results", quiet=True, **WORDS)
-    made = benchmark.leaderboard(tmp_path / "results", out=tmp_path / "ours")
+    board = benchmark.leaderboard(tmp_path / "results", out=tmp_path / "ours")
     answer = cli("leaderboard", "--results", tmp_path / "results", "--out", tmp_path / "theirs")
     assert answer.code == 0
     for path in (tmp_path / "theirs").iterdir():
         assert path.read_bytes() == (tmp_path / "ours" / path.name).read_bytes()
-    assert made.written == [tmp_path / "ours" / "pocket.md"] and str(made.written[0]) in str(made)
-    assert made.to_frame().index.tolist() == ["avg-last"] and "zoo-mini, fp32" in made._repr_html_()
+    assert board.written == [tmp_path / "ours" / "pocket.md"] and str(board.written[0]) in str(board)
+    assert board.to_frame().index.tolist() == ["avg-last"] and "zoo-mini, fp32" in board._repr_html_()
 
 
 def test_an_object_is_refused_where_processes_share_the_plan() -> None:
@@ -123,12 +127,12 @@ def test_one_string_is_refused_with_the_remedy() -> None:
 
 def test_one_string_gives_one_vector_at_the_door(tmp_path: Path) -> None:
     encoder = zoo.create("static-avg")
-    one = zoo.encode(encoder, "one text")
-    assert one.shape == (encoder.dim,)
-    np.testing.assert_array_equal(one, encoder.encode(["one text"])[0])
-    np.testing.assert_array_equal(zoo.encode("static-avg", ["one text", "two"])[0], one)
+    vector = zoo.encode(encoder, "one text")
+    assert vector.shape == (encoder.dim,)
+    np.testing.assert_array_equal(vector, encoder.encode(["one text"])[0])
+    np.testing.assert_array_equal(zoo.encode("static-avg", ["one text", "two"])[0], vector)
     zoo.save(encoder, str(tmp_path))
-    np.testing.assert_array_equal(zoo.encode(tmp_path, "one text"), one)
+    np.testing.assert_array_equal(zoo.encode(tmp_path, "one text"), vector)
     with pytest.raises(UsageError, match="sentences, not one string"):
         zoo.fit("simcse", "one text")
 

@@ -63,11 +63,11 @@ def kinds(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     table = np.random.default_rng(0).normal(size=(30522, 16)).astype(np.float32)
     model = StaticModel(table, tokenizer, config={"normalize": True})
     model.save_pretrained(str(place / "model2vec"))
-    made = [place / "st", tiny_bert, place / "saved", place / "simcse-0123", place / "export", place / "static"]
-    return dict(zip(KINDS, [*made, place / "model2vec", library, trained, model], strict=True))
+    places = [place / "st", tiny_bert, place / "saved", place / "simcse-0123", place / "export", place / "static"]
+    return dict(zip(KINDS, [*places, place / "model2vec", library, trained, model], strict=True))
 
 
-def own(given: Any) -> Any:
+def bare(given: Any) -> Any:
     """What the library, or the method itself, gives in the place of a path."""
     if not isinstance(given, Path):
         return given
@@ -94,8 +94,8 @@ def by_export(given: Any, place: Path) -> Any:
 
 
 def score(encoder: Any) -> float:
-    made = benchmark.evaluate(encoder, "pocket-words", name="one", quiet=True, precision="fp32", controls=False)
-    return float(made.records[0]["scores"]["main"])  # type: ignore[index]
+    results = benchmark.evaluate(encoder, "pocket-words", name="one", quiet=True, precision="fp32", controls=False)
+    return float(results.records[0]["scores"]["main"])  # type: ignore[index]
 
 
 def chosen(encoder: Any) -> float:
@@ -114,7 +114,7 @@ DOORS: dict[str, Door] = {"encode": by_encode, "load": by_load, "for_mteb": by_m
 def test_every_door_gives_the_same_vectors(kind: str, kinds: dict[str, Any], tmp_path: Path) -> None:
     given, sentence = kinds[kind], KINDS[kind]
     spellings = [given, str(given)] if isinstance(given, Path) else [given]
-    wanted = None if sentence else own(given).encode(TEXTS)
+    wanted = None if sentence else bare(given).encode(TEXTS)
     for number, spelling in enumerate(spellings):
         for name, door in DOORS.items():
             if name == "load" and not isinstance(given, Path):
@@ -139,7 +139,7 @@ def test_every_door_gives_the_same_score(kind: str, kinds: dict[str, Any], tmp_p
                 with pytest.raises(ZooError, match=sentence):
                     door(spelling)
             else:
-                assert door(spelling) == pytest.approx(door(own(given).encode), abs=1e-5)
+                assert door(spelling) == pytest.approx(door(bare(given).encode), abs=1e-5)
 
 
 def test_a_run_measures_saved_encoders_beside_recipes(kinds: dict[str, Any], cli: Cli, tmp_path: Path) -> None:
@@ -157,10 +157,12 @@ def test_a_run_measures_saved_encoders_beside_recipes(kinds: dict[str, Any], cli
     )
     answer = cli("run", "--methods", f"random,{saved}", "--seeds", "1", *common)
     assert answer.code == 0, answer.err
-    found = {r["method"]["name"]: r for r in (json.loads(p.read_text()) for p in tmp_path.rglob("records/*/*.json"))}
-    assert set(found) == {"random", "saved"}
-    assert found["saved"]["scores"]["main"] == pytest.approx(score(saved), abs=1e-6)
-    assert str(saved) not in json.dumps(found["saved"]["method"])
+    by_method = {
+        r["method"]["name"]: r for r in (json.loads(p.read_text()) for p in tmp_path.rglob("records/*/*.json"))
+    }
+    assert set(by_method) == {"random", "saved"}
+    assert by_method["saved"]["scores"]["main"] == pytest.approx(score(saved), abs=1e-6)
+    assert str(saved) not in json.dumps(by_method["saved"]["method"])
     assert "0 cells measured, 1 kept" in cli("run", "--methods", saved, *common).err
     named = cli("run", "--methods", f"{saved},{kinds['saved by a run']}", "--label", "a,b", *common)
     assert named.code == 0 and {path.name for path in (tmp_path / "out" / "records").iterdir()} >= {"a", "b"}

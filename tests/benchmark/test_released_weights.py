@@ -25,8 +25,8 @@ def records(data_dir: Path, minilm: Path, tmp_path_factory: pytest.TempPathFacto
     with pytest.raises(SystemExit) as leaving:
         main([*words, "--data", str(data_dir), "--out", str(out), "--precision", "fp32"])
     assert leaving.value.code == 0
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in (out / "records").rglob("*.json")]
-    return {record["task"]["name"]: record for record in found}
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in (out / "records").rglob("*.json")]
+    return {record["task"]["name"]: record for record in records}
 
 
 def test_the_published_scores_are_reproduced(records: dict[str, dict[str, Any]]) -> None:

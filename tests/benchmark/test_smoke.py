@@ -35,8 +35,8 @@ def test_the_sentence_and_whether_the_row_is_equal() -> None:
         ours = copy.deepcopy(theirs)
         ours["scores"]["main"] += moved / 100  # type: ignore[index,operator]
         ours.update(more)  # type: ignore[typeddict-item]
-        made = compared(theirs, store, ours, Kept(cosines + np.float32(shift)))  # type: ignore[arg-type]
-        return made.equal, made.text.partition(":")[0]
+        outcome_of_row = compared(theirs, store, ours, Kept(cosines + np.float32(shift)))  # type: ignore[arg-type]
+        return outcome_of_row.equal, outcome_of_row.text.partition(":")[0]
 
     assert outcome(0.0) == (True, "equal")
     assert outcome(0.0, 1e-6) == (True, "equal within 0.05")

@@ -60,18 +60,20 @@ def test_every_decided_verdict_is_in_the_table_with_its_word() -> None:
     every = [one for folder in findings.BACKBONES for one in findings.papers(folder)]
     decided = {(one["id"], one["procedure"]) for one in every if one["verdict"] in DECIDED}
     assert len(lines) == len(decided) > 50
-    for one in every:
-        if one["verdict"] in DECIDED:
+    for entry in every:
+        if entry["verdict"] in DECIDED:
             (line,) = [
-                line for line in lines if f"`{one['id']}`{', ' + one['procedure'] if one['procedure'] else ''})" in line
+                line
+                for line in lines
+                if f"`{entry['id']}`{', ' + entry['procedure'] if entry['procedure'] else ''})" in line
             ]
-            assert f"**{one['head']}" in line
+            assert f"**{entry['head']}" in line
     assert "by our own margin of 1" in next(line for line in lines if "`sickr-not-improved`" in line)
 
 
 @pytest.mark.slow
 def test_the_curves_tables_are_those_of_the_records() -> None:
-    assert findings.made(PAGE) == PAGE
+    assert findings.page_with_tables(PAGE) == PAGE
 
 
 @pytest.mark.slow
@@ -164,8 +166,8 @@ def test_the_curve_is_that_of_the_records(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.slow
 def test_an_interval_of_the_curve_is_that_of_compare() -> None:
     rows = [f"{name}-tuned-40000" for name in ("promptbert-repo", "simcse")]
-    made = benchmark.compare(*rows, results=ROOT / "leaderboards/zoo-small-curve", suites="sts", texts=False)
-    line = made.to_frame().iloc[-1]
+    comparison = benchmark.compare(*rows, results=ROOT / "leaderboards/zoo-small-curve", suites="sts", texts=False)
+    line = comparison.to_frame().iloc[-1]
     shown = re.search(r"^\| 40,000 .* \((\S+) to (\S+)\) \|$", CURVE, re.M)
     assert shown is not None
     assert [float(one) for one in shown.groups()] == pytest.approx([line["Low"], line["High"]], abs=0.03)

@@ -1,7 +1,9 @@
 """What stands beside the code and no other test reads: workflows, pre-commit, the environments of tox."""
 
+import ast
 import configparser
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,9 +46,52 @@ def test_one_word_stands_for_one_thing() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "leaderboards").glob("*/README.md")]
     code = [path for folder in ("benchmark", "papers/zoo_bench_papers") for path in (ROOT / folder).rglob("*.py")]
     scripts = (ROOT / "benchmark/report/templates").glob("*.js")
-    found = [
+    hits = [
         f"{path.relative_to(ROOT)}: {hit[0]}"
         for path in (*pages, *code, *scripts)
         for hit in OLD.finditer(path.read_text(encoding="utf-8").replace("tokens cannot be told apart", ""))
     ]
-    assert found == []
+    assert hits == []
+
+
+NO_NAMES = {"one", "found", "told", "said", "mine", "made", "whole", "left", "own"}
+
+
+def bound_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and the name of each definition, parameter, target and set attribute."""
+    comprehensions = [node for node in ast.walk(tree) if isinstance(node, ast.comprehension)]
+    loops = {node for part in comprehensions for node in ast.walk(part.target)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and (node not in loops or node.id != "one"):
+            yield node.lineno, node.id
+
+
+def test_names_say_what_they_hold() -> None:
+    """`found` or `own` says nothing of a value; the variable of a comprehension may be `one`."""
+    folders = ("zoo", "benchmark", "papers", "tools", "tests")
+    paths = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+    words = [
+        f"{path.relative_to(ROOT)}:{line} {name}"
+        for path in paths
+        for line, name in bound_names(ast.parse(path.read_text(encoding="utf-8")))
+        if name in NO_NAMES
+    ]
+    assert words == []
+
+
+def test_each_way_to_bind_a_name_is_seen() -> None:
+    code = """
+def made(own, *said):
+    found = left = [one for one in own]
+    self.whole = (mine := 2)
+    told: int
+    for one in own: pass
+"""
+    names = [name for _, name in bound_names(ast.parse(code))]
+    assert sorted(set(names) & NO_NAMES) == sorted(NO_NAMES) and names.count("one") == 1

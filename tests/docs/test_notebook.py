@@ -38,8 +38,8 @@ def test_the_notebook_runs_and_shows_its_tables(tmp_path: Path) -> None:
     for table, name in zip(tables, names, strict=True):
         assert name in table
     outputs = [out for cell in notebook.cells for out in cell.get("outputs", ())]
-    said = "".join(out.text for out in outputs if out.output_type == "stream")
-    assert "5 encoders x 2 tasks" in said and "[5/5] " in said, "the progress"
+    printed = "".join(out.text for out in outputs if out.output_type == "stream")
+    assert "5 encoders x 2 tasks" in printed and "[5/5] " in printed, "the progress"
     (plot,) = [data["image/png"] for data in shown if "image/png" in data]
     assert len(plot) > 1000
     assert (tmp_path / "results" / "pocket.md").is_file() and (tmp_path / "exported" / "modules.json").is_file()

@@ -30,12 +30,12 @@ def plain(text: str) -> str:
 
 def tables() -> list[tuple[str, dict[str, dict[str, str]]]]:
     """Return the published tables that have averages: folder/suite, and rows by name."""
-    found = []
+    rows_of_tables = []
     for path in sorted((ROOT / "leaderboards").glob("*/*.csv")):
         with path.open(encoding="utf-8") as file:
             rows = {row["method"]: row for row in csv.DictReader(file) if row.get("Avg")}
-        found += [(f"{path.parent.name}/{path.stem}", rows)] if rows and path.stem in ("sts", "words") else []
-    return found
+        rows_of_tables += [(f"{path.parent.name}/{path.stem}", rows)] if rows and path.stem in ("sts", "words") else []
+    return rows_of_tables
 
 
 TABLES = tables()
@@ -71,8 +71,8 @@ def misses(page: str, text: str) -> list[str]:
         for one, other in itertools.product(some.values(), others.values())
         if here.startswith(folder) and (here == there or (here, there) == ("words/sts", "zoo-mini/sts"))
     }
-    found = set(DIFFERENCE.findall(text)) - OTHER
-    wrong = [one for one in found if min(abs(abs(float(one)) - gap) for gap in gaps) > 0.00501]
+    printed = set(DIFFERENCE.findall(text)) - OTHER
+    wrong = [one for one in printed if min(abs(abs(float(one)) - gap) for gap in gaps) > 0.00501]
     every = {
         (f"{float(row[key]):.2f}", f"{float(row[f'{key} sd']):.2f}")
         for _, some in rows
@@ -85,5 +85,5 @@ def misses(page: str, text: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_each_number_is_a_tables(page: str) -> None:
-    found = [(miss, text[:100]) for text in texts(page) for miss in misses(page, text)]
-    assert not found
+    missing = [(miss, text[:100]) for text in texts(page) for miss in misses(page, text)]
+    assert not missing

@@ -40,8 +40,8 @@ def test_rows_stand_under_the_printed_rows_of_their_settings(tmp_path: Path) -> 
         ("SimCSE_64", {"Avg": "75.20"}),
         ("SimCSE_128", {"Avg": "75.29"}),
     ]
-    found = [[(ours.name, ours.values["Avg"]) for ours in row.ours] for row in rows]
-    assert found == [[("simcse", "70.00")], [("simcse:train_max_length=64", "60.00")], []]
+    rows_of_ours = [[(ours.name, ours.values["Avg"]) for ours in row.ours] for row in rows]
+    assert rows_of_ours == [[("simcse", "70.00")], [("simcse:train_max_length=64", "60.00")], []]
     assert rows[0].ours[0].verdict.startswith("compared")
     lines = lines_of(rows)
     assert lines[0][:3] == ["SimCSE_32", "theirs", "76.25"] and lines[1][1:3] == ["ours", "70.00"]
@@ -116,16 +116,16 @@ def test_analyses_by_backbone_template_and_text_find_their_rows(tmp_path: Path) 
     chosen = PaperOptions(results=tmp_path, options={"backbone": "zoo-mini"})
     rows = [{"Method": "static-avg", "Backbone": "zoo-mini", "Sentence anisotropy": 0.95}]
     write_json(chosen.folder(item("promptbert-table1")) / "anisotropy.json", {"tables": {"anisotropy": {"rows": rows}}})
-    found = [row for row in printed_beside(item("promptbert-table1"), chosen) if row.ours]
-    assert {(row.backbone, row.ours[0].values["wiki 100k sentences"]) for row in found} == {
+    matching = [row for row in printed_beside(item("promptbert-table1"), chosen) if row.ours]
+    assert {(row.backbone, row.ours[0].values["wiki 100k sentences"]) for row in matching} == {
         ("bert-base-uncased", "0.9500"),
         ("bert-base-cased", "0.9500"),
         ("roberta-base", "0.9500"),
     }
     folder = chosen.folder(item("promptbert-table4")) / "template-search" / "zoo-mini-12345678"
     write_json(folder / "listed.json", {"rows": [{"template": "[X] means [MASK] .", "spearman": 56.176}]})
-    found = [row for row in printed_beside(item("promptbert-table4"), chosen) if row.ours]
-    assert [(row.name, row.values["STS-B dev"], row.ours[0].values["STS-B dev"]) for row in found] == [
+    matching = [row for row in printed_beside(item("promptbert-table4"), chosen) if row.ours]
+    assert [(row.name, row.values["STS-B dev"], row.ours[0].values["STS-B dev"]) for row in matching] == [
         ("[X] means [MASK] .", "63.56", "56.18")
     ]
     tokens = [{"Sentence": "i am sad.", "Backbone": "zoo-mini", "Top 5": "a, b", "Top 5 after denoising": "c"}]

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.slow
 
 def test_counts_and_forms_by_hand(toy: Path) -> None:
     static = Static(StaticRecipe(backbone=str(toy)), Runtime())
-    found = read_vocabulary(static, Corpus("few", ["the dog runs", "the dogs running", "The dog is the NASA"]))
-    by_token = dict(zip(found.tokens, zip(found.counts.tolist(), found.forms, strict=True), strict=True))
+    vocabulary = read_vocabulary(static, Corpus("few", ["the dog runs", "the dogs running", "The dog is the NASA"]))
+    by_token = dict(zip(vocabulary.tokens, zip(vocabulary.counts.tolist(), vocabulary.forms, strict=True), strict=True))
     assert by_token["the"] == (3, "word")
     assert by_token["dog"] == (3, "word")  # also in dog ##s
     assert by_token["##s"] == (1, "subword")
@@ -32,13 +32,15 @@ def test_counts_and_forms_by_hand(toy: Path) -> None:
     assert by_token["##S"] == (0, "subword")  # the region of subwords, whatever its case
     assert "[CLS]" not in by_token
     assert "[unused0]" not in by_token
-    assert found.counts.sum() == 3 + 3 + 5  # running is unknown, for ##ning is no piece: special, not counted
+    assert vocabulary.counts.sum() == 3 + 3 + 5  # running is unknown, for ##ning is no piece: special, not counted
 
 
 def test_byte_level_tokens_are_judged_by_their_text(tiny_roberta: Path) -> None:
     """Ġ (a blank) and Ã (a byte) are capital letters to Python; the text " the" has none."""
-    found = read_vocabulary(Static(StaticRecipe(backbone=str(tiny_roberta)), Runtime()), Corpus("one", ["The dog"]))
-    forms = dict(zip(found.tokens, found.forms, strict=True))
+    vocabulary = read_vocabulary(
+        Static(StaticRecipe(backbone=str(tiny_roberta)), Runtime()), Corpus("one", ["The dog"])
+    )
+    forms = dict(zip(vocabulary.tokens, vocabulary.forms, strict=True))
     begins = {token: form for token, form in forms.items() if token.startswith("Ġ") and token[1:].isalpha()}
     assert (forms["Ġthe"], forms["ing"], forms["Ã"]) == ("word", "subword", "subword")
     assert begins == {token: "capital" if re.search("[A-Z]", token) else "word" for token in begins}
@@ -48,8 +50,8 @@ def test_byte_level_tokens_are_judged_by_their_text(tiny_roberta: Path) -> None:
 def test_bands_follow_the_ranks() -> None:
     counts = np.arange(6000, 0, -1)
     counts[5500:] = 0
-    found = Vocabulary(np.arange(6000), ["t"] * 6000, ["word"] * 6000, counts)
-    bands = found.bands()
+    vocabulary = Vocabulary(np.arange(6000), ["t"] * 6000, ["word"] * 6000, counts)
+    bands = vocabulary.bands()
     assert [bands[i] for i in (0, 99, 100, 499, 500, 4999, 5000, 5499, 5500)] == [
         *("1-100", "1-100", "101-500", "101-500", "501-5000", "501-5000", "5001-", "5001-"),
         "unseen",

@@ -60,24 +60,26 @@ def read(path: Path, **changes: Any) -> Claim:
     entry = {key: value for key, value in {**GOOD, **changes}.items() if value is not None}
     file = path / "claims.yaml"
     file.write_text(yaml.safe_dump({"paper": "PT-BERT", "claims": [entry]}), encoding="utf-8")
-    (found,) = read_claims(file)
-    return found
+    (claim,) = read_claims(file)
+    return claim
 
 
 def test_every_claim_has_a_cell_or_a_place() -> None:
     claims = all_claims()
     assert len(claims) >= 180
     assert len({one.id for one in claims}) == len(claims)
-    for one in claims:
-        assert one.published or any(word in one.where.lower() for word in ("section", "table", "figure", "abstract"))
-        assert one.says.endswith(".")
-        assert one.untestable or one.command or (one.on and one.pairs())
-        assert {len(pair) for pair in (*one.contrasts, *one.controls)} <= {2, 4}
-        rows = {name for _, of in one.procedures() for pair in (*of.pairs(), *of.controls) for name in pair}
-        assert {typed_recipe(name)[0] for name in rows} <= set(recipes()), one.id
-        assert all(task in TASKS for _, tasks in one.places() for task in tasks), one.id
-        assert (one.kind == "not-below") == (one.margin > 0), one.id
-        assert len(one.gains) in (0, len(one.pairs())), one.id
+    for claim in claims:
+        assert claim.published or any(
+            word in claim.where.lower() for word in ("section", "table", "figure", "abstract")
+        )
+        assert claim.says.endswith(".")
+        assert claim.untestable or claim.command or (claim.on and claim.pairs())
+        assert {len(pair) for pair in (*claim.contrasts, *claim.controls)} <= {2, 4}
+        rows = {name for _, of in claim.procedures() for pair in (*of.pairs(), *of.controls) for name in pair}
+        assert {typed_recipe(name)[0] for name in rows} <= set(recipes()), claim.id
+        assert all(task in TASKS for _, tasks in claim.places() for task in tasks), claim.id
+        assert (claim.kind == "not-below") == (claim.margin > 0), claim.id
+        assert len(claim.gains) in (0, len(claim.pairs())), claim.id
     raw = [entry for path in SOURCES for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["claims"]]
     cells = [cell for entry in raw for cell in entry.get("published", [])]
     assert len(cells) > 150
@@ -206,8 +208,8 @@ def of_folder(folder: Path, seeds: tuple[int | None, ...] = SEEDS) -> list[Verdi
 
 def test_one_comparison_that_is_reversed_refutes_the_claim(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Supervised SimCSE is above SimCSE, and PromptBERT below it."""
-    one = read(tmp_path, contrasts=[["simcse-sup", "simcse"], ["promptbert-repo", "simcse"]], published=None)
-    monkeypatch.setattr("zoo_bench_papers.verdicts.all_claims", lambda: (one,))
+    claim = read(tmp_path, contrasts=[["simcse-sup", "simcse"], ["promptbert-repo", "simcse"]], published=None)
+    monkeypatch.setattr("zoo_bench_papers.verdicts.all_claims", lambda: (claim,))
     (verdict,) = of_folder(ROOT / "leaderboards" / "zoo-small")
     assert verdict.text().startswith(
         "reversed so far on 1 of 2 comparisons; 1 confirmed; trained 2 % as long as the paper"
@@ -222,16 +224,16 @@ def test_the_picture_has_a_line_for_each_comparison(monkeypatch: pytest.MonkeyPa
     from matplotlib.colors import to_hex
     from matplotlib.figure import Figure
 
-    one = read(tmp_path, contrasts=[["ptbert-repo", "simcse"], ["promptbert-repo", "simcse"]])
-    monkeypatch.setattr("zoo_bench_papers.verdicts.all_claims", lambda: (one,))
-    found, drawn = of_folder(ROOT / "leaderboards" / "zoo-small"), []
+    claim = read(tmp_path, contrasts=[["ptbert-repo", "simcse"], ["promptbert-repo", "simcse"]])
+    monkeypatch.setattr("zoo_bench_papers.verdicts.all_claims", lambda: (claim,))
+    verdicts_of_folder, drawn = of_folder(ROOT / "leaderboards" / "zoo-small"), []
     monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
-    forest(found, tmp_path / "claims.png")
+    forest(verdicts_of_folder, tmp_path / "claims.png")
     (axes,) = drawn[0].axes
     bars = {
         line.get_ydata()[0]: line for line in axes.lines if len(line.get_xdata()) == 2 and line.get_linewidth() == 2
     }
-    for place, (c, colour) in enumerate(zip(found[0].deciding, ("#a65d00", "#b3261e"), strict=True)):
+    for place, (c, colour) in enumerate(zip(verdicts_of_folder[0].deciding, ("#a65d00", "#b3261e"), strict=True)):
         assert list(bars[place].get_xdata()) == pytest.approx([c.low, c.high])
         assert to_hex(bars[place].get_color()) == colour
     (circle,) = [line for line in axes.lines if line.get_marker() == "o"]
@@ -272,8 +274,8 @@ def test_pearson_is_the_mean_over_subsets(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 @pytest.mark.slow
 def test_one_seed_is_not_measured() -> None:
-    found = {one.claim.id: one for one in of_folder(ROOT / "leaderboards" / "zoo-small", (None, 0))}
-    claim = found["unsupervised-bert-above-simcse"]
+    by_claim = {one.claim.id: one for one in of_folder(ROOT / "leaderboards" / "zoo-small", (None, 0))}
+    claim = by_claim["unsupervised-bert-above-simcse"]
     assert (claim.word, claim.deciding) == (NOT_MEASURED, [])
     assert claim.reason == "one seed of promptbert-repo, one seed of simcse"
     assert claim.command.startswith("zoo-bench run --results")
@@ -281,7 +283,7 @@ def test_one_seed_is_not_measured() -> None:
         "--precision bf16 --seeds 3 --backbone zoo-small --corpus wiki --train-sentences 20000 --pairs nli+ppdb2-human"
         " --train-pairs 20000 --suite sts --methods promptbert-repo,simcse"
     )
-    assert found["static-average-above-last-layer"].compared[0].difference is not None  # rows without seeds
+    assert by_claim["static-average-above-last-layer"].compared[0].difference is not None  # rows without seeds
 
 
 @pytest.mark.slow
@@ -312,13 +314,15 @@ def test_a_difference_of_two_differences(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 @pytest.mark.slow
 def test_properties_of_zoo_small_have_verdicts() -> None:
-    found = {one.claim.id: one for one in of_published("zoo-small") if one.found}
-    assert found["flow-rare-tokens-far-and-sparse"].word == UNTESTABLE
-    assert found["simcse-falls-on-hard-pairs"].word == UNDECIDED
-    assert found["simcse-falls-on-hard-pairs"].share == pytest.approx(313 / 15625), "of the row that the analysis read"
+    by_claim = {one.claim.id: one for one in of_published("zoo-small") if one.observation}
+    assert by_claim["flow-rare-tokens-far-and-sparse"].word == UNTESTABLE
+    assert by_claim["simcse-falls-on-hard-pairs"].word == UNDECIDED
+    assert by_claim["simcse-falls-on-hard-pairs"].share == pytest.approx(313 / 15625), (
+        "of the row that the analysis read"
+    )
     bias = read_mapping(ROOT / "leaderboards" / "zoo-small" / "analyses" / "bias.json")
     (cells,) = [one for one in bias["tables"]["bias-classes"]["rows"] if one["Class"] == "501-5000"]
-    assert f"{cells['Neighbour distance']:.4g} (501-5000)" in found["flow-rare-tokens-far-and-sparse"].ours()
+    assert f"{cells['Neighbour distance']:.4g} (501-5000)" in by_claim["flow-rare-tokens-far-and-sparse"].ours()
 
 
 def _of_accuracies(store: Records, name: str, codes: tuple[str, ...] = ("1",), bits: bool = True) -> None:
@@ -340,11 +344,11 @@ def test_claims_on_accuracies_rest_on_the_items(tmp_path: Path) -> None:
     read_all = store.all()
     folder = Folder(tmp_path, store, read_all)
     place = _Place(folder, "MR", ("MR",), "", [("simcse", "clear")], folder.conditions[0])
-    found = place.compare(("simcse", "clear"), read(tmp_path), {})
+    comparison = place.compare(("simcse", "clear"), read(tmp_path), {})
     a, b = ([record for record in read_all if record["method"]["name"] == name] for name in ("simcse", "clear"))
     (line,) = compare("", ["MR"], a, b, store).lines
-    assert found.difference == pytest.approx(line.difference) and line.low is not None and line.high is not None
-    assert [found.low, found.high] == pytest.approx([line.low, line.high], abs=0.4)
+    assert comparison.difference == pytest.approx(line.difference) and line.low is not None and line.high is not None
+    assert [comparison.low, comparison.high] == pytest.approx([line.low, line.high], abs=0.4)
 
 
 @pytest.mark.parametrize(
@@ -361,5 +365,5 @@ def test_a_claim_says_why_a_row_has_no_interval(tmp_path: Path, codes: tuple[str
     _of_accuracies(store, "clear", codes, bits)
     folder = Folder(tmp_path, store, store.all())
     place = _Place(folder, "MR", ("MR",), "", [("simcse", "clear")], folder.conditions[0])
-    found = place.compare(("simcse", "clear"), read(tmp_path), {})
-    assert found.difference is None and found.reason.startswith(why)
+    comparison = place.compare(("simcse", "clear"), read(tmp_path), {})
+    assert comparison.difference is None and comparison.reason.startswith(why)

@@ -93,19 +93,19 @@ def test_hard_pairs_by_the_words_of_the_paper(cli: Cli, store: Records) -> None:
 
 def test_bands_of_length_overlap_and_gold(cli: Cli, store: Records) -> None:
     """Every pair is in one band; a band of few pairs is n/a, with its number and the reason."""
-    found = tables(cli, store, "--methods", "good")
+    by_table = tables(cli, store, "--methods", "good")
     pairs = pocket()
     lengths = [max(len(a.split()), len(b.split())) for a, b in zip(pairs.first, pairs.second, strict=True)]
     shared = []
     for a, b in zip(pairs.first, pairs.second, strict=True):
-        one, other = set(a.lower().split()), set(b.lower().split())
-        shared.append(len(one & other) / len(one | other))
+        words_a, words_b = set(a.lower().split()), set(b.lower().split())
+        shared.append(len(words_a & words_b) / len(words_a | words_b))
     for name, values, edges in (
         ("length", lengths, [1, 6, 11, 16, 21, 31, 999]),
         ("overlap", shared, [0, 0.2, 0.4, 0.6, 0.8, 1.001]),
         ("gold", pairs.gold.tolist(), [0, 1, 2, 3, 4, 5.001]),
     ):
-        lines = found[f"pairs-{name}"]["rows"]
+        lines = by_table[f"pairs-{name}"]["rows"]
         assert len(lines) == len(edges) - 1
         assert sum(line["Pairs"] for line in lines) == len(pairs.gold)
         for line, low, high in zip(lines, edges[:-1], edges[1:], strict=True):
@@ -117,13 +117,13 @@ def test_bands_of_length_overlap_and_gold(cli: Cli, store: Records) -> None:
             else:
                 assert (line["Pairs"], line["Spearman"], line["Rank error"]) == (len(indices), None, None)
                 note = f"n/a: {TASK}, {line['Pairs of']} ({len(indices)} pairs): fewer than 50 pairs"
-                assert note in found[f"pairs-{name}"]["notes"]
-    assert sum(line["Spearman"] is not None for line in found["pairs-length"]["rows"]) == 2
+                assert note in by_table[f"pairs-{name}"]["notes"]
+    assert sum(line["Spearman"] is not None for line in by_table["pairs-length"]["rows"]) == 2
 
 
 def test_no_text_is_written_and_all_files_agree(cli: Cli, store: Records) -> None:
     """Markdown, JSON and CSV; without plots no page."""
-    found = tables(cli, store, "--methods", "good,plain")
+    by_table = tables(cli, store, "--methods", "good,plain")
     out = store.folder / "analysis"
     names = {f"pairs-{name}" for name in ("hard", "length", "overlap", "gold")}
     written = {f"{name}.csv" for name in (*names, "pairs-differences")}
@@ -132,7 +132,7 @@ def test_no_text_is_written_and_all_files_agree(cli: Cli, store: Records) -> Non
         with (out / f"{name}.csv").open(encoding="utf-8", newline="") as file:
             lines = list(csv.DictReader(file))
         assert [line["Spearman"] for line in lines] == [
-            "" if row["Spearman"] is None else f"{row['Spearman']:.6g}" for row in found[name]["rows"]
+            "" if row["Spearman"] is None else f"{row['Spearman']:.6g}" for row in by_table[name]["rows"]
         ]
     everything = "".join(path.read_text(encoding="utf-8") for path in out.iterdir()).lower()
     assert not any(text.lower() in everything for text in pocket().texts())
@@ -143,11 +143,11 @@ def test_equal_gold_scores_have_no_correlation_but_a_rank_error(store: Records) 
     low = np.where(pocket().gold < 1, 0, pocket().gold)
     store.write(make_record("flat", TASK), (predicted(0), low))
     records = [record for record in store.all() if record["method"]["name"] == "flat"]
-    one = part(row_scores("flat", records, TASK, store), low == 0)
-    assert (one.spearman, one.reason, one.pairs) == (None, "all of one score", 65)
-    assert one.error is not None and one.bias is not None
+    result = part(row_scores("flat", records, TASK, store), low == 0)
+    assert (result.spearman, result.reason, result.pairs) == (None, "all of one score", 65)
+    assert result.error is not None and result.bias is not None
     # Pairs that share the lowest place can only be put too high, as a whole.
-    assert one.error.mean() > one.bias.mean() > 0
+    assert result.error.mean() > result.bias.mean() > 0
 
 
 def test_an_average_needs_every_task(cli: Cli, tmp_path: Path) -> None:
@@ -195,9 +195,9 @@ def test_ties_go_to_the_first_row() -> None:
 
 def test_what_is_missing_is_said(cli: Cli, store: Records, tmp_path: Path) -> None:
     """Records of before, other data than the record's, unknown names and tasks; one method's gap is not another's."""
-    found = tables(cli, store, "--methods", "old,plain")["pairs-hard"]
-    assert [line["Spearman"] is None for line in found["rows"] if line["Pairs of"] in (None, "all")] == [True, False]
-    assert any("n/a: old, pocket-pairs: old on pocket-pairs: no pair scores" in note for note in found["notes"])
+    table = tables(cli, store, "--methods", "old,plain")["pairs-hard"]
+    assert [line["Spearman"] is None for line in table["rows"] if line["Pairs of"] in (None, "all")] == [True, False]
+    assert any("n/a: old, pocket-pairs: old on pocket-pairs: no pair scores" in note for note in table["notes"])
     other = pocket().gold[::-1].copy()
     store.write(make_record("other", TASK), (predicted(0), other))
     for words, code, text in (
@@ -254,7 +254,7 @@ def test_differences_of_rows_have_the_noise_of_pairs_and_seeds(cli: Cli, store: 
     """Values against scipy, the error of a row without seeds against a jackknife over groups of pairs."""
     words = ("--positive", 3.5, "--longer-by", 2, "--negative", 1.5, "--closer-than", 1)
     lines = tables(cli, store, "--methods", "good,plain", *words)["pairs-differences"]["rows"]
-    found = {(line["A"], line["B"], line["Of"]): line for line in lines}
+    by_contrast = {(line["A"], line["B"], line["Of"]): line for line in lines}
     gold, pairs = pocket().gold, pocket()
     apart = np.abs([len(a.split()) - len(b.split()) for a, b in zip(pairs.first, pairs.second, strict=True)])
     hard = ((gold >= 3.5) & (apart > 2)) | ((gold <= 1.5) & (apart < 1))
@@ -271,13 +271,13 @@ def test_differences_of_rows_have_the_noise_of_pairs_and_seeds(cli: Cli, store: 
     every = np.ones(len(gold), dtype=bool)
     groups = np.random.default_rng(3).permutation(len(gold)) % 20
     of_seeds, plain = [measures(predicted(seed), every) for seed in (0, 1)], measures(predicted(0), every)
-    left = [measures(predicted(0), groups != group) for group in range(20)]
+    without_group = [measures(predicted(0), groups != group) for group in range(20)]
     for measure, value in plain.items():
         both = np.mean([one[measure] for one in of_seeds])
-        assert found["good", "plain", measure]["Difference"] == pytest.approx(both - value, abs=1e-4)
-        line = found["plain", "0", measure]
-        error = np.sqrt(19 / 20 * np.sum((np.array([one[measure] for one in left]) - value) ** 2))
+        assert by_contrast["good", "plain", measure]["Difference"] == pytest.approx(both - value, abs=1e-4)
+        line = by_contrast["plain", "0", measure]
+        error = np.sqrt(19 / 20 * np.sum((np.array([one[measure] for one in without_group]) - value) ** 2))
         assert line["Difference"] == pytest.approx(value, abs=1e-4)
         assert 0.6 < (line["High"] - line["Low"]) / (2 * 1.96 * error) < 1.6
-        wide = found["good", "0", measure]
+        wide = by_contrast["good", "0", measure]
         assert wide["High"] - wide["Low"] > abs(of_seeds[0][measure] - of_seeds[1][measure])  # t with one degree

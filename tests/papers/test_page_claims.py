@@ -46,21 +46,21 @@ def test_the_ledger_holds_every_claim() -> None:
     claims = part["claims"]
     assert isinstance(claims, list)
     assert {one["id"] for one in claims} == {one.id for one in all_claims()}
-    found = {(one.claim.id, one.procedure): one for one in published()}
-    for one in claims:
-        verdict = found[one["id"], one["procedure"]]
-        assert one["verdict"] == verdict.word
+    by_claim = {(one.claim.id, one.procedure): one for one in published()}
+    for entry in claims:
+        verdict = by_claim[entry["id"], entry["procedure"]]
+        assert entry["verdict"] == verdict.word
         if verdict.measured:
-            assert one["ours"] == verdict.ours()
-            shown = [(point["difference"], point["low"], point["high"]) for point in one["points"]]
+            assert entry["ours"] == verdict.ours()
+            shown = [(point["difference"], point["low"], point["high"]) for point in entry["points"]]
             assert shown == [pytest.approx((c.difference, c.low, c.high), abs=1e-3) for c in verdict.deciding]
-            assert [point["verdict"] for point in one["points"]] == [c.word for c in verdict.deciding]
-            assert (one["above"].startswith(verdict.above), one["as_large"]) == (True, verdict.as_large)
+            assert [point["verdict"] for point in entry["points"]] == [c.word for c in verdict.deciding]
+            assert (entry["above"].startswith(verdict.above), entry["as_large"]) == (True, verdict.as_large)
             claim = verdict.claim
             first = "no number" if not claim.gains else f"{next(filter(None, claim.gains)):+g} ("
-            assert one["theirs"].startswith(claim.published[0].text() if claim.published else first)
+            assert entry["theirs"].startswith(claim.published[0].text() if claim.published else first)
         else:
-            assert one["reason"] == verdict.reason
+            assert entry["reason"] == verdict.reason
 
 
 def test_the_page_has_claims_where_they_were_asked_for(cli: Cli, tmp_path: Path) -> None:
@@ -82,18 +82,18 @@ def test_claims_are_filtered_by_verdict_and_paper(browser: Browser, shown: Path)
     claims = part["claims"]
     assert isinstance(claims, list)
     every = len(claims)
-    assert browser.one(".count").text == f"{every} of {every} verdicts"
+    assert browser.element(".count").text == f"{every} of {every} verdicts"
     choose = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('change', { bubbles: true }))"
     verdict, paper = browser.all("select")
     browser.run(choose, verdict, UNDECIDED)
     browser.run(choose, paper, "PT-BERT")
     wanted = [one for one in published() if (one.word, one.claim.paper) == (UNDECIDED, "PT-BERT")]
-    wanted.sort(key=lambda one: not one.deciding)
+    wanted.sort(key=lambda verdict: not verdict.deciding)
     texts = [item.text for item in browser.all("li.claim")]
     assert len(texts) == len(wanted) > 0
-    for one, text in zip(wanted, texts, strict=True):
-        assert one.claim.says in text and f"{UNDECIDED} {one.scale}" in text
-        assert one.share is None or "as long as the paper" in text
+    for drawn_verdict, text in zip(wanted, texts, strict=True):
+        assert drawn_verdict.claim.says in text and f"{UNDECIDED} {drawn_verdict.scale}" in text
+        assert drawn_verdict.share is None or "as long as the paper" in text
     assert len(browser.all("svg.forest line.ours")) == 2 * sum(len(one.deciding) for one in wanted)
     labels = {label.text for label in browser.all("svg.forest text")}
     assert labels == {"\u221210", "\u22125", "0", "+5", "+10"}

@@ -60,7 +60,7 @@ def test_sentences_that_a_task_tests_are_left_out(cli: Cli, tmp_path: Path, monk
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["tiny:begin_from=/no/such", "--out", "m"], "/no/such"),
         (["tiny:tokenizer=no-such-thing", "--out", "m"], "no-such-thing"),
@@ -70,7 +70,7 @@ def test_sentences_that_a_task_tests_are_left_out(cli: Cli, tmp_path: Path, monk
     ],
 )
 def test_names_are_looked_up_before_any_text_is_read(
-    cli: Cli, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+    cli: Cli, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     def read(*_: object) -> None:
         raise AssertionError("the text was read first")
@@ -78,7 +78,7 @@ def test_names_are_looked_up_before_any_text_is_read(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(command, "tested_sentences", read)
     answer = cli("pretrain", *arguments, "--text", text)
-    assert answer.code != 0 and said in answer.err
+    assert answer.code != 0 and message in answer.err
     assert answer.err.count("\n") == 1, "one sentence"
 
 
@@ -97,7 +97,7 @@ def test_the_card_has_the_line_that_makes_the_model_again(
     assert a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-def made(*arguments: object) -> Result:
+def pretrained(*arguments: object) -> Result:
     """What tools/pretrain_vectors.py answers."""
     from tools.pretrain_vectors import main
 
@@ -114,9 +114,9 @@ def test_vectors_are_trained_and_have_rows(
     assert missing.code != 0 and "tools.pretrain_vectors word2vec --text wiki" in missing.err + missing.out
     common = ("--text", text, "--dim", 12, "--epochs", 1, "--least-count", 3)
     for kind in ("word2vec", "fasttext"):
-        assert made(kind, *common).exit_code == 0
+        assert pretrained(kind, *common).exit_code == 0
     path = tmp_path / "own.vec"
-    assert made("word2vec", *common, "--out", path).exit_code == 0
+    assert pretrained("word2vec", *common, "--out", path).exit_code == 0
     facts = json.loads(path.with_suffix(".json").read_text())
     read = models.KeyedVectors.load_word2vec_format(str(path))
     cached = models.KeyedVectors.load_word2vec_format(

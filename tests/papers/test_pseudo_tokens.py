@@ -26,9 +26,9 @@ SMALL = "pseudo_tokens=6:queue_size=8:batch_size=4"
 def branch_of(folder: Path, name: str) -> PTBertBranch:
     _, recipe = parse_methods(f"{name}:{SMALL}", all_recipes())[0].resolve({"backbone": str(folder)})
     torch.manual_seed(4)
-    made = PTBert(recipe, Runtime()).objective()
-    assert isinstance(made, PTBertObjective)
-    return made.query_branch
+    objective = PTBert(recipe, Runtime()).objective()
+    assert isinstance(objective, PTBertObjective)
+    return objective.query_branch
 
 
 def by_numpy(branch: PTBertBranch, states: np.ndarray, pseudo: np.ndarray) -> tuple[np.ndarray, Any, Any, Any]:
@@ -58,7 +58,7 @@ def test_the_numbers_equal_the_equations_in_numpy(tiny_bert: Path, name: str) ->
     branch = branch_of(tiny_bert, name).train()
     ids = torch.randint(1000, 20_000, (3, 8), generator=torch.Generator().manual_seed(2))
     mask = (torch.arange(8)[None] < torch.tensor(LENGTHS)[:, None]).long()
-    found = attention_numbers(branch, [(ids[:2, :5], mask[:2, :5]), (ids[2:], mask[2:])])
+    numbers = attention_numbers(branch, [(ids[:2, :5], mask[:2, :5]), (ids[2:], mask[2:])])
     assert branch.training
     pseudo = branch.pseudo_tokens.weight.detach().double().numpy()
     anew = torch.randn(pseudo.shape, generator=torch.Generator().manual_seed(1)).double().numpy()
@@ -70,7 +70,7 @@ def test_the_numbers_equal_the_equations_in_numpy(tiny_bert: Path, name: str) ->
         h, flat, to, back = by_numpy(branch, states, pseudo)
         again = by_numpy(branch, states, anew)[0]
         rows.append([cosine(h, flat), cosine(h, again), to.std(1).mean(), back.std(1).mean()])
-    np.testing.assert_allclose(list(found.values()), np.mean(rows, axis=0), rtol=2e-5)
+    np.testing.assert_allclose(list(numbers.values()), np.mean(rows, axis=0), rtol=2e-5)
 
 
 def test_the_command_trains_and_reads_the_same_weights_twice(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:

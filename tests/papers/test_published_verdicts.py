@@ -37,10 +37,10 @@ class ByHand:
         self.records = [r for r in read_completed(self.store) if r["status"] == "ok" and r["seed"] in SEEDS]
 
     def scores(self, method: str, task: str) -> tuple[list[np.ndarray], np.ndarray]:
-        mine = [r for r in self.records if (r["method"]["name"], r["task"]["name"]) == (method, task)]
-        found = [self.store.pair_scores(r) for r in sorted(mine, key=lambda r: str(r["seed"]))]
-        assert found
-        return [predicted for predicted, _ in found], found[0][1]
+        records = [r for r in self.records if (r["method"]["name"], r["task"]["name"]) == (method, task)]
+        scores = [self.store.pair_scores(r) for r in sorted(records, key=lambda r: str(r["seed"]))]
+        assert scores
+        return [predicted for predicted, _ in scores], scores[0][1]
 
     def compare(self, a: str, b: str, tasks: tuple[str, ...]) -> tuple[float, float]:
         """Return the difference in points and its standard error."""
@@ -51,12 +51,12 @@ class ByHand:
             gold = sides[0][1]
             groups = np.random.default_rng(1).permutation(len(gold)) % 40
             by_seed.append(np.array([np.mean([stats.spearmanr(p, gold)[0] for p in side]) for side, _ in sides]))
-            left = []
+            gaps = []
             for group in range(40):
                 kept = groups != group
                 means = [np.mean([stats.spearmanr(p[kept], gold[kept])[0] for p in side]) for side, _ in sides]
-                left.append(means[0] - means[1])
-            variance += 39 / 40 * float(np.sum((np.array(left) - np.mean(left)) ** 2)) / len(tasks) ** 2
+                gaps.append(means[0] - means[1])
+            variance += 39 / 40 * float(np.sum((np.array(gaps) - np.mean(gaps)) ** 2)) / len(tasks) ** 2
         difference = float(np.mean([one[0] - one[1] for one in by_seed]))
         return 100 * difference, 100 * float(np.sqrt(variance + self.seeds(a, b, tasks)))
 
@@ -76,37 +76,37 @@ class ByHand:
 
 @pytest.mark.slow
 def test_verdicts_are_those_computed_by_hand() -> None:
-    hand, found = ByHand(ROOT / "leaderboards" / "zoo-small"), of_claims(of_published("zoo-small"))
-    for one in found:
-        if (expected := CASES.get(one.claim.id)) is None:
+    hand, reached = ByHand(ROOT / "leaderboards" / "zoo-small"), of_claims(of_published("zoo-small"))
+    for verdict in reached:
+        if (expected := CASES.get(verdict.claim.id)) is None:
             continue
-        for (place, tasks), pair in ((p, pair) for p in one.claim.places() for pair in one.claim.pairs()):
+        for (place, tasks), pair in ((p, pair) for p in verdict.claim.places() for pair in verdict.claim.pairs()):
             difference, error = hand.compare(pair[0], pair[1], tasks)
-            (ours,) = [c for c in one.compared if (c.a, c.b, c.on) == (*pair, place)]
+            (ours,) = [c for c in verdict.compared if (c.a, c.b, c.on) == (*pair, place)]
             assert ours.difference == pytest.approx(difference, abs=1e-3)  # pair scores are float32
             assert ours.low < difference - 1.5 * error < difference + 1.5 * error < ours.high
             assert (ours.low + ours.high) / 2 == pytest.approx(difference, abs=1e-3)
-        assert one.word == expected, one.claim.id
+        assert verdict.word == expected, verdict.claim.id
 
 
 @pytest.mark.slow
 def test_the_counts_and_the_answers_are_those_of_the_verdicts() -> None:
-    found = of_published("zoo-small")
-    assert {one.claim.id for one in found} == {one.id for one in all_claims()}
-    text = markdown(found)
-    for one in found:
-        assert f"`{one.claim.id}`" in text
-        if one.word == NOT_MEASURED:
-            assert one.reason or one.deciding
-            assert one.command or "no item scores" in one.reason
-        for c in one.deciding:
-            assert c.word == answers.word(c.low, c.high, -one.claim.margin, c.printed)
-        assert one.word in {*(c.word for c in one.deciding), NOT_MEASURED} or not one.deciding
-    by = Counter(one.word for one in of_claims(found))
+    reached = of_published("zoo-small")
+    assert {one.claim.id for one in reached} == {one.id for one in all_claims()}
+    text = markdown(reached)
+    for verdict in reached:
+        assert f"`{verdict.claim.id}`" in text
+        if verdict.word == NOT_MEASURED:
+            assert verdict.reason or verdict.deciding
+            assert verdict.command or "no item scores" in verdict.reason
+        for c in verdict.deciding:
+            assert c.word == answers.word(c.low, c.high, -verdict.claim.margin, c.printed)
+        assert verdict.word in {*(c.word for c in verdict.deciding), NOT_MEASURED} or not verdict.deciding
+    by = Counter(one.word for one in of_claims(reached))
     assert sum(by.values()) == len(all_claims()), "a claim with two procedures counts once"
-    assert f"Of {len(all_claims())} claims: {CONFIRMED} {by[CONFIRMED]}, {SMALLER} {by[SMALLER]}, " in counts(found)
-    (at,) = ledger(found)
-    assert json.loads(json.dumps(at))["counts"] == counts(found)
+    assert f"Of {len(all_claims())} claims: {CONFIRMED} {by[CONFIRMED]}, {SMALLER} {by[SMALLER]}, " in counts(reached)
+    (at,) = ledger(reached)
+    assert json.loads(json.dumps(at))["counts"] == counts(reached)
 
 
 @pytest.mark.slow
@@ -114,9 +114,9 @@ def test_the_counts_and_the_answers_are_those_of_the_verdicts() -> None:
 def test_a_comparison_has_one_word_in_all_claims_of_its_paper(name: str) -> None:
     """Also where only another claim's cells have its printed difference."""
     words: dict[object, set[tuple[str, float | None]]] = {}
-    for one in of_published(name):
-        for c in one.deciding:
-            key = one.claim.paper, c.a, c.b, c.on, c.line, one.claim.metric
+    for verdict in of_published(name):
+        for c in verdict.deciding:
+            key = verdict.claim.paper, c.a, c.b, c.on, c.line, verdict.claim.metric
             words.setdefault(key, set()).add((c.word, c.printed))
     assert len(words) > 50
     assert {key: each for key, each in words.items() if len(each) > 1} == {}
@@ -128,20 +128,20 @@ def test_no_verdict_says_more_than_its_scale(name: str) -> None:
     """Trained rows have the share of the paper's updates, of old records too; a margin of ours and open points show."""
     decided = [one for one in of_published(name) if one.word in (*answers.DECIDED, UNDECIDED)]
     assert len(decided) > 40
-    for one in decided:
-        assert one.scale == (SO_FAR if one.share is not None and one.share < 0.05 else AT_SCALE)
-        assert one.text().startswith(f"{one.word} {one.scale}")
-        assert (one.share is not None) == ("as long as the paper" in one.text())
-        assert bool(one.claim.margin) == ("by our own margin of" in one.text())
-        assert ("(clear)" in one.text()) == any("clear" in (c.a, c.b) for c in one.deciding)
-    found = {(one.claim.id, one.procedure): one for one in decided}
-    assert found["ptbert-above-simcse-sts", CODE].share == pytest.approx(
+    for verdict in decided:
+        assert verdict.scale == (SO_FAR if verdict.share is not None and verdict.share < 0.05 else AT_SCALE)
+        assert verdict.text().startswith(f"{verdict.word} {verdict.scale}")
+        assert (verdict.share is not None) == ("as long as the paper" in verdict.text())
+        assert bool(verdict.claim.margin) == ("by our own margin of" in verdict.text())
+        assert ("(clear)" in verdict.text()) == any("clear" in (c.a, c.b) for c in verdict.deciding)
+    by_claim = {(one.claim.id, one.procedure): one for one in decided}
+    assert by_claim["ptbert-above-simcse-sts", CODE].share == pytest.approx(
         {"zoo-small": 313, "zoo-mini": 64}[name] / 15625
     )
-    for one in of_published(name):
-        if one.word == UNTESTABLE:
-            assert one.claim.untestable or "labelled ancestry" in one.reason
-        assert one.procedure != TEXT or not open_points(row for pair in one.claim.pairs() for row in pair)
+    for verdict in of_published(name):
+        if verdict.word == UNTESTABLE:
+            assert verdict.claim.untestable or "labelled ancestry" in verdict.reason
+        assert verdict.procedure != TEXT or not open_points(row for pair in verdict.claim.pairs() for row in pair)
 
 
 def test_the_order_of_rows_on_two_tasks() -> None:

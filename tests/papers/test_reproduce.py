@@ -84,10 +84,10 @@ def test_a_released_checkpoint_stands_beside_its_printed_row(
     assert answer.code == 0, answer.err
     template = 'This sentence of "[X]" means[MASK].'
     methods = ["cls", "prompt-repo:template='" + template + "'"]
-    own = cli(
+    stated = cli(
         "run", "--suite", "sts", "--methods", ",".join(methods), "--backbone", "zoo-mini", *line, "--precision", "fp32"
     )
-    assert own.code == 0, own.err
+    assert stated.code == 0, stated.err
     with (tmp_path / "sts-trial.csv").open(encoding="utf-8", newline="") as file:
         table = {row["method"]: row for row in csv.DictReader(file)}
     page = (tmp_path / "papers" / "promptbert-table6" / "released.md").read_text(encoding="utf-8").splitlines()
@@ -108,10 +108,10 @@ def test_a_pooler_that_was_not_trained_is_refused() -> None:
 
 
 def test_every_released_checkpoint_made_a_printed_row() -> None:
-    for one in checkpoints().values():
-        assert any(one.printed(item) for item in all_items().values()), one.name
-        assert bool(one.hub) != bool(one.where)
-        (spec,) = parse_methods(f'{one.method}:{one.weights}="folder"', all_recipes())
+    for checkpoint in checkpoints().values():
+        assert any(checkpoint.printed(item) for item in all_items().values()), checkpoint.name
+        assert bool(checkpoint.hub) != bool(checkpoint.where)
+        (spec,) = parse_methods(f'{checkpoint.method}:{checkpoint.weights}="folder"', all_recipes())
         _, recipe = spec.resolve({})
         assert recipe.backbone == "folder"
 

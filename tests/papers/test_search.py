@@ -309,9 +309,9 @@ def test_beam_search_against_every_filling(tiny_t5: Path, monkeypatch: pytest.Mo
     words = [vocabulary[word] for word in WORDS]
     gaps = [(a, b) for a in range(3) for b in range(3) if a + b <= 2]
     fillings = [
-        [first, *left, second, *right, end]
+        [first, *between, second, *right, end]
         for a, b in gaps
-        for left in itertools.product(words, repeat=a)
+        for between in itertools.product(words, repeat=a)
         for right in itertools.product(words, repeat=b)
         for end in (third, vocabulary["</s>"])
     ]
@@ -325,24 +325,24 @@ def test_beam_search_against_every_filling(tiny_t5: Path, monkeypatch: pytest.Mo
                 logits = model(**{name: ids.repeat(len(rows), 1) for name, ids in batch.items()}, labels=labels).logits
             steps = logits.log_softmax(-1).gather(-1, labels[..., None])[..., 0]
             expected[rows] += steps[:, 1:].sum(1).numpy() / len(inputs)  # <extra_id_0> is given, not chosen
-    found = GapFiller(model, tokenizer, Runtime()).fill(inputs, width=20_000, bar=Bar())  # wide enough to drop none
-    assert np.allclose([value for *_, value in found], np.sort(expected)[::-1], atol=1e-4)
+    filled = GapFiller(model, tokenizer, Runtime()).fill(inputs, width=20_000, bar=Bar())  # wide enough to drop none
+    assert np.allclose([value for *_, value in filled], np.sort(expected)[::-1], atol=1e-4)
     best = fillings[int(expected.argmax())]
     middle = best.index(second)
     parts = (best[1:middle], best[middle + 1 : -1])
     texts = ["".join(tokenizer.convert_ids_to_tokens(part)).replace("▁", " ") for part in parts]
-    assert list(found[0][:2]) == texts
+    assert list(filled[0][:2]) == texts
 
 
 def test_generated_templates(tiny_t5: Path) -> None:
     """Both forms, no template twice, best first, no more than asked for."""
     model, tokenizer = load_seq2seq(find_backbone(str(tiny_t5)), Runtime())
-    found = generate_templates(model, tokenizer, DEFINITIONS, count=20, runtime=Runtime())
-    texts = [one.template for one in found]
+    generated = generate_templates(model, tokenizer, DEFINITIONS, count=20, runtime=Runtime())
+    texts = [one.template for one in generated]
     assert 10 <= len(texts) == len(set(texts)) <= 20
     assert all(text.count("[X]") == text.count("[MASK]") == 1 and "▁" not in text for text in texts)
     assert {text.startswith("[X]") for text in texts} == {True, False}
-    values = [one.log_probability for one in found]
+    values = [one.log_probability for one in generated]
     assert values == sorted(values, reverse=True)
 
 

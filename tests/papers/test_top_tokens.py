@@ -60,8 +60,8 @@ def test_the_command_gives_table_7(cli: Cli, toy: Path, tmp_path: Path) -> None:
             best = probabilities.argsort(descending=True)[:3].tolist()
             assert row[column] == ", ".join(tokenizer.convert_ids_to_tokens(best))
             denoised = column != "Top 3"
-            mine = [line for line in lines if line.startswith(f"toy,{row['Sentence']},{denoised},")]
-            assert [float(line.rsplit(",", 1)[1]) for line in mine] == pytest.approx(
+            columns = [line for line in lines if line.startswith(f"toy,{row['Sentence']},{denoised},")]
+            assert [float(line.rsplit(",", 1)[1]) for line in columns] == pytest.approx(
                 probabilities[best].tolist(), rel=1e-4
             )
     assert rows[0]["Top 3"] != rows[0]["Top 3 after denoising"]
@@ -105,10 +105,10 @@ def test_an_added_period_is_a_period_in_the_text(toy: Path) -> None:
     written = analyse_top_tokens([str(toy)], template, ended, 3, Runtime())
     plain = analyse_top_tokens([str(toy)], template, texts, 3, Runtime())
 
-    def found(analysis: Any) -> list[tuple[Any, ...]]:
+    def predictions(analysis: Any) -> list[tuple[Any, ...]]:
         return [(row["Rank"], row["Token"], pytest.approx(row["Probability"])) for row in analysis.tables[1].rows]
 
-    assert found(added) == found(written) != found(plain)
+    assert predictions(added) == predictions(written) != predictions(plain)
     assert added.conditions["period"] is True and "get a period" in added.notes[0]
 
 

@@ -54,18 +54,18 @@ def test_operations_of_the_layers(minilm: Path) -> None:
     """Six layers of 384 x 1,536: 12 x 384 squared weights each, two operations a weight and token."""
     tasks = load_tasks(["pocket-pairs"], DataSource(None, hub=False), 12)
     per_token = 2 * 6 * 12 * 384**2
-    found = layer_flops(str(minilm), tasks)
-    assert found % per_token == 0
+    operations = layer_flops(str(minilm), tasks)
+    assert operations % per_token == 0
     assert tasks[0].data is not None
-    assert 3 * len(set(tasks[0].data.texts())) < found / per_token < 100 * len(set(tasks[0].data.texts()))
+    assert 3 * len(set(tasks[0].data.texts())) < operations / per_token < 100 * len(set(tasks[0].data.texts()))
 
 
 def test_a_size_is_so_many_distinct_lines(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("".join(f"line number {i // 2}\n" for i in range(100)), encoding="utf-8")
-    found = measure(text, "static-avg", 30, "cpu", "fp32")
-    assert found["texts"] == 30
-    assert found["rest_mb"] == pytest.approx(found["peak_mb"] - found["texts_and_vectors_mb"], abs=0.1)
+    row = measure(text, "static-avg", 30, "cpu", "fp32")
+    assert row["texts"] == 30
+    assert row["rest_mb"] == pytest.approx(row["peak_mb"] - row["texts_and_vectors_mb"], abs=0.1)
 
 
 def test_every_row_of_the_file_has_the_conditions(tmp_path: Path) -> None:
@@ -80,14 +80,14 @@ def test_an_epoch_is_worked_out_from_steps(tiny_bert: Path) -> None:
     """Two steps of four sentences; six operations a weight, token and pass, SimCSE's passes being two."""
     sentences = [f"sentence number {'very ' * (3 * i)}long" for i in range(20)]
     (spec,) = parse_methods("simcse:batch_size=4", all_recipes())
-    found = epoch(spec, sentences, 2, str(tiny_bert), Runtime())
-    assert found["sentences"] == 8
-    assert found["million_seconds"] == pytest.approx(1e6 / found["sentences_per_second"], rel=0.01)
+    row = epoch(spec, sentences, 2, str(tiny_bert), Runtime())
+    assert row["sentences"] == 8
+    assert row["million_seconds"] == pytest.approx(1e6 / row["sentences_per_second"], rel=0.01)
     tokens = [min(len(ids), 32) for ids in AutoTokenizer.from_pretrained(tiny_bert)(sentences[:8])["input_ids"]]
-    assert found["tokens_per_sentence"] == pytest.approx(sum(tokens) / 8, abs=0.01)
+    assert row["tokens_per_sentence"] == pytest.approx(sum(tokens) / 8, abs=0.01)
     weights = 2 * (4 * 32**2 + 2 * 32 * 64)  # two layers: attention's four maps, and two of 32 x 64
     operations = 2 * 6 * weights * sum(tokens) / 8
-    assert found["tflops"] == pytest.approx(operations * found["sentences_per_second"] / 1e12, rel=0.01)
+    assert row["tflops"] == pytest.approx(operations * row["sentences_per_second"] / 1e12, rel=0.01)
     (spec,) = parse_methods("glove", all_recipes())
     with pytest.raises(UsageError, match="glove does not train on batches"):
         epoch(spec, sentences, 2, None, Runtime())
@@ -96,8 +96,8 @@ def test_an_epoch_is_worked_out_from_steps(tiny_bert: Path) -> None:
 def test_methods_are_timed_beside_their_passes(tiny_bert: Path) -> None:
     sentences = [f"sentence number {i} is here" for i in range(64)]
     for name, passes in (("cosent", 1.0), ("simcse", 2.0), ("sentence-crops", 0.4), ("cot-bert", 3.0)):
-        found, stated = rate(name, str(tiny_bert), sentences)
-        assert found > 0 and stated == pytest.approx(passes), (name, stated)
+        speed, stated = rate(name, str(tiny_bert), sentences)
+        assert speed > 0 and stated == pytest.approx(passes), (name, stated)
     known = all_recipes()
     assert len(parse_methods(METHODS, known)) == 15
 

@@ -63,16 +63,16 @@ def findings(name: str, folder: Path) -> tuple[dict[str, str | None], bool]:
     if getattr(recipe, "epochs", 1) > 1:
         chosen["epochs"] = 1
     recipe = type(recipe)(**{**vars(recipe), **{k: v for k, v in chosen.items() if k in vars(recipe)}})
-    found = dict(check(cls, recipe, Runtime(), name))
-    return found, MADE not in found and getattr(cls(recipe, Runtime()), "views_by_dropout", False)
+    results = dict(check(cls, recipe, Runtime(), name))
+    return results, MADE not in results and getattr(cls(recipe, Runtime()), "views_by_dropout", False)
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
 def test_every_method_passes_or_refuses_with_a_sentence(
     kind: str, name: str, architecture: Callable[[str], Path]
 ) -> None:
-    found, one_view = findings(name, architecture(kind))
-    wrong = {what: finding for what, finding in found.items() if finding}
+    results, one_view = findings(name, architecture(kind))
+    wrong = {what: finding for what, finding in results.items() if finding}
     reasons = [("differ by dropout alone", {"albert", "modernbert"})] if one_view else []
     reasons += [of[name] for of in (REFUSALS, ALSO) if name in of]
     words = [words for words, kinds in reasons if kind in kinds]
@@ -87,13 +87,13 @@ def test_every_method_passes_or_refuses_with_a_sentence(
 @pytest.mark.parametrize("kind", ARCHITECTURES)
 def test_the_head_gives_the_models_own_logits(kind: str, architecture: Callable[[str], Path]) -> None:
     folder = architecture(kind)
-    whole = AutoModelForMaskedLM.from_pretrained(folder).eval()
+    model = AutoModelForMaskedLM.from_pretrained(folder).eval()
     ids = torch.tensor([AutoTokenizer.from_pretrained(folder)(PROBES[0])["input_ids"]])
     with torch.inference_mode():
-        wanted = whole(ids).logits
+        wanted = model(ids).logits
         states = Backbone.load(str(folder), None, Runtime()).model(ids).last_hidden_state
-        found = mlm_head(find_backbone(str(folder)), Runtime())(states)
-    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+        logits = mlm_head(find_backbone(str(folder)), Runtime())(states)
+    torch.testing.assert_close(logits, wanted, atol=1e-5, rtol=1e-5)
 
 
 def test_the_newer_head_of_deberta_gives_its_logits_too(architecture: Callable[[str], Path], tmp_path: Path) -> None:
@@ -102,27 +102,27 @@ def test_the_newer_head_of_deberta_gives_its_logits_too(architecture: Callable[[
     config.legacy = False
     AutoModelForMaskedLM.from_config(config).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(architecture("deberta-v2")).save_pretrained(tmp_path)
-    whole = AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
+    model = AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
     ids = torch.tensor([[101, 2000, 3000, 102]])
     with torch.inference_mode():
-        found = mlm_head(find_backbone(str(tmp_path)), Runtime())(whole.base_model(ids).last_hidden_state)
-        torch.testing.assert_close(found, whole(ids).logits, atol=1e-5, rtol=1e-5)
+        logits = mlm_head(find_backbone(str(tmp_path)), Runtime())(model.base_model(ids).last_hidden_state)
+        torch.testing.assert_close(logits, model(ids).logits, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ARCHITECTURES if kind not in ("albert", "electra")])
 def test_the_transform_before_the_words_is_the_checkpoints(kind: str, architecture: Callable[[str], Path]) -> None:
     """Its output times the output embeddings, plus their bias, is the logits."""
-    whole = AutoModelForMaskedLM.from_pretrained(architecture(kind)).eval()
+    model = AutoModelForMaskedLM.from_pretrained(architecture(kind)).eval()
     with torch.no_grad():  # a head as it starts would hide a LayerNorm that was not taken
-        for parameter in whole.parameters():
+        for parameter in model.parameters():
             parameter.add_(0.05 * torch.randn_like(parameter))
-    transform = MlmTransform(whole.config)
-    head = mlm_head_of(whole, kind)
+    transform = MlmTransform(model.config)
+    head = mlm_head_of(model, kind)
     transform.take(head, kind)
     states = torch.randn(3, 32)
     with torch.inference_mode():
-        found = whole.get_output_embeddings()(transform(states))
-        torch.testing.assert_close(found, head(states), atol=1e-5, rtol=1e-4)
+        logits = model.get_output_embeddings()(transform(states))
+        torch.testing.assert_close(logits, head(states), atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["albert", "electra"])
@@ -143,14 +143,14 @@ def test_predicted_words_average_as_in_numpy(kind: str, architecture: Callable[[
     """Eq. 3 of PromptBERT: the k likeliest words' embeddings, weighted by their probabilities."""
     folder = architecture(kind)
     encoder = Prompt(Prompt.Recipe(backbone=str(folder), top_k=7), Runtime())
-    whole = AutoModelForMaskedLM.from_pretrained(folder).eval()
+    model = AutoModelForMaskedLM.from_pretrained(folder).eval()
     tokenizer = encoder.backbone.tokenizer
     ids = tokenizer(f'This sentence : "rain" means {tokenizer.mask_token} .', return_tensors="pt")["input_ids"]
     with torch.inference_mode():
-        logits = whole(ids).logits[0, ids[0].tolist().index(tokenizer.mask_token_id)].double().numpy()
+        logits = model(ids).logits[0, ids[0].tolist().index(tokenizer.mask_token_id)].double().numpy()
     best = np.argsort(-logits)[:7]
     weights = np.exp(logits[best] - logits[best].max())
-    words = whole.get_input_embeddings().weight.detach().numpy()
+    words = model.get_input_embeddings().weight.detach().numpy()
     np.testing.assert_allclose(encoder.encode(["rain"])[0], weights / weights.sum() @ words[best], atol=1e-5)
 
 

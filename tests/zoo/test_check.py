@@ -67,9 +67,9 @@ class Good(Encoder):
 
 
 def encoder(encode: Callable[[Sequence[str]], Any]) -> Encoder:
-    made = Good({}, Runtime())
-    made.encode = encode  # type: ignore[method-assign]
-    return made
+    good = Good({}, Runtime())
+    good.encode = encode  # type: ignore[method-assign]
+    return good
 
 
 def with_nan(texts: Sequence[str]) -> np.ndarray:
@@ -129,11 +129,11 @@ def test_deviations_within_the_tolerance_of_the_precision_pass() -> None:
     def wobbling(texts: Sequence[str]) -> np.ndarray:
         return hashed(texts) + np.float32(0.01) * (texts[0] == PROBES[0])
 
-    made = encoder(wobbling)
+    good = encoder(wobbling)
     with pytest.raises(ContractError, match="order"):
-        probe(made, "x")
-    made.runtime = Runtime(precision="bf16")
-    probe(made, "x")
+        probe(good, "x")
+    good.runtime = Runtime(precision="bf16")
+    probe(good, "x")
 
 
 def test_check_vectors_accepts_no_texts() -> None:
@@ -219,8 +219,8 @@ class Untimed(Good):
 )
 def test_the_full_check_names_the_part_that_fails(cls: type[Encoder], where: str, words: str) -> None:
     wrong = {what: finding for what, finding in check(cls, {}, Runtime(), "x") if finding}
-    found = next(finding for what, finding in wrong.items() if what.startswith(where))
-    assert words in found
+    finding = next(finding for what, finding in wrong.items() if what.startswith(where))
+    assert words in finding
 
 
 class Learner(Good):
@@ -243,9 +243,9 @@ class Learner(Good):
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        made = cls({}, runtime or Runtime())
-        made.width = int((folder / "x").read_text(encoding="utf-8"))
-        return made
+        learner = cls({}, runtime or Runtime())
+        learner.width = int((folder / "x").read_text(encoding="utf-8"))
+        return learner
 
     def fingerprint(self) -> str:
         return str(self.width)
@@ -343,14 +343,14 @@ def test_every_registered_method_is_among_the_checked_recipes() -> None:
 @pytest.mark.parametrize("name", ["cls", "avg-last", "static-freq", "whitening", "simcse", "ptbert", "pretrained"])
 def test_fingerprint_follows_weights_precision_and_recipe(name: str, tiny_bert: Path) -> None:
     cls, recipe = recipe_for(name, tiny_bert)
-    made = cls(recipe, Runtime())
-    first = made.fingerprint()
+    encoder = cls(recipe, Runtime())
+    first = encoder.fingerprint()
     assert cls(recipe, Runtime(token_budget=99)).fingerprint() == first
     others = {
         cls(recipe, Runtime(precision="bf16")).fingerprint(),
         cls(recipe_for(name, tiny_bert, max_length=17)[1], Runtime()).fingerprint(),
     }
     with torch.no_grad():
-        made.backbone.model.encoder.layer[1].output.dense.bias[0] += 1e-3  # type: ignore[attr-defined]
-    others.add(made.fingerprint())
+        encoder.backbone.model.encoder.layer[1].output.dense.bias[0] += 1e-3  # type: ignore[attr-defined]
+    others.add(encoder.fingerprint())
     assert len(others | {first}) == 4

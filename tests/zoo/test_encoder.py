@@ -41,9 +41,9 @@ class Counting(Encoder):
 
 def test_batches_are_small_and_rows_keep_their_order() -> None:
     encoder = Counting({}, Runtime())
-    found = encoder.encode(TEXTS, batch_size=2)
+    vectors = encoder.encode(TEXTS, batch_size=2)
     assert [len(call) for call in encoder.calls] == [2, 2, 1] and encoder.calls[0] == TEXTS[:2]
-    np.testing.assert_array_equal(found, encoder.encode(TEXTS))
+    np.testing.assert_array_equal(vectors, encoder.encode(TEXTS))
     assert encoder.calls[-1] == TEXTS, "without options it is called as it is"
     assert encoder.encode([], batch_size=2).shape == (0, 2)
     for wrong in (0, -1, 2.0, True):

@@ -95,16 +95,16 @@ with atomic_path(Path(sys.argv[1])) as temporary:
 def test_what_a_killed_writer_left_is_removed(tmp_path: Path, name: str) -> None:
     """An hour later by the next writer of the file, but never what another process is writing."""
     subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / name)], check=False)
-    (left,) = tmp_path.iterdir()
-    assert TEMPORARY_NAME.fullmatch(left.name)
+    (remaining,) = tmp_path.iterdir()
+    assert TEMPORARY_NAME.fullmatch(remaining.name)
     with atomic_path(tmp_path / name) as living:
         old = time.time() - 4000
         os.utime(living, (old, old))
         write_text(tmp_path / name, "young")
-        assert names_in(tmp_path) == sorted([left.name, living.name, name])
-        os.utime(left, (old, old))
+        assert names_in(tmp_path) == sorted([remaining.name, living.name, name])
+        os.utime(remaining, (old, old))
         write_text(tmp_path / "other.txt", "of another name")
-        assert left.exists()
+        assert remaining.exists()
         write_text(tmp_path / name, "old")
         assert names_in(tmp_path) == sorted([living.name, name, "other.txt"])
 
@@ -146,9 +146,9 @@ def test_tensors_round_trip_with_metadata_and_are_unshared(tmp_path: Path) -> No
 
 def test_equal_tensors_give_equal_bytes_whatever_their_order(tmp_path: Path) -> None:
     tensors = {f"t{i}": torch.full((i, 2), float(i), dtype=dtype) for i, dtype in enumerate(DTYPES)}
-    told = {f"key {i}": str(i) for i in range(9)}
-    write_tensors(tmp_path / "a", tensors, told)
-    write_tensors(tmp_path / "b", dict(reversed(tensors.items())), dict(reversed(told.items())))
+    metadata = {f"key {i}": str(i) for i in range(9)}
+    write_tensors(tmp_path / "a", tensors, metadata)
+    write_tensors(tmp_path / "b", dict(reversed(tensors.items())), dict(reversed(metadata.items())))
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     theirs = load_file(tmp_path / "a")  # the library's own reader
     assert theirs.keys() == tensors.keys()
@@ -162,10 +162,10 @@ def test_no_flipped_bit_of_a_tensor_file_goes_unnoticed(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     tensors = {"a": torch.arange(6, dtype=torch.float32), "b": torch.tensor([True, False])}
     write_tensors(path, tensors, {"step": "3"})
-    whole = path.read_bytes()
+    intact = path.read_bytes()
     unnoticed = 0
-    for bit in range(8 * len(whole)):
-        content = bytearray(whole)
+    for bit in range(8 * len(intact)):
+        content = bytearray(intact)
         content[bit // 8] ^= 1 << bit % 8
         path.write_bytes(content)
         try:

@@ -182,12 +182,12 @@ if __name__ == "__main__":
     import tempfile
 
     with tempfile.TemporaryDirectory() as place:
-        made = fixed_bert(Path(place) / "bert")
+        bert = fixed_bert(Path(place) / "bert")
         for name in sys.argv[1:] or BUILT_IN:
             more = {k: v for k, v in stated().get(name, {}).items() if k in ("settings", "tolerance", "also")}
             golden = {
                 "version": METHODS.get(name).version,
                 **more,
-                "values": golden_values(name, made, **more.get("settings", {})),
+                "values": golden_values(name, bert, **more.get("settings", {})),
             }
             print(f"GOLDEN = {{{name!r}: {golden}}}")

@@ -141,8 +141,8 @@ def test_a_cpu_whose_bf16_kills_is_tried_in_a_child(
     monkeypatch.setattr(machine.subprocess, "run", child)
     monkeypatch.setattr(machine, "_cpu_flags", lambda: ["amx_bf16"])
     for _ in range(2):  # the second time from the file
-        found = cpu_bf16.__wrapped__()
-        assert (found["isa_cap"], found["bfloat16"], found["speedup"]) == (cap, bf16, 2.5 if bf16 else 0.0)
+        about = cpu_bf16.__wrapped__()
+        assert (about["isa_cap"], about["bfloat16"], about["speedup"]) == (cap, bf16, 2.5 if bf16 else 0.0)
     assert child.caps == [None, "AVX512_CORE_BF16"][: min(deaths + 1, 2)]
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -169,8 +169,8 @@ def test_a_measurement_is_kept_for_its_processor_and_torch(
 @pytest.mark.slow
 def test_the_products_are_really_timed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path))
-    found = cpu_bf16.__wrapped__()
-    assert found["speedup"] > 0 if found["bfloat16"] else found["speedup"] == 0
+    about = cpu_bf16.__wrapped__()
+    assert about["speedup"] > 0 if about["bfloat16"] else about["speedup"] == 0
 
 
 def test_time_is_utc_whatever_the_zone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,8 +27,8 @@ def test_a_backbone_counts_whole(name: str, tiny_bert: Path) -> None:
 def test_a_map_comes_on_top_and_a_matrix_counts_alone(tiny_bert: Path) -> None:
     model = AutoModel.from_pretrained(tiny_bert, add_pooling_layer=False)
     width = model.config.hidden_size
-    whole = sum(p.numel() for p in model.parameters())
-    assert parameters("whitening-full", backbone=str(tiny_bert)) == whole + width + width * width
+    model_size = sum(p.numel() for p in model.parameters())
+    assert parameters("whitening-full", backbone=str(tiny_bert)) == model_size + width + width * width
     assert parameters("static-avg", backbone=str(tiny_bert)) == model.config.vocab_size * width
     assert parameters("bag-of-words") == parameters("random") == 0
     glove = all_recipes()["glove"]

@@ -129,16 +129,16 @@ def vectors(name: str, backbone: Path, settings: tuple[tuple[str, Any], ...]) ->
 
 def keys() -> list[tuple[str, str]]:
     """A method and a key: each once, with the first method that has it, but those that every loss reads by itself."""
-    found: dict[tuple[str, ...], tuple[str, str]] = {}
+    fields: dict[tuple[str, ...], tuple[str, str]] = {}
     for name in BUILT_IN:
         recipe: Any = METHODS.get(name).Recipe
         for field in dataclasses.fields(recipe):
             owner = next(c for c in reversed(recipe.__mro__) if field.name in vars(c).get("__annotations__", {}))
-            own = (name,) if field.name in EVERYWHERE else ()
+            owner_name = (name,) if field.name in EVERYWHERE else ()
             if not {field.name, f"{name}.{field.name}"} & UNSEEN.keys():
-                first = FIRST.get(owner.__name__, name) if not own else name
-                found.setdefault((owner.__name__, field.name, *own), (first, field.name))
-    return list(found.values())
+                first = FIRST.get(owner.__name__, name) if not owner_name else name
+                fields.setdefault((owner.__name__, field.name, *owner_name), (first, field.name))
+    return list(fields.values())
 
 
 def changed(recipe: Any, field: str, now: Any) -> Any:

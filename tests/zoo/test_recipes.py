@@ -52,8 +52,8 @@ def sample(text: str) -> Sample:
     ],
 )
 def test_value_becomes_the_declared_type(text: str, field: str, value: Any) -> None:
-    made = getattr(sample(text), field)
-    assert made == value and type(made) is type(value)
+    value_read = getattr(sample(text), field)
+    assert value_read == value and type(value_read) is type(value)
 
 
 @pytest.mark.parametrize(
@@ -139,25 +139,28 @@ def test_the_paper_recipe_equals_the_dataclass_defaults(name: str) -> None:
 
 def repeated_lines(path: Path) -> tuple[int, list[str]]:
     """Return how many parameter lines a recipe file has, and those without which it would be the same recipe."""
-    own = read_yaml(path).get("parameters") or {}
+    parameters = read_yaml(path).get("parameters") or {}
     spec = read_recipe(path)
     cls, recipe = spec.resolve()
     above = read_recipe(path.with_name(f"{spec.extends}.yaml")).parameters if spec.extends else {}
     repeated = []
-    for name in own:
-        rest = {**above, **{k: v for k, v in own.items() if k != name}}
+    for name in parameters:
+        rest = {**above, **{k: v for k, v in parameters.items() if k != name}}
         with contextlib.suppress(UsageError):  # the recipe needs the line
             repeated += [name] if build(cls.Recipe, rest, str(path)) == recipe else []
-    return len(own), repeated
+    return len(parameters), repeated
 
 
 @pytest.mark.slow
 def test_no_line_of_a_shipped_recipe_repeats() -> None:
     """Neither the default of its method nor the recipe that it extends says the same already."""
-    found = {name: repeated_lines(Path(spec.origin)) for name, spec in RECIPES.items()}
-    lines, repeated = (sum(counts) for counts in zip(*((n, len(own)) for n, own in found.values()), strict=True))
-    print(f"{len(found)} recipes, {lines} parameter lines, {repeated} of them repeated")
-    assert not {name: own for name, (_, own) in found.items() if own}
+    by_recipe = {name: repeated_lines(Path(spec.origin)) for name, spec in RECIPES.items()}
+    lines, repeated = (
+        sum(counts)
+        for counts in zip(*((n, len(repeated_names)) for n, repeated_names in by_recipe.values()), strict=True)
+    )
+    print(f"{len(by_recipe)} recipes, {lines} parameter lines, {repeated} of them repeated")
+    assert not {name: repeated_names for name, (_, repeated_names) in by_recipe.items() if repeated_names}
 
 
 def write_recipe(folder: Path, name: str, text: str) -> Path:
@@ -178,8 +181,8 @@ def test_extends_takes_method_and_parameters(tmp_path: Path) -> None:
 
 
 def test_a_file_of_ones_own_extends_a_shipped_recipe(tmp_path: Path) -> None:
-    own = write_recipe(tmp_path, "simcse", "extends: simcse\nparameters: {epochs: 2}")
-    assert read_recipe(own).resolve()[1] == dataclasses.replace(RECIPES["simcse"].resolve()[1], epochs=2)
+    file = write_recipe(tmp_path, "simcse", "extends: simcse\nparameters: {epochs: 2}")
+    assert read_recipe(file).resolve()[1] == dataclasses.replace(RECIPES["simcse"].resolve()[1], epochs=2)
     beside = parse_methods(str(write_recipe(tmp_path, "more", "extends: simcse")), RECIPES)[0]
     assert beside.resolve()[1].epochs == 2, "the file beside it comes before the shipped one"
 

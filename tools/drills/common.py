@@ -42,12 +42,12 @@ class Ended:
 
     def faults(self) -> list[str]:
         """Return why this is not how a command may end."""
-        found = []
+        sentences = []
         if "Traceback (most recent call last)" in self.err + self.out:
-            found.append(f"a traceback: {self.err.strip().splitlines()[-1:]}")
+            sentences.append(f"a traceback: {self.err.strip().splitlines()[-1:]}")
         if self.code < 0 and self.code != -signal.SIGKILL:
-            found.append(f"killed by signal {-self.code}")
-        return found
+            sentences.append(f"killed by signal {-self.code}")
+        return sentences
 
 
 @dataclass
@@ -214,10 +214,12 @@ def tiny_bert(folder: Path, seed: int = 0) -> Path:
         specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
         letters = [mark + chr(code) for code in range(33, 127) for mark in ("", "##")]
         vocabulary = {token: i for i, token in enumerate(dict.fromkeys([*specials, *letters, *words]))}
-        made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-        made.normalizer = normalizers.BertNormalizer(lowercase=True)
-        made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        made.post_processor = processors.BertProcessing(("[SEP]", vocabulary["[SEP]"]), ("[CLS]", vocabulary["[CLS]"]))
+        tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.post_processor = processors.BertProcessing(
+            ("[SEP]", vocabulary["[SEP]"]), ("[CLS]", vocabulary["[CLS]"])
+        )
         names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), specials, strict=True))
         torch.manual_seed(seed)
         config = BertConfig(
@@ -225,7 +227,7 @@ def tiny_bert(folder: Path, seed: int = 0) -> Path:
             intermediate_size=32, max_position_embeddings=64,
         )  # fmt: skip
         BertModel(config, add_pooling_layer=False).save_pretrained(folder)
-        PreTrainedTokenizerFast(tokenizer_object=made, **names).save_pretrained(folder)
+        PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(folder)
 
     ended = forked(write, folder.parent / "making")
     assert ended.code == 0, ended.err
@@ -243,32 +245,36 @@ def results_of(folder: Path) -> dict[str, Any]:
     """Return what is comparable of a results folder: every record, the scores of pairs, the fitted encoders."""
     from zoo.files import read_arrays, sha256_file
 
-    found: dict[str, Any] = {}
+    contents: dict[str, Any] = {}
     for path in sorted((folder / "records").rglob("*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
         record.pop("sha256", None)  # over what may differ as well
         (record.get("pairs") or {}).pop("sha256", None)  # their scores are compared themselves
-        found[path.relative_to(folder).as_posix()] = comparable(record)
+        contents[path.relative_to(folder).as_posix()] = comparable(record)
     for path in sorted((folder / "encoders").rglob("fit.json")):
         fit = json.loads(path.read_text(encoding="utf-8"))
-        found[path.relative_to(folder).as_posix()] = {"files": fit["files"], "training": comparable(fit["training"])}
+        contents[path.relative_to(folder).as_posix()] = {"files": fit["files"], "training": comparable(fit["training"])}
     for path in sorted((folder / "records").rglob("*.gz")):
         arrays = read_arrays(path, sha256_file(path))
-        found[path.relative_to(folder).as_posix()] = {name: array.tolist() for name, array in arrays.items()}
-    return found
+        contents[path.relative_to(folder).as_posix()] = {name: array.tolist() for name, array in arrays.items()}
+    return contents
 
 
-def differences(one: Any, other: Any, where: str = "") -> list[str]:
+def differences(first: Any, second: Any, where: str = "") -> list[str]:
     """Return where two plain values differ, by more than float32 rounds where other texts share a batch."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        keys = sorted(one.keys() | other.keys())
-        return [line for key in keys for line in differences(one.get(key), other.get(key), f"{where}/{key}")]
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        pairs = zip(one, other, strict=True)
+    if isinstance(first, dict) and isinstance(second, dict):
+        keys = sorted(first.keys() | second.keys())
+        return [line for key in keys for line in differences(first.get(key), second.get(key), f"{where}/{key}")]
+    if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
+        pairs = zip(first, second, strict=True)
         return [line for i, (a, b) in enumerate(pairs) for line in differences(a, b, f"{where}/{i}")]
-    if isinstance(one, float) and isinstance(other, float) and math.isclose(one, other, rel_tol=1e-5, abs_tol=1e-6):
+    if (
+        isinstance(first, float)
+        and isinstance(second, float)
+        and math.isclose(first, second, rel_tol=1e-5, abs_tol=1e-6)
+    ):
         return []
-    return [] if one == other else [f"{where}: {str(one)[:200]} and {str(other)[:200]}"]
+    return [] if first == second else [f"{where}: {str(first)[:200]} and {str(second)[:200]}"]
 
 
 def training_run(model: Path, out: Path, *, methods: Sequence[str] = (), sentences: int = 96) -> list[object]:

@@ -22,14 +22,14 @@ def restore(folder: Path, kept: dict[Path, bytes]) -> None:
             path.write_bytes(content)
 
 
-def differs(one: Any, other: Any) -> bool:
+def differs(first: Any, second: Any) -> bool:
     """Whether two answers differ; arrays by their values."""
     import numpy as np
 
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.array_equal(one, other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() != other.keys() or any(differs(one[key], other[key]) for key in one)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) != len(other) or any(differs(a, b) for a, b in zip(one, other, strict=True))
-    return bool(one != other)
+    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
+        return not (isinstance(first, np.ndarray) and isinstance(second, np.ndarray) and np.array_equal(first, second))
+    if isinstance(first, dict) and isinstance(second, dict):
+        return first.keys() != second.keys() or any(differs(first[key], second[key]) for key in first)
+    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
+        return len(first) != len(second) or any(differs(a, b) for a, b in zip(first, second, strict=True))
+    return bool(first != second)

@@ -84,9 +84,9 @@ def _one_size(verdict: Verdict, folder: Path, model: Path, size: int, wanted: ob
     for name, content in kept.items():
         if (out / name).read_bytes() != content:
             verdict.fault(f"{size:,} bytes: {name} was measured, and was measured again")
-    found = differences(wanted, results_of(out))
-    if found:
-        verdict.fault(f"{size:,} bytes: results differ: {'; '.join(found[:3])}")
+    gaps = differences(wanted, results_of(out))
+    if gaps:
+        verdict.fault(f"{size:,} bytes: results differ: {'; '.join(gaps[:3])}")
     if list(out.rglob("*.corrupt")) or list(out.rglob("*.damaged")):
         verdict.fault(f"{size:,} bytes: a full disk damaged a file")
 

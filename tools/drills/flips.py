@@ -33,7 +33,7 @@ class Kind:
     folder: Path
     files: Sequence[Path]
     read: Callable[[], Any]
-    may_differ: Callable[[Any, Any], bool] = lambda wanted, found: False
+    may_differ: Callable[[Any, Any], bool] = lambda wanted, content: False
 
 
 def flips(count: int, seed: int, only: str | None = None) -> int:
@@ -78,7 +78,7 @@ def _flip(kind: Kind, count: int, rng: random.Random, verdict: Verdict) -> int:
         path.write_bytes(content)
         what = f"{path.relative_to(kind.folder)}, byte {place} of {len(content)}, bit {bit}"
         try:
-            found = kind.read()
+            read_content = kind.read()
         except ZooError as error:
             verdict.count("ended in a sentence")
             if not str(error).strip() or len(str(error).splitlines()) > 3:
@@ -86,9 +86,9 @@ def _flip(kind: Kind, count: int, rng: random.Random, verdict: Verdict) -> int:
         except BaseException as error:
             verdict.fault(f"{what}: {type(error).__name__}: {str(error)[:300]}")
         else:
-            if not differs(wanted, found):
+            if not differs(wanted, read_content):
                 verdict.count("right")
-            elif kind.may_differ(wanted, found):
+            elif kind.may_differ(wanted, read_content):
                 verdict.count("another identity")
             else:
                 verdict.fault(f"{what}: a silent wrong result")
@@ -118,11 +118,11 @@ def _kinds(folder: Path) -> list[Kind]:
         _hub_model,
         _views,
     )
-    made = []
+    kinds = []
     for maker in makers:
         kind = maker(folder, out, model)
-        made += [kind] if kind is not None else []
-    return made
+        kinds += [kind] if kind is not None else []
+    return kinds
 
 
 def _copy(source: Path, target: Path) -> Path:
@@ -149,9 +149,9 @@ def _kept(place: Path, name: str) -> Kind:
         from benchmark.records.folder import Records
 
         store = Records(place)
-        found = {record["key"]: record for record in store.all()}
+        records = {record["key"]: record for record in store.all()}
         pairs = {}
-        for key, record in found.items():
+        for key, record in records.items():
             from zoo.errors import CorruptError, MissingError
 
             try:
@@ -159,14 +159,14 @@ def _kept(place: Path, name: str) -> Kind:
                 pairs[key] = (predicted, gold)
             except (CorruptError, MissingError):
                 store.corrupt.append((place, "pairs"))
-        return {"records": found, "pairs": pairs, "named": len(store.corrupt)}
+        return {"records": records, "pairs": pairs, "named": len(store.corrupt)}
 
-    def left_out(wanted: Any, found: Any) -> bool:
-        kept = all(not differs(wanted["records"][key], record) for key, record in found["records"].items())
-        same = all(not differs(wanted["pairs"][key], pair) for key, pair in found["pairs"].items())
-        lost = len(wanted["records"]) + len(wanted["pairs"]) - len(found["records"]) - len(found["pairs"])
+    def left_out(wanted: Any, content: Any) -> bool:
+        kept = all(not differs(wanted["records"][key], record) for key, record in content["records"].items())
+        same = all(not differs(wanted["pairs"][key], pair) for key, pair in content["pairs"].items())
+        lost = len(wanted["records"]) + len(wanted["pairs"]) - len(content["records"]) - len(content["pairs"])
         # A damaged record takes its pair scores along; a damaged sum leaves out all pair scores, each named.
-        return bool(kept and same and found["named"] >= 1 and lost <= max(2, found["named"]))
+        return bool(kept and same and content["named"] >= 1 and lost <= max(2, content["named"]))
 
     return Kind(name, place, list(folder_contents(place)), read, left_out)
 
@@ -227,7 +227,7 @@ def _checkpoints(folder: Path, out: Path, model: Path) -> Kind:
         run = Run(place, 0, checkpoint_steps=2, stop_signal=lambda: 15 if next(asked) == stop_at else None)
         try:
             corpus = Corpus("pocket", sentences[:96])
-            report = encoder.fit(corpus, dev_score=lambda one: float(one.encode(TEXTS).std()), run=run)
+            report = encoder.fit(corpus, dev_score=lambda fitted: float(fitted.encode(TEXTS).std()), run=run)
         except Interrupted:
             return None
         facts = (report.steps, report.final_loss, report.best_step, dict(report.dev_scores))
@@ -263,14 +263,14 @@ def _vectors(folder: Path, out: Path, model: Path) -> Kind:
         from benchmark.run.cache import EmbeddingCache
 
         os.environ["ZOO_BENCH_CACHE"] = str(place)
-        found = EmbeddingCache(say=lambda text: None).entry("key", None, "cpu").find(texts)
-        return None if found is None else (found.vectors, found.covered, found.known, found.facts)
+        cached = EmbeddingCache(say=lambda text: None).entry("key", None, "cpu").find(texts)
+        return None if cached is None else (cached.vectors, cached.covered, cached.known, cached.facts)
 
-    def unknown(wanted: Any, found: Any) -> bool:
-        if found is None:
+    def unknown(wanted: Any, content: Any) -> bool:
+        if content is None:
             return True
-        known = found[2]
-        return bool((found[0][known] == wanted[0][known]).all() and (found[1][known] == wanted[1][known]).all())
+        known = content[2]
+        return bool((content[0][known] == wanted[0][known]).all() and (content[1][known] == wanted[1][known]).all())
 
     return Kind("embedding cache", place, list(folder_contents(place)), read, unknown)
 
@@ -334,8 +334,8 @@ def _models(folder: Path, out: Path, model: Path) -> Kind:
         encoder = Average(Average.Recipe(backbone=str(place)), Runtime())
         return {"identity": encoder.backbone.source.sha256, "vectors": encoder.encode(TEXTS)}
 
-    def other(wanted: Any, found: Any) -> bool:
-        return bool(wanted["identity"] != found["identity"])
+    def other(wanted: Any, content: Any) -> bool:
+        return bool(wanted["identity"] != content["identity"])
 
     return Kind("model folders", place, list(folder_contents(place)), read, other)
 

@@ -122,7 +122,7 @@ def kills(counts: dict[str, int], seed: int) -> int:
 
 def _kill(what: str, work: Work, count: int, seed: int, folder: Path) -> int:
     verdict, rng = Verdict(f"kills of {what}"), random.Random(seed)
-    logs, whole, cut = folder / "logs", folder / "whole", folder / "cut"
+    logs, full, cut = folder / "logs", folder / "whole", folder / "cut"
     folder.mkdir()
     tell = folder / "operations"
 
@@ -132,11 +132,11 @@ def _kill(what: str, work: Work, count: int, seed: int, folder: Path) -> int:
         watched = file_operations(out, work.do(out), kill_before=kill_before, tell=tell)
         return forked(watched, logs, kill_after=kill_after)
 
-    first = run(whole)
+    first = run(full)
     if first.code != 0:
         verdict.fault(f"the unbroken run failed: {first.err[-1000:]}")
         return verdict.end()
-    wanted, operations = work.results(whole), int(tell.read_text(encoding="utf-8"))
+    wanted, operations = work.results(full), int(tell.read_text(encoding="utf-8"))
     print(f"unbroken: {operations} file operations in its folder, {first.seconds:.1f} s", flush=True)
     rounds, seconds = 0, first.seconds
     while verdict.tried < count:
@@ -165,9 +165,9 @@ def _kill(what: str, work: Work, count: int, seed: int, folder: Path) -> int:
 def _compare(verdict: Verdict, cut: Path, wanted: Any, work: Work, code: int, errors: str) -> None:
     if code != 0:
         verdict.fault(f"a resumed run failed with exit code {code}: {errors[-1000:]}")
-    found = differences(wanted, work.results(cut))
-    if found:
-        verdict.fault("results differ: " + "; ".join(found[:5]))
-    left = [path for path in cut.rglob("*") if path.suffix == ".corrupt" or path.name.endswith(".damaged")]
-    if left:
-        verdict.fault(f"a kill damaged a file: {left}")
+    gaps = differences(wanted, work.results(cut))
+    if gaps:
+        verdict.fault("results differ: " + "; ".join(gaps[:5]))
+    remains = [path for path in cut.rglob("*") if path.suffix == ".corrupt" or path.name.endswith(".damaged")]
+    if remains:
+        verdict.fault(f"a kill damaged a file: {remains}")

@@ -53,9 +53,9 @@ def processes(rounds: int, seed: int) -> int:
             last = forked(command(*training_run(model, out)), folder / "logs")
             if last.code != 0:
                 verdict.fault(f"round {number}: the run after them failed: {last.err[-500:]}")
-            found = differences(wanted, results_of(out))
-            if found:
-                verdict.fault(f"round {number}: results differ: {'; '.join(found[:3])}")
+            gaps = differences(wanted, results_of(out))
+            if gaps:
+                verdict.fault(f"round {number}: results differ: {'; '.join(gaps[:3])}")
             shutil.rmtree(out)
     return verdict.end()
 
@@ -69,11 +69,11 @@ def _together(
         ended: dict[int, Ended] = {}
         moments = [rng.uniform(0.1, 2.0) * seconds if number == doomed else None for number in range(AT_ONCE)]
 
-        def one(number: int) -> None:
+        def run_number(number: int) -> None:
             work = command(*training_run(model, out), checkpoint_steps=1)
             ended[number] = forked(work, folder / f"process-{number}", kill_after=moments[number])
 
-        threads = [threading.Thread(target=one, args=(number,)) for number in range(AT_ONCE)]
+        threads = [threading.Thread(target=run_number, args=(number,)) for number in range(AT_ONCE)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -73,7 +73,7 @@ def coverage(draws: int = 2_000, pairs: int = 300) -> dict[str, float]:
     """
     from scipy import stats
 
-    found = {}
+    shares = {}
     at = np.linspace(0, 1.2, 12_001)
     for name, (low, high, share) in _SHAPES.items():
         best = at[(share * stats.norm.sf(at, *high) + (1 - share) * stats.norm.cdf(at, *low)).argmax()]
@@ -82,17 +82,17 @@ def coverage(draws: int = 2_000, pairs: int = 300) -> dict[str, float]:
             generator = np.random.default_rng(seed)
             gold = (generator.random(pairs) < share).astype(float)
             cosines = np.where(gold > 0, generator.normal(*high, pairs), generator.normal(*low, pairs))
-            one = threshold(cosines, gold, clusters_of(np.arange(pairs)), seed, resamples=400)
-            inside += (one["threshold_low"] or 0) <= best <= (one["threshold_high"] or 0)
-        found[name] = inside / draws
-    return found
+            limits = threshold(cosines, gold, clusters_of(np.arange(pairs)), seed, resamples=400)
+            inside += (limits["threshold_low"] or 0) <= best <= (limits["threshold_high"] or 0)
+        shares[name] = inside / draws
+    return shares
 
 
 if __name__ == "__main__":
     number = int(sys.argv[1]) if sys.argv[1:] else 2_000
     for table in _TABLES:
-        for one in ("retrieval", "binary", "score"):
-            share = wrong_winners(one, number, table)
-            print(f"{one}, {table}: a wrong winner in {share:.2%} of {number:,} draws", flush=True)
+        for kind in ("retrieval", "binary", "score"):
+            share = wrong_winners(kind, number, table)
+            print(f"{kind}, {table}: a wrong winner in {share:.2%} of {number:,} draws", flush=True)
     for name, share in coverage(number).items():
         print(f"thresholds, {name}: the interval holds the best one in {share:.1%} of {number:,} draws", flush=True)

@@ -69,8 +69,8 @@ def read(folder: Path, tasks: tuple[str, ...]) -> World:
     for record in store.all():
         task = record["task"]["name"]
         if task in tasks and record["status"] == "ok" and record["limit"] is None and (pairs := record.get("pairs")):
-            predicted, found = store.pair_scores(record)
-            gold.setdefault(task, found.astype(np.float64))
+            predicted, gold_scores = store.pair_scores(record)
+            gold.setdefault(task, gold_scores.astype(np.float64))
             digests.setdefault(task, pairs["gold_sha256"])
             name = f"{record['method']['name']} [{record['row_key'][:8]}]"
             by_row[name][task][record["seed"]] = predicted.astype(np.float64)
@@ -112,8 +112,8 @@ def new_seeds(row: list[Scores], count: int, generator: np.random.Generator) -> 
 def directions(predicted: Scores) -> Scores:
     """Return orthogonal directions (seeds - 1, n): `new_seeds` adds standard normal multiples of them to the mean."""
     have = len(predicted)
-    found: Scores = scipy.linalg.helmert(have) @ predicted / np.sqrt(have - 1)
-    return found
+    contrasts: Scores = scipy.linalg.helmert(have) @ predicted / np.sqrt(have - 1)
+    return contrasts
 
 
 def expected(predicted: Scores, gold: Scores) -> float:
@@ -132,14 +132,14 @@ def expected(predicted: Scores, gold: Scores) -> float:
 def drawn_pairs(world: World, generator: np.random.Generator) -> dict[str, tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Return, by task, the rows of a new data set and their places among the pairs drawn."""
     drawn = generator.integers(0, world.size, world.size)
-    found = {}
+    rows_and_places = {}
     for task, places in world.places.items():
         order = np.argsort(places, kind="stable")
         first, last = (np.searchsorted(places[order], drawn, side=side) for side in ("left", "right"))
         times = last - first
         offsets = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
-        found[task] = order[np.repeat(first, times) + offsets], np.repeat(np.arange(world.size), times)
-    return found
+        rows_and_places[task] = order[np.repeat(first, times) + offsets], np.repeat(np.arange(world.size), times)
+    return rows_and_places
 
 
 def experiment(
@@ -156,12 +156,12 @@ def experiment(
     tasks, scores, moved = [], [], np.zeros((len(rows), world.size))
     for i, task in enumerate(world.gold):
         chosen, places = pairs[task]
-        one = Scored(np.concatenate([row[i] for row in rows])[:, chosen], world.gold[task][chosen], places)
-        value, influence = influences(one.predicted, one.gold)
+        scored = Scored(np.concatenate([row[i] for row in rows])[:, chosen], world.gold[task][chosen], places)
+        value, influence = influences(scored.predicted, scored.gold)
         by_row = np.array([part.mean(axis=0) for part in np.split(influence, ends)]) / len(chosen)
         moved += [np.bincount(places, weights=of_row, minlength=world.size) for of_row in by_row]
         scores.append(value)
-        tasks.append(one)
+        tasks.append(scored)
     mean = 100 * np.mean(scores, axis=0)
     if resampled:
         pool = Pool(world.size, str(generator.integers(2**62)))
@@ -177,10 +177,10 @@ def experiment(
 
 
 def _correlations(task: Scored) -> Scores:
-    own = np.array([ranks(one) for one in task.predicted])
-    own -= own.mean(axis=1, keepdims=True)
+    ranked = np.array([ranks(one) for one in task.predicted])
+    ranked -= ranked.mean(axis=1, keepdims=True)
     gold = ranks(task.gold) - (len(task.gold) + 1) / 2
-    result: Scores = own @ gold / np.sqrt((own**2).sum(axis=1) * (gold @ gold))
+    result: Scores = ranked @ gold / np.sqrt((ranked**2).sum(axis=1) * (gold @ gold))
     return result
 
 
@@ -189,9 +189,9 @@ def seeds_draw(world: World, number: int, measure: Measure, generator: np.random
     trained = [row for row in world.rows.values() if len(row[0]) > 1]
     row = trained[number % len(trained)]
     sides = [new_seeds(row, len(row[0]), generator) for _ in range(2)]
-    found = differences(measure(sides, generator))
-    by_pairs = abs(found.value[0, 1]) > 1.96 * found.pairs_error[0, 1]
-    return {"p < 0.05": bool(found.p[0, 1] < 0.05), "p < 0.05 by pairs alone": bool(by_pairs)}
+    result = differences(measure(sides, generator))
+    by_pairs = abs(result.value[0, 1]) > 1.96 * result.pairs_error[0, 1]
+    return {"p < 0.05": bool(result.p[0, 1] < 0.05), "p < 0.05 by pairs alone": bool(by_pairs)}
 
 
 def seeds_result(draws: list[dict[str, Any]]) -> dict[str, float]:
@@ -212,20 +212,20 @@ def equally_good(world: World, count: int) -> dict[str, list[Scores]]:
         scaled = {name: _scaled(row[i]) for name, row in chosen.items()}
         target = float(np.mean([expected(one, gold) for one in scaled.values()]))
         by_gold = (gold - gold.mean()) / gold.std()
-        for name, one in scaled.items():
-            moved[name].append(one + _amount(one, by_gold, gold, target) * by_gold)
+        for name, scores in scaled.items():
+            moved[name].append(scores + _amount(scores, by_gold, gold, target) * by_gold)
     return moved
 
 
-def _scaled(one: Scores) -> Scores:
-    result: Scores = (one - one.mean()) / one.mean(axis=0).std()
+def _scaled(scores: Scores) -> Scores:
+    result: Scores = (scores - scores.mean()) / scores.mean(axis=0).std()
     return result
 
 
-def _amount(one: Scores, by_gold: Scores, gold: Scores, target: float) -> float:
+def _amount(scores: Scores, by_gold: Scores, gold: Scores, target: float) -> float:
     """Return how much of the gold gives predictions the expected score wanted."""
-    found: float = scipy.optimize.brentq(lambda x: expected(one + x * by_gold, gold) - target, -1.0, 1.0, xtol=1e-6)
-    return found
+    amount: float = scipy.optimize.brentq(lambda x: expected(scores + x * by_gold, gold) - target, -1.0, 1.0, xtol=1e-6)
+    return amount
 
 
 def truth(world: World, row: list[Scores]) -> float:
@@ -236,9 +236,9 @@ def truth(world: World, row: list[Scores]) -> float:
 def best_draw(rows: list[list[Scores]], measure: Measure, generator: np.random.Generator) -> dict[str, Any]:
     """Return which of the rows are in the set of the best of a new experiment, and which with uncorrected intervals."""
     measured = measure([new_seeds(row, len(row[0]), generator) for row in rows], generator)
-    found = differences(measured)
+    result = differences(measured)
     top = int(measured.value.argmax())
-    uncorrected = np.abs(found.value[top]) <= 1.96 * found.pairs_error[top]
+    uncorrected = np.abs(result.value[top]) <= 1.96 * result.pairs_error[top]
     return {"inside": not_told_apart(measured).astype(int).tolist(), "uncorrected": uncorrected.astype(int).tolist()}
 
 
@@ -262,17 +262,17 @@ def counted(numbers: range, out: Path | None, draw: Callable[[int], dict[str, An
     """Return the draws of these numbers, those that a file has from it; new ones are written there at once."""
     lines = [] if out is None or not out.is_file() else out.read_text(encoding="utf-8").splitlines()
     done = {one["number"]: one for one in map(json.loads, lines)}
-    started, made = time.monotonic(), 0
+    started, count = time.monotonic(), 0
     for number in numbers:
         if number in done:
             continue
         done[number] = {"number": number, **draw(number)}
-        made += 1
+        count += 1
         if out is not None:
             with out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(done[number]) + "\n")
-        if made % 50 == 0:
-            print(f"{made} draws, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+        if count % 50 == 0:
+            print(f"{count} draws, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
     return [done[number] for number in sorted(done)]
 
 
@@ -304,15 +304,15 @@ def main() -> None:
     numbers = range(options.first, options.first + options.draws)
     if options.part == "seeds":
         draws = counted(numbers, options.out, lambda n: seeds_draw(world, n, measure, generator(n)))
-        found = seeds_result(draws)
+        results = seeds_result(draws)
     else:
         rows = list(equally_good(world, options.rows).values())
         truths = [truth(world, row) for row in rows]
         seeds = sum(len(row[0]) > 1 for row in rows)
         print(f"{len(rows)} rows, {seeds} with seeds; expected scores {min(truths):.3f} to {max(truths):.3f}")
         draws = counted(numbers, options.out, lambda n: best_draw(rows, measure, generator(n)))
-        found = best_result(draws)
-    print(f"{options.part}: " + "; ".join(f"{what} {value:.4g}" for what, value in found.items()), flush=True)
+        results = best_result(draws)
+    print(f"{options.part}: " + "; ".join(f"{what} {value:.4g}" for what, value in results.items()), flush=True)
 
 
 if __name__ == "__main__":

@@ -70,8 +70,8 @@ def normal(
 
 def equal_share(sides: tuple[Side, Side], pairs: float, draws: int, generator: np.random.Generator) -> float:
     """Return the share of comparisons of two equal rows that have p < 0.05; a comparison without a p has none."""
-    made = (differences(normal([0, 0], sides, pairs, generator, 300)).p[0, 1] for _ in range(draws))
-    return float(np.mean([p < 0.05 for p in made]))
+    ps = (differences(normal([0, 0], sides, pairs, generator, 300)).p[0, 1] for _ in range(draws))
+    return float(np.mean([p < 0.05 for p in ps]))
 
 
 def coverage(sides: list[Side], pairs: float, draws: int, generator: np.random.Generator) -> float:
@@ -105,9 +105,9 @@ def shared_shares(
         by_seed[0] = by_seed[0] + 0.2 * generator.normal()
         drawn = 0.2 / np.sqrt(2) * generator.normal(size=(2, 300))
         for way, shared in enumerate(((), ((0, 1),))):
-            found = differences(sample(by_seed, drawn, 5000, shared=shared))
-            wrong[way] += found.p[0, 1] < 0.05
-            width[way] += found.high[0, 1] - found.low[0, 1]
+            result = differences(sample(by_seed, drawn, 5000, shared=shared))
+            wrong[way] += result.p[0, 1] < 0.05
+            width[way] += result.high[0, 1] - result.low[0, 1]
     return (wrong / draws).tolist(), (width / draws).tolist()
 
 
@@ -145,8 +145,8 @@ def print_shared(draws: int, seed: int) -> None:
 def found_share(noise: Noise, seeds: int, apart: float, draws: int, generator: np.random.Generator) -> float:
     """Return the share of comparisons of two rows that differ by so much that have p < 0.05."""
     sides = [(seeds, noise.seeds)] * 2
-    made = (differences(normal([apart, 0], sides, noise.pairs, generator, 300)).p[0, 1] for _ in range(draws))
-    return float(np.mean([p < 0.05 for p in made]))
+    ps = (differences(normal([apart, 0], sides, noise.pairs, generator, 300)).p[0, 1] for _ in range(draws))
+    return float(np.mean([p < 0.05 for p in ps]))
 
 
 def print_normal(draws: int, seed: int) -> None:

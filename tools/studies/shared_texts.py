@@ -51,8 +51,8 @@ def p_of(predicted: NDArray[np.float64], gold: NDArray[np.float64], clusters: Cl
     """Return the p of two rows without seeds, as `compare` computes it from 1,000 resamples."""
     (drawn,) = resample_together([Scored(predicted, gold)], resamples=1_000, clusters=clusters)
     by_seed = [*measured(predicted, gold)[:, None]]
-    found = sample(by_seed, clusters.unbiased(drawn), len(gold), unrelated=clusters.effective)
-    return float(differences(found).p[0, 1])
+    sampled = sample(by_seed, clusters.unbiased(drawn), len(gold), unrelated=clusters.effective)
+    return float(differences(sampled).p[0, 1])
 
 
 def wrong_share(table: str, shared: float, draws: int, *, together: bool = True) -> float:

@@ -60,9 +60,9 @@ class BackboneSource:
 
     def identity(self) -> dict[str, Any]:
         """Return what goes into keys and records (never the folder: it differs between machines)."""
-        own = {"local": True} if self.location == str(self.folder) else {}  # the name is that of a user's folder
+        locality = {"local": True} if self.location == str(self.folder) else {}  # the name is that of a user's folder
         ancestry = {} if self.ancestry is None else {"ancestry": self.ancestry}
-        return {"name": self.name, "revision": self.revision, "sha256": self.sha256, **own, **ancestry}
+        return {"name": self.name, "revision": self.revision, "sha256": self.sha256, **locality, **ancestry}
 
 
 def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool = False) -> BackboneSource:
@@ -356,8 +356,8 @@ class Backbone:
         self.tokenizer.save_pretrained(folder)
         # The encoder of a model with a decoder is saved under its names in the whole model, which loading looks for.
         known: Any = AutoModel._model_mapping[type(self.model.config)]
-        whole = isinstance(self.model, known)
-        state = {name if whole else f"encoder.{name}": weight for name, weight in self.model.state_dict().items()}
+        with_head = isinstance(self.model, known)
+        state = {name if with_head else f"encoder.{name}": weight for name, weight in self.model.state_dict().items()}
         write_tensors(folder / "model.safetensors", state, {"format": "pt"})
 
     def save(self, folder: Path, *, trained: bool) -> None:

@@ -65,9 +65,9 @@ def autocast(runtime: Runtime) -> AbstractContextManager[Any]:
 
 def out_of_memory(error: BaseException) -> bool:
     """Return whether an error is one that CUDA or the CPU allocator raises when memory runs out."""
-    said = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
+    phrases = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError) and any(what in str(error) for what in said)
+        isinstance(error, RuntimeError) and any(what in str(error) for what in phrases)
     )
 
 
@@ -80,12 +80,16 @@ def encode_table(
     vectors = np.empty((len(table), dim), dtype=np.float32)
     waiting = length_sorted_batches(table.lengths, budget)
     device = torch.device(runtime.device)
-    made: list[tuple[NDArray[np.int64], torch.Tensor]] = []  # vectors on the device, fetched together: a fetch waits
+    on_device: list[
+        tuple[NDArray[np.int64], torch.Tensor]
+    ] = []  # vectors on the device, fetched together: a fetch waits
 
     def fetch() -> None:
-        if made:
-            vectors[np.concatenate([rows for rows, _ in made])] = torch.cat([some for _, some in made]).cpu().numpy()
-            made.clear()
+        if on_device:
+            vectors[np.concatenate([rows for rows, _ in on_device])] = (
+                torch.cat([some for _, some in on_device]).cpu().numpy()
+            )
+            on_device.clear()
 
     done = 0
     with torch.inference_mode(), resting_weights(), runtime.progress.bar("encoding", len(table)) as bar:
@@ -93,7 +97,9 @@ def encode_table(
             rows, full = waiting[0], False
             try:
                 with autocast(runtime):
-                    made.append((rows, forward(*(to_device(t, device) for t in table.padded(rows, pad_id))).float()))
+                    on_device.append(
+                        (rows, forward(*(to_device(t, device) for t in table.padded(rows, pad_id))).float())
+                    )
                 if device.type == "cpu":
                     fetch()
             except Exception as error:
@@ -103,8 +109,8 @@ def encode_table(
             if full:  # only now has the error let go of the tensors of the batch
                 fetch()
                 stats.halvings += 1
-                left = np.concatenate(waiting)
-                waiting = [left[batch] for batch in length_sorted_batches(table.lengths[left], budget)]
+                rest = np.concatenate(waiting)
+                waiting = [rest[batch] for batch in length_sorted_batches(table.lengths[rest], budget)]
                 if torch.cuda.is_available():
                     torch.cuda.empty_cache()
                 continue

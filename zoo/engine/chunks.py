@@ -30,8 +30,8 @@ def splits_at_blanks(tokenizer: Tokenizer) -> bool:
     """Return whether the tokens of a text are those of its blank-separated parts, as in BERT's tokenizers."""
     state = json.loads(tokenizer.to_str())
     kinds = [(state[part] or {}).get("type") for part in ("normalizer", "pre_tokenizer", "model")]
-    whole = all(" " not in token["content"] and not token["lstrip"] for token in state["added_tokens"])
-    return kinds == ["BertNormalizer", "BertPreTokenizer", "WordPiece"] and whole
+    blank_free = all(" " not in token["content"] and not token["lstrip"] for token in state["added_tokens"])
+    return kinds == ["BertNormalizer", "BertPreTokenizer", "WordPiece"] and blank_free
 
 
 class ChunkTokens:

@@ -46,13 +46,13 @@ def load_pretrained(kind: Any, folder: Path, **options: object) -> Any:
 
 def cannot_load(what: str, folder: Path, error: Exception) -> ZooError:
     """Return the ZooError to raise for an error, of any kind, of the libraries that load models."""
-    said = " ".join(str(error).split())
-    if "trust_remote_code" in said or "custom code" in said:
+    message = " ".join(str(error).split())
+    if "trust_remote_code" in message or "custom code" in message:
         return UsageError(
             f"{what} in {folder} asks to run Python code of its own, which is refused: nothing of it was run. If you"
             " have read that code and trust it, load the model in a plugin of yours (--plugin FILE.py)."
         )
-    if "ignore_mismatched_sizes" in said:  # the library's advice to its caller; its report of the shapes is long
+    if "ignore_mismatched_sizes" in message:  # the library's advice to its caller; its report of the shapes is long
         return CorruptError(
             f"{what} in {folder} has weights of other shapes than its config.json states: they do not belong together,"
             " so fetch the folder again or correct the configuration."
@@ -164,8 +164,11 @@ def check_vocabulary(what: str, folder: Path, tokenizer: PreTrainedTokenizerBase
     rows, words = getattr(config, "vocab_size", None), len(tokenizer)
     if not isinstance(rows, int):
         return
-    own, used = words - len(tokenizer.added_tokens_decoder), [tokenizer.pad_token_id or 0, *tokenizer("a").input_ids]
-    if not (_LEAST_VOCABULARY * rows <= words and own <= rows and max(used) < rows):
+    plain_words, used = (
+        words - len(tokenizer.added_tokens_decoder),
+        [tokenizer.pad_token_id or 0, *tokenizer("a").input_ids],
+    )
+    if not (_LEAST_VOCABULARY * rows <= words and plain_words <= rows and max(used) < rows):
         raise CorruptError(
             f"{what}: the tokenizer in {folder} has {words:,} tokens, the model has {rows:,} (vocab_size): they do"
             " not belong together."

@@ -53,11 +53,11 @@ class NarrowWeights:
     def _joined(self, maps: Maps) -> tuple[torch.Tensor, torch.Tensor | None] | None:
         if not self.known:
             self._note(maps)
-        made = self._made.get(maps)
-        return None if made is None else (made["weight"], made.get("bias"))
+        weights = self._made.get(maps)
+        return None if weights is None else (weights["weight"], weights.get("bias"))
 
     def _cast(self) -> dict[Maps, dict[str, torch.Tensor]]:
-        made: dict[Maps, dict[str, torch.Tensor]] = {maps: {} for maps in self.maps}
+        weights: dict[Maps, dict[str, torch.Tensor]] = {maps: {} for maps in self.maps}
         parts = [
             (maps, name, weights)
             for maps in self.maps
@@ -69,8 +69,8 @@ class NarrowWeights:
             sizes = [[len(weight) for weight in weights] for *_, weights in some]
             narrow = _Cast.apply(sizes, *(weight for *_, weights in some for weight in weights)) if some else ()  # type: ignore[no-untyped-call]
             for (maps, name, _), weight in zip(some, narrow, strict=True):
-                made[maps][name] = weight
-        return made
+                weights[maps][name] = weight
+        return weights
 
 
 class _Cast(torch.autograd.Function):
@@ -87,7 +87,7 @@ class _Cast(torch.autograd.Function):
             joined.append(first.new_empty((sum(group), *first.shape[1:]), dtype=dtype))
             for _ in group[1:]:
                 next(rest)
-        pieces = [piece for whole, group in zip(joined, sizes, strict=True) for piece in torch.split(whole, group)]
+        pieces = [piece for joint, group in zip(joined, sizes, strict=True) for piece in torch.split(joint, group)]
         torch._foreach_copy_(pieces, weights)
         return tuple(joined)
 

@@ -41,14 +41,14 @@ def write_sentence_transformers(encoder: Encoder, folder: Path, texts: Mapping[s
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
-            made = Path(temporary) / folder.name
+            target = Path(temporary) / folder.name
             if isinstance(modules, StaticModules):
-                _write_static(modules, made)
+                _write_static(modules, target)
             else:
-                _write(modules, made)
-                write_json(made / "config_sentence_transformers.json", encoder.roles.card())
+                _write(modules, target)
+                write_json(target / "config_sentence_transformers.json", encoder.roles.card())
             reader = METHODS.get("pretrained")
-            again = reader(reader.Recipe(model=str(made)), encoder.runtime)
+            again = reader(reader.Recipe(model=str(target)), encoder.runtime)
             for role, kind in _KINDS.items():
                 probes = [RoleText(text, role) for text in PROBES]
                 off = deviation(encode_alike(again, probes), encode_alike(encoder, probes))
@@ -58,9 +58,9 @@ def write_sentence_transformers(encoder: Encoder, folder: Path, texts: Mapping[s
                         f" deviation {off:.1e}); nothing was written."
                     )
             for file, text in (texts or {}).items():
-                write_text(made / file, text)
-            write_sums(made)
-            made.replace(folder)
+                write_text(target / file, text)
+            write_sums(target)
+            target.replace(folder)
     except OSError as error:
         raise ZooError(f"cannot write {folder}: {error.strerror or error}. Name another folder.") from error
 
@@ -111,8 +111,8 @@ def _write_static(encoder: StaticModules, folder: Path) -> None:
     (folder / "1_Normalize").mkdir(parents=True)
     write_tensors(folder / "model.safetensors", {"embeddings": encoder.table})
     write_text(folder / "tokenizer.json", encoder.tokenizer.to_str())
-    said = {"model_type": "model2vec", "architectures": ["StaticModel"], "hidden_dim": encoder.table.shape[1]}
-    write_json(folder / "config.json", {**said, "normalize": True, "max_length": None})  # no text is cut
+    config = {"model_type": "model2vec", "architectures": ["StaticModel"], "hidden_dim": encoder.table.shape[1]}
+    write_json(folder / "config.json", {**config, "normalize": True, "max_length": None})  # no text is cut
     write_json(folder / "modules.json", [_listed(0, ".", "StaticEmbedding"), _listed(1, "1_Normalize", "Normalize")])
 
 

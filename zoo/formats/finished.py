@@ -45,8 +45,8 @@ def sample(limit: int | None) -> list[str]:
     odd = [clean_text(text, 0) for text in ODD_TEXTS if len(text) < _LONG]
     plain = [*PROBES, PROBES[0].upper(), f"  {PROBES[1]} ", PROBES[2].lower(), f"{PROBES[3]}\n\n{PROBES[4]}", *odd]
     long = [" ".join(itertools.islice(itertools.cycle(words[start:]), longest)) for start in (0, 9)]
-    made = (" ".join((words + words)[5 * n % len(words) :][: 1 + n % 40]) for n in itertools.count())
-    return [*plain, *long, *itertools.islice(made, 64 - len(plain) - len(long))]
+    filler = (" ".join((words + words)[5 * n % len(words) :][: 1 + n % 40]) for n in itertools.count())
+    return [*plain, *long, *itertools.islice(filler, 64 - len(plain) - len(long))]
 
 
 def check_backend(backend: Backend) -> None:

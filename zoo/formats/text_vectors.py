@@ -25,9 +25,11 @@ def find_text_vectors(path: str | None) -> list[Path]:
         raise MissingError("vectors of texts: no file is given; add path=FILE to the method, as in vectors:path=FILE.")
     file = Path(path).expanduser()
     files = [file, file.with_suffix(".txt")] if file.suffix in _MATRICES else [file]
-    for one in files:
-        if not one.is_file():
-            raise MissingError(f"vectors of texts: {one} does not exist; `zoo-bench data texts` writes what to encode.")
+    for candidate in files:
+        if not candidate.is_file():
+            raise MissingError(
+                f"vectors of texts: {candidate} does not exist; `zoo-bench data texts` writes what to encode."
+            )
     return [one.resolve() for one in files]
 
 

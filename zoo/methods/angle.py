@@ -50,8 +50,8 @@ def in_batch_loss(u: torch.Tensor, v: torch.Tensor, grades: torch.Tensor, temper
     texts = F.normalize(torch.cat([u, v]), dim=-1)
     logits = texts @ texts.T / temperature
     logits = logits.masked_fill(torch.eye(len(texts), dtype=torch.bool, device=u.device), float("-inf"))
-    own = torch.arange(len(texts), device=u.device).roll(len(u))
-    return (F.cross_entropy(logits, own, reduction="none") * (grades >= 1).repeat(2)).mean()
+    positives = torch.arange(len(texts), device=u.device).roll(len(u))
+    return (F.cross_entropy(logits, positives, reduction="none") * (grades >= 1).repeat(2)).mean()
 
 
 class AnglEObjective(CoSENTObjective):

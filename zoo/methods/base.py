@@ -95,8 +95,8 @@ class BackboneEncoder(Encoder[BackboneT]):
 
     def __init_subclass__(cls, **more: object) -> None:
         super().__init_subclass__(**more)
-        own = {name for base in cls.__mro__[: cls.__mro__.index(BackboneEncoder)] for name in vars(base)}
-        cls.engine_alone = not own & {"encode", "pooled", "_encode_unique"}
+        overridden = {name for base in cls.__mro__[: cls.__mro__.index(BackboneEncoder)] for name in vars(base)}
+        cls.engine_alone = not overridden & {"encode", "pooled", "_encode_unique"}
 
     def __init__(self, recipe: BackboneT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime)

@@ -130,9 +130,9 @@ def start_of(recipe: ContinuedRecipe) -> tuple[str, type[Encoder], Any]:
     """Return name, class and recipe of the method that trains first; raises UsageError for one that cannot."""
     specs = parse_methods(recipe.start, all_recipes())
     if len(specs) == 1 and specs[0].parameters.get("start") != recipe.start:  # a recipe must not start from itself
-        cls, own = specs[0].resolve({"backbone": recipe.backbone, "revision": recipe.revision})
+        cls, first_recipe = specs[0].resolve({"backbone": recipe.backbone, "revision": recipe.revision})
         if issubclass(cls, TwoViews):
-            return specs[0].method, cls, own
+            return specs[0].method, cls, first_recipe
     raise UsageError(f"start {recipe.start!r} must name one other recipe that trains a backbone on two views.")
 
 
@@ -156,21 +156,21 @@ class ConSERTContinued(TwoViews[ContinuedRecipe]):
     def traits(cls, recipe: ContinuedRecipe) -> Traits:
         """Needs the corpus or pairs of the first training; passes of both are added."""
         _, cls_of_first, recipe_of_first = start_of(recipe)
-        first, own = cls_of_first.traits(recipe_of_first), super().traits(recipe)
+        first, traits = cls_of_first.traits(recipe_of_first), super().traits(recipe)
         return replace(
-            own,
+            traits,
             needs_corpus=first.needs_corpus,
             needs_pairs=first.needs_pairs,
             ignores_labels=first.ignores_labels,
-            training_passes=first.training_passes + own.training_passes,
+            training_passes=first.training_passes + traits.training_passes,
         )
 
     @classmethod
     def sources(cls, recipe: ContinuedRecipe, runtime: Runtime) -> dict[str, Any]:
         """Return the backbone's identity, and the first training's method and recipe, which are in another file."""
-        method, first, own = start_of(recipe)
+        method, first, first_recipe = start_of(recipe)
         sources = super().sources(recipe, runtime)
-        start = {"method": method, "recipe": portable_recipe(own, sources), "code": method_identity(first)}
+        start = {"method": method, "recipe": portable_recipe(first_recipe, sources), "code": method_identity(first)}
         return {**sources, "start": start}
 
     def training_rows(self, corpus: Corpus, run: Run) -> Rows:
@@ -184,8 +184,8 @@ class ConSERTContinued(TwoViews[ContinuedRecipe]):
         """Train the first recipe in the folder "start", with its own best checkpoint; then continue from it."""
         if corpus is None:
             raise ContractError(f"{self.recipe.start} is trained and needs a text; pass --pairs nli or --corpus FILE.")
-        _, cls, own = start_of(self.recipe)
-        first = cls(own, self.runtime, self.backbone)  # type: ignore[call-arg]
+        _, cls, first_recipe = start_of(self.recipe)
+        first = cls(first_recipe, self.runtime, self.backbone)  # type: ignore[call-arg]
         folder = None if run.folder is None else run.folder / "start"
         # log_values reports one training: the second.
         start = first.fit(corpus, dev_score=dev_score, run=replace(run, folder=folder, log_values=None))

@@ -146,10 +146,10 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         """Return the loss module around `self.backbone.model`; it is built after the seed is set."""
         if self.loss_of_batch is None:
             raise TypeError(f"{type(self).__name__} must define its objective")
-        made: Objective = self.loss_of_batch(
+        objective: Objective = self.loss_of_batch(
             TrainedPooler(self.backbone.model, self.recipe.pooler, self.mlp), self.recipe
         )
-        return made
+        return objective
 
     @property
     def views_by_dropout(self) -> bool:

@@ -103,6 +103,6 @@ class CoTBERT(PromptBERT[CoTBERTRecipe]):
 
     def objective(self) -> Objective:
         """Contrast of the three templates."""
-        made = super().objective()
-        assert isinstance(made, SimCSEObjective)
-        return CoTBERTObjective(made.pooler, self.recipe)
+        objective = super().objective()
+        assert isinstance(objective, SimCSEObjective)
+        return CoTBERTObjective(objective.pooler, self.recipe)

@@ -151,14 +151,14 @@ class DiffCSE(DropoutViews[DiffCSERecipe]):
 
     def objective(self) -> Objective:
         """Return SimCSE's loss and the detection's; raises UsageError for a generator of other tokens."""
-        recipe, own = self.recipe, self.backbone
-        backbone = own if recipe.generator is None else Backbone.load(recipe.generator, None, self.runtime)
-        if backbone.tokenizer.get_vocab() != own.tokenizer.get_vocab():
+        recipe, start = self.recipe, self.backbone
+        backbone = start if recipe.generator is None else Backbone.load(recipe.generator, None, self.runtime)
+        if backbone.tokenizer.get_vocab() != start.tokenizer.get_vocab():
             raise UsageError(f"diffcse: the generator {recipe.generator!r} has other tokens than the backbone.")
         head = mlm_head(backbone.source, self.runtime)
         generator = Generator(copy.deepcopy(backbone.model), head, dropout=recipe.generator_dropout)
-        pooler = TrainedPooler(own.model, recipe.pooler, self.new_head())
-        return DiffCSEObjective(pooler, recipe, generator, own.tokenizer)
+        pooler = TrainedPooler(start.model, recipe.pooler, self.new_head())
+        return DiffCSEObjective(pooler, recipe, generator, start.tokenizer)
 
     @classmethod
     def traits(cls, recipe: DiffCSERecipe) -> Traits:

@@ -53,7 +53,7 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
 
     def __init__(self, recipe: InferSentWordsRecipe, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)
-        self.found = word_vectors_identity(find_word_vectors(recipe.path, _WHAT))
+        self.file_facts = word_vectors_identity(find_word_vectors(recipe.path, _WHAT))
         self.words = FileWords(recipe)
         # The last row is for padding, and for texts without a known word.
         matrix = np.concatenate([self.words.vectors, np.zeros((1, self.words.vectors.shape[1]), np.float32)])
@@ -119,7 +119,7 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
         """Write the recipe, the identity of the word vectors (not the vectors) and the BiLSTM."""
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "recipe.json", {**asdict(self.recipe), "path": find_word_vectors(self.recipe.path, _WHAT)})
-        write_json(folder / "sources.json", self.found)
+        write_json(folder / "sources.json", self.file_facts)
         write_tensors(folder / "head.safetensors", self.head.state_dict(), {"format": "pt"})
 
     @classmethod
@@ -127,7 +127,7 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
         """Read what `save` wrote; raises CorruptError when a file is damaged or no longer the same."""
         recipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder / "recipe.json"))
         encoder = cls(recipe, runtime or Runtime())
-        if encoder.found["sha256"] != read_json(folder / "sources.json")["sha256"]:
+        if encoder.file_facts["sha256"] != read_json(folder / "sources.json")["sha256"]:
             raise CorruptError(f"{recipe.path} is not the file that {folder} was made with.")
         encoder.head.load_state_dict(read_tensors(folder / "head.safetensors")[0])
         return encoder
@@ -135,5 +135,5 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
     def fingerprint(self) -> str:
         """Return a sha256 over class, recipe, word vectors, BiLSTM and precision."""
         name = method_identity(type(self))
-        known = {**asdict(self.recipe), "path": self.found["sha256"]}
+        known = {**asdict(self.recipe), "path": self.file_facts["sha256"]}
         return sha256_json([name, known, sha256_weights(self.head), self.runtime.precision])

@@ -93,10 +93,10 @@ class ISBertObjective(Objective):
         tokens = mask.sum().float()
         with torch.autocast(c.device.type, enabled=False):
             scores = c.float() @ sentences.float().T  # (n, length, m)
-            own = torch.eye(len(c), dtype=torch.int64, device=c.device).unsqueeze(1)
+            same_sentence = torch.eye(len(c), dtype=torch.int64, device=c.device).unsqueeze(1)
             real = mask.unsqueeze(-1)
-            positives = (F.softplus(-scores) * (own * real)).sum() / tokens
-            negatives = (F.softplus(scores) * ((1 - own) * real)).sum() / (tokens * max(len(c) - 1, 1))
+            positives = (F.softplus(-scores) * (same_sentence * real)).sum() / tokens
+            negatives = (F.softplus(scores) * ((1 - same_sentence) * real)).sum() / (tokens * max(len(c) - 1, 1))
         loss: torch.Tensor = positives + negatives
         return loss
 

@@ -47,14 +47,14 @@ class MixCSEObjective(DropoutViewsObjective):
         """Vectors of both views (n, dim) -> scalar loss."""
         h, h_plus = h.float(), h_plus.float()
         with torch.autocast(h.device.type, enabled=False):
-            one, other = F.normalize(h, dim=-1), F.normalize(h_plus, dim=-1)
-            cosines = [one @ other.T]
+            u, v = F.normalize(h, dim=-1), F.normalize(h_plus, dim=-1)
+            cosines = [u @ v.T]
             if self.recipe.mixtures == "own":
-                cosines.append((one * F.normalize(mixed(other, self.recipe.mix), dim=-1)).sum(-1, keepdim=True))
+                cosines.append((u * F.normalize(mixed(v, self.recipe.mix), dim=-1)).sum(-1, keepdim=True))
             else:
                 near = torch.eye(len(h), device=h.device)
-                of_plus = one @ F.normalize(mixed(h_plus, self.recipe.mix), dim=-1).T
-                of_h = F.normalize(mixed(h, self.recipe.mix), dim=-1) @ other.T
+                of_plus = u @ F.normalize(mixed(h_plus, self.recipe.mix), dim=-1).T
+                of_h = F.normalize(mixed(h, self.recipe.mix), dim=-1) @ v.T
                 cosines += [of_plus * (1 - near.roll(1, 0)), of_h * (1 - near.roll(1, 1))]
             logits = torch.cat(cosines, dim=1) / self.recipe.temperature
             return F.cross_entropy(logits, torch.arange(len(h), device=h.device))

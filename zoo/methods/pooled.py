@@ -128,7 +128,7 @@ class Average(BackboneEncoder[AverageRecipe]):
 
 def pooled_start(recipe: BackboneFields, pooling: Pooling) -> Start:
     """Return the untrained states of a recipe's backbone under this pooling."""
-    own: dict[str, Any] = {name: getattr(recipe, name) for name in ("backbone", "revision", "max_length")}
+    fields: dict[str, Any] = {name: getattr(recipe, name) for name in ("backbone", "revision", "max_length")}
     if pooling in ("cls", "max"):
-        return Start(pooling, BackboneRecipe(**own))
-    return Start("avg", AverageRecipe(**own | {"layers": "last" if pooling in ("mean", "sif") else pooling}))
+        return Start(pooling, BackboneRecipe(**fields))
+    return Start("avg", AverageRecipe(**fields | {"layers": "last" if pooling in ("mean", "sif") else pooling}))

@@ -45,7 +45,7 @@ class Prompted(BackboneEncoder[PromptT]):
     def put_in(self, template: str) -> None:
         """Use this template from now on; raises UsageError if it leaves no room for a sentence."""
         ended = self.ended if self.recipe.period else None
-        self.test_prompt = Template.parse(template).bind(self.backbone.tokenizer, whole=self.whole_rows, ended=ended)
+        self.test_prompt = Template.parse(template).bind(self.backbone.tokenizer, as_text=self.whole_rows, ended=ended)
         self.test_prompt.room(self.length_limit)
 
     @property

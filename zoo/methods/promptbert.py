@@ -81,8 +81,8 @@ class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT])
     def start(cls, recipe: PromptTrainingRecipeT) -> Start | None:
         """Return the untrained [MASK] state of the template at test."""
         names = ("backbone", "revision", "max_length", "template", "period", "denoise_from_zero")
-        own = {name: getattr(recipe, name) for name in names}
-        return Start("prompt", PromptRecipe(denoise=recipe.test_denoise, **own))
+        fields = {name: getattr(recipe, name) for name in names}
+        return Start("prompt", PromptRecipe(denoise=recipe.test_denoise, **fields))
 
     def new_head(self) -> nn.Module:
         """SimCSE's MLP, or the transform of an MLM head."""

@@ -116,8 +116,8 @@ def teachers_of(recipe: RankCSERecipe) -> list[tuple[str, type[Encoder], Any]]:
     for spec in parse_methods(",".join(recipe.teachers), all_recipes()):
         if spec.method == "rankcse":
             raise UsageError(f"teachers: {spec.name} has teachers itself; name other recipes.")
-        cls, own = spec.resolve(shared)
-        teachers.append((spec.method, cls, own))
+        cls, teacher_recipe = spec.resolve(shared)
+        teachers.append((spec.method, cls, teacher_recipe))
     return teachers
 
 
@@ -139,7 +139,7 @@ class RankCSE(DropoutViews[RankCSERecipe]):
     @classmethod
     def traits(cls, recipe: RankCSERecipe) -> Traits:
         """What the teachers need is needed; their passes are added, and one to encode with each."""
-        taught = [method.traits(own) for _, method, own in teachers_of(recipe)]
+        taught = [method.traits(teacher_recipe) for _, method, teacher_recipe in teachers_of(recipe)]
         passes = super().traits(recipe).training_passes + sum(one.training_passes + 1 / 3 for one in taught)
         pairs = any(one.needs_pairs for one in taught)
         return replace(super().traits(recipe), needs_corpus=not pairs, needs_pairs=pairs, training_passes=passes)
@@ -148,9 +148,13 @@ class RankCSE(DropoutViews[RankCSERecipe]):
     def sources(cls, recipe: RankCSERecipe, runtime: Runtime) -> dict[str, Any]:
         """Return the backbone's identity, and the teachers' methods and recipes, which are in other files."""
         sources = super().sources(recipe, runtime)
-        for number, (name, method, own) in enumerate(teachers_of(recipe)):
-            theirs = method.sources(own, runtime)
-            stated = {"method": name, "recipe": portable_recipe(own, theirs), "code": method_identity(method)}
+        for number, (name, method, teacher_recipe) in enumerate(teachers_of(recipe)):
+            theirs = method.sources(teacher_recipe, runtime)
+            stated = {
+                "method": name,
+                "recipe": portable_recipe(teacher_recipe, theirs),
+                "code": method_identity(method),
+            }
             sources[f"teacher-{number}"] = {**stated, "sources": theirs}
         return sources
 
@@ -158,15 +162,15 @@ class RankCSE(DropoutViews[RankCSERecipe]):
         """Train the teachers in folders of their own, each to its best checkpoint; then train with their vectors."""
         if corpus is None:
             raise ContractError("RankCSE is trained and needs a corpus; pass --corpus FILE.")
-        made, seconds = [], 0.0
-        for number, (_, method, own) in enumerate(teachers_of(self.recipe)):
+        vectors, seconds = [], 0.0
+        for number, (_, method, teacher_recipe) in enumerate(teachers_of(self.recipe)):
             folder = None if run.folder is None else run.folder / f"teacher-{number}"
-            teacher = method(own, self.runtime)
+            teacher = method(teacher_recipe, self.runtime)
             # log_values reports one training: RankCSE's own.
             report = teacher.fit(corpus, dev_score=dev_score, run=replace(run, folder=folder, log_values=None))
             seconds += report.seconds
-            made.append(F.normalize(torch.from_numpy(teacher.encode(corpus.sentences)), dim=-1))
-        self.vectors = tuple(made)
+            vectors.append(F.normalize(torch.from_numpy(teacher.encode(corpus.sentences)), dim=-1))
+        self.vectors = tuple(vectors)
         report = super().fit(corpus, dev_score=dev_score, run=run)
         self.vectors = ()
         return replace(report, seconds=round(report.seconds + seconds, 3))

@@ -83,9 +83,9 @@ class SimCSEObjective(Objective):
         negatives = others if self.mlm is None else others[:-1]
         candidates, bias = h_plus, None
         if negatives:
-            own = torch.arange(len(h), device=h.device)
+            diagonal = torch.arange(len(h), device=h.device)
             bias = h.new_zeros(len(h), 2 * len(h), dtype=torch.float32)
-            bias[own, len(h) + own] = self.recipe.hard_negative_weight
+            bias[diagonal, len(h) + diagonal] = self.recipe.hard_negative_weight
             candidates = torch.cat([h_plus, negatives[0]])
         loss = info_nce(h, candidates, self.recipe.temperature, bias=bias)
         if self.mlm is None:

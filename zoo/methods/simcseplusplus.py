@@ -36,8 +36,8 @@ def dimension_contrast(h: torch.Tensor, h_plus: torch.Tensor, temperature: float
 
     h, h_plus (n, dim) -> scalar. BN subtracts each dimension's mean over the batch and divides by its deviation.
     """
-    one, other = (F.batch_norm(part, None, None, training=True) for part in (h, h_plus))
-    correlation = one.T @ other / (len(h) * temperature)
+    u, v = (F.batch_norm(part, None, None, training=True) for part in (h, h_plus))
+    correlation = u.T @ v / (len(h) * temperature)
     return F.cross_entropy(correlation, torch.arange(h.shape[1], device=h.device))
 
 
@@ -73,11 +73,11 @@ class SimCSEPlusPlusObjective(DropoutViewsObjective):
         return loss
 
     def _negatives(self, h: torch.Tensor, h_plus: torch.Tensor, *off: torch.Tensor) -> torch.Tensor:
-        own = self.recipe.positive_weight * F.cosine_similarity(h, h_plus) / self.recipe.temperature
-        one, other = (F.normalize(part, dim=-1) for part in ((off[0], off[0]) if off else (h, h_plus)))
-        negatives = one @ other.T / self.recipe.temperature
+        positives = self.recipe.positive_weight * F.cosine_similarity(h, h_plus) / self.recipe.temperature
+        u, v = (F.normalize(part, dim=-1) for part in ((off[0], off[0]) if off else (h, h_plus)))
+        negatives = u @ v.T / self.recipe.temperature
         negatives = negatives.masked_fill(torch.eye(len(h), dtype=torch.bool, device=h.device), float("-inf"))
-        return (torch.cat([own.unsqueeze(1), negatives], dim=1).logsumexp(1) - own).mean()
+        return (torch.cat([positives.unsqueeze(1), negatives], dim=1).logsumexp(1) - positives).mean()
 
 
 @register_method("simcse-plus-plus", family="contrastive", paper="SimCSE++")

@@ -87,9 +87,9 @@ class SNCSE(PromptBERT[SNCSERecipe]):
 
     def objective(self) -> Objective:
         """Contrast of the two templates, and the margins of the negation."""
-        made = super().objective()
-        assert isinstance(made, SimCSEObjective)
-        return SNCSEObjective(made.pooler, self.recipe)
+        objective = super().objective()
+        assert isinstance(objective, SimCSEObjective)
+        return SNCSEObjective(objective.pooler, self.recipe)
 
     def training_rows(self, corpus: Corpus, run: Run) -> Rows:
         """A batch is its sentences in both templates, and their negations in the second."""

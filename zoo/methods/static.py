@@ -46,8 +46,8 @@ class StaticRecipe(BackboneRecipe):
 
 def static_start(recipe: BackboneFields, matrix: Literal["input", "output"] = "input") -> Start:
     """Return the plain mean of the static token embeddings of a recipe's backbone."""
-    own: dict[str, Any] = {name: getattr(recipe, name) for name in ("backbone", "revision", "max_length")}
-    return Start("static", StaticRecipe(matrix=matrix, **own))
+    fields: dict[str, Any] = {name: getattr(recipe, name) for name in ("backbone", "revision", "max_length")}
+    return Start("static", StaticRecipe(matrix=matrix, **fields))
 
 
 @register_method("static", family="words", paper="PromptBERT", page="static")

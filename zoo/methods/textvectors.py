@@ -44,7 +44,7 @@ class TextVectors(CountedEncoder[TextVectorsRecipe]):
     def __init__(self, recipe: TextVectorsRecipe, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)
         self.files = find_text_vectors(recipe.path)
-        self.found = text_vectors_identity(self.files)
+        self.file_facts = text_vectors_identity(self.files)
         self.rows, self.vectors = read(self.files)
         self.dim = self.vectors.shape[1]
 
@@ -76,19 +76,19 @@ class TextVectors(CountedEncoder[TextVectorsRecipe]):
     def save(self, folder: Path) -> None:
         """Write the recipe and the identity of the file, not its vectors."""
         super().save(folder)
-        write_json(folder / "sources.json", self.found)
+        write_json(folder / "sources.json", self.file_facts)
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
         """Read what `save` wrote; raises CorruptError when the file is no longer the same."""
         encoder = super().load(folder, runtime)
-        if encoder.found["sha256"] != read_json(folder / "sources.json")["sha256"]:
+        if encoder.file_facts["sha256"] != read_json(folder / "sources.json")["sha256"]:
             raise CorruptError(f"{encoder.recipe.path} is not the file that {folder} was made with.")
         return encoder
 
     def fingerprint(self) -> str:
         """Return a sha256 over class and file."""
-        return sha256_json([method_identity(type(self)), self.found["sha256"]])
+        return sha256_json([method_identity(type(self)), self.file_facts["sha256"]])
 
     def parameters(self) -> int:
         """Return 0: the model that made the vectors is not known here."""

@@ -67,8 +67,10 @@ def base_of(recipe: TransformRecipe) -> tuple[str, type[Encoder], Any]:
     specs = parse_methods(recipe.base, all_recipes())
     if len(specs) != 1 or specs[0].parameters.get("base") == recipe.base:
         raise UsageError(f"base {recipe.base!r} must name one other method.")
-    cls, own = specs[0].resolve({"backbone": recipe.backbone, "model": recipe.backbone, "revision": recipe.revision})
-    return specs[0].method, cls, own
+    cls, base_recipe = specs[0].resolve(
+        {"backbone": recipe.backbone, "model": recipe.backbone, "revision": recipe.revision}
+    )
+    return specs[0].method, cls, base_recipe
 
 
 TransformRecipeT = TypeVar("TransformRecipeT", bound=TransformRecipe, default=Any)
@@ -90,8 +92,8 @@ class Transform(Encoder[TransformRecipeT]):
     def __init__(self, recipe: TransformRecipeT, runtime: Runtime, base: Encoder | None = None) -> None:
         super().__init__(recipe, runtime)
         if base is None:
-            _, cls, own = base_of(recipe)
-            base = cls(own, runtime)
+            _, cls, base_recipe = base_of(recipe)
+            base = cls(base_recipe, runtime)
         self.base = base
         self.dim = base.dim
         self.roles = replace(base.roles, similarity="cosine")  # of mapped vectors; the prompts stay those of the base
@@ -114,8 +116,8 @@ class Transform(Encoder[TransformRecipeT]):
     @classmethod
     def traits(cls, recipe: TransformRecipeT) -> Traits:
         """Combine the needs of base and map; an encoder gets a corpus or pairs, not both, so pairs replace a corpus."""
-        _, base_cls, own = base_of(recipe)
-        base = base_cls.traits(own)
+        _, base_cls, base_recipe = base_of(recipe)
+        base = base_cls.traits(base_recipe)
         needs_pairs = base.needs_pairs or recipe.fit_on == "pairs"
         return Traits(
             needs_corpus=not needs_pairs and (base.needs_corpus or recipe.fit_on == "corpus"),
@@ -130,8 +132,8 @@ class Transform(Encoder[TransformRecipeT]):
     @classmethod
     def start(cls, recipe: TransformRecipeT) -> Start | None:
         """Return what the base starts from, or the base itself if it learns nothing."""
-        method, base_cls, own = base_of(recipe)
-        return base_cls.start(own) or Start(method, own)
+        method, base_cls, base_recipe = base_of(recipe)
+        return base_cls.start(base_recipe) or Start(method, base_recipe)
 
     @classmethod
     def reads(cls, recipe: TransformRecipeT, corpus: Corpus) -> Corpus:
@@ -146,12 +148,14 @@ class Transform(Encoder[TransformRecipeT]):
     @classmethod
     def sources(cls, recipe: TransformRecipeT, runtime: Runtime) -> dict[str, Any]:
         """Return the base's files and, for a named base, its method and recipe, which are in another file."""
-        method, base_cls, own = base_of(recipe)
-        sources = base_cls.sources(own, runtime)
+        method, base_cls, base_recipe = base_of(recipe)
+        sources = base_cls.sources(base_recipe, runtime)
         if recipe.base is None:
             return sources
-        left_out = added_at_default(own)  # as in keys: a field that was added since changes nothing at its default
-        named = {name: value for name, value in portable_recipe(own, sources).items() if name not in left_out}
+        left_out = added_at_default(
+            base_recipe
+        )  # as in keys: a field that was added since changes nothing at its default
+        named = {name: value for name, value in portable_recipe(base_recipe, sources).items() if name not in left_out}
         base = {"recipe": named, "code": method_identity(base_cls), "base": sources.get("base")}
         return {**sources, "base": {"method": method, **base}}
 

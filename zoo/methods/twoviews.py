@@ -77,8 +77,8 @@ def cut_features(embeddings: torch.Tensor, share: float) -> torch.Tensor:
 def cut_tokens(embeddings: torch.Tensor, attention_mask: torch.Tensor, share: float) -> torch.Tensor:
     """Return embeddings (n, length, dim) with int(share * tokens) tokens of each row set to 0; mask (n, length)."""
     ranks = shuffled_positions(attention_mask, 0)
-    whole = ranks >= (share * attention_mask.sum(1, keepdim=True)).long()
-    return embeddings * whole.to(embeddings.dtype).unsqueeze(2)
+    kept = ranks >= (share * attention_mask.sum(1, keepdim=True)).long()
+    return embeddings * kept.to(embeddings.dtype).unsqueeze(2)
 
 
 class TwoViewsObjective(Objective):

@@ -84,8 +84,8 @@ class Whitening(Transform[WhiteningRecipe]):
     @classmethod
     def traits(cls, recipe: WhiteningRecipe) -> Traits:
         """Exportable as a linear layer if the base is, but not with `fit_on: target` (a map per task)."""
-        _, base_cls, own = base_of(recipe)
-        exports = base_cls.traits(own).exports and recipe.fit_on != "target"
+        _, base_cls, base_recipe = base_of(recipe)
+        exports = base_cls.traits(base_recipe).exports and recipe.fit_on != "target"
         return replace(super().traits(recipe), exports=exports)
 
     def stock_modules(self) -> StockModules:
@@ -114,8 +114,8 @@ class Whitening(Transform[WhiteningRecipe]):
 
     def fitted_rank(self) -> int | None:
         """Return the rank of the map, at most k, if it was fitted to a task's texts; the base's if larger."""
-        own = None if self.recipe.fit_on != "target" or self.rank is None else min(self.rank, self.dim)
-        return max((rank for rank in (own, self.base.fitted_rank()) if rank is not None), default=None)
+        own_rank = None if self.recipe.fit_on != "target" or self.rank is None else min(self.rank, self.dim)
+        return max((rank for rank in (own_rank, self.base.fitted_rank()) if rank is not None), default=None)
 
     def facts(self) -> dict[str, Any]:
         """Return k and the numerical rank of the covariance, and the prompts of the base."""

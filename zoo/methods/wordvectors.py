@@ -116,7 +116,7 @@ class WordAverages(CountedEncoder[WordsT]):
 
     def __init__(self, recipe: WordsT, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)
-        self.found = self.sources(recipe, runtime)
+        self.file_facts = self.sources(recipe, runtime)
         self.words = self.open_words()
         self.dim = self.words.vectors.shape[1]
 
@@ -143,20 +143,20 @@ class WordAverages(CountedEncoder[WordsT]):
     def save(self, folder: Path) -> None:
         """Write the recipe and the identity of its files, not their vectors."""
         super().save(folder)
-        write_json(folder / "sources.json", self.found)
+        write_json(folder / "sources.json", self.file_facts)
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
         """Read what `save` wrote; raises CorruptError when a file is no longer the same."""
         encoder = super().load(folder, runtime)
         for key, saved in read_json(folder / "sources.json").items():
-            if encoder.found[key]["sha256"] != saved["sha256"]:
+            if encoder.file_facts[key]["sha256"] != saved["sha256"]:
                 raise CorruptError(f"{getattr(encoder.recipe, key)} is not the {key} that {folder} was made with.")
         return encoder
 
     def fingerprint(self) -> str:
         """Return a sha256 over class, recipe and files."""
-        files = {key: found["sha256"] for key, found in self.found.items()}
+        files = {key: source["sha256"] for key, source in self.file_facts.items()}
         return sha256_json([method_identity(type(self)), {**asdict(self.recipe), **files}])
 
     def parameters(self) -> int:

@@ -59,13 +59,13 @@ class Template:
         self,
         tokenizer: PreTrainedTokenizerBase,
         *,
-        whole: bool = False,
+        as_text: bool = False,
         blank: bool = True,
         ended: Callable[[str], str] | None = None,
     ) -> BoundTemplate:
         """Return the template in the tokens of a tokenizer; raises UsageError when the tokenizer has no mask token.
 
-        `whole`: the filled template is tokenised, as the released codes do at test, not its parts. With `blank` False
+        `as_text`: the filled template is tokenised, as the released codes do at test, not its parts. With `blank` False
         the blank before [X] is dropped, which matters only to tokenizers that encode blanks. `ended` adds an end mark
         to a sentence.
         """
@@ -84,7 +84,7 @@ class Template:
         if alone.count(mask_id) != 1 + self.text.count(STEP):
             raise UsageError(f"template {self.text!r} has {alone.count(mask_id)} mask tokens; it must have one.")
         last = len(alone) - 1 - alone[::-1].index(mask_id)
-        around_text = (before, after) if whole else None
+        around_text = (before, after) if as_text else None
         return BoundTemplate(self, tokenizer, tuple(head), tuple(tail), last, lead if blank else "", around_text, ended)
 
 
@@ -159,7 +159,7 @@ class BoundTemplate:
     def table(self, texts: Sequence[str], max_length: int) -> TokenTable:
         """Return the prompted rows of texts, at most `max_length` tokens each; only the sentence is cut.
 
-        Where a sentence is cut, the row is made of the template's parts, also under `whole`.
+        Where a sentence is cut, the row is made of the template's parts, also under `as_text`.
         """
         room = self.room(max_length)
         if self.around_text is None:
@@ -265,5 +265,5 @@ class MlmTransform(nn.Module):
                 f"head: mlm needs an MLM head with one dense layer as wide as the states; {name!r} has none such. Use"
                 " head: mlp."
             )
-        for own, taken in zip((self.dense, self.norm), layers, strict=True):
-            own.load_state_dict(taken.state_dict(), strict=False)  # ModernBERT has no biases; ours start at 0
+        for layer, taken in zip((self.dense, self.norm), layers, strict=True):
+            layer.load_state_dict(taken.state_dict(), strict=False)  # ModernBERT has no biases; ours start at 0

@@ -31,17 +31,17 @@ class Parse:
 
     def child(self, i: int, relations: Collection[str]) -> int | None:
         """The first dependent of word i with one of the relations."""
-        found = self.children(i, relations)
-        return found[0] if found else None
+        children = self.children(i, relations)
+        return children[0] if children else None
 
     def subtree(self, i: int, without: int | None = None) -> tuple[int, ...]:
         """Positions of word i and of all below it, ascending, less the branch that starts at `without`."""
-        found, waiting = [], [i]
+        tokens, waiting = [], [i]
         while waiting:
             j = waiting.pop()
-            found.append(j)
+            tokens.append(j)
             waiting.extend(c for c in self._children[j] if c != without)
-        return tuple(sorted(found))
+        return tuple(sorted(tokens))
 
     def is_verb(self, i: int) -> bool:
         """True for a verb form, auxiliary or not, by its tag."""

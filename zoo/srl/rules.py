@@ -97,30 +97,30 @@ class Rules:
     def places(self, i: int) -> Places:
         """The places of verb i: subject, agent, object, dative, clause, attribute and prep_WORD."""
         parse = self.parse
-        found = Places(i, self.passive(i))
+        places = Places(i, self.passive(i))
         if subject := self.subject(i):
-            found.fill("subject", *subject)
+            places.fill("subject", *subject)
         for child in parse.children(i):
             match parse.relations[child]:
                 case "dobj":
-                    found.fill("object", *(self._antecedent(child, i) or (child, None)))
+                    places.fill("object", *(self._antecedent(child, i) or (child, None)))
                 case "ccomp" | "xcomp":
-                    if found.heads.get("clause", i) < i < child:
-                        del found.heads["clause"]  # of two, the one before the verb is rather a loose clause
-                    found.fill("clause", child)
+                    if places.heads.get("clause", i) < i < child:
+                        del places.heads["clause"]  # of two, the one before the verb is rather a loose clause
+                    places.fill("clause", child)
                 case "attr" | "acomp" | "oprd":
-                    found.fill("attribute", child)
+                    places.fill("attribute", child)
                 case "prep":
-                    found.fill(f"prep_{parse.words[child].lower()}", child)
+                    places.fill(f"prep_{parse.words[child].lower()}", child)
                 case "prt" if (noun := parse.child(child, ("pobj",))) is not None:
-                    found.fill("object", noun)  # "call off the meeting", taken for a preposition
+                    places.fill("object", noun)  # "call off the meeting", taken for a preposition
                 case "dative" | "agent" as relation:
-                    found.fill(relation, child)
-        self._fill_gap(i, found)
-        self._share_object(i, found)
-        self._expletives(i, found)
-        found.person = "subject" in found.heads and parse.words[found.heads["subject"]].lower() in _PERSONS
-        return found
+                    places.fill(relation, child)
+        self._fill_gap(i, places)
+        self._share_object(i, places)
+        self._expletives(i, places)
+        places.person = "subject" in places.heads and parse.words[places.heads["subject"]].lower() in _PERSONS
+        return places
 
     def span(self, places: Places, place: str) -> Tokens:
         """All words of a place but punctuation at its ends, () for one that is not filled."""
@@ -138,8 +138,8 @@ class Rules:
         """Head (and branch to leave out) of the subject of verb i, its own or shared, or None."""
         parse = self.parse
         while True:
-            if own := parse.children(i, _SUBJECTS):
-                return self._antecedent(own[-1], i) or (own[-1], None)
+            if subjects := parse.children(i, _SUBJECTS):
+                return self._antecedent(subjects[-1], i) or (subjects[-1], None)
             head, relation = parse.heads[i], parse.relations[i]
             if head == i or parse.children(i, ("expl",)):
                 return None
@@ -175,19 +175,19 @@ class Rules:
             verb = parse.heads[verb]
         return verb if parse.relations[verb] == "relcl" else None
 
-    def _fill_gap(self, i: int, found: Places) -> None:
+    def _fill_gap(self, i: int, places: Places) -> None:
         """ "The book (that) I read", "a book to read": the noun is the object the clause lacks."""
         parse = self.parse
         clause = self._relative_clause(i)
-        if clause is None or found.passive or parse.lemmas[i] == "be" or found.heads.keys() & {"object", "clause"}:
+        if clause is None or places.passive or parse.lemmas[i] == "be" or places.heads.keys() & {"object", "clause"}:
             return
         if self._gap_elsewhere(clause) or parse.relations[i] == "conj":
             return
-        subject, noun = found.heads.get("subject"), parse.heads[clause]
+        subject, noun = places.heads.get("subject"), parse.heads[clause]
         if subject == noun or (subject is None and not parse.is_infinitive(clause)):
             return
         if all(parse.children(p) for p in parse.children(i, ("prep",))):  # not "the house he lives in"
-            found.fill("object", noun, clause)
+            places.fill("object", noun, clause)
 
     def _gap_elsewhere(self, clause: int) -> bool:
         """True when the clause's relative word says that the gap is no object: where, whose, in which, who came."""
@@ -199,38 +199,38 @@ class Rules:
             if j <= clause
         )
 
-    def _share_object(self, i: int, found: Places) -> None:
+    def _share_object(self, i: int, places: Places) -> None:
         """ "They buy and sell shares": the last verb's object is also the first one's."""
         parse = self.parse
-        if found.passive or found.heads.keys() & {"object", "clause", "attribute"}:
+        if places.passive or places.heads.keys() & {"object", "clause", "attribute"}:
             return
         for other in parse.children(i, ("conj",)):
             shared = parse.child(other, ("dobj",))
             between = [c for c in parse.children(i) if i < c < other and parse.relations[c] not in ("cc", "punct")]
             if shared is not None and not between:
-                found.fill("object", shared)
+                places.fill("object", shared)
 
-    def _expletives(self, i: int, found: Places) -> None:
+    def _expletives(self, i: int, places: Places) -> None:
         """ "There is hope": hope is the subject. "It is clear that he left": the clause is, and "it" is none."""
         parse = self.parse
-        subject, attribute = found.heads.get("subject"), found.heads.get("attribute")
+        subject, attribute = places.heads.get("subject"), places.heads.get("attribute")
         if parse.lemmas[i] == "be" and attribute is not None and parse.children(i, ("expl",)):
-            found.fill("subject", attribute)
+            places.fill("subject", attribute)
         if subject is None or subject > i or parse.words[subject].lower() != "it":
             return
-        if parse.lemmas[i] in _RAISING and "clause" in found.heads:
-            del found.heads["subject"]
+        if parse.lemmas[i] in _RAISING and "clause" in places.heads:
+            del places.heads["subject"]
         if parse.lemmas[i] == "be" and attribute is not None:
-            clause = found.heads.get("clause", parse.child(attribute, _CLAUSES))
+            clause = places.heads.get("clause", parse.child(attribute, _CLAUSES))
             if clause is not None and clause > attribute:
-                found.heads["subject"], found.without["subject"] = clause, None
-                found.heads.pop("clause", None)
+                places.heads["subject"], places.without["subject"] = clause, None
+                places.heads.pop("clause", None)
 
 
 def find_frames(parse: Parse, verbs: VerbTable) -> list[Frame]:
     """The frames of one parse, in the order of their verbs."""
     rules = Rules(parse)
-    found = []
+    frames = []
     for verb in rules.predicates():
         places = rules.places(verb)
         spans: dict[str, Tokens] = {}
@@ -240,5 +240,5 @@ def find_frames(parse: Parse, verbs: VerbTable) -> list[Frame]:
                 spans.setdefault(role, rules.span(places, place))
         predicate = (verb, *parse.children(verb, ("prt",)))
         neg = tuple(parse.children(verb, ("neg",)))
-        found.append(Frame(parse.words, predicate, spans.get("ARG0", ()), spans.get("ARG1", ()), neg))
-    return found
+        frames.append(Frame(parse.words, predicate, spans.get("ARG0", ()), spans.get("ARG1", ()), neg))
+    return frames

@@ -79,13 +79,13 @@ def srl_views(
         missing = {i: part for i, part in enumerate(chunks) if i not in views}
         done = 0
         with progress.bar("semantic roles", sum(map(len, missing.values()))) as bar:
-            for i, made in _label(missing, labeller, make, min(processes or _cores(), len(missing))):
+            for i, sentence_views in _label(missing, labeller, make, min(processes or _cores(), len(missing))):
                 try:
-                    write_views(paths[i], made)
+                    write_views(paths[i], sentence_views)
                 except ZooError as error:  # for example a full disk: the views are used, but not cached
                     progress.say(f"warning: semantic roles are not kept: {error}")
-                views[i] = made
-                done += len(made)
+                views[i] = sentence_views
+                done += len(sentence_views)
                 bar.update(done)
     return [view for i in range(len(chunks)) for view in views[i]]
 

@@ -121,25 +121,25 @@ def restore_checkpoint(
 _MOST_STEPS = 2**53  # integers up to here are exact as floats
 
 
-def _check_schedule(own: dict[str, Any], read: dict[str, Any]) -> None:
+def _check_schedule(expected: dict[str, Any], read: dict[str, Any]) -> None:
     """Raise ValueError if a value in a schedule's state has another type than in this training."""
-    for name, mine in own.items():
+    for name, setting in expected.items():
         other = read[name]
-        pairs = zip(mine, other, strict=True) if isinstance(mine, list) else [(mine, other)]
+        pairs = zip(setting, other, strict=True) if isinstance(setting, list) else [(setting, other)]
         if not all(_same_type(one, another) for one, another in pairs):
             raise ValueError(f"the schedule's {name} is {other!r:.40}")
 
 
-def _same_type(mine: object, other: object) -> bool:
-    if isinstance(mine, bool) or not isinstance(mine, int | float):
-        return type(other) is type(mine)
+def _same_type(value: object, other: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return type(other) is type(value)
     return isinstance(other, int | float) and not isinstance(other, bool) and abs(other) < _MOST_STEPS  # False for NaN
 
 
-def _check_groups(own: list[dict[str, object]], read: list[dict[str, object]]) -> None:
+def _check_groups(expected: list[dict[str, object]], read: list[dict[str, object]]) -> None:
     """Raise ValueError if a setting of the optimiser has another type, or as text or bool another value, than here."""
-    for mine, theirs in zip(own, read, strict=True):
-        for name, value in mine.items():
+    for group, theirs in zip(expected, read, strict=True):
+        for name, value in group.items():
             other = theirs[name]
             if name in ("foreach", "fused", "params"):  # how a step is computed, and which weights: torch checks them
                 same = isinstance(other, type(value) | bool | None)

@@ -108,11 +108,11 @@ class TrainingFolder:
             return FoundCheckpoint(path, tensors, metadata, best)
         return None
 
-    def begin(self, found: FoundCheckpoint | None) -> None:
+    def begin(self, checkpoint: FoundCheckpoint | None) -> None:
         """Rename damaged files, and reset the log to its lines at the checkpoint that was found."""
         if self.folder is None:
             return
-        self.lines = [] if found is None else found.facts["log"]
+        self.lines = [] if checkpoint is None else checkpoint.facts["log"]
         for path, reason in self.damaged:
             if path.exists():
                 with contextlib.suppress(OSError):
@@ -120,9 +120,13 @@ class TrainingFolder:
             if path.name in (LAST, BEFORE):
                 self.say(f"warning: {reason} It is set aside as {path.name}.damaged.")
         if self.damaged:
-            start = "training starts anew" if found is None else f"training goes on from the checkpoint {found.path}"
+            start = (
+                "training starts anew"
+                if checkpoint is None
+                else f"training goes on from the checkpoint {checkpoint.path}"
+            )
             self.say(f"warning: {start}.")
-        if found is not None:
+        if checkpoint is not None:
             write_text(self.folder / LOG, "".join(line + "\n" for line in self.lines))
         else:
             (self.folder / LOG).unlink(missing_ok=True)

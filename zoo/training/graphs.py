@@ -145,8 +145,8 @@ class Graphs:
                     " --cuda-graphs."
                 ) from error
             captured = self.captured[size] = _Captured(graph, inputs, result)
-        for own, part in zip(captured.inputs, batch, strict=True):
-            own.copy_(part, non_blocking=True)
+        for buffer, part in zip(captured.inputs, batch, strict=True):
+            buffer.copy_(part, non_blocking=True)
         captured.graph.replay()
         self.replayed += 1
         loss, norm = captured.result

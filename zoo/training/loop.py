@@ -153,9 +153,9 @@ class Training:
             keep_freed_memory()
         self.resume()
         if self.device.type != "cpu" and self.settings.tokens:
-            whole, kept = needed(self.objective, self.optimizer, self.settings.tokens, self.runtime.precision)
-            parts = f"{whole:.2f} for weights, gradients and optimiser, at most {kept:.2f} for a batch"
-            self.progress.say(f"the training needs about {whole + kept:.2f} GB of {self.device}: {parts}")
+            fixed, kept = needed(self.objective, self.optimizer, self.settings.tokens, self.runtime.precision)
+            parts = f"{fixed:.2f} for weights, gradients and optimiser, at most {kept:.2f} for a batch"
+            self.progress.say(f"the training needs about {fixed + kept:.2f} GB of {self.device}: {parts}")
         started = self.started = self.last_saved = time.monotonic()
         first_step = self.step
         self.objective.train()
@@ -354,30 +354,30 @@ class Training:
 
     def resume(self) -> None:
         """Restore the last undamaged checkpoint, if there is one; damaged files are renamed."""
-        found = self.files.find()
-        self.files.begin(found)
-        if found is None:
+        checkpoint = self.files.find()
+        self.files.begin(checkpoint)
+        if checkpoint is None:
             return
         try:
             facts = restore_checkpoint(
-                found.path,
-                found.tensors,
-                found.metadata,
+                checkpoint.path,
+                checkpoint.tensors,
+                checkpoint.metadata,
                 self.objective,
                 self.optimizer,
                 self.scheduler,
             )
         except CorruptError as error:  # undamaged, but of another training
-            raise CorruptError(f"{error} Delete {found.path} to train from the start.") from error
+            raise CorruptError(f"{error} Delete {checkpoint.path} to train from the start.") from error
         self.step, self.best_step = facts["step"], facts["best_step"]
         self.dev_scores, self.seconds_before = facts["dev_scores"], facts["seconds"]
         if self.scaler.is_enabled():
             self.scaler.load_state_dict(facts["scaler"])
             self.skipped = facts["skipped"]
         self.last_loss = math.nan if facts["last_loss"] is None else facts["last_loss"]
-        if found.best is not None:
-            self.best_weights = found.best
-        self.progress.say(f"resuming at step {self.step} of {self.total_steps} from {found.path}")
+        if checkpoint.best is not None:
+            self.best_weights = checkpoint.best
+        self.progress.say(f"resuming at step {self.step} of {self.total_steps} from {checkpoint.path}")
 
     def _stop_if_asked(self) -> None:
         if signal_number := self.run_.stop_signal():

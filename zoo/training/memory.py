@@ -18,8 +18,8 @@ def needed(objective: nn.Module, optimizer: torch.optim.Optimizer, tokens: int, 
     """
     weights = {id(part): part for part in (*objective.parameters(), *objective.buffers())}.values()
     trained = sum(part.numel() for part in weights if part.requires_grad)
-    whole = sum(part.nbytes for part in weights) + 4 * trained * (1 + _STATES.get(type(optimizer).__name__, 0))
+    fixed = sum(part.nbytes for part in weights) + 4 * trained * (1 + _STATES.get(type(optimizer).__name__, 0))
     config: Any = next((part.config for part in objective.modules() if hasattr(part, "config")), None)
     size = config.num_hidden_layers * config.hidden_size if config is not None else 0
     kept: float = tokens * size * (66 if precision == "fp32" else 34)
-    return whole / 1e9, kept / 1e9
+    return fixed / 1e9, kept / 1e9

@@ -110,9 +110,9 @@ def make_scheduler(
 
     if settings.rate_until:
         return torch.optim.lr_scheduler.LambdaLR(optimizer, stepwise)
-    made: torch.optim.lr_scheduler.LRScheduler
+    scheduler: torch.optim.lr_scheduler.LRScheduler
     if settings.schedule == "constant":
-        made = get_constant_schedule_with_warmup(optimizer, settings.warmup_steps)
+        scheduler = get_constant_schedule_with_warmup(optimizer, settings.warmup_steps)
     else:
-        made = get_linear_schedule_with_warmup(optimizer, settings.warmup_steps, total_steps)
-    return made
+        scheduler = get_linear_schedule_with_warmup(optimizer, settings.warmup_steps, total_steps)
+    return scheduler

@@ -63,15 +63,18 @@ class PositivePairs:
         if self.how == "mix":
             beside &= ~self.has_halves[rows] | (rng.random(len(rows)) < 0.5)
         near, (first, second) = rows[beside], self._halves(rows[~beside], rng)
-        one, other = TokenTable.joined([self.table.taken(near), first]), [self.table.taken(near + 1), second]
-        return one, TokenTable.joined(other)
+        first_view, second_parts = (
+            TokenTable.joined([self.table.taken(near), first]),
+            [self.table.taken(near + 1), second],
+        )
+        return first_view, TokenTable.joined(second_parts)
 
     def _halves(self, rows: NDArray[np.int64], rng: np.random.Generator) -> tuple[TokenTable, TokenTable]:
-        own = self.table.taken(rows)
-        order = np.lexsort((rng.random(len(own.ids)), np.repeat(np.arange(len(rows)), own.lengths)))
-        shuffled, first = TokenTable(own.ids[order], own.offsets), (own.lengths + 1) // 2
-        starts = own.offsets[:-1]
-        return shuffled.stretches(starts, first), shuffled.stretches(starts + first, own.lengths - first)
+        table = self.table.taken(rows)
+        order = np.lexsort((rng.random(len(table.ids)), np.repeat(np.arange(len(rows)), table.lengths)))
+        shuffled, first = TokenTable(table.ids[order], table.offsets), (table.lengths + 1) // 2
+        starts = table.offsets[:-1]
+        return shuffled.stretches(starts, first), shuffled.stretches(starts + first, table.lengths - first)
 
     def _crop(self, rows: NDArray[np.int64], rng: np.random.Generator) -> TokenTable:
         starts = self.table.offsets[rows]

@@ -157,10 +157,15 @@ def pair_batches(tasks: Sequence[PairTask], table: TokenTable, pad_id: int) -> C
     def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
         number = int(np.searchsorted(ends, rows[0], side="right"))
         task = tasks[number]
-        own = rows - (ends[number] - len(task))
-        ids, mask = table.padded(np.stack([task.first[own], task.second[own]], axis=1).ravel(), pad_id)
-        labels = torch.from_numpy(task.labels[own])
-        return ids.view(len(own), 2, -1), mask.view(len(own), 2, -1), labels, torch.full_like(labels, number)
+        local_rows = rows - (ends[number] - len(task))
+        ids, mask = table.padded(np.stack([task.first[local_rows], task.second[local_rows]], axis=1).ravel(), pad_id)
+        labels = torch.from_numpy(task.labels[local_rows])
+        return (
+            ids.view(len(local_rows), 2, -1),
+            mask.view(len(local_rows), 2, -1),
+            labels,
+            torch.full_like(labels, number),
+        )
 
     return batch
 

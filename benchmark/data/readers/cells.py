@@ -144,7 +144,7 @@ def read_cells(path: Any) -> Cells:
         return _parquet(path)
     lines = [(number, line) for number, line in enumerate(text_lines(path), 1) if line.strip() or suffix == ".csv"]
     if suffix in _JSON:
-        return _json(path, lines, whole=suffix == ".json")
+        return _json(path, lines, is_document=suffix == ".json")
     if len(lines) == 1:  # old programs end a line with a carriage return alone
         lines = list(enumerate(lines[0][1].split("\r"), 1))
     stated = _SEPARATOR.fullmatch(lines[0][1].strip()) if lines else None
@@ -220,21 +220,21 @@ def _agreement(lines: list[str], separator: str) -> float:
 
 
 def _csv(path: Path, lines: list[tuple[int, str]], separator: str) -> Cells:
-    found, before = Cells(path, [], [], separated=_SEPARATORS.get(separator, separator)), 0
+    cells, before = Cells(path, [], [], separated=_SEPARATORS.get(separator, separator)), 0
     csv.field_size_limit(2**26)
     reader = csv.reader((f"{line}\n" for _, line in lines), delimiter=separator, strict=True)
     try:
         for row in reader:
             if any(cell.strip() for cell in row):
-                found.rows.append(row)
-                found.lines.append(lines[before][0])
+                cells.rows.append(row)
+                cells.lines.append(lines[before][0])
             before = reader.line_num
     except csv.Error as error:
         raise CorruptError(
             f"{path}:{lines[before][0]}: {error}; a field with a quote, a newline or a separator in it stands in"
             " quotes, and quotes inside it are doubled."
         ) from error
-    return found
+    return cells
 
 
 def _unquoted(rows: list[list[str]]) -> list[list[str]]:
@@ -248,8 +248,8 @@ def _unquoted(rows: list[list[str]]) -> list[list[str]]:
     return [[cell[1:-1].replace('""', '"') if cell.startswith('"') else cell for cell in row] for row in rows]
 
 
-def _json(path: Path, lines: list[tuple[int, str]], *, whole: bool) -> Cells:
-    if whole:
+def _json(path: Path, lines: list[tuple[int, str]], *, is_document: bool) -> Cells:
+    if is_document:
         try:
             values = json.loads("\n".join(line for _, line in lines))
         except (ValueError, RecursionError):

@@ -39,8 +39,8 @@ class Pairs:
 
     def without(self, rows: Collection[int]) -> Pairs:
         """Return the pairs except those in `rows`."""
-        left = [row for row in range(len(self)) if row not in set(rows)]
-        return Pairs([self.first[i] for i in left], [self.second[i] for i in left], self.gold[left], self.blank)
+        kept = [row for row in range(len(self)) if row not in set(rows)]
+        return Pairs([self.first[i] for i in kept], [self.second[i] for i in kept], self.gold[kept], self.blank)
 
     def texts(self) -> list[str]:
         """All first sides, then all second sides."""
@@ -120,14 +120,14 @@ def read_hub_rows(path: Path) -> Pairs:
     for number, line in enumerate(iterate_lines(path), 1):
         where = f"{path}:{number}"
         try:
-            score, one, other = json.loads(line)
+            score, left_text, right_text = json.loads(line)
         except (ValueError, TypeError, RecursionError):
             raise CorruptError(f"{where}: not a list of a score and two sentences.") from None
-        if not isinstance(one, str) or not isinstance(other, str):
+        if not isinstance(left_text, str) or not isinstance(right_text, str):
             raise CorruptError(f"{where}: a sentence is no text.")
         gold.append(_number(str(score), 0, 5, where))
-        first.append(one)
-        second.append(other)
+        first.append(left_text)
+        second.append(right_text)
     return Pairs(first, second, np.array(gold, dtype=np.float64))
 
 
@@ -178,7 +178,7 @@ def sample_documents(lines: Iterable[str], count: int | None, seed: int = 0) -> 
             total -= len(heapq.heappop(kept)[2])
     if kept and count is not None and total > count:
         del kept[0][2][count - total :]
-    runs = [run for _, _, run in sorted(kept, key=lambda one: one[1])]
+    runs = [run for _, _, run in sorted(kept, key=lambda line: line[1])]
     starts = [0, *accumulate(map(len, runs))][: len(runs)]
     return [text for run in runs for text in run], starts, blank
 

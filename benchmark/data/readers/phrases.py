@@ -24,12 +24,12 @@ class Choice:
 
     phrase: str
     right: str
-    own: tuple[str, str]
+    parts: tuple[str, str]
     others: tuple[str, ...]
 
     def texts(self) -> list[str]:
         """The phrase, then the choices, the right one first."""
-        return [self.phrase, self.right, *self.others, *self.own]
+        return [self.phrase, self.right, *self.others, *self.parts]
 
 
 def read_bird(path: Path) -> Pairs:

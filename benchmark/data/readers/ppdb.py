@@ -108,12 +108,12 @@ def _parse(line: str) -> PPDBPair:
         raise ValueError("a phrase is empty")
     if relation not in RELATIONS:
         raise ValueError(f"{relation!r} is no relation")
-    found = _EQUIVALENCE.search(features)
-    if found is None:
+    match = _EQUIVALENCE.search(features)
+    if match is None:
         raise ValueError("no feature Equivalence")
-    equivalence = float(found[1])
+    equivalence = float(match[1])
     if not 0 <= equivalence <= 1:
-        raise ValueError(f"Equivalence={found[1]} is outside 0..1")
+        raise ValueError(f"Equivalence={match[1]} is outside 0..1")
     return PPDBPair(target, paraphrase, relation, equivalence)
 
 

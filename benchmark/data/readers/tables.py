@@ -97,11 +97,13 @@ def read(path: Any, columns: str | None = None, *, take: Take = "all") -> Table:
     if take == "judged" and kind in ("binary pairs", "scored pairs"):
         kind = "judged pairs"
     frame = pd.DataFrame(values, index=pd.Index(cells.lines, name="line"))
-    whole = frame.notna().all(axis=1) & (frame != "").all(axis=1)
-    left = int((~whole).sum())
+    complete = frame.notna().all(axis=1) & (frame != "").all(axis=1)
+    empty = int((~complete).sum())
     report = f"{cells.path.name}: {'columns' if cells.names else 'no header, columns'}: "
-    report += f"{', '.join(names[number] for number in roles.values())}; {len(frame) - left:,} {kind}{note}"
-    return Table(frame[whole], kind, report + (f"; {left:,} with an empty field or no label left out" if left else ""))
+    report += f"{', '.join(names[number] for number in roles.values())}; {len(frame) - empty:,} {kind}{note}"
+    return Table(
+        frame[complete], kind, report + (f"; {empty:,} with an empty field or no label left out" if empty else "")
+    )
 
 
 def _plain(name: str) -> str:
@@ -179,17 +181,17 @@ def _by_name(names: Sequence[str]) -> dict[str, int]:
         for one, other in _NUMBERED
         if stem + one in plain and stem + other in plain
     )
-    found: dict[str, int] = next(numbered, {})
+    places: dict[str, int] = next(numbered, {})
     for role, known in _NAMES.items():
         place = next((plain.index(name) for name in known.split() if name in plain), None)
-        if role not in found and place is not None and place not in found.values():
-            found[role] = place
-    return found
+        if role not in places and place is not None and place not in places.values():
+            places[role] = place
+    return places
 
 
 def _chosen(cells: Cells, names: list[str], columns: list[str]) -> list[int]:
     """Return the places of the columns that a user named."""
-    found = []
+    places = []
     for column in map(str.strip, columns):
         fits = [place for place, name in enumerate(names) if column == name]
         fits += [place for place, name in enumerate(names) if _plain(column) == _plain(name)]
@@ -199,8 +201,8 @@ def _chosen(cells: Cells, names: list[str], columns: list[str]) -> list[int]:
             why = "holds lists, not texts" if column in cells.nested else "is not there"
             hint = did_you_mean(column, names)
             raise UsageError(f"{cells.path}: the column {column!r} {why}.{hint} There are: {', '.join(names)}.")
-        found.append(fits[0])
-    return found
+        places.append(fits[0])
+    return places
 
 
 def _roles(cells: Cells, names: list[str], chosen: list[int] | None, take: Take) -> dict[str, int]:
@@ -354,9 +356,9 @@ def _values(
         column = columns.get("score", columns.get("label", []))
         scores = [_score(cell, cells, line) for cell, line in zip(column, cells.lines, strict=True)]
         return values | {"score": scores}, "scored pairs", ""
-    found = [_label(cell.lower(), cells, line) for cell, line in zip(columns["label"], cells.lines, strict=True)]
+    label_values = [_label(cell.lower(), cells, line) for cell, line in zip(columns["label"], cells.lines, strict=True)]
     note = f" (0, 1, 2: {', '.join(NLI_LABELS)})" if kinds & {*_NUMERIC_LABELS} else ""
-    return values | {"label": found}, "labelled pairs", note
+    return values | {"label": label_values}, "labelled pairs", note
 
 
 def _score(cell: str, cells: Cells, line: int) -> float | None:

@@ -182,10 +182,10 @@ class _Trainer:
         of_fold: dict[int, list[int]] = defaultdict(list)
         for fit in np.argsort(~self.active, kind="stable").tolist():  # active fits come first
             of_fold[self.fold_of[fit]].append(fit)
-        left = {fold: int(self.active[fits].sum()) for fold, fits in of_fold.items()}
+        remaining = {fold: int(self.active[fits].sum()) for fold, fits in of_fold.items()}
         alike: dict[tuple[int, int], list[int]] = defaultdict(list)
-        for fold in sorted(of_fold, key=lambda fold: left[fold]):
-            if left[fold]:
+        for fold in sorted(of_fold, key=lambda fold: remaining[fold]):
+            if remaining[fold]:
                 alike[len(of_fold[fold]), -(-self.tracks[fold].count // self.recipe.batch_size)].append(fold)
         packs: list[Rows] = []
         for group in alike.values():
@@ -197,7 +197,7 @@ class _Trainer:
                 blocks = max(1, min(blocks, gathered // _SMALL, len(group)))
             for folds in np.array_split(group, blocks):
                 # A fold with fewer active fits than the last one of its block is filled up with finished ones.
-                packs.append(np.array([of_fold[fold][: left[folds[-1]]] for fold in folds], dtype=np.int64))
+                packs.append(np.array([of_fold[fold][: remaining[folds[-1]]] for fold in folds], dtype=np.int64))
         return sorted(packs, key=lambda pack: -pack.size)
 
     @torch.no_grad()
@@ -208,8 +208,8 @@ class _Trainer:
         weights, first, second = ([w[where] for w in kind] for kind in (self.weights, self.first, self.second))
         self._steps(tracks, where, weights, first, second, epochs)
         for kind, values in ((self.weights, weights), (self.first, first), (self.second, second)):
-            for whole, part in zip(kind, values, strict=True):
-                whole[where] = part
+            for kept, part in zip(kind, values, strict=True):
+                kept[where] = part
         accuracy = self._evaluate(tracks, weights)
         active = self.active[pack]
         better = active & (accuracy > self.accuracy[pack])
@@ -217,8 +217,8 @@ class _Trainer:
         self.idle[pack] += active & ~better
         self.accuracy[pack] = np.where(better, accuracy, self.accuracy[pack])
         chosen = torch.from_numpy(better).to(self.x.device)
-        for whole, part in zip(self.best, weights, strict=True):
-            whole[where[chosen]] = part[chosen]
+        for kept, part in zip(self.best, weights, strict=True):
+            kept[where[chosen]] = part[chosen]
 
     def _steps(
         self,

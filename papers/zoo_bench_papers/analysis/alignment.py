@@ -33,14 +33,14 @@ def analyse_alignment(
     sentences = list(dict.fromkeys(pairs.texts()))
     rows = []
     test = f"{task.name} test"
-    for one in chosen:
-        runtime.progress.say(one.label())
-        vectors = VectorStore(one.encoder_for(one.obtain(), task.data.unlabelled()), one.name)
+    for encoder in chosen:
+        runtime.progress.say(encoder.label())
+        vectors = VectorStore(encoder.encoder_for(encoder.obtain(), task.data.unlabelled()), encoder.name)
         vectors.add([*task.data.texts(), *sentences])  # all at once, for better filled batches
         main = task.data.score(vectors)["main"]
         rows.append(
             {
-                **one.row(),
+                **encoder.row(),
                 "Alignment": alignment(vectors(first), vectors(second)),
                 "Uniformity": uniformity(vectors(sentences)),
                 test: None if main is None else 100 * main,

@@ -29,20 +29,23 @@ def analyse_anisotropy(
         raise UsageError(f"corpus {corpus.name} has one sentence; anisotropy is a mean over pairs of sentences.")
     mean, dev, test = f"Avg. ({suite.name})", f"{suite.dev} dev", f"{suite.dev} test"
     rows, notes = [], []
-    for one in chosen:
-        encoder = one.obtain()
-        store, total = VectorStore(one.encoder_for(encoder, corpus.sentences), one.name), len(corpus.sentences)
+    for encoder_choice in chosen:
+        encoder = encoder_choice.obtain()
+        store, total = (
+            VectorStore(encoder_choice.encoder_for(encoder, corpus.sentences), encoder_choice.name),
+            len(corpus.sentences),
+        )
         for start in range(0, total, _SHOWN):
-            runtime.progress.say(f"{one.label()}: {start:,} of {total:,} sentences")
+            runtime.progress.say(f"{encoder_choice.label()}: {start:,} of {total:,} sentences")
             store.add(corpus.sentences[start : start + _SHOWN])
         vectors, scores = store(corpus.sentences), {}
         for task in tasks:
-            runtime.progress.say(f"{one.label()}: {task.name}")
-            scores[task.name] = task_scores(one, encoder, task)
-        row = {**one.row(), mean: average([main for main, _, _ in scores.values()])}
+            runtime.progress.say(f"{encoder_choice.label()}: {task.name}")
+            scores[task.name] = task_scores(encoder_choice, encoder, task)
+        row = {**encoder_choice.row(), mean: average([main for main, _, _ in scores.values()])}
         test_score, dev_score, _ = scores[suite.dev]
         rows.append({**row, dev: dev_score, test: test_score, "Sentence anisotropy": anisotropy(vectors)})
-        notes += [f"n/a: {one.label()}: {reason}" for _, _, reason in scores.values() if reason]
+        notes += [f"n/a: {encoder_choice.label()}: {reason}" for _, _, reason in scores.values() if reason]
     header = {**columns(chosen), mean: 2, dev: 2, test: 2, "Sentence anisotropy": 4}
     table = AnalysisTable("anisotropy", "Correlation and sentence anisotropy", header, rows, notes)
     drawn = [(row, one) for row, one in zip(rows, chosen, strict=True) if row[mean] is not None]

@@ -200,7 +200,7 @@ def class_rows(
     distances, rows = nearest_neighbours(vectors, neighbours)
     wide = vectors.astype(np.float64)
     spread = _spread(wide)
-    found = []
+    class_lines = []
     groupings = {"frequency": (vocabulary.bands(), [*BANDS, REST, UNSEEN])}
     groupings["form"] = (vocabulary.forms, [WORD, CAPITAL, SUBWORD])
     for by, (labels, order) in groupings.items():
@@ -210,7 +210,7 @@ def class_rows(
             count = int(members.sum())
             others = count < len(wide)
             away = np.linalg.norm(wide[members].mean(axis=0) - wide[~members].mean(axis=0)) if others else None
-            found.append(
+            class_lines.append(
                 {
                     "Backbone": name,
                     "By": by,
@@ -224,7 +224,7 @@ def class_rows(
                     "Mean's distance": None if away is None else float(away) / spread,
                 }
             )
-    return found
+    return class_lines
 
 
 def _spread(vectors: NDArray[np.float64]) -> float:

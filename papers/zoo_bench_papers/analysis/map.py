@@ -29,8 +29,8 @@ def analyse_map(chosen: Sequence[ChosenEncoder], task: LoadedTask, split: Split,
     sentences = list(dict.fromkeys(pairs.texts()))
     low, high = float(pairs.gold.min()), float(pairs.gold.max())
     alike, unlike = pairs.gold >= low + 0.8 * (high - low), pairs.gold <= low + 0.2 * (high - low)
-    one, other = np.random.default_rng(0).integers(len(sentences), size=(2, DRAWN))
-    apart = one != other
+    firsts, seconds = np.random.default_rng(0).integers(len(sentences), size=(2, DRAWN))
+    apart = firsts != seconds
     words = [float(len(text.split())) for text in sentences]
     rows, figures = [], []
     cosines: dict[str, list[float]] = {}
@@ -39,7 +39,7 @@ def analyse_map(chosen: Sequence[ChosenEncoder], task: LoadedTask, split: Split,
         vectors = VectorStore(encoder.encoder_for(encoder.obtain(), task.data.unlabelled()), encoder.name)
         vectors.add(sentences)
         unit, first, second = (unit_vectors(vectors(texts)) for texts in (sentences, pairs.first, pairs.second))
-        of_any, of_pairs = (unit[one[apart]] * unit[other[apart]]).sum(axis=1), (first * second).sum(axis=1)
+        of_any, of_pairs = (unit[firsts[apart]] * unit[seconds[apart]]).sum(axis=1), (first * second).sum(axis=1)
         plane, shares = principal_components(unit.astype(np.float32), 2)
         means = [of_any.mean(), of_any.std(), of_pairs[alike].mean(), of_pairs[unlike].mean()]
         rows.append({**encoder.row(), **dict(zip(_COSINES, map(float, means), strict=True)), "Plane": sum(shares)})

@@ -130,11 +130,11 @@ def part(kept: RowScores, mask: Mask) -> Part:
         return Part(count, reason=f"fewer than {FEWEST} pairs")
     off = kept.places[:, mask] - kept.gold_places[mask]
     each = [spearman(predicted[mask], kept.gold[mask]) for predicted in kept.predicted]
-    found = [value for value in each if value is not None]
-    complete = len(found) == len(each)
+    values = [value for value in each if value is not None]
+    complete = len(values) == len(each)
     return Part(
         count,
-        np.array(found) if complete else None,
+        np.array(values) if complete else None,
         np.abs(off).mean(axis=1),
         off.mean(axis=1),
         "" if complete else "all of one score",
@@ -156,8 +156,8 @@ def hard_parts(kept: RowScores, pairs: Pairs, hard: Hard) -> dict[str, Part]:
     masks = hard.masks(pairs)
     parts = {ALL: part(kept, np.ones(len(pairs), dtype=np.bool_))}
     golds = pairs.gold[masks[HARD]]
-    for side, found in (("positive", golds >= hard.positive), ("negative", golds <= hard.negative)):
-        if not found.any():  # for example words or another scale, where this subset does not exist
+    for side, mask in (("positive", golds >= hard.positive), ("negative", golds <= hard.negative)):
+        if not mask.any():  # for example words or another scale, where this subset does not exist
             reason = f"no hard {side} pair"
             return parts | {name: Part(int(mask.sum()), reason=reason) for name, mask in masks.items()}
     return parts | {name: part(kept, mask) for name, mask in masks.items()}
@@ -177,8 +177,8 @@ def pair_measures(
     kinds = (masks.get(kind, np.zeros(len(gold), np.bool_)) for kind in (HARD, EASY, SHORT))
     each = [spearman(predicted, gold), *(spearman(predicted[of], gold[of]) for of in kinds)]
     bias = spearman(ranks(predicted) - ranks(gold), apart)
-    whole, hard, easy, short, off = (np.nan if one is None else one for one in (*each, bias))
-    return np.array([whole, hard, easy, hard - whole, hard - easy, short - whole, off])
+    every, hard, easy, short, off = (np.nan if one is None else one for one in (*each, bias))
+    return np.array([every, hard, easy, hard - every, hard - easy, short - every, off])
 
 
 def pair_differences(kept: Mapping[str, Mapping[str, RowScores]], texts: Mapping[str, Pairs], hard: Hard) -> list[Line]:
@@ -194,11 +194,16 @@ def pair_differences(kept: Mapping[str, Mapping[str, RowScores]], texts: Mapping
         masks = {kind: mask for kind, mask in masks.items() if mask.sum() >= FEWEST}
         draws = np.random.default_rng(0).integers(len(pairs), size=(RESAMPLES, len(pairs)))
         for name, of_row in kept.items():
-            one = of_row[task]
-            by_seed[name].append(np.array([pair_measures(p, one.gold, apart, masks) for p in one.predicted]))
+            scores_of_task = of_row[task]
+            by_seed[name].append(
+                np.array([pair_measures(p, scores_of_task.gold, apart, masks) for p in scores_of_task.predicted])
+            )
             seeds = [
-                [pair_measures(p[i], one.gold[i], apart[i], {k: m[i] for k, m in masks.items()}) for i in draws]
-                for p in one.predicted
+                [
+                    pair_measures(p[i], scores_of_task.gold[i], apart[i], {k: m[i] for k, m in masks.items()})
+                    for i in draws
+                ]
+                for p in scores_of_task.predicted
             ]
             drawn[name].append(np.mean(seeds, axis=0))
     names = [*kept, NOTHING]
@@ -209,11 +214,11 @@ def pair_differences(kept: Mapping[str, Mapping[str, RowScores]], texts: Mapping
         of_draw = [np.mean([one[:, place] for one in drawn[name]], axis=0) for name in kept]
         if not all(np.isfinite(one).all() for one in of_seed):
             continue  # a task lacks such pairs
-        found = differences(sample([*of_seed, np.zeros(1)], np.array([*of_draw, np.zeros(RESAMPLES)]), count))
+        result = differences(sample([*of_seed, np.zeros(1)], np.array([*of_draw, np.zeros(RESAMPLES)]), count))
         for i, j in itertools.combinations(range(len(names)), 2):
             if i < len(kept) and len(of_seed[i]) == 1 and kept[names[i]][next(iter(texts))].record["seed"] is not None:
                 continue
-            values = [float(part[i, j]) for part in (found.value, found.low, found.high)]
+            values = [float(part[i, j]) for part in (result.value, result.low, result.high)]
             where = {"A": names[i], "B": names[j], "Of": measure, "Tasks": len(texts)}
             lines.append({**where, **dict(zip(("Difference", "Low", "High"), values, strict=True))})
     return lines
@@ -273,8 +278,8 @@ def analyse_pairs(
         AnalysisTable(f"pairs-{table}", title, _COLUMNS, lines[table], list(dict.fromkeys(notes[table])))
         for table, title in _TABLES.items()
     ]
-    whole = {name: of for name, of in scores.items() if len(of) == len(texts_of)}
-    compared = pair_differences(whole, texts_of, hard)
+    complete = {name: of for name, of in scores.items() if len(of) == len(texts_of)}
+    compared = pair_differences(complete, texts_of, hard)
     tables.append(AnalysisTable("pairs-differences", "Differences of rows", _DIFFERENCES, compared, [_COMPARED]))
     conditions = {
         "hard": asdict(hard),
@@ -289,20 +294,20 @@ def analyse_pairs(
 
 def _lines(name: str, task: str, parts: Iterable[tuple[str, Part]], notes: list[str]) -> list[dict[str, Any]]:
     lines = []
-    for kind, one in parts:
-        lines.append({"Method": name, "Task": task, "Pairs of": kind, "Pairs": one.pairs, **cells(one)})
-        if one.reason:
-            whose = f"{name}, " if task == "Avg." or one.error is not None else ""  # else it holds for every method
-            notes.append(f"n/a: {whose}{task}, {kind} ({one.pairs} pairs): {one.reason}")
+    for kind, part in parts:
+        lines.append({"Method": name, "Task": task, "Pairs of": kind, "Pairs": part.pairs, **cells(part)})
+        if part.reason:
+            whose = f"{name}, " if task == "Avg." or part.error is not None else ""  # else it holds for every method
+            notes.append(f"n/a: {whose}{task}, {kind} ({part.pairs} pairs): {part.reason}")
     return lines
 
 
-def cells(one: Part) -> dict[str, Any]:
+def cells(part: Part) -> dict[str, Any]:
     """Return seeds, means over seeds, and the standard deviation of the Spearman correlation."""
-    seeds = next((len(values) for values in (one.spearman, one.error) if values is not None), None)
+    seeds = next((len(values) for values in (part.spearman, part.error) if values is not None), None)
     # Rounding makes the bias of all pairs 0 instead of -0.
-    means = [None if v is None else round(float(v.mean()), 9) + 0.0 for v in (one.spearman, one.error, one.bias)]
-    sd = None if one.spearman is None or len(one.spearman) < 2 else float(one.spearman.std(ddof=1))
+    means = [None if v is None else round(float(v.mean()), 9) + 0.0 for v in (part.spearman, part.error, part.bias)]
+    sd = None if part.spearman is None or len(part.spearman) < 2 else float(part.spearman.std(ddof=1))
     return {"Seeds": seeds, "Spearman": means[0], "SD": sd, "Rank error": means[1], "Rank bias": means[2]}
 
 

@@ -38,10 +38,12 @@ class Watched(PTBert):
         self.begun = begun
 
     def objective(self) -> PTBertObjective:
-        """Return the pseudo-token objective, and keep it as `made`."""
-        self.made = PTBertObjective(PTBertBranch(self.backbone.model, self.recipe), self.recipe).to(self.runtime.device)
+        """Return the pseudo-token objective, and keep it as `trained_objective`."""
+        self.trained_objective = PTBertObjective(PTBertBranch(self.backbone.model, self.recipe), self.recipe).to(
+            self.runtime.device
+        )
         self.begun(self)
-        return self.made
+        return self.trained_objective
 
 
 def attention_numbers(branch: PTBertBranch, batches: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> dict[str, float]:
@@ -54,7 +56,7 @@ def attention_numbers(branch: PTBertBranch, batches: Sequence[tuple[torch.Tensor
         weight = drawn_anew.pseudo_tokens.weight
         weight.copy_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(_SEED)))
     cosine = nn.functional.cosine_similarity
-    found: dict[str, list[float]] = {_FLAT: [], _REDRAWN: [], _TO: [], _BACK: []}
+    numbers: dict[str, list[float]] = {_FLAT: [], _REDRAWN: [], _TO: [], _BACK: []}
     attention = branch.attention
     with undisturbed(branch), torch.inference_mode():
         branch.eval()
@@ -66,12 +68,12 @@ def attention_numbers(branch: PTBertBranch, batches: Sequence[tuple[torch.Tensor
                 (y,) = token_states(branch.model, ids[row : row + 1, :length], mask[row : row + 1, :length], at=at)
                 p = branch.pseudo_tokens.weight[None]
                 to, back = attention.scores(p, y), attention.scores(y, attention(p, y, None))
-                found[_TO].append(float(to.std(-1, correction=0).mean()))
-                found[_BACK].append(float(back.std(-1, correction=0).mean()))
+                numbers[_TO].append(float(to.std(-1, correction=0).mean()))
+                numbers[_BACK].append(float(back.std(-1, correction=0).mean()))
                 flat = branch.mlp(attention.value(attention.value(y.mean(1))))
-                found[_FLAT].append(float(cosine(h[row], flat[0], dim=0)))
-            found[_REDRAWN] += cosine(h, again).tolist()
-    return {name: statistics.fmean(values) for name, values in found.items()}
+                numbers[_FLAT].append(float(cosine(h[row], flat[0], dim=0)))
+            numbers[_REDRAWN] += cosine(h, again).tolist()
+    return {name: statistics.fmean(several) for name, several in numbers.items()}
 
 
 def analyse_pseudo_tokens(
@@ -100,7 +102,7 @@ def analyse_pseudo_tokens(
 
                 def look(step: int, of: Watched, name: str = spec.name, seed: int = seed) -> None:
                     head = {"Method": name, "Backbone": of.backbone.source.name, "Seed": seed, "Step": step}
-                    branch = of.made.query_branch
+                    branch = of.trained_objective.query_branch
                     rows.append({**head, "[CLS]": None, "mean": None})
                     rows[-1] |= attention_numbers(branch, _batches(of, texts))
                     if step:
@@ -126,23 +128,23 @@ def analyse_pseudo_tokens(
 
 def _batches(of: Watched, texts: Sequence[str]) -> list[tuple[torch.Tensor, torch.Tensor]]:
     length = of.recipe.train_max_length
-    made = []
+    batches = []
     for start in range(0, len(texts), _ROWS):
         rows = of.backbone.tokenizer(
             list(texts[start : start + _ROWS]), truncation=True, max_length=length, padding=True, return_tensors="pt"
         ).to(of.runtime.device)
-        made.append((rows["input_ids"], rows["attention_mask"]))
-    return made
+        batches.append((rows["input_ids"], rows["attention_mask"]))
+    return batches
 
 
 def _at_both(of: Watched, tasks: Sequence[LoadedTask], notes: list[str]) -> dict[str, float | None]:
     """Return the average over the tasks of the same weights pooled at [CLS] and by the mean of the last layer."""
-    found: dict[str, float | None] = {}
+    averages: dict[str, float | None] = {}
     for column, pooler in _POOLERS.items():
         recipe = replace(of.recipe, pooler=pooler)
         encoder = PTBert(recipe, of.runtime, of.backbone)
-        one = ChosenEncoder(column, {}, None, PTBert.traits(recipe), partial(PTBert, recipe, of.runtime))
-        scores = [task_scores(one, encoder, task) for task in tasks]
-        found[column] = average([main for main, _, _ in scores])
+        probe = ChosenEncoder(column, {}, None, PTBert.traits(recipe), partial(PTBert, recipe, of.runtime))
+        scores = [task_scores(probe, encoder, task) for task in tasks]
+        averages[column] = average([main for main, _, _ in scores])
         notes += [f"n/a: {reason}" for _, _, reason in scores if reason]
-    return found
+    return averages

@@ -13,13 +13,13 @@ from zoo_bench_papers.analysis.encoders import ChosenEncoder
 
 
 def task_scores(
-    one: ChosenEncoder, encoder: Encoder, task: LoadedTask
+    chosen: ChosenEncoder, encoder: Encoder, task: LoadedTask
 ) -> tuple[float | None, float | None, str | None]:
     """Return a task's score x100, that of its dev split or None, and the reason if there is no score."""
     if task.data is None:
         return None, None, f"{task.name}: {task.reason}"
     task.data.device = encoder.runtime.device
-    vectors = VectorStore(one.encoder_for(encoder, task.data.unlabelled()), one.name)
+    vectors = VectorStore(chosen.encoder_for(encoder, task.data.unlabelled()), chosen.name)
     result = task.data.score(vectors)
     try:
         dev = task.data.score_dev(vectors)

@@ -59,7 +59,7 @@ def analyse_top_tokens(
     `words` is the k of Eq. 3; `period` adds a period to every sentence that has no end mark. Raises UsageError for a
     backbone without an MLM head or an invalid template.
     """
-    found, probabilities, scores = [], [], []
+    token_rows, probabilities, scores = [], [], []
     notes: list[str] = []
     for name in backbones:
         undenoised = Prompt(PromptRecipe(backbone=name, template=template, period=period), runtime)
@@ -73,7 +73,7 @@ def analyse_top_tokens(
         for i, text in enumerate(texts):
             row = {"Backbone": backbone.source.name, "Sentence": text}
             lists = {how: ", ".join(token for token, _ in predicted[i]) for how, predicted in both.items()}
-            found.append({**row, f"Top {top}": lists[WITHOUT], f"Top {top} after denoising": lists[WITH]})
+            token_rows.append({**row, f"Top {top}": lists[WITHOUT], f"Top {top} after denoising": lists[WITH]})
             probabilities += [
                 {**row, "Denoising": how == WITH, "Rank": rank, "Token": token, "Probability": p}
                 for how, predicted in both.items()
@@ -83,9 +83,9 @@ def analyse_top_tokens(
             rows, reasons = _table_9(undenoised, words, tasks)
             scores += rows
             notes += reasons
-    columns: dict[str, int | None] = dict.fromkeys(found[0])
+    columns: dict[str, int | None] = dict.fromkeys(token_rows[0])
     tables = [
-        AnalysisTable("top-tokens", "Tokens predicted at [MASK]", columns, found),
+        AnalysisTable("top-tokens", "Tokens predicted at [MASK]", columns, token_rows),
         AnalysisTable(
             "top-tokens-probabilities",
             "Probabilities of these tokens",
@@ -112,9 +112,9 @@ def _table_9(undenoised: Prompt, words: int, tasks: Sequence[LoadedTask]) -> tup
         for how in (WITHOUT, WITH):
             recipe = replace(undenoised.recipe, top_k=top_k, denoise=how == WITH)
             encoder = Prompt(recipe, undenoised.runtime, undenoised.backbone)
-            one = ChosenEncoder(what, {}, None, Traits(), functools.partial(Prompt, recipe, undenoised.runtime))
+            prompt = ChosenEncoder(what, {}, None, Traits(), functools.partial(Prompt, recipe, undenoised.runtime))
             undenoised.runtime.progress.say(f"{row['Backbone']}: {what}, {how}")
-            measured = [task_scores(one, encoder, task) for task in tasks]
+            measured = [task_scores(prompt, encoder, task) for task in tasks]
             row[how] = average([main for main, _, _ in measured])
             reasons += [f"n/a: {row['Backbone']}, {what}, {how}: {why}" for _, _, why in measured if why]
         rows.append(row)

@@ -19,7 +19,7 @@ _COLUMNS: dict[str, int | None] = {"Method": None, "Seed": None, "Step": None}
 
 def courses(records: list[Record]) -> dict[object, dict[int, dict[str, float]]]:
     """Return alignment, uniformity and dev score by step, for each seed of a row."""
-    found: dict[object, dict[int, dict[str, float]]] = {}
+    by_seed: dict[object, dict[int, dict[str, float]]] = {}
     for record in records:
         training = record["training"]
         if training is None:
@@ -30,10 +30,10 @@ def courses(records: list[Record]) -> dict[object, dict[int, dict[str, float]]]:
             for step, value in curve.items():
                 if value is not None:
                     course.setdefault(int(step), {})[kind] = value
-        whole = {step: values for step, values in sorted(course.items()) if set(KINDS) <= set(values)}
-        if whole:
-            found[record["seed"]] = whole
-    return dict(sorted(found.items(), key=lambda item: (item[0] is None, item[0])))
+        complete = {step: values for step, values in sorted(course.items()) if set(KINDS) <= set(values)}
+        if complete:
+            by_seed[record["seed"]] = complete
+    return dict(sorted(by_seed.items(), key=lambda item: (item[0] is None, item[0])))
 
 
 def analyse_trajectory(rows: Mapping[str, list[Record]]) -> Analysis:

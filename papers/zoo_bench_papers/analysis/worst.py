@@ -65,13 +65,13 @@ def analyse_worst(
                 notes.append(f"n/a: {error}")
                 lines.append({"Method": name, "Task": task, **dict.fromkeys(_COLUMNS)})
                 continue
-            found = worst_pairs(kept, count)
+            worst = worst_pairs(kept, count)
             if texts.data is not None:
                 try:
-                    found = _with_texts(found, texts.of(kept.record))
+                    worst = _with_texts(worst, texts.of(kept.record))
                 except ZooError as error:
                     notes.append(f"no texts: {error}")
-            lines += [{"Method": name, "Task": task, **line} for line in found]
+            lines += [{"Method": name, "Task": task, **line} for line in worst]
     columns: dict[str, int | None] = {"Method": None, "Task": None, **_COLUMNS}
     if any(_TEXTS[0] in line for line in lines):
         columns |= dict.fromkeys(_TEXTS)

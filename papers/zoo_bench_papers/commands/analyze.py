@@ -302,16 +302,16 @@ def _start_rows(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[
         check_plots()
     load_plugins(options["plugins"])
     store = Records(options["results"])
-    found = read_records(store)
+    records = read_records(store)
     named = dict.fromkeys(name.strip() for name in options["methods"].split(",") if name.strip())
     if not named:
         raise UsageError("--methods names no method.")
-    recorded = {record["task"]["name"] for record in found}
+    recorded = {record["task"]["name"] for record in records}
     tasks = list(suite(options["suite_name"]).tasks)
     if options["tasks"] is not None:
         tasks = list(tasks_named(options["tasks"], recorded))
-    rows = [row for name in named for row in rows_named(found, name, options["results"], tasks)]
-    called = printed_names(record["method"]["name"] for record in found)
+    rows = [row for name in named for row in rows_named(records, name, options["results"], tasks)]
+    called = printed_names(record["method"]["name"] for record in records)
     names = [called[row[0]["method"]["name"]] for row in rows]
     by_name = {name if names.count(name) == 1 else label(row): row for name, row in zip(names, rows, strict=True)}
     check_writable(_out(options))

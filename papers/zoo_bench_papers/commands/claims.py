@@ -31,11 +31,11 @@ def command(paper: str | None, plot: Path | None, rival: str | None, results: Pa
     if paper is not None and paper not in papers:
         raise UsageError(f"no claims of a paper {paper!r}.{did_you_mean(paper, papers)} There: {', '.join(papers)}.")
     store = Records(results)
-    found = verdicts(results, store, read_completed(store))
+    reached = verdicts(results, store, read_completed(store))
     check_writable(results)
-    write_text(results / "claims.md", markdown(found))
-    write_json(results / "claims.json", ledger(found))  # the page of `zoo-bench leaderboard` shows it
-    shown = [one for one in found if paper in (None, one.claim.paper)]
+    write_text(results / "claims.md", markdown(reached))
+    write_json(results / "claims.json", ledger(reached))  # the page of `zoo-bench leaderboard` shows it
+    shown = [one for one in reached if paper in (None, one.claim.paper)]
     if rival is not None and plot is None:
         raise UsageError("--beside draws a picture; name its file: --plot FILE.png.")
     if plot is not None:
@@ -44,10 +44,13 @@ def command(paper: str | None, plot: Path | None, rival: str | None, results: Pa
         say_json(ledger(shown))
         return 0
     for at in dict.fromkeys(one.condition for one in shown):
-        mine = [one for one in shown if one.condition == at]
-        say(f"{at}. {counts(mine)}.")
-        places = {one.claim.id: WORDS.index(one.word) for one in of_claims(mine)}
-        tested = sorted((one for one in mine if one.measured), key=lambda one: (places[one.claim.id], one.claim.paper))
+        selected = [one for one in shown if one.condition == at]
+        say(f"{at}. {counts(selected)}.")
+        places = {one.claim.id: WORDS.index(one.word) for one in of_claims(selected)}
+        tested = sorted(
+            (one for one in selected if one.measured),
+            key=lambda verdict: (places[verdict.claim.id], verdict.claim.paper),
+        )
         for line in _lines(tested):
             say(line)
     if changes(shown):
@@ -62,7 +65,7 @@ def _lines(tested: Sequence[Verdict]) -> list[str]:
     for verdict in tested:
         of = f", {verdict.procedure}" if verdict.procedure else ""
         lines.append(f"{verdict.head()}: {verdict.claim.id} ({verdict.claim.paper}{of})")
-        lines += [f"  {part}" for part in verdict.found.split("; ") if part]
+        lines += [f"  {part}" for part in verdict.observation.split("; ") if part]
         for c in verdict.compared:
             if c.difference is not None:
                 ours = f"{c.difference:+.2f} ({c.low:+.2f} to {c.high:+.2f})"

@@ -92,52 +92,52 @@ def command(
         raise UsageError("--json goes with --list; what a run measured is in its results folder.")
     if name is None:
         raise UsageError("name a table or figure, as in `zoo-bench reproduce ptbert-table3`; --list has all.")
-    found = item(name)
-    if found.none:
-        say(f"{found.name}: {found.what}: nothing to measure: {found.none}.")
+    wanted = item(name)
+    if wanted.none:
+        say(f"{wanted.name}: {wanted.what}: nothing to measure: {wanted.none}.")
         return 1
     if not dry_run:
         check_writable(results)
     if released or folders:
-        return _score_released(found, chosen, folders, dry_run)
+        return _score_released(wanted, chosen, folders, dry_run)
     commands, code = [], 0
-    for step in steps_of(found, chosen):
-        options = options_of(found, step, chosen, _known(step))
+    for step in steps_of(wanted, chosen):
+        options = options_of(wanted, step, chosen, _known(step))
         commands.append(shlex.join(["zoo-bench", *step.command.split(" "), *words_of(options)]))
         say(commands[-1])
         if step.command == "run":
             code = max(code, carried_out(run_options(options, from_environment()), dry_run=dry_run))
         elif not dry_run:
             code = max(code, _invoke(step, words_of(options)))
-    path = None if dry_run else chosen.folder(found) / "beside.md"
-    _show(found, printed_beside(found, chosen), commands, path)
+    path = None if dry_run else chosen.folder(wanted) / "beside.md"
+    _show(wanted, printed_beside(wanted, chosen), commands, path)
     return code
 
 
-def _show(found: Item, rows: list[Any], commands: list[str], path: Path | None) -> None:
+def _show(item: Item, rows: list[Any], commands: list[str], path: Path | None) -> None:
     if path is not None:
-        write_text(path, markdown(found, rows, commands))
-    print_beside(found, rows)
+        write_text(path, markdown(item, rows, commands))
+    print_beside(item, rows)
     if path is not None:
         say(f"written: {path}")
 
 
-def _score_released(found: Item, chosen: PaperOptions, folders: tuple[str, ...], dry_run: bool) -> int:
+def _score_released(item: Item, chosen: PaperOptions, folders: tuple[str, ...], dry_run: bool) -> int:
     """Score the released checkpoints of an item's rows, and print theirs, ours and the difference."""
     from zoo_bench_papers.released import beside_released, chosen_checkpoints, nowhere, runs
 
     given = dict(text.partition("=")[::2] for text in folders)
-    places, without = chosen_checkpoints(found, given)
+    places, without = chosen_checkpoints(item, given)
     if without:
         say(f"left out: {nowhere(without)}")
-    commands, code, steps = [], 0, runs(found, chosen, places)
+    commands, code, steps = [], 0, runs(item, chosen, places)
     for options in steps:
         commands.append(shlex.join(["zoo-bench", "run", *words_of(options)]))
         say(commands[-1])
         code = max(code, carried_out(run_options(options, from_environment()), dry_run=dry_run))
     if not dry_run:
-        rows = beside_released(found, chosen, places, [one["suite"] for one in steps])
-        _show(found, rows, commands, chosen.folder(found) / "released.md")
+        rows = beside_released(item, chosen, places, [one["suite"] for one in steps])
+        _show(item, rows, commands, chosen.folder(item) / "released.md")
     return code
 
 
@@ -147,36 +147,36 @@ def _command(step: Step) -> tuple[click.Command, list[str]]:
 
     words = step.command.split(" ")
     context = click.Context(main_group)
-    found: click.Command = main_group
-    while words and isinstance(found, click.Group):
-        inner = found.get_command(context, words[0])
+    command: click.Command = main_group
+    while words and isinstance(command, click.Group):
+        inner = command.get_command(context, words[0])
         if inner is None:
             raise UsageError(f"{step.command!r} is no command of zoo-bench; the list of papers is damaged.")
-        found, words = inner, words[1:]
-    return found, words
+        command, words = inner, words[1:]
+    return command, words
 
 
 def _known(step: Step) -> set[str]:
-    found, _ = _command(step)
-    return {name.removeprefix("--") for one in found.params for name in one.opts if name.startswith("--")}
+    command, _ = _command(step)
+    return {name.removeprefix("--") for one in command.params for name in one.opts if name.startswith("--")}
 
 
 def _invoke(step: Step, line: list[str]) -> int:
-    found, words = _command(step)
-    code = found.main(args=[*words, *line], prog_name=f"zoo-bench {step.command}", standalone_mode=False)
+    command, words = _command(step)
+    code = command.main(args=[*words, *line], prog_name=f"zoo-bench {step.command}", standalone_mode=False)
     return code if isinstance(code, int) else 0
 
 
-def print_beside(found: Item, rows: list[Any]) -> None:
+def print_beside(item: Item, rows: list[Any]) -> None:
     """Print the table: each row of the paper with ours below it."""
     say()
-    say(f"{found.name}: {found.what}")
+    say(f"{item.name}: {item.what}")
     if rows:
         print_rows(["ROW", "", *columns_of(rows), ""], lines_of(rows))
     else:
         say("the paper prints no numbers here")
-    for one in found.differs:
-        say(f"differs: {one}")
+    for difference in item.differs:
+        say(f"differs: {difference}")
 
 
 def print_list(chosen: PaperOptions, name: str | None, as_json: bool = False) -> None:
@@ -189,21 +189,21 @@ def print_list(chosen: PaperOptions, name: str | None, as_json: bool = False) ->
     survey = Survey(chosen)
     rows: list[list[str]] = []
     listed: list[dict[str, Any]] = []
-    for one in items:
-        head = {"name": one.name, "what": one.what}
-        if one.none:
-            listed.append({**head, "possible": "none", "reason": one.none})
-            rows.append([one.name, "none", f"{one.what}: {one.none}"])
+    for listed_item in items:
+        head = {"name": listed_item.name, "what": listed_item.what}
+        if listed_item.none:
+            listed.append({**head, "possible": "none", "reason": listed_item.none})
+            rows.append([listed_item.name, "none", f"{listed_item.what}: {listed_item.none}"])
             continue
-        demand = survey.demand(one)
-        backbone = chosen.values.get("backbone") or one.backbone
+        demand = survey.demand(listed_item)
+        backbone = chosen.values.get("backbone") or listed_item.backbone
         possible = "not here" if backbone in demand.missing else "partly" if demand.missing else "yes"
         needed = {"needs": list(demand.needs), "missing": demand.missing}
         listed.append({**head, "possible": possible, **needed})
         missing = f"; not here: {', '.join(demand.missing)}" if demand.missing else ""
         here = ", ".join(what for what, there in demand.needs.items() if there)
         needs = f"; needs {here}" if here else ""
-        rows.append([one.name, possible, f"{one.what}{needs}{missing}"])
+        rows.append([listed_item.name, possible, f"{listed_item.what}{needs}{missing}"])
     if as_json:
         say_json(listed)
         return

@@ -79,7 +79,7 @@ def pretrain(
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     source = find_source(recipe)
-    tokenizer = _tokenizer(recipe, source, texts, work / "tokenizer", made=noted.is_file())
+    tokenizer = _tokenizer(recipe, source, texts, work / "tokenizer", trained_here=noted.is_file())
     write_json(noted, stated)
     rows, held = split_rows(packed_rows(texts, tokenizer, recipe.row_length), recipe.held_out_rows)
     torch.manual_seed(recipe.seed)
@@ -143,10 +143,10 @@ def ancestry(recipe: PretrainRecipe) -> dict[str, list[str]]:
 
 
 def _tokenizer(
-    recipe: PretrainRecipe, source: BackboneSource | None, texts: PlainTexts, folder: Path, *, made: bool
+    recipe: PretrainRecipe, source: BackboneSource | None, texts: PlainTexts, folder: Path, *, trained_here: bool
 ) -> PreTrainedTokenizerBase:
     """Return the source's tokenizer, or one that is trained on the text and kept in `folder`."""
-    if source is None and not made:
+    if source is None and not trained_here:
         kinds = {"byte-level-bpe": transformers.RobertaTokenizer, "unigram": transformers.AlbertTokenizer}
         some = islice(texts.sentences(), recipe.tokenizer_sentences)
         trained = kinds[recipe.tokenizer](model_max_length=_POSITIONS).train_new_from_iterator(some, recipe.vocabulary)
@@ -192,7 +192,7 @@ def _new_model(recipe: PretrainRecipe, tokenizer: PreTrainedTokenizerBase) -> Pr
         "eos_token_id": tokenizer.sep_token_id,
         **dict.fromkeys(_DROPOUT, recipe.dropout),
     }
-    own: dict[str, dict[str, Any]] = {
+    kinds: dict[str, dict[str, Any]] = {
         "albert": {"embedding_size": recipe.embedding or recipe.width, "hidden_act": "gelu"},
         "roberta": {"type_vocab_size": 1, "layer_norm_eps": 1e-5},
     }
@@ -205,7 +205,7 @@ def _new_model(recipe: PretrainRecipe, tokenizer: PreTrainedTokenizerBase) -> Pr
     config, kind = names[recipe.architecture]
     foreign = ("n_inner", *_DROPOUT[2:]) if recipe.architecture != "gpt2" else ("intermediate_size", *_DROPOUT[:2])
     fields = {name: value for name, value in shape.items() if name not in foreign}
-    model: PreTrainedModel = kind(config(**fields, **own.get(recipe.architecture, {})))
+    model: PreTrainedModel = kind(config(**fields, **kinds.get(recipe.architecture, {})))
     return model
 
 

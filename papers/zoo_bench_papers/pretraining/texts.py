@@ -53,10 +53,10 @@ def packed_rows(texts: PlainTexts, tokenizer: PreTrainedTokenizerBase, length: i
         while some := list(islice(sentences, 10_000)):
             for ids in tokenizer(some, add_special_tokens=False, verbose=False)["input_ids"]:
                 stream += [*ids, sep]
-            whole = len(stream) // inner * inner
-            for start in range(0, whole, inner):
+            full = len(stream) // inner * inner
+            for start in range(0, full, inner):
                 yield {"input_ids": [cls, *stream[start : start + inner], sep]}
-            stream = stream[whole:]
+            stream = stream[full:]
 
     files = [sha256_file(path) for path in texts.paths]
     key = sha256_json([files, sorted(texts.exclude), tokenizer.backend_tokenizer.to_str(), length])

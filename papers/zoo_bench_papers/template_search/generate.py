@@ -191,7 +191,7 @@ def generate_templates(
     """Return at most `count` distinct templates as text, best first; some may be invalid."""
     filler = GapFiller(model, tokenizer, runtime)
     width = max(count // len(FORMS) + 1, LEAST_WIDTH)
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     with runtime.progress.bar("generating templates, tokens", len(FORMS) * MAX_TOKENS) as bar:
         for number, form in enumerate(FORMS):
             inputs = [
@@ -201,6 +201,6 @@ def generate_templates(
             for before, after, value in filler.fill(inputs, width, bar, number * MAX_TOKENS):
                 filled = f"[X]{before} [MASK]{after}" if number == 0 else f"{before} [MASK]{after} [X]"
                 template = re.sub(r"\s+", " ", filled).strip()
-                found[template] = max(value, found.get(template, float("-inf")))
-    ordered = sorted(found.items(), key=lambda item: -item[1])
+                values[template] = max(value, values.get(template, float("-inf")))
+    ordered = sorted(values.items(), key=lambda item: -item[1])
     return [Generated(template, value) for template, value in ordered[:count]]

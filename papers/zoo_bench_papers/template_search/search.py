@@ -90,20 +90,20 @@ class Parts:
         return " ".join(part for part in (self.prefix, self.quote, self.relationship, "[MASK]", self.ending) if part)
 
 
-def read_lists(own: Path | None = None) -> tuple[Lists, dict[str, float]]:
-    """Return the shipped lists, with those of the YAML file `own` in place of its own ones, and published scores.
+def read_lists(path: Path | None = None) -> tuple[Lists, dict[str, float]]:
+    """Return the shipped lists, with those of the YAML file `path` in place of its own ones, and published scores.
 
     Raises UsageError for an unknown key, an empty list or an invalid template.
     """
     shipped = resource_folder("zoo_bench_papers", "configs") / "search" / "templates.yaml"
     content = read_yaml(shipped)
     published = content.pop("published")
-    if own is not None:
-        replaced = read_yaml(own)
+    if path is not None:
+        replaced = read_yaml(path)
         if not isinstance(replaced, dict):
-            raise UsageError(f"{own}: give a mapping with the keys {', '.join(content)}, each a list.")
+            raise UsageError(f"{path}: give a mapping with the keys {', '.join(content)}, each a list.")
         content |= replaced
-    where = str(own or shipped)
+    where = str(path or shipped)
     with well_formed(where, UsageError):
         lists = build(Lists, content, where)
     try:
@@ -126,16 +126,16 @@ def read_templates(path: Path) -> list[str]:
         raise MissingError(
             f"--templates {path}: no such file and no shipped list (promptbert-table4); give one template per line."
         )
-    found: dict[str, None] = {}
+    templates: dict[str, None] = {}
     for number, line in enumerate(read_lines(path), 1):
         if line.strip():
             try:
-                found[Template.parse(line).text] = None
+                templates[Template.parse(line).text] = None
             except UsageError as error:
                 raise UsageError(f"{path}:{number}: {error}") from error
-    if not found:
+    if not templates:
         raise UsageError(f"{path} has no template; give one per line, such as: [X] means [MASK] .")
-    return list(found)
+    return list(templates)
 
 
 def _relationships(lists: Lists) -> list[Parts]:
@@ -194,20 +194,20 @@ def generated_templates(seq2seq: str, words: Path, options: SearchOptions, runti
     say = runtime.progress.say
     if path.is_file():
         with well_formed(path):
-            found = [{**one, "template": str(one["template"])} for one in read_signed(path)["templates"]]
+            templates = [{**one, "template": str(one["template"])} for one in read_signed(path)["templates"]]
     else:
         model, tokenizer = load_seq2seq(source, runtime)
-        made = generate_templates(model, tokenizer, definitions, count=options["count"], runtime=runtime)
-        found = [dataclasses.asdict(one) for one in made]
-        if found:
-            write_signed(path, {"inputs": inputs, "templates": found})
+        generated = generate_templates(model, tokenizer, definitions, count=options["count"], runtime=runtime)
+        templates = [dataclasses.asdict(one) for one in generated]
+        if templates:
+            write_signed(path, {"inputs": inputs, "templates": templates})
     valid: dict[str, None] = {}
-    for one in found:
+    for template in templates:
         try:
-            valid[Template.parse(one["template"]).text] = None
+            valid[Template.parse(template["template"]).text] = None
         except UsageError as error:
             say(f"left out: {error}")
-    counts = f"{len(found)} templates, {len(valid)} of them valid"
+    counts = f"{len(templates)} templates, {len(valid)} of them valid"
     say(f"{source.name} wrote {counts}, from {len(definitions)} definitions: {path}")
     if not valid:
         raise ZooError(f"--seq2seq {source.name!r} wrote no valid template; use another model or other definitions.")

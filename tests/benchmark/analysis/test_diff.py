@@ -24,13 +24,13 @@ def bag(noise: float) -> Callable[[list[str]], np.ndarray]:
     """Return an encoder of words' letters, with noise that depends on the text."""
 
     def encode(texts: list[str]) -> np.ndarray:
-        found = np.zeros((len(texts), 64), np.float32)
-        for row, text in zip(found, texts, strict=True):
+        vectors = np.zeros((len(texts), 64), np.float32)
+        for row, text in zip(vectors, texts, strict=True):
             for word in text.lower().split():
                 row[int.from_bytes(hashlib.sha256(word.strip(".,").encode()).digest()[:4]) % 64] += 1
             seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
             row += noise * np.random.default_rng(seed).normal(size=64)
-        return found
+        return vectors
 
     return encode
 
@@ -63,8 +63,8 @@ def test_what_made_a_cell_differ_is_named(folders: list[Path]) -> None:
     record = Records(folders[0]).all()[0]
     changed = {**record, "precision": "bf16", "version": "9.9.9"}
     changed["environment"] = {**record["environment"], "packages": {**record["environment"]["packages"], "torch": "1"}}
-    said = made_by(record, changed)  # type: ignore[arg-type]
-    assert [text.split(" (")[0] for text in said] == ["version", "precision", "library torch"]
+    causes = made_by(record, changed)  # type: ignore[arg-type]
+    assert [text.split(" (")[0] for text in causes] == ["version", "precision", "library torch"]
     assert made_by(record, record) == []
 
 
@@ -97,10 +97,10 @@ def test_a_damaged_record_is_named_and_no_move(damage: str, seeds: list[int | No
             paths.append(Records(folder).write(make_record("bag", "pocket-pairs", seed, main=score)))
     broken = paths[2 * len(seeds)]
     DAMAGES[damage](broken)
-    for found in (diff(tmp_path / "a", tmp_path / "b"), diff(tmp_path / "b", tmp_path / "a")):
-        (cell,) = found.cells
-        assert (cell.state, cell.task, cell.a, cell.b, found.equal) == ("damaged", "pocket-words", None, None, 1)
-        assert f"{tmp_path / 'b'}: records/bag/{broken.name}" in str(found) and "moved" not in str(found)
+    for result in (diff(tmp_path / "a", tmp_path / "b"), diff(tmp_path / "b", tmp_path / "a")):
+        (cell,) = result.cells
+        assert (cell.state, cell.task, cell.a, cell.b, result.equal) == ("damaged", "pocket-words", None, None, 1)
+        assert f"{tmp_path / 'b'}: records/bag/{broken.name}" in str(result) and "moved" not in str(result)
     with pytest.raises(SystemExit) as end:
         main(["diff", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-worse"])
     assert end.value.code == 1
@@ -120,8 +120,8 @@ def test_another_rows_damaged_record_is_no_damage_of_a_whole_row(tmp_path: Path)
         for precision, row in rows.items()
     }
     paths["b", "bf16"].write_text("{", encoding="utf-8")
-    found = diff(tmp_path / "a", tmp_path / "b")
-    assert [cell.state for cell in found.cells] == ["damaged"] and found.equal == 1
+    result = diff(tmp_path / "a", tmp_path / "b")
+    assert [cell.state for cell in result.cells] == ["damaged"] and result.equal == 1
 
 
 def test_damage_beside_the_same_record_packed_is_no_damage_of_the_cell(tmp_path: Path) -> None:
@@ -130,8 +130,8 @@ def test_damage_beside_the_same_record_packed_is_no_damage_of_the_cell(tmp_path:
     pack(tmp_path / "b")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("{", encoding="utf-8")
-    found = diff(tmp_path / "a", tmp_path / "b")
-    assert found.cells == [] and found.equal == 1
+    result = diff(tmp_path / "a", tmp_path / "b")
+    assert result.cells == [] and result.equal == 1
 
 
 def test_a_commit_without_records_is_named(folders: list[Path]) -> None:
@@ -156,5 +156,5 @@ def test_trials_are_not_compared(tmp_path: Path) -> None:
     for side, score in (("a", 0.5), ("b", 0.6)):
         Records(tmp_path / side).write(make_record("bag", "pocket-words", main=0.5))
         Records(tmp_path / side).write(make_record("bag", "pocket-pairs", limit=5, main=score))
-    found = diff(tmp_path / "a", tmp_path / "b")
-    assert found.cells == [] and found.equal == 1
+    result = diff(tmp_path / "a", tmp_path / "b")
+    assert result.cells == [] and result.equal == 1

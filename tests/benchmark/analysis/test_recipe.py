@@ -10,11 +10,11 @@ from zoo.recipes import all_recipes
 
 def test_reasons_are_the_comments_beside_fields() -> None:
     """Those of a base class count, and a subclass's own take their place."""
-    found = reasons(SimCSE.Recipe)
-    assert found["hard_negative_weight"].startswith("ln alpha")
-    assert found["eval_every"].startswith("steps between dev scores; the scripts of SimCSE")
-    assert found["dropout"] == "None: the backbone's own, 0.1 for BERT"
-    assert "temperature" not in found  # no comment, no reason
+    comments = reasons(SimCSE.Recipe)
+    assert comments["hard_negative_weight"].startswith("ln alpha")
+    assert comments["eval_every"].startswith("steps between dev scores; the scripts of SimCSE")
+    assert comments["dropout"] == "None: the backbone's own, 0.1 for BERT"
+    assert "temperature" not in comments  # no comment, no reason
     assert set(reasons(PTBert.Recipe)) >= {"momentum", "heads", "states"}
 
 

@@ -33,12 +33,12 @@ def noisy(noise: float, dim: int = 16) -> Function:
     """Return an encoder whose vectors of "N ..." point where N says, with noise that depends on the text."""
 
     def encode(texts: list[str]) -> np.ndarray:
-        found = []
+        vectors = []
         for text in texts:
             seed = int.from_bytes(hashlib.sha256(f"{noise} {text}".encode()).digest()[:4])
             topic = np.random.default_rng(int(text.split()[0]) if text[0].isdigit() else 0).normal(size=dim)
-            found.append(topic + noise * np.random.default_rng(seed).normal(size=dim))
-        return np.array(found, np.float32)
+            vectors.append(topic + noise * np.random.default_rng(seed).normal(size=dim))
+        return np.array(vectors, np.float32)
 
     return encode
 
@@ -74,21 +74,21 @@ ENCODERS = {"good": noisy(0.3), "bad": noisy(4.0), "broken": broken}
 def test_each_kind_of_table_is_recognised_and_ranked(
     tmp_path: Path, head: list[str], rows: list[list[object]], kind: str, measure_name: str
 ) -> None:
-    found = benchmark.choose(table(tmp_path / "my.csv", head, rows), ENCODERS, quiet=True)
-    said = found.as_dict()
-    assert (said["kind"], said["measure"]) == (kind, measure_name)
-    frame = found.frame.drop(index="bm25 (control)", errors="ignore")
+    choice = benchmark.choose(table(tmp_path / "my.csv", head, rows), ENCODERS, quiet=True)
+    content = choice.as_dict()
+    assert (content["kind"], content["measure"]) == (kind, measure_name)
+    frame = choice.frame.drop(index="bm25 (control)", errors="ignore")
     assert [*frame.index] == ["good", "bad"]
     assert frame["may_be_best"].tolist() == [True, False]
-    assert "good is first" in found.verdict and "no memory" in found.failed["broken"]
-    assert all(row["low"] <= row["score"] <= row["high"] and row["ms_p50"] > 0 for row in said["rows"])
+    assert "good is first" in choice.verdict and "no memory" in choice.failed["broken"]
+    assert all(row["low"] <= row["score"] <= row["high"] and row["ms_p50"] > 0 for row in content["rows"])
 
 
 def test_who_is_not_told_apart_is_named_with_the_pairs_that_would_tell(tmp_path: Path) -> None:
     path = table(tmp_path / "my.csv", ["a", "b", "score"], scored(60))
-    found = benchmark.choose(path, {"one": noisy(2.0), "two": noisy(2.01)}, quiet=True)
-    assert found.frame["may_be_best"].all()
-    assert "Tied with it" in found.verdict and "would show it" in found.verdict
+    choice = benchmark.choose(path, {"one": noisy(2.0), "two": noisy(2.01)}, quiet=True)
+    assert choice.frame["may_be_best"].all()
+    assert "Tied with it" in choice.verdict and "would show it" in choice.verdict
 
 
 @pytest.mark.parametrize(
@@ -142,16 +142,16 @@ def test_smaller_vectors_score_as_in_sentence_transformers() -> None:
     gold = generator.random(80)
     vectors = model.encode([*first, *second])
     for width, form, size, of in variants(vectors, (8, 32), ("float32", "int8", "binary")):
-        mine = cosine(of[:80], of[80:])
+        cosines = cosine(of[:80], of[80:])
         if form == "binary":  # cosines of -1 and 1 are Hamming distances
             packed = np.asarray(quantize_embeddings(vectors[:, :width], "ubinary"))
             differing = np.unpackbits(packed[:80] ^ packed[80:], axis=1).sum(axis=1)
-            np.testing.assert_allclose(mine, 1 - 2 * differing / width)
+            np.testing.assert_allclose(cosines, 1 - 2 * differing / width)
             assert size == packed[0].nbytes
             continue
-        found = EmbeddingSimilarityEvaluator(first, second, gold, precision=form, truncate_dim=width)(model)
-        expected = next(100 * value for name, value in found.items() if "spearman" in name)
-        assert spearman(mine, gold) == pytest.approx(expected, abs=1e-3)
+        scores = EmbeddingSimilarityEvaluator(first, second, gold, precision=form, truncate_dim=width)(model)
+        expected = next(100 * value for name, value in scores.items() if "spearman" in name)
+        assert spearman(cosines, gold) == pytest.approx(expected, abs=1e-3)
 
 
 def test_rows_of_a_table_at_smaller_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,16 +160,16 @@ def test_rows_of_a_table_at_smaller_sizes(tmp_path: Path, capsys: pytest.Capture
     benchmark.evaluate("bag-of-words", **{**options, "tasks": "pocket-phrases"})
     with pytest.raises(SystemExit) as end:
         main(["leaderboard", "--results", str(tmp_path), "--dims", "64,9999", "--bytes", "float32,binary", "--json"])
-    said = json.loads(capsys.readouterr().out)
-    (sizes,) = said["sizes"]
+    content = json.loads(capsys.readouterr().out)
+    (sizes,) = content["sizes"]
     assert not end.value.code and "pocket-words" in sizes["missing"]["bag-of-words"]
-    whole, *smaller = sizes["lines"]
+    full_size, *smaller = sizes["lines"]
     store = Records(tmp_path)
     scores = {r["task"]["name"]: 100 * main_score(r) for r in store.all() if "static" in r["method"]["name"]}
-    assert {task: whole[task] for task in scores} == pytest.approx(scores)
-    assert whole["score low"] < whole["score"] < whole["score high"] and whole["change"] is None
+    assert {task: full_size[task] for task in scores} == pytest.approx(scores)
+    assert full_size["score low"] < full_size["score"] < full_size["score high"] and full_size["change"] is None
     assert [(line["dims"], line["bytes"]) for line in smaller] == [(64, 256), (64, 8)]
-    changes = [line["score"] - whole["score"] for line in smaller]
+    changes = [line["score"] - full_size["score"] for line in smaller]
     assert [line["change"] for line in smaller] == pytest.approx(changes)
     assert all(line["change low"] < line["change"] < line["change high"] for line in smaller)
     assert (tmp_path / "pocket-sizes.csv").read_text(encoding="utf-8").count("\n") == 4
@@ -192,8 +192,8 @@ def test_measures_are_those_of_scikit_learn() -> None:
 
 def test_equal_cosines_are_never_parted_by_a_threshold() -> None:
     cosines, gold = np.repeat([0.2, 0.6, 0.9], 20), np.repeat([0.0, 1.0, 1.0], 20)
-    found = threshold(cosines, gold, clusters_of(np.arange(60)))
-    assert 0.2 < (found["threshold"] or 0) < 0.6 and found["accuracy"] == 100
+    limits = threshold(cosines, gold, clusters_of(np.arange(60)))
+    assert 0.2 < (limits["threshold"] or 0) < 0.6 and limits["accuracy"] == 100
 
 
 def test_the_command_prints_json_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -201,8 +201,8 @@ def test_the_command_prints_json_and_a_picture(tmp_path: Path, capsys: pytest.Ca
     words = ["choose", str(path), "--encoders", "bag-of-words,nothing", "--json"]
     with pytest.raises(SystemExit) as end:
         main([*words, "--plot", str(tmp_path / "p.png")])
-    said = json.loads(capsys.readouterr().out)
-    assert not end.value.code and said["rows"][0]["name"] == "bag-of-words" and "nothing" in said["failed"]
+    content = json.loads(capsys.readouterr().out)
+    assert not end.value.code and content["rows"][0]["name"] == "bag-of-words" and "nothing" in content["failed"]
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmark.choosing.candidates import made
+from benchmark.choosing.candidates import prepared
 from benchmark.choosing.control import bm25
 from benchmark.choosing.data import Texts, read_texts
 from benchmark.choosing.language import is_other_than_english
@@ -67,22 +67,22 @@ def test_a_resample_of_one_class_has_no_area() -> None:
 def test_the_interval_of_a_threshold_holds_95_percent() -> None:
     """Three of 20 pairs, at 0.2, hold the threshold at 0.1; 3.9 % of resamples have none of them: then it is 0.35."""
     cosines, gold = np.repeat([0.0, 0.2, 1.0], [9, 3, 8]), np.repeat([0.0, 1.0, 1.0], [9, 3, 8])
-    found = threshold(cosines, gold, clusters_of(np.arange(20)))
-    assert (found["threshold"], found["threshold_low"], found["accuracy"]) == (pytest.approx(0.1),) * 2 + (100,)
-    assert found["threshold_high"] == pytest.approx(0.35)
+    limits = threshold(cosines, gold, clusters_of(np.arange(20)))
+    assert (limits["threshold"], limits["threshold_low"], limits["accuracy"]) == (pytest.approx(0.1),) * 2 + (100,)
+    assert limits["threshold_high"] == pytest.approx(0.35)
 
 
 def test_the_lowest_threshold_of_a_wanted_precision() -> None:
     scores, right = np.array([0.5, 0.9, 0.7, 0.8, 0.6]), np.array([0.0, 1, 0, 1, 1])  # by rank: right, right, no, right
     clusters = clusters_of(np.arange(5))
-    found = threshold_at(0.75, scores, right, clusters)
-    assert found["threshold_at_precision"] == pytest.approx(0.55) and found["recall_at_precision"] == 100
-    found = threshold_at(0.8, scores, right, clusters)
-    assert found["threshold_at_precision"] == pytest.approx(0.75)
-    assert found["recall_at_precision"] == pytest.approx(200 / 3)
+    limits = threshold_at(0.75, scores, right, clusters)
+    assert limits["threshold_at_precision"] == pytest.approx(0.55) and limits["recall_at_precision"] == 100
+    limits = threshold_at(0.8, scores, right, clusters)
+    assert limits["threshold_at_precision"] == pytest.approx(0.75)
+    assert limits["recall_at_precision"] == pytest.approx(200 / 3)
     assert threshold_at(0.75, scores, right, clusters, of_all=True)["recall_at_precision"] == pytest.approx(60)
-    found = threshold_at(0.9, scores, 1 - right, clusters)
-    assert {*found.values()} == {None}  # the first hit is wrong
+    limits = threshold_at(0.9, scores, 1 - right, clusters)
+    assert {*limits.values()} == {None}  # the first hit is wrong
 
 
 def test_the_best_hit_of_a_search_has_a_threshold() -> None:
@@ -110,7 +110,7 @@ def test_near_duplicates_are_counted() -> None:
 
 def test_a_transductive_recipe_is_fitted_to_the_texts() -> None:
     texts = [f"{word} number {i}" for i, word in enumerate("rain dog tree house river man".split() * 5)]
-    candidate = made("w", "whitening-target:base=static-freq-sub-case-pun", Runtime("cpu"), texts, None, "torch")
+    candidate = prepared("w", "whitening-target:base=static-freq-sub-case-pun", Runtime("cpu"), texts, None, "torch")
     np.testing.assert_allclose(candidate.encoder.encode(texts).mean(axis=0), 0, atol=1e-4)
 
 

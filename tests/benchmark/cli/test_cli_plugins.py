@@ -42,11 +42,11 @@ def test_a_plugin_s_method_and_task_are_used(cli: Cli, tmp_path: Path) -> None:
     assert "my-words" in cli("tasks", "--plugin", plugin).out
     words = ("run", "--plugin", plugin, "--methods", "my-bag:salt=2", "--tasks", "my-words,pocket-words")
     assert cli(*words, "--out", out, *FAST).code == 0
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in (out / "records").rglob("*.json")]
-    scores = {record["task"]["name"]: record["scores"]["main"] for record in found}
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in (out / "records").rglob("*.json")]
+    scores = {record["task"]["name"]: record["scores"]["main"] for record in records}
     assert set(scores) == {"my-words", "pocket-words"}
     assert scores["my-words"] == scores["pocket-words"]
-    assert {record["method"]["name"] for record in found} == {"my-bag:salt=2"}
+    assert {record["method"]["name"] for record in records} == {"my-bag:salt=2"}
 
 
 def test_check_works_on_a_plugin(cli: Cli, tmp_path: Path) -> None:
@@ -120,8 +120,8 @@ def test_check_tells_what_is_wrong_with_a_task(fault: str, cli: Cli, tmp_path: P
     plugin = tmp_path / "odd_task.py"
     plugin.write_text(ODD_TASK.format(body=body))
     answer = cli("check", "odd-task", "--plugin", plugin)
-    found = next(line for line in answer.out.splitlines() if line.startswith("FAIL"))
-    assert answer.code == 1 and words in found and (not place or f"in {place})" in found)
+    failure = next(line for line in answer.out.splitlines() if line.startswith("FAIL"))
+    assert answer.code == 1 and words in failure and (not place or f"in {place})" in failure)
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def test_a_task_without_data_fails_and_leaves_no_record(body: str, words: str, c
     run = ("run", "--plugin", plugin, "--methods", "random", "--tasks", "odd-task,pocket-words", "--seeds", "1")
     answer = cli(*run, "--out", tmp_path / "out", *FAST)
     assert answer.code == 1 and "Traceback" not in answer.err and words in answer.err
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "out" / "records").rglob("*.json")]
-    statuses = {record["task"]["name"]: record["status"] for record in found if record["method"]["name"] == "random"}
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "out" / "records").rglob("*.json")]
+    statuses = {record["task"]["name"]: record["status"] for record in records if record["method"]["name"] == "random"}
     assert statuses == {"pocket-words": "ok"}
 
 

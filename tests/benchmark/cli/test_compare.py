@@ -152,8 +152,8 @@ def test_one_seed_has_no_p(store: Records, cli: Cli) -> None:
     assert re.search(r"A: once \[\w+\], one seed: its noise is not known, .*run --seeds 3", shown)
     *_, row = [one.split() for one in shown.splitlines() if one.split()[:1] == ["MEN"]]
     assert row[-2:] == ["n/a", "n/a"]
-    found = compare("once", "bad", results=store.folder, tasks="MEN")
-    assert found.to_frame()[["Low", "High", "p", "Williams' p"]].isna().all(axis=None)
+    comparison = compare("once", "bad", results=store.folder, tasks="MEN")
+    assert comparison.to_frame()[["Low", "High", "p", "Williams' p"]].isna().all(axis=None)
 
 
 def test_the_noise_of_other_rows_is_borrowed(store: Records, cli: Cli) -> None:
@@ -173,8 +173,8 @@ def test_the_noise_of_other_rows_is_borrowed(store: Records, cli: Cli) -> None:
     pooled = (np.var(by_row[0], ddof=1) + 2 * np.var(by_row[1], ddof=1)) / 3
     assert line["seeds_error"] == pytest.approx(np.sqrt(pooled))
     assert line["low"] < line["difference"] < line["high"] and 0 < line["p"] < 1
-    told = "one seed; in place of its noise stands the pooled variance over seeds of the 2 other trained rows"
-    assert content["borrowed_seed_noise"]["a"].startswith(told) and told in cli("compare", *words).out
+    sentence = "one seed; in place of its noise stands the pooled variance over seeds of the 2 other trained rows"
+    assert content["borrowed_seed_noise"]["a"].startswith(sentence) and sentence in cli("compare", *words).out
 
 
 def _once(store: Records, name: str, seeds: tuple[int, ...], sources: Any = None) -> None:
@@ -275,8 +275,8 @@ def test_an_ablation_is_compared_seed_by_seed(tmp_path: Path, cli: Cli) -> None:
     assert [lines[name]["seed_by_seed"] for name in ("one", "two")] == [True, False]
     assert lines["one"]["seeds_error"] < 0.2 * lines["two"]["seeds_error"]
     assert lines["one"]["seeds_sd"][0] > 1
-    said = cli("compare", "base", "two", "--tasks", "MEN", "--results", tmp_path).out
-    assert "takes" in said and "seeds" in said.split("takes")[1]
+    text = cli("compare", "base", "two", "--tasks", "MEN", "--results", tmp_path).out
+    assert "takes" in text and "seeds" in text.split("takes")[1]
 
 
 @pytest.mark.parametrize(
@@ -297,8 +297,8 @@ def test_rows_share_seeds_on_one_kind_of_machine(
     generator = np.random.default_rng(3)
     noise, scores = generator.normal(size=(3, SIZES["MEN"])), {}
     for name, seed in itertools.product(("base", "other", "third"), range(3)):
-        own = generator.normal(size=SIZES["MEN"])
-        predicted = GOLD["MEN"] + (1 + 0.2 * seed) * noise[seed] + 0.3 * own
+        individual = generator.normal(size=SIZES["MEN"])
+        predicted = GOLD["MEN"] + (1 + 0.2 * seed) * noise[seed] + 0.3 * individual
         record = make_record(name, "MEN", seed, main=rho(predicted, GOLD["MEN"]), training={"steps": 3})
         if name != "base":
             record["environment"] = {**record["environment"], **environment}
@@ -307,19 +307,19 @@ def test_rows_share_seeds_on_one_kind_of_machine(
         store.write(record, (np.float32(predicted), GOLD["MEN"]))
     words_of = ("base", "other", "--tasks", "MEN", "--results", tmp_path)
     assert compared(cli, *words_of)["comparisons"][0]["lines"][0]["seed_by_seed"] == paired
-    said = " ".join(cli("compare", *words_of).out.split())
-    assert words in said and "dropout" not in said and ("measured twice" in said) == (not recipe)
+    text = " ".join(cli("compare", *words_of).out.split())
+    assert words in text and "dropout" not in text and ("measured twice" in text) == (not recipe)
     of_rows = np.array([[scores[name, seed] for seed in range(3)] for name in ("base", "other", "third")])
     mean = np.corrcoef(of_rows)[np.triu_indices(3, 1)].mean()
-    assert (f"over 3 such pairs of rows in this folder, seeds correlate by {mean:.2f} on average" in said) == paired
+    assert (f"over 3 such pairs of rows in this folder, seeds correlate by {mean:.2f} on average" in text) == paired
 
 
 def test_a_tuned_row_beside_an_untuned_one_is_said() -> None:
     """Of two tuned rows nothing is said: they are compared like with like."""
     folder = Path(__file__).parents[3] / "leaderboards" / "zoo-small-tuned"
-    for other, said in (("ptbert-tokens", True), ("ptbert-tokens-tuned", False)):
+    for other, is_noted in (("ptbert-tokens", True), ("ptbert-tokens-tuned", False)):
         text = str(compare("simcse-tuned", other, results=folder, tasks="STS16", resamples=100))
-        assert ("Not like with like, A and B: tuned 12 trials on stsb-dev-disjoint against no;" in text) is said
+        assert ("Not like with like, A and B: tuned 12 trials on stsb-dev-disjoint against no;" in text) is is_noted
 
 
 def _by_code(store: Records, name: str, codes: dict[str, str]) -> None:

@@ -71,18 +71,18 @@ def test_the_base_model_s_own_card_is_asked(tiny_bert: Path, tmp_path: Path) -> 
     base = shutil.copytree(tiny_bert, tmp_path / "base")
     assert base_card(str(base), None) == {}
     (base / "README.md").write_text("---\nlicense: apache-2.0\nlanguage: [en, fr]\ntags: [x]\n---\n# A\n", "utf-8")
-    said = base_card(str(base), None)
-    assert said == {"license": "apache-2.0", "language": ["en", "fr"]}
+    its_card = base_card(str(base), None)
+    assert its_card == {"license": "apache-2.0", "language": ["en", "fr"]}
     backbone = {"name": "bert-base-uncased", "revision": None, "sha256": "0" * 64}
     record = make_record(
         "simcse", "STS-B", 0, training={"corpus": {"name": "wiki", "sentences": 9, "sha256": "1" * 64}}
     )
     record["method"]["sources"] = {"backbone": backbone}
-    data = ModelCard(export_card("mine", [record], said)).data.to_dict()
+    data = ModelCard(export_card("mine", [record], its_card)).data.to_dict()
     assert (data["base_model"], data["license"], data["language"]) == ("bert-base-uncased", "apache-2.0", ["en", "fr"])
     assert data["model-index"][0]["results"][0]["metrics"][0]["value"] == round(100 * record["scores"]["main"], 2)
     record["limit"] = 20
-    card = export_card("mine", [record], said)
+    card = export_card("mine", [record], its_card)
     assert "(trial on 20 rows of each subset)" in card and "model-index" not in ModelCard(card).data.to_dict()
 
 

@@ -72,11 +72,11 @@ def test_commands_on_pages_have_options_that_exist() -> None:
         blocks = "\n".join(re.findall(r"^```.*?^```", text, re.DOTALL | re.MULTILINE))
         lines = re.findall(r"`zoo-bench ([a-z][a-z-]+)([^`\n|#]*)", text)
         for name, rest in lines + re.findall(r"^(?:srun )?zoo-bench ([a-z][a-z-]+)([^\n#]*)", blocks, re.MULTILINE):
-            found = main_group.get_command(context, name)  # raises for a command that is not there
+            group = main_group.get_command(context, name)  # raises for a command that is not there
             inner = (
-                [found.get_command(context, one) for one in found.commands]
-                if isinstance(found, click.Group)
-                else [found]
+                [group.get_command(context, one) for one in group.commands]
+                if isinstance(group, click.Group)
+                else [group]
             )
             options = [option for one in inner if one is not None for option in one.params]
             known = {spelt for option in options for spelt in (*option.opts, *option.secondary_opts)}

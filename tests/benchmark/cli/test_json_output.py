@@ -21,11 +21,11 @@ def read(cli: Cli, *words: object, code: int = 0) -> Any:
 def test_leaderboard(cli: Cli, tmp_path: Path) -> None:
     """The tables are those of the JSON files, and those are named."""
     Records(tmp_path).write(make_record())
-    found = read(cli, "leaderboard", "--results", tmp_path, "--out", tmp_path / "tables")
-    written = [Path(path) for path in found["written"]]
+    content = read(cli, "leaderboard", "--results", tmp_path, "--out", tmp_path / "tables")
+    written = [Path(path) for path in content["written"]]
     files = [json.loads(path.with_suffix(".json").read_text(encoding="utf-8")) for path in written]
-    assert found["tables"] == files != []
-    assert found["left_out"] == []
+    assert content["tables"] == files != []
+    assert content["left_out"] == []
 
 
 def test_data(cli: Cli, tmp_path: Path) -> None:
@@ -48,14 +48,14 @@ def test_data(cli: Cli, tmp_path: Path) -> None:
 def test_doctor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmark.cli.doctor.cpu_bf16", lambda: {"bfloat16": False, "isa_cap": None})
     monkeypatch.setattr("benchmark.cli.doctor.choose_precision", lambda wanted, device: "fp32")
-    found = read(cli, "doctor")
-    assert "torch" in found["packages"] and found["problems"] == []
-    assert len(found["backbones"]["zoo-small"]) == 64
-    assert {one["name"] for one in found["data"]} >= {"STS12", "pocket-pairs"}
+    content = read(cli, "doctor")
+    assert "torch" in content["packages"] and content["problems"] == []
+    assert len(content["backbones"]["zoo-small"]) == 64
+    assert {one["name"] for one in content["data"]} >= {"STS12", "pocket-pairs"}
 
 
 @pytest.mark.slow
 def test_tables_of_papers(cli: Cli) -> None:
-    (found,) = read(cli, "reproduce", "burt-figure1", "--list")
-    assert (found["name"], found["possible"]) == ("burt-figure1", "none") and found["reason"]
+    (entry,) = read(cli, "reproduce", "burt-figure1", "--list")
+    assert (entry["name"], entry["possible"]) == ("burt-figure1", "none") and entry["reason"]
     assert "--json goes with --list" in cli("reproduce", "burt-figure1", "--json").err

@@ -41,9 +41,9 @@ def test_each_setting_says_which_recipe_states_it(cli: Cli, tmp_path: Path) -> N
         'extends: "simcse-sup"',
     ):
         assert line in out
-    own = tmp_path / "own.yaml"
-    own.write_text("extends: simcse\nsummary: x\nparameters: {temperature: 0.1}\n", encoding="utf-8")
-    assert "temperature: 0.1  # own" in cli("methods", "--show", own).out
+    file = tmp_path / "own.yaml"
+    file.write_text("extends: simcse\nsummary: x\nparameters: {temperature: 0.1}\n", encoding="utf-8")
+    assert "temperature: 0.1  # own" in cli("methods", "--show", file).out
 
 
 def test_the_list_is_narrow_and_by_family(cli: Cli) -> None:
@@ -89,20 +89,20 @@ def test_a_part_of_the_list(cli: Cli) -> None:
 @pytest.mark.slow
 def test_what_is_shown_of_a_recipe(cli: Cli) -> None:
     """Notes of the recipes that it extends, where each value is stated, conditions."""
-    (one,) = json.loads(cli("methods", "simcse-sup-small", "--show", "--json").out)
-    assert [note["recipe"] for note in one["notes"]] == ["simcse-sup-small", "simcse-sup", "simcse"]
-    (size,) = (setting for setting in one["settings"] if setting["name"] == "batch_size")
+    (recipe,) = json.loads(cli("methods", "simcse-sup-small", "--show", "--json").out)
+    assert [note["recipe"] for note in recipe["notes"]] == ["simcse-sup-small", "simcse-sup", "simcse"]
+    (size,) = (setting for setting in recipe["settings"] if setting["name"] == "batch_size")
     assert (size["value"], size["default"], size["stated_by"], size["choices"]) == (512, 64, "simcse-sup", [])
-    assert any("labelled pairs" in condition for condition in one["conditions"])
+    assert any("labelled pairs" in condition for condition in recipe["conditions"])
 
 
 def test_tasks_by_family_and_in_full(cli: Cli, data_dir: Path) -> None:
     lines = cli("tasks").out.splitlines()
     assert max(map(len, lines)) <= 100
     assert lines[0] == "sts:" and any(line.startswith("suite sts: ") for line in lines)
-    found = json.loads(cli("tasks", "--json").out)
-    assert {one["name"] for one in found["tasks"]} == set(TASKS.names())
-    assert {one["name"] for one in found["suites"]} == set(all_suites())
+    content = json.loads(cli("tasks", "--json").out)
+    assert {one["name"] for one in content["tasks"]} == set(TASKS.names())
+    assert {one["name"] for one in content["suites"]} == set(all_suites())
     shown = json.loads(cli("tasks", "STS12,sts", "--show", "--json", "--data", data_dir).out)
     (task,), (suite,) = shown["tasks"], shown["suites"]
     assert (task["rows"], task["found"], task["suites"]) == ({"test": 3108}, "folder", ["sts"])

@@ -45,8 +45,8 @@ def test_a_shell_leaves_out_names_that_are_typed_already() -> None:
     """Also those of an earlier --methods."""
     shell = ShellComplete(main_group, {}, "zoo-bench", "_ZOO_BENCH_COMPLETE")
     given = ["run", "--methods", "simcse-small", "--tasks", "STS12", "--methods"]
-    found = [item.value for item in shell.get_completions(given, "simcse-s")]
-    assert "simcse-sup" in found and "simcse-small" not in found
+    values = [item.value for item in shell.get_completions(given, "simcse-s")]
+    assert "simcse-sup" in values and "simcse-small" not in values
 
 
 ALIASES = {
@@ -66,9 +66,9 @@ def test_a_task_has_the_names_that_people_type(typed: str) -> None:
 def test_a_suite_has_the_names_that_people_type(tmp_path: Path, cli: Cli) -> None:
     for typed, name in (("STS", "sts"), ("SentEval", "transfer"), ("Transfer_Fast", "transfer-fast")):
         assert suite(typed).name == name
-    own = tmp_path / "own.yaml"
-    own.write_text("tasks: [stsb, sickr]\ndev: stsb\n", encoding="utf-8")
-    assert (read_suite(own).tasks, read_suite(own).dev) == (("STS-B", "SICK-R"), "STS-B")
+    file = tmp_path / "own.yaml"
+    file.write_text("tasks: [stsb, sickr]\ndev: stsb\n", encoding="utf-8")
+    assert (read_suite(file).tasks, read_suite(file).dev) == (("STS-B", "SICK-R"), "STS-B")
     assert "SICK relatedness" in cli("tasks", "SICKRelatedness", "STS").out
 
 
@@ -136,8 +136,8 @@ def test_a_run_prints_what_concerns_its_own_rows(cli: Cli, tmp_path: Path, capsy
     assert "exploded" not in later.out and "crash-in-fit" not in later.out
     assert "bag:salt=3" in later.out and "n/a: bag:salt=3" not in later.out
     assert "TRIAL" not in later.out and "a-plugin-s-task" not in later.out
-    whole = cli("leaderboard", "--results", tmp_path)
-    assert "exploded" in whole.out and "TRIAL" in whole.out and "a-plugin-s-task" in whole.out
+    full = cli("leaderboard", "--results", tmp_path)
+    assert "exploded" in full.out and "TRIAL" in full.out and "a-plugin-s-task" in full.out
     capsys.readouterr()
     benchmark.leaderboard(tmp_path).show({"the key of a row that another machine measured under another key"})
-    assert capsys.readouterr().out == whole.out
+    assert capsys.readouterr().out == full.out

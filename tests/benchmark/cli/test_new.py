@@ -158,19 +158,19 @@ def test_a_name_that_is_taken_is_refused(kind: str, name: str, what: str, cli: C
 @pytest.mark.parametrize("kind", ["method", "task"])
 def test_no_file_is_overwritten(kind: str, cli: Cli, here: Path) -> None:
     """Nor a link to nowhere, nor a folder of data; and nothing is written beside it."""
-    own = here / "own_words.py"
-    own.write_text("mine", encoding="utf-8")
+    file = here / "own_words.py"
+    file.write_text("mine", encoding="utf-8")
     answer = cli("new", kind, "own-words")
     assert answer.code == 2 and "own_words.py is in this folder already" in answer.err
-    assert own.read_text(encoding="utf-8") == "mine" and list(here.iterdir()) == [own]
-    own.unlink()
-    own.symlink_to("nowhere.py")  # a write would put a file in its place
-    assert cli("new", kind, "own-words").code == 2 and list(here.iterdir()) == [own]
-    own.unlink()
+    assert file.read_text(encoding="utf-8") == "mine" and list(here.iterdir()) == [file]
+    file.unlink()
+    file.symlink_to("nowhere.py")  # a write would put a file in its place
+    assert cli("new", kind, "own-words").code == 2 and list(here.iterdir()) == [file]
+    file.unlink()
     if kind == "task":
         (here / "own_words").mkdir()
         answer = cli("new", kind, "own-words")
-        assert answer.code == 2 and "own_words is in this folder already" in answer.err and not own.exists()
+        assert answer.code == 2 and "own_words is in this folder already" in answer.err and not file.exists()
 
 
 def test_the_shipped_files_are_short_and_new(here: Path) -> None:

@@ -46,13 +46,13 @@ def records(folder: Path) -> list[Any]:
 def test_a_file_describes_a_run_and_records_name_it(cli: Cli, tmp_path: Path, file: Path) -> None:
     answer = cli("run", file, "--results", tmp_path / "out")
     assert answer.code == 0, answer.err
-    found = records(tmp_path / "out")
-    assert {(r["method"]["name"], r["task"]["name"]) for r in found} == {
+    measured = records(tmp_path / "out")
+    assert {(r["method"]["name"], r["task"]["name"]) for r in measured} == {
         (method, task) for method in ("bag", "bag:salt=1") for task in ("pocket-words", "pocket-pairs")
     }
     named = {"name": str(file), "sha256": hashlib.sha256(FILE.encode()).hexdigest()}
-    assert all(r["run_file"] == named and r["limit"] == 20 and r["precision"] == "fp32" for r in found)
-    assert all(r["command"][:3] == ["zoo-bench", "run", str(file)] for r in found)
+    assert all(r["run_file"] == named and r["limit"] == 20 and r["precision"] == "fp32" for r in measured)
+    assert all(r["command"][:3] == ["zoo-bench", "run", str(file)] for r in measured)
 
 
 @pytest.mark.usefixtures("fakes")
@@ -79,8 +79,8 @@ def test_shipped_files_name_what_there_is() -> None:
         if "suites" not in stated:
             assert all(task in TASKS or task.startswith("mteb:") for task in stated["tasks"].split(","))
             continue
-        for one in stated["suites"].split(","):
-            assert choose_tasks(suite(one), stated.get("tasks"))
+        for suite_name in stated["suites"].split(","):
+            assert choose_tasks(suite(suite_name), stated.get("tasks"))
     with pytest.raises(UsageError, match="Did you mean 'sts-main'"):
         read_run_file("runs/sts-mian.yaml")
 
@@ -91,10 +91,10 @@ def test_rows_have_the_names_that_are_given(cli: Cli, tmp_path: Path) -> None:
     """A label takes the name's place in records and tables; the recipe stands beside it, so a control stays one."""
     words = ("run", "--methods", "bag,random", "--tasks", "pocket-words", "--seeds", 1, "--results", tmp_path, *FAST)
     assert cli(*words, "--label", "our bag,chance").code == 0
-    found = {r["method"]["name"]: r["method"]["recipe_name"] for r in records(tmp_path)}
-    assert found == {"our bag": "bag", "chance": "random"}
+    names = {r["method"]["name"]: r["method"]["recipe_name"] for r in records(tmp_path)}
+    assert names == {"our bag": "bag", "chance": "random"}
     rows = json.loads((tmp_path / "pocket-trial.json").read_text(encoding="utf-8"))["rows"]
-    assert {row["method"] for row in rows} == set(found)
+    assert {row["method"] for row in rows} == set(names)
     assert {row["method"]: row["control"] for row in rows}["chance"] == "control"
     assert cli(*words, "--label", "same,same").code == 2
 
@@ -102,17 +102,17 @@ def test_rows_have_the_names_that_are_given(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("fakes")
 def test_a_suite_of_one_s_own(cli: Cli, tmp_path: Path) -> None:
     """Its tasks are run and have a table, which `leaderboard --suite FILE` makes again."""
-    own = tmp_path / "mine.yaml"
-    own.write_text("tasks: [pocket-words, pocket-phrases]\ncolumns: [W, P]\ndev: pocket-pairs\n", encoding="utf-8")
+    file = tmp_path / "mine.yaml"
+    file.write_text("tasks: [pocket-words, pocket-phrases]\ncolumns: [W, P]\ndev: pocket-pairs\n", encoding="utf-8")
     out = tmp_path / "out"
-    assert cli("run", "--methods", "bag", "--suite", own, "--results", out, *FAST).code == 0
+    assert cli("run", "--methods", "bag", "--suite", file, "--results", out, *FAST).code == 0
     assert {r["task"]["name"] for r in records(out)} == {"pocket-words", "pocket-phrases"}
-    assert cli("leaderboard", "--results", out, "--out", tmp_path / "again", "--suite", own).code == 0
+    assert cli("leaderboard", "--results", out, "--out", tmp_path / "again", "--suite", file).code == 0
     for folder in (out, tmp_path / "again"):
         table = json.loads((folder / "mine-trial.json").read_text(encoding="utf-8"))
         assert table["rows"][0]["average"]["mean"] is not None
-    own.write_text("tasks: [pocket-wrods]\n", encoding="utf-8")
-    assert "pocket-words" in cli("run", "--methods", "bag", "--suite", own, "--results", out, *FAST).err
+    file.write_text("tasks: [pocket-wrods]\n", encoding="utf-8")
+    assert "pocket-words" in cli("run", "--methods", "bag", "--suite", file, "--results", out, *FAST).err
     (tmp_path / "sts.yaml").write_text("tasks: [pocket-words]\n", encoding="utf-8")
     assert "rename the file" in cli("run", "--methods", "bag", "--suite", tmp_path / "sts.yaml").err
 
@@ -129,8 +129,8 @@ def test_a_run_as_json(cli: Cli, tmp_path: Path) -> None:
     ]
     answer = cli(*words, *FAST, "--json")
     assert answer.code == 1
-    found = json.loads(answer.out)
-    assert (found["measured"], found["exit_code"]) == (1, 1)
-    assert "exploded" in found["failed"][0]["reason"]
-    assert found["tables"] == [json.loads((tmp_path / "pocket-trial.json").read_text(encoding="utf-8"))]
+    content = json.loads(answer.out)
+    assert (content["measured"], content["exit_code"]) == (1, 1)
+    assert "exploded" in content["failed"][0]["reason"]
+    assert content["tables"] == [json.loads((tmp_path / "pocket-trial.json").read_text(encoding="utf-8"))]
     assert "cells measured" in answer.err

@@ -23,9 +23,9 @@ def test_a_catalog_corpus_and_a_file_are_the_same(pocket_sentences: list[str], t
     assert bundled.name == "pocket-text"
     path = tmp_path / "mine.txt.xz"
     path.write_bytes(lzma.compress("\n".join(pocket_sentences).encode()))
-    own = load_corpus(str(path), HERE, None)
-    assert own.name == "mine.txt.xz"
-    assert own.sha256() == bundled.sha256()
+    corpus = load_corpus(str(path), HERE, None)
+    assert corpus.name == "mine.txt.xz"
+    assert corpus.sha256() == bundled.sha256()
 
 
 def test_a_sample_is_always_the_same() -> None:
@@ -42,11 +42,11 @@ def test_neighbours_are_kept_together_in_a_draw(tmp_path: Path) -> None:
     text = "\n".join("\n".join(f"d{d} s{s}" for s in range(3 + 10 * d)) + "\n" for d in range(40))
     path = tmp_path / "documents.txt"
     path.write_text(text, encoding="utf-8")
-    whole = load_corpus(str(path), HERE, None, documents=True)
-    assert list(whole.sentences) == lines and len(whole.documents or ()) == 40
-    assert whole.identity() == {"name": path.name, "sentences": len(lines), "documents": 40, "sha256": whole.sha256()}
+    full = load_corpus(str(path), HERE, None, documents=True)
+    assert list(full.sentences) == lines and len(full.documents or ()) == 40
+    assert full.identity() == {"name": path.name, "sentences": len(lines), "documents": 40, "sha256": full.sha256()}
     plain = load_corpus(str(path), HERE, None)
-    assert plain.documents is None and plain.sha256() != whole.sha256() and "documents" not in plain.identity()
+    assert plain.documents is None and plain.sha256() != full.sha256() and "documents" not in plain.identity()
     drawn = load_corpus(str(path), HERE, 1000, documents=True)
     assert (
         len(drawn.sentences) == 1000 and drawn.sha256() == load_corpus(str(path), HERE, 1000, documents=True).sha256()
@@ -82,9 +82,9 @@ def test_overlap_sees_through_spelling() -> None:
     """Case, tokenisation, quotes and spaces do not hide a copy; blank sentences are none."""
     tested = ["A dog's bone.", 'The "market" fell 3%', "été", "..."]
     sentences = ["a dog 's bone .", "the `` market '' fell 3 %", "ÉTÉ!", "a cat's bone", "", "...", "a dog's bone"]
-    found = overlap(Corpus("x", sentences), tested)
-    assert len(found) == 3  # each test text once, however often it is trained on
-    assert found == overlap(normalised_texts(sentences), [*reversed(tested), "a DOG'S bone", "another"])
+    digests = overlap(Corpus("x", sentences), tested)
+    assert len(digests) == 3  # each test text once, however often it is trained on
+    assert digests == overlap(normalised_texts(sentences), [*reversed(tested), "a DOG'S bone", "another"])
     assert len(overlap(Corpus("x", sentences), tested[:2])) == 2
     assert overlap(Corpus("x", sentences), []) == []
     assert normalised("A dog's bone.") == normalised("a dog 's bone .")
@@ -142,10 +142,10 @@ def test_several_pairs_are_joined_by_plus(tmp_path: Path, capsys: pytest.Capture
 def test_scored_pairs_are_read_from_a_file_and_the_benchmark(tmp_path: Path, data_dir: Path) -> None:
     path = tmp_path / "own.tsv"
     path.write_text("score\tfirst\tsecond\n4.5\ta  b\tc\n0\td\te\n")
-    own = load_pairs(str(path), HERE, None)
-    assert (own.labels, own.scores, list(own.sentences)) == (None, [4.5, 0.0], ["a b", "c", "d", "e"])
-    assert own.identity()["pairs"] == 2 and load_pairs(str(path), HERE, 1).scores == [4.5]
-    assert Corpus(own.name, own.sentences, scores=[4.5, 1.0]).sha256() != own.sha256(), "scores are part of it"
+    corpus = load_pairs(str(path), HERE, None)
+    assert (corpus.labels, corpus.scores, list(corpus.sentences)) == (None, [4.5, 0.0], ["a b", "c", "d", "e"])
+    assert corpus.identity()["pairs"] == 2 and load_pairs(str(path), HERE, 1).scores == [4.5]
+    assert Corpus(corpus.name, corpus.sentences, scores=[4.5, 1.0]).sha256() != corpus.sha256(), "scores are part of it"
     with pytest.raises(UsageError, match="scored pairs cannot be joined"):
         load_pairs(f"{path}+{path}", HERE, None)
     path.write_text("score\tfirst\tsecond\n4.5\ta\tb\n7\ta\tb\n")

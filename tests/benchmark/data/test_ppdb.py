@@ -177,8 +177,8 @@ def test_the_split_shares_no_phrase_on_either_side() -> None:
     assert {p for p in pairs if hash_fraction(p.phrase) < 0.5} == set(test)
     phrases = [{side for p in part for side in (p.phrase, p.paraphrase)} for part in (train, test)]
     assert train and not phrases[0] & phrases[1]
-    left = [p for p in pairs if p not in set(test) and p not in set(train)]
-    assert all({p.phrase, p.paraphrase} & phrases[1] for p in left)
+    rest = [p for p in pairs if p not in set(test) and p not in set(train)]
+    assert all({p.phrase, p.paraphrase} & phrases[1] for p in rest)
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ def test_small_files(tmp_path: Path) -> None:
     bird = readers.read_bird(written(tmp_path, BIRD + "(a b, c)\ta b\tc\tunigram\tx\tNone\t0.25\tn-n\n"))
     assert (bird.first, bird.second, bird.gold.tolist()) == (["a b"], ["c"], [0.25])
     (choice,) = readers.read_turney(written(tmp_path, TURNEY))
-    assert (choice.phrase, choice.right, choice.own) == ("wood land", "forest", ("wood", "land"))
+    assert (choice.phrase, choice.right, choice.parts) == ("wood land", "forest", ("wood", "land"))
     assert choice.others == ("grove", "boat", "chair", "salt")
     assert choice.texts() == ["wood land", "forest", "grove", "boat", "chair", "salt", "wood", "land"]
     pairs = readers.read_bigram_words(written(tmp_path, "red\tJJ\ntape\tNN\nbureaucracy\n\t\nmop\tVB\ncmp\n"))

@@ -98,19 +98,19 @@ def test_labels_of_natural_language_inference(tmp_path: Path) -> None:
         ),
     }
     for name, content in forms.items():
-        said: list[str] = []
-        found = load_pairs(str(written(tmp_path, name, content)), HERE, None, say=said.append)
-        assert list(found.labels or ()) == ["entailment", "contradiction"], name
-        assert found.sentences == ["A man.", "A cat.", "A dog.", "A cow."]
-        assert "1 with an empty field or no label left out" in said[0]
+        lines: list[str] = []
+        corpus = load_pairs(str(written(tmp_path, name, content)), HERE, None, say=lines.append)
+        assert list(corpus.labels or ()) == ["entailment", "contradiction"], name
+        assert corpus.sentences == ["A man.", "A cat.", "A dog.", "A cow."]
+        assert "1 with an empty field or no label left out" in lines[0]
 
 
 def test_triples_are_pairs_of_both_labels(tmp_path: Path) -> None:
     """SimCSE's file: a sentence, an equal and an opposite one."""
     path = written(tmp_path, "nli.csv", 'sent0,sent1,hard_neg\na b,"c ""d""",e\nf,g,h\n')
-    found = load_pairs(str(path), HERE, None)
-    assert found.sentences == ["a b", 'c "d"', "a b", "e", "f", "g", "f", "h"]
-    assert list(found.labels or ()) == ["entailment", "contradiction"] * 2
+    corpus = load_pairs(str(path), HERE, None)
+    assert corpus.sentences == ["a b", 'c "d"', "a b", "e", "f", "g", "f", "h"]
+    assert list(corpus.labels or ()) == ["entailment", "contradiction"] * 2
 
 
 def test_other_kinds_of_rows(tmp_path: Path) -> None:
@@ -143,8 +143,8 @@ def test_columns_are_named_by_the_user(tmp_path: Path) -> None:
     assert read(path, "3,1,4").frame.equals(table.frame)
     with pytest.raises(UsageError, match="'e' is not there"):
         read(path, "a,e")
-    own = written(tmp_path, "own.csv", 'satz1;satz2;wert\n"Ein Hund; braun";Ein Tier;0\n')  # no name that is known
-    assert read(own, "satz1,satz2,wert").report == "own.csv: columns: satz1, satz2, wert; 1 binary pairs"
+    file = written(tmp_path, "own.csv", 'satz1;satz2;wert\n"Ein Hund; braun";Ein Tier;0\n')  # no name that is known
+    assert read(file, "satz1,satz2,wert").report == "own.csv: columns: satz1, satz2, wert; 1 binary pairs"
 
 
 @pytest.mark.parametrize(
@@ -175,9 +175,9 @@ def test_a_corpus_is_the_texts_of_a_table(tmp_path: Path) -> None:
     }
     digests = set()
     for name, content in forms.items():
-        found = load_corpus(str(written(tmp_path, name, content)), HERE, None)
-        assert found.sentences == texts, name
-        digests.add(found.sha256())
+        corpus = load_corpus(str(written(tmp_path, name, content)), HERE, None)
+        assert corpus.sentences == texts, name
+        digests.add(corpus.sha256())
     assert len(digests) == 1
     with pytest.raises(UsageError, match=r"b\.txt is plain text"):
         load_corpus(str(written(tmp_path, "b.txt", "a\tb\n")), HERE, None, columns="a")

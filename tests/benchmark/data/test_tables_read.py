@@ -181,18 +181,18 @@ def test_what_a_table_is(name: str, tmp_path: Path) -> None:
     file, content, columns, kind, meant, rows, values = ROWS[name]
     path = tmp_path / file
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    found = read(path, columns, take=PLACES.get(kind or "", "measured"))  # type: ignore[arg-type]
+    table_read = read(path, columns, take=PLACES.get(kind or "", "measured"))  # type: ignore[arg-type]
     role = {"pairs": "second", "triples": "second", "labelled texts": "label"}.get(meant, "score")
-    assert (found.kind, len(found.frame), found.frame[role].tolist()[:2]) == (meant, rows, values)
-    first = found.frame["first"].iloc[0].split()
+    assert (table_read.kind, len(table_read.frame), table_read.frame[role].tolist()[:2]) == (meant, rows, values)
+    first = table_read.frame["first"].iloc[0].split()
     assert first == Q[1 if name.startswith("NaN") else 0].split() or first == ["z" * 100_000]
 
 
 def test_short_texts_without_header_lose_no_row(tmp_path: Path) -> None:
     text = table(None, [f"red dog {i}" for i in range(N)], [f"small tree {i}" for i in range(N)])
     (tmp_path / "a.csv").write_text(text, encoding="utf-8")
-    found = read(tmp_path / "a.csv", take="measured")
-    assert len(found.frame) == N and found.frame["first"].iloc[0] == "red dog 0"
+    table_read = read(tmp_path / "a.csv", take="measured")
+    assert len(table_read.frame) == N and table_read.frame["first"].iloc[0] == "red dog 0"
 
 
 FORMS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
@@ -221,9 +221,9 @@ def saved(given: Any, folder: Path) -> Path:
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_a_table_is_read_alike(form: str, tmp_path: Path) -> None:
     frame = pd.DataFrame({"sentence1": Q, "sentence2": D, "score": [s / 2 for s in SCORES]})
-    found = read_texts(FORMS[form](frame, tmp_path))
-    assert found.kind == "score" and found.gold.tolist() == frame["score"].tolist()
-    assert [found.texts[place] for place in found.first] == Q
+    texts_read = read_texts(FORMS[form](frame, tmp_path))
+    assert texts_read.kind == "score" and texts_read.gold.tolist() == frame["score"].tolist()
+    assert [texts_read.texts[place] for place in texts_read.first] == Q
 
 
 def beir(folder: Path, qrels: str) -> Path:
@@ -286,9 +286,9 @@ SOURCES: dict[str, tuple[Callable[[Path], Any], str, int, list[float]]] = {
 @pytest.mark.parametrize("name", SOURCES)
 def test_folders_and_objects(name: str, tmp_path: Path) -> None:
     make, kind, units, gold = SOURCES[name]
-    found = read_texts(make(tmp_path))
-    assert (found.kind, found.units, found.gold.tolist()[:2]) == (kind, units, gold)
-    assert [found.texts[place] for place in found.first[:1]] == Q[:1]
+    texts_read = read_texts(make(tmp_path))
+    assert (texts_read.kind, texts_read.units, texts_read.gold.tolist()[:2]) == (kind, units, gold)
+    assert [texts_read.texts[place] for place in texts_read.first[:1]] == Q[:1]
 
 
 def test_a_folder_of_beir_has_unjudged_documents_titles_and_grades(tmp_path: Path) -> None:
@@ -297,11 +297,11 @@ def test_a_folder_of_beir_has_unjudged_documents_titles_and_grades(tmp_path: Pat
         read_texts(beir(tmp_path / "few", "query-id\tcorpus-id\tscore\n" + lines))
     lines = "".join(f"q{i}\td{i}\t{i % 3 or 1}\n" for i in range(22)) + "q0\td5\t2\nq22\td1\t0\n"
     for name, head in (("named", "query-id\tcorpus-id\tscore\n"), ("unnamed", "query\tcorpus\tscore\n")):
-        found = read_texts(beir(tmp_path / name, head + lines))
-        documents = found.texts[found.queries :]
-        assert found.queries == 23 and documents == [f"title {i} {D[i]}" for i in range(N)]
-        assert found.gold[-2] == 2 and found.texts[found.second[-2]].startswith("title 5 ")
-        assert found.units == 22 and "1 queries without a relevant document" in found.report
+        texts_read = read_texts(beir(tmp_path / name, head + lines))
+        documents = texts_read.texts[texts_read.queries :]
+        assert texts_read.queries == 23 and documents == [f"title {i} {D[i]}" for i in range(N)]
+        assert texts_read.gold[-2] == 2 and texts_read.texts[texts_read.second[-2]].startswith("title 5 ")
+        assert texts_read.units == 22 and "1 queries without a relevant document" in texts_read.report
 
 
 @pytest.mark.parametrize(

@@ -51,17 +51,17 @@ def written(folder: Path) -> dict[str, Any]:
 
 
 def logs(folder: Path) -> dict[str, Any]:
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("data/**/*.json"))]
-    return {f"{log['model_info']['name']}, {log['model_info']['additional_details']['seed']}": log for log in found}
+    contents = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("data/**/*.json"))]
+    return {f"{log['model_info']['name']}, {log['model_info']['additional_details']['seed']}": log for log in contents}
 
 
 def test_scores_have_their_intervals_and_every_field_that_is_asked_for(tmp_path: Path) -> None:
     mains = written(tmp_path / "results")
     export_scores("*", tmp_path / "out", tmp_path / "results")
-    found = logs(tmp_path / "out")
-    assert set(found) == {"m, 0", "m, 1", "a/b, None"}
-    assert len({log["evaluation_id"] for log in found.values()}) == 3
-    for log in found.values():
+    contents = logs(tmp_path / "out")
+    assert set(contents) == {"m, 0", "m, 1", "a/b, None"}
+    assert len({log["evaluation_id"] for log in contents.values()}) == 3
+    for log in contents.values():
         assert log.keys() == LOG - {"detailed_evaluation_results"} and log["schema_version"] == "0.3.0"
         details = log["model_info"]["additional_details"]
         assert details["deployment_type"] == "self_deployed" and all(isinstance(text, str) for text in details.values())
@@ -69,7 +69,7 @@ def test_scores_have_their_intervals_and_every_field_that_is_asked_for(tmp_path:
             metric, score = result["metric_config"], result["score_details"]["score"]
             assert metric["min_score"] <= score <= metric["max_score"] and metric["lower_is_better"] is False
             assert result["source_data"]["source_type"] in ("other", "hf_dataset")
-    by_task = {result["evaluation_name"]: result for result in found["m, 0"]["evaluation_results"]}
+    by_task = {result["evaluation_name"]: result for result in contents["m, 0"]["evaluation_results"]}
     assert set(by_task) == {"zoo-bench.STS12-raw", "zoo-bench.MR"}
     for task, share in (("zoo-bench.STS12-raw", None), ("zoo-bench.MR", RIGHT.mean())):
         details = by_task[task]["score_details"]
@@ -83,7 +83,7 @@ def test_scores_have_their_intervals_and_every_field_that_is_asked_for(tmp_path:
         assert details["uncertainty"]["num_bootstrap_samples"] == 2000
         if share is not None:
             assert error == pytest.approx(np.sqrt(share * (1 - share) / 90), rel=0.1)
-    released = found["a/b, None"]
+    released = contents["a/b, None"]
     assert (
         released["model_info"]["id"] == "a/b" and released["source_metadata"]["evaluator_relationship"] == "third_party"
     )
@@ -100,10 +100,10 @@ def test_a_line_for_each_item_and_the_same_bytes_again(tmp_path: Path, cli: Cli)
     assert [path.relative_to(tmp_path / "one") for path in sorted((tmp_path / "one").rglob("*"))] == [
         path.relative_to(tmp_path / "two") for path in sorted((tmp_path / "two").rglob("*"))
     ]
-    found = logs(tmp_path / "one")
-    assert "detailed_evaluation_results" not in found["a/b, None"]
+    contents = logs(tmp_path / "one")
+    assert "detailed_evaluation_results" not in contents["a/b, None"]
     for name, rows in (("m, 0", 340), ("m, 1", 250)):
-        log, stated = found[name], found[name]["detailed_evaluation_results"]
+        log, stated = contents[name], contents[name]["detailed_evaluation_results"]
         assert log.keys() == LOG and PATH.match(stated["file_path"]) and stated["total_rows"] == rows
         path = tmp_path / "one" / stated["file_path"]
         assert path.with_name(path.name.replace("_samples.jsonl", ".json")).is_file(), "one uuid, one folder"
@@ -135,7 +135,7 @@ def test_its_own_validator_finds_no_error(tmp_path: Path) -> None:
             path,
             repo_path=name,
             available_files=frozenset(files),
-            read_repo_file=lambda one: (tmp_path / one).read_text(encoding="utf-8"),
+            read_repo_file=lambda name: (tmp_path / name).read_text(encoding="utf-8"),
             run_semantic_checks=True,
         )
         assert report.valid and not report.errors and not report.warnings, (name, report.errors, report.warnings)

@@ -20,11 +20,11 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
 
 
 def record(task: str, dataset: str, revision: str | None = SHA, form: str = "mteb", **changes: Any) -> Any:
-    made = make_record("m", task, 0, **changes)
-    made["task"] |= {"dataset": dataset, "form": form, "source": "hub"}
+    content = make_record("m", task, 0, **changes)
+    content["task"] |= {"dataset": dataset, "form": form, "source": "hub"}
     if revision is not None:
-        made["task"]["revision"] = revision
-    return made
+        content["task"]["revision"] = revision
+    return content
 
 
 def mteb_scores(**subsets: float) -> dict[str, Any]:
@@ -63,16 +63,16 @@ RECORDS = {
 
 @pytest.mark.parametrize("kind", RECORDS)
 def test_the_hub_and_mteb_read_what_was_read_from_the_hub(kind: str) -> None:
-    one, wanted = RECORDS[kind]
-    text = eval_results([one])
-    found = parse_eval_result_entries(yaml.safe_load(text) or [])
-    assert [(entry.dataset_id, entry.task_id, entry.value) for entry in found] == wanted
-    for entry in found:
+    record, wanted = RECORDS[kind]
+    text = eval_results([record])
+    entries = parse_eval_result_entries(yaml.safe_load(text) or [])
+    assert [(entry.dataset_id, entry.task_id, entry.value) for entry in entries] == wanted
+    for entry in entries:
         assert (entry.dataset_revision, entry.date) == (SHA, "2026-01-02T03:04:05Z")
         assert entry.source_name == "zoo-bench 0.1.0" and str(entry.source_url).endswith(
             f"/datasets/{entry.dataset_id}"
         )
-        assert f"{one['task']['name']}:{one['scores']['main_metric']}|seed 0|fp32|data " in str(entry.notes)
+        assert f"{record['task']['name']}:{record['scores']['main_metric']}|seed 0|fp32|data " in str(entry.notes)
         assert str(entry.notes).startswith("zoo-bench 0.1.0|") and "|protocol 1|" in str(entry.notes)
 
 
@@ -80,13 +80,13 @@ def test_mteb_s_own_class_accepts_it_and_names_tasks_alike() -> None:
     module = pytest.importorskip("mteb._hf_integration.eval_result_model", reason="pip install 'zoo-bench[mteb]'")
     from mteb.results import TaskResult
 
-    for one, wanted in RECORDS.values():
+    for record, wanted in RECORDS.values():
         if not wanted:
             continue
-        read = module.HFEvalResults.model_validate(yaml.safe_load(eval_results([one])))
+        read = module.HFEvalResults.model_validate(yaml.safe_load(eval_results([record])))
         assert [(entry.dataset.id, entry.dataset.task_id, entry.value) for entry in read.root] == wanted
-    one, wanted = RECORDS["our name, the hub's rows"]
-    theirs = TaskResult.model_validate(task_result(one))._to_hf_benchmark_result()
+    record, wanted = RECORDS["our name, the hub's rows"]
+    theirs = TaskResult.model_validate(task_result(record))._to_hf_benchmark_result()
     assert wanted[0] in [(entry.dataset.id, entry.dataset.task_id, entry.value) for entry in theirs.root]
 
 

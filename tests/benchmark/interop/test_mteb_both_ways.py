@@ -41,7 +41,7 @@ def injected(pairs: Pairs) -> Any:
     return task
 
 
-def whole(name: str, data: DataSource, limit: int | None = None) -> Pairs:
+def pairs_of(name: str, data: DataSource, limit: int | None = None) -> Pairs:
     """Return the pairs of one of our tasks, its subsets one after the other."""
     subsets = TASKS.get(name).load(data, limit).subsets.values()  # type: ignore[attr-defined]
     sides = ([text for one in subsets for text in getattr(one, side)] for side in ("first", "second"))
@@ -50,8 +50,8 @@ def whole(name: str, data: DataSource, limit: int | None = None) -> Pairs:
 
 def by_mteb(model: Any, task: Any) -> dict[str, float]:
     """Return what mteb's evaluator gives for the test split."""
-    found = mteb.evaluate(model, task, cache=None, co2_tracker=False, show_progress_bar=False)
-    scores: dict[str, float] = found.task_results[0].scores["test"][0]
+    results = mteb.evaluate(model, task, cache=None, co2_tracker=False, show_progress_bar=False)
+    scores: dict[str, float] = results.task_results[0].scores["test"][0]
     return scores
 
 
@@ -67,15 +67,15 @@ def test_minilm_scores_the_same_in_mteb_and_here(minilm: Path, data_dir: Path) -
     """The library's model in mteb's own wrapper, our engine's in the adapter, and ours alone: equal to 0.01 of 100."""
     import sentence_transformers as st
 
-    pairs = whole("STS16-raw", DataSource(data_dir, hub=False), 12)
+    pairs = pairs_of("STS16-raw", DataSource(data_dir, hub=False), 12)
     here = benchmark.evaluate(f"pretrained:model={minilm}", tasks="STS16-raw", limit=12, data=data_dir, **FAST)
     wanted = here.records[0]["scores"]["all"]
     adapted = benchmark.for_mteb(zoo.create(f"pretrained:model={minilm}"), name="all-MiniLM-L6-v2")
     for model in (st.SentenceTransformer(str(minilm), device="cpu"), adapted):
-        found = by_mteb(model, injected(pairs))
-        assert 100 * found["cosine_spearman"] == pytest.approx(100 * wanted["spearman"], abs=0.01)
-        assert 100 * found["cosine_pearson"] == pytest.approx(100 * wanted["pearson"], abs=0.01)
-        assert found["spearman"] == pytest.approx(found["cosine_spearman"], abs=1e-4)
+        scores = by_mteb(model, injected(pairs))
+        assert 100 * scores["cosine_spearman"] == pytest.approx(100 * wanted["spearman"], abs=0.01)
+        assert 100 * scores["cosine_pearson"] == pytest.approx(100 * wanted["pearson"], abs=0.01)
+        assert scores["spearman"] == pytest.approx(scores["cosine_spearman"], abs=1e-4)
     meta = adapted.mteb_model_meta
     assert (meta.name, meta.embed_dim, meta.max_tokens) == ("zoo-bench/all-MiniLM-L6-v2", 384, 256)
     assert meta.n_parameters is not None and 22e6 < meta.n_parameters < 23e6
@@ -86,7 +86,7 @@ def test_what_was_trained_here_is_measured_there(tiny_bert: Path, tmp_path: Path
     method = f"simcse:backbone={tiny_bert}:batch_size=4:learning_rate=0.01"
     encoder = zoo.fit(method, [f"Sentence {i} about lamp {i % 5}." for i in range(16)], runtime=Runtime())
     zoo.save(encoder, tmp_path / "kept")
-    pairs = whole("pocket-pairs", DataSource(None, hub=False))
+    pairs = pairs_of("pocket-pairs", DataSource(None, hub=False))
     models = [benchmark.for_mteb(one) for one in (encoder, tmp_path / "kept", str(tmp_path / "kept"), encoder.encode)]
     scores = [by_mteb(model, injected(pairs))["cosine_spearman"] for model in models]
     here = benchmark.evaluate(encoder, tasks="pocket-pairs", **FAST).records[0]["scores"]["main"]
@@ -102,19 +102,19 @@ def test_mteb_sts_here_is_our_untokenised_task(hub: Any, data_dir: Path, cli: Cl
     """Run by name, recorded with its pairs, and exported under mteb's name to a file that mteb reads."""
     from mteb.results import TaskResult
 
-    hub["mteb/stsbenchmark-sts"] = as_dataset(whole("STS-B-raw", DataSource(data_dir, hub=False)))
+    hub["mteb/stsbenchmark-sts"] = as_dataset(pairs_of("STS-B-raw", DataSource(data_dir, hub=False)))
     words = ("run", "--methods", "static-avg", "--tasks", "mteb:STSBenchmark,STS-B-raw", "--data", data_dir)
     answer = cli(*words, "--precision", "fp32", "--out", tmp_path / "results")
     assert answer.code == 0, answer.err
     assert "mteb:STSBenchmark" in answer.out
     records = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "results" / "records").rglob("*.json")]
-    theirs, mine = sorted(records, key=lambda record: record["task"]["name"], reverse=True)
-    assert theirs["scores"]["all"] == mine["scores"]["all"]
+    theirs, ours = sorted(records, key=lambda record: record["task"]["name"], reverse=True)
+    assert theirs["scores"]["all"] == ours["scores"]["all"]
     assert (theirs["task"]["rows"], theirs["task"]["dataset"]) == (1379, "mteb/stsbenchmark-sts") and theirs["pairs"]
     assert cli("export", "*", tmp_path / "files", "--scores", "--results", tmp_path / "results").code == 0
     (path,) = (tmp_path / "files").rglob("STSBenchmark.json")
     read = TaskResult.from_disk(path)
-    assert read.get_score() == pytest.approx(mine["scores"]["main"])
+    assert read.get_score() == pytest.approx(ours["scores"]["main"])
     assert read.dataset_revision == f"sha256:{theirs['task']['sha256']}"
 
 

@@ -64,15 +64,15 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place + "get_dataset_config_names", lambda path, *_, **__: names[path in reranking])
     monkeypatch.setattr(place + "get_dataset_split_names", lambda *_, **__: ["test"])
     monkeypatch.setattr(place + "load_dataset", lambda path, config, **_: Dataset.from_dict(parts[config]))
-    one = DatasetDict({"test": Dataset.from_dict(summaries)})
-    monkeypatch.setattr("mteb.abstasks.abstask.load_dataset", lambda *_, **__: one)
+    summarization = DatasetDict({"test": Dataset.from_dict(summaries)})
+    monkeypatch.setattr("mteb.abstasks.abstask.load_dataset", lambda *_, **__: summarization)
 
 
 def main_score(model: Any, name: str) -> float:
     """Return what mteb's evaluator alone gives."""
     task = mteb.get_task(name, languages=["eng"], exclusive_language_filter=True)
-    found = mteb.evaluate(model, task, cache=None, co2_tracker=False, show_progress_bar=False)
-    return float(found.task_results[0].get_score())
+    results = mteb.evaluate(model, task, cache=None, co2_tracker=False, show_progress_bar=False)
+    return float(results.task_results[0].get_score())
 
 
 def test_every_task_of_the_benchmark_is_one_of_ours() -> None:

@@ -70,7 +70,7 @@ def test_a_file_has_mtebs_shape_and_our_numbers() -> None:
 
 
 def test_seeds_and_methods_have_own_folders_and_trials_none(tmp_path: Path) -> None:
-    found = exported(
+    folders = exported(
         tmp_path,
         sts_record("m", "STS12-raw", 0),
         sts_record("m", "STS12-raw", 1),
@@ -79,10 +79,10 @@ def test_seeds_and_methods_have_own_folders_and_trials_none(tmp_path: Path) -> N
         failed(sts_record("m", "STS14-raw", 0), "broken"),
         make_record("m", "MR", 0),
     )
-    assert len(found) == 3
-    assert sorted(path.rpartition("/")[2] for path in found) == ["STS12.json", "STS12.json", "SentEval-STS12.json"]
-    assert len({path.rpartition("/")[0] for path in found}) == 3
-    assert all(path.startswith("zoo-bench__") and path.count("/") == 2 for path in found)
+    assert len(folders) == 3
+    assert sorted(path.rpartition("/")[2] for path in folders) == ["STS12.json", "STS12.json", "SentEval-STS12.json"]
+    assert len({path.rpartition("/")[0] for path in folders}) == 3
+    assert all(path.startswith("zoo-bench__") and path.count("/") == 2 for path in folders)
     metas = [read_json(path) for path in (tmp_path / "mteb").rglob("model_meta.json")]
     assert {meta["name"] for meta in metas} == {"zoo-bench/m", "zoo-bench/x:a=b/c"}
     assert len({meta["revision"] for meta in metas}) == 3

@@ -64,8 +64,8 @@ def saved(folder: Path, bert: Path, card: dict[str, Any]) -> Path:
 
 
 def by_mteb(model: Any) -> float:
-    found = mteb.evaluate(model, mteb.get_task("ArguAna"), cache=None, co2_tracker=False, show_progress_bar=False)
-    return float(found.task_results[0].get_score())
+    results = mteb.evaluate(model, mteb.get_task("ArguAna"), cache=None, co2_tracker=False, show_progress_bar=False)
+    return float(results.task_results[0].get_score())
 
 
 @pytest.mark.parametrize("card", CARDS)

@@ -73,9 +73,9 @@ def test_the_score_of_every_scheme_is_that_of_its_items(sizes: tuple[int, ...]) 
 
 def test_topics_keep_theirs_and_other_data_has_another_digest() -> None:
     source = DataSource(None, hub=False)
-    whole, cut = (TASKS.get("pocket-topics").load(source, limit).score(BAG.encode) for limit in (None, 30))
-    assert accuracy_of(whole["items"]) == whole["main"]
-    assert whole["items"]["gold_sha256"] != cut["items"]["gold_sha256"]
+    full, cut = (TASKS.get("pocket-topics").load(source, limit).score(BAG.encode) for limit in (None, 30))
+    assert accuracy_of(full["items"]) == full["main"]
+    assert full["items"]["gold_sha256"] != cut["items"]["gold_sha256"]
 
 
 def test_a_record_keeps_them_packed_and_loose(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_packing_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = problem(300, 10, 2)
     folds = [Fold(*rows) for rows in stratified(y, 6)]
     threads = torch.get_num_threads()
-    found = []
+    schedules = []
     try:
         for cached, small, workers in ((1, 1, 1), (2**30, 2**18, 1), (2**30, 1, 2)):
             monkeypatch.setattr(probe_batch, "_CACHED", cached)
@@ -157,13 +157,13 @@ def test_packing_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
             torch.set_num_threads(workers)
             fits, _ = grid(x, y, folds, FAST.recipe)
             assert torch.get_num_threads() == workers
-            found.append((fits.dev.tolist(), fits.evaluations.tolist()))
+            schedules.append((fits.dev.tolist(), fits.evaluations.tolist()))
         monkeypatch.setattr(probe_batch._Trainer, "_launch_bound", lambda self: True)
         fits, _ = grid(x, y, folds, FAST.recipe)
-        found.append((fits.dev.tolist(), fits.evaluations.tolist()))
+        schedules.append((fits.dev.tolist(), fits.evaluations.tolist()))
     finally:
         torch.set_num_threads(threads)
-    assert found[0] == found[1] == found[2] == found[3]
+    assert schedules[0] == schedules[1] == schedules[2] == schedules[3]
 
 
 @pytest.mark.slow
@@ -198,10 +198,10 @@ def test_gradients_are_those_of_autograd(model: Classifier) -> None:
         weighted = losses * (scale if isinstance(scale, float) else scale[:, None])
         norms = sum((w**2).flatten(2).sum(2) for w in weights)
         expected = torch.autograd.grad(weighted.sum() + (penalties / 2 * norms).sum(), weights)
-        found = [torch.full_like(w, torch.nan) for w in weights]
+        gradients = [torch.full_like(w, torch.nan) for w in weights]
         with torch.no_grad():
-            model.gradients(weights, x, penalties, found)(model.targets(labels[None])[0], scale)
-        for ours, theirs in zip(found, expected, strict=True):
+            model.gradients(weights, x, penalties, gradients)(model.targets(labels[None])[0], scale)
+        for ours, theirs in zip(gradients, expected, strict=True):
             torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-4)
 
 
@@ -242,17 +242,19 @@ def test_against_senteval_s_own_numbers(case: dict[str, Any]) -> None:
     base = {"full": FULL, "fast": FAST}[case["setting"]]
     setting = replace(base, folds=SENTEVAL["synthetic"]["folds"], recipe=replace(base.recipe, hidden=case["hidden"]))
     half, three = case["rows"] // 2, case["rows"] * 3 // 4
-    found = {
+    accuracies = {
         "nested": nested(x, y, setting),
         "cross_validated": cross_validated(x, y, three, setting),
         "split": split(x, y, half, case["rows"] // 4, setting),
     }
-    for scheme, measured in found.items():
+    for scheme, measured in accuracies.items():
         # One row more or less, for other processors round otherwise; where this was written all are equal.
         size = {"nested": case["rows"], "cross_validated": case["rows"] - three, "split": case["rows"] - half * 3 // 2}
         assert measured.accuracy == pytest.approx(case[scheme]["acc"], abs=1.5 * 100 / size[scheme]), scheme
         assert measured.dev_accuracy == pytest.approx(case[scheme]["devacc"], abs=0.5), scheme
-    assert found["nested"].parts == pytest.approx(case["nested"]["folds"], abs=1.5 * 100 * setting.folds / case["rows"])
+    assert accuracies["nested"].parts == pytest.approx(
+        case["nested"]["folds"], abs=1.5 * 100 * setting.folds / case["rows"]
+    )
 
 
 def test_pair_features() -> None:

@@ -36,12 +36,12 @@ def fill(folder: Path) -> Records:
 def contents(folder: Path) -> dict[str, Any]:
     """Everything that the records of a folder say, with their pair scores; fails where anything is left out."""
     store = Records(folder)
-    found = {}
+    by_key = {}
     for record in store.all():
         pairs = [side.tobytes() for side in store.pair_scores(record)] if store.has_pairs(record) else None
-        found[record["method"]["name"], record["key"]] = (record, pairs)
+        by_key[record["method"]["name"], record["key"]] = (record, pairs)
     assert store.corrupt == []
-    return found
+    return by_key
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -74,9 +74,9 @@ def test_which_record_counts() -> None:
     for ordered in itertools.permutations([first, sorts_first, no]):
         assert settle(ordered) == [first]
     for ordered in itertools.permutations([first, elsewhere]):
-        assert {found.place for found in settle(ordered)} == {"1", "elsewhere"}
+        assert {stored.place for stored in settle(ordered)} == {"1", "elsewhere"}
     for ordered in itertools.permutations([first, other, no]):
-        assert {found.place for found in settle(ordered)} == {"1", "other"}
+        assert {stored.place for stored in settle(ordered)} == {"1", "other"}
 
 
 @pytest.mark.parametrize("change", ["sha256", "version", "protocol"])
@@ -127,8 +127,8 @@ def test_the_choice_does_not_depend_on_order() -> None:
         make_record("both", data_sha256=new),
     ]
     for ordered in itertools.permutations(records):
-        left = {(r["method"]["name"], r["task"]["sha256"]) for r in one_digest(ordered) if r["status"] == "ok"}
-        assert left == {("b", new), ("both", old), ("both", new)}
+        kept = {(r["method"]["name"], r["task"]["sha256"]) for r in one_digest(ordered) if r["status"] == "ok"}
+        assert kept == {("b", new), ("both", old), ("both", new)}
 
 
 def test_a_row_states_all_its_environments(tmp_path: Path, cli: Cli) -> None:

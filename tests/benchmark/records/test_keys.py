@@ -58,12 +58,12 @@ def test_keys_of_published_records() -> None:
     tasks = {
         r["task"]["name"]: {k: v for k, v in r["task"].items() if k in identity} for rs in kept.values() for r in rs
     }
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for name, records in kept.items():
         for record in records:
             assert record["encoder_key"] == encoder_key(record["row_key"], record["seed"])
             task: Any = {k: v for k, v in record["task"].items() if k in identity}
             assert record["key"] == cell_key(record["encoder_key"], task)
         rows = {(r["row_key"], r["method"]["name"]): r for r in sorted(records, key=lambda r: r["status"] == "ok")}
-        found[name] = sum(row_key(record, tasks) == record["row_key"] for record in rows.values())
-    assert found == EQUAL
+        counts[name] = sum(row_key(record, tasks) == record["row_key"] for record in rows.values())
+    assert counts == EQUAL

@@ -92,11 +92,11 @@ def test_a_contradicting_record_stays_loose(tmp_path: Path) -> None:
     source = Records(tmp_path / "other").path("bag", copied["task"]["name"], copied["key"])
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(source.read_bytes())
-    (left,) = pack(tmp_path).left
-    assert str(path) in left and path.exists()
+    (reason,) = pack(tmp_path).skipped
+    assert str(path) in reason and path.exists()
     path.unlink()
     store.write(copied)  # states which packed record it replaces
-    assert pack(tmp_path).left == []
+    assert pack(tmp_path).skipped == []
     assert [r["scores"]["main"] for r in Records(tmp_path).all()] == [0.25]
 
 
@@ -118,7 +118,7 @@ def test_a_damaged_record_stays_where_it_is(tmp_path: Path) -> None:
     damaged = sorted((tmp_path / "records").rglob("*.json"))[0]
     damaged.write_text("{")
     done = pack(tmp_path)
-    assert damaged.exists() and len(done.left) == 1 and str(damaged) in done.left[0]
+    assert damaged.exists() and len(done.skipped) == 1 and str(damaged) in done.skipped[0]
     assert done.records == len(store.all())
 
 
@@ -152,17 +152,17 @@ def test_a_flipped_byte_is_named(tmp_path: Path, name: str, cli: Cli) -> None:
     fill(tmp_path)
     pack(tmp_path)
     path = tmp_path / name
-    whole = path.read_bytes()
-    for place in np.linspace(0, len(whole) - 1, 12).astype(int):
-        content = bytearray(whole)
+    intact = path.read_bytes()
+    for place in np.linspace(0, len(intact) - 1, 12).astype(int):
+        content = bytearray(intact)
         content[place] ^= 1 << int(place % 8)
         path.write_bytes(content)
         with pytest.raises(CorruptError, match=f"{RECORDS}|{PAIRS}" if name == SUMS else name):
             contents(tmp_path)
-    path.write_bytes(whole)
+    path.write_bytes(intact)
     path = path.with_name(RECORDS) if name == SUMS else path
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
+    intact = path.read_bytes()
+    path.write_bytes(intact[: len(intact) // 2])
     answer = cli("leaderboard", "--results", tmp_path, "--out", tmp_path / "out", "--strict")
     assert answer.code != 0 and str(path) in answer.err and "Traceback" not in answer.err
 

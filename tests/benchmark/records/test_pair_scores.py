@@ -37,14 +37,14 @@ def test_a_run_keeps_them_and_no_text(cli: Cli, tmp_path: Path) -> None:
     """A file of two float32 columns a record whose score is a correlation over pairs, and none for other tasks."""
     assert cli("run", "--methods", "bag,constant", "--results", tmp_path, *FAST).code == 1
     store = Records(tmp_path)
-    found = {(r["method"]["name"], r["task"]["name"]): r for r in store.all()}
-    assert len(found) == 8
-    kept = {key for key, record in found.items() if record.get("pairs")}
+    by_cell = {(r["method"]["name"], r["task"]["name"]): r for r in store.all()}
+    assert len(by_cell) == 8
+    kept = {key for key, record in by_cell.items() if record.get("pairs")}
     assert kept == {("bag", task) for task in ("pocket-pairs", "pocket-words", "pocket-phrases")}
     files = {path.name for path in (tmp_path / "records").rglob("*") if path.is_file() and path.suffix != ".json"}
-    assert files == {found[key]["pairs"]["file"] for key in kept}
+    assert files == {by_cell[key]["pairs"]["file"] for key in kept}
     for key in kept:
-        record = found[key]
+        record = by_cell[key]
         path = store.pairs_file(record)
         assert path is not None
         assert record["pairs"]["sha256"] == sha256_file(path)
@@ -119,8 +119,8 @@ def test_an_old_record_is_valid_and_says_what_to_do(tmp_path: Path) -> None:
             store.pair_scores(record)
     path = store.pairs_file(new)
     assert path is not None
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-1])
+    content = path.read_bytes()
+    path.write_bytes(content[:-1])
     with pytest.raises(CorruptError, match=path.name):
         store.pair_scores(new)
     path.unlink()

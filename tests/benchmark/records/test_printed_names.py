@@ -62,22 +62,22 @@ def test_tables_have_the_printed_names_and_keep_the_rows_apart(tmp_path: Path) -
     for level, name in ((0.4, FOLDERS[0]), (0.5, FOLDERS[1]), (0.6, "pretrained:model=/other/place/large")):
         for record in method_records(name, level):
             store.write(record)
-    made = make_leaderboard(tmp_path)
-    (table,), files = made.tables, made.files
+    board = make_leaderboard(tmp_path)
+    (table,), files = board.tables, board.files
     names = [row.name for row in table.rows]
     assert names == ["pretrained:large", "pretrained:run-b/MiniLM", "pretrained:run-a/MiniLM"]
     assert [row.identity for row in table.rows][1:] == [FOLDERS[1], FOLDERS[0]]
     for name, text in files.items():
         without = re.sub(r"--methods '?pretrained:model=[\w/-]+", "", text.replace("\\u0027", "'"))
         assert "/data/" not in without and "/other/" not in without, name
-    found = store.all()
+    stored = store.all()
     for asked in (FOLDERS[0], names[2]):
-        (row,) = rows_named(found, asked, tmp_path)
+        (row,) = rows_named(stored, asked, tmp_path)
         assert {record["method"]["name"] for record in row} == {FOLDERS[0]}
-        assert rows_named(found, label(row), tmp_path) == [row]
-    assert len(rows_named(found, "pretrained:run-*", tmp_path)) == 2
+        assert rows_named(stored, label(row), tmp_path) == [row]
+    assert len(rows_named(stored, "pretrained:run-*", tmp_path)) == 2
     with pytest.raises(UsageError, match=r"There: pretrained:large, pretrained:run-a/MiniLM"):
-        rows_named(found, "pretrained:run", tmp_path)
+        rows_named(stored, "pretrained:run", tmp_path)
 
 
 def test_run_says_what_it_needs_in_place_of_a_shortened_name(tmp_path: Path, cli: Cli) -> None:

@@ -197,17 +197,17 @@ def test_no_flipped_bit_of_a_record_changes_what_it_says(tmp_path: Path) -> None
     """Bits all over the file: the record as it was written, or left out and named."""
     store = Records(tmp_path)
     path = store.write(make_record(main=0.7125))
-    whole, (wanted,) = path.read_bytes(), store.all()
+    intact, (wanted,) = path.read_bytes(), store.all()
     left_out = 0
-    for bit in range(0, 8 * len(whole), 31):
-        content = bytearray(whole)
+    for bit in range(0, 8 * len(intact), 31):
+        content = bytearray(intact)
         content[bit // 8] ^= 1 << bit % 8
         path.write_bytes(content)
         store = Records(tmp_path)
-        found = store.all()
-        assert found == [wanted] or (not found and len(store.corrupt) == 1), (bit, found)
-        left_out += not found
-    assert left_out > 0.9 * 8 * len(whole) / 31
+        stored = store.all()
+        assert stored == [wanted] or (not stored and len(store.corrupt) == 1), (bit, stored)
+        left_out += not stored
+    assert left_out > 0.9 * 8 * len(intact) / 31
 
 
 def test_a_record_without_a_sum_is_read(tmp_path: Path) -> None:

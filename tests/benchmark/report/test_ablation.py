@@ -21,15 +21,15 @@ def test_rows_have_the_numbers_of_compare() -> None:
     assert {one.change for one in table.changes} == {"k 64 (256)", "k 128 (256)", "k None (256)"}
     differences = [one.line.difference for one in table.changes]
     assert differences == sorted(differences, reverse=True)
-    for one in table.changes:
-        line = compare_rows(FOLDER, one.row, "whitening-nli", suites="sts", resamples=500).comparisons[0].average
+    for change in table.changes:
+        line = compare_rows(FOLDER, change.row, "whitening-nli", suites="sts", resamples=500).comparisons[0].average
         assert line is not None and (line.difference, line.low, line.high) == (
-            one.line.difference,
-            one.line.low,
-            one.line.high,
+            change.line.difference,
+            change.line.low,
+            change.line.high,
         )
         assert table.score == line.b
-        assert one.significant is (line.low > 0 or line.high < 0)
+        assert change.significant is (line.low > 0 or line.high < 0)
 
 
 def test_named_rows_may_be_other_methods(cli: Cli, tmp_path: Path) -> None:

@@ -72,16 +72,16 @@ def test_the_page_reads_the_json(results: Path, cli: Cli) -> None:
     assert json.loads((results / "sts.json").read_text(encoding="utf-8")) == printed
     (drawn,) = data_of((results / "index.html").read_text(encoding="utf-8"))["tables"]
     assert {name for name in printed if printed[name] != drawn[name]} == {"rows"}
-    for row, whole in zip(drawn["rows"], printed["rows"], strict=True):
-        assert set(row) <= set(whole)
+    for row, full in zip(drawn["rows"], printed["rows"], strict=True):
+        assert set(row) <= set(full)
         for name, value in row.items():
             if name in ("scores", "means"):
-                cells = [(cell, whole[name][task]) for task, cell in value.items()]
+                cells = [(cell, full[name][task]) for task, cell in value.items()]
                 assert all(cell.items() <= given.items() for cell, given in cells if "by_seed" not in cell)
             elif name not in ("average", "published"):
-                assert value == whole[name]
+                assert value == full[name]
         unread = {column.key for column in COLUMNS if not {"page", "details"} & set(column.outputs)}
-        assert {name for name in set(whole) - set(row) if whole[name]} <= unread
+        assert {name for name in set(full) - set(row) if full[name]} <= unread
 
 
 def test_every_condition_and_cost_has_a_column() -> None:

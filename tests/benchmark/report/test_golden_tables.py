@@ -46,24 +46,24 @@ PARTS = {
 
 
 @pytest.fixture(scope="module")
-def made() -> Leaderboard:
+def board() -> Leaderboard:
     """The tables of the rows, which are not written."""
     return make_leaderboard(PUBLISHED, suites="sts,words,sts-dev", methods=",".join(ROWS), baseline="cls")
 
 
-def forms_of(made: Leaderboard) -> dict[str, str]:
+def forms_of(board: Leaderboard) -> dict[str, str]:
     """Return the texts by name; the page without its scripts and styles, which have tests in a browser."""
-    page = made.files["index.html"].replace(__version__, "VERSION")
+    page = board.files["index.html"].replace(__version__, "VERSION")
     for part in TEMPLATES.iterdir():
         if part.suffix in (".js", ".css"):
             page = page.replace(part.read_text(encoding="utf-8"), f"<{part.name}>")
-    table = "\n".join(str(made).splitlines()[:-1])  # the last line names the results folder
-    files = {name: text for name, text in made.files.items() if name in PARTS}
-    return {**files, "page.html": page, "notebook.html": made._repr_html_(), "terminal.txt": table}
+    table = "\n".join(str(board).splitlines()[:-1])  # the last line names the results folder
+    files = {name: text for name, text in board.files.items() if name in PARTS}
+    return {**files, "page.html": page, "notebook.html": board._repr_html_(), "terminal.txt": table}
 
 
-def test_every_form_of_ten_published_rows_is_the_golden_one(made: Leaderboard) -> None:
-    forms = forms_of(made)
+def test_every_form_of_ten_published_rows_is_the_golden_one(board: Leaderboard) -> None:
+    forms = forms_of(board)
     if os.environ.get("ZOO_BENCH_WRITE_GOLDEN"):
         for name, text in forms.items():
             (GOLDEN / name).write_text(text, encoding="utf-8", newline="\n")

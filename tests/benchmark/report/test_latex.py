@@ -96,8 +96,8 @@ def test_rows_are_chosen_and_marked_against_a_baseline(measured: Path, cli: Cli)
     assert signs == [("PT-BERT", "dagger"), ("CLS token", "ddagger")]
     assert set(rows_of(text)) == {"PT-BERT", "CLS token", "BERT-flow", "SimCSE"}
     assert r"$^{\dagger}$: above SimCSE, $^{\ddagger}$: below it (p $<$ 0.05" in text and "over 3 rows" in text
-    for said in (answer.out, (measured / "words.md").read_text(encoding="utf-8")):
-        assert "↑: above simcse, ↓: below it" in " ".join(said.split()) and " ↑" in said and " ↓" in said
+    for shown in (answer.out, (measured / "words.md").read_text(encoding="utf-8")):
+        assert "↑: above simcse, ↓: below it" in " ".join(shown.split()) and " ↑" in shown and " ↓" in shown
     assert cli("leaderboard", "--results", measured, "--methods", "ptbert").code == 0
     assert list(rows_of((measured / "words.tex").read_text(encoding="utf-8"))) == ["PT-BERT"]
 
@@ -138,9 +138,9 @@ def test_a_two_column_article_takes_it(name: str, tmp_path: Path) -> None:
     (tmp_path / "paper.tex").write_text(article.replace("NAME", name), encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
     for _ in range(2):
-        made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
-    assert made.returncode == 0, made.stdout[-2000:]
-    assert "Overfull" not in made.stdout and "undefined" not in made.stdout
+        process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
+    assert process.returncode == 0, process.stdout[-2000:]
+    assert "Overfull" not in process.stdout and "undefined" not in process.stdout
 
 
 def test_escapes_are_single_characters_not_of_escapes() -> None:

@@ -36,8 +36,8 @@ def table_of(records: list[Any], name: str = "sts") -> Table:
 
 def score_matrix(records: list[Any], seeds: Any) -> np.ndarray:
     """Scores x100 (seeds, tasks)."""
-    found = {(r["seed"], r["task"]["name"]): 100 * r["scores"]["main"] for r in records}
-    return np.array([[found[seed, task] for task in SEVEN] for seed in seeds])
+    by_cell = {(r["seed"], r["task"]["name"]): 100 * r["scores"]["main"] for r in records}
+    return np.array([[by_cell[seed, task] for task in SEVEN] for seed in seeds])
 
 
 def test_mean_and_sample_deviation_over_seeds() -> None:
@@ -225,12 +225,12 @@ def test_a_conflict_of_data_is_shown_and_not_averaged() -> None:
     assert "conflict" in markdown(table_of(records))
 
 
-def trained_on(found: dict[str, list[str]], seeds: Any = (0,)) -> list[Any]:
+def trained_on(overlaps: dict[str, list[str]], seeds: Any = (0,)) -> list[Any]:
     """Records whose training text has these test texts (digests by task)."""
     records = complete("m", seeds)
     for record in records:
         corpus = {"name": "wiki", "sentences": 100, "sha256": hexes("wiki")}
-        digests = found.get(record["task"]["name"])
+        digests = overlaps.get(record["task"]["name"])
         overlap = {} if digests is None else {"overlap": {"texts": 50, "digests": digests}}
         record["training"] = {"corpus": corpus, **overlap}
     return records
@@ -238,11 +238,11 @@ def trained_on(found: dict[str, list[str]], seeds: Any = (0,)) -> list[Any]:
 
 def test_overlap_is_the_union_of_the_test_texts() -> None:
     """A test text of two tasks counts once, whatever the seeds."""
-    found = {task: [] for task in SEVEN} | {"STS12": ["aa", "bb"], "STS-B": ["bb", "cc"]}
+    overlaps = {task: [] for task in SEVEN} | {"STS12": ["aa", "bb"], "STS-B": ["bb", "cc"]}
     for seeds in ([0], range(5)):
-        text = markdown(table_of(trained_on(found, seeds)))
+        text = markdown(table_of(trained_on(overlaps, seeds)))
         assert "⚠ 3 test texts are in the training text" in text
-    assert "⚠ 1 test text is in" in markdown(table_of(trained_on({**found, "STS12": ["cc"], "STS-B": ["cc"]})))
+    assert "⚠ 1 test text is in" in markdown(table_of(trained_on({**overlaps, "STS12": ["cc"], "STS-B": ["cc"]})))
     assert "⚠" not in markdown(table_of(trained_on({task: [] for task in SEVEN})))
 
 

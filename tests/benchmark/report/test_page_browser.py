@@ -34,12 +34,12 @@ def test_a_wide_page_is_usable(browser: Browser, wide: Path) -> None:
     assert len(browser.all("tbody tr")) == 60
     assert len(browser.all("tbody tr:first-child td")) >= 43
     assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
-    box, name = browser.one(".box"), browser.one("tbody th")
+    box, name = browser.element(".box"), browser.element("tbody th")
     before = name.rect["x"]
     browser.run("arguments[0].scrollLeft = 1500; arguments[0].scrollTop = 300", box)
     assert browser.run("return arguments[0].scrollLeft", box) == 1500
     assert name.rect["x"] == before
-    top = browser.run("return arguments[0].getBoundingClientRect().top", browser.one("thead th.name"))
+    top = browser.run("return arguments[0].getBoundingClientRect().top", browser.element("thead th.name"))
     assert top == pytest.approx(browser.run("return arguments[0].getBoundingClientRect().top", box), abs=3)
     assert browser.problems() == []
 
@@ -64,24 +64,24 @@ def test_sorting_by_click(browser: Browser, wide: Path) -> None:
 def test_filters(browser: Browser, wide: Path) -> None:
     """Text, backbone, setting and completeness together; the count says what is left; bold is the best of it."""
     browser.open(wide)
-    browser.one("input[type=search]").send_keys("METHOD-1, method-25")
+    browser.element("input[type=search]").send_keys("METHOD-1, method-25")
     expected = {"method-1", "method-25", *(f"method-1{i}" for i in range(10))}
     assert set(browser.column("Method")) == expected
-    assert browser.one(".count").text == "12 of 60 rows"
+    assert browser.element(".count").text == "12 of 60 rows"
     next(o for o in browser.all("select option") if o.text == "bert-base-uncased").click()
     assert set(browser.column("Method")) == {f"method-{i}" for i in (1, 11, 13, 15, 17, 19, 25)}
-    browser.one("input[value=unsupervised]").click()
+    browser.element("input[value=unsupervised]").click()
     assert set(browser.column("Method")) == {f"method-{i}" for i in (11, 15, 19)}
     next(label for label in browser.all(".controls label") if label.text == "hide incomplete").click()
     assert set(browser.column("Method")) == {"method-11", "method-15"}
-    assert browser.one(".count").text == "2 of 60 rows"
+    assert browser.element(".count").text == "2 of 60 rows"
     best = max(map(float, browser.column("task-7")))
     shown = [cell for cell in browser.all("tbody tr:not([hidden]) td.best") if cell.text.startswith(f"{best:.2f}")]
     assert len(browser.all("tbody tr:not([hidden]) td.best")) == 41
     assert shown
-    browser.one("input[type=search]").clear()
-    browser.one("input[type=search]").send_keys("no such method")
-    assert browser.column("Method") == [] and "No row is left by this filter." in browser.one("").text
+    browser.element("input[type=search]").clear()
+    browser.element("input[type=search]").send_keys("no such method")
+    assert browser.column("Method") == [] and "No row is left by this filter." in browser.element("").text
     assert browser.problems() == []
 
 
@@ -114,10 +114,10 @@ def test_a_name_that_is_html_is_only_text(browser: Browser, small: Path) -> None
     """It stands in the table as it is and runs nowhere: table, plots, tooltips."""
     browser.open(small)
     assert browser.column("Method")[0] == EVIL
-    browser.run("arguments[0].focus()", browser.one("tbody th"))
+    browser.run("arguments[0].focus()", browser.element("tbody th"))
     assert EVIL in browser.tip()
     assert browser.run("return [typeof window.hacked, document.querySelectorAll('img').length]") == ["undefined", 0]
-    assert EVIL in browser.one(".legend + .scroll").find_element(By.XPATH, "..").text
+    assert EVIL in browser.element(".legend + .scroll").find_element(By.XPATH, "..").text
     assert browser.problems() == []
 
 
@@ -125,7 +125,7 @@ def test_rows_not_told_apart_from_the_best_are_marked(browser: Browser, small: P
     """By a sign, by words for a screen reader, in the tooltip, and with what it means."""
     browser.open(small)
     assert browser.column("#") == ["1", "≈ tied for the best, rank 2", "–"]
-    browser.one("details.reading summary").click()
+    browser.element("details.reading summary").click()
     assert "≈: tied for the best." in [note.text for note in browser.all("p.note")]
     browser.run("arguments[0].focus()", browser.all("tbody th")[1])
     assert "≈ tied for the best" in browser.tip().splitlines()
@@ -150,17 +150,17 @@ def test_suites_are_tabs(browser: Browser, small: Path) -> None:
 def test_what_is_shown_stands_in_the_address(browser: Browser, wide: Path) -> None:
     """Filter, sorting, groups and ticks: the address that results shows the same page again, from its top."""
     browser.open(wide, address="")
-    browser.one("input[type=search]").send_keys("method-1, method-2")
+    browser.element("input[type=search]").send_keys("method-1, method-2")
     browser.head("task-7").click()
     next(label for label in browser.all(".controls label") if label.text == "in groups").click()
-    browser.one("tbody tr:not([hidden]):not(.group) input").click()
+    browser.element("tbody tr:not([hidden]):not(.group) input").click()
     address = browser.run("return location.hash")
     assert all(part in address for part in ("method=method-1", "sort=task-7", "flat", "ticked"))
     before = browser.column("Method"), browser.column("task-7"), len(browser.all("tbody input:checked"))
     browser.driver.get("about:blank")
     browser.driver.get(wide.as_uri() + address)
     assert (browser.column("Method"), browser.column("task-7"), len(browser.all("tbody input:checked"))) == before
-    assert browser.run("return scrollY") == 0 and browser.one("h2").is_displayed()
+    assert browser.run("return scrollY") == 0 and browser.element("h2").is_displayed()
     assert browser.problems() == []
 
 
@@ -179,9 +179,9 @@ def test_rows_of_one_condition_stand_together(browser: Browser, wide: Path) -> N
       else found[name].push(line.row.method);
     }
     return found;"""
-    found = browser.run(script)
-    assert sorted(name for names in found.values() for name in names) == sorted(ranked)
-    for names in found.values():
+    groups = browser.run(script)
+    assert sorted(name for names in groups.values() for name in names) == sorted(ranked)
+    for names in groups.values():
         assert names == sorted(names, key=ranked.index)
     assert browser.problems() == []
 
@@ -218,7 +218,7 @@ def test_a_table_links_to_its_files(browser: Browser, tmp_path: Path) -> None:
     links = [link.get_attribute("href").rpartition("/")[2] for link in browser.all("p a")]
     assert links == ["sts.md", "sts.csv", "sts-published.md"]
     browser.run("URL.createObjectURL = (blob) => { window.given = blob.text(); return 'data:,x'; };")
-    browser.one(".files button").click()
+    browser.element(".files button").click()
     given = json.loads(browser.driver.execute_async_script("window.given.then(arguments[0])"))
     assert [row["method"] for row in given["rows"]] == ["alpha"] and given["rows"][0]["average"]["mean"] == 43.0
     assert browser.problems() == []
@@ -228,11 +228,11 @@ def test_a_narrow_screen_and_reduced_motion(browser: Browser, wide: Path) -> Non
     """360 pixels: only the table's box scrolls sideways, and most of it is numbers; nothing moves on request."""
     browser.open(wide, 360, prefers_reduced_motion="reduce")
     assert browser.run("return document.documentElement.scrollWidth") <= 360
-    box, name = browser.one(".box"), browser.one("tbody th")
+    box, name = browser.element(".box"), browser.element("tbody th")
     browser.run("arguments[0].scrollLeft = 800", box)
     assert browser.run("return arguments[0].scrollLeft", box) == 800
-    left = name.rect["x"] - box.rect["x"]
-    assert 0 <= left < 2
+    indent = name.rect["x"] - box.rect["x"]
+    assert 0 <= indent < 2
     assert name.rect["width"] < 130
     moves = "return getComputedStyle(document.getElementById('theme')).transitionDuration"
     assert browser.run(moves) == "0s"

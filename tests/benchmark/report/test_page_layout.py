@@ -44,13 +44,13 @@ def mixed(tmp_path: Path) -> Path:
     records: list[Any] = []
     for i, (name, (changes, condition)) in enumerate(CONDITIONS.items()):
         about = training({"250": 50.25, "500": 51.0}, overlap={"texts": 9, "digests": ["aa"] * (name == LONG)})
-        mine = method_records(name, 0.4 + i / 50, range(3), training=about if condition in LEARNED else None)
-        for record in mine:
+        of_method = method_records(name, 0.4 + i / 50, range(3), training=about if condition in LEARNED else None)
+        for record in of_method:
             record["method"] |= changes
             record["method"]["sources"] = {"backbone": {"name": "zoo-small", "sha256": "0" * 64, "ancestry": ANCESTRY}}
             record["encoding"] = {"texts_per_second": 1000.0 + i}
             record["facts"] = {"dimensions": 8, "parameters": None if i == 1 else 0 if i == 0 else 10**i}
-        records += mine
+        records += of_method
     (tmp_path / "page.html").write_text(page(build_tables(records, [suite("sts")])), encoding="utf-8")
     return tmp_path / "page.html"
 
@@ -88,14 +88,14 @@ def test_condition_and_backbone_are_in_sight_on_a_laptop(browser: Browser, mixed
     """1,440 pixels: they and all seven tasks, beside a long name and the backbone's ancestry; nothing is cut."""
     browser.open(mixed, 1440)
     assert set(browser.column("Backbone")) == {"zoo-small"}
-    assert browser.one("").text.count(ANCESTRY) == 1, "once, above the table"
+    assert browser.element("").text.count(ANCESTRY) == 1, "once, above the table"
     right = "return arguments[0].getBoundingClientRect().right"
-    box = browser.one(".box")
+    box = browser.element(".box")
     limit = browser.run("return arguments[0].getBoundingClientRect().left + arguments[0].clientWidth", box)
     for head in ("Condition", "Backbone", "SICK-R"):
         assert browser.run(right, browser.head(head)) <= limit
-    whole = "return [...document.querySelectorAll('td.given')].every((one) => one.scrollWidth <= one.clientWidth)"
-    assert browser.run(whole)
+    script = "return [...document.querySelectorAll('td.given')].every((one) => one.scrollWidth <= one.clientWidth)"
+    assert browser.run(script)
 
 
 def test_a_phone_shows_them_below_the_name(browser: Browser, mixed: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_phone_shows_them_below_the_name(browser: Browser, mixed: Path) -> Non
     assert ["unsupervised", "zoo-small"] in briefs
     average = browser.head("Avg.")
     assert browser.run("return arguments[0].getBoundingClientRect().right", average) <= 390
-    browser.run("arguments[0].focus()", browser.one("tbody th"))
+    browser.run("arguments[0].focus()", browser.element("tbody th"))
     ActionChains(browser.driver).send_keys(Keys.ARROW_RIGHT).perform()
     assert "Average" in browser.tip().splitlines()[0]
 

@@ -64,7 +64,7 @@ def test_axes_fit_the_rows_and_what_is_far_below_is_counted(browser: Browser, tm
     (tmp_path / "page.html").write_text(page(build_tables(records, [suite("sts")])), encoding="utf-8")
     browser.open(tmp_path / "page.html")
     assert len(points(browser)) == 40 and "nothing" not in points(browser)
-    assert "1 row is far below" in browser.one("figure:first-child").text
+    assert "1 row is far below" in browser.element("figure:first-child").text
     script = """
     const [svg, inner, ...labels] = ["svg", "clipPath rect", ".label"].flatMap(
       (what) => [...document.querySelectorAll(`.costs figure:first-child ${what}`)]).map((one) => {

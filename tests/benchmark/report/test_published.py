@@ -40,22 +40,22 @@ def reference() -> Any:
 
 
 def records(name: str, tasks: Sequence[str], backbone: str = BERT, main: float = 0.5, **changes: Any) -> list[Any]:
-    made = [make_record(name, task, main=main, **changes) for task in tasks]
-    for record in made:
+    entries = [make_record(name, task, main=main, **changes) for task in tasks]
+    for record in entries:
         record["method"]["sources"] = {"backbone": {"name": backbone, "revision": None, "sha256": "0" * 64}}
-    return made
+    return entries
 
 
 def comparisons(name: str, suite_name: str = "sts", **changes: Any) -> dict[str, BesidePublished]:
     """Our row beside each printed row, by "source: printed name"."""
     (table,) = build_tables(records(name, suite(suite_name).tasks, **changes), [suite(suite_name)])
-    found = beside_published(table)
-    return {f"{c.line.table.source()}: {c.line.row.method} on {c.line.row.backbone}": c for c in found}
+    beside_rows = beside_published(table)
+    return {f"{c.line.table.source()}: {c.line.row.method} on {c.line.row.backbone}": c for c in beside_rows}
 
 
-def one(name: str, place: str, suite_name: str = "sts", **changes: Any) -> BesidePublished:
-    (found,) = [c for key, c in comparisons(name, suite_name, **changes).items() if key.startswith(place)]
-    return found
+def comparison_at(name: str, place: str, suite_name: str = "sts", **changes: Any) -> BesidePublished:
+    (row,) = [c for key, c in comparisons(name, suite_name, **changes).items() if key.startswith(place)]
+    return row
 
 
 @pytest.mark.slow
@@ -125,9 +125,9 @@ def test_an_average_that_is_not_its_rows_mean_is_marked() -> None:
         printed, mean = line.scores[average], statistics.fmean(line.scores[c] for c in line.table.average_of)
         if abs(printed - mean) > 0.5 * 10**-line.decimals + 1e-9:
             wrong += 1
-            said = re.search(r"printed (?:average )?([\d.]+), mean of the row ([\d.]+)", line.row.slip or "")
-            assert said, (line.table.source(), line.row.method, mean)
-            assert (float(said[1]), float(said[2])) == (printed, pytest.approx(mean, abs=0.06))
+            match = re.search(r"printed (?:average )?([\d.]+), mean of the row ([\d.]+)", line.row.slip or "")
+            assert match, (line.table.source(), line.row.method, mean)
+            assert (float(match[1]), float(match[2])) == (printed, pytest.approx(mean, abs=0.06))
     assert wrong == 16
 
 
@@ -153,21 +153,21 @@ def test_named_recipes_exist_other_rows_say_why_none_does() -> None:
 def test_maps_on_sbert_stand_beside_rows_that_pool_alike() -> None:
     """PromptBERT copies SimCSE's runs, in which first-last begins with the embedding layer."""
     for name in ("sbert-flow", "sbert-whitening"):
-        assert one(f"{name}-h0", "PromptBERT, table 6: SBERT").compared == [*suite("sts").tasks, AVERAGE]
-        assert "begins with the first layer" in one(name, "PromptBERT, table 6: SBERT").verdict()
+        assert comparison_at(f"{name}-h0", "PromptBERT, table 6: SBERT").compared == [*suite("sts").tasks, AVERAGE]
+        assert "begins with the first layer" in comparison_at(name, "PromptBERT, table 6: SBERT").verdict()
 
 
 def test_the_same_protocol_and_backbone_are_compared() -> None:
-    found = one("simcse", "PT-BERT, table 3", main=0.75)
-    assert found.compared == [*suite("sts").tasks, AVERAGE]
-    assert found.verdict() == "compared (theirs: not stated; one checkpoint, chosen on STS-B dev)"
+    compared_row = comparison_at("simcse", "PT-BERT, table 3", main=0.75)
+    assert compared_row.compared == [*suite("sts").tasks, AVERAGE]
+    assert compared_row.verdict() == "compared (theirs: not stated; one checkpoint, chosen on STS-B dev)"
     (row,) = as_dict(build_tables(records("simcse", suite("sts").tasks, main=0.75), [suite("sts")])[0])["rows"]
     entry = next(e for e in row["published"] if (e["paper"], e["table"]) == ("PT-BERT", "3"))
     assert entry["scores"]["STS12"] == 68.4 and entry["scores"][AVERAGE] == 76.25
     assert entry["differences"]["STS12"] == pytest.approx(6.6)
     assert entry["differences"][AVERAGE] == pytest.approx(-1.25)
     assert entry["reported_from"] == "Gao et al. 2021"
-    seeds = one("promptbert-repo", "PromptBERT, table 6: PromptBERT")
+    seeds = comparison_at("promptbert-repo", "PromptBERT, table 6: PromptBERT")
     assert seeds.verdict() == "compared (theirs: mean of 10 seeds)"
 
 
@@ -186,27 +186,27 @@ def test_the_same_protocol_and_backbone_are_compared() -> None:
     ],
 )
 def test_elsewhere_the_reason_is_told(name: str, suite_name: str, backbone: str, place: str, words: str) -> None:
-    found = one(name, place, suite_name, backbone=backbone)
-    assert words in found.verdict()
-    assert found.compared == []
+    row = comparison_at(name, place, suite_name, backbone=backbone)
+    assert words in row.verdict()
+    assert row.compared == []
 
 
 def test_dev_and_period_scores_stand_beside_their_own_kind() -> None:
-    assert one("simcse-crop", "PT-BERT, table 4", "sts-dev").compared == ["STS-B-dev"]
+    assert comparison_at("simcse-crop", "PT-BERT, table 4", "sts-dev").compared == ["STS-B-dev"]
     of_test = {key.partition(":")[0].rpartition(" ")[2] for key in comparisons("simcse") if key.startswith("PT-BERT")}
     assert "3" in of_test and "4" not in of_test, "no dev score stands beside a test score"
-    assert one("prompt-repo", "PromptBERT, table 5").compared == [*suite("sts").tasks, AVERAGE]
-    assert one("promptbert-sup-transfer", "PromptBERT, table 15", "transfer").compared[-1] == AVERAGE
-    found = comparisons("ptbert-repo:queue_size=384")
-    assert [key for key, c in found.items() if c.compared] == ["PT-BERT, table 5b: PT-BERT Q-320 on bert-base-uncased"]
-    brought = one("use:path=mine.tsv", "PromptBERT, table 15", "transfer", backbone="use")
+    assert comparison_at("prompt-repo", "PromptBERT, table 5").compared == [*suite("sts").tasks, AVERAGE]
+    assert comparison_at("promptbert-sup-transfer", "PromptBERT, table 15", "transfer").compared[-1] == AVERAGE
+    rows = comparisons("ptbert-repo:queue_size=384")
+    assert [key for key, c in rows.items() if c.compared] == ["PT-BERT, table 5b: PT-BERT Q-320 on bert-base-uncased"]
+    brought = comparison_at("use:path=mine.tsv", "PromptBERT, table 15", "transfer", backbone="use")
     assert "path=mine.tsv" in brought.verdict()  # whose file it is, no one here can know
 
 
 def test_wmean_and_mean_are_not_all() -> None:
     """The log of the released checkpoint holds the three aggregations of one model."""
-    found = [c for key, c in _all("ptbert").items() if "repo log" in key and "STS12" in {x.task for x in c.cells}]
-    assert [c.verdict() for c in found] == [
+    rows = [c for key, c in _all("ptbert").items() if "repo log" in key and "STS12" in {x.task for x in c.cells}]
+    assert [c.verdict() for c in rows] == [
         "compared (theirs: one checkpoint)",
         "not comparable: aggregation wmean",
         "not comparable: aggregation mean",
@@ -215,16 +215,16 @@ def test_wmean_and_mean_are_not_all() -> None:
 
 def test_tables_of_wmean_stand_beside_wmean() -> None:
     """Aggregated like the printed row, it is compared; `all` then is what cannot be."""
-    made = records("ptbert", suite("sts").tasks)
-    for record in made:
+    entries = records("ptbert", suite("sts").tasks)
+    for record in entries:
         record["scores"] |= {"wmean": {"spearman": 0.5}, "subsets": {"a": {"n": 2}, "b": {"n": 3}}}
-    (table,) = build_tables(made, [suite("sts")], aggregation="wmean")
-    found = [
+    (table,) = build_tables(entries, [suite("sts")], aggregation="wmean")
+    rows = [
         c
         for c in beside_published(table)
         if "repo log" in c.line.table.source() and "STS12" in {x.task for x in c.cells}
     ]
-    assert [c.verdict() for c in found] == [
+    assert [c.verdict() for c in rows] == [
         "not comparable: aggregation all",
         "compared (theirs: one checkpoint)",
         "not comparable: aggregation mean",
@@ -238,12 +238,12 @@ def _all(name: str) -> dict[str, BesidePublished]:
 
 def seeds(count: int, place: int) -> tuple[float | None, str]:
     """Our value and the verdict beside a line of PromptBERT's table 10; ours are 40, 50, 60 ... by seed."""
-    made = []
+    entries = []
     for seed in range(count):
-        made += records("simcse", suite("sts").tasks, main=0.4 + 0.1 * seed, seed=seed, row="r")
-    (table,) = build_tables(made, [suite("sts")])
-    found = [c for c in beside_published(table) if c.line.table.table == "10"][place]
-    return round(found.cells[0].ours.mean or 0.0, 6), found.verdict()
+        entries += records("simcse", suite("sts").tasks, main=0.4 + 0.1 * seed, seed=seed, row="r")
+    (table,) = build_tables(entries, [suite("sts")])
+    row = [c for c in beside_published(table) if c.line.table.table == "10"][place]
+    return round(row.cells[0].ours.mean or 0.0, 6), row.verdict()
 
 
 def test_extremes_over_seeds_and_other_metrics_are_not_means() -> None:
@@ -267,15 +267,15 @@ def test_extremes_over_seeds_and_other_metrics_are_not_means() -> None:
 
 
 def test_a_value_that_we_do_not_have_is_not_compared() -> None:
-    made = records("avg-last", suite("sts").tasks)
-    made[3] = failed(made[3], "no data", "n/a")
-    (table,) = build_tables(made, [suite("sts")])
-    found = next(c for c in beside_published(table) if c.line.table.table == "5")
-    assert {c.task: c.reasons for c in found.cells if c.reasons} == {
+    entries = records("avg-last", suite("sts").tasks)
+    entries[3] = failed(entries[3], "no data", "n/a")
+    (table,) = build_tables(entries, [suite("sts")])
+    row = next(c for c in beside_published(table) if c.line.table.table == "5")
+    assert {c.task: c.reasons for c in row.cells if c.reasons} == {
         "STS15": ("ours is n/a",),
         AVERAGE: ("ours is n/a",),
     }
-    assert found.verdict().endswith("STS15, Avg: ours is n/a")
+    assert row.verdict().endswith("STS15, Avg: ours is n/a")
 
 
 def test_rows_of_one_name_and_overrides_keep_their_recipe() -> None:
@@ -290,8 +290,8 @@ def test_rows_of_one_name_and_overrides_keep_their_recipe() -> None:
 
 def test_files_stand_beside_the_table_and_hold_what_they_should() -> None:
     """Numbers as printed (78.50, not 78.5), cited rows without a rank, slips on the rows they concern."""
-    made = records("simcse", suite("sts").tasks) + records("nothing-published", suite("sts").tasks)
-    (table,) = build_tables(made, [suite("sts")])
+    entries = records("simcse", suite("sts").tasks) + records("nothing-published", suite("sts").tasks)
+    (table,) = build_tables(entries, [suite("sts")])
     files = table_files(table)
     text = files["sts-published.md"]
     assert text == published_markdown(table, beside_published(table))

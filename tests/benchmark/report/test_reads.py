@@ -15,8 +15,8 @@ from benchmark.records.folder import Records
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The folders whose records were read, in order."""
     read: list[Path] = []
-    whole = Records.all
-    monkeypatch.setattr(Records, "all", lambda store: read.append(store.folder) or whole(store))  # type: ignore[func-returns-value]
+    all_records = Records.all
+    monkeypatch.setattr(Records, "all", lambda store: read.append(store.folder) or all_records(store))  # type: ignore[func-returns-value]
     return read
 
 

@@ -29,10 +29,16 @@ def table(records: list[Record]) -> Table:
 
 
 def test_every_output_and_the_citation_have_it() -> None:
-    made = table(method_records("alpha", 0.4, range(3)) + method_records("beta", 0.6))
-    line = signature(made)
+    with_seeds = table(method_records("alpha", 0.4, range(3)) + method_records("beta", 0.6))
+    line = signature(with_seeds)
     assert line.startswith(f"zoo-bench {__version__}|sts:all-spearman|7 tasks|seeds 3|")
-    texts = [markdown(made), text_of([made]), latex(made), citation([made]), *as_dict(made)["environments"]]  # type: ignore[misc]
+    texts = [
+        markdown(with_seeds),
+        text_of([with_seeds]),
+        latex(with_seeds),
+        citation([with_seeds]),
+        *as_dict(with_seeds)["environments"],
+    ]  # type: ignore[misc]
     assert [line in text for text in texts[:4]] == [True] * 4 and line in texts
 
 
@@ -64,17 +70,17 @@ CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 def trained(change: str = "", names: tuple[str, ...] = ("alpha", "beta")) -> list[Record]:
     """Return rows trained on a text; the first has a change."""
-    found: list[Any] = []
+    records: list[Any] = []
     for name in names:
-        for one in method_records(name, 0.4, range(2)):
-            record: Any = json.loads(json.dumps(one))
+        for original in method_records(name, 0.4, range(2)):
+            record: Any = json.loads(json.dumps(original))
             record["method"]["sources"] = {"backbone": {"name": "small", "sha256": "a" * 64}}
             corpus = {"name": "wiki", "sentences": 20, "sha256": "b" * 64}
             record["training"] = {"steps": 3, "corpus": corpus, "dev_task": "STS-B", "dev_pairs": 1500}
             if change and name == names[0]:
                 CHANGES[change](record)
-            found.append(record)
-    return found
+            records.append(record)
+    return records
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -98,8 +104,8 @@ def test_conditions_that_change_places_make_another_line() -> None:
             record["training"]["corpus"]["sentences"] = sizes[not first]
             record["method"]["sources"]["backbone"]["name"] = "small" if first else "large"
         lines.append(signature(table(records)))
-    one, other = lines
-    assert one != other and one.rpartition("|")[0] == other.rpartition("|")[0]
+    first_line, second_line = lines
+    assert first_line != second_line and first_line.rpartition("|")[0] == second_line.rpartition("|")[0]
 
 
 def test_published_tables_of_unequal_conditions_have_unequal_lines() -> None:

@@ -32,8 +32,8 @@ def test_a_table_fits_the_terminal(
         (line,) = (one for one in lines if row.average.text() in one)
         assert f"{row.rank}  {row.name[:8]}" in line
     assert str(tmp_path / f"{name}.md") in answer.out
-    whole = name == "pocket" and width == 120
-    assert ("Not shown at this width, but in the files: the spread over seeds of each task" in answer.out) != whole
+    fits = name == "pocket" and width == 120
+    assert ("Not shown at this width, but in the files: the spread over seeds of each task" in answer.out) != fits
 
 
 def test_a_terminal_without_utf8_gets_ascii() -> None:

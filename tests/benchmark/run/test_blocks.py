@@ -102,10 +102,10 @@ def test_what_was_encoded_stays_when_a_method_fails(slow: type[Slow], tmp_path: 
     texts = [f"text {i}" for i in range(500)]
     with pytest.raises(RuntimeError, match="enough"):
         store.add(texts)
-    found = entry.find(texts)
-    assert found is not None and found.known.sum() == len(store.rows) == sum(Slow.calls) > 200
+    cached = entry.find(texts)
+    assert cached is not None and cached.known.sum() == len(store.rows) == sum(Slow.calls) > 200
     plain = Bag(Bag.Recipe(), Runtime()).encode(texts)
-    assert np.array_equal(found.vectors[found.known], plain[found.known])
+    assert np.array_equal(cached.vectors[cached.known], plain[cached.known])
 
 
 def test_a_method_on_a_backbone_asks_for_itself(tiny_bert: Path) -> None:
@@ -147,8 +147,8 @@ def test_a_stop_within_a_block_keeps_its_finished_batches(
             create(f"avg-last:backbone={tiny_bert}", runtime), "avg", lambda: place, blocks=Blocks(size=120)
         )
 
-    whole = store(None, None)
-    whole.add(texts)
+    full = store(None, None)
+    full.add(texts)
     stopped = store(asked)
     with pytest.raises(Interrupted):
         stopped.add(texts)
@@ -157,7 +157,7 @@ def test_a_stop_within_a_block_keeps_its_finished_batches(
     assert int(kept.known.sum()) % 120, "it stopped at the end of a block"
 
     resumed = store(None)
-    assert np.array_equal(resumed(texts), whole(texts))
+    assert np.array_equal(resumed(texts), full(texts))
     assert resumed.cached == len(stopped.rows) and resumed.timed.texts == 300 - resumed.cached
 
 

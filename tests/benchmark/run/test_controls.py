@@ -54,14 +54,14 @@ def test_a_row_that_learns_brings_its_own_start(methods: str, start: str, tiny_b
     """With its own pooling, template and backbone; the name can be typed and means the same row."""
     plans = planned(methods, tmp_path, tasks=SENTENCES, backbone=str(tiny_bert))
     assert added(plans) == [start, "bag-of-words", "random"]
-    own, first = (next(plan for plan in plans if plan.name == name) for name in (methods, start))
+    row, start_row = (next(plan for plan in plans if plan.name == name) for name in (methods, start))
     assert (
-        own.start_key == first.row_key
-        and first.start_key is None
-        and own.sources["backbone"] == first.sources["backbone"]
+        row.start_key == start_row.row_key
+        and start_row.start_key is None
+        and row.sources["backbone"] == start_row.sources["backbone"]
     )
     (spec,) = parse_methods(start, all_recipes())
-    assert spec.resolve({"backbone": str(tiny_bert)}) == (first.cls, first.recipe)
+    assert spec.resolve({"backbone": str(tiny_bert)}) == (start_row.cls, start_row.recipe)
 
 
 def test_a_backbone_of_one_row_alone_is_that_of_its_start(tiny_bert: Path, tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ def test_a_plugin_states_its_start_or_has_none(fakes: None, tmp_path: Path) -> N
 def test_evaluate_adds_controls_on_request(fakes: None, tmp_path: Path) -> None:
     more = {"tasks": "pocket-pairs", "precision": "fp32", "limit": 20, "seeds": 1, "quiet": True}
     assert [row.name for row in api.evaluate("bag", **more).tables[0].rows] == ["bag"]
-    found = api.evaluate("bag", **more, controls=True)
-    assert {row.name for row in found.tables[0].rows} == {"bag", "bag-of-words", "random"}
+    results = api.evaluate("bag", **more, controls=True)
+    assert {row.name for row in results.tables[0].rows} == {"bag", "bag-of-words", "random"}
 
 
 @pytest.mark.usefixtures("fakes")

@@ -107,10 +107,10 @@ def test_every_record_says_what_was_covered(cli: Cli, tmp_path: Path, glove: Pat
     glove.write_text("rain 1 2\nsnow 2 1\n", encoding="utf-8")
     common = ("--tasks", "pocket-words", "--out", tmp_path / "out", "--precision", "fp32", "--limit", 20)
     cli("run", "--methods", f"bag,wordvectors:path={glove}", *common)
-    found = {record["method"]["name"].split(":")[0]: record for record in Records(tmp_path / "out").all()}
-    coverage = found["bag"]["coverage"]
+    by_method = {record["method"]["name"].split(":")[0]: record for record in Records(tmp_path / "out").all()}
+    coverage = by_method["bag"]["coverage"]
     assert coverage["texts"] == coverage["covered"] > 20 and coverage["missing"] == []
-    record = found["wordvectors"]
+    record = by_method["wordvectors"]
     assert record["coverage"]["covered"] <= 2 and len(record["coverage"]["missing"]) == 10
     assert record["scores"]["covered"]["pairs"] <= 1
     assert record["method"]["recipe"]["path"] == "v.txt" == record["method"]["sources"]["path"]["name"]
@@ -127,9 +127,9 @@ def test_a_file_of_vectors_has_to_have_every_text_of_a_task(cli: Cli, tmp_path: 
     pairs = TASKS.get("pocket-pairs").load(DataSource(None, hub=False))
     assert set(pairs.texts()) < set(texts)
     words = set(texts) - set(pairs.texts())
-    left = sorted(words)[0]
+    absent = sorted(words)[0]
     rng = np.random.default_rng(0)
-    vectors = {text: rng.normal(size=4) for text in texts if text != left}
+    vectors = {text: rng.normal(size=4) for text in texts if text != absent}
     vectors[pairs.texts()[0]] *= 0
     rows = (f"{text}\t{' '.join(map(str, vector))}\n" for text, vector in vectors.items())
     brought.write_text("".join(rows), encoding="utf-8")

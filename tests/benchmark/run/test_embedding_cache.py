@@ -55,12 +55,12 @@ def add(cache: EmbeddingCache, key: str, texts: list[str], dim: int = 3) -> np.n
 def test_what_was_kept_is_found_bit_by_bit_and_no_text_is_in_it() -> None:
     cache = EmbeddingCache()
     vectors = add(cache, "k", TEXTS)
-    found = cache.entry("k", None, "cpu").find([*reversed(TEXTS), "unknown"])
-    assert found is not None
-    assert found.known.tolist() == [True] * 5 + [False]
-    np.testing.assert_array_equal(found.vectors[:5], vectors[::-1])
-    assert found.covered.tolist() == [True, True, True, False, True, False]
-    assert found.facts == {"rank": 2}
+    cached = cache.entry("k", None, "cpu").find([*reversed(TEXTS), "unknown"])
+    assert cached is not None
+    assert cached.known.tolist() == [True] * 5 + [False]
+    np.testing.assert_array_equal(cached.vectors[:5], vectors[::-1])
+    assert cached.covered.tolist() == [True, True, True, False, True, False]
+    assert cached.facts == {"rank": 2}
     content = b"".join(path.read_bytes() for path in embeddings_folder().rglob("*.safetensors"))
     assert b"caf" not in content
 
@@ -95,9 +95,9 @@ def test_segments_are_small_and_only_those_needed_are_read(monkeypatch: pytest.M
     assert len(paths) == 3
     for path in paths:
         os.utime(path, (1, 1))
-    found = cache.entry("k", None, "cpu").find(TEXTS[:1])
-    assert found is not None
-    np.testing.assert_array_equal(found.vectors, vectors[:1])
+    cached = cache.entry("k", None, "cpu").find(TEXTS[:1])
+    assert cached is not None
+    np.testing.assert_array_equal(cached.vectors, vectors[:1])
     assert sorted(path.stat().st_mtime == 1 for path in paths) == [False, True, True]
 
 
@@ -105,17 +105,17 @@ def test_segments_are_small_and_only_those_needed_are_read(monkeypatch: pytest.M
     "damage", [lambda b: b[: len(b) // 2], lambda b: b[:-9] + bytes([b[-9] ^ 1]) + b[-8:], lambda b: b""]
 )
 def test_a_damaged_segment_is_set_aside_and_encoded_again(damage: Any) -> None:
-    said: list[str] = []
-    cache = EmbeddingCache(say=said.append)
+    lines: list[str] = []
+    cache = EmbeddingCache(say=lines.append)
     add(cache, "k", TEXTS)
     (path,) = embeddings_folder().rglob("*.safetensors")
     path.write_bytes(damage(path.read_bytes()))
     assert cache.entry("k", None, "cpu").find(TEXTS) is None
-    assert len(said) == 1 and str(path) in said[0]
+    assert len(lines) == 1 and str(path) in lines[0]
     assert path.with_name(path.name + ".corrupt").is_file() and not path.is_file()
     vectors = add(cache, "k", TEXTS)
-    found = cache.entry("k", None, "cpu").find(TEXTS)
-    assert found is not None and (found.vectors == vectors).all()
+    cached = cache.entry("k", None, "cpu").find(TEXTS)
+    assert cached is not None and (cached.vectors == vectors).all()
 
 
 def test_the_longest_unused_goes_first() -> None:
@@ -133,15 +133,15 @@ def test_the_longest_unused_goes_first() -> None:
 def test_a_full_disk_stops_nothing(tmp_path: Path) -> None:
     """A real failing write: no file may grow beyond 50 bytes."""
     resource = pytest.importorskip("resource")
-    said: list[str] = []
-    cache = EmbeddingCache(say=said.append)
+    lines: list[str] = []
+    cache = EmbeddingCache(say=lines.append)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50, before[1]))
     try:
         add(cache, "k", TEXTS)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert len(said) == 1 and "not kept" in said[0] and str(tmp_path) in said[0]
+    assert len(lines) == 1 and "not kept" in lines[0] and str(tmp_path) in lines[0]
     assert cache_bytes() == 0
     add(cache, "k", TEXTS)
     assert cache.entry("k", None, "cpu").find(TEXTS) is not None
@@ -173,12 +173,12 @@ def test_a_store_encodes_only_what_the_cache_lacks(fakes: None) -> None:
 
 
 def records(out: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    found = {}
+    by_cell = {}
     for path in (out / "records").glob("*/*.json"):
         record = json.loads(path.read_text(encoding="utf-8"))
         check_record(record, str(path))
-        found[record["method"]["name"], record["task"]["name"]] = record
-    return found
+        by_cell[record["method"]["name"], record["task"]["name"]] = record
+    return by_cell
 
 
 def unlike(record: dict[str, Any]) -> dict[str, Any]:

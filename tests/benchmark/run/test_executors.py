@@ -35,12 +35,12 @@ def words(tiny_bert: Path, out: Path, *more: object) -> list[str]:
 
 def records(folder: Path) -> dict[str, tuple[Any, Any]]:
     """What was measured, by key, without what differs between two runs."""
-    found = {}
+    by_key = {}
     for path in (folder / "records").rglob("*.json"):
         record = json.loads(path.read_text("utf-8"))
         training = record["training"] or {}
-        found[record["key"]] = (record["scores"], training.get("final_loss"), record["pairs"])
-    return found
+        by_key[record["key"]] = (record["scores"], training.get("final_loss"), record["pairs"])
+    return by_key
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +79,8 @@ def test_a_run_with_a_killed_worker_ends_with_a_sentence(tiny_bert: Path, tmp_pa
     while time.monotonic() < until and not list(tmp_path.glob("encoders/simcse*/training/log.jsonl")):
         time.sleep(0.1)
     os.kill(children(process.pid)[0], signal.SIGKILL)
-    told = process.communicate(timeout=120)[1]
-    assert process.returncode == 1 and "the same command goes on from here" in told and "Traceback" not in told
+    errors = process.communicate(timeout=120)[1]
+    assert process.returncode == 1 and "the same command goes on from here" in errors and "Traceback" not in errors
 
 
 def plans_of(out: Path, methods: str, **more: Any) -> list[EncoderPlan]:
@@ -297,13 +297,13 @@ def test_a_ray_worker_that_is_killed_is_tried_again(tiny_bert: Path, tmp_path: P
     while time.monotonic() < until and process.poll() is None and not killed:
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             try:
-                mine = "ray::measured_there" in path.read_text("utf-8")
+                is_worker = "ray::measured_there" in path.read_text("utf-8")
             except OSError:
                 continue
-            if mine and (tmp_path / "ray" / "encoders").is_dir() and not killed:
+            if is_worker and (tmp_path / "ray" / "encoders").is_dir() and not killed:
                 os.kill(int(path.parent.name), signal.SIGKILL)
                 killed = True
         time.sleep(0.05)
-    out, told = process.communicate(timeout=300)
-    assert killed and process.returncode == 0, told
+    out, errors = process.communicate(timeout=300)
+    assert killed and process.returncode == 0, errors
     assert records(tmp_path / "ray") == loop and "Ray:" not in out

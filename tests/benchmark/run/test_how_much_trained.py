@@ -34,8 +34,8 @@ def test_published_updates_follow_from_a_corpus_of_the_papers() -> None:
 
 
 def records_in(folder: Path) -> dict[str, Any]:
-    found = (json.loads(path.read_text(encoding="utf-8")) for path in (folder / "records").rglob("*.json"))
-    return {record["method"]["name"]: record for record in found}
+    records = (json.loads(path.read_text(encoding="utf-8")) for path in (folder / "records").rglob("*.json"))
+    return {record["method"]["name"]: record for record in records}
 
 
 @pytest.mark.slow

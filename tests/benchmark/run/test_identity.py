@@ -27,9 +27,9 @@ FAST = ("--precision", "fp32", "--tasks", "pocket-words", "--limit", "20")
 def inputs(cls: type[Encoder], recipe: Any, sources: dict[str, Any], **more: Any) -> dict[str, Any]:
     """What the key of an encoder hashes."""
     given: dict[str, Any] = {"corpus": None, "dev": None, "precision": "fp32", "limit": None}
-    found = dataclasses.asdict(ingredients(cls, recipe, Traits(), sources, **{**given, **more}))
-    assert found.pop("probe") is None
-    return found
+    identity = dataclasses.asdict(ingredients(cls, recipe, Traits(), sources, **{**given, **more}))
+    assert identity.pop("probe") is None
+    return identity
 
 
 @pytest.mark.slow
@@ -52,12 +52,12 @@ def test_a_raised_version_is_another_identity(monkeypatch: pytest.MonkeyPatch) -
 def test_names_of_a_users_own_files_are_in_no_key(tiny_bert: Path, tmp_path: Path) -> None:
     renamed = tmp_path / "another-name"
     shutil.copytree(tiny_bert, renamed)
-    found = []
+    identities = []
     for folder in (tiny_bert, renamed):
         recipe = Average.Recipe(backbone=str(folder))
-        found.append(inputs(Average, recipe, Average.sources(recipe, Runtime())))
-    assert found[0] == found[1]
-    assert "another-name" not in json.dumps(found)
+        identities.append(inputs(Average, recipe, Average.sources(recipe, Runtime())))
+    assert identities[0] == identities[1]
+    assert "another-name" not in json.dumps(identities)
     texts = [{"name": name, "sentences": 3, "sha256": "0" * 64} for name in ("mine.txt", "copy.txt", "wiki")]
     keys = [inputs(Average, Average.Recipe(), {}, corpus=text) for text in texts]
     assert keys[0] == keys[1]
@@ -104,8 +104,8 @@ def test_an_encoder_of_other_code_is_named(cli: Cli, fakes: None, tmp_path: Path
     run("pocket-words")
     assert trained_by() == ["1" * 64] and FITTED == ["Fitted"]
     is_of(monkeypatch, "0" * 64)
-    told = run("pocket-words,pocket-pairs")
-    assert "trained by other code, and measured by this: fitted, seed 0" in told and FITTED == ["Fitted"]
+    printed = run("pocket-words,pocket-pairs")
+    assert "trained by other code, and measured by this: fitted, seed 0" in printed and FITTED == ["Fitted"]
     assert trained_by() == ["1" * 64] * 2
     assert "trained by other" not in run("pocket-words,pocket-pairs", "--remeasure")
     assert trained_by() == ["0" * 64] * 2 and FITTED == ["Fitted"] * 2
@@ -189,8 +189,8 @@ def test_keys_of_published_cells_stand() -> None:
 
     for name, wanted in expected.items():
         cls, recipe = all_recipes()[name].resolve()
-        found = inputs(cls, recipe, wanted["sources"], precision=wanted["precision"])
-        assert sha256_json(found) == wanted["row_key"], name
+        identity = inputs(cls, recipe, wanted["sources"], precision=wanted["precision"])
+        assert sha256_json(identity) == wanted["row_key"], name
 
 
 def copied(folder: Path) -> Path:

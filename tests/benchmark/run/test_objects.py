@@ -94,11 +94,11 @@ def test_a_plugin_scores_alike_as_recipe_and_as_object(
 
 
 def test_a_signal_reaches_what_asks_inside() -> None:
-    own: list[int] = []
-    around = Around(Around.Recipe(), Runtime(stop_signal=lambda: own.append(1)))
+    signals: list[int] = []
+    around = Around(Around.Recipe(), Runtime(stop_signal=lambda: signals.append(1)))
     number: list[int | None] = [None]
     with listening(around, lambda: number[0]):
-        assert around.encode(["a"]).shape == (1, 64) and own == [1], "its owner is asked as well"
+        assert around.encode(["a"]).shape == (1, 64) and signals == [1], "its owner is asked as well"
         number[0] = 15
         with pytest.raises(Interrupted):
             around.encode(["a"])
@@ -111,7 +111,7 @@ def test_what_makes_a_cell_empty_is_the_recipe_s(clean_registries: None, tmp_pat
     encoders: list[tuple[str, Encoder[Any]]] = [("unknowing", Unknowing(Unknowing.Recipe(), Runtime()))]
     encoders.append(("whitening-target", zoo.create("whitening-target")))
     for recipe, encoder in encoders:
-        found = []
+        plans = []
         for way in (recipe, encoder):
             folder = tmp_path / f"{recipe}-{isinstance(way, str)}"
             tasks = WORDS | {"tasks": "pocket-words,pocket-pairs", "limit": 100}
@@ -120,10 +120,10 @@ def test_what_makes_a_cell_empty_is_the_recipe_s(clean_registries: None, tmp_pat
             except zoo.errors.MissingError as error:
                 assert "nothing was measured" in str(error)
             records = Records(folder).all()
-            found.append(
+            plans.append(
                 sorted((r["task"]["name"], r["status"], r["reason"], (r["adapt"] or {}).get("rank")) for r in records)
             )
-        assert found[0] == found[1] and "n/a" in [status for _, status, *_ in found[0]]
+        assert plans[0] == plans[1] and "n/a" in [status for _, status, *_ in plans[0]]
 
 
 @pytest.mark.slow

@@ -82,14 +82,14 @@ CHANGES: dict[str, Any] = {
 
 def test_every_input_changes_the_key_of_every_cell() -> None:
     """For what an encoder depends on: all keys of all variants are different."""
-    found = {"base": keys(plan_of())}
-    found |= {name: keys(plan_of(**change)) for name, change in CHANGES.items()}
+    by_change = {"base": keys(plan_of())}
+    by_change |= {name: keys(plan_of(**change)) for name, change in CHANGES.items()}
     dev = tasks("pocket-pairs")[0]
-    found["dev data"] = keys(plan_of(dev=other_identity(dev, sha256=hexes("x"))))
-    found["dev version"] = keys(plan_of(dev=other_identity(dev, version=2)))
-    found["dev task"] = keys(plan_of(dev=tasks("pocket-words")[0]))
-    every = [key for both in found.values() for key in both]
-    assert len(set(every)) == len(every) == 2 * len(found)
+    by_change["dev data"] = keys(plan_of(dev=other_identity(dev, sha256=hexes("x"))))
+    by_change["dev version"] = keys(plan_of(dev=other_identity(dev, version=2)))
+    by_change["dev task"] = keys(plan_of(dev=tasks("pocket-words")[0]))
+    every = [key for both in by_change.values() for key in both]
+    assert len(set(every)) == len(every) == 2 * len(by_change)
 
 
 def test_the_protocol_version_changes_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,10 +245,10 @@ def test_plugins_of_the_same_file_name_have_their_own_keys(tmp_path: Path) -> No
     """Two plugins called methods.py in different folders: each key follows its class."""
     load_plugin(tmp_path / "a" / "methods.py", "mine", 1)
     load_plugin(tmp_path / "b" / "methods.py", "theirs", 1)
-    mine, theirs = keys(plan_of("mine")), keys(plan_of("theirs"))
+    ours, theirs = keys(plan_of("mine")), keys(plan_of("theirs"))
     (tmp_path / "a" / "methods.py").write_text(PLUGIN.format(name="mine", factor=3))
-    assert not set(keys(plan_of("mine"))) & set(mine)
-    assert keys(plan_of("theirs")) == theirs and not set(mine) & set(theirs)
+    assert not set(keys(plan_of("mine"))) & set(ours)
+    assert keys(plan_of("theirs")) == theirs and not set(ours) & set(theirs)
 
 
 def test_a_task_without_data_keeps_its_place_and_reason() -> None:

@@ -134,5 +134,5 @@ def test_methods_lists_docstring_and_origin(cli: Cli, tmp_path: Path) -> None:
     (line,) = (number for number, text in enumerate(out.splitlines()) if text.split()[:1] == ["mine"])
     assert "Counts of words, hashed." in out.splitlines()[line]
     assert out.splitlines()[line + 1].strip().startswith(f"from {plugin}:")
-    (found,) = json.loads(cli("methods", "mine", "--plugin", plugin, "--json").out)
-    assert (found["summary"], found["origin"].split(":")[0]) == ("Counts of words, hashed.", str(plugin))
+    (entry,) = json.loads(cli("methods", "mine", "--plugin", plugin, "--json").out)
+    assert (entry["summary"], entry["origin"].split(":")[0]) == ("Counts of words, hashed.", str(plugin))

@@ -16,8 +16,10 @@ from benchmark.run.prepare import shard
 
 def plan(sentences: int = 0, epochs: int = 1) -> EncoderPlan:
     corpus = SimpleNamespace(sentences=["x"] * sentences) if sentences else None
-    made = SimpleNamespace(trained=bool(sentences), corpus=corpus, missing=None, recipe=SimpleNamespace(epochs=epochs))
-    return cast(EncoderPlan, made)
+    encoder_plan = SimpleNamespace(
+        trained=bool(sentences), corpus=corpus, missing=None, recipe=SimpleNamespace(epochs=epochs)
+    )
+    return cast(EncoderPlan, encoder_plan)
 
 
 @pytest.mark.parametrize(

@@ -42,16 +42,16 @@ def test_built_in_methods_and_their_objects(tiny_bert: Path, tmp_path: Path, mon
     monkeypatch.setattr(METHODS, "_entries", dict(METHODS._entries))
 
     def of(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        made = zoo.create(f"avg-last:backbone={folder}")
-        return keys(methods="avg-last", backbone=str(folder)), keys(made)
+        encoder = zoo.create(f"avg-last:backbone={folder}")
+        return keys(methods="avg-last", backbone=str(folder)), keys(encoder)
 
     first = of(tiny_bert)
     assert of(renamed) == first
     assert all(one != before for one, before in zip(of(other), first, strict=True))
-    made = zoo.create(f"avg-last:backbone={tiny_bert}")
+    encoder = zoo.create(f"avg-last:backbone={tiny_bert}")
     with torch.no_grad():
-        made.backbone.model.get_input_embeddings().weight[7, 3] += 0.5  # type: ignore[attr-defined]
-    assert keys(made) != first[1]
+        encoder.backbone.model.get_input_embeddings().weight[7, 3] += 0.5  # type: ignore[attr-defined]
+    assert keys(encoder) != first[1]
     monkeypatch.setattr(METHODS, "_entries", {**METHODS._entries, "avg": type(METHODS._entries["avg"])(Average, "x")})
     monkeypatch.setattr(Average, "__module__", "zoo.methods.elsewhere")
     name, Average.__qualname__ = Average.__qualname__, "Mean"

@@ -47,14 +47,14 @@ def records(out: Path) -> dict[tuple[str, str, int | None], dict[str, Any]]:
     def refuse(token: str) -> None:
         raise AssertionError(f"{token} is not standard JSON")
 
-    found = {}
+    by_cell = {}
     for path in sorted((out / "records").glob("*/*.json")):
         record = json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
         check_record(record, str(path))
         key = (record["method"]["name"], record["task"]["name"], record["seed"])
-        assert key not in found, f"two records of {key}"
-        found[key] = record
-    return found
+        assert key not in by_cell, f"two records of {key}"
+        by_cell[key] = record
+    return by_cell
 
 
 @pytest.mark.slow
@@ -73,11 +73,11 @@ def test_a_broken_method_is_recorded_and_others_are_measured(bad: str, reason: s
     common = ("--seeds", 1, "--tasks", ",".join(tasks), "--out", tmp_path, *FAST)
     answer = cli("run", "--methods", f"bag,{bad},bag:salt=1", *common)
     assert answer.code == 1
-    found = records(tmp_path)
+    by_cell = records(tmp_path)
     for name in ("bag", "bag:salt=1"):
         for task in tasks:
-            assert found[name, task, None]["status"] == "ok"
-    broken = [record for (name, _, _), record in found.items() if name == bad]
+            assert by_cell[name, task, None]["status"] == "ok"
+    broken = [record for (name, _, _), record in by_cell.items() if name == bad]
     assert {record["task"]["name"] for record in broken} == set(tasks)
     for record in broken:
         assert record["status"] == "failed"
@@ -94,14 +94,14 @@ def test_constant_vectors_have_a_null_score_and_a_reason(cli: Cli, tmp_path: Pat
     """Undefined is null with a reason, never NaN and never 0."""
     answer = cli("run", "--methods", "constant", "--results", tmp_path, *FAST)
     assert answer.code == 1
-    found = records(tmp_path)
+    by_cell = records(tmp_path)
     for task in POCKET[:3]:
-        record = found["constant", task, None]
+        record = by_cell["constant", task, None]
         assert (record["status"], record["reason"]) == ("failed", CONSTANT)
         assert record["scores"]["main"] is None
         assert record["scores"]["all"] == {"spearman": None, "pearson": None}
-    assert found["constant", "pocket-topics", None]["status"] == "failed"
-    assert found["constant", "pocket-topics", None]["scores"]["main"] is None
+    assert by_cell["constant", "pocket-topics", None]["status"] == "failed"
+    assert by_cell["constant", "pocket-topics", None]["scores"]["main"] is None
 
 
 def test_a_task_that_returns_nan_is_a_failed_cell(cli: Cli, tmp_path: Path) -> None:
@@ -140,10 +140,10 @@ def test_missing_data_is_not_available_with_a_reason(cli: Cli, tmp_path: Path) -
     arguments = ("run", "--methods", "bag", "--tasks", "STS12,STS13,pocket-words", "--out", tmp_path, *FAST)
     answer = cli(*arguments)
     assert answer.code == 1
-    found = records(tmp_path)
-    assert [(task, record["status"]) for (_, task, _), record in found.items()] == [("pocket-words", "ok")]
-    said = [line for line in answer.err.splitlines() if "n/a: " in line and "--data" in line]
-    assert any(str(DataSource(None).cache) in line for line in said)
+    by_cell = records(tmp_path)
+    assert [(task, record["status"]) for (_, task, _), record in by_cell.items()] == [("pocket-words", "ok")]
+    reasons = [line for line in answer.err.splitlines() if "n/a: " in line and "--data" in line]
+    assert any(str(DataSource(None).cache) in line for line in reasons)
     assert "2 n/a" in answer.err
     assert cli(*arguments, "--allow-missing").code == 0
 
@@ -193,8 +193,8 @@ def test_a_damaged_saved_encoder_is_found_and_trained_again(cli: Cli, tmp_path: 
     assert cli(*common).code == 0
     ((key, before),) = records(tmp_path).items()
     (weights,) = (tmp_path / "encoders").rglob("encoder/*.safetensors")
-    whole = weights.read_bytes()
-    weights.write_bytes(whole[: len(whole) // 2])
+    content = weights.read_bytes()
+    weights.write_bytes(content[: len(content) // 2])
     next((tmp_path / "records").rglob("*.json")).unlink()
     answer = cli(*common)
     assert answer.code == 0
@@ -202,7 +202,7 @@ def test_a_damaged_saved_encoder_is_found_and_trained_again(cli: Cli, tmp_path: 
     assert str(weights) in answer.err
     after = records(tmp_path)[key]
     assert after["scores"] == before["scores"]
-    assert weights.read_bytes() == whole
+    assert weights.read_bytes() == content
 
 
 def test_test_texts_among_the_training_sentences_are_counted(cli: Cli, tmp_path: Path) -> None:
@@ -224,9 +224,9 @@ def test_test_texts_among_the_training_sentences_are_counted(cli: Cli, tmp_path:
     common = ("--seeds", 1, "--corpus", corpus, "--tasks", "pocket-phrases", "--out", out, *FAST)
     assert cli("run", "--methods", "fitted", *common).code == 0
     (record,) = records(out).values()
-    found = record["training"]["overlap"]
-    assert found["digests"] == overlap(normalised_texts(tested[:3]), tested) and len(found["digests"]) == 3
-    assert found["texts"] == len(normalised_texts(tested))
+    overlaps = record["training"]["overlap"]
+    assert overlaps["digests"] == overlap(normalised_texts(tested[:3]), tested) and len(overlaps["digests"]) == 3
+    assert overlaps["texts"] == len(normalised_texts(tested))
     assert record["training"]["corpus"]["sentences"] == 6
     assert "⚠ 3 test texts are in the training text" in (out / "pocket-trial.md").read_text(encoding="utf-8")
 
@@ -281,12 +281,12 @@ def test_the_dev_score_is_used_and_named(cli: Cli, tmp_path: Path) -> None:
 def test_seeds_give_cells_of_their_own(cli: Cli, tmp_path: Path) -> None:
     """Seeded methods one record a seed, the others one record whatever --seeds."""
     assert cli("run", "--methods", "bag,fitted", "--seeds", 3, "--results", tmp_path, *FAST).code == 0
-    found = records(tmp_path)
-    assert {seed for name, _, seed in found if name == "bag"} == {None}
-    assert {seed for name, _, seed in found if name == "fitted"} == {0, 1, 2}
-    scores = {found["fitted", "pocket-pairs", seed]["scores"]["main"] for seed in range(3)}
+    by_cell = records(tmp_path)
+    assert {seed for name, _, seed in by_cell if name == "bag"} == {None}
+    assert {seed for name, _, seed in by_cell if name == "fitted"} == {0, 1, 2}
+    scores = {by_cell["fitted", "pocket-pairs", seed]["scores"]["main"] for seed in range(3)}
     assert len(scores) == 3
-    assert len({record["row_key"] for (name, _, _), record in found.items() if name == "fitted"}) == 1
+    assert len({record["row_key"] for (name, _, _), record in by_cell.items() if name == "fitted"}) == 1
 
 
 @pytest.mark.parametrize("number", SIGNALS)

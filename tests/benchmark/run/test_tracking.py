@@ -29,12 +29,12 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     run = SimpleNamespace(log=noting("wandb.log"), finish=noting("wandb.finish"))
     config = SimpleNamespace(update=noting("wandb.config"))
     names = ("set_tracking_uri", "create_experiment", "start_run", "log_metrics", "log_params", "end_run")
-    found = {name: noting(f"mlflow.{name}") for name in names}
-    found["search_experiments"] = noting("mlflow.search_experiments", [])
+    module = {name: noting(f"mlflow.{name}") for name in names}
+    module["search_experiments"] = noting("mlflow.search_experiments", [])
     validation = SimpleNamespace(MAX_PARAM_VAL_LENGTH=500, MAX_PARAMS_TAGS_PER_BATCH=100)
-    found["utils"] = SimpleNamespace(validation=validation)
+    module["utils"] = SimpleNamespace(validation=validation)
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=noting("wandb.init", run), config=config))
-    monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace(**found))
+    monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace(**module))
     return seen
 
 

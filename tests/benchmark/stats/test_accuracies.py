@@ -42,12 +42,12 @@ def test_a_difference_has_the_variance_of_mcnemar() -> None:
     """Of b and c items that only one has right, the difference's variance is (b + c - (b - c)^2 / n) / n^2."""
     only_a, only_b = int((A & ~B).sum()), int((B & ~A).sum())
     by_hand = np.sqrt(only_a + only_b - (only_a - only_b) ** 2 / N) / N
-    found = differences(sample_pairs([A.astype(float), B.astype(float)], ONES, metric="accuracy"))
-    assert found.value[0, 1] == pytest.approx((only_a - only_b) / N)
-    assert found.pairs_error[0, 1] == pytest.approx(by_hand, rel=0.03)
+    result = differences(sample_pairs([A.astype(float), B.astype(float)], ONES, metric="accuracy"))
+    assert result.value[0, 1] == pytest.approx((only_a - only_b) / N)
+    assert result.pairs_error[0, 1] == pytest.approx(by_hand, rel=0.03)
     # McNemar's test takes the variance under equal accuracies.
     z = (only_a - only_b) / np.sqrt(only_a + only_b)
-    assert found.p[0, 1] == pytest.approx(2 * stats.norm.sf(abs(z)), abs=0.02)
+    assert result.p[0, 1] == pytest.approx(2 * stats.norm.sf(abs(z)), abs=0.02)
 
 
 def test_folds_count_equally() -> None:
@@ -89,10 +89,10 @@ def add(store: Records, name: str, level: float, seeds: Any = (None,), bits: boo
 
 
 def rows_of(store: Records) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
+    rows: dict[str, list[Any]] = {}
     for record in store.all():
-        found.setdefault(record["method"]["name"], []).append(record)
-    return found
+        rows.setdefault(record["method"]["name"], []).append(record)
+    return rows
 
 
 def test_a_mean_of_both_kinds_is_judged(tmp_path: Path) -> None:
@@ -103,13 +103,13 @@ def test_a_mean_of_both_kinds_is_judged(tmp_path: Path) -> None:
     (table,) = build_tables(store.all(), [SUITE], store, baseline="low")
     assert [row.mark for row in table.rows] == ["≈", "≈", ""] and "noise of items" in table.legend
     assert [row.against for row in table.rows] == ["↑", "↑", ""] and "noise of items and seeds" in table.against
-    found = compare("mixed", SUITE.tasks, rows_of(store)["best"], rows_of(store)["low"], store, 4_000)
-    of_tasks = [line.pairs_error for line in found.lines]
-    assert found.average is not None
-    assert found.average.pairs_error == pytest.approx(np.hypot(*of_tasks) / 2, rel=0.05)
-    assert [line.pairs for line in found.lines] == [300, N] and found.unit == "items"
-    assert found.lines[1].williams is None and found.lines[0].williams is not None
-    assert (found.average.p or 1) < 0.01
+    comparison = compare("mixed", SUITE.tasks, rows_of(store)["best"], rows_of(store)["low"], store, 4_000)
+    of_tasks = [line.pairs_error for line in comparison.lines]
+    assert comparison.average is not None
+    assert comparison.average.pairs_error == pytest.approx(np.hypot(*of_tasks) / 2, rel=0.05)
+    assert [line.pairs for line in comparison.lines] == [300, N] and comparison.unit == "items"
+    assert comparison.lines[1].williams is None and comparison.lines[0].williams is not None
+    assert (comparison.average.p or 1) < 0.01
 
 
 def test_fine_tunings_are_the_seeds_of_a_row_without_one(tmp_path: Path) -> None:

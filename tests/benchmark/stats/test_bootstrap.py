@@ -32,9 +32,9 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
             self.generator = make(seed)
 
         def integers(self, *arguments: Any) -> np.ndarray:
-            found = self.generator.integers(*arguments)
-            rows.extend(found.copy())
-            return found
+            drawn_rows = self.generator.integers(*arguments)
+            rows.extend(drawn_rows.copy())
+            return drawn_rows
 
         def __getattr__(self, name: str) -> Any:
             return getattr(self.generator, name)
@@ -85,12 +85,12 @@ def test_shared_pairs_are_drawn_together(metric: Any, drawn: list[np.ndarray]) -
     tasks = [Scored(first, gold, places[0]), Scored(second, gold_b, places[1])]
     samples = resample_together(tasks, Pool(80, "these"), metric=metric, resamples=50)
     function = stats.spearmanr if metric == "spearman" else stats.pearsonr
-    for task, found in zip(tasks, samples, strict=True):
+    for task, task_samples in zip(tasks, samples, strict=True):
         row_of = dict(zip(task.places.tolist(), range(len(task.gold)), strict=True))
         for number, pairs in enumerate(drawn):
             rows = [row_of[pair] for pair in pairs.tolist() if pair in row_of]
             expected = [function(row[rows], task.gold[rows]).statistic for row in task.predicted]
-            assert found[:, number] == pytest.approx(expected, abs=1e-10)
+            assert task_samples[:, number] == pytest.approx(expected, abs=1e-10)
     alone = resample_together(tasks[1:], Pool(80, "these"), metric=metric, resamples=50)
     assert np.array_equal(alone[0], samples[1])
     assert not np.array_equal(
@@ -104,11 +104,11 @@ def test_shared_pairs_make_averages_wider() -> None:
     """A task twice has the spread of one, where independent draws would give the half of its variance."""
     predicted, gold = correlated(np.random.default_rng(3), [0.7], 300)
     task = Scored(predicted, gold, np.arange(300))
-    one, other = resample_together([task, task], Pool(300, "x"), resamples=2000)
-    assert np.array_equal(one, other)
+    first, second = resample_together([task, task], Pool(300, "x"), resamples=2000)
+    assert np.array_equal(first, second)
     apart = resample(predicted, gold, resamples=2000), resample(predicted, gold, resamples=2000, seed=1)
-    assert ((one + other) / 2).std() == pytest.approx(one.std())
-    assert ((apart[0] + apart[1]) / 2).std() == pytest.approx(one.std() / np.sqrt(2), rel=0.08)
+    assert ((first + second) / 2).std() == pytest.approx(first.std())
+    assert ((apart[0] + apart[1]) / 2).std() == pytest.approx(first.std() / np.sqrt(2), rel=0.08)
 
 
 def weighted_spearman(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
@@ -126,13 +126,13 @@ def test_influences_are_derivatives() -> None:
     gold, predicted[1] = np.round(gold), np.round(predicted[1], 1)
     value, influence = influences(predicted, gold)
     assert value == pytest.approx([stats.spearmanr(row, gold).statistic for row in predicted])
-    for scores, found in zip(predicted, influence, strict=True):
-        assert found.sum() == pytest.approx(0, abs=1e-9)
+    for scores, estimate in zip(predicted, influence, strict=True):
+        assert estimate.sum() == pytest.approx(0, abs=1e-9)
         for row in range(40):
             step = np.zeros(40)
             step[row] = 1e-5
             around = [weighted_spearman(scores, gold, np.ones(40) + sign * step) for sign in (1, -1)]
-            assert found[row] / 40 == pytest.approx((around[0] - around[1]) / 2e-5, abs=1e-7)
+            assert estimate[row] / 40 == pytest.approx((around[0] - around[1]) / 2e-5, abs=1e-7)
 
 
 def test_first_order_resamples_follow_the_others() -> None:
@@ -146,8 +146,8 @@ def test_first_order_resamples_follow_the_others() -> None:
     for i, j in ((0, 1), (0, 2), (1, 2)):
         assert (first_order[i] - first_order[j]).std() == pytest.approx((exact[i] - exact[j]).std(), rel=0.03)
     few = predicted[:, :50], gold[:50]
-    (found,) = resample_together([Scored(*few)], resamples=100, expanded=True)
-    assert np.array_equal(found, resample(*few, resamples=100))  # below EXACT_BELOW there is no shortcut
+    (drawn,) = resample_together([Scored(*few)], resamples=100, expanded=True)
+    assert np.array_equal(drawn, resample(*few, resamples=100))  # below EXACT_BELOW there is no shortcut
 
 
 def test_resamples_without_a_correlation_are_nan() -> None:
@@ -159,5 +159,5 @@ def test_resamples_without_a_correlation_are_nan() -> None:
         assert np.isnan(samples[1]).mean() == pytest.approx((19 / 20) ** 20, abs=0.05)
         assert not np.isnan(samples[0]).any()
     constant = np.ones((1, 300))
-    (found,) = resample_together([Scored(constant, np.arange(300.0))], resamples=10, expanded=True)
-    assert np.isnan(found).all()
+    (drawn,) = resample_together([Scored(constant, np.arange(300.0))], resamples=10, expanded=True)
+    assert np.isnan(drawn).all()

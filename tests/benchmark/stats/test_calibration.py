@@ -39,8 +39,8 @@ def world() -> World:
 
 def test_a_shared_pair_is_drawn_for_both_tasks(world: World) -> None:
     """Every draw of it is a row of each task, at one place; other pairs are in one task."""
-    found = drawn_pairs(world, np.random.default_rng(1))
-    pair_at = [dict(zip(at.tolist(), world.places[task][rows], strict=True)) for task, (rows, at) in found.items()]
+    drawn = drawn_pairs(world, np.random.default_rng(1))
+    pair_at = [dict(zip(at.tolist(), world.places[task][rows], strict=True)) for task, (rows, at) in drawn.items()]
     both = set(pair_at[0]) & set(pair_at[1])
     assert both and all(pair_at[0][at] == pair_at[1][at] for at in both)
     assert {pair_at[0][at] for at in both} <= set(range(110, 150))
@@ -50,9 +50,9 @@ def test_a_shared_pair_is_drawn_for_both_tasks(world: World) -> None:
 def test_new_seeds_have_the_covariance_of_the_old(world: World) -> None:
     """Their mean and their sample covariance, of the first twenty pairs."""
     row = [world.rows["a"][0][:, :20]]
-    (made,) = new_seeds(row, 20_000, np.random.default_rng(2))
-    assert made.mean(axis=0) == pytest.approx(row[0].mean(axis=0), abs=0.1)
-    assert np.cov(made.T) == pytest.approx(np.cov(row[0].T), abs=0.3)
+    (seeds,) = new_seeds(row, 20_000, np.random.default_rng(2))
+    assert seeds.mean(axis=0) == pytest.approx(row[0].mean(axis=0), abs=0.1)
+    assert np.cov(seeds.T) == pytest.approx(np.cov(row[0].T), abs=0.3)
 
 
 @pytest.mark.slow
@@ -73,9 +73,9 @@ def test_seeds_left_out_are_seen_as_differences(world: World) -> None:
     def measure(rows: list[list[np.ndarray]], generator: np.random.Generator) -> Sample:
         return experiment(world, rows, generator, 200)
 
-    found = seeds_result([seeds_draw(world, number, measure, generator) for number in range(60)])
-    assert found["p < 0.05"] <= 0.15
-    assert found["p < 0.05 by pairs alone"] > found["p < 0.05"] + 0.1
+    shares = seeds_result([seeds_draw(world, number, measure, generator) for number in range(60)])
+    assert shares["p < 0.05"] <= 0.15
+    assert shares["p < 0.05 by pairs alone"] > shares["p < 0.05"] + 0.1
 
 
 @pytest.mark.slow
@@ -91,15 +91,15 @@ def test_equal_recipes_differ_seldom(seeds: str) -> None:
 @pytest.mark.parametrize("other", [0, 1, 3])
 def test_equal_recipes_with_borrowed_noise_differ_seldom(other: int) -> None:
     """One seed against none, one or three, with the noise of five other rows of three seeds: at most 7%."""
-    generator, found = np.random.default_rng(4), []
+    generator, ps = np.random.default_rng(4), []
     for _ in range(1000):
         noise = pooled_noise([generator.normal(size=3) for _ in range(5)])
         second = generator.normal(size=other) if other else np.zeros(1)
         by_seed = [generator.normal(size=1), second]
         alone = {0: noise, 1: noise} if other == 1 else {0: noise}
         drawn = np.array([[one.mean()] for one in by_seed]) + 0.05 * generator.normal(size=(2, 100))
-        found.append(differences(sample(by_seed, drawn, 5000, alone)).p[0, 1] < 0.05)
-    assert np.mean(found) <= 0.07
+        ps.append(differences(sample(by_seed, drawn, 5000, alone)).p[0, 1] < 0.05)
+    assert np.mean(ps) <= 0.07
 
 
 @pytest.mark.slow

@@ -30,40 +30,40 @@ def test_seeds_alone_are_welch_s_test() -> None:
     generator = np.random.default_rng(0)
     by_seed = [generator.normal(50, 1, 5), generator.normal(51, 3, 3), generator.normal(40, 0.1, 2)]
     drawn = np.repeat([[one.mean()] for one in by_seed], 100, axis=1)
-    found = differences(sample(by_seed, drawn, 1000))
+    result = differences(sample(by_seed, drawn, 1000))
     for i in range(3):
         for j in range(3):
             if i == j:
-                assert (found.value[i, j], found.error[i, j], found.p[i, j]) == (0, 0, 1)
+                assert (result.value[i, j], result.error[i, j], result.p[i, j]) == (0, 0, 1)
                 continue
             expected = stats.ttest_ind(by_seed[i], by_seed[j], equal_var=False)
             # At most twice those of the side with fewer seeds.
             df = min(2 if 2 in (i, j) else 4, expected.df)
-            assert found.df[i, j] == pytest.approx(df)
-            assert found.p[i, j] == pytest.approx(2 * stats.t.sf(abs(expected.statistic), df))
-            margin = stats.t.ppf(0.975, df) * found.error[i, j]
-            assert (found.low[i, j], found.high[i, j]) == pytest.approx(
-                (found.value[i, j] - margin, found.value[i, j] + margin)
+            assert result.df[i, j] == pytest.approx(df)
+            assert result.p[i, j] == pytest.approx(2 * stats.t.sf(abs(expected.statistic), df))
+            margin = stats.t.ppf(0.975, df) * result.error[i, j]
+            assert (result.low[i, j], result.high[i, j]) == pytest.approx(
+                (result.value[i, j] - margin, result.value[i, j] + margin)
             )
     alike = [generator.normal(50, sd, 3) for sd in (1, 3)]
-    found = differences(sample(alike, np.repeat([[one.mean()] for one in alike], 100, axis=1), 1000))
+    result = differences(sample(alike, np.repeat([[one.mean()] for one in alike], 100, axis=1), 1000))
     expected = stats.ttest_ind(*alike, equal_var=False)
-    assert (found.p[0, 1], found.df[0, 1]) == pytest.approx((expected.pvalue, expected.df))
+    assert (result.p[0, 1], result.df[0, 1]) == pytest.approx((expected.pvalue, expected.df))
 
 
 def test_pairs_alone_are_the_bootstrap_s_spread() -> None:
     """Without seeds: the standard error is that of the resampled differences, the degrees of freedom the pairs'."""
     predicted, gold = correlated(np.random.default_rng(1), [0.8, 0.75, 0.4], 120)
-    one = sample_pairs(list(predicted), gold, resamples=1500)
+    sampled = sample_pairs(list(predicted), gold, resamples=1500)
     drawn = resample(predicted, gold, resamples=1500)
-    found = differences(one)
-    assert one.value == pytest.approx([stats.spearmanr(row, gold).statistic for row in predicted])
+    result = differences(sampled)
+    assert sampled.value == pytest.approx([stats.spearmanr(row, gold).statistic for row in predicted])
     for i, j in ((0, 1), (2, 0)):
-        assert found.pairs_error[i, j] == pytest.approx((drawn[i] - drawn[j]).std(ddof=1))
-        assert (found.seeds_error[i, j], found.error[i, j]) == (0, pytest.approx(found.pairs_error[i, j]))
-        assert found.df[i, j] == pytest.approx(119)
-        t = (one.value[i] - one.value[j]) / found.error[i, j]
-        assert found.p[i, j] == pytest.approx(2 * stats.t.sf(abs(t), 119))
+        assert result.pairs_error[i, j] == pytest.approx((drawn[i] - drawn[j]).std(ddof=1))
+        assert (result.seeds_error[i, j], result.error[i, j]) == (0, pytest.approx(result.pairs_error[i, j]))
+        assert result.df[i, j] == pytest.approx(119)
+        t = (sampled.value[i] - sampled.value[j]) / result.error[i, j]
+        assert result.p[i, j] == pytest.approx(2 * stats.t.sf(abs(t), 119))
 
 
 def test_rows_that_share_seeds_are_compared_seed_by_seed() -> None:
@@ -73,10 +73,10 @@ def test_rows_that_share_seeds_are_compared_seed_by_seed() -> None:
     by_seed = [common, common + np.array([0.020, 0.027, 0.008])]
     drawn = np.repeat([[one.mean()] for one in by_seed], 100, axis=1)
     expected = stats.ttest_rel(*by_seed)
-    found = differences(sample(by_seed, drawn, 1000, shared=[(0, 1)]))
-    assert (found.p[0, 1], found.df[0, 1]) == pytest.approx((expected.pvalue, 2))
+    result = differences(sample(by_seed, drawn, 1000, shared=[(0, 1)]))
+    assert (result.p[0, 1], result.df[0, 1]) == pytest.approx((expected.pvalue, 2))
     interval = expected.confidence_interval()
-    assert (found.low[0, 1], found.high[0, 1]) == pytest.approx((interval.low, interval.high))
+    assert (result.low[0, 1], result.high[0, 1]) == pytest.approx((interval.low, interval.high))
     assert differences(sample(by_seed, drawn, 1000)).p[0, 1] > 0.9
 
 
@@ -86,52 +86,52 @@ def test_seeds_that_lie_together_by_chance_have_a_floor() -> None:
     least = least_variance([*rows, [7.0]])
     assert least == pytest.approx((np.std([0.0, 4.0], ddof=1) / 2) ** 2)
     assert least_variance(rows[1:]) == 0
-    one = sample([rows[0], [5.0], rows[4]], np.zeros((3, 50)), 100, least=least)
-    assert one.seed_variance == pytest.approx([least / 2, 0, np.var(rows[4], ddof=1) / 2])
+    sampled = sample([rows[0], [5.0], rows[4]], np.zeros((3, 50)), 100, least=least)
+    assert sampled.seed_variance == pytest.approx([least / 2, 0, np.var(rows[4], ddof=1) / 2])
 
 
 def test_both_sources_add_up() -> None:
     """Three seeds against one that has none: t's quantile is the mean of the pairs' and the seeds'."""
     generator = np.random.default_rng(2)
     predicted, gold = correlated(generator, [0.8, 0.7, 0.6, 0.65], 200)
-    one = sample_pairs([predicted[:3], predicted[3]], gold, resamples=800)
-    found = differences(one)
+    sampled = sample_pairs([predicted[:3], predicted[3]], gold, resamples=800)
+    result = differences(sampled)
     scores = [stats.spearmanr(row, gold).statistic for row in predicted]
     drawn = resample(predicted, gold, resamples=800)
     pairs = (drawn[:3].mean(axis=0) - drawn[3]).var(ddof=1)
     seeds = np.var(scores[:3], ddof=1) / 3
-    assert found.value[0, 1] == pytest.approx(np.mean(scores[:3]) - scores[3])
-    assert found.error[0, 1] == pytest.approx(np.sqrt(pairs + seeds))
+    assert result.value[0, 1] == pytest.approx(np.mean(scores[:3]) - scores[3])
+    assert result.error[0, 1] == pytest.approx(np.sqrt(pairs + seeds))
     share = seeds / (pairs + seeds)
     quantile = (1 - share) * stats.t.ppf(0.975, 199) + share * stats.t.ppf(0.975, 2)
-    assert stats.t.ppf(0.975, found.df[0, 1]) == pytest.approx(quantile)
-    assert found.low[0, 1] == pytest.approx(found.value[0, 1] - quantile * np.sqrt(pairs + seeds))
+    assert stats.t.ppf(0.975, result.df[0, 1]) == pytest.approx(quantile)
+    assert result.low[0, 1] == pytest.approx(result.value[0, 1] - quantile * np.sqrt(pairs + seeds))
 
 
 def test_one_seed_says_nothing() -> None:
     """No p, interval or set of the best with a method of a single seed, unless a variance stands in for its own."""
     predicted, gold = correlated(np.random.default_rng(3), [0.8, 0.7], 100)
     alone = sample_pairs([predicted[:1], predicted[1]], gold, resamples=300)
-    found = differences(alone)
+    result = differences(alone)
     spread = (alone.drawn[0] - alone.drawn[1]).std(ddof=1)
-    assert found.pairs_error[0, 1] == pytest.approx(spread)
-    assert np.isnan([found.p[0, 1], found.low[0, 1], found.high[0, 1], found.df[0, 1]]).all()
-    assert found.p.diagonal().tolist() == [1, 1]
+    assert result.pairs_error[0, 1] == pytest.approx(spread)
+    assert np.isnan([result.p[0, 1], result.low[0, 1], result.high[0, 1], result.df[0, 1]]).all()
+    assert result.p.diagonal().tolist() == [1, 1]
     with pytest.raises(ContractError, match="one seed"):
         not_told_apart(alone)
     noise = pooled_noise([[0.7, 0.8], [0.5, 0.5, 0.8], [0.3]])
     assert (noise.variance, noise.df) == pytest.approx(((0.005 + 0.06) / 3, 3))
-    found = differences(sample([[0.8], [0.7]], alone.drawn, 100, {0: noise}))
-    assert found.error[0, 1] == pytest.approx(np.sqrt(spread**2 + noise.variance))
-    assert 3 < found.df[0, 1] < 99
+    result = differences(sample([[0.8], [0.7]], alone.drawn, 100, {0: noise}))
+    assert result.error[0, 1] == pytest.approx(np.sqrt(spread**2 + noise.variance))
+    assert 3 < result.df[0, 1] < 99
 
 
 def test_rows_that_borrow_one_noise_have_half_its_degrees_of_freedom_each() -> None:
     """Six degrees of freedom: two rows or more count them once between any two; one row has them all."""
     drawn = np.random.default_rng(0).normal(size=(3, 50))
     for borrowing, df in ((1, [6, 0, 0]), (2, [3, 3, 0]), (3, [3, 3, 3])):
-        one = sample([[0.5], [0.6], [0.7]], drawn, 50, {place: SeedNoise(0.04, 6) for place in range(borrowing)})
-        assert one.seed_df.tolist() == df and one.seed_variance[0] == 0.04
+        sampled = sample([[0.5], [0.6], [0.7]], drawn, 50, {place: SeedNoise(0.04, 6) for place in range(borrowing)})
+        assert sampled.seed_df.tolist() == df and sampled.seed_variance[0] == 0.04
 
 
 def test_methods_without_a_value_are_refused() -> None:
@@ -140,8 +140,8 @@ def test_methods_without_a_value_are_refused() -> None:
     predicted[1] = np.arange(20) == 4
     drawn = resample(predicted, gold, resamples=2000)
     kept = np.isfinite(drawn[1])
-    found = differences(sample([[0.8], [0.1]], drawn, 20))
-    assert found.error[0, 1] == pytest.approx((drawn[0] - drawn[1])[kept].std(ddof=1))
+    result = differences(sample([[0.8], [0.1]], drawn, 20))
+    assert result.error[0, 1] == pytest.approx((drawn[0] - drawn[1])[kept].std(ddof=1))
     with pytest.raises(ContractError, match="all equal"):
         sample_pairs([np.ones(20)], gold, resamples=50)
 
@@ -162,13 +162,13 @@ def test_intervals_cover_the_truth() -> None:
     covered, with_seeds, wrong = [], [], []
     for _ in range(400):
         predicted, gold = correlated(generator, rhos, 150)
-        found = differences(sample_pairs(list(predicted), gold, resamples=200))
-        covered.append((found.low <= between) & (between <= found.high))
-        wrong.append(found.p[0, 1] < 0.05)
+        result = differences(sample_pairs(list(predicted), gold, resamples=200))
+        covered.append((result.low <= between) & (between <= result.high))
+        wrong.append(result.p[0, 1] < 0.05)
         moved = (np.repeat(rhos, 3) + generator.normal(0, 0.06, 9)).tolist()
         predicted, gold = correlated(generator, moved, 150)
-        found = differences(sample_pairs(predicted.reshape(3, 3, 150), gold, resamples=200))
-        with_seeds.append((found.low <= between) & (between <= found.high))
+        result = differences(sample_pairs(predicted.reshape(3, 3, 150), gold, resamples=200))
+        with_seeds.append((result.low <= between) & (between <= result.high))
     for coverage, most in ((np.mean(covered, axis=0), 0.98), (np.mean(with_seeds, axis=0), 0.995)):
         for i, j in ((0, 1), (0, 2), (1, 2)):
             assert 0.92 <= coverage[i, j] <= most
@@ -180,8 +180,8 @@ def drawn_scores(
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Return scores by seed and resamples of methods: pairs' noise of sd 1, half of its variance shared by all."""
     shape = (len(truth), 1)
-    own, common = generator.normal(size=shape), generator.normal()
-    measured = truth + (own[:, 0] + common) * np.sqrt(0.5)
+    seed_noise, common = generator.normal(size=shape), generator.normal()
+    measured = truth + (seed_noise[:, 0] + common) * np.sqrt(0.5)
     by_seed = [m + generator.normal(0, sd, seeds) for m, sd in zip(measured, seeds_sd, strict=True)]
     noise = generator.normal(size=(len(truth), resamples)) + generator.normal(size=resamples)
     return by_seed, np.array([one.mean() for one in by_seed])[:, None] + noise * np.sqrt(0.5)
@@ -229,9 +229,9 @@ def test_the_set_leaves_out_what_is_worse() -> None:
     good = 0
     for _ in range(20):
         by_seed, drawn = drawn_scores(generator, truth, np.full(20, 0.3), 3)
-        found = not_told_apart(sample(by_seed, drawn, 5000))
-        good += found[:15].sum()
-        assert not found[15:].any()
+        in_set = not_told_apart(sample(by_seed, drawn, 5000))
+        good += in_set[:15].sum()
+        assert not in_set[15:].any()
     assert good >= 0.94 * 20 * 15
 
 
@@ -258,13 +258,13 @@ def test_power_is_that_of_repetitions(pairs: float, seeds: float) -> None:
     assert (noise.pairs, noise.seeds) == (pytest.approx(pairs, rel=0.1, abs=1e-9), pytest.approx(seeds, rel=0.25))
     exact = Noise(pairs, seeds, 399)
     for count in (3, 6):
-        apart, found = detectable(exact, count), []
+        apart, significant = detectable(exact, count), []
         for _ in range(1000):
-            own = generator.normal(0, seeds, (2, count)) + pairs * generator.normal(size=(2, 1)) / np.sqrt(2)
-            own[0] += apart
-            drawn = own.mean(axis=1, keepdims=True) + pairs * generator.normal(size=(2, 400)) / np.sqrt(2)
-            found.append(differences(sample(list(own), drawn, 5000)).p[0, 1] < 0.05)
-        assert 0.75 <= np.mean(found) <= 0.85
+            seed_scores = generator.normal(0, seeds, (2, count)) + pairs * generator.normal(size=(2, 1)) / np.sqrt(2)
+            seed_scores[0] += apart
+            drawn = seed_scores.mean(axis=1, keepdims=True) + pairs * generator.normal(size=(2, 400)) / np.sqrt(2)
+            significant.append(differences(sample(list(seed_scores), drawn, 5000)).p[0, 1] < 0.05)
+        assert 0.75 <= np.mean(significant) <= 0.85
     needed = seeds_needed(exact, 3.5)
     if needed is None:
         assert pairs == 2.0
@@ -321,11 +321,11 @@ def test_williams_on_published_examples(r_a: float, r_b: float, r_ab: float, n: 
 def test_williams_errs_as_often_as_it_says() -> None:
     """Two equal correlations of 0.5, 30 pairs, 4,000 data sets: 5% are called different."""
     generator = np.random.default_rng(6)
-    found = []
+    rejections = []
     for _ in range(4000):
         matrix = np.corrcoef(np.vstack([*(pair := correlated(generator, [0.5, 0.5], 30))[0], pair[1]]))
-        found.append(williams(matrix[0, 2], matrix[1, 2], matrix[0, 1], 30).p < 0.05)
-    assert 0.04 <= np.mean(found) <= 0.06
+        rejections.append(williams(matrix[0, 2], matrix[1, 2], matrix[0, 1], 30).p < 0.05)
+    assert 0.04 <= np.mean(rejections) <= 0.06
 
 
 def test_williams_at_its_edges() -> None:

@@ -41,9 +41,9 @@ def write(folder: Path, head: list[str], rows: list[list[str]]) -> DataSource:
 
 def load(data: DataSource, limit: int | None = None) -> HerosData:
     """Load the task."""
-    found = TASKS.get("heros-order").load(data, limit)
-    assert isinstance(found, HerosData)
-    return found
+    heros = TASKS.get("heros-order").load(data, limit)
+    assert isinstance(heros, HerosData)
+    return heros
 
 
 def cosine(first: str, second: str) -> float:

@@ -56,9 +56,9 @@ def test_the_table_is_what_the_data_gives(data_dir: Path) -> None:
 
 
 def test_a_task_says_how_many_of_its_pairs_repeat_others(data_dir: Path, cli: Cli) -> None:
-    own, other = (keys(pairs_of(data_dir, name)) for name in ("RG-65", "SimLex-999"))
-    assert repeated("RG-65")["within"] == len(own) - len(set(own)) == 0
-    assert repeated("RG-65")["SimLex-999"] == len(set(own) & set(other)) == 1
+    ours, theirs = (keys(pairs_of(data_dir, name)) for name in ("RG-65", "SimLex-999"))
+    assert repeated("RG-65")["within"] == len(ours) - len(set(ours)) == 0
+    assert repeated("RG-65")["SimLex-999"] == len(set(ours) & set(theirs)) == 1
     twice = keys(pairs_of(data_dir, "STS12"))
     assert repeated("STS12")["within"] == len(twice) - len(set(twice)) > 0 and repeated("no-task") == {}
     shown = " ".join(cli("tasks", "STS-B", "--show").out.split())
@@ -97,11 +97,11 @@ def test_development_pairs_that_are_test_pairs(data_dir: Path, name: str) -> Non
             tested.setdefault(tuple(sorted(map(normalised, (first, second)))), []).append(gold)
     dev = pairs_of(data_dir, name, "dev")
     golds = [tested.get(tuple(sorted(map(normalised, texts)))) for texts in zip(dev.first, dev.second, strict=True)]
-    found = [row for row, gold in enumerate(golds) if gold]
-    assert (len(dev), len(found)) == (1500, 1131)
-    assert dev_rows_in_tests(name) == found
+    in_tests = [row for row, gold in enumerate(golds) if gold]
+    assert (len(dev), len(in_tests)) == (1500, 1131)
+    assert dev_rows_in_tests(name) == in_tests
     assert dev_overlap(name) == DevOverlap(1500, 1131)
-    for row in found:
+    for row in in_tests:
         assert min(abs(gold - dev.gold[row]) for gold in golds[row] or ()) < 0.01
 
 
@@ -113,18 +113,18 @@ def test_a_pool_s_places_are_the_pairs(data_dir: Path) -> None:
         by_place: dict[int, frozenset[str]] = {}
         for task in POOLS[pool]:
             pairs = pairs_of(data_dir, task)
-            found = pool_of(task, gold_sha256(pairs.gold))
-            assert found is not None
-            places[task] = set(found[1].tolist())
-            assert max(places[task]) < found[0].size
-            for place, *texts in zip(found[1].tolist(), pairs.first, pairs.second, strict=True):
+            pooled = pool_of(task, gold_sha256(pairs.gold))
+            assert pooled is not None
+            places[task] = set(pooled[1].tolist())
+            assert max(places[task]) < pooled[0].size
+            for place, *texts in zip(pooled[1].tolist(), pairs.first, pairs.second, strict=True):
                 key = frozenset(map(normalised, texts))
                 assert by_place.setdefault(place, key) == key
-        assert len(by_place) == len(set(by_place.values())) == found[0].size
+        assert len(by_place) == len(set(by_place.values())) == pooled[0].size
     stsb = pairs_of(data_dir, "STS-B")
-    _, mine = pool_of("STS-B", gold_sha256(stsb.gold)) or (None, np.array([]))
+    _, pool_places = pool_of("STS-B", gold_sha256(stsb.gold)) or (None, np.array([]))
     years = set[int]().union(*(places[task] for task in names[:5]))
-    assert sum(place in years for place in mine.tolist()) == 1007
+    assert sum(place in years for place in pool_places.tolist()) == 1007
     assert pool_of("STS-B", "0" * 64) is None
     assert pool_of("SICK-R", "0" * 64) is None
 
@@ -136,7 +136,7 @@ def test_what_is_left_has_no_test_pair(data_dir: Path, form: str) -> None:
     source = DataSource(data_dir, hub=False)
     (loaded,) = load_tasks([f"stsb-dev-disjoint{form}"], source, None)
     assert isinstance(loaded.data, PairsData) and loaded.data.dev is not None
-    dev, whole = loaded.data.dev, pairs_of(data_dir, f"STS-B{form}", "dev")
+    dev, full = loaded.data.dev, pairs_of(data_dir, f"STS-B{form}", "dev")
     assert (len(dev), loaded.data.dev_overlap()) == (369, DevOverlap(369, 0))
     assert dev_overlap(f"stsb-dev-disjoint{form}") == DevOverlap(369, 0)
     tested = {
@@ -145,10 +145,10 @@ def test_what_is_left_has_no_test_pair(data_dir: Path, form: str) -> None:
         for pairs in [pairs_of(data_dir, task)]
         for texts in zip(pairs.first, pairs.second, strict=True)
     }
-    left = [frozenset(map(normalised, texts)) for texts in zip(dev.first, dev.second, strict=True)]
-    assert not tested & set(left)
-    every = [frozenset(map(normalised, texts)) for texts in zip(whole.first, whole.second, strict=True)]
-    assert [key for key in every if key not in tested] == left
+    remaining = [frozenset(map(normalised, texts)) for texts in zip(dev.first, dev.second, strict=True)]
+    assert not tested & set(remaining)
+    every = [frozenset(map(normalised, texts)) for texts in zip(full.first, full.second, strict=True)]
+    assert [key for key in every if key not in tested] == remaining
     (stsb,) = load_tasks([f"STS-B{form}"], source, None)
     assert stsb.data is not None
     assert stsb.data.dev_overlap() == DevOverlap(1500, 1131)
@@ -163,8 +163,8 @@ def test_other_data_is_looked_through(data_dir: Path, monkeypatch: pytest.Monkey
     """A copy that the table was not measured on: the same pairs are left out, found in the data at once."""
     (known,) = load_tasks(["stsb-dev-disjoint"], DataSource(data_dir, hub=False), None)
     monkeypatch.setattr("benchmark.tasks.sts.dev_rows_in_tests", lambda *_: None)
-    (found,) = load_tasks(["stsb-dev-disjoint"], DataSource(data_dir, hub=False), None)
-    assert found.identity() == known.identity()
+    (task,) = load_tasks(["stsb-dev-disjoint"], DataSource(data_dir, hub=False), None)
+    assert task.identity() == known.identity()
     stsb = TASKS.get("STS-B").load(DataSource(data_dir, hub=False))
     assert stsb.dev_overlap() == DevOverlap(1500, None)
 
@@ -179,11 +179,11 @@ def test_tables_say_what_picked_a_checkpoint() -> None:
     old = trained("old", dev_pairs=1500, dev_pairs_in_test=1131)
     new = trained("new", dev_task="stsb-dev-disjoint", dev_pairs=369, dev_pairs_in_test=0)
     (table,) = build_tables([*old, *new, *(make_record("plain", task) for task in SEVEN)], [suite("sts")])
-    said = {row.name: conditions(row) for row in table.rows}
-    assert "checkpoint by STS-B dev (⚠ 1,131 of its 1,500 pairs are STS test pairs)" in said["old"]
-    assert "checkpoint by stsb-dev-disjoint (none of its 369 pairs is an STS test pair)" in said["new"]
-    assert "checkpoint" not in said["plain"]
-    for text in (said["old"], said["new"]):
+    notes = {row.name: conditions(row) for row in table.rows}
+    assert "checkpoint by STS-B dev (⚠ 1,131 of its 1,500 pairs are STS test pairs)" in notes["old"]
+    assert "checkpoint by stsb-dev-disjoint (none of its 369 pairs is an STS test pair)" in notes["new"]
+    assert "checkpoint" not in notes["plain"]
+    for text in (notes["old"], notes["new"]):
         assert text in markdown(table)
     assert "checkpoint by STS-B dev" in latex(table) and "checkpoint by stsb-dev-disjoint" in latex(table)
     (cut,) = build_tables(trained("cut", dev_pairs=50, dev_pairs_in_test=None), [suite("sts")])
@@ -197,13 +197,13 @@ def test_a_run_by_another_development_set(data_dir: Path, cli: Cli, fakes: None,
     run = (*run, "--out", tmp_path, "--seeds", "1", "--train-sentences", "20")
     assert cli(*run).code == 0
     assert cli(*run, "--dev", "stsb-dev-disjoint").code == 0
-    found = {r["training"]["dev_task"]: r for r in Records(tmp_path).all() if r["training"]}
-    whole, disjoint = found["STS-B"], found["stsb-dev-disjoint"]
-    assert (whole["training"]["dev_pairs"], whole["training"]["dev_pairs_in_test"]) == (1500, 1131)
+    by_dev_task = {r["training"]["dev_task"]: r for r in Records(tmp_path).all() if r["training"]}
+    full, disjoint = by_dev_task["STS-B"], by_dev_task["stsb-dev-disjoint"]
+    assert (full["training"]["dev_pairs"], full["training"]["dev_pairs_in_test"]) == (1500, 1131)
     assert (disjoint["training"]["dev_pairs"], disjoint["training"]["dev_pairs_in_test"]) == (369, 0)
     for key in ("key", "row_key", "encoder_key"):
-        assert whole[key] != disjoint[key]  # type: ignore[literal-required]
-    for record in found.values():
+        assert full[key] != disjoint[key]  # type: ignore[literal-required]
+    for record in by_dev_task.values():
         parse_record(json.dumps(record).encode(), "here")
 
 
@@ -217,13 +217,15 @@ def test_equal_texts_of_pairs_have_one_number(data_dir: Path, task: str) -> None
     pooled = pool_of(task, digest)
     numbers = numbers if pooled is None else numbers[pooled[1]]
     for row in np.random.default_rng(0).choice(len(pairs), 60, replace=False):
-        mine = {normalised(pairs.first[row]), normalised(pairs.second[row])}
+        texts_of_row = {normalised(pairs.first[row]), normalised(pairs.second[row])}
         sharing = [
             i
             for i, both in enumerate(zip(pairs.first, pairs.second, strict=True))
-            if i != row and mine & {normalised(text) for text in both} and mine != {normalised(text) for text in both}
+            if i != row
+            and texts_of_row & {normalised(text) for text in both}
+            and texts_of_row != {normalised(text) for text in both}
         ]
         known = set(numbers[row].tolist()) - {-1}
-        found = [i for i in range(len(pairs)) if i != row and known & set(numbers[i].tolist())]
-        assert set(sharing) <= set(found)
-        assert all(mine & {normalised(pairs.first[i]), normalised(pairs.second[i])} for i in found)
+        equal_rows = [i for i in range(len(pairs)) if i != row and known & set(numbers[i].tolist())]
+        assert set(sharing) <= set(equal_rows)
+        assert all(texts_of_row & {normalised(pairs.first[i]), normalised(pairs.second[i])} for i in equal_rows)

@@ -115,9 +115,9 @@ def test_turney_against_brute_force(data_dir: Path) -> None:
     five = seven = 0
     for question in questions:
         scored = [cosine(" ".join(question[:2]), choice) for choice in question[2:]]
-        right, own, others = scored[0], scored[1:3], scored[3:]
+        right, of_phrase, others = scored[0], scored[1:3], scored[3:]
         five += right > max(others)
-        seven += right > max(others + own)
+        seven += right > max(others + of_phrase)
     scores = data.score(BAG.encode)
     assert scores["main"] == scores["accuracy"] == pytest.approx(five / 1932)
     assert scores["accuracy_seven"] == pytest.approx(seven / 1932)
@@ -138,16 +138,16 @@ def test_ppdb_xxl_against_brute_force(data_dir: Path) -> None:
     ranks = []
     for first, second, right in parts[2][:limit]:
         phrase = f"{first} {second}".strip()
-        own = cosine(phrase, right)
-        ranks.append(1 + sum(cosine(phrase, word) >= own for word in words - {right}))
+        of_right = cosine(phrase, right)
+        ranks.append(1 + sum(cosine(phrase, word) >= of_right for word in words - {right}))
     scores = data.score(BAG.encode)
     assert scores["words"] == len(words)
     assert scores["main"] == scores["mrr"] == pytest.approx(np.mean([1 / rank for rank in ranks]))
     assert scores["accuracy"] == pytest.approx(ranks.count(1) / limit)
     assert data.score(constant)["main"] is None
-    whole = load("PPDB-XXL", data_dir)
-    assert isinstance(whole, RetrievalData)
-    assert (whole.rows, len(whole.words)) == (500, 4916)
+    retrieval = load("PPDB-XXL", data_dir)
+    assert isinstance(retrieval, RetrievalData)
+    assert (retrieval.rows, len(retrieval.words)) == (500, 4916)
 
 
 def test_a_text_without_a_vector_is_never_chosen_right(data_dir: Path) -> None:
@@ -167,9 +167,9 @@ def test_best_threshold_against_brute_force(seed: int) -> None:
     """No threshold makes fewer errors; ties in the scores among them."""
     rng = np.random.default_rng(seed)
     scores, labels = rng.integers(0, 8, 30) / 7.0, rng.integers(0, 2, 30)
-    found = best_threshold(scores, labels)
-    errors = {t: int(((scores >= t) != labels).sum()) for t in [*scores.tolist(), np.inf, found]}
-    assert errors[found] == min(errors.values())
+    best = best_threshold(scores, labels)
+    errors = {t: int(((scores >= t) != labels).sum()) for t in [*scores.tolist(), np.inf, best]}
+    assert errors[best] == min(errors.values())
 
 
 def test_semeval_is_a_classifier_on_frozen_vectors(data_dir: Path) -> None:

@@ -53,8 +53,8 @@ def test_grades_are_halves_of_the_scale(name: str) -> None:
 
 def test_kinds_and_splits() -> None:
     """The five kinds have equally many pairs, a third of them in dev."""
-    found = Counter((fields[0], fields[1]) for fields in lines("pairs"))
-    assert found == {(kind, split): size for kind in KINDS for split, size in (("dev", 44), ("test", 88))}
+    counts = Counter((fields[0], fields[1]) for fields in lines("pairs"))
+    assert counts == {(kind, split): size for kind in KINDS for split, size in (("dev", 44), ("test", 88))}
 
 
 def test_texts_are_plain_and_no_pair_stands_twice() -> None:
@@ -93,15 +93,15 @@ def looked_up(vectors: np.ndarray, at: dict[str, int], texts: Sequence[str]) -> 
 
 def scores(encoder: Encoder) -> dict[str, float]:
     """Return 100 times the score of each pocket task, by the tasks' own code; half of the long ones, to be short."""
-    found = {}
+    by_name = {}
     for name, limit in (("pairs", 44), ("words", None), ("phrases", None), ("topics", 30)):
         data = TASKS.get(f"pocket-{name}").load(DataSource(None, hub=False), limit)
         texts = list(dict.fromkeys(data.texts()))
         vectors = encoder.encode(texts)
         at = {text: place for place, text in enumerate(texts)}
 
-        found[name] = 100 * (data.score(partial(looked_up, vectors, at))["main"] or 0.0)
-    return found
+        by_name[name] = 100 * (data.score(partial(looked_up, vectors, at))["main"] or 0.0)
+    return by_name
 
 
 @pytest.mark.slow

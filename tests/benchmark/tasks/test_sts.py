@@ -92,11 +92,11 @@ def test_the_form_of_the_text_matters(data_dir: Path) -> None:
 
 def test_limit_cuts_every_subset(data_dir: Path) -> None:
     """--limit n: the first n of each subset."""
-    whole, cut = load("STS14", data_dir), load("STS14", data_dir, 7)
+    full, cut = load("STS14", data_dir), load("STS14", data_dir, 7)
     assert cut.rows == 7 * 6
     for name, pairs in cut.subsets.items():
-        assert pairs.first == whole.subsets[name].first[:7]
-        assert pairs.gold.tolist() == whole.subsets[name].gold[:7].tolist()
+        assert pairs.first == full.subsets[name].first[:7]
+        assert pairs.gold.tolist() == full.subsets[name].gold[:7].tolist()
 
 
 def test_tasks_without_a_dev_split_say_so(data_dir: Path) -> None:
@@ -123,16 +123,16 @@ def test_dev_pairs_are_a_task_of_their_own(data_dir: Path) -> None:
 @pytest.mark.parametrize("form", ["", "-raw"])
 def test_pairs_that_occur_twice_are_left_out(form: str, data_dir: Path) -> None:
     """1,362 of 1,379 test pairs and 1,485 of 1,500 development pairs are no other pair, in either order."""
-    whole, once = (load(f"{name}{form}", data_dir) for name in ("STS-B", "stsb-once"))
-    assert whole.dev is not None and once.dev is not None and whole.train is not None
-    assert (once.rows, len(once.dev), once.located.sha256 != whole.located.sha256) == (1362, 1485, True)
+    full, once = (load(f"{name}{form}", data_dir) for name in ("STS-B", "stsb-once"))
+    assert full.dev is not None and once.dev is not None and full.train is not None
+    assert (once.rows, len(once.dev), once.located.sha256 != full.located.sha256) == (1362, 1485, True)
     every = [
         sorted(both)
-        for part in (whole.train, whole.dev, whole.subsets["test"])
+        for part in (full.train, full.dev, full.subsets["test"])
         for both in zip(part.first, part.second, strict=True)
     ]
     kept = [sorted(both) for both in zip(once.subsets["test"].first, once.subsets["test"].second, strict=True)]
     assert all(every.count(pair) == 1 for pair in kept[:40])
     marked = once.dev_in_test or []
-    before = {(whole.dev.first[i], whole.dev.second[i]) for i in whole.dev_in_test or ()}
+    before = {(full.dev.first[i], full.dev.second[i]) for i in full.dev_in_test or ()}
     assert len(marked) > 1000 and all((once.dev.first[i], once.dev.second[i]) in before for i in marked)

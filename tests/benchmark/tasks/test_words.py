@@ -128,11 +128,11 @@ def test_scws_in_context(data_dir: Path) -> None:
     assert np.array_equal(alone.subsets["test"].gold, context.subsets["test"].gold)
     lines = (data_dir / "words" / "SCWS" / "ratings.txt").read_text("utf-8").splitlines()
     for line, first, second in zip(lines, context.subsets["test"].first, context.subsets["test"].second, strict=True):
-        for text, found in zip(line.split("\t")[5:7], (first, second), strict=True):
+        for text, middle in zip(line.split("\t")[5:7], (first, second), strict=True):
             match = re.fullmatch(r"(.*?)<b>(.*?)</b>(.*)", text)
             assert match is not None
             before, word, after = (part.split() for part in match.groups())
-            assert found.split() == (before[-5:] if before else []) + word + after[:5]
+            assert middle.split() == (before[-5:] if before else []) + word + after[:5]
     encoder = Bag(Bag.Recipe(), Runtime())
     assert abs(alone.score(encoder.encode)["main"] - context.score(encoder.encode)["main"]) > 1e-3
 

@@ -30,7 +30,7 @@ def test_a_space_has_bounds_multiples_and_lists() -> None:
         1.2e-4,
         True,
     )
-    assert space["epochs"].whole and 3 in space["epochs"] and 4 not in space["epochs"]
+    assert space["epochs"].integer and 3 in space["epochs"] and 4 not in space["epochs"]
     assert 64 in space["batch_size"] and 128 not in space["batch_size"]
 
 
@@ -67,11 +67,13 @@ def test_recipes_have_the_same_ranges_for_the_keys_that_they_have() -> None:
 
 def test_a_recipe_s_own_settings_are_in_its_space() -> None:
     for name, spec in all_recipes().items():
-        own = spec.resolve()[1] if name not in ("pretrained", "mrl", "simcse-words") else None
-        stated = {} if own is None else default_space(own, spec)
+        settings = spec.resolve()[1] if name not in ("pretrained", "mrl", "simcse-words") else None
+        stated = {} if settings is None else default_space(settings, spec)
         if stated:
-            dimensions = space_of(own, stated, name)
-            outside = {key: value for key, value in own_values(own, dimensions).items() if value not in dimensions[key]}
+            dimensions = space_of(settings, stated, name)
+            outside = {
+                key: value for key, value in own_values(settings, dimensions).items() if value not in dimensions[key]
+            }
             assert not outside, name
 
 
@@ -104,9 +106,9 @@ def test_a_queue_keeps_its_number_of_batches() -> None:
 
 
 def test_rates_that_fall_move_together_and_the_highest_is_in_the_range_for_all() -> None:
-    own = recipe("ct")
-    moved = settings_of(own, {"learning_rate": 10 * own.learning_rate})["rates"]
-    assert moved == pytest.approx([10 * rate for rate in own.rates])
-    highest = own.rates[0] / own.learning_rate
-    dimension = space_of(own, space("ct"), "ct")["learning_rate"]
+    settings = recipe("ct")
+    moved = settings_of(settings, {"learning_rate": 10 * settings.learning_rate})["rates"]
+    assert moved == pytest.approx([10 * rate for rate in settings.rates])
+    highest = settings.rates[0] / settings.learning_rate
+    dimension = space_of(settings, space("ct"), "ct")["learning_rate"]
     assert (highest * dimension.low, highest * dimension.high) == pytest.approx((1e-6, 5e-4))

@@ -23,17 +23,17 @@ OWN = {"rate": 3e-5, "how": "cls"}
 Score = Callable[[Mapping[str, Any], Look], float]
 
 
-def study(folder: Path, name: str = "a" * 64, **own: Any) -> Study:
-    return Study(Trials(folder / name[:12], name, print), SPACE, {**OWN, **own})
+def study(folder: Path, name: str = "a" * 64, **start: Any) -> Study:
+    return Study(Trials(folder / name[:12], name, print), SPACE, {**OWN, **start})
 
 
-def run(one: Study, trials: int, score: Score = lambda values, look: 1.0) -> list[Trial]:
-    while (number := one.trials.begin(trials)) is not None:
+def run(trials_study: Study, trials: int, score: Score = lambda values, look: 1.0) -> list[Trial]:
+    while (number := trials_study.trials.begin(trials)) is not None:
         try:
-            one.run(number, score)
+            trials_study.run(number, score)
         finally:
-            one.trials.leave(number)
-    return one.trials.read()
+            trials_study.trials.leave(number)
+    return trials_study.trials.read()
 
 
 def looking(*scores: float) -> Score:
@@ -126,51 +126,51 @@ def test_a_trial_that_is_stopped_is_made_again(tmp_path: Path) -> None:
     ids=["cut", "changed", "empty", "list", "unsigned", "another number"],
 )
 def test_a_trial_file_that_is_not_what_was_written_is_named(tmp_path: Path, change: Callable[[Path], object]) -> None:
-    one = study(tmp_path)
-    run(one, 2, lambda values, look: 44.18)
-    change(one.trials.folder / "002.json")
+    first = study(tmp_path)
+    run(first, 2, lambda values, look: 44.18)
+    change(first.trials.folder / "002.json")
     with pytest.raises(CorruptError, match=r"00[29]\.json.*Delete it: the same command makes this trial again\.$"):
-        run(one, 3)
-    for path in (*one.trials.folder.glob("002.json"), *one.trials.folder.glob("009.json")):
+        run(first, 3)
+    for path in (*first.trials.folder.glob("002.json"), *first.trials.folder.glob("009.json")):
         path.unlink()
-    assert [(trial.number, trial.score) for trial in run(one, 2)] == [(1, 44.18), (2, 1.0)]
+    assert [(trial.number, trial.score) for trial in run(first, 2)] == [(1, 44.18), (2, 1.0)]
 
 
 def test_a_trial_of_another_study_is_named(tmp_path: Path) -> None:
-    one, other = study(tmp_path), study(tmp_path, "b" * 64)
-    run(one, 2)
-    run(other, 1)
-    (one.trials.folder / "002.json").rename(other.trials.folder / "002.json")
+    first, second = study(tmp_path), study(tmp_path, "b" * 64)
+    run(first, 2)
+    run(second, 1)
+    (first.trials.folder / "002.json").rename(second.trials.folder / "002.json")
     with pytest.raises(CorruptError, match=r"002\.json is a trial of another study"):
-        run(other, 2)
+        run(second, 2)
 
 
 def test_a_trial_that_a_living_process_has_begun_is_left_to_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    one = study(tmp_path)
-    begun = one.trials.folder / "001.begun"
+    first = study(tmp_path)
+    begun = first.trials.folder / "001.begun"
     living = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         begun.write_text(json.dumps({"host": platform.node(), "process": living.pid}))
-        assert [trial.number for trial in run(one, 2)] == [2]
+        assert [trial.number for trial in run(first, 2)] == [2]
     finally:
         living.communicate(b"\n")
-    assert [trial.number for trial in run(one, 2)] == [1, 2], "killed: another process makes it"
-    assert one.trials.read()[0].values == OWN and not begun.exists()
-    other = one.trials.folder / "003.begun"
+    assert [trial.number for trial in run(first, 2)] == [1, 2], "killed: another process makes it"
+    assert first.trials.read()[0].values == OWN and not begun.exists()
+    other = first.trials.folder / "003.begun"
     other.write_text(json.dumps({"host": "elsewhere", "process": 7}))
-    assert len(run(one, 3)) == 2
+    assert len(run(first, 3)) == 2
     assert "003.begun is of process 7 on elsewhere; delete it if that process has ended." in capsys.readouterr().out
     other.write_text(json.dumps({"host": platform.node(), "process": os.getpid()}))
-    assert len(run(one, 3)) == 3, "an earlier process of the same number"
+    assert len(run(first, 3)) == 3, "an earlier process of the same number"
 
 
 def test_of_two_files_of_one_trial_the_first_stays(tmp_path: Path) -> None:
-    one = study(tmp_path)
-    one.trials.write(Trial(1, OWN, "complete", 1.0))
-    one.trials.write(Trial(1, OWN, "complete", 2.0))
-    assert one.trials.read() == [Trial(1, OWN, "complete", 1.0)]
+    first = study(tmp_path)
+    first.trials.write(Trial(1, OWN, "complete", 1.0))
+    first.trials.write(Trial(1, OWN, "complete", 2.0))
+    assert first.trials.read() == [Trial(1, OWN, "complete", 1.0)]
 
 
 @pytest.mark.parametrize(("before", "now"), [("1" * 64, "2" * 64), (None, "2" * 64), ("1" * 64, None)])

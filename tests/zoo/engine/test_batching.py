@@ -244,9 +244,9 @@ np.savez(sys.argv[2], **made)
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
-    made = np.load(tmp_path / "made.npz")
-    assert made["bf16"].dtype == np.float32
-    assert 0 < np.abs(made["bf16"] - made["fp32"]).max() < 0.05 * np.linalg.norm(made["fp32"], axis=1).mean()
+    vectors = np.load(tmp_path / "made.npz")
+    assert vectors["bf16"].dtype == np.float32
+    assert 0 < np.abs(vectors["bf16"] - vectors["fp32"]).max() < 0.05 * np.linalg.norm(vectors["fp32"], axis=1).mean()
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [("fp32", None), ("bf16", torch.bfloat16), ("fp16", torch.float16)])

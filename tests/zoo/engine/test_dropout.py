@@ -60,11 +60,11 @@ def test_modules_are_exchanged_with_their_rate_and_mode() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.3), nn.Sequential(nn.Dropout(0.7), nn.AlphaDropout(0.2))).eval()
     names = list(model.state_dict())
     cheapen_dropout(model)
-    found = [module for module in model.modules() if isinstance(module, Dropout)]
-    assert [module.p for module in found] == [0.3, 0.7]
-    assert not any(module.training for module in found)
+    dropouts = [module for module in model.modules() if isinstance(module, Dropout)]
+    assert [module.p for module in dropouts] == [0.3, 0.7]
+    assert not any(module.training for module in dropouts)
     assert isinstance(model[2][1], nn.AlphaDropout)
     assert list(model.state_dict()) == names
     x = torch.ones(100)
-    assert torch.equal(found[0](x), x)
-    assert (found[0].train()(x) == 0).any()
+    assert torch.equal(dropouts[0](x), x)
+    assert (dropouts[0].train()(x) == 0).any()

@@ -37,8 +37,8 @@ class Hub(BaseHTTPRequestHandler):
             answer = [{"type": "file", "path": n, "size": f.stat().st_size, "oid": f"{n:0<40.40}"} for n, f in sizes]
             content = json.dumps(answer).encode()
         elif path.startswith("/api/"):
-            said = {"id": "acme/tiny", "sha": COMMIT, "siblings": [{"rfilename": name} for name in names]}
-            content = json.dumps(said).encode()
+            listing = {"id": "acme/tiny", "sha": COMMIT, "siblings": [{"rfilename": name} for name in names]}
+            content = json.dumps(listing).encode()
         else:
             name = path.partition(f"/resolve/{COMMIT}/")[2]
             content = (self.folder / name).read_bytes()
@@ -59,13 +59,13 @@ class Hub(BaseHTTPRequestHandler):
 @pytest.fixture
 def hub(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Hub]]:
     """A hub of this machine, which has a model, and a cache with the model's configuration and tokenizer alone."""
-    whole = Path(shutil.copytree(tiny_bert, tmp_path / "whole"))
-    (whole / "modules.json").write_text("[]", encoding="utf-8")
+    folder = Path(shutil.copytree(tiny_bert, tmp_path / "whole"))
+    (folder / "modules.json").write_text("[]", encoding="utf-8")
     cached = tmp_path / "cache" / "models--acme--tiny"
     (cached / "refs").mkdir(parents=True)
     (cached / "refs" / "main").write_text(COMMIT, encoding="utf-8")
     shutil.copytree(tiny_bert, cached / "snapshots" / COMMIT, ignore=shutil.ignore_patterns("*.safetensors"))
-    handler = type("Handler", (Hub,), {"folder": whole, "asked": []})
+    handler = type("Handler", (Hub,), {"folder": folder, "asked": []})
     server = HTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_port}"

@@ -26,24 +26,24 @@ def test_the_product_of_all_maps(count: int, bias: bool, gelu: bool) -> None:
         plain = linear(layers, x, gelu=gelu)
         with resting_weights():
             first, again = (linear(layers, x, gelu=gelu) for _ in range(2))
-    for found in (plain, first, again):
-        torch.testing.assert_close(found, expected.detach(), atol=1e-5, rtol=0)
+    for product in (plain, first, again):
+        torch.testing.assert_close(product, expected.detach(), atol=1e-5, rtol=0)
 
 
 def test_a_bias_in_some_of_the_maps_only() -> None:
     layers, x = [*maps(1), *maps(1, bias=False)], torch.randn(7, 48)
     with torch.inference_mode(), resting_weights():
-        found = linear(layers, x)
-        torch.testing.assert_close(found, torch.cat([layer(x) for layer in layers], -1), atol=1e-5, rtol=0)
+        product = linear(layers, x)
+        torch.testing.assert_close(product, torch.cat([layer(x) for layer in layers], -1), atol=1e-5, rtol=0)
 
 
 def test_in_bfloat16_under_autocast() -> None:
     layers, x = maps(2), torch.randn(9, 48)
     with torch.inference_mode(), resting_weights(), torch.autocast("cpu", dtype=torch.bfloat16):
-        found = linear(layers, x, gelu=True)
+        product = linear(layers, x, gelu=True)
         expected = F.gelu(torch.cat([layer(x) for layer in layers], -1))
-    assert found.dtype == torch.bfloat16
-    torch.testing.assert_close(found, expected, atol=0.02, rtol=0.02)
+    assert product.dtype == torch.bfloat16
+    torch.testing.assert_close(product, expected, atol=0.02, rtol=0.02)
 
 
 def test_a_changed_weight_is_seen_outside_and_in_the_next_rest() -> None:

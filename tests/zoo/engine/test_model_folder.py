@@ -52,7 +52,7 @@ def test_python_in_a_model_folder_never_runs(
         "class OwnTokenizer(BertTokenizerFast):\n    pass\n",
         encoding="utf-8",
     )
-    own = {"AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel"}
+    auto_map = {"AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel"}
     if what == "tokenizer":
         change(
             copied / "tokenizer_config.json",
@@ -60,7 +60,7 @@ def test_python_in_a_model_folder_never_runs(
             tokenizer_class="OwnTokenizer",
         )
     else:
-        change(copied / "config.json", auto_map=own, model_type="own" if what == "config" else "bert")
+        change(copied / "config.json", auto_map=auto_map, model_type="own" if what == "config" else "bert")
     monkeypatch.setattr("builtins.input", lambda *_: "y")  # who is asked, agrees
     if what == "config":
         with pytest.raises(UsageError, match=r"code of its own.*refused.*--plugin"):

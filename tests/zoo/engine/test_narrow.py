@@ -29,7 +29,7 @@ class Net(nn.Module):
 
 @pytest.mark.parametrize("steps", [1, 3])
 def test_losses_and_gradients_are_those_of_autocast(steps: int) -> None:
-    found = []
+    results = []
     for together in (False, True):
         net, narrow = Net(), NarrowWeights(torch.device("cpu"))
         optimizer = torch.optim.SGD(net.parameters(), 0.01)
@@ -41,8 +41,8 @@ def test_losses_and_gradients_are_those_of_autocast(steps: int) -> None:
             narrow.known = True
             optimizer.step()
         assert net.first.weight.dtype == torch.float32 and net.unused.weight.grad is None
-        found.append([loss, *(p.grad for p in net.parameters() if p.grad is not None)])
+        results.append([loss, *(p.grad for p in net.parameters() if p.grad is not None)])
         if together:
             assert set(narrow.maps) == {(net.first, net.second), (net.first,), (net.unbiased,)}
-    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
-    assert len(found[0]) == 6
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+    assert len(results[0]) == 6

@@ -41,20 +41,20 @@ def own_states(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch
 def test_states_are_those_of_the_models_own_forward(model: Any, lengths: torch.Tensor) -> None:
     ids, mask = batch(model, lengths)
     expected = own_states(model, ids, mask)
-    found = token_states(model, ids, mask, every=True)
-    assert len(found) == len(expected)
-    for a, b in zip(found, expected, strict=True):
+    states = token_states(model, ids, mask, every=True)
+    assert len(states) == len(expected)
+    for a, b in zip(states, expected, strict=True):
         torch.testing.assert_close(a[mask == 1], b[mask == 1], atol=1e-6, rtol=0)
     (last,) = token_states(model, ids, mask)
-    torch.testing.assert_close(last, found[-1], atol=0, rtol=0)
+    torch.testing.assert_close(last, states[-1], atol=0, rtol=0)
 
 
 def test_one_position_of_each_row(model: Any) -> None:
     ids, mask = batch(model)
     at = LENGTHS - 1
-    (found,) = token_states(model, ids, mask, at=at)
+    (states,) = token_states(model, ids, mask, at=at)
     expected = own_states(model, ids, mask)[-1][torch.arange(len(at)), at]
-    torch.testing.assert_close(found, expected[:, None], atol=1e-6, rtol=0)
+    torch.testing.assert_close(states, expected[:, None], atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("how", ["cls", "last", "first-last-h0", "first-last-h1", "top2", "max"])
@@ -69,9 +69,9 @@ def test_pooled_and_gradients_of_all_weights(model: Any, how: Pooling) -> None:
 
     states = own_states(model, ids, mask)
     expected = pool(states if how in NEEDS_ALL_LAYERS else states[-1:], mask, how)
-    found = pooled(model, ids, mask, how)
-    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
-    wanted, got = gradients(expected), gradients(found)
+    vectors = pooled(model, ids, mask, how)
+    torch.testing.assert_close(vectors, expected, atol=1e-6, rtol=0)
+    wanted, got = gradients(expected), gradients(vectors)
     assert wanted.keys() == got.keys()
     for name, gradient in wanted.items():
         torch.testing.assert_close(got[name], gradient, atol=1e-5, rtol=1e-5, msg=name)
@@ -82,8 +82,8 @@ def test_embeddings_and_positions_of_ones_own(model: Any) -> None:
     embedded = model.get_input_embeddings()(ids).detach() + 0.1
     positions = torch.arange(ids.shape[1]).flip(0).expand_as(ids) + model.config.max_position_embeddings // 2
     expected = model(inputs_embeds=embedded, attention_mask=mask, position_ids=positions).last_hidden_state
-    (found,) = token_states(model, ids, mask, inputs_embeds=embedded, position_ids=positions)
-    torch.testing.assert_close(found[mask == 1], expected[mask == 1], atol=1e-6, rtol=0)
+    (states,) = token_states(model, ids, mask, inputs_embeds=embedded, position_ids=positions)
+    torch.testing.assert_close(states[mask == 1], expected[mask == 1], atol=1e-6, rtol=0)
 
 
 def test_dropout_in_training(tiny_bert: Path) -> None:

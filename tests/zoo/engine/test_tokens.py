@@ -117,11 +117,11 @@ class Counting:
         return self.inner(texts, **options)
 
 
-def same(one: tokens.TokenTable, other: tokens.TokenTable) -> bool:
+def same(first: tokens.TokenTable, second: tokens.TokenTable) -> bool:
     return (
-        one.ids.tolist() == other.ids.tolist()
-        and one.offsets.tolist() == other.offsets.tolist()
-        and one.truncated == other.truncated
+        first.ids.tolist() == second.ids.tolist()
+        and first.offsets.tolist() == second.offsets.tolist()
+        and first.truncated == second.truncated
     )
 
 
@@ -155,14 +155,14 @@ def test_remembered_rows_equal_rows_tokenised_again(
 
 
 def test_equal_tokenizers_share_rows_other_limits_cut_again(tiny_bert: Path) -> None:
-    one, two = (Counting(AutoTokenizer.from_pretrained(tiny_bert)) for _ in range(2))
+    first, second = (Counting(AutoTokenizer.from_pretrained(tiny_bert)) for _ in range(2))
     memory = TokenMemory()
-    memory.tokenise(one, TEXTS, max_length=512)
-    memory.tokenise(two, [*TEXTS[::2], "new"], max_length=512)
-    assert (one.seen, two.seen) == (TEXTS, ["new"])
-    memory.tokenise(two, TEXTS, max_length=16)
-    memory.tokenise(one, TEXTS, max_length=16)
-    assert (one.seen, two.seen) == (TEXTS, ["new", *TEXTS])
+    memory.tokenise(first, TEXTS, max_length=512)
+    memory.tokenise(second, [*TEXTS[::2], "new"], max_length=512)
+    assert (first.seen, second.seen) == (TEXTS, ["new"])
+    memory.tokenise(second, TEXTS, max_length=16)
+    memory.tokenise(first, TEXTS, max_length=16)
+    assert (first.seen, second.seen) == (TEXTS, ["new", *TEXTS])
 
 
 def test_texts_with_and_without_special_tokens_are_kept_apart(tiny_bert: Path) -> None:

@@ -56,7 +56,7 @@ def library(folder: Path) -> Any:
     return st.SentenceTransformer(str(folder), device="cpu", trust_remote_code=False)
 
 
-def made(name: str, backbone: Path) -> Encoder:
+def make_encoder(name: str, backbone: Path) -> Encoder:
     encoder = zoo.create(name if name == "bag-of-words" else f"{name}:backbone={backbone}")
     if name.startswith("whitening") and "target" not in name:
         encoder.learn(encoder.base.encode(list(CORPUS.sentences)), zoo.Run())  # type: ignore[attr-defined]
@@ -65,7 +65,7 @@ def made(name: str, backbone: Path) -> Encoder:
 
 @pytest.mark.parametrize("name", EXPRESSED)
 def test_the_library_gives_our_vectors(name: str, tiny_bert: Path, tmp_path: Path) -> None:
-    encoder = made(name, tiny_bert)
+    encoder = make_encoder(name, tiny_bert)
     write_sentence_transformers(encoder, tmp_path / "out", {"README.md": "# A card\n"})
     vectors, wanted = library(tmp_path / "out").encode(TEXTS), encoder.encode(TEXTS)
     assert vectors.shape == (len(TEXTS), EXPRESSED[name])
@@ -102,9 +102,9 @@ def test_loading_reports_no_missing_pooler(tiny_bert: Path, tmp_path: Path, capf
     """transformers would list pooler.dense as missing, and make it up; the folder says that there is none."""
     from transformers.utils import logging
 
-    write_sentence_transformers(made("cls", tiny_bert), tmp_path / "out")
+    write_sentence_transformers(make_encoder("cls", tiny_bert), tmp_path / "out")
 
-    def said() -> str:
+    def error_text() -> str:
         capfd.readouterr(), caplog.clear()
         before = logging.get_verbosity()
         logging.set_verbosity_warning()
@@ -116,18 +116,18 @@ def test_loading_reports_no_missing_pooler(tiny_bert: Path, tmp_path: Path, capf
             logging.set_verbosity(before)
         return "".join(capfd.readouterr()) + caplog.text
 
-    assert "pooler" not in said()
+    assert "pooler" not in error_text()
     settings = tmp_path / "out" / "sentence_bert_config.json"
     content = read_json(settings)
     assert content.pop("model_args") == {"add_pooling_layer": False}
     write_json(settings, content)
-    assert "pooler.dense" in said(), "the report is seen where there is one"
+    assert "pooler.dense" in error_text(), "the report is seen where there is one"
 
 
 @pytest.mark.parametrize("name", NOT_EXPRESSED)
 def test_what_stock_modules_cannot_express_is_refused(name: str, tiny_bert: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no stock module .* can be exported: avg-last"):
-        write_sentence_transformers(made(name, tiny_bert), tmp_path / "out")
+        write_sentence_transformers(make_encoder(name, tiny_bert), tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
 
@@ -140,7 +140,7 @@ def test_a_tokenizer_without_padding_is_given_one(kind: str, request: pytest.Fix
     left_out = ("pad_token", "added_tokens_decoder", *(["unk_token"] if " " in kind else []))
     config = {name: value for name, value in config.items() if name not in left_out}
     write_json(backbone / "tokenizer_config.json", {**config, "tokenizer_class": "PreTrainedTokenizerFast"})
-    encoder = made("avg-last", backbone)
+    encoder = make_encoder("avg-last", backbone)
     assert encoder.backbone.tokenizer.pad_token is None  # type: ignore[attr-defined]
     write_sentence_transformers(encoder, tmp_path / "st")
     vectors = library(tmp_path / "st").encode(TEXTS[:-1], batch_size=8)
@@ -150,10 +150,10 @@ def test_a_tokenizer_without_padding_is_given_one(kind: str, request: pytest.Fix
 def test_nothing_is_written_over_or_half_written(tiny_bert: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     with pytest.raises(UsageError, match="mine exists; name a new folder"):
-        write_sentence_transformers(made("cls", tiny_bert), tmp_path / "mine")
+        write_sentence_transformers(make_encoder("cls", tiny_bert), tmp_path / "mine")
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(ZooError, match="cannot write"):
-        write_sentence_transformers(made("cls", tiny_bert), tmp_path / "file" / "out")
+        write_sentence_transformers(make_encoder("cls", tiny_bert), tmp_path / "file" / "out")
 
     class Shifted(Average):
         def encode(self, texts: Any) -> Any:

@@ -94,8 +94,8 @@ def test_bytes_that_are_not_utf8_are_replaced_and_counted(tmp_path: Path, capsys
     rows, vectors = read_word_vectors(str(tmp_path / "v.txt"))
     assert (list(rows), vectors.tolist()) == (["a", "caf\ufffd", ""], [[1, 2], [3, 4], [5, 6]])
     assert list(read_word_vectors(str(tmp_path / "v.bin"))[0]) == ["a", "\ufffd"]
-    told = capsys.readouterr().err
-    assert "v.txt: 1 words are not UTF-8" in told and "v.bin: 1 words are not UTF-8" in told
+    errors = capsys.readouterr().err
+    assert "v.txt: 1 words are not UTF-8" in errors and "v.bin: 1 words are not UTF-8" in errors
 
 
 def test_words_with_blanks_inside_are_kept(tmp_path: Path) -> None:
@@ -143,10 +143,10 @@ def test_counts_are_added_up_and_damage_is_named(tmp_path: Path) -> None:
 
 
 def test_the_identity_is_the_content_and_the_name_not_the_place(tmp_path: Path) -> None:
-    found = []
+    identities = []
     for folder, content in (("a", b"x 1\n"), ("b", b"x 1\n"), ("c", b"x 2\n")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "v.txt").write_bytes(content)
-        found.append(word_vectors_identity(find_word_vectors(str(tmp_path / folder / "v.txt"), "word vectors")))
-    assert found[0] == found[1] != found[2]
-    assert found[0]["name"] == "v.txt"
+        identities.append(word_vectors_identity(find_word_vectors(str(tmp_path / folder / "v.txt"), "word vectors")))
+    assert identities[0] == identities[1] != identities[2]
+    assert identities[0]["name"] == "v.txt"

@@ -48,11 +48,11 @@ def isbert_port(
     warmup = math.ceil(sum(map(len, batches)) / len(batches[0]) * 0.1)
     for step, batch in enumerate(batches):
         tokens, sentences, mask = embed(batch)
-        own = F.one_hot(torch.arange(len(mask)).repeat_interleave(mask.sum(1))).float()
+        membership = F.one_hot(torch.arange(len(mask)).repeat_interleave(mask.sum(1))).float()
         scores = tokens[mask == 1] @ sentences.T
-        ours, others = scores * own, scores * (1 - own)
-        positive = (math.log(2) - F.softplus(-ours)).sum() / len(own)
-        negative = (F.softplus(-others) + others - math.log(2)).sum() / (len(own) * (len(mask) - 1))
+        ours, others = scores * membership, scores * (1 - membership)
+        positive = (math.log(2) - F.softplus(-ours)).sum() / len(membership)
+        negative = (F.softplus(-others) + others - math.log(2)).sum() / (len(membership) * (len(mask) - 1))
         loss = negative - positive
         losses.append(float(loss.detach()) + 2 * math.log(2))
         loss.backward()
@@ -172,11 +172,11 @@ class FlowPort:
         objective, final = x.new_zeros(len(x)), []
         for i in range(9):
             x, log_det = self.actnorm(f"{i}/actnorm", x, init)
-            one, two = x.flip(-1).chunk(2, -1)
-            hidden = torch.relu(self.actnorm(f"{i}/1_1/actnorm", one @ self.weights[f"{i}/1_1"], init)[0])
+            kept, moved = x.flip(-1).chunk(2, -1)
+            hidden = torch.relu(self.actnorm(f"{i}/1_1/actnorm", kept @ self.weights[f"{i}/1_1"], init)[0])
             hidden = torch.relu(self.actnorm(f"{i}/1_2/actnorm", hidden @ self.weights[f"{i}/1_2"], init)[0])
             shift = hidden @ self.weights[f"{i}/zeros"] + self.weights[f"{i}/zeros/b"]
-            x = torch.cat([one, two + shift * torch.exp(self.weights[f"{i}/zeros/logs"] * 3.0)], -1)
+            x = torch.cat([kept, moved + shift * torch.exp(self.weights[f"{i}/zeros/logs"] * 3.0)], -1)
             objective = objective + log_det
             if i in (2, 5):  # the end of a level that is not the last
                 x, done = x.chunk(2, -1)

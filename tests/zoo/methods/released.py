@@ -56,10 +56,10 @@ def consert_pair_loss(first: torch.Tensor, second: torch.Tensor, temperature: fl
     """`_contrastive_loss_forward` of ConSERT: the cross-entropies of both directions, added."""
     first, second = F.normalize(first, dim=-1), F.normalize(second, dim=-1)
     n = len(first)
-    own = torch.eye(n) * 1e9
+    diagonal = torch.eye(n) * 1e9
     labels = torch.arange(n)
-    there = torch.cat([first @ second.T / temperature, first @ first.T / temperature - own], dim=1)
-    back = torch.cat([second @ first.T / temperature, second @ second.T / temperature - own], dim=1)
+    there = torch.cat([first @ second.T / temperature, first @ first.T / temperature - diagonal], dim=1)
+    back = torch.cat([second @ first.T / temperature, second @ second.T / temperature - diagonal], dim=1)
     return F.cross_entropy(there, labels) + F.cross_entropy(back, labels)
 
 

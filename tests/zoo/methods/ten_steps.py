@@ -24,7 +24,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "fidelity.md"
 def stated() -> dict[str, tuple[str, str]]:
     """By recipe, both numbers of docs/fidelity.md; "" for none."""
     rows = re.findall(r"^\| `([\w-]+-repo)` \|([^|]*)\|([^|]*)\|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    return {name: (own.strip(), without.strip()) for name, own, without in rows}
+    return {name: (value.strip(), without.strip()) for name, value, without in rows}
 
 
 def texts_of_first_row(encoder: Any, sentences: list[str]) -> list[str]:

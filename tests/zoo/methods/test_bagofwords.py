@@ -37,9 +37,9 @@ def test_cosines_are_of_the_counts_where_no_bucket_is_shared(pocket_sentences: l
 
 def test_signs_make_shared_buckets_neutral_on_average() -> None:
     """Texts without a common word: in 16 buckets their cosines are spread, with mean 0."""
-    left = make(dim=16).encode([f"a{i} b{i} c{i}" for i in range(2000)])
+    vectors = make(dim=16).encode([f"a{i} b{i} c{i}" for i in range(2000)])
     right = make(dim=16).encode([f"x{i} y{i} z{i}" for i in range(2000)])
-    cosines = [cosine(u, v) for u, v in zip(left, right, strict=True) if u.any() and v.any()]
+    cosines = [cosine(u, v) for u, v in zip(vectors, right, strict=True) if u.any() and v.any()]
     assert np.std(cosines) > 0.15
     assert np.mean(cosines) == pytest.approx(0, abs=4 * np.std(cosines) / len(cosines) ** 0.5)
 
@@ -56,8 +56,8 @@ def test_words_are_letters_and_digits_in_lower_case() -> None:
 def test_a_text_without_a_word_left_is_not_covered() -> None:
     """Two words of opposite signs may share the one bucket there is."""
     assert make().covers(["a dog", "", " , . !", "…"]).tolist() == [True, False, False, False]
-    one = make(dim=1)
-    signs = {word: one.encode([word])[0, 0] for word in "abcdefgh"}
+    encoder = make(dim=1)
+    signs = {word: encoder.encode([word])[0, 0] for word in "abcdefgh"}
     plus, minus = (next(w for w, s in signs.items() if s == sign) for sign in (1, -1))
-    assert one.covers([f"{plus} {minus}", f"{plus} {plus}"]).tolist() == [False, True]
-    assert one.encode([f"{plus} {minus}"]).tolist() == [[0]]
+    assert encoder.covers([f"{plus} {minus}", f"{plus} {plus}"]).tolist() == [False, True]
+    assert encoder.encode([f"{plus} {minus}"]).tolist() == [[0]]

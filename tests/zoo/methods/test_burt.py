@@ -164,7 +164,7 @@ def test_training_lowers_every_loss_and_tells_paraphrases_apart(
     tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = recipe_of("burt-human", tiny_bert, learning_rate=2e-3, epochs=16, batch_size=10)
-    encoder, corpus, made = BURT(recipe, Runtime()), pairs(), []
+    encoder, corpus, objectives = BURT(recipe, Runtime()), pairs(), []
     tasks = encoder.tasks(corpus, Run(seed=0))
     batch = pair_batches(tasks, tokenise(encoder.backbone.tokenizer, corpus.sentences, max_length=32), 0)
     ends = np.cumsum([0, *map(len, tasks)])
@@ -177,12 +177,12 @@ def test_training_lowers_every_loss_and_tells_paraphrases_apart(
     torch.manual_seed(0)
     before = losses(encoder.objective(tasks))
     make = encoder.objective
-    monkeypatch.setattr(encoder, "objective", lambda tasks: made.append(make(tasks)) or made[0])
+    monkeypatch.setattr(encoder, "objective", lambda tasks: objectives.append(make(tasks)) or objectives[0])
     report = encoder.fit(corpus, run=Run(seed=0))
     assert report.steps == 96
     assert report.facts == {"pairs": {"NLI": 30, "PI": 40, "PTC": 30}}
     np.testing.assert_allclose(before, [np.log(3), np.log(2), np.log(3)], atol=0.4)
-    assert (losses(made[0]) < 0.7 * before).all()
+    assert (losses(objectives[0]) < 0.7 * before).all()
     vectors = encoder.encode([text for thing in THINGS for text in (f"big {thing}", f"large {thing}")])
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     cosines = vectors[::2] @ vectors[1::2].T

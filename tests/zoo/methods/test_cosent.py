@@ -62,11 +62,11 @@ def library_matryoshka(objective: Any, ids: torch.Tensor, mask: torch.Tensor, gr
 def released_in_batch(rows: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
     """in_batch_negative_loss on u_1, v_1, ...: texts of one product of place and truncated score are positives."""
     score, n = scores.repeat_interleave(2)[:, None].int(), torch.arange(len(rows)).int()
-    own = n[None, :] * score.T + (score.T == 0).int() * -2
+    gaps = n[None, :] * score.T + (score.T == 0).int() * -2
     other = (n + 1 - n % 2 * 2)[:, None] * score + (score == 0).int() * -1
     unit = F.normalize(rows, dim=1)
     logits = 20 * (unit @ unit.T - torch.eye(len(rows)) * 1e12)
-    return -(F.log_softmax(logits, 1) * (own == other).float()).sum(1).mean()
+    return -(F.log_softmax(logits, 1) * (gaps == other).float()).sum(1).mean()
 
 
 def released_angle(objective: Any, ids: torch.Tensor, mask: torch.Tensor, grades: torch.Tensor) -> torch.Tensor:
@@ -134,8 +134,8 @@ def test_scores_from_0_to_5_as_in_the_released_code() -> None:
     theirs = released_in_batch(rows, scores), released_in_batch(rows, (scores >= 4).float())
     assert (round(float(theirs[0]), 3), round(float(ours[0]), 3)) == (8.957, 0.001)
     torch.testing.assert_close(ours[1], theirs[1])
-    said = (ROOT / "configs" / "methods" / "angle.yaml").read_text(encoding="utf-8")
-    assert "8.957 there, 0.001 here" in said
+    text = (ROOT / "configs" / "methods" / "angle.yaml").read_text(encoding="utf-8")
+    assert "8.957 there, 0.001 here" in text
 
 
 def test_the_library_s_angle_similarity() -> None:
@@ -157,9 +157,9 @@ def test_grades_come_from_scores_or_labels() -> None:
 
 
 def test_a_nested_vector_is_the_start_of_the_whole_one(tiny_bert: Path) -> None:
-    whole, cut = (encoder_of("matryoshka", tiny_bert, width=width) for width in (None, 8))
-    assert cut.dim == 8 and Matryoshka.traits(whole.recipe).exports and not Matryoshka.traits(cut.recipe).exports
-    np.testing.assert_array_equal(cut.encode(SENTENCES[:3]), whole.encode(SENTENCES[:3])[:, :8])
+    full, cut = (encoder_of("matryoshka", tiny_bert, width=width) for width in (None, 8))
+    assert cut.dim == 8 and Matryoshka.traits(full.recipe).exports and not Matryoshka.traits(cut.recipe).exports
+    np.testing.assert_array_equal(cut.encode(SENTENCES[:3]), full.encode(SENTENCES[:3])[:, :8])
     with pytest.raises(UsageError, match="width 64 is more than the 32 dimensions"):
         encoder_of("matryoshka", tiny_bert, width=64)
     with pytest.raises(ValueError, match="shares of the dimensions"):

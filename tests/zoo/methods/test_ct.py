@@ -44,11 +44,11 @@ def groups(sentences: int = 100, seed: int = 3, **more: Any) -> Groups:
 
 def test_the_three_recipes_say_how_they_differ(tiny_bert: Path) -> None:
     assert sorted(RECIPES) == ["ct", "ct-repo", "ct-st"]
-    made = {name: vars(recipe_of(name, tiny_bert)) for name in RECIPES}
-    assert vars(CT.Recipe(backbone=str(tiny_bert), rmsprop_epsilon=1e-7)) == made["ct"]
-    differ = {key: made["ct-repo"][key] for key in made["ct"] if made["ct"][key] != made["ct-repo"][key]}
+    fields = {name: vars(recipe_of(name, tiny_bert)) for name in RECIPES}
+    assert vars(CT.Recipe(backbone=str(tiny_bert), rmsprop_epsilon=1e-7)) == fields["ct"]
+    differ = {key: fields["ct-repo"][key] for key in fields["ct"] if fields["ct"][key] != fields["ct-repo"][key]}
     assert differ == {"pairs": "disjoint"}
-    st = made["ct-st"]
+    st = fields["ct-st"]
     assert (st["reduction"], st["dropout"], st["test_encoder"], st["draw"]) == ("sum", None, "f2", "pass")
     assert (st["learning_rate"], st["rates"], st["steps"]) == (1e-5, (), None)
 

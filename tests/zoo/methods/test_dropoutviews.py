@@ -48,9 +48,9 @@ def cosines(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 def plus_plus(objective: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Off-dropout negatives: a diagonal of log(1e-45) instead of leaving it out; the covariance over n and 5."""
     recipe, z = objective.recipe, vectors(objective, ids, mask)
-    own = recipe.positive_weight * F.cosine_similarity(z, z) / 0.05
+    positives = recipe.positive_weight * F.cosine_similarity(z, z) / 0.05
     others = cosines(z, z) / 0.05 + torch.eye(len(z)) * float(np.log(1e-45))
-    loss = (torch.logsumexp(torch.cat([others, own.unsqueeze(-1)], -1), -1) - own).mean()
+    loss = (torch.logsumexp(torch.cat([others, positives.unsqueeze(-1)], -1), -1) - positives).mean()
     if recipe.dimension_weight:
         unit = (z - z.mean(0)) / torch.sqrt(z.var(0, unbiased=False) + 1e-5)
         covariance = unit.T @ unit / len(z) / recipe.dimension_temperature

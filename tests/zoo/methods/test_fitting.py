@@ -41,7 +41,7 @@ def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fixed_bert(tmp_path_factory.mktemp("fixed") / "bert")
 
 
-def made(name: str, backbone: Path) -> Encoder:
+def make_encoder(name: str, backbone: Path) -> Encoder:
     settings = {**stated()[name].get("settings", {}), **MORE.get(name, {})}
     if "eval_every" in METHODS.get(name).Recipe.__dataclass_fields__:
         settings["eval_every"] = 2
@@ -56,21 +56,21 @@ def dev_score(encoder: Encoder) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in BUILT_IN if learns(name)])
 def test_a_stopped_fit_ends_as_a_whole_one_and_is_saved(name: str, backbone: Path, tmp_path: Path) -> None:
-    whole = made(name, backbone)
-    corpus, before, asked = corpus_for(whole), whole.fingerprint(), 0
+    full = make_encoder(name, backbone)
+    corpus, before, asked = corpus_for(full), full.fingerprint(), 0
 
     def count() -> None:
         nonlocal asked
         asked += 1
 
     def fitted(folder: str, stop: Any) -> tuple[Encoder, FitReport]:
-        encoder = made(name, backbone)
+        encoder = make_encoder(name, backbone)
         run = Run(tmp_path / folder, seed=3, stop_signal=stop)
         return encoder, encoder.fit(corpus, dev_score=dev_score, run=run)
 
-    whole, wanted = fitted("whole", count)
-    assert wanted.fitted and whole.fingerprint() != before
-    result = whole
+    full, wanted = fitted("whole", count)
+    assert wanted.fitted and full.fingerprint() != before
+    result = full
     if wanted.steps:
         for part in (asked // 4, asked // 2):  # of a method with two trainings, one stop is in each
             steps = iter([None] * part)
@@ -79,8 +79,8 @@ def test_a_stopped_fit_ends_as_a_whole_one_and_is_saved(name: str, backbone: Pat
         torch.manual_seed(999)  # whatever the new process did before
         result, report = fitted("cut", lambda: None)
         assert {key: getattr(report, key) for key in SAME} == {key: getattr(wanted, key) for key in SAME}
-        assert result.fingerprint() == whole.fingerprint()
+        assert result.fingerprint() == full.fingerprint()
     zoo.save(result, tmp_path / "saved")
     again = zoo.load(tmp_path / "saved")
-    assert again.fingerprint() == whole.fingerprint() and again.facts() == whole.facts()
-    np.testing.assert_array_equal(again.encode(PROBES), whole.encode(PROBES))
+    assert again.fingerprint() == full.fingerprint() and again.facts() == full.facts()
+    np.testing.assert_array_equal(again.encode(PROBES), full.encode(PROBES))

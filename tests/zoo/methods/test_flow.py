@@ -154,13 +154,13 @@ def test_a_target_flow_learns_each_task_with_the_runs_seed(
 
 def test_bf16_changes_the_vectors_but_not_their_type(tiny_bert: Path, pocket_sentences: list[str]) -> None:
     corpus = Corpus("pocket", pocket_sentences[:48])
-    found = {}
+    by_precision = {}
     for precision in ("fp32", "bf16"):
         encoder = make(tiny_bert, Runtime(precision=precision), **FAST)
         encoder.fit(corpus, run=Run(seed=0))
-        found[precision] = encoder.encode(pocket_sentences[:48])
-        assert found[precision].dtype == np.float32 and np.isfinite(found[precision]).all()
+        by_precision[precision] = encoder.encode(pocket_sentences[:48])
+        assert by_precision[precision].dtype == np.float32 and np.isfinite(by_precision[precision]).all()
         assert all(value.dtype == torch.float32 for name, value in weights(encoder).items() if "order" not in name)
-    assert not np.array_equal(found["fp32"], found["bf16"])
-    cosine = [(a @ b) / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(*found.values(), strict=True)]
+    assert not np.array_equal(by_precision["fp32"], by_precision["bf16"])
+    cosine = [(a @ b) / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(*by_precision.values(), strict=True)]
     assert min(cosine) > 0.98

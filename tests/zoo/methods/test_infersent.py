@@ -135,8 +135,8 @@ def test_one_epoch_is_plain_sgd_with_clipping(name: str, tiny_bert: Path) -> Non
 def test_token_vectors_are_as_large_as_word_vectors(tiny_bert: Path, rms: float) -> None:
     """BERT's are a tenth of GloVe's, and plain SGD at the paper's rate learned nothing from them."""
     encoder = InferSent(recipe_of("infersent", tiny_bert, token_rms=rms), Runtime())
-    own = encoder.backbone.model.get_input_embeddings().weight.detach().double().numpy()
-    expected = own * rms / np.sqrt(np.mean(own**2))
+    table = encoder.backbone.model.get_input_embeddings().weight.detach().double().numpy()
+    expected = table * rms / np.sqrt(np.mean(table**2))
     np.testing.assert_allclose(encoder.head.words.numpy(), expected, rtol=1e-5, atol=1e-7)
 
 

@@ -43,16 +43,16 @@ def numpy_loss(features: list[np.ndarray]) -> float:
     """Jensen-Shannon loss over all pairs of a token and a sentence."""
     means = [c.mean(0) for c in features]
     tokens = sum(map(len, features))
-    own = other = 0.0
+    positives = negatives = 0.0
     for i, c in enumerate(features):
         for token in c:
             for j, mean in enumerate(means):
                 score = float(token @ mean)
                 if i == j:
-                    own += np.log1p(np.exp(-score))
+                    positives += np.log1p(np.exp(-score))
                 else:
-                    other += np.log1p(np.exp(score))
-    return own / tokens + other / (tokens * max(len(features) - 1, 1))
+                    negatives += np.log1p(np.exp(score))
+    return positives / tokens + negatives / (tokens * max(len(features) - 1, 1))
 
 
 def objective_of(folder: Path, activation: str, channels: int = 5) -> ISBertObjective:
@@ -74,10 +74,10 @@ def states_of(objective: ISBertObjective) -> list[np.ndarray]:
 
 
 def test_recipes_are_the_paper_s_and_the_code_s(tiny_bert: Path) -> None:
-    made = {name: spec.resolve()[1] for name, spec in all_recipes().items() if name.startswith("isbert")}
-    assert sorted(made) == ["isbert", "isbert-repo"]
-    assert made["isbert"] == ISBert.Recipe()
-    assert {k: v for k, v in vars(made["isbert-repo"]).items() if v != vars(made["isbert"])[k]} == {
+    fields = {name: spec.resolve()[1] for name, spec in all_recipes().items() if name.startswith("isbert")}
+    assert sorted(fields) == ["isbert", "isbert-repo"]
+    assert fields["isbert"] == ISBert.Recipe()
+    assert {k: v for k, v in vars(fields["isbert-repo"]).items() if v != vars(fields["isbert"])[k]} == {
         "activation": "none"
     }
 

@@ -30,12 +30,12 @@ def test_it_is_the_mean_pca_and_zipf_weights(tiny_bert: Path) -> None:
     rank = np.arange(len(kept)) + 2
     share = 1 / rank / (1 / rank).sum()
     wanted = PCA(8, svd_solver="full").fit_transform(states) * (1e-4 / (1e-4 + share))[:, None]
-    found = encoder.bag.weight.detach().numpy()[kept]
-    wanted *= np.sign((wanted * found).sum(0))  # the sign of a component is free
+    table = encoder.bag.weight.detach().numpy()[kept]
+    wanted *= np.sign((wanted * table).sum(0))  # the sign of a component is free
     wanted[kept.index(tokenizer.unk_token_id)] = 0
-    assert np.abs(found - wanted).max() < 1e-4 * np.abs(wanted).max()
-    left = np.setdiff1d(np.arange(len(tokenizer)), kept)
-    assert len(left) and not encoder.bag.weight.detach().numpy()[left].any()
+    assert np.abs(table - wanted).max() < 1e-4 * np.abs(wanted).max()
+    dropped = np.setdiff1d(np.arange(len(tokenizer)), kept)
+    assert len(dropped) and not encoder.bag.weight.detach().numpy()[dropped].any()
 
 
 def test_it_equals_the_package(tiny_bert: Path) -> None:

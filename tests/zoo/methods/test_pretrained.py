@@ -190,11 +190,11 @@ def test_a_pickled_module_runs_no_code_even_when_allowed(tiny_bert: Path, tmp_pa
 def test_identity_changes_with_a_pickled_module(tiny_bert: Path, tmp_path: Path) -> None:
     folder = build(tmp_path / "m", tiny_bert, modules.Dense(32, 32))
     (folder / "2_Dense" / "model.safetensors").unlink()
-    recipe, found = Pretrained.Recipe(model=str(folder)), []
+    recipe, digests = Pretrained.Recipe(model=str(folder)), []
     for factor in (1.0, 2.0):
         pickled_dense(folder, factor)
-        found.append(Pretrained.sources(recipe, Runtime(allow_pickle=True))["backbone"]["sha256"])
-    assert found[0] != found[1]
+        digests.append(Pretrained.sources(recipe, Runtime(allow_pickle=True))["backbone"]["sha256"])
+    assert digests[0] != digests[1]
 
 
 @pytest.mark.slow

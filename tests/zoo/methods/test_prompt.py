@@ -45,10 +45,10 @@ def test_eq_3_equals_numpy(tiny_mlm: Path, denoise: bool) -> None:
     h, bias = by_hand(tiny_mlm)
     if denoise:
         h = h - bias
-    whole = AutoModelForMaskedLM.from_pretrained(tiny_mlm).eval()
+    model = AutoModelForMaskedLM.from_pretrained(tiny_mlm).eval()
     with torch.inference_mode():
-        logits = whole.cls(torch.from_numpy(h)[None]).numpy()[0].astype(np.float64)
-    words = whole.get_input_embeddings().weight.detach().numpy().astype(np.float64)
+        logits = model.cls(torch.from_numpy(h)[None]).numpy()[0].astype(np.float64)
+    words = model.get_input_embeddings().weight.detach().numpy().astype(np.float64)
     probabilities = np.exp(logits) / np.exp(logits).sum()
     top = np.argsort(-probabilities)[:7]
     wanted = sum(words[v] * probabilities[v] for v in top) / sum(probabilities[v] for v in top)

@@ -63,8 +63,8 @@ def test_a_batch_has_both_templates_and_cuts_the_sentence_alone(tiny_bert: Path)
     for view, head in enumerate(HEADS):
         assert ids[0, view].tolist() == [*head, 4542, *TAIL, 0] and mask[0, view].sum() == 11
         assert ids[1, view].tolist() == [*head, 1037, 2235, *TAIL]
-    one, _ = make(tiny_bert, second_template=None).training_rows(CORPUS, Run())[0](np.array([0]))
-    assert one.tolist() == [[[*HEADS[0], *SENTENCES["a small dog"], *TAIL]]]
+    token_rows, _ = make(tiny_bert, second_template=None).training_rows(CORPUS, Run())[0](np.array([0]))
+    assert token_rows.tolist() == [[[*HEADS[0], *SENTENCES["a small dog"], *TAIL]]]
     triplet, _ = make(tiny_bert, second_template=None, supervised=True).training_rows(PAIRS, Run())[0](np.array([0]))
     assert [row[5] for row in triplet[0].tolist()] == [1037, 4542, 2048] and triplet.shape == (1, 3, 13)
 

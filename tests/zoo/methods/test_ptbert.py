@@ -42,9 +42,9 @@ def objective(folder: Path, variant: str, **overrides: Any) -> PTBertObjective:
     text = variant + "".join(f":{key}={value}" for key, value in overrides.items())
     cls, recipe = parse_methods(text, RECIPES)[0].resolve({"backbone": str(folder)})
     torch.manual_seed(5)
-    made = cls(recipe, Runtime()).objective()
-    assert isinstance(made, PTBertObjective)
-    return made
+    objective_of_recipe = cls(recipe, Runtime()).objective()
+    assert isinstance(objective_of_recipe, PTBertObjective)
+    return objective_of_recipe
 
 
 def batch(rows: int = 6, length: int = 9, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -131,14 +131,14 @@ def test_with_cls_alone_the_pseudo_tokens_do_nothing(m: int, heads: int) -> None
     """The rows of Z' are identical, h = V(V(Y)), whatever P is."""
     layer = attention(heads)
     y = torch.randn(5, 1, DIM).double()
-    found = []
+    outputs = []
     for seed in (1, 2):
         p = torch.randn(m, DIM, generator=torch.Generator().manual_seed(seed)).double()
         z = layer(p.expand(5, -1, -1), y, None)
         torch.testing.assert_close(z, z[:, :1].expand_as(z), rtol=0, atol=1e-15)
-        found.append(layer(y, z, None))
-    torch.testing.assert_close(found[0], layer.value(layer.value(y)), rtol=0, atol=1e-14)
-    torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-14)
+        outputs.append(layer(y, z, None))
+    torch.testing.assert_close(outputs[0], layer.value(layer.value(y)), rtol=0, atol=1e-14)
+    torch.testing.assert_close(outputs[0], outputs[1], rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("m", [1, 16, 128])
@@ -188,7 +188,7 @@ def test_branch_equals_the_equations_in_numpy(tiny_bert: Path, variant: str, poo
     ids, mask = batch()
     with torch.inference_mode():
         y = branch.model(input_ids=ids, attention_mask=mask).last_hidden_state.numpy()
-        found = branch(ids, mask, branch.attention).numpy()
+        vectors = branch(ids, mask, branch.attention).numpy()
     pseudo = branch.pseudo_tokens.weight.detach().numpy()
     for i in range(len(ids)):
         real = y[i][mask[i].numpy() == 1][: None if variant == "ptbert-tokens" else 1]
@@ -198,7 +198,7 @@ def test_branch_equals_the_equations_in_numpy(tiny_bert: Path, variant: str, poo
         if variant != "ptbert-tokens":
             dense = branch.mlp.dense
             wanted = np.tanh(wanted @ dense.weight.detach().numpy().T + dense.bias.detach().numpy())
-        np.testing.assert_allclose(found[i], wanted, atol=2e-5)
+        np.testing.assert_allclose(vectors[i], wanted, atol=2e-5)
 
 
 @pytest.mark.parametrize(
@@ -243,8 +243,10 @@ def test_attention_to_all_tokens_starts_flat_the_scaled_does_not() -> None:
 
 
 def test_a_scaled_start_scales_queries_and_keys_alone(tiny_bert: Path) -> None:
-    one, four = (objective(tiny_bert, v, queue_size=12, batch_size=4) for v in ("ptbert-tokens", "ptbert-tokens-sharp"))
-    a, b = one.query_branch.attention, four.query_branch.attention
+    plain, scaled = (
+        objective(tiny_bert, v, queue_size=12, batch_size=4) for v in ("ptbert-tokens", "ptbert-tokens-sharp")
+    )
+    a, b = plain.query_branch.attention, scaled.query_branch.attention
     torch.testing.assert_close(4 * a.query.weight, b.query.weight)
     torch.testing.assert_close(4 * a.key.weight, b.key.weight)
     torch.testing.assert_close(a.value.weight, b.value.weight)
@@ -286,8 +288,8 @@ def test_steady_state_candidates_at_batch_64(
     """One positive, at the query's own place, and 255 (paper) or 319 (code) negatives."""
     import zoo.methods.ptbert as module
 
-    made = objective(tiny_bert, variant, pseudo_tokens=4)
-    assert made.recipe.batch_size == 64
+    objective_of_variant = objective(tiny_bert, variant, pseudo_tokens=4)
+    assert objective_of_variant.recipe.batch_size == 64
     seen: list[tuple[torch.Tensor, torch.Tensor]] = []
     original = module.info_nce
 
@@ -296,55 +298,68 @@ def test_steady_state_candidates_at_batch_64(
         return original(h, keys, temperature)
 
     monkeypatch.setattr(module, "info_nce", spy)
-    made.eval()
+    objective_of_variant.eval()
     for step in range(6):
         ids, mask = batch(64, 5, seed=step)
         with torch.no_grad():
-            made(ids, mask)
+            objective_of_variant(ids, mask)
         h, keys = seen[-1]
         assert len(h) == 64 and len(keys) == min(64 * (step + 1), negatives + 1)
-        own = made.key_branch(
-            ids, mask, made.key_branch.attention if variant == "ptbert" else made.query_branch.attention
+        first_keys = objective_of_variant.key_branch(
+            ids,
+            mask,
+            objective_of_variant.key_branch.attention
+            if variant == "ptbert"
+            else objective_of_variant.query_branch.attention,
         )
-        torch.testing.assert_close(keys[:64], own)
+        torch.testing.assert_close(keys[:64], first_keys)
 
 
 def test_the_loss_has_the_recipe_s_temperature(tiny_bert: Path) -> None:
-    made = objective(tiny_bert, "ptbert", temperature=0.3)
-    h, keys = (F.normalize(torch.randn(4, made.queue.keys.shape[1]), dim=-1) for _ in range(2))
+    objective_of_recipe = objective(tiny_bert, "ptbert", temperature=0.3)
+    h, keys = (F.normalize(torch.randn(4, objective_of_recipe.queue.keys.shape[1]), dim=-1) for _ in range(2))
     logits = (h @ keys.T).double().numpy() / 0.3
     wanted = np.mean([np.log(np.exp(row).sum()) - row[i] for i, row in enumerate(logits)])
-    assert float(made.contrast(h, keys)) == pytest.approx(wanted, abs=1e-4)
+    assert float(objective_of_recipe.contrast(h, keys)) == pytest.approx(wanted, abs=1e-4)
 
 
 def test_momentum_moves_each_part_of_the_key_branch(tiny_bert: Path) -> None:
-    made = objective(tiny_bert, "ptbert", queue_size=12, batch_size=4, pseudo_tokens=4)
-    before = copy.deepcopy(made.key_branch.state_dict())
+    objective_of_recipe = objective(tiny_bert, "ptbert", queue_size=12, batch_size=4, pseudo_tokens=4)
+    before = copy.deepcopy(objective_of_recipe.key_branch.state_dict())
     with torch.no_grad():
-        for parameter in made.query_branch.parameters():
+        for parameter in objective_of_recipe.query_branch.parameters():
             parameter.add_(1.0)
-    made.after_step()
-    for name, parameter in made.key_branch.named_parameters():
+    objective_of_recipe.after_step()
+    for name, parameter in objective_of_recipe.key_branch.named_parameters():
         torch.testing.assert_close(parameter, before[name] + 0.115, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("variant", ["ptbert", "ptbert-repo"])
 def test_key_branch_gets_no_gradient_and_is_not_optimised(tiny_bert: Path, variant: str) -> None:
-    made = objective(tiny_bert, variant, queue_size=12, batch_size=4, pseudo_tokens=4)
-    made(*batch()).backward()
-    assert all(p.grad is None and not p.requires_grad for p in made.key_branch.parameters())
-    assert any(p.grad is not None and p.grad.abs().max() > 0 for p in made.query_branch.model.parameters())
-    shared = {id(p) for p in made.key_branch.parameters()} & {id(p) for p in made.query_branch.parameters()}
+    objective_of_variant = objective(tiny_bert, variant, queue_size=12, batch_size=4, pseudo_tokens=4)
+    objective_of_variant(*batch()).backward()
+    assert all(p.grad is None and not p.requires_grad for p in objective_of_variant.key_branch.parameters())
+    assert any(
+        p.grad is not None and p.grad.abs().max() > 0 for p in objective_of_variant.query_branch.model.parameters()
+    )
+    shared = {id(p) for p in objective_of_variant.key_branch.parameters()} & {
+        id(p) for p in objective_of_variant.query_branch.parameters()
+    }
     assert not shared
 
 
 def test_key_encoder_starts_as_a_copy_or_at_random_by_recipe(tiny_bert: Path) -> None:
     for variant, equal in (("ptbert", True), ("ptbert-repo", False)):
-        made = objective(tiny_bert, variant, queue_size=12, batch_size=4, pseudo_tokens=4)
-        query, key = made.query_branch.model.state_dict(), made.key_branch.model.state_dict()
+        objective_of_variant = objective(tiny_bert, variant, queue_size=12, batch_size=4, pseudo_tokens=4)
+        query, key = (
+            objective_of_variant.query_branch.model.state_dict(),
+            objective_of_variant.key_branch.model.state_dict(),
+        )
         name = "encoder.layer.0.attention.self.query.weight"
         assert torch.equal(query[name], key[name]) is equal
-        assert torch.equal(made.query_branch.pseudo_tokens.weight, made.key_branch.pseudo_tokens.weight)
+        assert torch.equal(
+            objective_of_variant.query_branch.pseudo_tokens.weight, objective_of_variant.key_branch.pseudo_tokens.weight
+        )
         assert query.keys() == key.keys()
 
 
@@ -355,17 +370,19 @@ def test_the_recipes_dropout_reaches_the_random_key_encoder(tiny_bert: Path) -> 
         )
         encoder = recipe[0](recipe[1], Runtime())
         set_dropout(encoder.backbone.model, 0.3)  # as fit does
-        made = encoder.objective()
-        rates = {m.p for m in made.key_branch.model.modules() if isinstance(m, nn.Dropout)}
+        key_objective = encoder.objective()
+        rates = {m.p for m in key_objective.key_branch.model.modules() if isinstance(m, nn.Dropout)}
         assert rates == {0.3}
 
 
 def test_released_code_returns_keys_with_the_query_attention(tiny_bert: Path) -> None:
     for variant, changes in (("ptbert", False), ("ptbert-repo", True)):
-        made = objective(tiny_bert, variant, queue_size=6, batch_size=4, pseudo_tokens=4, attention_dropout=0.0).eval()
+        objective_of_variant = objective(
+            tiny_bert, variant, queue_size=6, batch_size=4, pseudo_tokens=4, attention_dropout=0.0
+        ).eval()
         with torch.no_grad():
-            made(*batch())
-            first = made.queue.keys.clone()
-            made.query_branch.attention.value.weight.add_(0.3)
-            made(*batch())
-        assert torch.equal(first, made.queue.keys) is not changes
+            objective_of_variant(*batch())
+            first = objective_of_variant.queue.keys.clone()
+            objective_of_variant.query_branch.attention.value.weight.add_(0.3)
+            objective_of_variant(*batch())
+        assert torch.equal(first, objective_of_variant.queue.keys) is not changes

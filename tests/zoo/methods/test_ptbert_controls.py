@@ -38,23 +38,23 @@ def ten_steps(folder: Path, text: str) -> tuple[list[float], dict[str, torch.Ten
     )
     encoder: Any = cls(recipe, Runtime())
     encoder.rows = 40
-    made = encoder.objective().train()
-    for branch in (made.query_branch, made.key_branch):
+    objective = encoder.objective().train()
+    for branch in (objective.query_branch, objective.key_branch):
         with torch.no_grad():
             weight = branch.mlp.dense.weight
             weight.copy_(torch.eye(len(weight)) + 0.1)
             branch.mlp.dense.bias.zero_()
-            if isinstance(made, PTBertObjective):
+            if isinstance(objective, PTBertObjective):
                 branch.attention.value.weight.copy_(torch.eye(len(weight)))
                 branch.attention.value.bias.zero_()
                 branch.attention.requires_grad_(False)
     losses: list[float] = []
     settings = dataclasses.replace(encoder.settings(), steps=10, log_every=1)
     run = Run(seed=3, log_values=lambda _, values: losses.append(values["loss"]))
-    model, rows = encoder.backbone.model, batch(40) if isinstance(made, PTBertObjective) else batch(40) * 2
+    model, rows = encoder.backbone.model, batch(40) if isinstance(objective, PTBertObjective) else batch(40) * 2
     torch.manual_seed(0)
     collate = lambda numbers: tuple(part[numbers] for part in rows)  # noqa: E731
-    train(made, collate, 40, settings, runtime=Runtime(), run=run, backbone=model, dev_score=None)
+    train(objective, collate, 40, settings, runtime=Runtime(), run=run, backbone=model, dev_score=None)
     return losses, model.state_dict()
 
 
@@ -78,18 +78,20 @@ def first_loss(folder: Path, text: str) -> float:
     cls, recipe = parse_methods(f"{text}:batch_size=6:queue_size=12", RECIPES)[0].resolve({"backbone": str(folder)})
     encoder: Any = cls(recipe, Runtime())
     torch.manual_seed(2)
-    made = encoder.objective().eval()
-    for branch in (made.query_branch, made.key_branch):
-        value = branch.attention.value if isinstance(made, PTBertObjective) else branch.mlp[0]
+    objective = encoder.objective().eval()
+    for branch in (objective.query_branch, objective.key_branch):
+        value = branch.attention.value if isinstance(objective, PTBertObjective) else branch.mlp[0]
         with torch.no_grad():
             value.weight.copy_(0.5 * torch.eye(len(value.weight)))
             if value.bias is not None:
                 value.bias.fill_(1.0)
-            if isinstance(made, PTBertObjective):
+            if isinstance(objective, PTBertObjective):
                 branch.attention.query.weight.zero_()  # uniform attention
     ids, mask = batch()
     with torch.no_grad():
-        return float(made(ids, mask) if isinstance(made, PTBertObjective) else made(ids, mask, ids, mask))
+        return float(
+            objective(ids, mask) if isinstance(objective, PTBertObjective) else objective(ids, mask, ids, mask)
+        )
 
 
 def test_the_control_has_biases_where_its_form_has(tiny_bert: Path) -> None:

@@ -171,8 +171,8 @@ def test_token_embeddings_are_weighted_the_same_way(
     other = SIF(SIF.Recipe(path=str(file), **recipe), Runtime())
     other.fit(Corpus("pieces", pieces), run=Run())
     wanted = other.adapt(pieces[:40]).encode(pieces[:9])
-    found = encoder.adapt(corpus.sentences[:40]).encode(corpus.sentences[:9])
-    np.testing.assert_allclose(found, wanted, atol=1e-6 * np.abs(wanted).max() + 1e-7)
+    vectors = encoder.adapt(corpus.sentences[:40]).encode(corpus.sentences[:9])
+    np.testing.assert_allclose(vectors, wanted, atol=1e-6 * np.abs(wanted).max() + 1e-7)
     encoder.save(tmp_path / "saved")
     assert TokenSIF.load(tmp_path / "saved").fingerprint() == encoder.fingerprint()
     assert encoder.covers(["", "a dog"]).tolist() == [False, True]

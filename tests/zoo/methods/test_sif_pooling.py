@@ -35,8 +35,8 @@ def expected(folder: Path, texts: list[str], a: float) -> np.ndarray:
         encoded = tokenizer(text, return_tensors="pt")
         with torch.inference_mode():
             states = model(**encoded).last_hidden_state[0].double().numpy()
-        own = np.array([weights.get(int(i), 1.0) for i in encoded["input_ids"][0]])
-        rows.append(own @ states / own.sum())
+        token_weights = np.array([weights.get(int(i), 1.0) for i in encoded["input_ids"][0]])
+        rows.append(token_weights @ states / token_weights.sum())
     return np.array(rows)
 
 

@@ -296,11 +296,11 @@ def test_an_augmented_positive_loses_words_and_nothing_else(tiny_bert: Path, poc
                 assert len(kept) == len(inner) - int(0.1 * len(inner))
                 assert any(inner[j : j + len(kept)] == kept for j in range(len(inner)))
             else:
-                words, left = (
+                words, remaining = (
                     sum(not token.startswith("##") for token in tokenizer.convert_ids_to_tokens(some))
                     for some in (inner, kept)
                 )
-                assert left == words - int(0.1 * words)
+                assert remaining == words - int(0.1 * words)
         assert all(torch.equal(a, b) for a, b in zip(batch(rows), (ids, mask), strict=True))  # a resumed run's draws
     report = encoder.fit(corpus, run=Run(seed=3))
     assert report.steps == 1 and np.isfinite(report.final_loss)

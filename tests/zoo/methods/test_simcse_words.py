@@ -58,11 +58,16 @@ def test_the_loss_is_info_nce_of_gated_sums(tiny_bert: Path) -> None:
     views = []
     for view in range(2):
         rows = []
-        for one, real in zip(ids[:, view].numpy(), mask[:, view].numpy().astype(bool), strict=True):
+        for token_ids, real in zip(ids[:, view].numpy(), mask[:, view].numpy().astype(bool), strict=True):
             with torch.inference_mode():
-                states = encoder.backbone.model(torch.from_numpy(one[real])[None]).last_hidden_state[0].double().numpy()
-            own = weights[one[real]]
-            rows.append(unit(table[one[real]].sum(0)) + 0.7 * unit(own @ states))
+                states = (
+                    encoder.backbone.model(torch.from_numpy(token_ids[real])[None])
+                    .last_hidden_state[0]
+                    .double()
+                    .numpy()
+                )
+            gates = weights[token_ids[real]]
+            rows.append(unit(table[token_ids[real]].sum(0)) + 0.7 * unit(gates @ states))
         views.append(unit(np.array(rows)))
     logits = views[0] @ views[1].T / 0.05
     wanted = float(np.mean(np.log(np.exp(logits).sum(1)) - np.diag(logits)))

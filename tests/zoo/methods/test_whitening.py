@@ -69,9 +69,9 @@ def test_fitted_encoder_equals_the_numpy_recomputation(tiny_bert: Path, pocket_s
     u, s, _ = np.linalg.svd(np.cov(x, rowvar=False))
     y = (pooled.encode(sentences[:9]) - x.mean(0)) @ (u / np.sqrt(s))[:, :6]
     wanted = y / np.linalg.norm(y, axis=1, keepdims=True)
-    found = encoder.encode(sentences[:9])
-    assert found.shape == (9, 6) and found.dtype == np.float32
-    np.testing.assert_allclose(found @ found.T, wanted @ wanted.T, atol=1e-4)  # cosines do not know the signs
+    vectors = encoder.encode(sentences[:9])
+    assert vectors.shape == (9, 6) and vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors @ vectors.T, wanted @ wanted.T, atol=1e-4)  # cosines do not know the signs
     # The layer norm of an untrained BERT centres each state, so one direction of the 32 is empty.
     assert report.fitted and report.facts == {"k": 6, "rank": 31} and report.sentences == 80
 
@@ -119,12 +119,12 @@ def test_fewer_texts_than_dimensions_are_fitted_with_their_rank(tiny_bert: Path,
 
 
 def test_the_covariance_does_not_depend_on_the_chunks(vectors: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = whitening(vectors, None, 1e-6)
+    at_once = whitening(vectors, None, 1e-6)
     monkeypatch.setattr("zoo.methods.whitening._CHUNK", 7)
     mean, kernel, rank = whitening(vectors, None, 1e-6)
-    assert rank == whole[2]
-    np.testing.assert_allclose(kernel @ kernel.T, whole[1] @ whole[1].T, rtol=1e-6, atol=1e-9)
-    np.testing.assert_array_equal(mean, whole[0])
+    assert rank == at_once[2]
+    np.testing.assert_allclose(kernel @ kernel.T, at_once[1] @ at_once[1].T, rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(mean, at_once[0])
 
 
 @pytest.mark.parametrize("layers", ["first-last-h0", "first-last-h1"])

@@ -35,10 +35,10 @@ def test_log_determinant_is_that_of_autograds_jacobian(settings: dict[str, objec
     u = torch.randn(4, dim, dtype=torch.float64)
     z, log_det = flow(u)
     assert z.shape == u.shape and log_det.shape == (4,)
-    for row, found in zip(u, log_det.detach(), strict=True):
+    for row, log_determinant in zip(u, log_det.detach(), strict=True):
         jacobian = torch.autograd.functional.jacobian(lambda x: flow(x[None])[0][0], row)
         sign, wanted = torch.linalg.slogdet(jacobian)  # type: ignore[arg-type]
-        assert abs(float(sign)) == 1 and float(wanted) == pytest.approx(float(found), abs=1e-9)
+        assert abs(float(sign)) == 1 and float(wanted) == pytest.approx(float(log_determinant), abs=1e-9)
         assert abs(float(wanted)) > 0.01
 
 

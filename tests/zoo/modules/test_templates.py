@@ -165,18 +165,18 @@ def test_the_mlm_head_and_its_transform_are_the_checkpoints(
 ) -> None:
     folder = request.getfixturevalue(backbone)
     torch.manual_seed(0)
-    whole = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(folder)).eval()
-    whole.save_pretrained(tmp_path)
+    model = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(folder)).eval()
+    model.save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
     head = mlm_head(Backbone.load(str(tmp_path), None, Runtime()).source, Runtime())
-    transform = MlmTransform(whole.config)
+    transform = MlmTransform(model.config)
     transform.take(head, backbone)
     ids = torch.tensor([[5, 6, 7, 8]])
     with torch.inference_mode():
-        wanted = whole(ids).logits
-        states = whole.base_model(ids).last_hidden_state
+        wanted = model(ids).logits
+        states = model.base_model(ids).last_hidden_state
         np.testing.assert_allclose(head(states).numpy(), wanted.numpy(), atol=1e-5)
-        words = whole.get_output_embeddings()
+        words = model.get_output_embeddings()
         np.testing.assert_allclose(words(transform(states)).numpy(), wanted.numpy(), atol=1e-5)
     with pytest.raises(UsageError, match="one dense layer as wide as the states"):
         transform.take(torch.nn.Linear(2, 2), "another")

@@ -119,8 +119,8 @@ def test_votes_are_counted_as_written() -> None:
 
 
 def test_the_package_s_table_comes_from_the_shared_frames(data_dir: Path) -> None:
-    found = list((data_dir / "srl" / "propbank-frames").glob("*.tar.xz"))
-    if not found:
+    archives = list((data_dir / "srl" / "propbank-frames").glob("*.tar.xz"))
+    if not archives:
         pytest.skip(f"no PropBank frames at {data_dir / 'srl'}")
-    assert sha256_file(found[0]) in TABLE.read_text(encoding="utf-8").replace("\n# ", " ")
+    assert sha256_file(archives[0]) in TABLE.read_text(encoding="utf-8").replace("\n# ", " ")
     assert 2000 < len(own_table().exceptions) < 4000

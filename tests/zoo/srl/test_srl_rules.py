@@ -153,8 +153,8 @@ def test_persons_act_where_things_undergo(subject: str, place: str) -> None:
 def test_of_two_clauses_the_one_after_the_verb_is_the_object() -> None:
     parse = parsed("go/go/VB/ccomp/2 they/they/PRP/nsubj/2 said/say/VBD/ROOT/2 we/we/PRP/nsubj/4 lost/lose/VBD/ccomp/2")
     assert Rules(parse).places(2).heads == {"clause": 4, "subject": 1}
-    one = parsed("go/go/VB/ccomp/2 they/they/PRP/nsubj/2 said/say/VBD/ROOT/2")
-    assert Rules(one).places(2).heads == {"clause": 0, "subject": 1}
+    clauses = parsed("go/go/VB/ccomp/2 they/they/PRP/nsubj/2 said/say/VBD/ROOT/2")
+    assert Rules(clauses).places(2).heads == {"clause": 0, "subject": 1}
 
 
 def test_a_purpose_shares_the_subject() -> None:

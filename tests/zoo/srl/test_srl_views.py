@@ -92,14 +92,14 @@ def test_a_damaged_file_is_told_and_made_again(tmp_path: Path) -> None:
     log, cache = tmp_path / "log", tmp_path / "cache"
     make = partial(Parrot, log)
     srl_views(SENTENCES, cache, make=make, chunk=10, processes=1)
-    whole = {path: path.read_bytes() for path in cache.glob("*.jsonl.gz")}
-    first, second = sorted(whole)
-    first.write_bytes(whole[first][:-9])
-    second.write_bytes(gzip.compress(gzip.decompress(whole[second]).replace(b"number", b"lumber")))
-    said = StringIO()
-    assert srl_views(SENTENCES, cache, make=make, chunk=10, processes=1, progress=Progress(said)) == VIEWS
-    assert said.getvalue().count("is damaged and is made again") == 2
-    assert {path: path.read_bytes() for path in cache.glob("*.jsonl.gz")} == whole
+    contents = {path: path.read_bytes() for path in cache.glob("*.jsonl.gz")}
+    first, second = sorted(contents)
+    first.write_bytes(contents[first][:-9])
+    second.write_bytes(gzip.compress(gzip.decompress(contents[second]).replace(b"number", b"lumber")))
+    stream = StringIO()
+    assert srl_views(SENTENCES, cache, make=make, chunk=10, processes=1, progress=Progress(stream)) == VIEWS
+    assert stream.getvalue().count("is damaged and is made again") == 2
+    assert {path: path.read_bytes() for path in cache.glob("*.jsonl.gz")} == contents
 
 
 @pytest.mark.slow

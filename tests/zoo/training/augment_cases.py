@@ -64,13 +64,13 @@ def split(view: NDArray[np.int32], units: list[tuple[int, ...]]) -> list[tuple[i
     """Read a view's ordinary tokens as whole units; fails where one is torn."""
     by_first = {one[0]: one for one in units}
     tokens = [int(t) for t in view if t not in (CLS, SEP)]
-    found = []
+    pieces = []
     while tokens:
-        one = by_first[tokens[0]]
-        assert tuple(tokens[: len(one)]) == one
-        found.append(one)
-        del tokens[: len(one)]
-    return found
+        unit = by_first[tokens[0]]
+        assert tuple(tokens[: len(unit)]) == unit
+        pieces.append(unit)
+        del tokens[: len(unit)]
+    return pieces
 
 
 def apply(text: str, example: Sentence, seed: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:

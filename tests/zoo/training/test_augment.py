@@ -63,8 +63,8 @@ def test_specials_stay_units_stay_whole_and_the_draw_repeats(
     assert view[view < 100].tolist() == example[0][example[1]].tolist()
     assert (view[0], view[-1]) == (CLS, SEP)
     units = units_of(example, unit)
-    found = split(view, units)
-    assert bool(found) == bool(units)
+    pieces = split(view, units)
+    assert bool(pieces) == bool(units)
     if not units:
         np.testing.assert_array_equal(view, example[0])
     again, _ = how(*example, np.random.default_rng(seed))
@@ -110,9 +110,9 @@ def test_spans_are_as_many_and_as_long_as_declared(
     units = units_of(example, unit)
     n = len(units)
     rate = share / count
-    left = split(Augmentation("span-delete", rate, unit, count)(*example, np.random.default_rng(seed))[0], units)
-    assert len(left) == max(n - int(count * rate * n), min(n, 1))
-    gone = [one not in left for one in units]
+    remaining = split(Augmentation("span-delete", rate, unit, count)(*example, np.random.default_rng(seed))[0], units)
+    assert len(remaining) == max(n - int(count * rate * n), min(n, 1))
+    gone = [one not in remaining for one in units]
     assert sum(1 for there, _ in itertools.groupby(gone) if there) <= count
 
     rate = share / (2 * count)
@@ -218,13 +218,13 @@ def test_crop_windows_are_uniform() -> None:
 
 def placements(n: int, lengths: list[int]) -> list[list[tuple[int, int]]]:
     """All ways to put disjoint spans of these lengths, in any order, on n places."""
-    found = []
+    places = []
     for order in sorted(set(itertools.permutations(lengths))):
         for starts in itertools.combinations(range(n), len(lengths)):
             spans = [(s, s + length) for s, length in zip(starts, order, strict=True)]
             if all(a[1] <= b[0] for a, b in itertools.pairwise(spans)) and spans[-1][1] <= n:
-                found.append(spans)
-    return found
+                places.append(spans)
+    return places
 
 
 @pytest.mark.slow
@@ -316,8 +316,8 @@ def test_a_chain_hands_words_and_mask_on() -> None:
         _, hidden = apply("delete-repo:0.5", example, seed)
         assert set(view[~keep].tolist()) == set(example[0][~hidden].tolist())
     parts = parse_augmentation("reorder:0.5+duplicate:0.2")
-    one = np.random.default_rng(3)
-    ids, _ = parts[0](*example, one)
+    generator = np.random.default_rng(3)
+    ids, _ = parts[0](*example, generator)
     assert Counter(apply("reorder:0.5+duplicate:0.2", example, 3)[0].tolist()) >= Counter(ids.tolist())
 
 
@@ -360,9 +360,9 @@ def test_wrong_text_is_refused_by_name(text: str, named: str) -> None:
 
 def test_two_keeps_leave_a_third_to_one_augmentation() -> None:
     rng = np.random.default_rng(5)
-    one, other = parse_augmentation("delete:0.1"), parse_augmentation("reorder-repo")
-    seen = Counter(choose_chain([one], 2, rng) for _ in range(6000))
-    assert_distributed(seen, {(): 2, one: 1})
-    seen = Counter(choose_chain([one, other], 2, rng) for _ in range(6000))
-    assert_distributed(seen, {(): 2, one: 1, other: 1})
-    assert Counter(choose_chain([one], 0, rng) for _ in range(200)) == {one: 200}
+    first, second = parse_augmentation("delete:0.1"), parse_augmentation("reorder-repo")
+    seen = Counter(choose_chain([first], 2, rng) for _ in range(6000))
+    assert_distributed(seen, {(): 2, first: 1})
+    seen = Counter(choose_chain([first, second], 2, rng) for _ in range(6000))
+    assert_distributed(seen, {(): 2, first: 1, second: 1})
+    assert Counter(choose_chain([first], 0, rng) for _ in range(200)) == {first: 200}

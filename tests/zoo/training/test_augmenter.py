@@ -91,10 +91,10 @@ def test_views_of_real_sentences_are_made_of_their_words(tokenizer: Any, pocket_
         return "".join(tokens).split("Ġ")
 
     for row, view, keep in zip(rows, ids, mask, strict=True):
-        words, left = words_of(row), [word for word in words_of(view[keep.bool()]) if word]
+        words, remaining_words = words_of(row), [word for word in words_of(view[keep.bool()]) if word]
         remaining = iter(words)
-        assert all(word in remaining for word in left)  # in their order
-        assert len(left) == len(words) - int(0.3 * len(words))
+        assert all(word in remaining for word in remaining_words)  # in their order
+        assert len(remaining_words) == len(words) - int(0.3 * len(words))
 
 
 def test_a_kept_batch_is_the_tables_own(tokenizer: Any, pocket_sentences: list[str]) -> None:
@@ -148,22 +148,22 @@ def test_nearest_tokens_are_numpys(chunk: int) -> None:
     vectors = rng.normal(size=(60, 5))
     vectors[11] = 0
     kinds = rng.choice([SPECIAL, WORD, PIECE, OTHER], 60, p=[0.1, 0.6, 0.2, 0.1]).astype(np.int8)
-    found = nearest_tokens(torch.from_numpy(vectors), 4, kinds, chunk)
+    nearest = nearest_tokens(torch.from_numpy(vectors), 4, kinds, chunk)
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     for i in range(60):
         if kinds[i] not in (WORD, PIECE):
-            assert found[i].tolist() == [-1] * 4
+            assert nearest[i].tolist() == [-1] * 4
         elif i != 11:
             others = [j for j in range(60) if j != i and kinds[j] == kinds[i]]
-            assert found[i].tolist() == sorted(others, key=lambda j: -float(unit[i] @ unit[j]))[:4]
-    assert 11 not in found[11]
+            assert nearest[i].tolist() == sorted(others, key=lambda j: -float(unit[i] @ unit[j]))[:4]
+    assert 11 not in nearest[11]
 
 
 def test_a_token_has_no_more_neighbours_than_there_are() -> None:
     kinds = np.array([WORD, WORD, PIECE, WORD, SPECIAL], np.int8)
-    found = nearest_tokens(torch.eye(5)[:, :3] + torch.tensor([0.1, 0.0, 0.0]), 3, kinds)
-    assert sorted(found[0].tolist()) == [-1, 1, 3] and found[0, 2] == -1
-    assert found[2].tolist() == found[4].tolist() == [-1] * 3
+    nearest = nearest_tokens(torch.eye(5)[:, :3] + torch.tensor([0.1, 0.0, 0.0]), 3, kinds)
+    assert sorted(nearest[0].tolist()) == [-1, 1, 3] and nearest[0, 2] == -1
+    assert nearest[2].tolist() == nearest[4].tolist() == [-1] * 3
 
 
 @pytest.mark.slow
@@ -173,9 +173,9 @@ def test_nearest_tokens_of_the_bundled_model_mean_something() -> None:
     name = next(key for key in tensors if key.endswith("word_embeddings.weight"))
     kinds = token_kinds(tokenizer)
     kinds[6000:] = OTHER  # the commonest words are enough here
-    found = nearest_tokens(tensors[name], 5, kinds)
+    nearest = nearest_tokens(tensors[name], 5, kinds)
     for word, expected in {"north": "south", "three": "four", "husband": "wife"}.items():
-        near = tokenizer.convert_ids_to_tokens(found[tokenizer.convert_tokens_to_ids(word)].tolist())
+        near = tokenizer.convert_ids_to_tokens(nearest[tokenizer.convert_tokens_to_ids(word)].tolist())
         assert expected in near, (word, near)
 
 

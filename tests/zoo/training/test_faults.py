@@ -52,8 +52,8 @@ class BadGradient(Regression):
 
 @pytest.mark.parametrize("limit", [1.0, math.inf])
 def test_a_nan_gradient_under_a_finite_loss_changes_no_weight(tmp_path: Path, limit: float) -> None:
-    objective, whole = BadGradient(), Regression()
-    whole.load_state_dict(objective.state_dict())
+    objective, good = BadGradient(), Regression()
+    good.load_state_dict(objective.state_dict())
     torch.manual_seed(7)
     with pytest.raises(TrainingError, match=r"gradient's norm is nan at step 7 .* no weight was changed"):
         fit(objective, run=Run(folder=tmp_path, seed=1, checkpoint_steps=1), max_grad_norm=limit)
@@ -63,8 +63,8 @@ def test_a_nan_gradient_under_a_finite_loss_changes_no_weight(tmp_path: Path, li
         assert all(torch.isfinite(file.get_tensor(k).float()).all() for k in file.keys())  # noqa: SIM118
     fit(objective, run=Run(folder=tmp_path, seed=1), max_grad_norm=limit)
     torch.manual_seed(7)
-    fit(whole, run=Run(seed=1), max_grad_norm=limit)
-    assert torch.equal(objective.linear.weight, whole.linear.weight), "resumed from there, as if it had not happened"
+    fit(good, run=Run(seed=1), max_grad_norm=limit)
+    assert torch.equal(objective.linear.weight, good.linear.weight), "resumed from there, as if it had not happened"
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf])
@@ -88,15 +88,15 @@ def test_out_of_memory_gives_advice_and_no_smaller_batch() -> None:
 
 def test_in_float16_steps_that_overflow_are_skipped_counted_and_resumed(tmp_path: Path) -> None:
     """The scale of the loss begins too high for these gradients; a checkpoint keeps it."""
-    exact, whole, cut = Regression(), Regression(), Regression()
+    exact, good, cut = Regression(), Regression(), Regression()
     fit(exact, epochs=20)
-    report = fit(whole, epochs=20, precision="fp16")
+    report = fit(good, epochs=20, precision="fp16")
     assert 1 <= report.facts["skipped_steps"] <= 10
-    assert whole.linear.weight.tolist()[0] == pytest.approx(exact.linear.weight.tolist()[0], abs=0.1)
+    assert good.linear.weight.tolist()[0] == pytest.approx(exact.linear.weight.tolist()[0], abs=0.1)
     with pytest.raises(Interrupted):
         fit(Regression(), run=Run(folder=tmp_path, seed=1, stop_signal=stop_after(2)), epochs=20, precision="fp16")
     resumed = fit(cut, run=Run(folder=tmp_path, seed=1), epochs=20, precision="fp16")
-    assert torch.equal(cut.linear.weight, whole.linear.weight) and resumed.facts == report.facts
+    assert torch.equal(cut.linear.weight, good.linear.weight) and resumed.facts == report.facts
 
 
 def test_an_evaluation_that_fails_restores_the_mode_too() -> None:

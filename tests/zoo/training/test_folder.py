@@ -33,12 +33,12 @@ class Regression(Objective):
         return (self.linear(self.dropout(x)) - y).square().mean()
 
 
-def fit(folder: Path | None, *, stop: Callable[[], int | None] = lambda: None, said: list[str] | None = None) -> Any:
+def fit(folder: Path | None, *, stop: Callable[[], int | None] = lambda: None, lines: list[str] | None = None) -> Any:
     """12 steps, a checkpoint every 2, a dev score every 3; returns the report and the weights."""
     objective = Regression()
     progress = Progress.silent()
-    if said is not None:
-        progress.say = said.append  # type: ignore[method-assign]
+    if lines is not None:
+        progress.say = lines.append  # type: ignore[method-assign]
     torch.manual_seed(5)
     scores = {3: 1.0, 6: 3.0, 9: 2.0, 12: 2.5}
     step = iter(range(10**6))
@@ -83,12 +83,12 @@ def cut(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def whole() -> Any:
+def uninterrupted() -> Any:
     return fit(None)
 
 
-def equal(one: Any, other: Any) -> bool:
-    (report, weights), (other_report, other_weights) = one, other
+def equal(first: Any, second: Any) -> bool:
+    (report, weights), (other_report, other_weights) = first, second
     same = all(torch.equal(weights[name], other_weights[name]) for name in weights)
     facts = ("steps", "final_loss", "best_step", "dev_scores", "dev_curves")
     return same and all(getattr(report, name) == getattr(other_report, name) for name in facts)
@@ -108,38 +108,38 @@ DAMAGES = {"cut": truncate, "flipped": flip, "empty": lambda path: path.write_by
 
 
 @pytest.mark.parametrize("how", ["cut", "flipped", "empty"])
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(cut: Path, whole: Any, how: str) -> None:
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(cut: Path, uninterrupted: Any, how: str) -> None:
     DAMAGES[how](cut / LAST)
-    said: list[str] = []
-    assert equal(fit(cut, said=said), whole)
+    lines: list[str] = []
+    assert equal(fit(cut, lines=lines), uninterrupted)
     assert (cut / (LAST + ".damaged")).is_file()
-    told = "\n".join(said)
-    assert LAST in told and "set aside" in told and "resuming at step 8" in told
+    text = "\n".join(lines)
+    assert LAST in text and "set aside" in text and "resuming at step 8" in text
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["cut", "lost"])
-def test_with_both_checkpoints_damaged_training_starts_anew(cut: Path, whole: Any, how: str) -> None:
+def test_with_both_checkpoints_damaged_training_starts_anew(cut: Path, uninterrupted: Any, how: str) -> None:
     DAMAGES[how](cut / LAST)
     DAMAGES[how](cut / BEFORE)
-    said: list[str] = []
-    assert equal(fit(cut, said=said), whole)
-    assert how == "lost" or any("starts anew" in line for line in said)
+    lines: list[str] = []
+    assert equal(fit(cut, lines=lines), uninterrupted)
+    assert how == "lost" or any("starts anew" in line for line in lines)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["flipped", "lost"])
-def test_damaged_best_weights_are_made_again(cut: Path, whole: Any, how: str) -> None:
+def test_damaged_best_weights_are_made_again(cut: Path, uninterrupted: Any, how: str) -> None:
     DAMAGES[how](cut / "best-6.safetensors")
-    said: list[str] = []
-    assert equal(fit(cut, said=said), whole)
-    assert any("best-6" in line for line in said)
+    lines: list[str] = []
+    assert equal(fit(cut, lines=lines), uninterrupted)
+    assert any("best-6" in line for line in lines)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("content", [b"\xff\xfe\n", b'{"step": 1}\n' * 50, None])
 def test_a_damaged_log_is_written_anew_from_the_checkpoint(
-    cut: Path, whole: Any, tmp_path_factory: pytest.TempPathFactory, content: bytes | None
+    cut: Path, uninterrupted: Any, tmp_path_factory: pytest.TempPathFactory, content: bytes | None
 ) -> None:
     other = tmp_path_factory.mktemp("whole")
     fit(other)
@@ -147,5 +147,5 @@ def test_a_damaged_log_is_written_anew_from_the_checkpoint(
         (cut / LOG).unlink()
     else:
         (cut / LOG).write_bytes(content)
-    assert equal(fit(cut), whole)
+    assert equal(fit(cut), uninterrupted)
     assert (cut / LOG).read_bytes() == (other / LOG).read_bytes()

@@ -69,8 +69,8 @@ def trained(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., T
         losses.append(one_step(training, rows))
         return losses[-1]
 
-    def capture(own: Graphs, update: Callable[[], Any]) -> Any:
-        graph = Checked(own, update)
+    def capture(graphs: Graphs, update: Callable[[], Any]) -> Any:
+        graph = Checked(graphs, update)
         return graph, graph.result
 
     monkeypatch.setattr(Training, "one_step", noted)
@@ -81,8 +81,8 @@ def trained(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., T
         cls, recipe = all_recipes()[name].resolve()
         small = {"backbone": str(tiny_bert), "batch_size": 8, "epochs": 1, "dropout": 0.0, "attention_dropout": 0.0}
         small |= {"queue_size": 16, "pseudo_tokens": 4, "learning_rate": 1e-3, **fields}
-        own = {field.name for field in dataclasses.fields(recipe)}
-        recipe = dataclasses.replace(recipe, **{key: value for key, value in small.items() if key in own})
+        fields_of_recipe = {field.name for field in dataclasses.fields(recipe)}
+        recipe = dataclasses.replace(recipe, **{key: value for key, value in small.items() if key in fields_of_recipe})
         stream = io.StringIO()
         encoder = cls(recipe, Runtime(cuda_graphs=captured, progress=Progress(stream)))
         encoder.objective = lambda *parts: type(encoder).objective(encoder, *parts).double()
@@ -121,10 +121,10 @@ def test_a_checkpoint_serves_trainings_with_and_without_graphs(trained: Callable
             trained("simcse", first, run)
         return trained("simcse", then, run)
 
-    whole = trained("simcse", False)
+    uninterrupted = trained("simcse", False)
     for first, then in ((True, False), (False, True)):
         rest = stopped(f"{first}", first=first, then=then)
-        assert rest.losses == pytest.approx(whole.losses[8:], rel=1e-5) and len(rest.losses) == 4
+        assert rest.losses == pytest.approx(uninterrupted.losses[8:], rel=1e-5) and len(rest.losses) == 4
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_a_training_without_graphs_says_why(
     name: str, fields: dict[str, Any], why: str, trained: Callable[..., Trained], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Training, "run", lambda training: FitReport(fitted=training.graphs is not None))
-    found = trained(name, True, **fields)
-    assert f"this training has no CUDA graphs: {why}" in found.output
+    training = trained(name, True, **fields)
+    assert f"this training has no CUDA graphs: {why}" in training.output
 
 
 def test_so_do_a_cpu_and_float16(
@@ -175,7 +175,7 @@ def test_a_subclass_that_changes_the_loss_has_to_state_it_again() -> None:
 def test_a_step_that_cannot_be_captured_is_told_in_a_sentence(
     trained: Callable[..., Trained], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def capture(own: Graphs, update: Callable[[], Any]) -> Any:
+    def capture(graphs: Graphs, update: Callable[[], Any]) -> Any:
         raise RuntimeError("operation not permitted when stream is capturing")
 
     monkeypatch.setattr(Graphs, "capture", capture)
@@ -205,11 +205,11 @@ def test_a_rate_on_the_device_updates_as_a_number_does() -> None:
         weight = torch.nn.Parameter(torch.randn(5, 3))
         optimizer = make_optimizer([("weight", weight)], settings)
         scheduler = make_scheduler(optimizer, settings, 10)
-        own = Graphs(SimpleNamespace(device=torch.device("cpu"), optimizer=optimizer, objective=torch.nn.Identity()))  # type: ignore[arg-type]
+        graphs = Graphs(SimpleNamespace(device=torch.device("cpu"), optimizer=optimizer, objective=torch.nn.Identity()))  # type: ignore[arg-type]
         for _ in range(10):
             weight.grad = torch.randn(5, 3)
-            own.rates[0].fill_(optimizer.param_groups[0]["lr"])
-            with own._rates_on_device(capturing=False) if on_device else nullcontext():
+            graphs.rates[0].fill_(optimizer.param_groups[0]["lr"])
+            with graphs._rates_on_device(capturing=False) if on_device else nullcontext():
                 assert isinstance(optimizer.param_groups[0]["lr"], torch.Tensor) == on_device
                 optimizer.step()
             assert isinstance(optimizer.param_groups[0]["lr"], float)

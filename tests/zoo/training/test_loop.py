@@ -77,8 +77,8 @@ def assert_equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> None
 def test_resumed_training_is_bit_equal(tiny_bert: Path, tmp_path: Path, corpus: Corpus, cls: type[Contrastive]) -> None:
     """Stopped three times, with a dev score and without; methods/test_fitting.py has every method that learns."""
     score = dev_score if cls is SimCSE else None
-    whole = make(cls, tiny_bert)
-    wanted = whole.fit(corpus, dev_score=score, run=Run(folder=tmp_path / "whole", seed=3))
+    uninterrupted = make(cls, tiny_bert)
+    wanted = uninterrupted.fit(corpus, dev_score=score, run=Run(folder=tmp_path / "whole", seed=3))
     assert wanted.steps == STEPS
 
     for steps in (2, 5, 1):
@@ -90,11 +90,11 @@ def test_resumed_training_is_bit_equal(tiny_bert: Path, tmp_path: Path, corpus: 
     torch.manual_seed(999)  # whatever the new process did before
     resumed = make(cls, tiny_bert)
     report = resumed.fit(corpus, dev_score=score, run=Run(folder=tmp_path / "cut", seed=3))
-    assert_equal(weights(resumed), weights(whole))
+    assert_equal(weights(resumed), weights(uninterrupted))
     assert log_of(tmp_path / "cut") == log_of(tmp_path / "whole")
     assert (report.steps, report.final_loss, report.best_step) == (wanted.steps, wanted.final_loss, wanted.best_step)
     assert (report.dev_scores, report.dev_curves) == (wanted.dev_scores, wanted.dev_curves)
-    np.testing.assert_array_equal(resumed.encode(["a dog"]), whole.encode(["a dog"]))
+    np.testing.assert_array_equal(resumed.encode(["a dog"]), uninterrupted.encode(["a dog"]))
 
 
 @pytest.mark.slow
@@ -106,8 +106,8 @@ def test_killed_after_a_newer_best_file_resumes_bit_equal(tiny_bert: Path, tmp_p
         values = iter(scores.values())
         return lambda encoder: next(values)
 
-    whole = make(SimCSE, tiny_bert)
-    whole.fit(corpus, dev_score=scripted(), run=Run(folder=tmp_path / "whole", seed=1))
+    uninterrupted = make(SimCSE, tiny_bert)
+    uninterrupted.fit(corpus, dev_score=scripted(), run=Run(folder=tmp_path / "whole", seed=1))
 
     class Killed(BaseException):
         pass
@@ -134,7 +134,7 @@ def test_killed_after_a_newer_best_file_resumes_bit_equal(tiny_bert: Path, tmp_p
     resumed = make(SimCSE, tiny_bert)
     rest = iter([scores[8], scores[12]])
     report = resumed.fit(corpus, dev_score=lambda e: next(rest), run=Run(folder=folder, seed=1, checkpoint_steps=6))
-    assert_equal(weights(resumed), weights(whole))
+    assert_equal(weights(resumed), weights(uninterrupted))
     assert log_of(folder) == log_of(tmp_path / "whole")
     assert report.best_step == 8
 
@@ -267,17 +267,17 @@ def test_optimisation_equals_adamw_by_hand(tmp_path: Path, scale: float, parts: 
 def test_both_passes_of_the_gradient_cache_have_the_same_dropout() -> None:
     class InChunks(Regression):
         def embed(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            found.append(self.linear(self.dropout(tensors[0])))
-            return found[-1], tensors[1]
+            outputs.append(self.linear(self.dropout(tensors[0])))
+            return outputs[-1], tensors[1]
 
         def contrast(self, *vectors: torch.Tensor) -> torch.Tensor:
             return ((vectors[0] - vectors[1]) ** 2).mean()
 
-    found: list[torch.Tensor] = []
+    outputs: list[torch.Tensor] = []
     fit(InChunks(dropout=0.5), epochs=1, chunk_rows=4)
-    assert len(found) == 30  # five batches in three chunks, twice
+    assert len(outputs) == 30  # five batches in three chunks, twice
     for step in range(0, 30, 6):
-        for first, second in zip(found[step : step + 3], found[step + 3 : step + 6], strict=True):
+        for first, second in zip(outputs[step : step + 3], outputs[step + 3 : step + 6], strict=True):
             assert torch.equal(first, second)
 
 
@@ -356,15 +356,15 @@ def test_checkpoints_hold_no_pickle_old_best_files_are_removed(tmp_path: Path) -
 
 
 def test_a_stop_before_the_first_step_resumes_to_the_whole_run(tmp_path: Path) -> None:
-    whole, stopped, resumed = (Regression(dropout=0.5) for _ in range(3))
+    uninterrupted, stopped, resumed = (Regression(dropout=0.5) for _ in range(3))
     torch.manual_seed(7)
-    fit(whole)
+    fit(uninterrupted)
     torch.manual_seed(7)
     with pytest.raises(Interrupted, match="at step 0"):
         fit(stopped, run=Run(folder=tmp_path, seed=1, stop_signal=stop_after(0)))
     torch.manual_seed(8)  # another process, another state
     fit(resumed, run=Run(folder=tmp_path, seed=1))
-    assert_equal(resumed.state_dict(), whole.state_dict())
+    assert_equal(resumed.state_dict(), uninterrupted.state_dict())
 
 
 def test_a_log_without_a_checkpoint_is_begun_anew(tmp_path: Path) -> None:

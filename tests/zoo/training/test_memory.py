@@ -27,7 +27,7 @@ def test_the_formula_is_near_what_a_batch_keeps(tiny_bert: Path) -> None:
     ids, mask = torch.full((8, 1, 64), 7), torch.ones(8, 1, 64, dtype=torch.int64)
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         objective(ids, mask)
-    whole, batch = needed(objective, optimizer, settings.tokens, "fp32")
+    fixed, batch = needed(objective, optimizer, settings.tokens, "fp32")
     assert settings.tokens == 2 * ids.numel()
     assert 0.6 < sum(kept.values()) / 1e9 / batch < 1.4
-    assert abs(whole * 1e9 - 16 * sum(p.numel() for _, p in named)) < 1e6
+    assert abs(fixed * 1e9 - 16 * sum(p.numel() for _, p in named)) < 1e6

@@ -58,7 +58,7 @@ class Line(Objective):
 
 def fit(scores: list[float], run: Run | None = None, **settings: object) -> dict[str, float]:
     """Train on 48 rows, ten batches an epoch; return the dev scores by step."""
-    data, left = torch.ones(48, 2), iter(scores)
+    data, remaining = torch.ones(48, 2), iter(scores)
     report = train(
         Line(),
         lambda rows: (data[rows],),
@@ -67,7 +67,7 @@ def fit(scores: list[float], run: Run | None = None, **settings: object) -> dict
         runtime=Runtime(),
         run=run or Run(seed=0),
         backbone=nn.Linear(1, 1),
-        dev_score=lambda: next(left),
+        dev_score=lambda: next(remaining),
     )
     return dict(report.dev_scores)
 

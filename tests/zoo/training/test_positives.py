@@ -45,9 +45,9 @@ def test_halves_divide_the_tokens_of_a_sentence_at_random() -> None:
     seen = set()
     for step in range(20):
         first, second = pairs.views(pairs.rows, generator(0, step))
-        for row, one, other in zip(pairs.rows, rows_of(first), rows_of(second), strict=True):
-            assert sorted(one + other) == table.row(int(row)).tolist()
-            assert len(one) - len(other) in (0, 1)
+        for row, first_half, second_half in zip(pairs.rows, rows_of(first), rows_of(second), strict=True):
+            assert sorted(first_half + second_half) == table.row(int(row)).tolist()
+            assert len(first_half) - len(second_half) in (0, 1)
         seen.add(tuple(rows_of(first)[0]))
     assert len(seen) > 5
     again = [rows_of(view) for view in pairs.views(pairs.rows, generator(0, 19))]
@@ -63,10 +63,10 @@ def test_crops_are_up_to_three_sentences_of_one_document() -> None:
     for step in range(50):
         for view in pairs.views(pairs.rows, generator(1, step)):
             for row, piece in zip(pairs.rows.tolist(), rows_of(view), strict=True):
-                whole = [token for i in stretches[row] for token in table.row(i).tolist()]
-                start = whole.index(piece[0])
-                assert whole[start : start + len(piece)] == piece
-                assert max(int(0.3 * len(whole)), 1) <= len(piece) <= max(0.7 * len(whole), 1)
+                document = [token for i in stretches[row] for token in table.row(i).tolist()]
+                start = document.index(piece[0])
+                assert document[start : start + len(piece)] == piece
+                assert max(int(0.3 * len(document)), 1) <= len(piece) <= max(0.7 * len(document), 1)
                 drawn[row].add(tuple(piece))
     assert len(drawn[0]) > 10
 
@@ -78,9 +78,9 @@ def test_a_mix_has_neighbours_and_halves_about_equally() -> None:
     neighbours = 0
     for step in range(400):
         first, second = pairs.views(np.array([0, 1, 2]), generator(2, step))
-        whole = {tuple(row) for row in rows_of(first)}
-        assert tuple(table.row(1).tolist()) in whole  # one token: it has no halves
-        neighbours += tuple(table.row(0).tolist()) in whole
+        rows_of_view = {tuple(row) for row in rows_of(first)}
+        assert tuple(table.row(1).tolist()) in rows_of_view  # one token: it has no halves
+        neighbours += tuple(table.row(0).tolist()) in rows_of_view
         assert sorted(map(len, rows_of(first) + rows_of(second))) in ([1, 2, 2, 3, 3, 6], [1, 1, 3, 3, 4, 6])
     assert 150 < neighbours < 250
 

@@ -138,10 +138,10 @@ class Spy:
         self.steps: list[tuple[int, list[int]]] = []
         self.groups: list[dict[str, Any]] = []
         ends = np.cumsum([0, *(len(task) for task in tasks)])
-        made = pair_batches
+        make_batches = pair_batches
 
         def spied(*arguments: Any) -> Any:
-            batch = made(*arguments)
+            batch = make_batches(*arguments)
 
             def noted(rows: Any) -> Any:
                 tensors = batch(rows)
@@ -183,8 +183,8 @@ def test_every_task_is_trained_in_turn_in_its_own_epochs(monkeypatch: pytest.Mon
     for task, size in enumerate(SIZES):
         batches = [rows for number, rows in spy.steps if number == task]
         of_epoch = -(-size // 4)
-        whole = range(0, len(batches) - of_epoch + 1, of_epoch)
-        epochs = [[row for batch in batches[i : i + of_epoch] for row in batch] for i in whole]
+        starts = range(0, len(batches) - of_epoch + 1, of_epoch)
+        epochs = [[row for batch in batches[i : i + of_epoch] for row in batch] for i in starts]
         assert len(epochs) >= 2
         for epoch in epochs:
             assert sorted(epoch) == list(range(size))

@@ -53,9 +53,9 @@ def test_the_weights_are_those_of_training_all(backbone: Backbone, tiny_bert: Pa
         steps(backbone.model)
         inside = backbone.model.get_input_embeddings()(torch.arange(len(start)))
     assert backbone.model.get_input_embeddings() is embedding
-    mine, theirs = backbone.model.state_dict(), other.model.state_dict()
-    assert mine.keys() == theirs.keys()
-    for name, tensor in mine.items():
+    ours, theirs = backbone.model.state_dict(), other.model.state_dict()
+    assert ours.keys() == theirs.keys()
+    for name, tensor in ours.items():
         torch.testing.assert_close(tensor, theirs[name], rtol=0, atol=1e-6, msg=name)
     unmet = torch.ones(len(start), dtype=torch.bool)
     unmet[met] = False
