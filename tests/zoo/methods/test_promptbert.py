@@ -11,7 +11,6 @@ import torch
 from transformers import AutoModel, AutoModelForMaskedLM
 
 from zoo.encoder import Corpus, Run, Runtime
-from zoo.errors import Interrupted
 from zoo.methods import prompttraining
 from zoo.methods.promptbert import PromptBERT
 from zoo.recipes import all_recipes
@@ -89,15 +88,6 @@ def test_the_unsupervised_loss_equals_numpy(tiny_bert: Path, denoise: bool, head
     assert loss == pytest.approx(numpy_loss(*views), abs=2e-4)
 
 
-def test_denoising_and_head_end_with_training_in_the_paper(tiny_bert: Path) -> None:
-    encoder = make(tiny_bert, batch_size=3, learning_rate=1e-3)
-    before = encoder.backbone.weights_sha256()
-    report = encoder.fit(CORPUS, run=Run(seed=1))
-    assert report.steps == 1 and encoder.backbone.weights_sha256() != before
-    h, _ = numpy_vectors(encoder.backbone.model, HEADS[0], list(SENTENCES.values()), denoise=False)
-    np.testing.assert_allclose(encoder.encode(list(SENTENCES)), h, atol=1e-5)
-
-
 def one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prompttraining, "in_one_pass", lambda device: True)
 
@@ -134,24 +124,6 @@ def test_one_pass_has_roberta_s_positions(tiny_roberta: Path, from_zero: bool, m
     vectors = encoder.encode(list(SENTENCES))
     one_pass(monkeypatch)
     np.testing.assert_allclose(encoder.encode(list(SENTENCES)), vectors, atol=1e-6)
-
-
-def test_a_training_in_one_pass_resumes_bit_equal(
-    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one_pass(monkeypatch)
-
-    def trained(folder: str, stop_at: int | None) -> str:
-        encoder = make(tiny_bert, batch_size=2, learning_rate=1e-3, epochs=2)
-        asked = iter(range(10))
-        run = Run(seed=1, folder=tmp_path / folder, stop_signal=lambda: 15 if next(asked) == stop_at else None)
-        encoder.fit(CORPUS, run=run)
-        return encoder.backbone.weights_sha256()
-
-    uninterrupted = trained("uninterrupted", None)
-    with pytest.raises(Interrupted, match="step 2"):
-        trained("stopped", 2)
-    assert trained("stopped", None) == uninterrupted
 
 
 @pytest.mark.parametrize("like_training", [True, False])
