@@ -2,7 +2,7 @@
 
 python -m speed.counts [--methods simcse,ptbert] [--layers 12] [--steps 3] [--out counts.csv]
 
-The device is pretended (tests/pretend_gpu.py), in bfloat16 by autocast, with narrow layers, whose number counts.
+The device is pretended (tools/pretend_gpu.py), in bfloat16 by autocast, with narrow layers, whose number counts.
 An operation counts as a kernel unless it makes only a view; a fused or foreach operation, and attention, count as one.
 A cast changes the type of a tensor, a copy moves values between both sides, a wait brings values to the host.
 Numbers are per step (and per batch of encoding, `encode`), with what is read every ten steps spread over them.
@@ -158,7 +158,7 @@ _KINDS = ("kernels", "casts", "copies", "waits")
 @click.option("--out", type=click.Path(path_type=Path))
 def main(methods: str, layers: int, steps: int, batch: int, out: Path | None) -> None:
     """Count and print a line for each method."""
-    from tests import pretend_gpu
+    from tools import pretend_gpu
 
     torch.set_num_threads(1)
     device = pretend_gpu.pretend()

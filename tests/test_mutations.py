@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mutations import MUTATIONS, ROOT, place_of
+from tools.mutations import MUTATIONS, ROOT, place_of
 
 
 def test_every_line_stands_once_and_every_test_exists() -> None:

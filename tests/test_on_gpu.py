@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 
 def results(part: str, folder: Path, *more: str) -> dict[str, Any]:
     """What a part found on either device; in a process of its own, for pretending changes torch."""
-    command = [sys.executable, "-m", "tests.on_gpu", part, str(folder), *more]
+    command = [sys.executable, "-m", "tools.on_gpu", part, str(folder), *more]
     done = run(command, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-3000:]
     content: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

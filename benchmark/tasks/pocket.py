@@ -8,6 +8,7 @@ import numpy as np
 
 from benchmark.data.readers.pairs import Pairs, read_table
 from benchmark.data.sources import DataSource, Located
+from benchmark.metrics.items import accuracy_of, fold_items
 from benchmark.tasks.base import Lookup, PairsData, Scores, TaskData, TaskRow, check_rows
 
 
@@ -46,9 +47,6 @@ class _LabelledData(TaskData):
 
     def score(self, vectors: Lookup) -> Scores:
         """Return the accuracy of a logistic regression, the mean over five stratified folds."""
-        from benchmark.metrics.classification import fold_items
-        from benchmark.metrics.items import accuracy_of
-
         matrix = vectors(self.sentences)
         if not np.ptp(matrix, axis=0).any():
             return {"main": None, "main_metric": "accuracy", "reason": "constant_vectors"}

@@ -20,9 +20,9 @@ case $piece in
     share=${SHARE:-1/1} precision=fp32; [ "$piece" = recipes ] || precision=bf16
     name=$out/$piece-${share/\//-of-}-$device
     cd "$root"
-    PYTHONPATH=$root python -m tests.on_gpu every "$(mktemp -d)" "$share" $precision >"$name.json" 2>"$name.log" ;;
+    PYTHONPATH=$root python -m tools.on_gpu every "$(mktemp -d)" "$share" $precision >"$name.json" 2>"$name.log" ;;
   graphs)
     cd "$root"
-    PYTHONPATH=$root python -m tests.on_gpu captured "$(mktemp -d)" "$([ -n "${TINY:-}" ] || echo base)" >"$out/graphs-$device.json" ;;
+    PYTHONPATH=$root python -m tools.on_gpu captured "$(mktemp -d)" "$([ -n "${TINY:-}" ] || echo base)" >"$out/graphs-$device.json" ;;
   *) echo "no piece $piece" >&2; exit 2 ;;
 esac

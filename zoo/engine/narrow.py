@@ -12,10 +12,19 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.autograd.function import FunctionCtx
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from zoo.engine.autograd import Saved
 from zoo.engine.linear import Maps, joined_by
+
+
+class Saved(FunctionCtx):
+    """What `forward` stores for `backward`; each function sets the attributes that it needs."""
+
+    saved_tensors: tuple[torch.Tensor, ...]
+    rows: int
+    sizes: list[list[int]]
+    dtypes: tuple[torch.dtype, torch.dtype, torch.dtype]
 
 
 class NarrowWeights:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         BertSelfOutput,
     )
 
-    from zoo.engine.autograd import Saved
+    from zoo.engine.narrow import Saved
 
 _PACKABLE = ("bert", "roberta", "xlm-roberta", "camembert")
 

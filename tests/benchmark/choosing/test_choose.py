@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from simulate import coverage, wrong_winners
 from sklearn.metrics import ndcg_score, roc_auc_score
 
 import benchmark
@@ -24,6 +23,7 @@ from benchmark.records.query import spearman
 from benchmark.records.record import main_score
 from benchmark.stats.bootstrap import measured, resample
 from benchmark.stats.clusters import clusters_of
+from tools.studies.choose import coverage, wrong_winners
 from zoo.errors import CorruptError, UsageError, ZooError
 
 Function = Callable[[list[str]], np.ndarray]

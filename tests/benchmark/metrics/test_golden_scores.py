@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmark.metrics.classification import fold_items
 from benchmark.metrics.correlation import aggregate, correlations, cosine
 from benchmark.metrics.geometry import alignment, anisotropy, principal_components, uniformity
-from benchmark.metrics.items import accuracy_of
+from benchmark.metrics.items import accuracy_of, fold_items
 from benchmark.metrics.probe.protocol import FAST, FULL, cross_validated, nested, pair_features, split
 from benchmark.metrics.relatedness import regress
 from benchmark.stats.bootstrap import measured, resample

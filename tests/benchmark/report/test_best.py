@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -305,35 +302,6 @@ def test_shared_pairs_are_drawn_together(data_dir: Path, tmp_path: Path) -> None
     years, stsb = (drawn[task][0] for task in records)
     assert shared_with("STS-B", ["STS16"]) == 285
     assert np.corrcoef(years, stsb)[0, 1] > 0.12  # 0.18 from the influences of the pairs; 0 of independent draws
-
-
-@pytest.mark.slow
-def test_files_have_the_mark(store: Records, tmp_path: Path) -> None:
-    """Markdown, CSV, JSON, LaTeX and the page, through the command's own function, without loading torch."""
-    for path in (store.folder / "records").rglob("*.json"):
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if record["task"]["name"] == "MEN":
-            for task in set(suite("words").tasks) - set(TASKS):  # MEN's pairs stand in for the suite's other tasks
-                other = make_record(record["method"]["name"], task, record["seed"], main=record["scores"]["main"])
-                store.write(other, store.pair_scores(record))
-    script = (
-        "import sys; from pathlib import Path; from benchmark.report.files import make_leaderboard\n"
-        "make_leaderboard(Path(sys.argv[1]), Path(sys.argv[2]), 'words').write(); assert 'torch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", script, str(store.folder), str(tmp_path)], check=True, capture_output=True)
-    lines = (tmp_path / "words.md").read_text(encoding="utf-8").partition("## Cost")[0].splitlines()
-    assert [line.split("|")[1].strip() for line in lines if line.startswith("| ")][1:] == ["≈1", "≈2", "3"]
-    assert any(line.startswith("≈: tied for the best.") for line in lines)
-    with (tmp_path / "words.csv").open(encoding="utf-8", newline="") as file:
-        assert [row["among best"] for row in csv.DictReader(file)] == ["True", "True", "False"]
-    content = json.loads((tmp_path / "words.json").read_text(encoding="utf-8"))
-    assert [row["among_best"] for row in content["rows"]] == [True, True, False]
-    assert content["legend"].startswith("≈: tied for the best.")
-    tex = (tmp_path / "words.tex").read_text(encoding="utf-8")
-    assert [line.split("$")[0] for line in tex.splitlines() if "$^{\\approx}$ & " in line] == ["best", "near"]
-    assert "$\\approx$: tied for the best (95" in tex
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert page.count('"mark":"\\u2248"') == 2 and '"legend":"\\u2248: tied for the best' in page
 
 
 def test_records_of_before_make_the_table_they_made(tmp_path: Path) -> None:

@@ -81,6 +81,8 @@ def test_an_incomplete_row_has_no_mean_and_no_rank() -> None:
     written = next(r for r in as_dict(table)["rows"] if r["method"] == "half")
     assert written["scores"]["SICK-R"]["mean"] is None
     assert written["scores"]["STS-B"]["reason"] == "no data for STS-B here"
+    line = list(csv.DictReader(io.StringIO(table_files(table)["sts.csv"], newline="")))[1]
+    assert (line["rank"], line["SICK-R"], line["Avg"]) == ("", "", "") and float(line["STS12"]) > 0
 
 
 def test_a_missing_seed_of_one_task_is_no_mean() -> None:

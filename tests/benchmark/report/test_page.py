@@ -86,16 +86,6 @@ def test_a_name_that_is_html_stays_text() -> None:
     assert "\u2028" not in page([renamed(table, 0, "a\u2028b")])
 
 
-def test_trials_are_sections_of_their_own() -> None:
-    """What cannot be compared is never in one table, and its ranks start anew."""
-    records = method_records("full", 0.5) + method_records("trial", 0.6, row="t", limit=50)
-    sections = data_of(page(build_tables(records, [suite("sts")])))["tables"]
-    assert [(s["name"], s["trial"], [(row["method"], row["rank"]) for row in s["rows"]]) for s in sections] == [
-        ("sts", False, [("full", 1)]),
-        ("sts-trial", True, [("trial", 1)]),
-    ]
-
-
 @pytest.mark.parametrize(
     ("changes", "setting"),
     [

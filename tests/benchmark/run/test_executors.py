@@ -72,7 +72,7 @@ def children(process: int) -> list[int]:
 
 @pytest.mark.slow
 def test_a_run_with_a_killed_worker_ends_with_a_sentence(tiny_bert: Path, tmp_path: Path) -> None:
-    """That the next command goes on is tests/torture's; a SIGTERM is test_blocks.py's."""
+    """That the next command goes on is tools/drills's; a SIGTERM is test_blocks.py's."""
     line = [sys.executable, "-c", MAIN, *words(tiny_bert, tmp_path, "--workers", "2", "--train-sentences", "4096")]
     process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 120

@@ -278,17 +278,6 @@ def test_the_dev_score_is_used_and_named(cli: Cli, tmp_path: Path) -> None:
         assert record["training"]["dev_task"] == ("pocket-pairs" if name == "picking" else None)
 
 
-def test_seeds_give_cells_of_their_own(cli: Cli, tmp_path: Path) -> None:
-    """Seeded methods one record a seed, the others one record whatever --seeds."""
-    assert cli("run", "--methods", "bag,fitted", "--seeds", 3, "--results", tmp_path, *FAST).code == 0
-    by_cell = records(tmp_path)
-    assert {seed for name, _, seed in by_cell if name == "bag"} == {None}
-    assert {seed for name, _, seed in by_cell if name == "fitted"} == {0, 1, 2}
-    scores = {by_cell["fitted", "pocket-pairs", seed]["scores"]["main"] for seed in range(3)}
-    assert len(scores) == 3
-    assert len({record["row_key"] for (name, _, _), record in by_cell.items() if name == "fitted"}) == 1
-
-
 @pytest.mark.parametrize("number", SIGNALS)
 def test_interrupted_between_cells_keeps_what_is_done(number: int, tmp_path: Path) -> None:
     """A signal that comes while a cell is measured ends the run after it, with 128 + its number."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from simulate_texts import wrong_share
 
 from benchmark.stats.clusters import clusters_of
+from tools.studies.shared_texts import wrong_share
 
 
 def test_rows_of_one_text_are_drawn_alike() -> None:

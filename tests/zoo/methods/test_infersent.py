@@ -1,4 +1,4 @@
-"""InferSent: its BiLSTM and a step of its SGD in numpy, the rule of its rate, what is fixed, an epoch resumed."""
+"""InferSent: a step of its SGD by hand, the rule of its rate, what is fixed, an epoch resumed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import torch
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.tokens import tokenise
 from zoo.errors import TrainingError
-from zoo.methods.bilstm import BiLSTMMax
 from zoo.methods.infersent import InferSent
 from zoo.recipes import all_recipes
 from zoo.training.siamese import held_out_by_first, labelled_task, pair_batches
@@ -69,41 +68,6 @@ def test_the_recipes_are_the_paper_s_and_the_code_s() -> None:
 )
 def test_the_rate_is_divided_unless_accuracy_is_a_new_best(when: Any, accuracies: list[float], wanted: float) -> None:
     assert InferSent.Recipe(shrink_when=when).rate_after(accuracies) == pytest.approx(wanted, rel=1e-12)
-
-
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
-
-
-def numpy_lstm(x: np.ndarray, w: np.ndarray, u: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
-    """States of an LSTM (gates in PyTorch's order i, f, g, o) over x (length, dim)."""
-    h = c = np.zeros(u.shape[1])
-    states = []
-    for token in x:
-        i, f, g, o = np.split(w @ token + u @ h + b, 4)
-        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-        h = sigmoid(o) * np.tanh(c)
-        states.append(h)
-    return states
-
-
-def test_vectors_are_both_directions_largest_states_any_padding() -> None:
-    torch.manual_seed(0)
-    words = torch.randn(20, 5)
-    head = BiLSTMMax(words, 4)
-    ids = torch.tensor([[3, 7, 1, 9], [4, 2, 0, 0], [5, 0, 0, 0]])
-    with torch.no_grad():
-        vectors = head(ids, (ids > 0).long()).numpy()
-    p = {name: value.detach().double().numpy() for name, value in head.lstm.named_parameters()}
-    for row, length in enumerate((4, 2, 1)):
-        x = words[ids[row, :length]].double().numpy()
-        sides = []
-        for suffix, tokens in (("", x), ("_reverse", x[::-1])):
-            bias = p[f"bias_ih_l0{suffix}"] + p[f"bias_hh_l0{suffix}"]
-            sides.append(numpy_lstm(tokens, p[f"weight_ih_l0{suffix}"], p[f"weight_hh_l0{suffix}"], bias))
-        wanted = np.concatenate([np.max(side, axis=0) for side in sides])
-        np.testing.assert_allclose(vectors[row], wanted, atol=1e-6)
-    assert not any("words" in name for name in head.state_dict())
 
 
 @pytest.mark.parametrize("name", RECIPES)

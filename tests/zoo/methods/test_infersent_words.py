@@ -1,14 +1,13 @@
-"""InferSent on word vectors: the vectors of each text against a plain LSTM, unknown words, training, save and load."""
+"""InferSent on word vectors: the vectors of each text against a plain LSTM, unknown words, its recipes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 
-from zoo.encoder import Corpus, Run, Runtime
+from zoo.encoder import Runtime
 from zoo.methods.infersent_words import InferSentWords
 from zoo.recipes import all_recipes
 
@@ -50,25 +49,6 @@ def test_vectors_are_the_largest_states_over_the_known_words(tmp_path: Path) -> 
     table = make(tmp_path, train_max_length=2).training_table(["the dog is near", "xyzzy", "stone"])
     assert table.lengths.tolist() == [2, 1, 1] and table.truncated == 1
     assert [WORDS[i] for i in table.row(0)] == ["the", "dog"] and table.row(1).tolist() == [len(WORDS)]
-
-
-@pytest.mark.slow
-def test_training_learns_nli(tmp_path: Path) -> None:
-    rows = [
-        row
-        for a in WORDS[:8]
-        for b in WORDS[:8]
-        for row in [
-            (f"the {a} is near the {b}", f"the {a} is near", "entailment"),
-            (f"the {a} is near the {b}", f"no {a} is near", "contradiction"),
-        ]
-    ]
-    corpus = Corpus("nli", [text for a, b, _ in rows for text in (a, b)], [label for *_, label in rows])
-    encoder = make(tmp_path, epochs=12, dev_share=0.2)
-    before = encoder.fingerprint()
-    report = encoder.fit(corpus, run=Run(seed=1))
-    assert report.fitted and encoder.fingerprint() != before
-    assert max(report.dev_scores.values()) > 90  # "no" tells the two apart; chance is 50
 
 
 def test_the_recipes_are_the_paper_s_and_the_code_s() -> None:

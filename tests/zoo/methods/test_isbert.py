@@ -120,12 +120,6 @@ def test_the_test_vector_is_the_mean_of_the_trained_features(tiny_bert: Path, po
     assert vector.shape == (15,) and encoder.dim == 15 and np.abs(vector - before).max() > 1e-4
 
 
-def test_neighbours_and_padding_do_not_change_a_vector(tiny_bert: Path) -> None:
-    encoder = make(tiny_bert)
-    alone = encoder.encode(["rain"])[0]
-    np.testing.assert_allclose(encoder.encode(["rain", "a much longer sentence " * 5])[0], alone, atol=1e-6)
-
-
 def test_warm_up_is_a_share_of_the_steps(tiny_bert: Path, pocket_sentences: list[str]) -> None:
     encoder = make(tiny_bert, epochs=3)
     _, encoder.rows = encoder.training_rows(Corpus("p", pocket_sentences[:800]), Run(seed=1))

@@ -1,4 +1,4 @@
-"""MoCo-BERT and ESimCSE: loss, queue and momentum update in numpy, views as declared."""
+"""MoCo-BERT: loss, queue and momentum update in numpy, views as declared."""
 
 from __future__ import annotations
 
@@ -59,25 +59,6 @@ def test_the_key_encoder_starts_as_a_copy_without_gradient(tiny_bert: Path) -> N
     objective = MoCoObjective(AutoModel.from_pretrained(tiny_bert), MoCo.Recipe())
     pairs = zip(objective.key_branch.parameters(), objective.query_branch.parameters(), strict=True)
     assert all(torch.equal(k, q) and not k.requires_grad and q.requires_grad for k, q in pairs)
-
-
-def test_esimcse_positives_have_gradient_extra_keys_are_past(tiny_bert: Path) -> None:
-    recipe = MoCo.Recipe(
-        backbone=str(tiny_bert), batch_size=3, queue_size=5, positives="query", momentum=0.995, augment=("repeat:0.32",)
-    )
-    encoder = MoCo(recipe, Runtime())
-    torch.manual_seed(0)
-    objective = encoder.objective().eval()
-    past = np.empty((0, encoder.dim))
-    for batch in batches(encoder, 3, 3):
-        with torch.no_grad():
-            h, h_plus, keys = (v.numpy() for v in objective.embed(*batch))
-            loss = float(objective(*batch))
-        assert loss == pytest.approx(info_nce(h, np.concatenate([h_plus, past])), abs=1e-4)
-        past = np.concatenate([keys, past])[:5]
-        np.testing.assert_allclose(objective.queue.held().numpy(), past, atol=1e-6)
-    h, h_plus, keys = objective.embed(*batch)
-    assert h_plus.requires_grad and not keys.requires_grad
 
 
 def test_keys_without_dropout_are_those_of_evaluation(tiny_bert: Path) -> None:

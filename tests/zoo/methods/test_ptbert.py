@@ -91,40 +91,6 @@ def test_attention_equals_numpy_head_by_head(heads: int, biases: bool) -> None:
         np.testing.assert_allclose(out[i], wanted, atol=1e-12)
 
 
-@pytest.mark.parametrize(("heads", "biases"), [(1, False), (12, True)])
-def test_gradients_of_both_passes_equal_finite_differences(heads: int, biases: bool) -> None:
-    """Along random directions of P, Y and every weight: autograd against central differences of the numpy form."""
-    layer = attention(heads, biases)
-    rng = np.random.default_rng(heads)
-    pseudo, states = torch.from_numpy(rng.normal(size=(5, DIM))), torch.from_numpy(rng.normal(size=(7, DIM)))
-    keep, weighting = np.array([1, 1, 1, 1, 1, 0, 0]), rng.normal(size=(7, DIM))
-    inputs = [pseudo.requires_grad_(), states.requires_grad_(), *layer.parameters()]
-
-    def by_numpy() -> float:
-        p, y = pseudo.detach().numpy(), states.detach().numpy()
-        z = numpy_attention(layer, p, y, keep)
-        return float((weighting * numpy_attention(layer, y, z, np.ones(len(z)))).sum())
-
-    mask = torch.from_numpy(keep)[None]
-    h = layer(states[None], layer(pseudo[None], states[None], mask), None)[0]
-    total = (h * torch.from_numpy(weighting)).sum()
-    assert total.item() == pytest.approx(by_numpy(), rel=1e-10)
-    gradients = torch.autograd.grad(total, inputs)
-    step = 1e-5
-    for tensor, gradient in zip(inputs, gradients, strict=True):
-        direction = torch.from_numpy(rng.normal(size=tuple(tensor.shape)))
-        values = []
-        for sign in (1, -2):
-            with torch.no_grad():
-                tensor += sign * step * direction
-            values.append(by_numpy())
-        with torch.no_grad():
-            tensor += step * direction
-        assert (values[0] - values[1]) / (2 * step) == pytest.approx(
-            float((gradient * direction).sum()), rel=1e-6, abs=1e-7
-        )
-
-
 @pytest.mark.parametrize("m", [1, 7, 16, 128])
 @pytest.mark.parametrize("heads", [1, 12])
 def test_with_cls_alone_the_pseudo_tokens_do_nothing(m: int, heads: int) -> None:
@@ -139,21 +105,6 @@ def test_with_cls_alone_the_pseudo_tokens_do_nothing(m: int, heads: int) -> None
         outputs.append(layer(y, z, None))
     torch.testing.assert_close(outputs[0], layer.value(layer.value(y)), rtol=0, atol=1e-14)
     torch.testing.assert_close(outputs[0], outputs[1], rtol=0, atol=1e-14)
-
-
-@pytest.mark.parametrize("m", [1, 16, 128])
-@pytest.mark.parametrize("heads", [1, 12])
-def test_cls_alone_gives_pseudo_tokens_and_maps_no_gradient(m: int, heads: int) -> None:
-    layer = attention(heads)
-    p = nn.Parameter(torch.randn(m, DIM).double())
-    y = torch.randn(5, 1, DIM).double()
-    (layer(y, layer(p.expand(5, -1, -1), y, None), None) * torch.randn(5, 1, DIM)).sum().backward()
-    assert p.grad is not None and torch.count_nonzero(p.grad) == 0
-    largest = layer.value.weight.grad.abs().max()
-    assert largest > 0.01
-    for module in (layer.query, layer.key):
-        # Pass 2 sums m equal weights: nothing but the rounding of that sum may remain.
-        assert module.weight.grad.abs().max() <= 1e-14 * largest
 
 
 @pytest.mark.parametrize("variant", ["ptbert", "ptbert-repo"])
@@ -199,20 +150,6 @@ def test_branch_equals_the_equations_in_numpy(tiny_bert: Path, variant: str, poo
             dense = branch.mlp.dense
             wanted = np.tanh(wanted @ dense.weight.detach().numpy().T + dense.bias.detach().numpy())
         np.testing.assert_allclose(vectors[i], wanted, atol=2e-5)
-
-
-@pytest.mark.parametrize(
-    ("variant", "pool"),
-    [("ptbert-tokens", "cls"), ("ptbert-tokens", "mean"), ("ptbert", "cls"), ("ptbert-repo", "cls")],
-)
-def test_padding_positions_do_not_matter(tiny_bert: Path, variant: str, pool: str) -> None:
-    branch = objective(tiny_bert, variant, queue_size=12, batch_size=4, pool=pool).eval().query_branch
-    ids, mask = batch()
-    wanted = branch(ids, mask, branch.attention)
-    longer = torch.full((6, 14), 7), torch.zeros(6, 14, dtype=torch.long)
-    longer[0][:, :9] = torch.where(mask == 1, ids, 4242)
-    longer[1][:, :9] = mask
-    torch.testing.assert_close(branch(*longer, branch.attention), wanted, rtol=0, atol=2e-6)
 
 
 def flatness(variant: str) -> tuple[float, float]:

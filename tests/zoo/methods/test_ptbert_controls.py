@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from test_ptbert import batch
 
 from zoo.encoder import Run, Runtime
 from zoo.methods.ptbert import PTBertObjective
@@ -17,15 +18,6 @@ from zoo.selection import parse_methods
 from zoo.training.loop import train
 
 RECIPES = all_recipes()
-
-
-def batch(rows: int = 6, length: int = 9, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    ids = torch.randint(1000, 20_000, (rows, length), generator=generator)
-    ids[:, 0] = 101
-    lengths = torch.randint(3, length + 1, (rows,), generator=generator)
-    mask = (torch.arange(length)[None] < lengths[:, None]).long()
-    return ids * mask, mask
 
 
 def ten_steps(folder: Path, text: str) -> tuple[list[float], dict[str, torch.Tensor]]:

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from speed.counts import waits
-from tests import pretend_graph
+from tools import pretend_graph
 from zoo.check import _toy_pairs
 from zoo.encoder import Corpus, FitReport, Run, Runtime
 from zoo.engine.host import without_host

@@ -1,4 +1,4 @@
-"""Does a test notice when an important line is wrong? `python tests/mutations.py [NUMBER ...]`.
+"""Does a test notice when an important line is wrong? `python -m tools.mutations [NUMBER ...]`.
 
 Each mutation of mutations.yaml replaces part of a line by a plausible mistake, in a copy of the project, and runs the
 tests named beside it there: they pass without it and one of them must fail with it. Prints a line per mutation; exit
@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-from server import run
+
+from tests.server import run
 
 ROOT = Path(__file__).parent.parent
 
@@ -33,7 +34,7 @@ class Mutation:
     what: str
 
 
-MUTATIONS = [Mutation(**one) for one in yaml.safe_load((ROOT / "tests/mutations.yaml").read_text(encoding="utf-8"))]
+MUTATIONS = [Mutation(**one) for one in yaml.safe_load((ROOT / "tools/mutations.yaml").read_text(encoding="utf-8"))]
 
 
 def place_of(mutation: Mutation, root: Path = ROOT) -> Path:

@@ -1,4 +1,4 @@
-"""What the tortures share: commands in forked processes, a tiny model, records without what may differ, a verdict."""
+"""What the drills share: commands in forked processes, a tiny model, records without what may differ, a verdict."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Verdict:
 
 
 def quiet_environment(folder: Path) -> None:
-    """Keep the user's own settings out of a torture, and every computation in one thread."""
+    """Keep the user's own settings out of a drill, and every computation in one thread."""
     for name in [name for name in os.environ if name.startswith("ZOO_BENCH_")]:
         del os.environ[name]
     os.environ |= {
@@ -96,8 +96,8 @@ def quiet_environment(folder: Path) -> None:
 
 @contextlib.contextmanager
 def workplace() -> Iterator[Path]:
-    """Yield an empty folder, with the environment of a torture."""
-    with tempfile.TemporaryDirectory(prefix="torture-") as name:
+    """Yield an empty folder, with the environment of a drill."""
+    with tempfile.TemporaryDirectory(prefix="drill-") as name:
         quiet_environment(Path(name))
         yield Path(name)
 
@@ -122,7 +122,7 @@ def preload(folder: Path, rehearsal: Callable[[], object] | None = None) -> None
     folder.mkdir(parents=True, exist_ok=True)
     forked(rehearse, folder)
     for name in (folder / "modules").read_text(encoding="utf-8").splitlines():
-        if name not in sys.modules and "torture" not in name:
+        if name not in sys.modules and "drills" not in name:
             with contextlib.suppress(BaseException):
                 importlib.import_module(name)
 
@@ -192,7 +192,7 @@ def command(*words: object, checkpoint_steps: int | None = None) -> Callable[[],
 
         sys.argv = ["zoo-bench", *map(str, words)]
         if checkpoint_steps is not None:
-            api.Run = functools.partial(api.Run, checkpoints={"checkpoint_steps": checkpoint_steps})  # type: ignore[misc]
+            api.Run = functools.partial(api.Run, checkpoints={"checkpoint_steps": checkpoint_steps})  # type: ignore[assignment, misc]
         main(list(map(str, words)))
 
     return work

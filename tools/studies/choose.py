@@ -1,4 +1,4 @@
-"""How often `choose` errs, by simulation, for docs/choose.md: `python tests/benchmark/choosing/simulate.py`."""
+"""How often `choose` errs, by simulation, for docs/choose.md: `python -m tools.studies.choose`."""
 
 from __future__ import annotations
 

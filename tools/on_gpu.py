@@ -1,6 +1,6 @@
 """What a GPU has to be able to do, done on one (or on a pretended one) and on the CPU; prints what came out as JSON.
 
-python -m tests.on_gpu PART FOLDER, or for each fourth recipe: python -m tests.on_gpu every FOLDER 1/4 bf16
+python -m tools.on_gpu PART FOLDER, or for each fourth recipe: python -m tools.on_gpu every FOLDER 1/4 bf16
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def waits(device: str, folder: Path, names: str = "") -> dict[str, Any]:
     The first step may look around. That losses are read, once in `log_every` steps, is not among them.
     """
     from speed.counts import Counting
-    from tests import pretend_gpu
+    from tools import pretend_gpu
     from zoo.check import _toy_corpus, _toy_pairs
     from zoo.encoder import Run, Runtime
     from zoo.recipes import all_recipes
@@ -193,7 +193,7 @@ def captured(device: str, folder: Path, shape: str = "small") -> dict[str, Any]:
     `base` is BERT-base's shape, for a card. On the pretended device a graph repeats what the device was asked to do.
     """
     from speed.device import weights
-    from tests import pretend_graph
+    from tools import pretend_graph
     from zoo.methods import contrastive
     from zoo.training import graphs
 
@@ -341,7 +341,7 @@ def faults(device: str, folder: Path) -> dict[str, Any]:
 
 def main(part: str, folder: Path, *more: str) -> None:
     """Print the findings of one part on the CPU and on the GPU."""
-    from tests.pretend_gpu import pretend
+    from tools.pretend_gpu import pretend
 
     parts: dict[str, Callable[..., dict[str, Any]]] = {
         "every": every,

@@ -1,19 +1,19 @@
-"""python -m tests.torture kills|processes|disk|flips [COUNT]: try to break zoo-bench; exits with 1 if it gave way."""
+"""python -m tools.drills kills|processes|disk|flips [COUNT]: try to break zoo-bench; exits with 1 if it gave way."""
 
 from __future__ import annotations
 
 import argparse
 
-from tests.torture.disk import disk
-from tests.torture.flips import flips
-from tests.torture.kills import kills
-from tests.torture.processes import processes
+from tools.drills.disk import disk
+from tools.drills.flips import flips
+from tools.drills.kills import kills
+from tools.drills.processes import processes
 
 KILLS = {"run": 200, "pretrain": 50, "pack": 50, "leaderboard": 50}
 COUNTS = {"processes": 20, "disk": 50, "flips": 2000}
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.torture", description="Try to break zoo-bench.")
+    parser = argparse.ArgumentParser(prog="python -m tools.drills", description="Try to break zoo-bench.")
     parser.add_argument("what", choices=("kills", *COUNTS))
     parser.add_argument("count", type=int, nargs="?", help=f"by default {KILLS | COUNTS}")
     parser.add_argument("--of", choices=KILLS, action="append", help="what is killed; by default all of them")

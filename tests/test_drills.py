@@ -1,4 +1,4 @@
-"""Killed by SIGKILL at random instants, what is done again ends as if unbroken: a small part of the torture."""
+"""Killed by SIGKILL at random instants, what is done again ends as if unbroken: a small part of the drills."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.mark.slow
 def test_what_is_killed_ends_as_if_unbroken() -> None:
     words = "kills 3 --of run --of pack --of leaderboard".split()
-    command = [sys.executable, "-m", "tests.torture", *words]
+    command = [sys.executable, "-m", "tools.drills", *words]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=580)
     assert answer.returncode == 0 and answer.stdout.count("3 tried, 0 wrong") == 3, answer.stdout + answer.stderr

@@ -9,7 +9,7 @@ import signal
 import threading
 from pathlib import Path
 
-from tests.torture.common import (
+from tools.drills.common import (
     Ended,
     Verdict,
     command,

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calibration import (
-    EQUAL,
-    FORTY,
+
+from benchmark.stats.mcb import Sample, differences, pooled_noise, sample
+from tools.studies.comparisons import (
     World,
-    coverage,
     drawn_pairs,
-    equal_share,
     equally_good,
     experiment,
     new_seeds,
@@ -21,8 +19,7 @@ from calibration import (
     seeds_result,
     truth,
 )
-
-from benchmark.stats.mcb import Sample, differences, pooled_noise, sample
+from tools.studies.normal import EQUAL, FORTY, coverage, equal_share
 
 
 @pytest.fixture

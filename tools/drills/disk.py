@@ -14,7 +14,7 @@ import resource
 import shutil
 from pathlib import Path
 
-from tests.torture.common import (
+from tools.drills.common import (
     Ended,
     Verdict,
     command,

@@ -1,8 +1,8 @@
 """Counts of the code, and a walk through a run: how much there is, and how much of it a reader meets.
 
-    python -m tests.house              # lines, files, rooms, long functions, Any, names used once, late imports
-    python -m tests.house walk         # also which files and functions of the project a small run enters
-    python -m tests.house names        # the private functions that are used once, shortest first
+    python -m tools.house              # lines, files, rooms, long functions, Any, names used once, late imports
+    python -m tools.house walk         # also which files and functions of the project a small run enters
+    python -m tools.house names        # the private functions that are used once, shortest first
 
 Nothing is judged here; two commits are compared by running the same file on both.
 """
@@ -17,7 +17,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from tests.test_rooms import FLOORS, ROOT, arrows_of, between_rooms, circles, uphill
+from tools.rooms import FLOORS, PACKAGES, ROOT, arrows_of, between_rooms, circles, uphill
 
 LONG = 50  # lines of a function
 SHORT = 6
@@ -45,8 +45,8 @@ COMMAND = "run --methods avg-last --suite pocket --backbone zoo-mini --no-contro
 
 
 def sources() -> dict[Path, ast.Module]:
-    """Return the syntax tree of every file of both packages."""
-    paths = [path for package in FLOORS for path in sorted((ROOT / package).rglob("*.py"))]
+    """Return the syntax tree of every file of the packages."""
+    paths = [path for package, folder in PACKAGES.items() for path in sorted((folder / package).rglob("*.py"))]
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
@@ -56,7 +56,9 @@ def used_once(trees: dict[Path, ast.Module]) -> list[tuple[int, str]]:
     sizes = []
     for path, tree in trees.items():
         for node in ast.walk(tree):
-            private = isinstance(node, Function) and node.name.startswith("_") and not node.name.endswith("__")
+            if not isinstance(node, Function):
+                continue
+            private = node.name.startswith("_") and not node.name.endswith("__")
             if private and words[node.name] == 2:
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 sizes.append((lines, f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"))
@@ -77,15 +79,15 @@ def counts() -> dict[str, object]:
     names = [node.id for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.Name)]
     rooms, arrows, up, rings = 0, 0, 0, 0
     for package, floors in FLOORS.items():
-        room_arrows = arrows_of(ROOT, package)
-        between = between_rooms(room_arrows, floors)
+        within = arrows_of(PACKAGES[package], package)
+        between = between_rooms(within, floors)
         rooms, arrows = rooms + len(between), arrows + sum(map(len, between.values()))
-        up, rings = up + len(uphill(room_arrows, floors)), rings + len(circles(room_arrows))
+        up, rings = up + len(uphill(within, floors)), rings + len(circles(within))
     lines = {path: path.read_text(encoding="utf-8").count("\n") for path in trees}
     every = [node for tree in trees.values() for node in ast.walk(tree)]
     thousands = sum(lines.values()) / 1000
     return {
-        "files of zoo and benchmark": len(trees),
+        "files of zoo, benchmark and papers": len(trees),
         "their lines": sum(lines.values()),
         "raise per 1,000 lines": round(sum(isinstance(node, ast.Raise) for node in every) / thousands, 1),
         "except per 1,000 lines": round(sum(isinstance(node, ast.ExceptHandler) for node in every) / thousands, 1),
@@ -101,7 +103,6 @@ def counts() -> dict[str, object]:
         "private functions used once": len(once),
         f"of them at most {SHORT} lines": sum(size <= SHORT for size, _ in once),
         "own imports inside functions": late,
-        "names asked, given, kept, located": sum(names.count(name) for name in ("asked", "given", "kept", "located")),
     }
 
 

@@ -1,4 +1,4 @@
-"""How often the comparisons err, on real predictions: `python tests/calibration.py leaderboards/zoo-mini`.
+"""How often the comparisons err, on real predictions: `python -m tools.studies.comparisons leaderboards/zoo-mini`.
 
 The rows of a results folder are the world: their pairs are all pairs there are, their seeds span all seeds. Each draw
 is a new experiment in it: pairs drawn with replacement (one of several tasks is drawn for all of them), and new seeds,
@@ -10,11 +10,6 @@ truth is then known, and two things are counted:
   have the same expected score in every task. Each of the forty is then the truly best with equal right. Counted is how
   often it is in the set of the best: of one row named before the draw (the first row in draw 0, the second in draw 1),
   of all forty together, and of the row that is in it least often.
-
-`python tests/calibration.py --part normal` needs no folder: scores, noise of pairs and noise of seeds are normal there.
-For equal recipes of few and of unlike seeds it counts p < 0.05, for forty equally good rows how often each is in the
-set of the best, and for the power below tables how often a difference is found. `--part shared` counts p < 0.05 of
-equal rows whose seeds share noise, and of rows whose seeds are skewed or collapse.
 
 A draw depends on `--seed` and its number alone: a long run can be cut into parts (`--first`). `--out` keeps a line of
 JSON per draw; the draws that it has are read and not made again, so that a run that was stopped goes on.
@@ -28,7 +23,7 @@ import json
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,15 +37,10 @@ from benchmark.metrics.correlation import ranks
 from benchmark.records.folder import Records
 from benchmark.stats.bootstrap import Scored, influences, resample_together
 from benchmark.stats.mcb import (
-    Noise,
     Sample,
-    SeedNoise,
-    detectable,
     differences,
-    least_variance,
     not_told_apart,
     sample,
-    seeds_needed,
 )
 from benchmark.tasks.overlap import Pool, pool_of
 from benchmark.tasks.suites import suite
@@ -78,10 +68,10 @@ def read(folder: Path, tasks: tuple[str, ...]) -> World:
     digests: dict[str, str] = {}
     for record in store.all():
         task = record["task"]["name"]
-        if task in tasks and record["status"] == "ok" and record["limit"] is None and record.get("pairs"):
+        if task in tasks and record["status"] == "ok" and record["limit"] is None and (pairs := record.get("pairs")):
             predicted, gold_scores = store.pair_scores(record)
             gold.setdefault(task, gold_scores.astype(np.float64))
-            digests.setdefault(task, record["pairs"]["gold_sha256"])
+            digests.setdefault(task, pairs["gold_sha256"])
             name = f"{record['method']['name']} [{record['row_key'][:8]}]"
             by_row[name][task][record["seed"]] = predicted.astype(np.float64)
     gold = {task: gold[task] for task in tasks}
@@ -268,146 +258,6 @@ def best_result(draws: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-Side = tuple[int, float]  # the number of seeds (0: a row without seeds) and their spread
-EQUAL: dict[str, tuple[Side, Side]] = {  # rows of equal recipes
-    "1/1": ((1, 1), (1, 1)),
-    "1/3": ((1, 1), (3, 1)),
-    "2/0": ((2, 1), (0, 0)),
-    "3/0": ((3, 1), (0, 0)),
-    "2/2": ((2, 1), (2, 1)),
-    "2/3": ((2, 1), (3, 1)),
-    "2/3, spreads 0.3 : 1": ((2, 0.3), (3, 1)),
-    "3/3": ((3, 1), (3, 1)),
-    "3/3, spreads 1 : 0.1": ((3, 1), (3, 0.1)),
-    "5/5": ((5, 1), (5, 1)),
-    "3/5, spreads 1 : 0.1": ((3, 1), (5, 0.1)),
-    "5/3, spreads 1 : 0.1": ((5, 1), (3, 0.1)),
-}
-FORTY: dict[str, list[Side]] = {  # equally good rows
-    "no seeds": [(0, 0)] * 40,
-    "3 seeds": [(3, 1)] * 40,
-    "3 seeds, half of spread 0.1, half of 1.2": [(3, 0.1)] * 20 + [(3, 1.2)] * 20,
-    "3 seeds, 4 of spread 0.1, 36 of 1.2": [(3, 0.1)] * 4 + [(3, 1.2)] * 36,
-    "3 seeds, 36 of spread 0.1, 4 of 1.2": [(3, 0.1)] * 36 + [(3, 1.2)] * 4,
-    "10 without seeds, 3 seeds of spread 0.1 and 1.2": [(0, 0)] * 10 + [(3, 0.1)] * 15 + [(3, 1.2)] * 15,
-    "5 seeds, half of spread 0.1, half of 1.2": [(5, 0.1)] * 20 + [(5, 1.2)] * 20,
-}
-PAIRS = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0)  # the noise of the pairs in a difference, where a seed's is about 1
-
-
-def normal(
-    truth: Sequence[float], sides: Sequence[Side], pairs: float, generator: np.random.Generator, resamples: int
-) -> Sample:
-    """Return the sample of rows with normal noise: of a difference over the pairs, and of each row over its seeds."""
-    drawn = pairs / np.sqrt(2) * generator.normal(size=(len(sides), resamples))
-    measured = truth + pairs / np.sqrt(2) * generator.normal(size=len(sides))
-    by_seed = [
-        one + spread * generator.normal(size=max(n, 1)) for one, (n, spread) in zip(measured, sides, strict=True)
-    ]
-    alone = {i: SeedNoise() for i, (n, _) in enumerate(sides) if n == 1}
-    return sample(by_seed, drawn + np.array([[one.mean()] for one in by_seed]), 5000, alone)
-
-
-def equal_share(sides: tuple[Side, Side], pairs: float, draws: int, generator: np.random.Generator) -> float:
-    """Return the share of comparisons of two equal rows that have p < 0.05; a comparison without a p has none."""
-    ps = (differences(normal([0, 0], sides, pairs, generator, 300)).p[0, 1] for _ in range(draws))
-    return float(np.mean([p < 0.05 for p in ps]))
-
-
-def coverage(sides: list[Side], pairs: float, draws: int, generator: np.random.Generator) -> float:
-    """Return how often a row of equally good ones is in the set of the best: of rows of one spread, the least often."""
-    inside = np.array([not_told_apart(normal([0] * len(sides), sides, pairs, generator, 2000)) for _ in range(draws)])
-    return min(float(inside[:, [side == kind for side in sides]].mean()) for kind in set(sides))
-
-
-SHARED = (-0.5, 0.0, 0.5, 0.9, 0.99)  # the correlation of two rows' scores over seeds
-SHAPES: dict[str, Callable[[np.random.Generator, tuple[int, int]], Scores]] = {  # of mean 0; spreads near 1
-    "normal": lambda generator, shape: generator.normal(size=shape),
-    "skewed": lambda generator, shape: generator.exponential(size=shape) - 1,
-    "one seed in seven collapses": lambda generator, shape: (
-        0.4 * generator.normal(size=shape) - 3 * ((generator.random(shape) < 1 / 7) - 1 / 7)
-    ),
-}
-
-
-def shared_shares(
-    seeds: int, spreads: tuple[float, float], correlation: float, draws: int, generator: np.random.Generator
-) -> tuple[list[float], list[float]]:
-    """Return p < 0.05 of two equal rows whose seeds share noise, taken as independent and seed by seed.
-
-    The second list has the mean widths of both intervals. A difference's noise over the pairs is a fifth of a seed's.
-    """
-    wrong, width = np.zeros(2), np.zeros(2)
-    for _ in range(draws):
-        common = generator.normal(size=(2, seeds))
-        common[1] = correlation * common[0] + np.sqrt(1 - correlation**2) * common[1]
-        by_seed = [spread * one for spread, one in zip(spreads, common, strict=True)]
-        by_seed[0] = by_seed[0] + 0.2 * generator.normal()
-        drawn = 0.2 / np.sqrt(2) * generator.normal(size=(2, 300))
-        for way, shared in enumerate(((), ((0, 1),))):
-            result = differences(sample(by_seed, drawn, 5000, shared=shared))
-            wrong[way] += result.p[0, 1] < 0.05
-            width[way] += result.high[0, 1] - result.low[0, 1]
-    return (wrong / draws).tolist(), (width / draws).tolist()
-
-
-def floored_share(shape: str, others: Sequence[float], draws: int, generator: np.random.Generator) -> list[float]:
-    """Return p < 0.05 of a row of three seeds against an equal one of a tenth of its spread, without and with a floor.
-
-    `others` are the spreads of the other rows of the table, with three seeds each, by which the floor is set.
-    """
-    wrong = np.zeros(2)
-    for _ in range(draws):
-        by_seed = [SHAPES[shape](generator, (1, 3))[0], 0.1 * generator.normal(size=3)]
-        by_seed[0] = by_seed[0] + 0.1 * generator.normal()
-        drawn = 0.1 / np.sqrt(2) * generator.normal(size=(2, 300))
-        floor = least_variance([*by_seed, *(spread * generator.normal(size=3) for spread in others)])
-        for way, least in enumerate((0.0, floor)):
-            wrong[way] += differences(sample(by_seed, drawn, 5000, least=least)).p[0, 1] < 0.05
-    return (wrong / draws).tolist()
-
-
-def print_shared(draws: int, seed: int) -> None:
-    """Print the errors for seeds that share noise, as a table, and those for seeds that are not normal."""
-    generator = np.random.default_rng(seed)
-    print("| seeds | spreads | correlation | as independent | seed by seed | width, seed by seed |")
-    print("|--:|:--|--:|--:|--:|--:|")
-    for seeds, spreads, correlation in itertools.product((2, 3, 5), ((1.0, 1.0), (1.0, 0.3)), SHARED):
-        (apart, paired), widths = shared_shares(seeds, spreads, correlation, draws, generator)
-        line = f"| {seeds} | {spreads[0]:g} : {spreads[1]:g} | {correlation:g} | {apart:.1%} | {paired:.1%}"
-        print(f"{line} | {widths[1] / widths[0]:.2f} |", flush=True)
-    tables = {"all of spread 1": [1.0] * 20, "spreads 0.05 to 2": np.geomspace(0.05, 2, 20).tolist()}
-    for shape, (what, others) in itertools.product(SHAPES, tables.items()):
-        before, after = floored_share(shape, others, draws, generator)
-        print(f"{shape}, other rows {what}: p < 0.05 in {before:.1%}, with the floor {after:.1%}", flush=True)
-
-
-def found_share(noise: Noise, seeds: int, apart: float, draws: int, generator: np.random.Generator) -> float:
-    """Return the share of comparisons of two rows that differ by so much that have p < 0.05."""
-    sides = [(seeds, noise.seeds)] * 2
-    ps = (differences(normal([apart, 0], sides, noise.pairs, generator, 300)).p[0, 1] for _ in range(draws))
-    return float(np.mean([p < 0.05 for p in ps]))
-
-
-def print_normal(draws: int, seed: int) -> None:
-    """Print the counts of the part `normal`; sets of the best take a tenth of the draws."""
-    generator = np.random.default_rng(seed)
-    for name, sides in EQUAL.items():
-        shares = [equal_share(sides, pairs, draws, generator) for pairs in PAIRS]
-        print(f"equal recipes, seeds {name}: p < 0.05 in at most {max(shares):.1%}", flush=True)
-    for seeds, of_pairs in ((0.3, 0.2), (0.5, 0.3), (1.0, 0.2)):
-        noise = Noise(of_pairs, seeds, 299)
-        apart, needed = detectable(noise, 3), seeds_needed(noise, 1.0)
-        shares = [found_share(noise, 3, apart, draws, generator)]
-        shares += [found_share(noise, needed, 1.0, draws, generator)] if needed else []
-        texts = [f"{apart:.2f} with 3 seeds is found in {shares[0]:.1%}"]
-        texts += [f"1.0 with {needed} seeds in {share:.1%}" for share in shares[1:]]
-        print(f"power, noise {seeds} of seeds and {of_pairs} of pairs: {', '.join(texts)}", flush=True)
-    for what, of_rows in FORTY.items():
-        covered = [coverage(of_rows, pairs, max(1, draws // 10), generator) for pairs in (0.05, 0.5)]
-        print(f"forty equal rows, {what}: in the set at least {min(covered):.1%}", flush=True)
-
-
 def counted(numbers: range, out: Path | None, draw: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the draws of these numbers, those that a file has from it; new ones are written there at once."""
     lines = [] if out is None or not out.is_file() else out.read_text(encoding="utf-8").splitlines()
@@ -429,10 +279,10 @@ def counted(numbers: range, out: Path | None, draw: Callable[[int], dict[str, An
 def main() -> None:
     """Print what was counted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", help="a results folder with pair scores of the suite")
+    parser.add_argument("folder", type=Path, help="a results folder with pair scores of the suite")
     parser.add_argument("--suite", default="sts")
     parser.add_argument("--tasks", help="only these of its tasks, comma-separated")
-    parser.add_argument("--part", choices=["seeds", "best", "normal", "shared"], required=True)
+    parser.add_argument("--part", choices=["seeds", "best"], required=True)
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="number of the first draw")
     parser.add_argument("--out", type=Path, help="file of draws, one a line; results are of all draws in it")
@@ -441,12 +291,6 @@ def main() -> None:
     parser.add_argument("--resampled", action="store_true", help="draw pairs in resamples, not their normal limit")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    if options.part == "normal":
-        return print_normal(options.draws, options.seed)
-    if options.part == "shared":
-        return print_shared(options.draws, options.seed)
-    if options.folder is None:
-        parser.error("name a results folder")
     tasks = suite(options.suite).tasks if options.tasks is None else tuple(options.tasks.split(","))
     world = read(options.folder, tasks)
     print(f"{len(world.rows)} rows, {world.size:,} different pairs, {sum(map(len, world.gold.values())):,} in all")

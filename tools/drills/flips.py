@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.torture.common import (
+from tools.drills.common import (
     ROOT,
     Verdict,
     command,
@@ -20,7 +20,7 @@ from tests.torture.common import (
     training_run,
     workplace,
 )
-from tests.torture.contents import differs, folder_contents, restore
+from tools.drills.contents import differs, folder_contents, restore
 
 TEXTS = ["A small dog runs.", "The market fell on Monday.", "rain"]
 
@@ -283,7 +283,7 @@ def _data(folder: Path, out: Path, model: Path) -> Kind:
         from benchmark.data import sources
         from benchmark.data.sources import DataSource
 
-        sources.POCKET = place
+        vars(sources)["POCKET"] = place
         source = DataSource(None, hub=False)
         located = [source.locate(name, "plain") for name in ("pocket-pairs", "pocket-words", "pocket-text")]
         return [path.read_bytes() for one in located for path in one.files.values()]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.torture.common import (
+from tools.drills.common import (
     ROOT,
     Verdict,
     command,

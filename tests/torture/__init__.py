@@ -1,1 +1,0 @@
-"""Commands that try to break zoo-bench: `python -m tests.torture --help`."""

@@ -1,0 +1,1 @@
+"""Commands that try to break zoo-bench: `python -m tools.drills --help`."""
