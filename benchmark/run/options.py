@@ -120,7 +120,7 @@ class RunOptions:
     )
     dev: str | None = _option(
         "Task whose development pairs pick checkpoints: STS-B, or stsb-dev-disjoint, which has no test pair of STS12-16"
-        " [default: the suite's]."
+        " [default: what the recipes were tuned on, else the suite's]."
     )
     train_sentences: int | None = _option("Draw N sentences of the corpus, the same N each time.", bounds=(1, _MANY))
     train_pairs: int | None = _option("Use the first N of the labelled pairs.", bounds=(1, _MANY))

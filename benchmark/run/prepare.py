@@ -121,8 +121,8 @@ def _validated(run: Run, *, write: bool) -> tuple[Run, Suite, DataSource]:
             pairs = zip(rows, methods, strict=True)
             methods = [replace(method, name=name, typed=method.name) for name, method in pairs]
     suite = replace(suite, tasks=tuple(choose_tasks(suite, options.tasks)), seeds=options.seeds or suite.seeds)
-    if options.dev is not None:
-        suite = replace(suite, dev=TASKS.canonical(options.dev))
+    if dev := options.dev or _tuned_on(methods):
+        suite = replace(suite, dev=TASKS.canonical(dev))
         tasks_named(suite.dev)  # raises UsageError for an unknown task
     source = DataSource.from_options(options.data)
     if write:
@@ -137,6 +137,20 @@ def _validated(run: Run, *, write: bool) -> tuple[Run, Suite, DataSource]:
         runtime = replace(runtime, progress=run.progress)
     names = [one.name for one in suites] if options.suites is None else options.suites.split(",")
     return replace(run, runtime=runtime, suites=tuple(names), methods=tuple(methods)), suite, source
+
+
+def _tuned_on(methods: Sequence[EncoderPlan]) -> str | None:
+    """Return the task that the tuned methods were tuned on: it picks the checkpoints of all rows; None: none is tuned.
+
+    Raises UsageError where there are several.
+    """
+    names = sorted({method.tuned.dev for method in methods if method.tuned is not None})
+    if len(names) > 1:
+        raise UsageError(
+            f"these recipes were tuned on {' and '.join(names)}, and one task picks the checkpoints of all rows:"
+            " name it with --dev, or run them apart."
+        )
+    return names[0] if names else None
 
 
 def _loaded(run: Run, suite: Suite, source: DataSource) -> Run:

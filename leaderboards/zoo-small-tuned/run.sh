@@ -5,7 +5,7 @@ set -u
 here=$(dirname "$0")
 common=(--data "$1" --results "$here" --backbone zoo-small --corpus wiki --train-sentences 20000 --precision bf16 --device cuda)
 pairs=(--pairs nli+ppdb2-human --train-pairs 20000)
-rows() { zoo-bench run --suite sts --seeds 3 --no-controls "${common[@]}" "$@"; }
+rows() { zoo-bench run --suite sts --seeds 3 --dev STS-B --no-controls "${common[@]}" "$@"; }
 tuned() { # DEV METHODS [OPTIONS]
   zoo-bench tune "$2" --trials 12 --dev "$1" "${common[@]}" "${@:3}" && rows --methods "${2//,/-tuned,}-tuned" "${@:3}"
 }

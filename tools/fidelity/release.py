@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import random
 import subprocess
 import sys
 import types
@@ -48,6 +49,7 @@ class Release:
     places = {"bert.": "pooler.model.", "mlp.": "pooler.mlp."}
     # Parts of theirs that this training does not use, or sets otherwise.
     unused = ("position_ids", "lm_head.", "pooler.dense")
+    warmup = 0
 
     def __init__(self, checkout, start, facts):
         self.checkout, self.start, self.facts = checkout, start, facts
@@ -101,11 +103,15 @@ class Release:
     def after_step(self):
         """Do what the release does after each update."""
 
+    def optimizer(self):
+        """Return the optimizer as the release's script makes it."""
+        return AdamW(self.model.parameters(), lr=RATE, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
+
     def run(self, batches):
         """Train; return the losses, and by our names the gradients of the first step."""
         self.model.train()
-        optimizer = AdamW(self.model.parameters(), lr=RATE, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
-        schedule = get_linear_schedule_with_warmup(optimizer, 0, STEPS)
+        optimizer = self.optimizer()
+        schedule = get_linear_schedule_with_warmup(optimizer, self.warmup, STEPS)
         losses, gradients = [], {}
         for step, batch in enumerate(batches):
             loss = self.loss(batch)
@@ -345,7 +351,61 @@ class ListNet(RankCSE):
     arguments = {**RankCSE.arguments, "distillation_loss": "listnet"}
 
 
+class ConSERT(Release):
+    """unsup-consert-base, with its copies of transformers 3 and sentence-transformers; what it shuffles is reversed."""
+
+    repository, commit = "yym6472/ConSERT", "03c9e8ffc5ed28f3efe61f1b32523ac6fe07de86"
+    places = {"model.0.auto_model.": "pooler.model."}
+    unused = ("position_ids", "pooler.dense", "classifier.")
+    warmup = 2
+
+    def part(self, name):
+        """Import a module of its packages without what their __init__ imports."""
+        for package in (name.split(".")[0], name.rpartition(".")[0]):
+            shell = sys.modules.setdefault(f"released_{package}", types.ModuleType(f"released_{package}"))
+            shell.__path__, shell.__version__ = [str(self.checkout / package.replace(".", "/"))], "3.4.0"
+        return importlib.import_module(f"released_{name}")
+
+    def build(self, config, settings):
+        random.shuffle = list.reverse
+        parts = "sentence_transformers"
+        sys.modules[f"released_{parts}.SentenceTransformer"] = types.SimpleNamespace(SentenceTransformer=None)
+        losses, models = self.part(f"{parts}.losses.AdvCLSoftmaxLoss"), self.part(f"{parts}.models.Transformer")
+        self.library = self.part("transformers.optimization")
+        states = models.Transformer.__new__(models.Transformer)
+        torch.nn.Module.__init__(states)
+        own = self.part("transformers.configuration_bert").BertConfig(**self.facts["config"])
+        states.auto_model = self.part("transformers.modeling_bert").BertModel(own)
+        encoder = torch.nn.Sequential(states, self.part(f"{parts}.models.Pooling").Pooling(own.hidden_size))
+        encoder.num_steps_total, encoder.global_step = STEPS, 0
+        encoder.tensorboard_writer = types.SimpleNamespace(add_scalar=lambda *_, **__: None)
+        return losses.AdvCLSoftmaxLoss(
+            encoder,
+            own.hidden_size,
+            3,
+            use_contrastive_loss=True,
+            contrastive_loss_only=True,
+            no_pair=True,
+            contrastive_loss_rate=0.15,
+            temperature=0.1,
+            data_augmentation_strategy_final_1="feature_cutoff",
+            data_augmentation_strategy_final_2="shuffle",
+            cutoff_rate_final_1=0.2,
+        )
+
+    def loss(self, batch):
+        return self.model([{"input_ids": batch[0], "attention_mask": batch[1]}], None)
+
+    def optimizer(self):
+        """`fit`'s: no decay of biases and LayerNorm, no bias correction."""
+        groups = [{"params": [], "weight_decay": 0.01}, {"params": [], "weight_decay": 0.0}]
+        for name, weight in self.model.named_parameters():
+            groups["bias" in name or "LayerNorm" in name]["params"].append(weight)
+        return self.library.AdamW(groups, lr=RATE, eps=1e-6, correct_bias=False)
+
+
 RELEASES = {
+    "consert-repo": ConSERT,
     "simcse": SimCSE,
     "simcse-sup": type("SupervisedSimCSE", (SimCSE,), {}),
     "ptbert-repo": Momentum,

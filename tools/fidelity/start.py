@@ -22,7 +22,7 @@ from torch import nn
 
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.dropout import set_dropout
-from zoo.methods import diffcse
+from zoo.methods import diffcse, twoviews
 from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 from zoo.training.loop import Objective, train
@@ -84,6 +84,20 @@ def third_masked(encoder: Any) -> None:
     diffcse.mask_some = every_third  # type: ignore[attr-defined, assignment]
 
 
+def in_reverse(encoder: Any) -> None:
+    """Reverse what ConSERT shuffles, positions and features to cut; the release's run does the same."""
+
+    def positions(mask: torch.Tensor, first: int) -> torch.Tensor:
+        places, tokens = torch.arange(mask.shape[1]), mask.sum(1, keepdim=True)
+        return first + torch.where(mask == 1, tokens - 1 - places, places)
+
+    def features(embeddings: torch.Tensor, share: float) -> torch.Tensor:
+        dim = embeddings.shape[-1]
+        return embeddings * (torch.arange(dim) < dim - int(share * dim))
+
+    twoviews.shuffled_positions, twoviews.cut_features = positions, features
+
+
 SMALL = "batch_size=4:learning_rate=1e-3:epochs=1"
 ADAMW = f"{SMALL}:optimizer=transformers-adamw"
 COMPARISONS = {
@@ -97,6 +111,7 @@ COMPARISONS = {
     "promptbert-sup-roberta-repo": Comparison(ADAMW, NLI, kind="roberta"),
     "ct-repo": Comparison("min_chars=0", TOY),
     "esimcse-repo": Comparison(f"{ADAMW}:queue_size=10", TOY),
+    "consert-repo": Comparison(SMALL, TOY, in_reverse),
     "diffcse-repo": Comparison(f"{ADAMW}:detection_weight=1.0:generator_dropout=false", TOY, third_masked),
     "mixcse-repo": Comparison(ADAMW, TOY),
     "cot-bert-repo": Comparison(f"{ADAMW}:accumulate=1", TOY),

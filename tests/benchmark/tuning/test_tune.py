@@ -26,7 +26,7 @@ from benchmark.tasks.loaded import load_tasks
 from benchmark.tuning import tune as module
 from benchmark.tuning.tune import Budget, Tuning, identity_of_study, tune
 from zoo.encoder import Corpus, FitReport, Run
-from zoo.errors import CorruptError, TrainingError, UsageError
+from zoo.errors import CorruptError, MissingError, TrainingError, UsageError
 from zoo.files import read_signed
 from zoo.methods.simcse import SimCSE
 from zoo.progress import Progress
@@ -177,6 +177,25 @@ def test_a_recipe_that_was_tuned_runs_with_four_looks(tmp_path: Path) -> None:
     assert (plan.recipe.batch_size, plan.recipe.looks) == (tuning.values["batch_size"], 4)
     (paper,) = prepare(BenchmarkRun(options(tmp_path, tasks="pocket-pairs", seeds=1))).encoders
     assert paper.recipe.looks is None
+
+
+def test_a_run_picks_checkpoints_on_the_pairs_of_its_tuned_recipes(tmp_path: Path, trained: Trained) -> None:
+    tuned(tmp_path, 2)
+    wanted = options(tmp_path, "simcse-tuned,simcse", tasks="STS-B", seeds=1, dev=None)
+    assert chosen_task(wanted) == "pocket-pairs"
+    with pytest.raises(MissingError, match="--dev STS-B"):  # what is typed wins; its data is not here
+        chosen_task(dataclasses.replace(wanted, dev="STS-B"))
+    assert chosen_task(dataclasses.replace(wanted, methods="simcse")) == "STS-B"
+    other = (tmp_path / "tuned" / "simcse-tuned.yaml").read_text(encoding="utf-8").replace("pocket-pairs", "SICK-R")
+    (tmp_path / "tuned" / "other-tuned.yaml").write_text(other, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"tuned on SICK-R and pocket-pairs.*name it with --dev"):
+        chosen_task(dataclasses.replace(wanted, methods="simcse-tuned,other-tuned"))
+
+
+def chosen_task(wanted: RunOptions) -> str:
+    dev = prepare(BenchmarkRun(dataclasses.replace(wanted, allow_missing=True))).dev
+    assert dev is not None
+    return dev.name
 
 
 def test_a_study_whose_trials_all_fail_has_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

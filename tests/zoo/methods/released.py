@@ -63,16 +63,14 @@ def consert_pair_loss(first: torch.Tensor, second: torch.Tensor, temperature: fl
     return F.cross_entropy(there, labels) + F.cross_entropy(back, labels)
 
 
-def consert_mean(
-    bert: Any, ids: torch.Tensor, mask: torch.Tensor, keep: torch.Tensor | None, positions: torch.Tensor | None
-) -> torch.Tensor:
+def consert_mean(bert: Any, ids: torch.Tensor, mask: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
     """Mean of the last layer over the mask; `keep` multiplies the embedding layer's output."""
 
     def cut(module: Any, given: Any, output: torch.Tensor) -> torch.Tensor:
         return output if keep is None else output * keep
 
     hook = bert.embeddings.register_forward_hook(cut)
-    states = bert(input_ids=ids, attention_mask=mask, position_ids=positions).last_hidden_state
+    states = bert(input_ids=ids, attention_mask=mask).last_hidden_state
     hook.remove()
     expanded = mask.unsqueeze(-1).expand(states.size()).float()
     return (states * expanded).sum(1) / expanded.sum(1).clamp(min=1e-9)
@@ -80,38 +78,32 @@ def consert_mean(
 
 def consert_losses(
     bert: Any,
-    classifier: nn.Linear | None,
+    classifier: nn.Linear,
     batches: Sequence[tuple[torch.Tensor, ...]],
     keeps: Sequence[torch.Tensor],
-    positions: Sequence[torch.Tensor],
     *,
     rate: float,
     warmup: int,
     total: int,
 ) -> list[float]:
-    """ConSERT's `fit` on its AdvCLSoftmaxLoss: unsup-consert-base or, with a classifier, sup-consert-joint-base.
+    """ConSERT's `fit` on its AdvCLSoftmaxLoss: sup-consert-joint-base.
 
-    The draws of the views come from outside: what is kept of embeddings, and the exchanged positions, in their order.
+    The draws of the views, what is kept of embeddings, come from outside in their order.
     """
     bert, classifier = copy.deepcopy((bert, classifier))
     named = [(f"model.{name}", p) for name, p in bert.named_parameters()]
-    named += [] if classifier is None else [(f"classifier.{name}", p) for name, p in classifier.named_parameters()]
+    named += [(f"classifier.{name}", p) for name, p in classifier.named_parameters()]
     optimizer = HuggingFaceAdamW(named, epsilon=1e-6, correct_bias=False, decay=0.01)
     losses = []
-    cuts, orders = iter(keeps), iter(positions)
+    cuts = iter(keeps)
     for step, batch in enumerate(batches):
         bert.train()
-        if classifier is None:
-            ids, mask, *_ = batch
-            views = consert_mean(bert, ids, mask, next(cuts), None), consert_mean(bert, ids, mask, None, next(orders))
-            loss = 0.15 * consert_pair_loss(*views, 0.1)
-        else:
-            sides = batch[0:2], batch[2:4]
-            u, v = (consert_mean(bert, *side, None, None) for side in sides)
-            cut_u, cut_v = (consert_mean(bert, *side, next(cuts), None) for side in sides)
-            features = torch.cat([u, v, torch.abs(u - v), torch.max(u, v).pow(2)], 1)
-            loss = F.cross_entropy(classifier(features), batch[4])
-            loss = loss + 0.15 * (consert_pair_loss(u, cut_u, 0.1) + consert_pair_loss(v, cut_v, 0.1))
+        sides = batch[0:2], batch[2:4]
+        u, v = (consert_mean(bert, *side, None) for side in sides)
+        cut_u, cut_v = (consert_mean(bert, *side, next(cuts)) for side in sides)
+        features = torch.cat([u, v, torch.abs(u - v), torch.max(u, v).pow(2)], 1)
+        loss = F.cross_entropy(classifier(features), batch[4])
+        loss = loss + 0.15 * (consert_pair_loss(u, cut_u, 0.1) + consert_pair_loss(v, cut_v, 0.1))
         losses.append(float(loss.detach()))
         loss.backward()
         optimizer.step(linear_rate(step, rate, warmup, total))

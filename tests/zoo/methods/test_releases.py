@@ -38,9 +38,10 @@ def test_losses_and_gradients_are_those_of_the_release(
     name: str, backbones: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Losses of ten steps to 1e-5; gradients of the first to 1e-5 of the largest in their tensor."""
-    from zoo.methods import diffcse
+    from zoo.methods import diffcse, twoviews
 
-    monkeypatch.setattr(diffcse, "mask_some", diffcse.mask_some)  # DiffCSE's comparison masks by a rule
+    for room, drawn in ((diffcse, "mask_some"), (twoviews, "shuffled_positions"), (twoviews, "cut_features")):
+        monkeypatch.setattr(room, drawn, getattr(room, drawn))  # these comparisons draw by a rule
     dump = start.read(DUMPS / f"{name}.safetensors")
     encoder, objective, _, rows = start.comparison_of(name, backbones[start.COMPARISONS[name].kind])
     objective.load_state_dict(dump.named("start"))
@@ -58,8 +59,23 @@ def test_losses_and_gradients_are_those_of_the_release(
     np.testing.assert_allclose(losses, dump.facts["losses"], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", [name for name, c in start.COMPARISONS.items() if c.settings.endswith("-adamw")])
+def test_pytorchs_adamw_moves_the_losses_as_little_as_the_page_says(
+    name: str, backbones: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comparison = start.COMPARISONS[name]
+    settings = comparison.settings.replace("transformers-adamw", "adamw")
+    monkeypatch.setitem(start.COMPARISONS, name, comparison._replace(settings=settings))
+    dump = start.read(DUMPS / f"{name}.safetensors")
+    encoder, objective, _, rows = start.comparison_of(name, backbones[comparison.kind])
+    objective.load_state_dict(dump.named("start"))
+    batches = iter(dump.batches())
+    losses = start.steps(encoder, objective, lambda _: next(batches), rows)
+    assert 1e-6 < np.abs(np.subtract(losses, dump.facts["losses"])).max() < 1e-4
+
+
 # Their codes did not run: ports of them are compared in the files of their methods and in test_ports.
-PORTS = """consert-repo flow-repo infersent-repo infersent-glove-repo isbert-repo prompt-repo prompteol-repo
+PORTS = """flow-repo infersent-repo infersent-glove-repo isbert-repo prompt-repo prompteol-repo
     sentence-crops-repo""".split()
 
 
