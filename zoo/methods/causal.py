@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import torch
+from typing_extensions import TypeVar
 
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone
@@ -17,15 +18,17 @@ from zoo.methods.base import BackboneEncoder, BackboneRecipe
 from zoo.plugins import register_method
 from zoo.recipes import added
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
 SENTENCE = "[X]"
 
 
 @dataclass(frozen=True, kw_only=True)
-class CausalRecipe(BackboneRecipe):
-    """The defaults are PromptEOL's."""
+class TemplateRecipe(BackboneRecipe):
+    """The fields that make the rows; the defaults are PromptEOL's."""
 
     template: str = 'This sentence : "[X]" means in one word:"'  # [X] once, or twice for an echo
-    pooling: Literal["last", "mean"] = "last"  # state of the row's last token; mean over the tokens of the last [X]
     period: bool = added(
         False
     )  # as in the released code: a period ends each sentence, also in place of a question mark
@@ -35,9 +38,24 @@ class CausalRecipe(BackboneRecipe):
         if not 1 <= self.template.count(SENTENCE) <= 2:
             raise ValueError(f"template {self.template!r} must have {SENTENCE} once or twice")
 
+    @property
+    def pooling(self) -> Literal["last", "mean"]:
+        """The state of the row's last token."""
+        return "last"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalRecipe(TemplateRecipe):
+    """The defaults are PromptEOL's."""
+
+    pooling: Literal["last", "mean"] = "last"  # state of the row's last token; mean over the tokens of the last [X]
+
+
+CausalRecipeT = TypeVar("CausalRecipeT", bound=TemplateRecipe, default=CausalRecipe)
+
 
 @register_method("causal", family="prompts")
-class Causal(BackboneEncoder[CausalRecipe]):
+class Causal(BackboneEncoder[CausalRecipeT]):
     """A decoder-only model with a template: the last token's state, or the mean over the (repeated) sentence.
 
     A token's state depends only on the tokens before it; behind the sentence, or in its repetition, states depend on
@@ -53,12 +71,12 @@ class Causal(BackboneEncoder[CausalRecipe]):
 
     Recipe: ClassVar[type] = CausalRecipe
 
-    def __init__(self, recipe: CausalRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
+    def __init__(self, recipe: CausalRecipeT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
         self._check_direction()
-        tokenizer = self.backbone.tokenizer
+        tokenizer = self.tokenizer
         self.start_of_row, _ = frame_of(tokenizer)
-        texts = recipe.template.split(SENTENCE)
+        texts = self.template.split(SENTENCE)
         # A blank before the sentence goes with its first word, as tokenizers with blanks join them.
         self.lead = " " if texts[-2].endswith(" ") else ""
         stripped = [text.rstrip(" ") if i < len(texts) - 1 else text for i, text in enumerate(texts)]
@@ -67,9 +85,19 @@ class Causal(BackboneEncoder[CausalRecipe]):
         self.fixed = sum(map(len, self.parts_of_row))
         if self.room < 1:
             raise UsageError(
-                f"template {recipe.template!r} takes {self.fixed} tokens of the {self.length_limit} that a row has"
+                f"template {self.template!r} takes {self.fixed} tokens of the {self.length_limit} that a row has"
                 " (max_length, or the backbone's positions): no room for a sentence. Shorten it or allow more."
             )
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer of the rows."""
+        return self.backbone.tokenizer
+
+    @property
+    def template(self) -> str:
+        """The template of the rows."""
+        return self.recipe.template
 
     def _check_direction(self) -> None:
         """Raise UsageError for a backbone in which the state of a first token depends on the second one."""
@@ -105,14 +133,14 @@ class Causal(BackboneEncoder[CausalRecipe]):
         clean = [self._ended(clean_text(text, i)) for i, text in enumerate(texts)]
         if self.recipe.pooling == "mean":
             return self._rows_of_parts(clean)
-        filled = [self.recipe.template.replace(SENTENCE, text) for text in clean]
-        rows = MEMORY.tokenise(self.backbone.tokenizer, filled, max_length=None, add_special_tokens=False)
+        filled = [self.template.replace(SENTENCE, text) for text in clean]
+        rows = MEMORY.tokenise(self.tokenizer, filled, max_length=None, add_special_tokens=False)
         none = np.empty(0, np.int32)
         return rows.framed(self.start_of_row, none).with_cut(self.length_limit, clean, self._rows_of_parts)
 
     def _rows_of_parts(self, clean: list[str]) -> TokenTable:
         texts = [self.lead + text for text in clean]
-        table = MEMORY.tokenise(self.backbone.tokenizer, texts, max_length=self.room, add_special_tokens=False)
+        table = MEMORY.tokenise(self.tokenizer, texts, max_length=self.room, add_special_tokens=False)
         first, *others = self.parts_of_row
         rows = [
             np.concatenate([first, *(piece for part in others for piece in (table.row(i), part))])
