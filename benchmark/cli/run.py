@@ -177,11 +177,13 @@ def _dry_run(run: Run, options: RunOptions, as_json: bool) -> int:
 
     report = preflight(run)
     if as_json:
-        say_json({"encoders": report.encoders, "reasons": report.reasons, "memory": report.memory})
+        facts = {"encoders": report.encoders, "reasons": report.reasons, "failed": report.failed}
+        say_json({**facts, "memory": report.memory})
     else:
         for one in report.encoders:
             control = " (control)" if one["control"] else ""
-            say(f"{one['title']}{control}: {one['done']}/{one['cells']} cells done")
+            running = ", running" if one["running"] else ""
+            say(f"{one['title']}{control}: {one['done']}/{one['cells']} cells done{running}")
         for line in report.lines():
             say(line)
     return int(report.missing > 0 and not options.allow_missing)
