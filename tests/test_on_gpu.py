@@ -56,6 +56,17 @@ def test_what_fails_on_a_gpu_fails_here(tmp_path: Path) -> None:
     assert content["cpu"]["failed"] == [False] * 5
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(REAL, reason="CUDA has float64")
+def test_a_device_without_float64_has_the_numbers_of_the_cpu(tmp_path: Path) -> None:
+    found = results("narrow", tmp_path)
+    assert found["gpu"].pop("refused") and found["cpu"].pop("refused")
+    assert len(found["gpu"]) >= 10
+    for name, values in found["gpu"].items():
+        assert values == pytest.approx(found["cpu"][name], rel=1e-3, abs=1e-4), name
+    assert all(values[-1] >= 10 for name, values in found["gpu"].items() if name.startswith("simcse"))
+
+
 @pytest.mark.skipif(REAL, reason="waits are counted on the pretended device")
 @pytest.mark.parametrize(
     ("names", "least"),

@@ -316,6 +316,29 @@ def training(device: str, folder: Path) -> dict[str, Any]:
     return results
 
 
+def narrow(device: str, folder: Path) -> dict[str, Any]:
+    """What a device without float64 makes: vectors, whitened vectors, ten steps of SimCSE, probes."""
+    from zoo.api import create
+    from zoo.check import _toy_corpus
+    from zoo.encoder import Run, Runtime
+    from zoo.methods import contrastive
+
+    contrastive.has_dropout = lambda model: True  # type: ignore[attr-defined]  # its draws are a device's own
+    model, texts = backbone(folder / "bert", 0.0), ["a" + " small" * number + " dog" for number in range(12)]
+    corpus, results = _toy_corpus(), dict[str, Any]()
+    trained = "batch_size=8:epochs=1:eval_every=4:dropout=0.0"
+    for name in ("avg-last", "whitening", f"simcse:{trained}", f"simcse:{trained}:optimizer=transformers-adamw"):
+        encoder = create(f"{name}:backbone={model}", runtime=Runtime(device=device))
+        report = encoder.fit(corpus, dev_score=lambda fit: float(fit.encode(["a", "b"]).std()), run=Run(seed=1))
+        results[name] = [*encoder.encode(texts)[:, 0].tolist(), report.steps or 0]
+    try:
+        torch.zeros(3, dtype=torch.float64).to(device)
+        results["refused"] = device == "cpu"
+    except TypeError:
+        results["refused"] = True
+    return results | probes(device, folder)
+
+
 def faults(device: str, folder: Path) -> dict[str, Any]:
     """What must fail on a GPU and only there, tensors of both sides in one sum, say; and what autocast makes."""
 
@@ -352,10 +375,12 @@ def main(part: str, folder: Path, *more: str) -> None:
         "probes": probes,
         "training": training,
         "faults": faults,
+        "narrow": narrow,
         "moves": moves,
     }
     torch.set_num_threads(1)
-    device = "cuda" if torch.cuda.is_available() else pretend()  # before the first backward pass, which counts devices
+    # Before the first backward pass, which counts devices.
+    device = "cuda" if torch.cuda.is_available() else pretend(part == "narrow")
     results = {"gpu": parts[part](device, folder, *more)}
     if part not in ("encoders", "mixed", "every", "waits", "captured"):  # the check is run on the CPU elsewhere
         results["cpu"] = parts[part]("cpu", folder)

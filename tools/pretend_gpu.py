@@ -2,7 +2,7 @@
 
 Most of what goes wrong on a GPU and not on a CPU is a tensor made on the wrong side, or numpy asked for one that is not
 there; next come precisions that autocast mixes in another way. Here all of it fails as with CUDA, and the numbers are
-the CPU's. Speed, memory and kernels are not shown.
+the CPU's. Speed, memory and kernels are not shown. A `narrow` device has no float64 and no foreach kernels, as mps.
 `pretend` changes torch for good: it belongs into a process of its own.
 """
 
@@ -61,6 +61,8 @@ class Pretended(torch.Tensor):
 
     @staticmethod
     def __new__(cls, raw: torch.Tensor) -> Pretended:
+        if pretend.narrow and raw.dtype == torch.float64:  # type: ignore[attr-defined]
+            raise TypeError("the device has no float64")
         tensor = torch.Tensor._make_wrapper_subclass(
             cls,
             raw.size(),
@@ -168,8 +170,13 @@ def _autocast(library: torch.library.Library, name: str, wide: bool) -> None:
     library.impl(name, run, "AutocastPrivateUse1")
 
 
-def pretend() -> str:
+def pretend(narrow: bool = False) -> str:
     """Give torch the device and return its name."""
+    pretend.narrow = narrow  # type: ignore[attr-defined]
+    foreach = torch.utils._foreach_utils
+    foreach._foreach_supported_types.append(Pretended)
+    if narrow:
+        foreach._get_foreach_kernels_supported_devices = lambda: ["cuda"]
     backend_registration._setup_privateuseone_for_python_backend(NAME, backend_module=_Module())
     library = torch.library.Library("_", "IMPL")
     library.fallback(lambda op, *args, **kwargs: _run(op, args, kwargs), "PrivateUse1")

@@ -138,7 +138,7 @@ def choose_device(wanted: str) -> str:
     try:
         device = torch.device(wanted)
     except RuntimeError as error:
-        raise UsageError(f"--device {wanted!r} is not a device; use auto, cpu, cuda or cuda:N.") from error
+        raise UsageError(f"--device {wanted!r} is not a device; use auto, cpu, cuda, cuda:N or mps.") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         built = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "a CPU build"
         raise UsageError(
@@ -148,8 +148,13 @@ def choose_device(wanted: str) -> str:
         raise UsageError(
             f"--device {wanted}: this machine has {torch.cuda.device_count()} CUDA GPU(s), counted from 0."
         )
-    if device.type not in ("cpu", "cuda"):
-        raise UsageError(f"--device {wanted}: only cpu and cuda are supported.")
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise UsageError(
+            f"--device {wanted}: no usable Apple GPU (torch {torch.__version__}, {platform.system()}"
+            f" {platform.machine()}). Use --device auto or cpu."
+        )
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise UsageError(f"--device {wanted}: only cpu, cuda and mps are supported.")
     if device.index is not None and device.type == "cuda":
         torch.cuda.set_device(device)  # training follows the current device
     return wanted
@@ -159,6 +164,7 @@ def choose_precision(wanted: str, device: str) -> str:
     """Return "bf16", "fp16" or "fp32".
 
     "auto" is bf16 on a GPU that has it, else fp16; on a CPU it is bf16 where a measured product is 1.3 times as fast.
+    Apple's GPU computes in float32.
     """
     import torch
 
@@ -170,6 +176,10 @@ def choose_precision(wanted: str, device: str) -> str:
         return wanted
     if wanted == "fp32":
         return "fp32"
+    if device.startswith("mps"):
+        if wanted == "auto":
+            return "fp32"
+        raise UsageError(f"--precision {wanted}: mps computes in float32 here; use --precision auto or fp32.")
     if wanted == "fp16":
         raise UsageError("--precision fp16: only for GPUs; use --precision fp32 or bf16.")
     measured = cpu_bf16()
@@ -244,14 +254,15 @@ def environment(device: str) -> dict[str, Any]:
     """Return the versions and hardware that a record states."""
     import torch
 
-    gpu = torch.cuda.get_device_name(device) if device.startswith("cuda") else None
+    cuda = device.startswith("cuda")
+    gpu = torch.cuda.get_device_name(device) if cuda else f"{cpu_name()} (mps)" if device.startswith("mps") else None
     return {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "cpu": cpu_name(),
         "threads": torch.get_num_threads(),
         "gpu": gpu,
-        "cuda": torch.version.cuda if gpu else None,
+        "cuda": torch.version.cuda if cuda else None,
         "packages": dict(_versions()),
     }
 

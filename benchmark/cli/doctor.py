@@ -60,6 +60,9 @@ def findings(data: str | None) -> tuple[list[Fact], dict[str, Any], int]:
         lines.append((f"cuda:{i}", f"{name}, {memory:.0f} GiB, precision {precision}"))
     if not values["cuda"]:
         lines.append(("cuda", f"none usable (torch {torch.__version__})"))
+    values["mps"] = torch.backends.mps.is_available()
+    if values["mps"]:
+        lines.append(("mps", f"usable by --device mps, precision {choose_precision('auto', 'mps')}"))
     problems = [*_backbones(lines, values), *_caches(lines, values)]
     values["data"] = data_sets(data)
     for name, form, rows, source, _ in data_rows(data):

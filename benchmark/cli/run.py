@@ -177,11 +177,13 @@ def _dry_run(run: Run, options: RunOptions, as_json: bool) -> int:
 
     report = preflight(run)
     if as_json:
-        say_json({"encoders": report.encoders, "reasons": report.reasons, "memory": report.memory})
+        facts = {"encoders": report.encoders, "reasons": report.reasons, "failed": report.failed}
+        say_json({**facts, "memory": report.memory})
     else:
         for plan in report.encoders:
             control = " (control)" if plan["control"] else ""
-            say(f"{plan['title']}{control}: {plan['done']}/{plan['cells']} cells done")
+            running = ", running" if plan["running"] else ""
+            say(f"{plan['title']}{control}: {plan['done']}/{plan['cells']} cells done{running}")
         for line in report.lines():
             say(line)
     return int(report.missing > 0 and not options.allow_missing)

@@ -103,6 +103,14 @@ class Records:
                 return record
         return None
 
+    def failure(self, name: str, task: str, key: str) -> str | None:
+        """Return why the last attempt at a cell has no score; None where there is no record of one."""
+        try:
+            record = _read(self.path(name, task, key))
+        except (MissingError, CorruptError):
+            return None
+        return None if record["status"] == "ok" else record["reason"]
+
     def _packed_of(self, cell: tuple[str, str, str]) -> list[tuple[Record, str]]:
         """Return the packed records of a cell, each with the sha256 of its JSON."""
         pack = self.packed()

@@ -231,6 +231,8 @@ def share_of(nodes: Sequence[Mapping[str, float]], device: str, plans: int, gpus
     """
     nodes = [node for node in nodes if node.get("CPU", 0) >= 1]
     with_gpu = [node for node in nodes if node.get("GPU", 0) >= 1 and device != "cpu"]
+    if device.startswith("mps"):
+        raise UsageError(f"--device {device}: workers of Ray use cpu or cuda; leave --executor ray out.")
     if device.startswith("cuda") and not with_gpu:
         raise UsageError(f"--device {device}: no machine of the Ray cluster has a GPU; give auto or cpu.")
     if not nodes:

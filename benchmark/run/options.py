@@ -128,7 +128,7 @@ class RunOptions:
     results: Path = _option(  # noqa: RUF009
         "Results folder.", RESULTS, spelled="--results --out"
     )
-    device: str = _option("auto, cpu, cuda or cuda:N.", "auto")
+    device: str = _option("auto, cpu, cuda, cuda:N or mps.", "auto")
     precision: str = _option("", "auto", choices=PRECISIONS)
     cuda_graphs: bool = _option(
         "On a GPU, capture training steps as CUDA graphs; a training that cannot be captured says why.", False

@@ -1,4 +1,4 @@
-"""What `run --dry-run` says before anything is measured: what is done, what would be n/a and why, and the memory."""
+"""What `run --dry-run` says before a run and while it runs: what is done, running, failed, or would be n/a, and why."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from benchmark.records.folder import Records
 from benchmark.run.plan import EncoderPlan, Run
 from benchmark.run.prepare import memory_of
+from benchmark.run.runner import is_locked
 from zoo.errors import error_text
 from zoo.machine import memory_here
 
@@ -20,6 +21,7 @@ class Preflight:
     encoders: list[dict[str, Any]]
     reasons: dict[str, list[str]] = field(default_factory=dict)  # reason -> for each cell, its encoder or data's task
     memory: int = 0  # bytes that the largest training needs, roughly
+    failed: dict[str, list[str]] = field(default_factory=dict)  # reason of the last attempt -> its cells' encoders
 
     @property
     def cells(self) -> int:
@@ -38,11 +40,14 @@ class Preflight:
 
     def lines(self) -> list[str]:
         """Return the sum, each reason once with what it is about, and memory that does not suffice."""
-        lines = [f"{self.cells} cells: {self.done} done, {self.missing} would be n/a."]
-        for reason, about in self.reasons.items():
-            names = list(dict.fromkeys(about))
-            more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-            lines.append(f"n/a: {len(about)} cells of {', '.join(names[:4])}{more}: {reason}")
+        failed = sum(map(len, self.failed.values()))
+        now = f", {failed} failed and would be tried again" if failed else ""
+        lines = [f"{self.cells} cells: {self.done} done{now}, {self.missing} would be n/a."]
+        for what, reasons in (("failed", self.failed), ("n/a", self.reasons)):
+            for reason, about in reasons.items():
+                names = list(dict.fromkeys(about))
+                more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+                lines.append(f"{what}: {len(about)} cells of {', '.join(names[:4])}{more}: {reason}")
         if 0 < memory_here() < self.memory:
             gib = [f"{value / 2**30:.1f}" for value in (self.memory, memory_here())]
             lines.append(f"A training may need {gib[0]} GiB of memory; this machine has {gib[1]}.")
@@ -53,7 +58,7 @@ def preflight(run: Run) -> Preflight:
     """Look at every encoder of a prepared run: each row's encoder is made once, so that a wrong folder shows now."""
     records = Records(run.options.results)
     broken: dict[str, str] = {}
-    listed, reasons = [], defaultdict(list)
+    listed, reasons, failed = [], defaultdict(list), defaultdict(list)
     for plan in run.encoders:
         done = [cell for cell in plan.cells if records.finished(plan.name, cell.task.name, cell.key) is not None]
         if plan.row_key not in broken:
@@ -69,6 +74,8 @@ def preflight(run: Run) -> Preflight:
                 # Data sets that are missing for one reason are named together: "STS12 (tokenised): not under ...".
                 _, _, why = (cell.task.reason or "").rpartition("): ")
                 reasons[why or "no data"].append(cell.task.name)
+            elif failure := records.failure(plan.name, cell.task.name, cell.key):
+                failed[failure].append(plan.title)
         listed.append(
             {
                 "method": plan.name,
@@ -77,12 +84,13 @@ def preflight(run: Run) -> Preflight:
                 "seed": plan.seed,
                 "cells": len(plan.cells),
                 "done": len(done),
+                "running": len(done) < len(plan.cells) and is_locked(records.encoder_folder(plan.name, plan.key)),
                 "missing": reason or None,
             }
         )
     trained = [plan for plan in run.encoders if plan.trained and not broken[plan.row_key]]
     memory = max((memory_of(plan, run.runtime.allow_pickle) for plan in trained), default=0)
-    return Preflight(listed, dict(reasons), memory)
+    return Preflight(listed, dict(reasons), memory, dict(failed))
 
 
 def _made(plan: EncoderPlan, run: Run) -> str:

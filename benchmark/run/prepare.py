@@ -209,7 +209,7 @@ def _cost(plan: EncoderPlan) -> float:
 def _announce(run: Run) -> None:
     """Print how much there is to measure, and on what."""
     count = f"{len(run.encoders)} encoders x {len(run.tasks)} tasks"
-    chosen = run.options.precision == "auto" and not run.runtime.device.startswith("cuda")
+    chosen = run.options.precision == "auto" and run.runtime.device.startswith("cpu")
     why = f" ({precision_reason()})" if chosen else ""
     graphs = ", by CUDA graphs where a training can be captured" if run.runtime.cuda_graphs else ""
     run.runtime.progress.say(f"{count} on {run.runtime.device} in {run.runtime.precision}{why}{graphs}")

@@ -208,7 +208,7 @@ class Runner:
         from filelock import FileLock, Timeout
 
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder.with_name(folder.name + ".lock"))
+        lock = FileLock(_lock_of(folder))
         try:
             lock.acquire(timeout=patience)
         except Timeout:
@@ -240,6 +240,23 @@ class Runner:
             done.measured += 1
         elif not plan.control:  # nobody asked for it by name: the run is complete without it
             (done.failed if measured.status == "failed" else done.missing).append((what, reason))
+
+
+def _lock_of(folder: Path) -> Path:
+    return folder.with_name(folder.name + ".lock")
+
+
+def is_locked(folder: Path) -> bool:
+    """Return whether a process works on the encoder of this folder now."""
+    from filelock import FileLock, Timeout
+
+    if not _lock_of(folder).exists():
+        return False
+    try:
+        with FileLock(_lock_of(folder), timeout=0):
+            return False
+    except Timeout:
+        return True
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,21 @@ def test_automatic_takes_a_gpu_and_a_number_too_high_is_refused(monkeypatch: pyt
         choose_device("cuda:2")
 
 
+def test_an_apple_gpu_is_taken_by_name_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    with pytest.raises(UsageError, match=r"--device mps: no usable Apple GPU .*--device auto or cpu"):
+        choose_device("mps")
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert choose_device("mps") == "mps"
+    assert [choose_precision(wanted, "mps") for wanted in ("auto", "fp32")] == ["fp32", "fp32"]
+    for wanted in ("bf16", "fp16"):
+        with pytest.raises(UsageError, match=f"--precision {wanted}: mps computes in float32"):
+            choose_precision(wanted, "mps")
+    assert str(environment("mps")["gpu"]).endswith("(mps)") and environment("mps")["cuda"] is None
+    with pytest.raises(UsageError, match="only cpu, cuda and mps"):
+        choose_device("meta")
+
+
 def test_fp32_is_taken_without_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> dict[str, Any]:
         raise AssertionError("tried")

@@ -64,8 +64,8 @@ def autocast(runtime: Runtime) -> AbstractContextManager[Any]:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Return whether an error is one that CUDA or the CPU allocator raises when memory runs out."""
-    phrases = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
+    """Return whether an error is one that CUDA, MPS or the CPU allocator raises when memory runs out."""
+    phrases = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "MPS backend out of memory")
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
         isinstance(error, RuntimeError) and any(what in str(error) for what in phrases)
     )
@@ -111,8 +111,8 @@ def encode_table(
                 stats.halvings += 1
                 rest = np.concatenate(waiting)
                 waiting = [rest[batch] for batch in length_sorted_batches(table.lengths[rest], budget)]
-                if torch.cuda.is_available():
-                    torch.cuda.empty_cache()
+                if device.type in ("cuda", "mps"):
+                    getattr(torch, device.type).empty_cache()
                 continue
             waiting.pop(0)
             done += len(rows)

@@ -45,7 +45,8 @@ def to_device(batch: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Return the tensor on the device; the CPU's own one stays with it for `host_of`."""
     if device.type == batch.device.type:
         return batch
-    moved = pinned(batch, device).to(device, non_blocking=True)
+    # Apple's GPU may read memory that is not pinned only later, when it holds something else.
+    moved = pinned(batch, device).to(device, non_blocking=device.type != "mps")
     moved.host = batch  # type: ignore[attr-defined]
     return moved
 

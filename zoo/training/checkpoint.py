@@ -18,10 +18,12 @@ from zoo.files import WRONG_CONTENT, write_tensors
 
 
 def random_state() -> dict[str, torch.Tensor]:
-    """Return the state of torch's generators (CPU and the current CUDA device) as byte tensors."""
+    """Return the state of torch's generators (CPU, the current CUDA device and MPS) as byte tensors."""
     state = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         state["cuda"] = torch.cuda.get_rng_state()
+    if torch.backends.mps.is_available():
+        state["mps"] = torch.mps.get_rng_state()
     return state
 
 
@@ -30,6 +32,8 @@ def set_random_state(state: dict[str, torch.Tensor]) -> None:
     torch.set_rng_state(state["cpu"])
     if torch.cuda.is_available() and "cuda" in state:
         torch.cuda.set_rng_state(state["cuda"])
+    if torch.backends.mps.is_available() and "mps" in state:
+        torch.mps.set_rng_state(state["mps"])
 
 
 @contextmanager

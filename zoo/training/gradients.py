@@ -50,9 +50,7 @@ def gradients(training: Stepping, parts: list[Part]) -> tuple[list[torch.Tensor]
         losses.append(loss.detach())
         training.scaler.scale(loss).backward()
     training.scaler.unscale_(training.optimizer)
-    norm = nn.utils.clip_grad_norm_(
-        training.objective.parameters(), training.settings.max_grad_norm, foreach=device.type != "cpu" or None
-    )
+    norm = nn.utils.clip_grad_norm_(training.objective.parameters(), training.settings.max_grad_norm)
     return losses, norm
 
 

@@ -140,7 +140,7 @@ class _Trainer:
         self.first = [torch.zeros_like(w) for w in self.weights]  # moments of the gradient; RMSprop has only the second
         self.second = [torch.zeros_like(w) for w in self.weights]
         self.best = [torch.zeros_like(w) for w in self.weights]
-        self.penalties = torch.from_numpy(penalties).to(x.device, torch.float32)
+        self.penalties = torch.from_numpy(penalties.astype(np.float32)).to(x.device)
         self.active = np.ones(count, bool)
         self.accuracy = np.full(count, -1.0)
         self.evaluations = np.zeros(count, np.int64)

@@ -97,7 +97,7 @@ MISTAKES = [
     ("run --methods cls --seeds 0,1,2", 2, "is not a whole number"),
     (f"run --methods cls --limit {'9' * 30}", 2, "not in the range 2<="),
     ("run --methods cls --embedding-cache nan", 2, "must be from 0 to"),
-    ("run --methods cls --device gpu", 2, "use auto, cpu, cuda or cuda:N"),
+    ("run --methods cls --device gpu", 2, "use auto, cpu, cuda, cuda:N or mps"),
     ("run --methods cls --precision fp8", 2, "'auto', 'bf16', 'fp16', 'fp32'"),
     ("run --methods cls --shard 3/2", 2, "such as 2/8"),
     ("run --methods cls --executor slurm", 2, "give ray, or ray://HOST:PORT"),

@@ -9,7 +9,9 @@ from typing import Any, cast
 
 import pytest
 from fakes import Cli
+from filelock import FileLock
 
+from benchmark.records.folder import Records
 from benchmark.run.plan import EncoderPlan
 from benchmark.run.prepare import shard
 
@@ -83,3 +85,34 @@ def test_a_folder_whose_tokenizer_does_not_fit_shows_before_the_run(cli: Cli, tm
     assert answer.code == 0 and "8 cells: 0 done, 4 would be n/a." in answer.out
     (line,) = [line for line in answer.out.splitlines() if line.startswith("n/a:")]
     assert line.startswith("n/a: 4 cells of cls") and "tokenizer" in line
+
+
+def test_during_a_run_it_says_what_is_done_runs_and_failed(cli: Cli, tmp_path: Path) -> None:
+    """A part is measured, an encoder fails, and a third is locked by its process."""
+    plugin = tmp_path / "broken.py"
+    plugin.write_text(
+        "from zoo import register_method\nfrom zoo.methods.bagofwords import BagOfWords\n\n\n"
+        '@register_method("broken")\nclass Broken(BagOfWords):\n    """Fails."""\n\n'
+        "    def encode(self, texts):\n        if len(texts) > 30:\n"  # not for the few texts of its digest
+        '            raise RuntimeError("the disk is full")\n        return super().encode(texts)\n',
+        encoding="utf-8",
+    )
+    results = tmp_path / "out"
+    words = (
+        "run", "--plugin", plugin, "--methods", "bag-of-words,broken,random", "--no-controls", "--results", results,
+        "--tasks", "pocket-phrases,pocket-pairs", "--seeds", "2",
+    )  # fmt: skip
+    cli(*words, "--shard", "1/2")
+    planned = json.loads(cli(*words, "--dry-run", "--json").out)
+    assert [one["done"] for one in planned["encoders"]].count(2) in (1, 2)
+    cli(*words)
+    answer = cli(*words, "--dry-run")
+    assert answer.code == 0 and "8 cells: 6 done, 2 failed and would be tried again, 0 would be n/a." in answer.out
+    (line,) = [line for line in answer.out.splitlines() if line.startswith("failed:")]
+    assert line.startswith("failed: 2 cells of broken: ") and "the disk is full" in line
+    record = json.loads(next((results / "records").glob("broken*/*.json")).read_text(encoding="utf-8"))
+    folder = Records(results).encoder_folder("broken", record["encoder_key"])
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_name(folder.name + ".lock")):
+        shown = cli(*words, "--dry-run").out
+    assert "broken: 0/2 cells done, running" in shown and shown.count("running") == 1
