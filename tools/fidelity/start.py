@@ -87,9 +87,9 @@ def third_masked(encoder: Any) -> None:
 def in_reverse(encoder: Any) -> None:
     """Reverse what ConSERT shuffles, positions and features to cut; the release's run does the same."""
 
-    def positions(mask: torch.Tensor, first: int) -> torch.Tensor:
-        places, tokens = torch.arange(mask.shape[1]), mask.sum(1, keepdim=True)
-        return first + torch.where(mask == 1, tokens - 1 - places, places)
+    def positions(attention_mask: torch.Tensor, first: int) -> torch.Tensor:
+        places, tokens = torch.arange(attention_mask.shape[1]), attention_mask.sum(1, keepdim=True)
+        return first + torch.where(attention_mask == 1, tokens - 1 - places, places)
 
     def features(embeddings: torch.Tensor, share: float) -> torch.Tensor:
         dim = embeddings.shape[-1]
