@@ -268,12 +268,13 @@ def _budgeted(plans: Planned, start: Beginning, run: Run, seconds: float, update
         steps = {spec.name: updates or _affordable(spec, start, run, each) for spec in trained}
         path.parent.mkdir(parents=True, exist_ok=True)
         write_signed(path, {"updates": steps})
-    more = {spec.name: {"steps": steps[spec.name], "looks": min(_LOOKS, steps[spec.name])} for spec in trained}
-    return [
-        (_resolved(spec, _settings(spec, start, **more[spec.name]), spec.name), spec) if spec.name in more else one
-        for one in plans
-        for _, spec in [one]
-    ]
+    result: Planned = []
+    for plan, spec in plans:
+        if spec.name in steps:
+            more = {"steps": steps[spec.name], "looks": min(_LOOKS, steps[spec.name])}
+            plan = _resolved(spec, _settings(spec, start, **more), spec.name)
+        result.append((plan, spec))
+    return result
 
 
 def _affordable(spec: RecipeSpec, start: Beginning, run: Run, seconds: float) -> int:
@@ -283,8 +284,8 @@ def _affordable(spec: RecipeSpec, start: Beginning, run: Run, seconds: float) ->
     runtime = replace(run.runtime, progress=Progress.silent())
     try:
         report = plan.cls(plan.recipe, runtime).fit(text, run=TrainingRun())
-    except ZooError:
-        return _LEAST  # the run records the reason
+    except Exception:  # of any method's code: the run meets it again, and records the reason
+        return _LEAST
     return max(math.floor(seconds * _PROBE / max(report.seconds, 1e-3)), _LEAST)
 
 
