@@ -21,7 +21,6 @@ from zoo.plugins import register_method
 from zoo.training.checkpoint import undisturbed
 from zoo.training.loop import Objective
 from zoo.training.positives import Positives
-from zoo.training.settings import TrainSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,10 +120,6 @@ class SimCSEWords(SimCSE[SimCSEWordsRecipe]):
     def parts(self) -> dict[str, nn.Module]:
         """Return the token weights, and the table with its gate."""
         return {**super().parts(), "words": self.words}
-
-    def settings(self) -> TrainSettings:
-        """Return SimCSE's settings for a number of steps."""
-        return replace(super().settings(), steps=self.recipe.steps)
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
         """Train the table, then the states; the gate stays closed where no checkpoint has a higher dev score."""
