@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from benchmark.api import Results, RunOptions, compare, evaluate, export, for_mteb, leaderboard
+    from benchmark.choosing.adapt import adapt
     from benchmark.choosing.choice import choose
 
-__all__ = ["Results", "RunOptions", "choose", "compare", "evaluate", "export", "for_mteb", "leaderboard"]
+__all__ = ["Results", "RunOptions", "adapt", "choose", "compare", "evaluate", "export", "for_mteb", "leaderboard"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "choose":
-        return importlib.import_module("benchmark.choosing.choice").choose
+    if name in ("adapt", "choose"):
+        module = {"adapt": "adapt", "choose": "choice"}[name]
+        return getattr(importlib.import_module(f"benchmark.choosing.{module}"), name)
     if name in __all__:
         return getattr(importlib.import_module("benchmark.api"), name)
     raise AttributeError(f"module 'benchmark' has no attribute {name!r}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +26,7 @@ from benchmark.choosing.data import MEASURES, Kind, Texts, Values, read_texts
 from benchmark.choosing.demands import Budget, Floor, read_floors
 from benchmark.choosing.measures import measure, search
 from benchmark.choosing.ranking import Ranking, ranked, reached, verdict
-from benchmark.choosing.shown import note, table_lines
+from benchmark.choosing.shown import note, table_lines, wrapped
 from benchmark.choosing.variants import variants
 from benchmark.records.record import plain
 from zoo import __version__
@@ -107,16 +106,11 @@ class Choice:
         about = [self.data.report, f"{self.device}; ms: one query at a time, the median"]
         texts = [*notes, self.verdict, *failed]
         if width is not None:
-            about, texts = (_wrapped(lines, width) for lines in (about, texts))
+            about, texts = (wrapped(lines, width) for lines in (about, texts))
         return "\n".join([*about, "", *table_lines(self.data, self.frame, width), "", *texts])
 
     def __str__(self) -> str:
         return self.shown()
-
-
-def _wrapped(lines: Sequence[str], width: int) -> list[str]:
-    parts = [textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in lines]
-    return [line for part in parts for line in part]
 
 
 def choose(
@@ -155,7 +149,8 @@ def choose(
     Raises UsageError or CorruptError for a table that cannot be used, and ZooError where every encoder fails.
     """
     check_backend(backend)
-    data, wordings = read_texts(table, columns, kind), read_wordings(prompts)
+    data = table if isinstance(table, Texts) else read_texts(table, columns, kind)
+    wordings = read_wordings(prompts)
     demanded, budget = read_floors(floors, data.kind), Budget(max_mb, max_ms)
     if at_precision is not None and data.kind not in ("binary", "retrieval"):
         raise UsageError("--at-precision needs pairs with two labels, or queries with documents.")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from benchmark.choosing.data import Texts, Values
 from benchmark.metrics.correlation import undefined
-from benchmark.stats.bootstrap import Metric, measured, statistic_of
+from benchmark.stats.bootstrap import measured, statistic_of
 from benchmark.stats.clusters import Clusters
 from benchmark.stats.mcb import LEVEL, Sample, differences, not_told_apart, sample
 from zoo.errors import ZooError
@@ -180,17 +180,30 @@ def threshold_at(
     return values_by_name
 
 
-def sampled(data: Texts, values: list[Values]) -> Sample:
-    """Return the scores x100 of encoders with their resampled ones, from the values (units,) of each."""
-    rows, clusters = np.stack(values), data.clusters
+def score(data: Texts, rows: Values) -> Values:
+    """Return the score (encoders,), at most 1, of the values (encoders, units) of the units."""
     if data.kind in ("score", "binary"):
-        metric: Metric = "spearman" if data.kind == "score" else "auc"
-        score, statistic = measured(rows, data.gold, metric), statistic_of(rows, data.gold, metric)
+        return measured(rows, data.gold, "spearman" if data.kind == "score" else "auc")
+    means: Values = rows.mean(axis=1)
+    return means
+
+
+def sampled(data: Texts, values: list[Values]) -> Sample:
+    """Return the scores x100 of encoders with their resampled ones, from the values of each.
+
+    Values are (units,), or (seeds, units) of an encoder that was trained several times, each with seeds from 0.
+    """
+    every, clusters = [np.atleast_2d(one) for one in values], data.clusters
+    rows, ends = np.concatenate(every), np.cumsum([len(one) for one in every])[:-1]
+    if data.kind in ("score", "binary"):
+        statistic = statistic_of(rows, data.gold, "spearman" if data.kind == "score" else "auc")
         drawn = np.concatenate([statistic(counts) for counts in clusters.counts(RESAMPLES, [0])], axis=1)
     else:
-        score, parts = rows.mean(axis=1), clusters.counts(RESAMPLES, [0])
+        parts = clusters.counts(RESAMPLES, [0])
         drawn = np.concatenate([rows @ counts.T / counts.sum(axis=1) for counts in parts], axis=1)
-    return sample([[100 * one] for one in score], 100 * clusters.unbiased(drawn), round(clusters.effective))
+    means = np.stack([part.mean(axis=0) for part in np.split(drawn, ends)])
+    by_seed = np.split(100 * score(data, rows), ends)
+    return sample(by_seed, 100 * clusters.unbiased(means), round(clusters.effective))
 
 
 def intervals(of_all: Sample) -> tuple[Values, Values]:

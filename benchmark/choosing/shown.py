@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 _NAME = 28  # characters of a name that a narrow table keeps
 
 
-def _number(key: str, form: str = ".1f") -> Callable[[Row], str]:
+def number(key: str, form: str = ".1f") -> Callable[[Row], str]:
     def cell(row: Row) -> str:
         value = row.get(key)
         return "–" if value is None or value != value else f"{value:{form}}"
@@ -27,18 +27,18 @@ def _number(key: str, form: str = ".1f") -> Callable[[Row], str]:
     return cell
 
 
-def _between(key: str, form: str = ".1f") -> Callable[[Row], str]:
+def between(key: str, form: str = ".1f") -> Callable[[Row], str]:
     low, high = ("low", "high") if key == "score" else (f"{key}_low", f"{key}_high")
 
     def cell(row: Row) -> str:
-        value, *ends = (_number(one, form)(row) for one in (key, low, high))
+        value, *ends = (number(one, form)(row) for one in (key, low, high))
         return value if value == "–" else f"{value} [{', '.join(ends)}]"
 
     return cell
 
 
 def _time(key: str) -> Callable[[Row], str]:
-    return lambda row: _number(key, ".2f" if row[key] < 10 else ",.0f")(row)
+    return lambda row: number(key, ".2f" if row[key] < 10 else ",.0f")(row)
 
 
 def _tie(alone: bool) -> Callable[[Row], str]:
@@ -48,48 +48,56 @@ def _tie(alone: bool) -> Callable[[Row], str]:
 
 def _columns(kind: Kind, rows: list[Row]) -> list[tuple[str, Callable[[Row], str]]]:
     """Return headings and cells, the most important first."""
-    sized = [("bytes", _number("bytes", ",.0f"))]
+    sized = [("bytes", number("bytes", ",.0f"))]
     alone = sum(bool(row["may_be_best"]) for row in rows) < 2
     several = len({(row["encoder"], row["bytes"]) for row in rows}) > len({row["encoder"] for row in rows})
     columns = [
-        (MEASURES[kind], _between("score")),
+        (MEASURES[kind], between("score")),
         ("tie", _tie(alone)),
-        ("behind", _number("behind")),
+        ("behind", number("behind")),
         *(sized if several else []),
         ("ms", _time("ms_p50")),
-        ("MB", _number("weights_mb", ",.0f")),
+        ("MB", number("weights_mb", ",.0f")),
         ("ms p95", _time("ms_p95")),
     ]
-    columns += [(f"{name}@{k}", _number(f"{name.lower()}_at_{k}")) for name, k in (("recall", 10), ("MRR", 10))]
+    columns += [(f"{name}@{k}", number(f"{name.lower()}_at_{k}")) for name, k in (("recall", 10), ("MRR", 10))]
     columns += [
-        ("texts/s", _number("texts_per_second", ",.0f")),
-        ("threshold", _between("threshold", ".3f")),
-        ("accuracy", _number("accuracy")),
-        ("threshold at precision", _between("threshold_at_precision", ".3f")),
-        ("its recall", _between("recall_at_precision")),
-        ("recall@1", _number("recall_at_1")),
-        ("behind [95 %]", _between("behind")),
-        ("load s", _number("load_seconds")),
-        ("memory MB", _number("memory_mb", ",.0f")),
-        ("dims", _number("dims", ",.0f")),
+        ("texts/s", number("texts_per_second", ",.0f")),
+        ("threshold", between("threshold", ".3f")),
+        ("accuracy", number("accuracy")),
+        ("threshold at precision", between("threshold_at_precision", ".3f")),
+        ("its recall", between("recall_at_precision")),
+        ("recall@1", number("recall_at_1")),
+        ("behind [95 %]", between("behind")),
+        ("load s", number("load_seconds")),
+        ("memory MB", number("memory_mb", ",.0f")),
+        ("dims", number("dims", ",.0f")),
         *(sized if not several else []),
-        ("near-duplicates", _number("near_duplicates", ",.0f")),
+        ("near-duplicates", number("near_duplicates", ",.0f")),
     ]
     return [(name, cell) for name, cell in columns if any(cell(row) not in ("–", "") for row in rows) or name == "tie"]
 
 
 def table_lines(data: Texts, frame: pandas.DataFrame, width: int | None) -> list[str]:
     """Return the table's lines, with the columns that fit into `width`; None: all of them."""
-    rows: list[Row] = [
-        {str(key): value for key, value in row.items()} for row in frame.reset_index().to_dict("records")
-    ]
+    rows = rows_of(frame)
+    return lines_of_rows(rows, _columns(data.kind, rows), width)
+
+
+def rows_of(frame: pandas.DataFrame) -> list[Row]:
+    """Return the rows of a frame, with their names."""
+    return [{str(key): value for key, value in row.items()} for row in frame.reset_index().to_dict("records")]
+
+
+def lines_of_rows(rows: list[Row], given: Sequence[tuple[str, Callable[[Row], str]]], width: int | None) -> list[str]:
+    """Return the lines of rows with a name, of columns of a heading and a cell, the most important first."""
     names = [_short(row["name"]) if width else row["name"] for row in rows]
     if len({*names}) < len(names):
         names = [row["name"] for row in rows]
     columns = [("", names, False)]
     left_out = []
     used = max(map(len, names))
-    for heading, cell in _columns(data.kind, rows):
+    for heading, cell in given:
         cells = [cell(row) for row in rows]
         wide = max(len(heading), *map(len, cells))
         if width is not None and used + 2 + wide > width:
@@ -106,6 +114,12 @@ def table_lines(data: Texts, frame: pandas.DataFrame, width: int | None) -> list
             parts.append(text.rjust(widest) if right else text.ljust(widest))
         lines.append("  ".join(parts).rstrip())
     return [*lines, *textwrap.wrap(f"--wide: {', '.join(left_out)}" * bool(left_out), width or 80)]
+
+
+def wrapped(lines: Sequence[str], width: int) -> list[str]:
+    """Return lines of text broken at blanks."""
+    parts = [textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in lines]
+    return [line for part in parts for line in part]
 
 
 def _short(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 GROUPS = {
-    "Measure": ("run", "choose", "tune", "reproduce", "smoke", "search-templates", "pretrain"),
+    "Measure": ("run", "choose", "adapt", "tune", "reproduce", "smoke", "search-templates", "pretrain"),
     "Read": ("leaderboard", "compare", "claims", "methods", "tasks", "analyze", "cite"),
     "Trust": ("verify", "diff", "data", "doctor"),
     "Extend": ("new", "check", "export", "pack"),
@@ -18,6 +18,10 @@ EXAMPLES = {
     "choose": (
         "zoo-bench choose my.csv --encoders sentence-transformers/all-MiniLM-L6-v2,bag-of-words",
         "zoo-bench choose my.csv --encoders A,B --max-ms 20 --floor AUC=85",
+    ),
+    "adapt": (
+        "zoo-bench adapt my-texts.txt --pairs my-pairs.csv",
+        "zoo-bench adapt FOLDER --encoder sentence-transformers/all-MiniLM-L6-v2 --methods simcse,tsdae --budget 1h",
     ),
     "tune": (
         "zoo-bench tune simcse --trials 12",

@@ -24,6 +24,7 @@ from zoo.errors import UsageError, ZooError, did_you_mean, said
 COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli.NAME
     "check": "Test in seconds that a method or a task does what a run relies on.",
     "choose": "Rank encoders on texts of your own, with intervals and costs.",
+    "adapt": "Train methods on texts of your own: what they gain, what they forget, and which to train.",
     "cite": "Print the sentence and the BibTeX entry for a paper that shows a table.",
     "compare": "Compare methods A and B pair by pair.",
     "data": "List, verify or fetch the data sets; write the texts of tasks.",

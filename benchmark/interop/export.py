@@ -42,18 +42,19 @@ def export_encoder(
     language: str | None = None,
     push_to_hub: str | None = None,
     private: bool = False,
+    about: str = "",
 ) -> Exported:
     """Write the encoder of a measured method (named as for `compare`: its name or label) to a new folder.
 
     A zoo Encoder, or the folder of a saved or finished one (./FOLDER), is written without a card. The default seed is
-    the first one. `licence` and `language` go into the card if the base model's card does not state them;
-    `push_to_hub` is the repository for the upload. Raises MissingError where the results hold no such encoder,
+    the first one. `licence` and `language` go into the card if the base model's card does not state them,
+    `about` is its first paragraph; `push_to_hub` is the repository for the upload. Raises MissingError where the results hold no such encoder,
     UsageError where sentence-transformers cannot express it, ZooError where the hub refuses it.
     """
     if private and push_to_hub is None:
         raise UsageError("--private goes with --push-to-hub OWNER/NAME: a folder on this machine is yours alone.")
     if isinstance(method, str) and not ("/" in method and is_dir(user_path(method))):
-        name = _export_row(method, folder, results, seed, licence, language)
+        name = _export_row(method, folder, results, seed, licence, language, about)
     elif named := [key for key, value in (("seed", seed), ("licence", licence), ("language", language)) if value]:
         raise UsageError(f"--{named[0]} is for a row of a results folder; {method!s:.100} is written as it is.")
     else:
@@ -75,7 +76,13 @@ def _export_object(given: object, folder: Path) -> str:
 
 
 def _export_row(
-    method: str, folder: Path, results: Path, seed: int | None, licence: str | None, language: str | None
+    method: str,
+    folder: Path,
+    results: Path,
+    seed: int | None,
+    licence: str | None,
+    language: str | None,
+    about: str = "",
 ) -> str:
     """Write the encoder of a row, with a card; returns the row's label and the seed."""
     store = Records(results)
@@ -113,7 +120,7 @@ def _export_row(
     if isinstance(modules, StockModules):
         base = base_card(modules.backbone.source.location, modules.backbone.source.revision)
     said = base | {key: value for key, value in (("license", licence), ("language", language)) if value}
-    texts = {"README.md": export_card(folder.resolve().name, mine, said, row), FILE: eval_results(mine)}
+    texts = {"README.md": export_card(folder.resolve().name, mine, said, row, about), FILE: eval_results(mine)}
     write_sentence_transformers(encoder, folder, {file: text for file, text in texts.items() if text})
     return name
 
@@ -147,7 +154,9 @@ def base_card(location: str, revision: str | None) -> dict[str, object]:
     return {key: front[key] for key in ("license", "language") if isinstance(front, dict) and front.get(key)}
 
 
-def export_card(name: str, records: Sequence[Record], said: dict[str, object], row: Sequence[Record] = ()) -> str:
+def export_card(
+    name: str, records: Sequence[Record], said: dict[str, object], row: Sequence[Record] = (), about: str = ""
+) -> str:
     """Return the model card of one encoder from its records: use, method, settings, training and scores.
 
     `said` has the licence and the language if they are known, `row` the records of all seeds: beside this encoder's
@@ -177,6 +186,7 @@ def export_card(name: str, records: Sequence[Record], said: dict[str, object], r
         "",
         f"Method {code_span(short_name(method))}{seed}: {source}. Made by zoo-bench {first['version']}.",
         "",
+        *([markdown_text(about), ""] if about else []),
         "```python",
         "from sentence_transformers import SentenceTransformer",
         "",

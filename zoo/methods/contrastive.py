@@ -40,6 +40,7 @@ class TrainedRecipe(BackboneRecipe):
     eval_every: int  # steps between dev scores
     dropout: float | None = None  # None: the backbone's own, 0.1 for BERT
     looks: int | None = added(None)  # dev scores in all, at equal parts of the training; None: by `eval_every`
+    steps: int | None = added(None)  # updates in all, whatever the epochs; None: those of the epochs
 
     @property
     def pooler(self) -> Pooler:
@@ -78,7 +79,9 @@ class TrainedRecipe(BackboneRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(self, "batch_size", "learning_rate", "epochs", "train_max_length", "eval_every", "looks")
+        check_positive(
+            self, "batch_size", "learning_rate", "epochs", "train_max_length", "eval_every", "looks", "steps"
+        )
         if not 0 <= self.warmup <= 1 or self.weight_decay < 0:
             raise ValueError("warmup must be between 0 and 1, and weight_decay not below 0")
 
@@ -195,19 +198,20 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         """Return the recipe's optimisation settings."""
         recipe = self.recipe
         optimizer = recipe.optimizer if isinstance(recipe, ContrastiveRecipe) else "adamw"
-        rows = recipe.chunk_rows or recipe.batch_size
+        rows, batch_size = recipe.chunk_rows or recipe.batch_size, recipe.batch_size * recipe.accumulate
         return TrainSettings(
-            batch_size=recipe.batch_size * recipe.accumulate,
+            batch_size=batch_size,
             accumulate=recipe.accumulate,
             chunk_rows=recipe.chunk_rows,
             tokens=round(rows * recipe.train_max_length * self.traits(recipe).training_passes / recipe.epochs),
             learning_rate=recipe.learning_rate,
             optimizer=optimizer,
             epochs=recipe.epochs,
+            steps=recipe.steps,
             eval_every=recipe.eval_every,
             looks=recipe.looks,
             weight_decay=recipe.weight_decay,
-            warmup_steps=math.ceil(self.rows * recipe.epochs / (recipe.batch_size * recipe.accumulate) * recipe.warmup),
+            warmup_steps=math.ceil((recipe.steps or self.rows * recipe.epochs / batch_size) * recipe.warmup),
         )
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:

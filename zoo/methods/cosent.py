@@ -119,7 +119,8 @@ class CoSENT(Contrastive[CoSENTRecipeT]):
     def settings(self) -> TrainSettings:
         """Return the recipe's optimisation settings; a row is a pair."""
         recipe, settings = self.recipe, super().settings()
-        warmup = min(recipe.warmup_steps, math.ceil(self.rows / settings.batch_size) * recipe.epochs // 2)
+        steps = recipe.steps or math.ceil(self.rows / settings.batch_size) * recipe.epochs
+        warmup = min(recipe.warmup_steps, steps // 2)
         return replace(settings, units_per_row=2, schedule=recipe.schedule, warmup_steps=warmup)
 
     def training_rows(self, corpus: Corpus, run: Run) -> Rows:

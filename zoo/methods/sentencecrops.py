@@ -100,7 +100,7 @@ class SentenceCrops(DropoutViews[SentenceCropsRecipe]):
     def settings(self) -> TrainSettings:
         """Return the recipe's optimisation settings; a row is a window, of which two blocks are read."""
         recipe = self.recipe
-        steps = math.ceil(self.rows / (recipe.batch_size * recipe.accumulate))
+        steps = recipe.steps or math.ceil(self.rows / (recipe.batch_size * recipe.accumulate))
         return replace(
             super().settings(),
             warmup_steps=int(steps * recipe.warmup),

@@ -122,10 +122,6 @@ class SimCSEWords(SimCSE[SimCSEWordsRecipe]):
         """Return the token weights, and the table with its gate."""
         return {**super().parts(), "words": self.words}
 
-    def settings(self) -> TrainSettings:
-        """Return SimCSE's settings for a number of steps."""
-        return replace(super().settings(), steps=self.recipe.steps)
-
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
         """Train the table, then the states; the gate stays closed where no checkpoint has a higher dev score."""
         if corpus is None:

@@ -16,6 +16,7 @@ from zoo.errors import UsageError
 from zoo.methods.contrastive import Contrastive, Rows, TrainedRecipe
 from zoo.modules.pooler import Pooler, TrainedPooler
 from zoo.plugins import register_method
+from zoo.recipes import added
 from zoo.training.loop import Objective
 from zoo.training.settings import TrainSettings
 from zoo.training.views import augmented
@@ -37,11 +38,7 @@ class TSDAERecipe(TrainedRecipe):
     learning_rate: float = 3e-5  # constant, as in sentence-transformers' example
     train_max_length: int = 128  # open
     eval_every: int = 250
-
-    @property
-    def pooler(self) -> Pooler:
-        """[CLS] of the last layer, without an MLP."""
-        return "cls_before_pooler"
+    pooler: Pooler = added("cls_before_pooler")  # [CLS] of the last layer, without an MLP
 
 
 def decoder_of(backbone: Backbone, runtime: Runtime, *, tied: bool) -> PreTrainedModel:

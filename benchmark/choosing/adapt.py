@@ -1,0 +1,338 @@
+"""Trains methods of the zoo on a user's own texts, and says which pays, by how much, and what it costs elsewhere."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmark.choosing.adaptation import NONE, Adaptation, frame_of
+from benchmark.choosing.candidates import installed
+from benchmark.choosing.choice import choose
+from benchmark.choosing.data import Kind, Texts, read_texts
+from benchmark.choosing.division import divided, training_pairs
+from benchmark.choosing.home import HOME, HomeData, HomeTask
+from benchmark.choosing.own_texts import OwnTexts, language_notes, read_own_texts
+from benchmark.choosing.signal import document_items
+from benchmark.data.sources import DataSource
+from benchmark.interop.export import base_card, export_encoder
+from benchmark.records.folder import Records
+from benchmark.records.record import Record, scores_of
+from benchmark.report.comparison import compare_rows
+from benchmark.run.fit import Fitter
+from benchmark.run.options import RunOptions
+from benchmark.run.plan import EncoderPlan, Run, TrainingTexts, make_plan, resolve_methods
+from benchmark.run.runner import Outcome, Runner
+from benchmark.tasks.loaded import LoadedTask, load_tasks
+from benchmark.tasks.suites import suite
+from zoo.encoder import Corpus
+from zoo.encoder import Run as TrainingRun
+from zoo.engine.backbone import find_backbone
+from zoo.engine.named import DEFAULT_BACKBONE
+from zoo.errors import MissingError, UsageError, ZooError
+from zoo.files import read_signed, sha256_json, write_signed
+from zoo.machine import make_runtime
+from zoo.methods.pretrained import Pretrained
+from zoo.methods.simcse import triplets
+from zoo.progress import Progress
+from zoo.recipes import RecipeSpec, all_recipes
+from zoo.selection import parse_methods
+
+METHODS = ("whitening", "sentence-crops", "simcse", "tsdae", "cosent", "simcse-sup")
+_PARTS = {"development": 1, "test": 2, "training": 1}  # shares; the smaller the test, the less it shows
+_FOR_TRAINING = 200  # labels, from which on a part of them is trained on
+_LOOKS = 4  # at the development score, of which the best checkpoint is kept
+_PROBE = 4  # updates whose seconds are measured
+_LEAST = 10  # updates of a training
+_SHARE = 0.7  # of the time is for trainings; the rest reads, measures and compares
+_BUDGET = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|updates?)\s*")
+_MEAN = {"pooler": "avg", "layers": "last"}
+_POOLERS = {"mean": "avg", "cls": "cls_before_pooler"}
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What every candidate starts from: an encoder, the recipe of its vectors, and how methods get these vectors."""
+
+    name: str
+    untrained: RecipeSpec
+    settings: dict[str, Any]  # of recipes that have these fields
+    base: str | None = None  # of transforms
+    fixed: str = ""  # why its weights cannot be trained
+
+
+def beginning(name: str, runtime: Any) -> Beginning:
+    """Return what a finished encoder or a backbone is to the methods; raises MissingError or UsageError for others."""
+    recipes, source = all_recipes(), find_backbone(name)
+    if not (source.folder / "modules.json").is_file():
+        return Beginning(name, recipes["avg-last"].changed("avg-last", {"backbone": name}), _MEAN)
+    untrained = recipes["pretrained"].changed("pretrained", {"model": name})
+    encoder = Pretrained(Pretrained.Recipe(model=name), runtime)
+    fixed = ""
+    if encoder.library is not None or encoder.own_pooling not in _POOLERS:
+        fixed = "its modules are not a transformer with a mean or [CLS]"
+    elif any(type(module).__name__ != "Normalize" for module in encoder.after):
+        fixed = "it has a layer behind its pooling"
+    settings = {} if fixed else {"pooler": _POOLERS[encoder.own_pooling]}
+    return Beginning(name, untrained, settings, "pretrained", fixed)
+
+
+def read_budget(text: str) -> tuple[float, int | None]:
+    """Return the seconds of all trainings, or the updates of each; raises UsageError for another text."""
+    if not (read := _BUDGET.fullmatch(str(text))) or not float(read[1]):
+        raise UsageError(f"--budget {text}: give a time for all, as 90s, 10m or 1h, or updates of each: '200 updates'.")
+    value = float(read[1])
+    return (0.0, int(value)) if read[2].startswith("u") else (value * {"s": 1, "m": 60, "h": 3600}[read[2]], None)
+
+
+def adapt(
+    texts: Any,
+    pairs: Any = None,
+    *,
+    encoder: str | Path | None = None,
+    budget: str = "10m",
+    seeds: int = 3,
+    methods: str | Sequence[str] | None = None,
+    out: str | Path | None = None,
+    elsewhere: str = "pocket",
+    columns: str | None = None,
+    pair_columns: str | None = None,
+    kind: Kind | None = None,
+    data: str | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    quiet: bool = False,
+) -> Adaptation:
+    """Train methods on your texts with one budget each, and say which pays and what it changes elsewhere.
+
+    `texts` are a file of lines, a table, a folder of .txt files, or lists of texts or of documents. `pairs` are what
+    `choose` reads; one part picks (development), one judges (test). Without them documents are held out, whose
+    neighbouring sentences are the test. `encoder` is a finished encoder or a backbone. `budget` is the time of all
+    trainings (10m), or the updates of each ("200 updates"). `methods` are recipes, plugins' too. `elsewhere` is a suite
+    of `zoo-bench tasks`. `out` keeps records, from which a stopped call goes on, and the encoder that is advised.
+
+    Raises UsageError or MissingError for texts, pairs or an encoder that cannot be used.
+    """
+    if seeds < 2:
+        raise UsageError(f"--seeds {seeds}: with one seed the noise of training is not known; give 2 or more.")
+    seconds, updates = read_budget(budget)
+    progress = Progress.silent() if quiet else Progress()
+    runtime = replace(make_runtime(device, precision), progress=progress)
+    recipes = all_recipes()
+    specs = parse_methods(methods if isinstance(methods, str) else ",".join(methods or METHODS), recipes)
+    own = read_own_texts(texts, columns)
+    development, test, training, held_out, notes = _test_of(own, pairs, pair_columns, kind)
+    kept, in_test = own.without(test.texts, held_out)
+    notes += [f"{in_test:,} texts that are in the test are left out of training."] if in_test else []
+    corpus = kept.corpus()
+    notes.insert(0, f"{own.name}: {len(corpus.sentences):,} texts" + _documents(kept))
+    name, why = _encoder(encoder, development, device, precision)
+    start = beginning(name, runtime)
+    notes.append(f"starts from {name}{why}")
+    card = base_card(name, None).get("language")
+    languages = ["en"] if name == DEFAULT_BACKBONE else [card] if isinstance(card, str) else [*(card or [])]  # type: ignore[call-overload]
+    notes += language_notes(corpus.sentences, test.texts, name, languages)
+    pairs_corpus = None if training is None else training_pairs(training)
+    plans, left_out = _plans(specs, start, kept.ordered, pairs_corpus)
+    notes += left_out
+    temporary = TemporaryDirectory(prefix="zoo-bench-") if out is None else None
+    parts = HomeData(development, test)
+    home = LoadedTask(HOME, HomeTask(parts), parts)
+    # A folder for each question: a row then has one budget, one text and one test, and a stopped call goes on.
+    asked = sha256_json([parts.located.sha256, corpus.sha256(), start.settings, name, str(budget), seeds,
+                         [plan.typed for plan, _ in plans]])  # fmt: skip
+    results = Path(temporary.name if temporary else out or "") / "results" / asked[:12]
+    kinds = ("corpus", "neighbours", "target")
+    run = Run(
+        RunOptions(methods="", results=results, device=device, precision=precision, controls=False, seeds=seeds),
+        command=("benchmark.adapt",),
+        runtime=runtime,
+        suites=(elsewhere,),
+        tasks=(home, *load_tasks(suite(elsewhere).tasks, DataSource.from_options(data), None)),
+        dev=home,
+        texts={one: TrainingTexts(corpus) for one in kinds} | {"pairs": TrainingTexts(pairs_corpus)},
+    )
+    plans = _budgeted(plans, start, run, seconds, updates, seeds)
+    run = replace(run, methods=tuple(resolved for resolved, _ in plans))
+    run = replace(run, encoders=make_plan(run.methods, range(seeds), run))
+    outcome = Runner(run).measure_all()
+    records, failed = _records(run, outcome)
+    changes = _changes([*records], elsewhere, results)
+    frame = frame_of(records, test, changes)
+    found = Adaptation(frame, development, test, name, notes, failed, None, _vectors(run), temporary)
+    return (
+        found if out is None or not found.advice else _written(found, records, Path(out) / "model", results, own.name)
+    )
+
+
+def _documents(texts: OwnTexts) -> str:
+    return f" in {len(texts.documents):,} documents" if texts.ordered else ""
+
+
+def _test_of(
+    own: OwnTexts, pairs: Any, columns: str | None, kind: Kind | None
+) -> tuple[Texts, Texts, Texts | None, frozenset[int], list[str]]:
+    """Return development, test and labels to train on, the documents held out, and what is to be said of them."""
+    if pairs is None:
+        signal = document_items(own.documents) if own.ordered else document_items([])
+        note = f"{signal.test.report}; what it says of labelled pairs: docs/adapt.md"
+        return signal.development, signal.test, None, signal.held_out, [note]
+    data = pairs if isinstance(pairs, Texts) else read_texts(pairs, columns, kind)
+    training = None
+    if data.units >= _FOR_TRAINING:
+        development, test, training = divided(data, _PARTS)
+    else:
+        development, test = divided(data, {name: share for name, share in _PARTS.items() if name != "training"})
+    sizes = [f"{part.units:,} {part.report}" for part in (development, test, training) if part is not None]
+    return development, test, training, frozenset(), [f"{data.report}; {', '.join(sizes)}"]
+
+
+def _encoder(given: object, development: Texts, device: str, precision: str) -> tuple[str, str]:
+    """Return the encoder to start from, and why it is that one."""
+    if given is not None:
+        return str(given), ""
+    if not (finished := installed()):
+        return DEFAULT_BACKBONE, ", because no finished encoder is in the hub's cache (another: --encoder)"
+    choice = choose(development, finished, device=device, precision=precision, quiet=True)
+    return str(choice.winner), ", on development the best finished encoder of the hub's cache"
+
+
+Planned = list[tuple[EncoderPlan, RecipeSpec]]
+
+
+def _plans(
+    specs: Sequence[RecipeSpec], start: Beginning, ordered: bool, pairs: Corpus | None
+) -> tuple[Planned, list[str]]:
+    """Return the candidates that texts, labels and encoder allow, no training first, and why others are left out."""
+    plans, notes = [(_resolved(start.untrained, {}, NONE), start.untrained)], []
+    for spec in specs:
+        plan = _resolved(spec, _settings(spec, start), spec.name)
+        reason = ""
+        if plan.traits.needs_neighbours and not ordered:
+            reason = "the texts are no documents"
+        elif plan.traits.needs_pairs and pairs is None:
+            reason = f"it needs labels, {_FOR_TRAINING} or more"
+        elif getattr(plan.recipe, "supervised", False) and pairs is not None and not _has_triplets(pairs):
+            reason = "no text has both an equal and an opposite one"
+        elif start.fixed and not hasattr(plan.recipe, "base"):
+            reason = f"{start.name} cannot be trained: {start.fixed}"
+        if reason:
+            notes.append(f"without {spec.name}: {reason}")
+        else:
+            plans.append((plan, spec))
+    return plans, notes
+
+
+def _has_triplets(pairs: Corpus) -> bool:
+    try:
+        return bool(triplets(pairs))
+    except ZooError:
+        return False
+
+
+def _settings(spec: RecipeSpec, start: Beginning, **more: Any) -> dict[str, Any]:
+    """Return the settings of a recipe that come from the encoder and the budget; what is typed stays."""
+    plan = resolve_methods([spec], {})[0]
+    known = {one.name for one in fields(plan.recipe)}
+    given = {"backbone": start.name, **start.settings, **more}
+    if start.base is not None and "base" in known:
+        given = {"backbone": start.name, "base": start.base}
+    return {
+        key: value
+        for key, value in given.items()
+        if key in known and key not in (spec.overrides if key in more else spec.parameters)
+    }
+
+
+def _resolved(spec: RecipeSpec, settings: dict[str, Any], name: str) -> EncoderPlan:
+    typed = ":".join([spec.name, *(f"{key}={value}" for key, value in settings.items())])
+    plan = resolve_methods([spec.changed(typed, settings)], {})[0]
+    return replace(plan, name=name, typed=typed)
+
+
+def _budgeted(plans: Planned, start: Beginning, run: Run, seconds: float, updates: int | None, seeds: int) -> Planned:
+    """Return the candidates with as many updates as their share of the time allows; the measured speeds are kept."""
+    trained = [spec for plan, spec in plans if "steps" in {one.name for one in fields(plan.recipe)}]
+    path = run.options.results / "budget.json"
+    try:
+        steps: dict[str, int] = read_signed(path)["updates"]
+    except MissingError:
+        each = _SHARE * seconds / max(len(trained) * seeds, 1)
+        steps = {spec.name: updates or _affordable(spec, start, run, each) for spec in trained}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_signed(path, {"updates": steps})
+    more = {spec.name: {"steps": steps[spec.name], "looks": min(_LOOKS, steps[spec.name])} for spec in trained}
+    return [
+        (_resolved(spec, _settings(spec, start, **more[spec.name]), spec.name), spec) if spec.name in more else one
+        for one in plans
+        for _, spec in [one]
+    ]
+
+
+def _affordable(spec: RecipeSpec, start: Beginning, run: Run, seconds: float) -> int:
+    """Return how many updates of a method take so many seconds, from a few of them."""
+    plan = _resolved(spec, _settings(spec, start, steps=_PROBE), spec.name)
+    text = run.texts["pairs" if plan.traits.needs_pairs else "corpus"].corpus
+    runtime = replace(run.runtime, progress=Progress.silent())
+    try:
+        report = plan.cls(plan.recipe, runtime).fit(text, run=TrainingRun())
+    except ZooError:
+        return _LEAST  # the run records the reason
+    return max(math.floor(seconds * _PROBE / max(report.seconds, 1e-3)), _LEAST)
+
+
+def _records(run: Run, outcome: Outcome) -> tuple[dict[str, list[Record]], dict[str, str]]:
+    """Return the records at home of each candidate with all its seeds, and why others have none."""
+    store, records = Records(run.options.results), dict[str, list[Record]]()
+    failed = {what.removesuffix(f" on {HOME}"): reason for what, reason in (*outcome.failed, *outcome.missing)
+              if what.endswith(f" on {HOME}")}  # fmt: skip
+    for plan in run.encoders:
+        record = store.finished(plan.name, HOME, plan.cells[0].key)
+        if record is not None:
+            records.setdefault(plan.name, []).append(record)
+    wanted = {plan.name: sum(one.name == plan.name for one in run.encoders) for plan in run.encoders}
+    records = {name: rows for name, rows in records.items() if len(rows) == wanted[name] and name not in failed}
+    if NONE not in records:
+        raise ZooError(f"the encoder itself could not be measured: {failed.get(NONE, 'see above')}")
+    return records, failed
+
+
+def _changes(names: Sequence[str], elsewhere: str, results: Path) -> dict[str, dict[str, float]]:
+    """Return how candidates change elsewhere, the mean of the suite, with intervals."""
+    changes = {}
+    for name in names:
+        if name == NONE:
+            continue
+        compared = compare_rows(results, name, NONE, suites=elsewhere, resamples=2_000).comparisons[0]
+        line = compared.average or compared.lines[0]
+        ends = [math.nan if end is None else end for end in (line.difference, line.low, line.high)]
+        changes[name] = dict(zip(("change", "change_low", "change_high"), ends, strict=True))
+    return changes
+
+
+def _vectors(run: Run) -> Any:
+    """Return the function that encodes texts by a candidate and seed of a run."""
+
+    def vectors(name: str, seed: int, texts: Sequence[str]) -> Any:
+        plan = next(one for one in run.encoders if one.name == name and one.seed in (None, seed))
+        folder = Records(run.options.results).encoder_folder(plan.name, plan.key)
+        return Fitter(run).obtain(plan, folder).encode(list(texts))
+
+    return vectors
+
+
+def _written(
+    found: Adaptation, records: dict[str, list[Record]], folder: Path, results: Path, texts: str
+) -> Adaptation:
+    """Export the advised encoder of the best seed on development, with a card that says what it was adapted to."""
+    best = max(records[found.advice], key=lambda record: float(scores_of(record)["development"]))  # type: ignore[typeddict-item]
+    about = f"Adapted from {found.encoder} to {texts}. {found.verdict}"
+    try:
+        export_encoder(found.advice, folder, results, seed=best["seed"], about=about)
+    except UsageError as error:  # its form, or the folder has a model of before
+        return replace(found, failed={**found.failed, f"export of {found.advice}": str(error)})
+    return replace(found, written=folder)

@@ -1,0 +1,147 @@
+"""What `adapt` found: a row for each candidate, the advice, and both in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmark.choosing.data import MEASURES, UNITS, Texts
+from benchmark.choosing.measures import may_be_best, sampled
+from benchmark.choosing.shown import between, lines_of_rows, number, rows_of, wrapped
+from benchmark.records.record import Record, plain, scores_of
+from benchmark.stats.mcb import LEVEL, differences
+from zoo import __version__
+
+if TYPE_CHECKING:
+    import pandas
+
+NONE = "no training"
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """Candidates with their gain at home and change elsewhere, the best on development first.
+
+    `frame` has a row for each: `development` and `score` x100, `gain` over no training with its 95 % interval (low,
+    high) and p, `may_be_best` (familywise), `change` elsewhere with its interval, seconds of one training, parameters,
+    and updates. `picked` is the best on development, and `advice` the candidate to train, "" for none.
+    """
+
+    frame: pandas.DataFrame
+    development: Texts
+    test: Texts
+    encoder: str
+    notes: list[str]
+    failed: dict[str, str]
+    written: Path | None = None
+    vectors: Callable[[str, int, Sequence[str]], Any] = field(default=lambda *_: None, repr=False)
+    _temporary: TemporaryDirectory[str] | None = field(default=None, repr=False)
+
+    @property
+    def picked(self) -> str:
+        """The best on development."""
+        return str(self.frame.index[0])
+
+    @property
+    def advice(self) -> str:
+        """The candidate to train; empty where none is better on the test beyond noise."""
+        first = self.frame.iloc[0]
+        return self.picked if self.picked != NONE and first["gain"] > 0 and first["p"] < LEVEL else ""
+
+    @property
+    def verdict(self) -> str:
+        """The advice in words, with the numbers that it rests on."""
+        first, unit = self.frame.iloc[0], UNITS[self.test.kind]
+        on = f"{MEASURES[self.test.kind]} on {self.test.units:,} {unit} of the test"
+        if self.picked == NONE:
+            return f"Do not train: on development none of {len(self.frame) - 1} candidates is above {self.encoder}."
+        gain = f"{first['gain']:+.1f} ({first['gain_low']:.1f} to {first['gain_high']:.1f})"
+        if not self.advice:
+            return (
+                f"Do not train: {self.picked}, the best on development, changes {on} by {gain}, which may be nothing."
+            )
+        sentences = [f"Train {self.advice}: {on} rises by {gain}, from {first['score'] - first['gain']:.1f}."]
+        others = self.frame.index[self.frame["may_be_best"] & (self.frame.index != self.advice)]
+        sentences += [f"Tied with it: {', '.join(others)}."] if len(others) else []
+        if np.isfinite(first["change"]):
+            change = f"{first['change']:+.1f} ({first['change_low']:.1f} to {first['change_high']:.1f})"
+            if first["change_high"] < 0:
+                sentences.append(f"It forgets: elsewhere it changes by {change}.")
+            else:
+                sentences.append(f"Elsewhere it changes by {change}.")
+        return " ".join(sentences)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return {
+            "version": __version__,
+            "encoder": self.encoder,
+            "measure": MEASURES[self.test.kind],
+            "units": {"development": self.development.units, "test": self.test.units},
+            "picked": self.picked,
+            "advice": self.advice or None,
+            "verdict": self.verdict,
+            "rows": plain(self.frame.reset_index().to_dict("records")),
+            "notes": self.notes,
+            "failed": self.failed,
+            "written": None if self.written is None else str(self.written),
+        }
+
+    def shown(self, width: int | None = None) -> str:
+        """Return notes, table and verdict for a terminal; with `width` only the columns that fit."""
+        columns = [
+            (f"{MEASURES[self.test.kind]} gain", between("gain")),
+            ("elsewhere", between("change")),
+            ("seconds", number("seconds", ",.0f")),
+            ("parameters", number("parameters", ",.0f")),
+            ("tie", lambda row: "≈" if row["may_be_best"] else ""),
+            ("development", number("development")),
+            ("test", number("score")),
+            ("updates", number("updates", ",.0f")),
+        ]
+        failed = [f"{name} failed: {reason}" for name, reason in self.failed.items()]
+        written = [f"Written: {self.written}"] if self.written else []
+        about, after = self.notes, [self.verdict, *failed, *written]
+        if width is not None:
+            about, after = wrapped(about, width), wrapped(after, width)
+        return "\n".join([*about, "", *lines_of_rows(rows_of(self.frame), columns, width), "", *after])
+
+    def __str__(self) -> str:
+        return self.shown()
+
+
+def frame_of(records: dict[str, list[Record]], test: Texts, changes: dict[str, dict[str, float]]) -> pandas.DataFrame:
+    """Return the frame of candidates from the records of their seeds at home, `NONE` among them."""
+    import pandas
+
+    names = list(records)
+    values = [np.array([scores_of(record)["values"] for record in of_seeds]) for of_seeds in records.values()]  # type: ignore[typeddict-item]
+    of_all = sampled(test, values)
+    gaps, base = differences(of_all), names.index(NONE)
+    best, rows = may_be_best(of_all), []
+    for place, (name, of_seeds) in enumerate(records.items()):
+        trained = [record["training"] for record in of_seeds if record["training"]]
+        gain = {"gain": gaps.value, "gain_low": gaps.low, "gain_high": gaps.high, "p": gaps.p}
+        none = {"change": np.nan, "change_low": np.nan, "change_high": np.nan}
+        rows.append(
+            {
+                "name": name,
+                "development": float(np.mean([scores_of(one)["development"] for one in of_seeds])),  # type: ignore[typeddict-item]
+                "score": of_all.value[place],
+                **{key: of[place, base] if name != NONE else np.nan for key, of in gain.items()},
+                "may_be_best": bool(best[place]),
+                **(none | changes.get(name, {})),
+                "seconds": float(np.mean([one["seconds"] for one in trained])) if trained else 0.0,
+                "parameters": of_seeds[0]["facts"].get("parameters"),
+                "updates": int(trained[0]["steps"]) if trained else 0,
+                "seeds": len(of_seeds),
+            }
+        )
+    # `NONE` is the first of equal ones.
+    order = sorted(rows, key=lambda row: (-row["development"], row["name"] != NONE))
+    return pandas.DataFrame(order).set_index("name")
