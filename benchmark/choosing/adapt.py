@@ -120,6 +120,9 @@ def adapt(
     if seeds < 2:
         raise UsageError(f"--seeds {seeds}: with one seed the noise of training is not known; give 2 or more.")
     seconds, updates = read_budget(budget)
+    others = load_tasks(suite(elsewhere).tasks, DataSource.from_options(data), None)
+    if lacking := [task.reason for task in others if task.data is None]:
+        raise MissingError(f"--elsewhere {elsewhere}: {lacking[0]}")
     progress = Progress.silent() if quiet else Progress()
     runtime = replace(make_runtime(device, precision), progress=progress)
     recipes = all_recipes()
@@ -152,7 +155,7 @@ def adapt(
         command=("benchmark.adapt",),
         runtime=runtime,
         suites=(elsewhere,),
-        tasks=(home, *load_tasks(suite(elsewhere).tasks, DataSource.from_options(data), None)),
+        tasks=(home, *others),
         dev=home,
         texts={one: TrainingTexts(corpus) for one in kinds} | {"pairs": TrainingTexts(pairs_corpus)},
     )
@@ -307,7 +310,10 @@ def _changes(names: Sequence[str], elsewhere: str, results: Path) -> dict[str, d
     for name in names:
         if name == NONE:
             continue
-        compared = compare_rows(results, name, NONE, suites=elsewhere, resamples=2_000).comparisons[0]
+        try:
+            compared = compare_rows(results, name, NONE, suites=elsewhere, resamples=2_000).comparisons[0]
+        except ZooError:  # one of its cells failed, as the run has said
+            continue
         line = compared.average or compared.lines[0]
         ends = [math.nan if end is None else end for end in (line.difference, line.low, line.high)]
         changes[name] = dict(zip(("change", "change_low", "change_high"), ends, strict=True))

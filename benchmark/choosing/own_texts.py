@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -37,11 +37,10 @@ class OwnTexts:
 
     def without(self, tested: Sequence[str], held_out: frozenset[int]) -> tuple[OwnTexts, int]:
         """Return the texts but those documents and the texts that are tested, and how many of the latter there were."""
-        known, before = normalised_texts(tested), len(self.texts)
+        known = normalised_texts(tested)
         rest = [document for number, document in enumerate(self.documents) if number not in held_out]
         kept = [[text for text in document if normalised(text) not in known] for document in rest]
         removed = sum(map(len, rest)) - sum(map(len, kept))
-        assert before >= removed
         return replace(self, documents=[document for document in kept if document]), removed
 
     def corpus(self) -> Corpus:
@@ -85,7 +84,7 @@ def read_own_texts(source: Any, columns: str | None = None) -> OwnTexts:
     if not lines:
         raise UsageError(f"{path} has no text; give one text a line, a table, or documents with empty lines between.")
     bounds = [*starts, len(lines)] if ended else range(len(lines) + 1)
-    return _divided(path.name, [lines[i:j] for i, j in zip(bounds, bounds[1:], strict=False)], ordered=ended)
+    return _divided(path.name, [lines[i:j] for i, j in pairwise(bounds)], ordered=ended)
 
 
 def _divided(name: str, documents: list[list[str]], *, ordered: bool) -> OwnTexts:

@@ -39,10 +39,11 @@ from benchmark.cli.options import (
 @click.option("--pair-columns", metavar="NAME,NAME,...", help="Columns of --pairs: texts in order, a score or label.")
 @click.option("--kind", type=click.Choice(["score", "binary", "retrieval", "label"]), help="What --pairs is.")
 @click.option("--data", help="Data folder, for --elsewhere.")
+@click.option("--wide", is_flag=True, help="Print all columns, not those that fit.")
 @device_option
 @precision_option
 @json_option
-def command(texts: Path, pairs: Path | None, as_json: bool, **options: Any) -> int:
+def command(texts: Path, pairs: Path | None, wide: bool, as_json: bool, **options: Any) -> int:
     """Train methods on texts of your own: the gain at home, the change elsewhere, and whether to train.
 
     TEXTS is a file of lines, a table, documents with empty lines between, or a folder of .txt files. Without --pairs
@@ -51,5 +52,5 @@ def command(texts: Path, pairs: Path | None, as_json: bool, **options: Any) -> i
     from benchmark.choosing.adapt import adapt  # imports torch
 
     found = adapt(texts, pairs, quiet=as_json, **options)
-    say_json(found.as_dict()) if as_json else say(found.shown(terminal_width()))
+    say_json(found.as_dict()) if as_json else say(found.shown(None if wide else terminal_width()))
     return 0

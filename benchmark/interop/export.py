@@ -48,8 +48,8 @@ def export_encoder(
 
     A zoo Encoder, or the folder of a saved or finished one (./FOLDER), is written without a card. The default seed is
     the first one. `licence` and `language` go into the card if the base model's card does not state them,
-    `about` is its first paragraph; `push_to_hub` is the repository for the upload. Raises MissingError where the results hold no such encoder,
-    UsageError where sentence-transformers cannot express it, ZooError where the hub refuses it.
+    and `about` at its head; `push_to_hub` is the repository for the upload. Raises MissingError where the results hold
+    no such encoder, UsageError where sentence-transformers cannot express it, ZooError where the hub refuses it.
     """
     if private and push_to_hub is None:
         raise UsageError("--private goes with --push-to-hub OWNER/NAME: a folder on this machine is yours alone.")

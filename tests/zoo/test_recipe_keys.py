@@ -95,6 +95,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "sif_a": (0.5, {"pooler": "sif"}),
     "avg.sif_a": (0.5, {"layers": "sif"}),
     "smoothing": (0.5, {}),
+    "steps": (1, {}),
     "ct.steps": (2, {}),
     "supervised": (True, {}),
     "table_batch_size": (8, {}),

@@ -79,9 +79,8 @@ class TrainedRecipe(BackboneRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(
-            self, "batch_size", "learning_rate", "epochs", "train_max_length", "eval_every", "looks", "steps"
-        )
+        numbers = "batch_size learning_rate epochs train_max_length eval_every looks steps"
+        check_positive(self, *numbers.split())
         if not 0 <= self.warmup <= 1 or self.weight_decay < 0:
             raise ValueError("warmup must be between 0 and 1, and weight_decay not below 0")
 

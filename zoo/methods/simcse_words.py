@@ -21,7 +21,6 @@ from zoo.plugins import register_method
 from zoo.training.checkpoint import undisturbed
 from zoo.training.loop import Objective
 from zoo.training.positives import Positives
-from zoo.training.settings import TrainSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,7 @@ from zoo.engine.backbone import masked_lm
 from zoo.engine.dropout import set_dropout
 from zoo.errors import UsageError
 from zoo.methods.contrastive import Contrastive, Rows, TrainedRecipe
-from zoo.modules.pooler import Pooler, TrainedPooler
+from zoo.modules.pooler import TrainedPooler
 from zoo.plugins import register_method
 from zoo.recipes import added
 from zoo.training.loop import Objective
@@ -38,7 +38,7 @@ class TSDAERecipe(TrainedRecipe):
     learning_rate: float = 3e-5  # constant, as in sentence-transformers' example
     train_max_length: int = 128  # open
     eval_every: int = 250
-    pooler: Pooler = added("cls_before_pooler")  # [CLS] of the last layer, without an MLP
+    pooler: Literal["avg", "cls_before_pooler"] = added("cls_before_pooler")  # [CLS] of the last layer, without an MLP
 
 
 def decoder_of(backbone: Backbone, runtime: Runtime, *, tied: bool) -> PreTrainedModel:
