@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import json
 import logging
 import re
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(((?:\.\./)+[^)#\s]*)(#[^)\s]*)?\)")
 _MADE = re.compile(r"^<!-- (program|suites|tasks|boards)(?:: (.+?))? -->$", re.M)
+_FENCE = re.compile(r"^```(sh|csv|python)(?: title=\"(.+?)\")?\n(.*?)^```\n", re.M | re.S)
 _log = logging.getLogger("mkdocs.hooks.handbook")
 
 
@@ -33,12 +35,18 @@ def on_files(files: Any, config: Any) -> None:
             files.append(File.generated(config, path, content=f"# {METHODS.card(page).paper or page}\n"))
     for folder in _boards():
         files.append(File.generated(config, f"boards/{folder.name}/index.html", content=_live(folder)))
+    for tutorial in (ROOT / "docs" / "tutorials").glob("*.md"):
+        cells = notebook(tutorial.read_text(encoding="utf-8"))
+        files.append(File.generated(config, f"notebooks/{tutorial.stem}.ipynb", content=json.dumps(cells)))
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Return a page's Markdown with what is generated, and with links to files outside docs/ as their paths."""
     folder = (ROOT / "docs" / page.file.src_uri).parent
     markdown = _MADE.sub(lambda match: _MAKERS[match[1]](match[2]), markdown)
+    if folder.name == "tutorials":
+        title, rest = markdown.split("\n", 1)
+        markdown = f"{title}\n\n[This page as a notebook](../notebooks/{Path(page.file.src_uri).stem}.ipynb)\n{rest}"
     if folder.name == "methods":
         markdown += "\n" + _of_cards(_pages()[Path(page.file.src_uri).stem])
     return _LINK.sub(lambda match: _outside(match, folder, page.file.src_uri), markdown)
@@ -47,6 +55,33 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 def on_page_content(html: str, **_: Any) -> str:
     """Return a page without click's mark of an option that has no default."""
     return html.replace("<code>Sentinel.UNSET</code>", "")
+
+
+def notebook(markdown: str) -> dict[str, Any]:
+    """Return a tutorial as a Jupyter notebook: its commands and files are cells to run, the rest is text."""
+    cells: list[dict[str, Any]] = []
+
+    def add(kind: str, source: str, **more: Any) -> None:
+        if source.strip():
+            cells.append({"cell_type": kind, "id": str(len(cells)), "metadata": {}, "source": source.strip(), **more})
+
+    # Text, then the language, the file's name and the lines of each block.
+    text, *blocks = _FENCE.split(re.sub(r"\[([^\]]*)\]\((?!https?:)[^)]*\)", r"\1", markdown))
+    add("markdown", text)
+    for language, title, lines, text in zip(*(iter(blocks),) * 4, strict=True):
+        before = f"%%writefile {title}\n" if title else ""
+        source = re.sub(r"^(?=\S)", "!", lines, flags=re.M) if language == "sh" else before + lines
+        add("code", source, outputs=[], execution_count=None)
+        add("markdown", text)
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Return a page whose search has a name, which the theme leaves out."""
+    return output.replace(
+        'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
+    )
 
 
 def _outside(match: re.Match[str], folder: Path, page: str) -> str:
@@ -150,7 +185,8 @@ def _live_tables(_: str | None) -> str:
     """Return links to the live tables, and the first rows of the first one."""
     first = ROOT / "leaderboards" / "zoo-small"
     with (first / "sts.csv").open(encoding="utf-8", newline="") as file:
-        rows = [[row["rank"], row["method"], row["Avg"], row["group"]] for row in csv.DictReader(file)][:8]
+        best = list(csv.DictReader(file))[:8]
+    rows = [[row["rank"], row["method"], f"{float(row['Avg']):.2f}", row["group"]] for row in best]
     links = " · ".join(f"[{folder.name}](boards/{folder.name}/index.html)" for folder in _boards())
     top = _table(["#", "Row", "STS average", "Group"], rows)
     return f"**Live tables**, with filters, costs and claims: {links}\n\nThe first rows of {first.name}:\n\n{top}"

@@ -92,7 +92,7 @@ class Corpus:
         if not self.documents:
             raise MissingError(
                 f"corpus {self.name} does not say which sentences are neighbours: put an empty line between its"
-                " documents, or take positives that need none (positives=halves)."
+                " documents, or choose a recipe that needs no neighbours."
             )
         ends = np.array([*self.documents[1:], len(self.sentences)])
         return np.repeat(ends, np.diff([*self.documents, len(self.sentences)]))

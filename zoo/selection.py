@@ -223,6 +223,6 @@ def match_names(pattern: str, known: Mapping[str, S], kind: str) -> list[S]:
             hint = " A glob stands for several, as in 'simcse*'; '*' is all of them."
         elif kind == "method" and not hint and "-" in pattern and re.search(r"\d", pattern):
             # "all-MiniLM-L6-v2" has the form of a model's name; a mistyped recipe seldom has.
-            hint = f" A model of the hub has its owner before it, as sentence-transformers/{pattern:.80}."
+            hint = f" A model of the hub has its owner before it, as OWNER/{pattern:.80}."
         raise UsageError(f"unknown {kind} {pattern!r:.200}.{hint} `zoo-bench {kind}s` lists them all.")
     return exact

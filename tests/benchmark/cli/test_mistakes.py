@@ -77,7 +77,7 @@ MISTAKES = [
     ("run --methods cls --tasks pocket-wrods", 2, "Did you mean 'pocket-words'"),
     ("run --methods cls,max --label one", 2, "a name for each method"),
     ("run --methods all", 2, "'*' is all of them"),
-    ("run --methods all-MiniLM-L6-v2", 2, "sentence-transformers/all-MiniLM-L6-v2"),
+    ("run --methods all-MiniLM-L6-v2", 2, "as OWNER/all-MiniLM-L6-v2"),
     # Settings of methods, and options of other programs.
     ("run --methods simcse --lr 1e-5", 2, "--methods NAME:learning_rate=VALUE"),
     ("run --model_name_or_path simcse", 2, "--backbone"),
