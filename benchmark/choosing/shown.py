@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmark.choosing.data import MEASURES, Kind, Texts
+from benchmark.report.terminal import Field, fitted, wrapped
 from zoo.errors import MissingError
 from zoo.files import atomic_path
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 Row = dict[str, Any]
-_NAME = 28  # characters of a name that a narrow table keeps
 
 
 def _number(key: str, form: str = ".1f") -> Callable[[Row], str]:
@@ -83,34 +82,12 @@ def table_lines(data: Texts, frame: pandas.DataFrame, width: int | None) -> list
     rows: list[Row] = [
         {str(key): value for key, value in row.items()} for row in frame.reset_index().to_dict("records")
     ]
-    names = [_short(row["name"]) if width else row["name"] for row in rows]
-    if len({*names}) < len(names):
-        names = [row["name"] for row in rows]
-    columns = [("", names, False)]
-    left_out = []
-    used = max(map(len, names))
-    for heading, cell in _columns(data.kind, rows):
-        cells = [cell(row) for row in rows]
-        wide = max(len(heading), *map(len, cells))
-        if width is not None and used + 2 + wide > width:
-            left_out.append(heading)
-            continue
-        used += 2 + wide
-        columns.append((heading, cells, True))
-    lines = []
-    for number in range(-1, len(rows)):
-        parts = []
-        for heading, cells, right in columns:
-            widest = max(len(heading), *map(len, cells))
-            text = heading if number < 0 else cells[number]
-            parts.append(text.rjust(widest) if right else text.ljust(widest))
-        lines.append("  ".join(parts).rstrip())
-    return [*lines, *textwrap.wrap(f"--wide: {', '.join(left_out)}" * bool(left_out), width or 80)]
-
-
-def _short(name: str) -> str:
-    half = (_NAME - 1) // 2
-    return name if len(name) <= _NAME else f"{name[:half]}…{name[len(name) - (_NAME - 1 - half) :]}"
+    fields = [Field("", [row["name"] for row in rows], right=False, name=True)]
+    # The score always stays; the first of the others goes last.
+    for place, (heading, cell) in enumerate(_columns(data.kind, rows)):
+        fields.append(Field(heading, [cell(row) for row in rows], priority=place))
+    lines, left_out = fitted(fields, width, rule=False)
+    return [*lines, *wrapped(f"--wide: {', '.join(left_out)}" * bool(left_out), width)]
 
 
 def note(row: pandas.Series[Any], texts: int) -> str:

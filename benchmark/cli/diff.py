@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from benchmark.cli.options import json_option, say, say_json
+from benchmark.cli.options import json_option, say_json, say_prose
 
 
 @click.command("diff")
@@ -23,5 +23,5 @@ def command(a: str, b: str, fail_if_worse: bool, as_json: bool) -> int:
     from benchmark.analysis.diff import diff
 
     found = diff(a, b)
-    say_json(found.as_dict()) if as_json else say(str(found))
+    say_json(found.as_dict()) if as_json else say_prose(str(found))
     return int(fail_if_worse and any(cell.worse or cell.damaged for cell in found.cells))
