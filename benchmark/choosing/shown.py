@@ -21,7 +21,7 @@ Row = dict[str, Any]
 def _number(key: str, form: str = ".1f") -> Callable[[Row], str]:
     def cell(row: Row) -> str:
         value = row.get(key)
-        return "–" if value is None or value != value else f"{value:{form}}"
+        return "–" if value is None or value != value else f"{value:z{form}}"
 
     return cell
 

@@ -15,7 +15,7 @@ from benchmark.cli.options import (
     complain,
     data_option,
     json_option,
-    results_option,
+    results_only_option,
     say_json,
     wide_option,
 )
@@ -26,7 +26,7 @@ from zoo.progress import print_safe
 
 @click.command("compare")
 @click.argument("rows", nargs=-1, type=METHOD)
-@results_option
+@results_only_option
 @click.option(
     "--suite",
     "suites",

@@ -14,6 +14,7 @@ from benchmark.records.query import label, row_named, rows_named
 from benchmark.records.record import Record
 from benchmark.report.comparison import compare_rows
 from benchmark.report.latex import escape
+from benchmark.report.rows import signed
 from benchmark.report.terminal import Field, fitted, folded, width_of
 from benchmark.stats.compare import Comparison, Line
 from benchmark.stats.diff import beyond_noise
@@ -171,5 +172,5 @@ def _change(base: Record, other: Record) -> str:
 
 def _difference(one: Change) -> str:
     line = one.line
-    interval = "" if line.low is None or line.high is None else f" [{line.low:+.2f}, {line.high:+.2f}]"
-    return f"{line.difference:+.2f}{interval}{'*' if one.significant else ''}"
+    interval = "" if line.low is None or line.high is None else f" [{signed(line.low)}, {signed(line.high)}]"
+    return f"{signed(line.difference)}{interval}{'*' if one.significant else ''}"

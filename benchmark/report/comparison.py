@@ -18,6 +18,7 @@ from benchmark.records.folder import Records, read_records
 from benchmark.records.query import PairTexts, Ranks, RowScores, label, row_named, row_scores
 from benchmark.records.record import Record, code_of, plain
 from benchmark.report.conditions import tuned
+from benchmark.report.rows import signed
 from benchmark.report.signature import differing
 from benchmark.report.terminal import Field, fitted, folded, width_of
 from benchmark.stats.compare import AVERAGE, Comparison, Line, compare, seeds_of, suites_in_common, without_items
@@ -330,8 +331,8 @@ def _fields(comparison: Comparison) -> list[Field]:
             f"{line.pairs:,}",
             f"{line.a:.2f}",
             f"{line.b:.2f}",
-            f"{line.difference:+.2f}",
-            "n/a" if line.low is None else f"{line.low:+.2f} to {line.high:+.2f}",
+            signed(line.difference),
+            "n/a" if line.low is None or line.high is None else f"{signed(line.low)} to {signed(line.high)}",
             "n/a" if line.p is None else _p_text(line.p),
             "" if line.williams is None else _p_text(line.williams.p),
         ]

@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmark.records.folder import Records
 from benchmark.report.conditions import group, role
-from benchmark.report.rows import Row, Table, score_text
+from benchmark.report.rows import Row, Table, score_text, signed
 from benchmark.stats.draws import compared, finished
 from benchmark.stats.marks import told_apart
 from benchmark.stats.mcb import LEVEL, Differences, Sample, differences
@@ -42,13 +42,13 @@ class _Compared:
 
     def against(self, name: str, other: str) -> str:
         """Return the difference between two rows, with its interval where it has one."""
-        gap = f"{self.values[name] - self.values[other]:+.1f}"
+        gap = signed(self.values[name] - self.values[other], 1)
         if self.found is None or not {name, other} <= self.places.keys():
             return f"{gap} against {other}"
         at = self.places[name], self.places[other]
         if not np.isfinite(self.found.low[at]):
             return f"{gap} against {other}"
-        return f"{gap} ({self.found.low[at]:+.1f} to {self.found.high[at]:+.1f}) against {other}"
+        return f"{gap} ({signed(self.found.low[at], 1)} to {signed(self.found.high[at], 1)}) against {other}"
 
 
 def learned_of(rows: Sequence[Row], one: Sample, on: str, unit: str) -> str:

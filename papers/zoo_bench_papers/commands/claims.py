@@ -10,6 +10,7 @@ import click
 
 from benchmark.cli.options import json_option, results_only_option, say_json, say_prose
 from benchmark.records.folder import Records
+from benchmark.report.rows import signed
 from benchmark.report.table import read_completed
 from benchmark.report.terminal import hanging, width_of
 from zoo.errors import UsageError, did_you_mean
@@ -67,7 +68,7 @@ def _lines(tested: Sequence[Verdict], width: int | None) -> list[str]:
         lines += [f"  {part}" for part in verdict.found.split("; ") if part]
         for c in verdict.compared:
             if c.difference is not None:
-                ours = f"{c.difference:+.2f} ({c.low:+.2f} to {c.high:+.2f})"
-                paper = "" if c.printed is None else f"paper {c.printed:+.2f}"
+                ours = f"{signed(c.difference)} ({signed(c.low)} to {signed(c.high)})"
+                paper = "" if c.printed is None else f"paper {signed(c.printed)}"
                 lines += hanging(f"  {ours:<24}{paper}", f"{c.a} - {c.b}, {c.on}", 39, width)
     return lines

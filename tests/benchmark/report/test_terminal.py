@@ -10,6 +10,7 @@ from fakes import Cli
 from test_leaderboard import complete, table_of
 
 from benchmark.records.folder import Records
+from benchmark.report.rows import score_text, signed
 from benchmark.report.show import print_table
 from benchmark.report.terminal import Field, fitted, folded
 from benchmark.tasks.suites import suite
@@ -83,3 +84,11 @@ def test_the_last_column_is_broken_beside_the_others_or_below_them(width: int) -
     assert not left_out and all(len(line) <= width for line in lines)
     assert " ".join(" ".join(lines).split()).endswith(licence) or width > 60
     assert licence.split()[-1] in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("value", "score", "gap"), [(-0.004, "0.00", "0.00"), (0.004, "0.00", "+0.00"), (-0.006, "-0.01", "-0.01")]
+)
+def test_a_zero_has_no_minus(value: float, score: str, gap: str) -> None:
+    assert score_text(value) == score and signed(value) == gap
+    assert signed(value, 1) == ("+0.0" if value > 0 else "0.0")
