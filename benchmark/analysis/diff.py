@@ -14,6 +14,7 @@ from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names
 from benchmark.records.record import Record, main_score, plain
 from benchmark.report.files import suites_of
+from benchmark.report.rows import signed
 from benchmark.report.signature import differing
 from benchmark.report.table import build_tables
 from benchmark.stats.diff import beyond_noise, noise_of_move
@@ -78,9 +79,10 @@ def _line(cell: Cell) -> str:
     if cell.a is None or cell.b is None:
         return f"{where}: {cell.b if cell.a is None else cell.a:.2f}"
     noise = {True: "beyond noise", False: "within noise", None: "its noise is not known"}[cell.beyond_noise]
-    interval = "" if cell.low is None else f" ({cell.low:+.2f} to {cell.high:+.2f})"
+    interval = "" if cell.low is None or cell.high is None else f" ({signed(cell.low)} to {signed(cell.high)})"
     causes = ", ".join(cell.made_by) or "nothing that records state"
-    return f"{where}: {cell.a:.2f} to {cell.b:.2f}, {cell.b - cell.a:+.2f}{interval}, {noise}; other: {causes}"
+    change = f"{cell.a:.2f} to {cell.b:.2f}, {signed(cell.b - cell.a)}{interval}"
+    return f"{where}: {change}, {noise}; other: {causes}"
 
 
 def diff(a: str | Path, b: str | Path) -> Diff:

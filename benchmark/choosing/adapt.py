@@ -137,7 +137,7 @@ def adapt(
     start = beginning(name, runtime)
     notes.append(f"starts from {name}{why}")
     card = base_card(name, None).get("language")
-    languages = ["en"] if name == DEFAULT_BACKBONE else [card] if isinstance(card, str) else [*(card or [])]  # type: ignore[call-overload]
+    languages = ["en"] if name == DEFAULT_BACKBONE else card if isinstance(card, list) else [card] if card else []
     notes += language_notes(corpus.sentences, test.texts, name, languages)
     pairs_corpus = None if training is None else training_pairs(training)
     plans, left_out = _plans(specs, start, kept.ordered, pairs_corpus)

@@ -12,8 +12,9 @@ import numpy as np
 
 from benchmark.choosing.data import MEASURES, UNITS, Texts
 from benchmark.choosing.measures import may_be_best, sampled
-from benchmark.choosing.shown import between, lines_of_rows, number, rows_of, wrapped
+from benchmark.choosing.shown import between, lines_of_rows, number, rows_of
 from benchmark.records.record import Record, plain, scores_of
+from benchmark.report.terminal import folded
 from benchmark.stats.mcb import LEVEL, differences
 from zoo import __version__
 
@@ -106,9 +107,7 @@ class Adaptation:
         ]
         failed = [f"{name} failed: {reason}" for name, reason in self.failed.items()]
         written = [f"Written: {self.written}"] if self.written else []
-        about, after = self.notes, [self.verdict, *failed, *written]
-        if width is not None:
-            about, after = wrapped(about, width), wrapped(after, width)
+        about, after = folded(self.notes, width), folded([self.verdict, *failed, *written], width)
         return "\n".join([*about, "", *lines_of_rows(rows_of(self.frame), columns, width), "", *after])
 
     def __str__(self) -> str:

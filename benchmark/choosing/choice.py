@@ -26,9 +26,10 @@ from benchmark.choosing.data import MEASURES, Kind, Texts, Values, read_texts
 from benchmark.choosing.demands import Budget, Floor, read_floors
 from benchmark.choosing.measures import measure, search
 from benchmark.choosing.ranking import Ranking, ranked, reached, verdict
-from benchmark.choosing.shown import note, table_lines, wrapped
+from benchmark.choosing.shown import note, table_lines
 from benchmark.choosing.variants import variants
 from benchmark.records.record import plain
+from benchmark.report.terminal import folded
 from zoo import __version__
 from zoo.encoder import Runtime
 from zoo.errors import UsageError, ZooError, error_text
@@ -99,15 +100,14 @@ class Choice:
             "verdict": self.verdict,
         }
 
-    def shown(self, width: int | None = None) -> str:
-        """Return the report, the table and the verdict for a terminal; with `width` only the columns that fit."""
+    def shown(self, width: int | None = None, *, wide: bool = False) -> str:
+        """Return report, table and verdict in lines of `width`, with the columns that fit, or with `wide` all."""
         notes = [f"{name}: {text}" for name, row in self.frame.iterrows() if (text := note(row, len(self.data.texts)))]
         failed = [f"{name} failed: {reason}" for name, reason in self.failed.items()]
         about = [self.data.report, f"{self.device}; ms: one query at a time, the median"]
         texts = [*notes, self.verdict, *failed]
-        if width is not None:
-            about, texts = (wrapped(lines, width) for lines in (about, texts))
-        return "\n".join([*about, "", *table_lines(self.data, self.frame, width), "", *texts])
+        table = table_lines(self.data, self.frame, None if wide else width)
+        return "\n".join([*folded(about, width), "", *table, "", *folded("\n".join(texts).splitlines(), width)])
 
     def __str__(self) -> str:
         return self.shown()

@@ -124,7 +124,7 @@ def _first(data: Texts, ranking: Ranking) -> list[str]:
     if len(frame) == 1:
         return [f"{text}; {'no other is within the budget' if len(ranking.frame) > 1 else 'name more to compare it'}."]
     second = frame.iloc[1]
-    gap = f"{second['behind']:.1f} ({second['behind_low']:.1f} to {second['behind_high']:.1f})"
+    gap = f"{second['behind']:z.1f} ({second['behind_low']:z.1f} to {second['behind_high']:z.1f})"
     sentences = [f"{text}, {gap} above {second.name}."]
     if not ranking.tied:
         return [*sentences, "No other is tied with it."]

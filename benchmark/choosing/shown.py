@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmark.choosing.data import MEASURES, Kind, Texts
+from benchmark.report.terminal import Field, fitted, wrapped
 from zoo.errors import MissingError
 from zoo.files import atomic_path
 
@@ -16,13 +16,12 @@ if TYPE_CHECKING:
 
 
 Row = dict[str, Any]
-_NAME = 28  # characters of a name that a narrow table keeps
 
 
 def number(key: str, form: str = ".1f") -> Callable[[Row], str]:
     def cell(row: Row) -> str:
         value = row.get(key)
-        return "–" if value is None or value != value else f"{value:{form}}"
+        return "–" if value is None or value != value else f"{value:z{form}}"
 
     return cell
 
@@ -89,42 +88,14 @@ def rows_of(frame: pandas.DataFrame) -> list[Row]:
     return [{str(key): value for key, value in row.items()} for row in frame.reset_index().to_dict("records")]
 
 
-def lines_of_rows(rows: list[Row], given: Sequence[tuple[str, Callable[[Row], str]]], width: int | None) -> list[str]:
+def lines_of_rows(rows: list[Row], columns: Sequence[tuple[str, Callable[[Row], str]]], width: int | None) -> list[str]:
     """Return the lines of rows with a name, of columns of a heading and a cell, the most important first."""
-    names = [_short(row["name"]) if width else row["name"] for row in rows]
-    if len({*names}) < len(names):
-        names = [row["name"] for row in rows]
-    columns = [("", names, False)]
-    left_out = []
-    used = max(map(len, names))
-    for heading, cell in given:
-        cells = [cell(row) for row in rows]
-        wide = max(len(heading), *map(len, cells))
-        if width is not None and used + 2 + wide > width:
-            left_out.append(heading)
-            continue
-        used += 2 + wide
-        columns.append((heading, cells, True))
-    lines = []
-    for number in range(-1, len(rows)):
-        parts = []
-        for heading, cells, right in columns:
-            widest = max(len(heading), *map(len, cells))
-            text = heading if number < 0 else cells[number]
-            parts.append(text.rjust(widest) if right else text.ljust(widest))
-        lines.append("  ".join(parts).rstrip())
-    return [*lines, *textwrap.wrap(f"--wide: {', '.join(left_out)}" * bool(left_out), width or 80)]
-
-
-def wrapped(lines: Sequence[str], width: int) -> list[str]:
-    """Return lines of text broken at blanks."""
-    parts = [textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in lines]
-    return [line for part in parts for line in part]
-
-
-def _short(name: str) -> str:
-    half = (_NAME - 1) // 2
-    return name if len(name) <= _NAME else f"{name[:half]}…{name[len(name) - (_NAME - 1 - half) :]}"
+    fields = [Field("", [row["name"] for row in rows], right=False, name=True)]
+    # The first column always stays; the second goes last.
+    for place, (heading, cell) in enumerate(columns):
+        fields.append(Field(heading, [cell(row) for row in rows], priority=place))
+    lines, left_out = fitted(fields, width, rule=False)
+    return [*lines, *wrapped(f"--wide: {', '.join(left_out)}" * bool(left_out), width)]
 
 
 def note(row: pandas.Series[Any], texts: int) -> str:

@@ -18,6 +18,7 @@ from benchmark.cli.options import (
     say_json,
     sizes_options,
     terminal_width,
+    wide_option,
 )
 
 
@@ -60,7 +61,7 @@ from benchmark.cli.options import (
 )
 @sizes_options
 @click.option("--plot", type=PATH, help="Draw score against speed into this PNG file (extra `plots`).")
-@click.option("--wide", is_flag=True, help="Print all columns, not those that fit.")
+@wide_option
 @device_option
 @precision_option
 @json_option
@@ -75,5 +76,5 @@ def command(table: Path, encoders: str | None, plot: Path | None, wide: bool, as
     choice = choose(table, encoders, quiet=as_json, **options)
     if plot is not None:
         drawn(choice.frame, choice.data.kind, plot)
-    say_json(choice.as_dict()) if as_json else say(choice.shown(None if wide else terminal_width()))
+    say_json(choice.as_dict()) if as_json else say(choice.shown(terminal_width(), wide=wide))
     return 0 if choice.met else 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from benchmark.cli.following import next_command
-from benchmark.cli.options import say
+from benchmark.cli.options import say, say_prose
 from benchmark.run.options import RunOptions
 
 if TYPE_CHECKING:
@@ -25,6 +25,6 @@ def show_closing(options: RunOptions, run: Run, board: Leaderboard) -> None:
     lessons = [learned(table, board.store, keys) for table in tables]
     for table, (text, _) in zip(tables, lessons, strict=True):
         title = f" ({table.suite.name})" if len(lessons) > 1 else ""
-        say(f"\nWhat was learned{title}: {text}")
+        say_prose(f"\nWhat was learned{title}: {text}")
     if rows := next((rows for _, rows in lessons if rows), None):
         say(f"Next, task by task: {next_command('compare', *rows)}")

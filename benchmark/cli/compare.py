@@ -9,7 +9,16 @@ from typing import Any
 import click
 
 from benchmark.cli.complete import METHOD, SUITES_LIST, TASKS_LIST
-from benchmark.cli.options import PATH, Listed, complain, data_option, json_option, results_option, say_json
+from benchmark.cli.options import (
+    PATH,
+    Listed,
+    complain,
+    data_option,
+    json_option,
+    results_only_option,
+    say_json,
+    wide_option,
+)
 from zoo.errors import UsageError
 from zoo.files import write_text
 from zoo.progress import print_safe
@@ -17,7 +26,7 @@ from zoo.progress import print_safe
 
 @click.command("compare")
 @click.argument("rows", nargs=-1, type=METHOD)
-@results_option
+@results_only_option
 @click.option(
     "--suite",
     "suites",
@@ -40,10 +49,17 @@ from zoo.progress import print_safe
     help="Instead: each of ROWS beside BASE, in one column [default: its recipe with other settings].",
 )
 @click.option("--tex", type=PATH, help="With --ablation: write the table as LaTeX too.")
+@wide_option
 @click.option("--no-texts", is_flag=True, help="With --pairs: row numbers instead of texts.")
 @data_option
 def command(
-    rows: tuple[str, ...], as_json: bool, no_texts: bool, ablation: str | None, tex: Path | None, **options: Any
+    rows: tuple[str, ...],
+    as_json: bool,
+    no_texts: bool,
+    wide: bool,
+    ablation: str | None,
+    tex: Path | None,
+    **options: Any,
 ) -> int:
     """Compare two ROWS, A and B, pair by pair: differences, bootstrap intervals, p-values, Williams' test.
 
@@ -67,7 +83,7 @@ def command(
     if as_json:
         print_safe(comparison.to_json(), sys.stdout)
     else:
-        comparison.show()
+        comparison.show(wide=wide)
     for text in comparison.left_out:
         complain(text)
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from benchmark.cli.options import json_option, say, say_json
+from benchmark.cli.options import json_option, say_json, say_prose
 
 
 @click.command("diff")
@@ -23,5 +23,5 @@ def command(a: str, b: str, fail_if_worse: bool, as_json: bool) -> int:
     from benchmark.analysis.diff import diff
 
     changes = diff(a, b)
-    say_json(changes.as_dict()) if as_json else say(str(changes))
+    say_json(changes.as_dict()) if as_json else say_prose(str(changes))
     return int(fail_if_worse and any(cell.worse or cell.damaged for cell in changes.cells))

@@ -9,7 +9,7 @@ import click
 
 from benchmark import api
 from benchmark.cli.complete import METHOD
-from benchmark.cli.options import PATH, load_plugins, plugin_option, results_option, say
+from benchmark.cli.options import PATH, load_plugins, plugin_option, results_only_option, say
 from benchmark.interop.scores import export_scores
 from zoo.errors import UsageError
 from zoo.files import check_writable
@@ -27,7 +27,7 @@ class _Options(TypedDict):
 @click.command("export")
 @click.argument("method", type=METHOD)
 @click.argument("folder", type=PATH)
-@results_option
+@results_only_option
 @click.option("--seed", type=click.IntRange(0), help="Seed of the trained encoder [default: the first].")
 @click.option(
     "--licence", metavar="ID", help="For the card, as the hub spells it [default: the base model's, if stated]."

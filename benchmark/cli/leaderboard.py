@@ -22,6 +22,7 @@ from benchmark.cli.options import (
     say,
     say_json,
     sizes_options,
+    wide_option,
 )
 from benchmark.report.write import as_dict
 
@@ -50,6 +51,7 @@ from benchmark.report.write import as_dict
     help="Check all pair scores too; exit 1 when anything is damaged.",
 )
 @sizes_options
+@wide_option
 @data_option
 @device_option
 @plugin_option
@@ -57,6 +59,7 @@ from benchmark.report.write import as_dict
 def command(
     results: Path,
     strict: bool,
+    wide: bool,
     dims: list[int],
     formats: list[str],
     data: str | None,
@@ -82,7 +85,7 @@ def command(
         "left_out": [{"path": path, "reason": reason} for path, reason in board.corrupt],
     }
     if not as_json:
-        board.show()
+        board.show(wide=wide)
     if dims or formats != ["float32"]:
         from benchmark.choosing.sizes import write_sizes  # imports torch
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import click
 
 from benchmark.cli.complete import METHODS_LIST
 from benchmark.cli.options import (
-    cut,
     joined,
     json_option,
     line_width,
@@ -21,8 +19,8 @@ from benchmark.cli.options import (
     plugin_option,
     say,
     say_json,
-    wrapped,
 )
+from benchmark.report.terminal import hanging, wrapped
 from zoo.errors import UsageError, did_you_mean
 from zoo.plugins import FAMILIES, METHODS
 from zoo.recipes import RecipeSpec, all_recipes
@@ -99,13 +97,9 @@ def _print_families(specs: list[RecipeSpec]) -> None:
     for spec in specs:
         by_family.setdefault(METHODS.card(spec.method).family, []).append(spec)
     for family in (name for name in FAMILIES if name in by_family):
-        say(cut(f"{family}: {FAMILIES[family]}", width))
+        say("\n".join(wrapped(f"{family}: {FAMILIES[family]}", width)))
         for spec in sorted(by_family[family], key=lambda recipe: (recipe.method, recipe.name)):
-            parts = textwrap.wrap(spec.summary, width - indent, break_on_hyphens=False)
-            first, *others = ["", *parts] if len(spec.name) > indent - 4 else parts or [""]
-            say(f"  {spec.name.ljust(indent - 2)}{first}".rstrip())
-            for line in others:
-                say(f"{' ' * indent}{line}")
+            say("\n".join(hanging(f"  {spec.name}", spec.summary, indent, width)))
             if not METHODS.is_builtin(spec.method) and spec.origin not in spec.summary:
                 say(f"    from {spec.origin}")
     count = "1 recipe" if len(specs) == 1 else f"{len(specs)} recipes"
@@ -163,7 +157,7 @@ def _notes(title: str, texts: Iterable[str]) -> Iterable[str]:
 
 
 def _comment(text: str, start: str) -> list[str]:
-    return wrapped(text, start, start)
+    return wrapped(text, line_width(), start, start)
 
 
 def _value(value: object) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from benchmark.cli.complete import METHODS_LIST
+from benchmark.report.terminal import Field, fitted, folded, width_of
 from benchmark.run.options import OPTIONS, RESULTS
 from zoo.errors import UsageError
 from zoo.progress import print_safe
@@ -121,6 +121,7 @@ precision_option, limit_option, columns_option = option("precision"), option("li
 train_pairs_option, allow_pickle_option = option("train_pairs"), option("allow_pickle")
 methods_option = option("methods", type=METHODS_LIST, required=True)
 results_only_option = click.option("--results", type=PATH, default=RESULTS, help=OPTIONS["results"].metadata["help"])
+wide_option = click.option("--wide", is_flag=True, help="Print all columns, not those that fit.")
 json_option = click.option(
     "--json",
     "as_json",
@@ -138,6 +139,11 @@ text_option = click.option(
 def say(text: str = "") -> None:
     """Print a line on standard output; characters that its encoding cannot represent are replaced."""
     print_safe(text, sys.stdout)
+
+
+def say_prose(text: str) -> None:
+    """Print lines on standard output; on a terminal they are broken at blanks."""
+    say("\n".join(folded(text.splitlines(), width_of(sys.stdout))))
 
 
 def complain(text: str) -> None:
@@ -174,24 +180,6 @@ def line_width() -> int:
     return max(60, min(100, terminal_width()))
 
 
-def cut(text: str, width: int) -> str:
-    """Return a text on one line of at most `width` characters; "..." replaces the rest."""
-    line = " ".join(text.split())
-    return line if len(line) <= width else line[: max(width - 3, 0)].rstrip() + "..."
-
-
-def wrapped(text: str, first: str = "", others: str = "") -> list[str]:
-    """Break a text into lines of `line_width`; they begin with `first` and `others`, and words stay whole."""
-    return textwrap.wrap(
-        text,
-        line_width(),
-        initial_indent=first,
-        subsequent_indent=others,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
 def matches(pattern: str, name: str, *texts: str) -> bool:
     """Return whether a glob matches a name, or a word occurs in the name or one of the texts; case is ignored."""
     import fnmatch
@@ -204,10 +192,6 @@ def matches(pattern: str, name: str, *texts: str) -> bool:
 
 def print_rows(header: list[str], rows: list[list[str]]) -> None:
     """Print aligned columns; in a terminal, the last one is broken at blanks below itself."""
-    widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header) - 1)]
-    indent = sum(widths) + 2 * len(widths)
-    room = max(24, terminal_width() - indent) if sys.stdout.isatty() else 100_000
-    for line in [header, *rows]:
-        first = "".join(f"{text:<{width}}  " for text, width in zip(line, widths, strict=False))
-        for i, part in enumerate(textwrap.wrap(line[-1], room, break_on_hyphens=False) or [""]):
-            say(f"{' ' * indent if i else first}{part}".rstrip())
+    columns = [*zip(header, zip(*rows, strict=True) if rows else [()] * len(header), strict=True)]
+    fields = [Field(head, cells, right=False, prose=head == header[-1]) for head, cells in columns]
+    say("\n".join(fitted(fields, terminal_width() if sys.stdout.isatty() else None, rule=False)[0]))

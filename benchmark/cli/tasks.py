@@ -10,7 +10,6 @@ import click
 
 from benchmark.cli.complete import TASKS_OR_SUITES
 from benchmark.cli.options import (
-    cut,
     data_option,
     joined,
     json_option,
@@ -20,10 +19,11 @@ from benchmark.cli.options import (
     plugin_option,
     say,
     say_json,
-    wrapped,
+    say_prose,
 )
 from benchmark.data.catalog import catalog
 from benchmark.data.overview import found_here
+from benchmark.report.terminal import hanging, wrapped
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import Task
 from benchmark.tasks.suites import Suite, all_suites, suite_name
@@ -65,9 +65,9 @@ def command(
     _print_tasks(listed)
     _print_suites(suites)
     if names is None and family is None:
-        say("mteb:NAME: an STS, classification, clustering or pair classification task of mteb (extra `mteb`)")
+        say_prose("mteb:NAME: an STS, classification, clustering or pair classification task of mteb (extra `mteb`)")
     for name, reason in TASKS.broken().items():
-        say(f"broken: {name}: {reason}")
+        say_prose(f"broken: {name}: {reason}")
 
 
 def task_family(name: str) -> str:
@@ -145,15 +145,14 @@ def _print_tasks(listed: list[dict[str, Any]]) -> None:
         for entry in listed:
             if entry["family"] == family:
                 text = ", ".join(part for part in (entry["title"], entry["metric"]) if part)
-                say(f"  {entry['name'].ljust(indent - 2)}{cut(text, width - indent)}".rstrip())
+                say("\n".join(hanging(f"  {entry['name']}", text, indent, width)))
 
 
 def _print_suites(suites: list[Suite]) -> None:
     width = line_width()
     for suite in suites:
-        say(cut(f"suite {suite.name}: {suite.title}", width))
-        for line in wrapped(", ".join(suite.tasks), "  ", "  "):
-            say(line)
+        title, tasks = f"suite {suite.name}: {suite.title}", ", ".join(suite.tasks)
+        say("\n".join([*wrapped(title, width), *wrapped(tasks, width, "  ", "  ")]))
 
 
 def _shown(values: dict[str, Any]) -> str:
@@ -165,5 +164,5 @@ def _shown(values: dict[str, Any]) -> str:
         if isinstance(value, dict):
             value = ", ".join(f"{k} {v:,}" if isinstance(v, int) else f"{k}: {', '.join(v)}" for k, v in value.items())
         text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-        lines += wrapped(f"{key}: {text}", "  ", "    ")
+        lines += wrapped(f"{key}: {text}", line_width(), "  ", "    ")
     return "\n".join(lines)

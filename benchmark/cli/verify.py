@@ -14,8 +14,8 @@ from benchmark.cli.options import (
     json_option,
     load_plugins,
     plugin_option,
-    say,
     say_json,
+    say_prose,
 )
 
 
@@ -46,5 +46,5 @@ def command(
 
     load_plugins(plugins)
     verified = verify(folder, data, encode=not no_encode, device=device, fetch=fetch)
-    say_json(asdict(verified)) if as_json else say(str(verified))
+    say_json(asdict(verified)) if as_json else say_prose(str(verified))
     return verified.exit_code(allow_unverified=allow_unverified)

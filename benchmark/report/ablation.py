@@ -14,6 +14,8 @@ from benchmark.records.query import label, row_named, rows_named
 from benchmark.records.record import Record
 from benchmark.report.comparison import compare_rows
 from benchmark.report.latex import escape
+from benchmark.report.rows import signed
+from benchmark.report.terminal import Field, fitted, folded, width_of
 from benchmark.stats.compare import Comparison, Line
 from benchmark.stats.diff import beyond_noise
 from benchmark.stats.draws import changed_settings
@@ -43,11 +45,17 @@ class Ablation:
 
     def show(self, stream: TextIO | None = None) -> None:
         """Print the table."""
-        width = max(len("Change"), *(len(one.change) for one in self.changes))
-        lines = [f"{self.base} on {self.title}: {self.score:.2f}", f"{'Change':<{width}}   Score  {_HEAD}"]
-        lines += [f"{one.change:<{width}}  {one.line.a:6.2f}  {_difference(one)}" for one in self.changes]
-        lines.append(f"* p < {LEVEL:g} by Holm's procedure over the rows. {_NOISE}")
-        print_safe("\n".join(lines), stream or sys.stdout)
+        stream = stream or sys.stdout
+        width = width_of(stream)
+        fields = [
+            Field("Change", [one.change for one in self.changes], right=False, name=True),
+            Field("Score", [f"{one.line.a:.2f}" for one in self.changes], priority=1),
+            Field("Difference [95 % interval]", [*map(_difference, self.changes)], right=False),
+        ]
+        title = f"{self.base} on {self.title}: {self.score:.2f}"
+        note = f"* p < {LEVEL:g} by Holm's procedure over the rows. {_NOISE}"
+        lines = [*folded([title], width), *fitted(fields, width)[0], *folded([note], width)]
+        print_safe("\n".join(lines), stream)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -92,7 +100,6 @@ class Ablation:
         )
 
 
-_HEAD = "Difference [95 % interval]"
 _NOISE = "Intervals contain the noise of items and of seeds; rows with one setting changed are compared seed by seed."
 
 
@@ -167,5 +174,5 @@ def _change(base: Record, other: Record) -> str:
 
 def _difference(change: Change) -> str:
     line = change.line
-    interval = "" if line.low is None or line.high is None else f" [{line.low:+.2f}, {line.high:+.2f}]"
-    return f"{line.difference:+.2f}{interval}{'*' if change.significant else ''}"
+    interval = "" if line.low is None or line.high is None else f" [{signed(line.low)}, {signed(line.high)}]"
+    return f"{signed(line.difference)}{interval}{'*' if change.significant else ''}"

@@ -18,17 +18,18 @@ from benchmark.records.folder import Records, read_records
 from benchmark.records.query import PairTexts, Ranks, RowScores, label, row_named, row_scores
 from benchmark.records.record import Record, code_of, plain
 from benchmark.report.conditions import tuned
+from benchmark.report.rows import signed
 from benchmark.report.signature import differing
+from benchmark.report.terminal import Field, fitted, folded, width_of
 from benchmark.stats.compare import AVERAGE, Comparison, Line, compare, seeds_of, suites_in_common, without_items
 from benchmark.stats.draws import changed_settings, origin_of
 from benchmark.stats.mcb import LEVEL, POWER
 from benchmark.tasks.suites import suites_named, tasks_named
 from zoo.errors import MissingError, ZooError
-from zoo.progress import fit_to, print_safe
+from zoo.progress import print_safe
 
 if TYPE_CHECKING:
     import pandas
-    import rich.table
 
 
 _SEEDS = {
@@ -87,15 +88,19 @@ class Compared:
         """Return `as_dict` as JSON."""
         return json.dumps(self.as_dict(), indent=1)
 
-    def show(self, stream: TextIO | None = None) -> None:
-        """Print the tables, the names of A and B, the meaning of the numbers, and the requested pairs."""
+    def show(self, stream: TextIO | None = None, *, wide: bool = False) -> None:
+        """Print the tables (with `wide` all their columns), A and B, what the numbers mean, and the requested pairs."""
         stream = stream or sys.stdout
+        width = width_of(stream)
+        lines = []
         for comparison in self.comparisons:
-            _print_comparison(comparison, stream)
-        for text in self._notes():
-            print_safe(text, stream)
-        for task, lines in self.pairs.items():
-            _print_pairs(task, lines, stream)
+            table, left_out = fitted(_fields(comparison), None if wide else width)
+            lines += [*folded([comparison.title], width), *table]
+            lines += [*folded([f"--wide: {', '.join(left_out)}"] if left_out else [], width), ""]
+        lines += folded(self._notes(), width)
+        for task, pairs in self.pairs.items():
+            lines += folded(_pair_lines(task, pairs), width)
+        print_safe("\n".join(lines), stream)
 
     def _notes(self) -> list[str]:
         sides = [
@@ -310,53 +315,34 @@ def _seeds_text(records: Sequence[Record]) -> str:
     return _SEEDS.get(seeds_of(records), f"{len({record['seed'] for record in records})} seeds")
 
 
-def _print_pairs(task: str, lines: list[dict[str, Any]], stream: TextIO) -> None:
-    print_safe(f"\n{task}: pairs whose places (0 to 100 of the task) differ most", stream)
-    for line in lines:
-        places = f"A {line['a_place']:.1f}, B {line['b_place']:.1f}, gold {line['gold_place']:.1f} ({line['gold']:g})"
-        print_safe(f"row {line['row']}: {places}", stream)
-        for text in line.get("texts", ()):
-            print_safe(f"    {text}", stream)
+def _pair_lines(task: str, pairs: list[dict[str, Any]]) -> list[str]:
+    lines = ["", f"{task}: pairs whose places (0 to 100 of the task) differ most"]
+    for pair in pairs:
+        places = f"A {pair['a_place']:.1f}, B {pair['b_place']:.1f}, gold {pair['gold_place']:.1f} ({pair['gold']:g})"
+        lines += [f"row {pair['row']}: {places}", *(f"    {text}" for text in pair.get("texts", ()))]
+    return lines
 
 
-def _print_comparison(comparison: Comparison, stream: TextIO) -> None:
-    """Print a comparison as a table; numbers are not broken, and a narrow terminal has no column of Williams' test."""
-    from rich.console import Console
-
-    table, room = _grid(comparison, stream, williams=True), Console(file=stream).width
-    measuring = Console(file=stream, width=10_000)
-    if stream.isatty() and measuring.measure(table).maximum > room:
-        table = _grid(comparison, stream, williams=False)
-    width = max(room, measuring.measure(table).maximum)
-    Console(file=stream, width=width, highlight=False, markup=False).print(table)
-
-
-def _grid(comparison: Comparison, stream: TextIO, *, williams: bool) -> rich.table.Table:
-    from rich import box
-    from rich.table import Table
-
-    utf8 = (getattr(stream, "encoding", None) or "").lower().replace("-", "") == "utf8"
-    shape = box.SIMPLE_HEAD if utf8 else box.ASCII
-    table = Table(title=fit_to(comparison.title, stream), box=shape, title_justify="left")
-    table.add_column("Task")
-    heads = [comparison.unit.capitalize(), "A", "B", "A - B", "95% interval", "p"]
-    for column in (*heads, "Williams' p, pairs alone") if williams else heads:
-        table.add_column(column, justify="right", no_wrap=True)
-    for line in _lines(comparison):
-        cells = [
+def _fields(comparison: Comparison) -> list[Field]:
+    """Return the columns of a comparison; the interval and p stay longest beside the difference."""
+    rows = [
+        [
             line.task,
             f"{line.pairs:,}",
             f"{line.a:.2f}",
             f"{line.b:.2f}",
-            f"{line.difference:+.2f}",
-            "n/a" if line.low is None else f"{line.low:+.2f} to {line.high:+.2f}",
+            signed(line.difference),
+            "n/a" if line.low is None or line.high is None else f"{signed(line.low)} to {signed(line.high)}",
             "n/a" if line.p is None else _p_text(line.p),
             "" if line.williams is None else _p_text(line.williams.p),
         ]
-        table.add_row(*(cells if williams else cells[:-1]))
+        for line in _lines(comparison)
+    ]
     if comparison.no_average:
-        table.add_row(AVERAGE, *[""] * 3, *["n/a"] * 3)
-    return table
+        rows.append([AVERAGE, "", "", "", "n/a", "n/a", "n/a", ""])
+    heads = ("Task", comparison.unit.capitalize(), "A", "B", "A - B", "95% interval", "p", "Williams' p, pairs alone")
+    columns = zip(heads, (0, 4, 3, 3, 0, 1, 2, 5), zip(*rows, strict=True), strict=True)
+    return [Field(head, cells, head != "Task", place, name=head == "Task") for head, place, cells in columns]
 
 
 def _p_text(p: float) -> str:

@@ -19,6 +19,7 @@ from benchmark.report.page import page
 from benchmark.report.rows import Aggregation, Table
 from benchmark.report.show import brief_of, frame_of, html_of, print_table, text_of
 from benchmark.report.table import AGGREGATED, build_tables, read_completed, tables_by_suite
+from benchmark.report.terminal import folded, width_of
 from benchmark.report.write import table_files
 from benchmark.tasks.suites import Suite, all_suites, suites_named
 from zoo.errors import MissingError, UsageError, did_you_mean
@@ -143,16 +144,17 @@ class Leaderboard:
         """Return scores x100: a row per method; columns: each task's mean over seeds, its "sd", seeds, conditions."""
         return frame_of(self.tables)
 
-    def show(self, row_keys: Collection[str] | None = None) -> None:
+    def show(self, row_keys: Collection[str] | None = None, *, wide: bool = False) -> None:
         """Print the tables, with the characters that the terminal can show, and the paths of the written files.
 
         With the keys of a run's rows: only the tables that have one of them, without the failures of other rows. Where
-        no table has one (machines of a cluster may compute in another precision), all are printed.
+        no table has one (machines of a cluster may compute in another precision), all are printed. With `wide`, the
+        tables have all columns, whatever the terminal's width.
         """
         measured = [table for table in self.tables if row_keys and any(row.row_key in row_keys for row in table.rows)]
         for table in measured or self.tables:
-            print_table(table, row_keys=row_keys if measured else None)
-        print_safe(self._places(), sys.stdout)
+            print_table(table, row_keys=row_keys if measured else None, wide=wide)
+        print_safe("\n".join(folded([self._places()], width_of(sys.stdout))), sys.stdout)
 
     def _places(self) -> str:
         return f"written: {', '.join(map(str, self.written))} (and .csv, .json, .tex, index.html beside them)"

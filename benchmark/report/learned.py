@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmark.records.folder import Records
 from benchmark.report.conditions import group, role
-from benchmark.report.rows import Row, Table, score_text
+from benchmark.report.rows import Row, Table, score_text, signed
 from benchmark.stats.draws import compared, finished
 from benchmark.stats.marks import told_apart
 from benchmark.stats.mcb import LEVEL, Differences, Sample, differences
@@ -42,13 +42,14 @@ class _Compared:
 
     def against(self, name: str, other: str) -> str:
         """Return the difference between two rows, with its interval where it has one."""
-        gap = f"{self.values[name] - self.values[other]:+.1f}"
+        gap = signed(self.values[name] - self.values[other], 1)
         if self.differences is None or not {name, other} <= self.places.keys():
             return f"{gap} against {other}"
         at = self.places[name], self.places[other]
         if not np.isfinite(self.differences.low[at]):
             return f"{gap} against {other}"
-        return f"{gap} ({self.differences.low[at]:+.1f} to {self.differences.high[at]:+.1f}) against {other}"
+        low, high = (signed(bounds[at], 1) for bounds in (self.differences.low, self.differences.high))
+        return f"{gap} ({low} to {high}) against {other}"
 
 
 def learned_of(rows: Sequence[Row], sample: Sample, on: str, unit: str) -> str:

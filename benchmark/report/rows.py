@@ -50,7 +50,17 @@ class Value:
 def score_text(number: float) -> str:
     """Return a number x100 with two decimals; halves are rounded up, whatever the last bits of the sum are."""
     exact = Decimal(repr(round(number, _NOISE)))
-    return str(exact.quantize(Decimal("0.01"), ROUND_HALF_UP))
+    return without_minus(str(exact.quantize(Decimal("0.01"), ROUND_HALF_UP)))
+
+
+def signed(value: float, decimals: int = 2) -> str:
+    """Return a difference with its sign: "+1.50", "-0.20"; one that rounds to 0 from below is "0.00"."""
+    return without_minus(f"{value:+.{decimals}f}")
+
+
+def without_minus(text: str) -> str:
+    """Return a printed number; that of a zero has no minus."""
+    return text.removeprefix("-") if not text.strip("-0.,") else text
 
 
 def over_seeds(by_seed: Mapping[int | None, float]) -> Value:

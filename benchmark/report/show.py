@@ -1,58 +1,56 @@
-"""Shows tables on a terminal of any width (the spread goes first, then tasks), in a notebook, as a DataFrame."""
+"""Shows leaderboards on a terminal of any width, in a notebook, as a DataFrame."""
 
 from __future__ import annotations
 
 import io
-import os
 import shutil
 import sys
-import textwrap
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, TextIO
 
-from benchmark.report.columns import WORDS, Column, columns_of
+from benchmark.report.columns import WORDS, columns_of
 from benchmark.report.conditions import ancestry_lines
-from benchmark.report.rows import Row, Table, Value, score_text
+from benchmark.report.rows import Row, Table, Value
 from benchmark.report.signature import signature
-from zoo.progress import fit_to
+from benchmark.report.terminal import Field, fitted, folded, width_of
+from zoo.progress import fit_to, print_safe
 
 if TYPE_CHECKING:
     import pandas
 
-_GAP = "  "
-_NAMES = 12  # letters of a name that stay before the mean loses its spread
 _BRIEF = 10  # rows of a table in a `repr`
 
 
 def print_table(
-    table: Table, stream: TextIO | None = None, row_keys: Collection[str] | None = None, width: int | None = None
+    table: Table,
+    stream: TextIO | None = None,
+    row_keys: Collection[str] | None = None,
+    width: int | None = None,
+    *,
+    wide: bool = False,
 ) -> None:
     """Print the table within `width` columns, by default those of the terminal; a file or a pipe gets all of it.
 
-    With `row_keys`, of other rows only the scores are printed: no reason for n/a, and no row without any score.
+    With `row_keys`, of other rows only the scores are printed: no reason for n/a, and no row without any score. With
+    `wide`, all columns are printed, whatever the width.
     """
     stream = stream or sys.stdout
-    if width is None and (stream.isatty() or "COLUMNS" in os.environ):
-        width = shutil.get_terminal_size().columns
+    width = width_of(stream) if width is None else width
     measured = [row for row in table.rows if row_keys is None or row.row_key in row_keys]
     shown = [row for row in table.rows if row.scored or row in measured]
     title = table.suite.title + (" — TRIAL (--limit)" if table.partial else "")
-    utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
-    drawn, left_out = _drawn(table, shown, width, "±" if utf8 else "+-")
-    notes = [table.suite.note, table.legend, table.against, *ancestry_lines(table.rows)]
-    notes = [table.learned, *notes] if row_keys is None else notes
-    notes += [*(f"n/a: {row.name}: {note}" for row in measured for note in row.notes), signature(table)]
-    print(_safe(_wrapped(title, width), stream), *(_safe(line, stream) for line in drawn), sep="\n", file=stream)
-    for text in filter(None, [left_out, *notes]):
-        print(_safe(_wrapped(text, width), stream), file=stream)
+    drawn, left_out = _drawn(table, shown, None if wide else width, stream)
+    notes = [left_out, *([table.learned] if row_keys is None else []), table.suite.note, table.legend, table.against]
+    notes += [*ancestry_lines(table.rows), *(f"n/a: {row.name}: {note}" for row in measured for note in row.notes)]
+    below = "\n".join(filter(None, [*notes, signature(table)])).splitlines()
+    print_safe("\n".join([*folded([title], width), *drawn, *folded(below, width)]), stream)
 
 
 def scores_of(table: Table, stream: TextIO) -> str:
     """Return the rows that have a score as they are printed, without the sentences beside them."""
-    width = shutil.get_terminal_size().columns if stream.isatty() else None
-    return "\n".join(_drawn(table, [row for row in table.rows if row.scored], width, "±")[0])
+    return "\n".join(_drawn(table, [row for row in table.rows if row.scored], width_of(stream), stream)[0])
 
 
 def text_of(tables: Sequence[Table], width: int | None = None) -> str:
@@ -80,50 +78,27 @@ def _safe(text: str, stream: TextIO) -> str:
     return "\n".join(fit_to(line, stream) for line in text.splitlines())
 
 
-def _wrapped(text: str, width: int | None) -> str:
-    return text if width is None else textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
-
-
-def _drawn(table: Table, rows: Sequence[Row], width: int | None, plus_minus: str) -> tuple[list[str], str]:
+def _drawn(table: Table, rows: Sequence[Row], width: int | None, stream: TextIO) -> tuple[list[str], str]:
     """Return the lines of a table that fits the width, and a sentence on what does not."""
-    columns = columns_of(table, "terminal")
-    if width is None or len((lines := _lines(columns, rows, plus_minus))[0]) <= width:
-        return _lines(columns, rows, plus_minus), ""
-    several = any(value.sd is not None for row in rows for value in row.values.values())
-    left_out = ["the spread over seeds of each task"] if several else []
-    kept = [*columns]
-    scores = [column for column in columns if column.name not in ("rank", "method", "average")]
-    going = sorted(scores, key=lambda column: column.name not in table.suite.means)  # the last task goes first
-    names = max(_NAMES, width * 2 // 5)
-    while len((lines := _lines(kept, rows, plus_minus, names))[0]) > width and going and len(kept) > 3:
-        kept.remove(going.pop())
-    if len(lines[0]) > width:
-        over = len(_lines(kept, rows, plus_minus, _NAMES - 1)[0]) - width
-        lines = _lines(kept, rows, plus_minus, max(4, _NAMES - 1 - max(0, over)))
-    left_out += [column.head for column in columns if column not in kept]
+    fields = []
+    for column in columns_of(table, "terminal"):
+        cells = [fit_to(" ".join(column.text(row).split()), stream) for row in rows]
+        values = [column.of(row) for row in rows]
+        # Where the table is narrow, the mean alone keeps its spread over seeds.
+        means = [replace(value, sd=None).text() if isinstance(value, Value) else "" for value in values]
+        scored = column.name != "average" and any(isinstance(value, Value) for value in values)
+        kept = column.name in ("rank", "method", "average")
+        # The last task goes first, the means of some tasks last.
+        priority = 0 if kept else 1 if column.name in table.suite.means else 2
+        right, name = column.format not in WORDS, column.name == "method"
+        fields.append(Field(column.head, cells, right, priority, means if scored else None, name))
+    lines, left_out = fitted(fields, width)
+    if left_out or lines != fitted(fields, None)[0]:
+        several = any(value.sd is not None for row in rows for value in row.values.values())
+        left_out = [*(["the spread over seeds of each task"] if several else []), *left_out]
+    if fit_to("…", stream) != "…":
+        lines = [line.replace("…", ".") for line in lines]  # of one letter, so that columns stay straight
     return lines, f"Not shown at this width, but in the files: {', '.join(left_out)}." if left_out else ""
-
-
-def _lines(columns: Sequence[Column], rows: Sequence[Row], plus_minus: str, names: int | None = None) -> list[str]:
-    """Return a table as lines, each column as wide as its widest cell; with `names`, their most letters, no spreads."""
-
-    def text(column: Column, row: Row) -> str:
-        value, printed = column.of(row), " ".join(column.text(row).split()).replace("±", plus_minus)
-        if names is None:
-            return printed
-        if column.name == "method" and len(printed) > names:
-            dots = "…" if plus_minus == "±" else "."  # of one letter, so that columns stay straight
-            return f"{printed[: names * 2 // 3]}{dots}{printed[-(names - 1 - names * 2 // 3) :]}"
-        if isinstance(value, Value) and (value.mean is None or column.name != "average" or names < _NAMES):
-            return "n/a" if value.mean is None else score_text(value.mean)
-        return printed
-
-    cells = [[column.head for column in columns], *([text(column, row) for column in columns] for row in rows)]
-    widths = [max(map(len, of)) for of in zip(*cells, strict=True)]
-    sides = [str.ljust if column.format in WORDS else str.rjust for column in columns]
-    padded = ([side(cell, wide) for side, cell, wide in zip(sides, line, widths, strict=True)] for line in cells)
-    head, *body = map(_GAP.join, padded)
-    return [head, "─" * len(head), *body]
 
 
 def frame_of(tables: Sequence[Table]) -> pandas.DataFrame:

@@ -251,6 +251,10 @@ def read_run_file(name: str) -> tuple[dict[str, Any], NamedRunFile]:
         raise UsageError(
             f"{path}: a run file is a mapping with the keys {', '.join(f.name for f in fields(_Content))}."
         )
+    if "suite" in content:  # as the option is spelled
+        if "suites" in content:
+            raise UsageError(f"{path}: suite and suites are one key; keep one of them.")
+        content["suites"] = content.pop("suite")
     values = {key: _joined(value) if key in _LISTS else value for key, value in content.items()}
     if values.get("workers") == "auto":
         del values["workers"]  # the command's default

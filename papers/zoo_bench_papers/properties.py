@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.report.published import plain_backbone
+from benchmark.report.rows import signed
 from benchmark.stats.draws import ByTask, by_seed
 from benchmark.tasks.suites import all_suites
 from zoo.errors import CorruptError
@@ -79,7 +80,7 @@ class Measured:
         if not rows:
             return None
         value, low, high = (rows[0][name] for name in ("Difference", "Low", "High"))
-        text = f"{self.code.get(a, a)}, {self.code.get(b, b)}, {of}: {value:+.2f} ({low:+.2f} to {high:+.2f})"
+        text = f"{self.code.get(a, a)}, {self.code.get(b, b)}, {of}: {signed(value)} ({signed(low)} to {signed(high)})"
         return text, distance(low, high, 0.0, sign)
 
     def correlated(self, table: str, x: str, y: str, sign: int) -> Part:
@@ -216,7 +217,7 @@ def correlation(what: str, pairs: Sequence[Sequence[Any]], number: float, sign: 
     rho = float(spearmanr(*np.array(pairs, dtype=float).T)[0])
     error = np.sqrt((1 + rho**2 / 2) / (len(pairs) - 3))
     low, high = (float(np.tanh(np.arctanh(np.clip(rho, -0.999999, 0.999999)) + z * error)) for z in (-1.96, 1.96))
-    text = f"rank correlation of {what} over {len(pairs)} rows: {rho:+.2f} ({low:+.2f} to {high:+.2f})"
+    text = f"rank correlation of {what} over {len(pairs)} rows: {signed(rho)} ({signed(low)} to {signed(high)})"
     return text, distance(low, high, number, sign)
 
 
@@ -249,4 +250,4 @@ def course(kind: str, sides: Sequence[tuple[str, Sequence[float]]]) -> tuple[str
     interval = test.confidence_interval(0.95)
     low, high = float(interval.low), float(interval.high)
     value = sum(second) / len(second) - sum(first) / len(first)
-    return f"{kind}, {b} - {a}: {value:+.4f} ({low:+.4f} to {high:+.4f})", distance(low, high, 0.0, 1)
+    return f"{kind}, {b} - {a}: {signed(value, 4)} ({signed(low, 4)} to {signed(high, 4)})", distance(low, high, 0.0, 1)

@@ -15,6 +15,7 @@ import numpy as np
 from benchmark.records.folder import Records
 from benchmark.records.record import Record
 from benchmark.report.published import plain_backbone
+from benchmark.report.rows import signed
 from benchmark.stats.draws import compared, finished, pearson_sample
 from benchmark.stats.mcb import LEVEL, POWER, differences
 from benchmark.tasks.suites import all_suites
@@ -82,7 +83,9 @@ class Compared:
     def text(self) -> str:
         """Return "simcse - cls, sts: +3.54 (+2.82 to +4.25)", and what else differs."""
         differs = f" [{self.differs}]" if self.differs else ""
-        return f"{self.a} - {self.b}, {self.on}: {self.difference:+.2f} ({self.low:+.2f} to {self.high:+.2f}){differs}"
+        low, high = signed(self.low), signed(self.high)
+        gap = "" if self.difference is None else f"{signed(self.difference)} ({low} to {high})"
+        return f"{self.a} - {self.b}, {self.on}: {gap}{differs}"
 
 
 @dataclass

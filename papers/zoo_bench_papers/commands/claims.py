@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from benchmark.cli.options import json_option, results_only_option, say, say_json
+from benchmark.cli.options import json_option, results_only_option, say_json, say_prose
 from benchmark.records.folder import Records
+from benchmark.report.rows import signed
 from benchmark.report.table import read_completed
+from benchmark.report.terminal import hanging, width_of
 from zoo.errors import UsageError, did_you_mean
 from zoo.files import check_writable, write_json, write_text
 from zoo_bench_papers.answers import WORDS
@@ -45,21 +48,21 @@ def command(paper: str | None, plot: Path | None, rival: str | None, results: Pa
         return 0
     for at in dict.fromkeys(one.condition for one in shown):
         selected = [one for one in shown if one.condition == at]
-        say(f"{at}. {counts(selected)}.")
+        say_prose(f"{at}. {counts(selected)}.")
         places = {one.claim.id: WORDS.index(one.word) for one in of_claims(selected)}
         tested = sorted(
             (one for one in selected if one.measured),
             key=lambda verdict: (places[verdict.claim.id], verdict.claim.paper),
         )
-        for line in _lines(tested):
-            say(line)
+        say_prose("\n".join(_lines(tested, width_of(sys.stdout))))
     if changes(shown):
-        say(changed(shown))
-    say(f"written: {', '.join(map(str, [results / 'claims.md', *([plot] if plot else [])]))} (claims.json beside it)")
+        say_prose(changed(shown))
+    files = ", ".join(map(str, [results / "claims.md", *([plot] if plot else [])]))
+    say_prose(f"written: {files} (claims.json beside it)")
     return 0
 
 
-def _lines(tested: Sequence[Verdict]) -> list[str]:
+def _lines(tested: Sequence[Verdict], width: int | None) -> list[str]:
     """Return the verdict on each claim, and below it a line for each comparison: ours, its interval, the paper's."""
     lines = []
     for verdict in tested:
@@ -68,7 +71,7 @@ def _lines(tested: Sequence[Verdict]) -> list[str]:
         lines += [f"  {part}" for part in verdict.observation.split("; ") if part]
         for c in verdict.compared:
             if c.difference is not None:
-                ours = f"{c.difference:+.2f} ({c.low:+.2f} to {c.high:+.2f})"
-                paper = "" if c.printed is None else f"paper {c.printed:+.2f}"
-                lines.append(f"  {ours:<24}{paper:<13}{c.a} - {c.b}, {c.on}")
+                ours = f"{signed(c.difference)} ({signed(c.low)} to {signed(c.high)})"
+                paper = "" if c.printed is None else f"paper {signed(c.printed)}"
+                lines += hanging(f"  {ours:<24}{paper}", f"{c.a} - {c.b}, {c.on}", 39, width)
     return lines

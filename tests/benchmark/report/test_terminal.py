@@ -10,7 +10,9 @@ from fakes import Cli
 from test_leaderboard import complete, table_of
 
 from benchmark.records.folder import Records
+from benchmark.report.rows import score_text, signed
 from benchmark.report.show import print_table
+from benchmark.report.terminal import Field, fitted, folded
 from benchmark.tasks.suites import suite
 
 
@@ -27,7 +29,7 @@ def test_a_table_fits_the_terminal(
     answer = cli("leaderboard", "--results", tmp_path, "--suite", name)
     table = table_of(store.all(), name)
     lines = answer.out.splitlines()
-    assert all(len(line) <= width for line in lines if not line.startswith("written:"))
+    assert all(len(line) <= width for line in lines if " " in line.strip())
     for row in table.rows:
         (line,) = (one for one in lines if row.average.text() in one)
         assert f"{row.rank}  {row.name[:8]}" in line
@@ -44,3 +46,49 @@ def test_a_terminal_without_utf8_gets_ascii() -> None:
     print_table(table, stream)
     text = written.getvalue().decode("ascii")
     assert "+-" in text and "~1  m?thode" in text
+
+
+@pytest.mark.parametrize("width", [30, 80, 100, 160])
+def test_the_least_important_columns_go_first_and_names_keep_both_ends(width: int) -> None:
+    """What is left out is named; a name that is cut stays another one than its neighbours."""
+    names = [f"sentence-transformers/all-MiniLM-L6-v2 dims={dims}" for dims in (64, 128, 384)]
+    columns = [
+        ("score [95 %]", ["71.2 [70.1, 72.3]"] * 3),
+        ("ms", ["7.1"] * 3),
+        *((f"c{i}", ["1" * 9] * 3) for i in range(9)),
+    ]
+    fields = [Field("", names, right=False, name=True)]
+    fields += [Field(head, cells, priority=place) for place, (head, cells) in enumerate(columns)]
+    lines, left_out = fitted(fields, width)
+    assert all(len(line) <= width for line in lines)
+    heads = [head for head, _ in columns]
+    assert left_out == heads[len(heads) - len(left_out) :]
+    assert len({line.partition("71.2 [70.1, 72.3]")[0] for line in lines[2:]}) == len(names)
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_prose_is_broken_at_blanks_alone(width: int) -> None:
+    """Words stay whole, what continues a line begins where it does, and a pipe gets each line as it is."""
+    text = "  differs: simcse on STS-B: 64.44 is recorded, and 64.45 when its pairs are encoded again; " * 2
+    lines = folded([text], width)
+    assert len(lines) > 1 and all(len(line) <= width and line.startswith("  ") for line in lines)
+    assert " ".join(lines).split() == text.split()
+    assert folded([text], None) == [text]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_last_column_is_broken_beside_the_others_or_below_them(width: int) -> None:
+    licence = "not stated; commonly taken to be for research alone, as its authors answered"
+    fields = [Field("SET", ["MPQA"], right=False), Field("ROWS", ["train 4,076, test 1,725, dev 500"], right=False)]
+    lines, left_out = fitted([*fields, Field("LICENCE", [licence], right=False, prose=True)], width, rule=False)
+    assert not left_out and all(len(line) <= width for line in lines)
+    assert " ".join(" ".join(lines).split()).endswith(licence) or width > 60
+    assert licence.split()[-1] in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("value", "score", "gap"), [(-0.004, "0.00", "0.00"), (0.004, "0.00", "+0.00"), (-0.006, "-0.01", "-0.01")]
+)
+def test_a_zero_has_no_minus(value: float, score: str, gap: str) -> None:
+    assert score_text(value) == score and signed(value) == gap
+    assert signed(value, 1) == ("+0.0" if value > 0 else "0.0")

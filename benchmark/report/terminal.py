@@ -1,0 +1,144 @@
+"""Prints tables and sentences on a terminal: no line is wider than it, and none is broken inside a word."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TextIO
+
+_GAP = "  "
+_NAME = 12  # letters of a name that stay while there is any other column to leave out
+_LEAST = 4  # letters of a name that stay in any case
+_ROOM = 24  # letters of a line of the last column, if it stands beside the others
+_BELOW = 4  # blanks before it, if it stands below them
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of a printed table, and how it gives way where the terminal is narrow.
+
+    Args:
+        head: The heading.
+        cells: A text for each row.
+        right: Whether the column is right-aligned.
+        priority: Columns with a higher number are left out first, of equal ones the last; 0: never left out.
+        short: The cells of a table that does not fit; None: the same.
+        name: Whether the cells are names, which are shortened in the middle.
+        prose: Whether the cells are broken at blanks; of the last column alone.
+    """
+
+    head: str
+    cells: Sequence[str]
+    right: bool = True
+    priority: int = 0
+    short: Sequence[str] | None = None
+    name: bool = False
+    prose: bool = False
+
+    @property
+    def width(self) -> int:
+        """The letters of its widest cell."""
+        return max(len(self.head), *map(len, self.cells), 0)
+
+
+def width_of(stream: TextIO) -> int | None:
+    """Return the columns of the terminal that a stream prints on; None for a file or a pipe, which has no width."""
+    return shutil.get_terminal_size().columns if stream.isatty() or "COLUMNS" in os.environ else None
+
+
+def fitted(fields: Sequence[Field], width: int | None, *, rule: bool = True) -> tuple[list[str], list[str]]:
+    """Return the lines of a table within `width` (None: however wide), and the headings that are left out.
+
+    Args:
+        fields: The columns in their order, of equally many cells.
+        width: The columns of the terminal.
+        rule: Whether a line stands below the headings.
+
+    Example:
+        >>> fitted([Field("Row", ["simcse"], right=False), Field("ms", ["7"], priority=1)], 8, rule=False)
+        (['Row', 'simcse'], ['ms'])
+    """
+    kept = [*fields]
+    if width is not None and _width(kept) > width:
+        names = max(_NAME, width * 2 // 5)
+        kept = [_narrow(one, names, width * 3 // 5) for one in kept]
+        while _width(kept) > width and any(one.priority for one in kept):
+            # Of equal ones the last: `max` takes the first.
+            kept.remove(max(reversed(kept), key=lambda one: one.priority))
+        if (over := _width(kept) - width) > 0:
+            kept = [_narrow(one, max(_LEAST, one.width - over)) for one in kept]
+    shown = {one.head for one in kept}
+    return _lines(kept, width, rule), [one.head for one in fields if one.head not in shown]
+
+
+def _width(fields: Sequence[Field]) -> int:
+    shown = [one.width for one in fields if not one.prose]
+    return sum(shown) + len(_GAP) * (len(shown) - 1)
+
+
+def _narrow(field: Field, letters: int, most: int = 0) -> Field:
+    """Return a column with its short cells; names get so many letters, or up to `most` where two would be equal."""
+    if not field.name:
+        return field if field.short is None else replace(field, cells=field.short)
+    tried = ([shortened(cell, count) for cell in field.cells] for count in range(letters, most))
+    distinct = (cells for cells in tried if len({*cells}) == len({*field.cells}))
+    return replace(field, cells=next(distinct, [shortened(cell, letters) for cell in field.cells]))
+
+
+def shortened(name: str, letters: int) -> str:
+    """Return a name of at most so many letters, without its middle.
+
+    Example:
+        >>> shortened("promptbert-sup-roberta", 12)
+        'promptbe…rta'
+    """
+    start = letters * 2 // 3
+    return name if len(name) <= letters else f"{name[:start]}…{name[len(name) - (letters - 1 - start) :]}"
+
+
+def _lines(fields: Sequence[Field], width: int | None, rule: bool) -> list[str]:
+    widths = [0 if one.prose else one.width for one in fields]
+    lines: list[str] = []
+    for row in zip(*([one.head, *one.cells] for one in fields), strict=True):
+        cells = zip(fields, row, widths, strict=True)
+        padded = [text.rjust(wide) if one.right else text.ljust(wide) for one, text, wide in cells]
+        if fields[-1].prose:
+            indent = sum(widths) + len(_GAP) * (len(row) - 1)
+            # Without room beside the others, the text stands below them.
+            indent = indent if width is None or width - indent >= _ROOM else _BELOW
+            lines += hanging(_GAP.join([*padded[:-1], ""]), row[-1], indent, width)
+        else:
+            lines.append(_GAP.join(padded).rstrip())
+    return [lines[0], "─" * max(map(len, lines)), *lines[1:]] if rule else lines
+
+
+def hanging(label: str, text: str, indent: int, width: int | None) -> list[str]:
+    """Return a label with a text to its right, or below it where it is longer than the indent."""
+    if len(label.rstrip()) > indent - len(_GAP) and indent:
+        return [label.rstrip(), *wrapped(text, width, " " * indent, " " * indent)]
+    return wrapped(text, width, label.ljust(indent), " " * indent) if text else [label.rstrip()]
+
+
+def wrapped(text: str, width: int | None, first: str = "", others: str = "") -> list[str]:
+    """Break a text at blanks into lines that begin with `first` and `others`; a longer word keeps a line of its own."""
+    room = max(_ROOM, (10**9 if width is None else width) - len(others)) + len(others)
+    return textwrap.wrap(
+        text, room, initial_indent=first, subsequent_indent=others, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def folded(lines: Iterable[str], width: int | None) -> list[str]:
+    """Return lines of prose broken at blanks; what continues a line is as far from the edge as its beginning.
+
+    Example:
+        >>> folded(["  simcse differs", ""], 12)
+        ['  simcse', '  differs', '']
+    """
+    parts: list[str] = []
+    for line in lines:
+        edge = " " * (len(line) - len(line.lstrip()))
+        parts += [line] if width is None or len(line) <= width else wrapped(line.lstrip(), width, edge, edge)
+    return parts
