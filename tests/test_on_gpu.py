@@ -59,12 +59,12 @@ def test_what_fails_on_a_gpu_fails_here(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(REAL, reason="CUDA has float64")
 def test_a_device_without_float64_has_the_numbers_of_the_cpu(tmp_path: Path) -> None:
-    found = results("narrow", tmp_path)
-    assert found["gpu"].pop("refused") and found["cpu"].pop("refused")
-    assert len(found["gpu"]) >= 10
-    for name, values in found["gpu"].items():
-        assert values == pytest.approx(found["cpu"][name], rel=1e-3, abs=1e-4), name
-    assert all(values[-1] >= 10 for name, values in found["gpu"].items() if name.startswith("simcse"))
+    sides = results("narrow", tmp_path)
+    assert sides["gpu"].pop("refused") and sides["cpu"].pop("refused")
+    assert len(sides["gpu"]) >= 10
+    for name, values in sides["gpu"].items():
+        assert values == pytest.approx(sides["cpu"][name], rel=1e-3, abs=1e-4), name
+    assert all(values[-1] >= 10 for name, values in sides["gpu"].items() if name.startswith("simcse"))
 
 
 @pytest.mark.skipif(REAL, reason="waits are counted on the pretended device")

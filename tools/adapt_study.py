@@ -159,8 +159,8 @@ def domain_of(name: str, data: Path) -> tuple[list[str], Texts]:
         at = (0, 1, 2) if name == "questions" else (3, 4, 0)
         rows = [[line.split("\t") for line in read_lines(data / file)[name == "news" :]] for file in files]
         texts = [row[place] for row in rows[0] for place in at[:2]]
-        first, second, gold = ([row[place] for row in rows[1]] for place in at)
-        pairs = Pairs(first, second, np.array(gold, float))
+        sides, others, gold = ([row[place] for row in rows[1]] for place in at)
+        pairs = Pairs(sides, others, np.array(gold, float))
     pairs = pairs.head(PAIRS)
     distinct = [*dict.fromkeys(pairs.texts())]
     place = {text: i for i, text in enumerate(distinct)}

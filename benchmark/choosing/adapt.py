@@ -127,18 +127,18 @@ def adapt(
     runtime = replace(make_runtime(device, precision), progress=progress)
     recipes = all_recipes()
     specs = parse_methods(methods if isinstance(methods, str) else ",".join(methods or METHODS), recipes)
-    own = read_own_texts(texts, columns)
-    development, test, training, held_out, notes = _test_of(own, pairs, pair_columns, kind)
-    kept, in_test = own.without(test.texts, held_out)
+    given = read_own_texts(texts, columns)
+    development, test, training, held_out, notes = _test_of(given, pairs, pair_columns, kind)
+    kept, in_test = given.without(test.texts, held_out)
     notes += [f"{in_test:,} texts that are in the test are left out of training."] if in_test else []
     corpus = kept.corpus()
-    notes.insert(0, f"{own.name}: {len(corpus.sentences):,} texts" + _documents(kept))
+    notes.insert(0, f"{given.name}: {len(corpus.sentences):,} texts" + _documents(kept))
     name, why = _encoder(encoder, development, device, precision)
     start = beginning(name, runtime)
     notes.append(f"starts from {name}{why}")
     card = base_card(name, None).get("language")
-    languages = ["en"] if name == DEFAULT_BACKBONE else card if isinstance(card, list) else [card] if card else []
-    notes += language_notes(corpus.sentences, test.texts, name, languages)
+    known = ["en"] if name == DEFAULT_BACKBONE else card if isinstance(card, list) else [card] if card else []
+    notes += language_notes(corpus.sentences, test.texts, name, [str(part) for part in known])
     pairs_corpus = None if training is None else training_pairs(training)
     plans, left_out = _plans(specs, start, kept.ordered, pairs_corpus)
     notes += left_out
@@ -166,9 +166,11 @@ def adapt(
     records, failed = _records(run, outcome)
     changes = _changes([*records], elsewhere, results)
     frame = frame_of(records, test, changes)
-    found = Adaptation(frame, development, test, name, notes, failed, None, _vectors(run), temporary)
+    adaptation = Adaptation(frame, development, test, name, notes, failed, None, _vectors(run), temporary)
     return (
-        found if out is None or not found.advice else _written(found, records, Path(out) / "model", results, own.name)
+        adaptation
+        if out is None or not adaptation.advice
+        else _written(adaptation, records, Path(out) / "model", results, given.name)
     )
 
 
@@ -177,11 +179,11 @@ def _documents(texts: OwnTexts) -> str:
 
 
 def _test_of(
-    own: OwnTexts, pairs: Any, columns: str | None, kind: Kind | None
+    given: OwnTexts, pairs: Any, columns: str | None, kind: Kind | None
 ) -> tuple[Texts, Texts, Texts | None, frozenset[int], list[str]]:
     """Return development, test and labels to train on, the documents held out, and what is to be said of them."""
     if pairs is None:
-        signal = document_items(own.documents) if own.ordered else document_items([])
+        signal = document_items(given.documents) if given.ordered else document_items([])
         note = f"{signal.test.report}; what it says of labelled pairs: docs/how-to/own-domain.md"
         return signal.development, signal.test, None, signal.held_out, [note]
     data = pairs if isinstance(pairs, Texts) else read_texts(pairs, columns, kind)
@@ -333,13 +335,13 @@ def _vectors(run: Run) -> Any:
 
 
 def _written(
-    found: Adaptation, records: dict[str, list[Record]], folder: Path, results: Path, texts: str
+    adaptation: Adaptation, records: dict[str, list[Record]], folder: Path, results: Path, texts: str
 ) -> Adaptation:
     """Export the advised encoder of the best seed on development, with a card that says what it was adapted to."""
-    best = max(records[found.advice], key=lambda record: float(scores_of(record)["development"]))  # type: ignore[typeddict-item]
-    about = f"Adapted from {found.encoder} to {texts}. {found.verdict}"
+    best = max(records[adaptation.advice], key=lambda record: float(scores_of(record)["development"]))  # type: ignore[typeddict-item]
+    about = f"Adapted from {adaptation.encoder} to {texts}. {adaptation.verdict}"
     try:
-        export_encoder(found.advice, folder, results, seed=best["seed"], about=about)
+        export_encoder(adaptation.advice, folder, results, seed=best["seed"], about=about)
     except UsageError as error:  # its form, or the folder has a model of before
-        return replace(found, failed={**found.failed, f"export of {found.advice}": str(error)})
-    return replace(found, written=folder)
+        return replace(adaptation, failed={**adaptation.failed, f"export of {adaptation.advice}": str(error)})
+    return replace(adaptation, written=folder)

@@ -51,6 +51,6 @@ def command(texts: Path, pairs: Path | None, wide: bool, as_json: bool, **option
     """
     from benchmark.choosing.adapt import adapt  # imports torch
 
-    found = adapt(texts, pairs, quiet=as_json, **options)
-    say_json(found.as_dict()) if as_json else say(found.shown(None if wide else terminal_width()))
+    adaptation = adapt(texts, pairs, quiet=as_json, **options)
+    say_json(adaptation.as_dict()) if as_json else say(adaptation.shown(None if wide else terminal_width()))
     return 0

@@ -67,7 +67,7 @@ def fitted(fields: Sequence[Field], width: int | None, *, rule: bool = True) -> 
         kept = [_narrow(one, names, width * 3 // 5) for one in kept]
         while _width(kept) > width and any(one.priority for one in kept):
             # Of equal ones the last: `max` takes the first.
-            kept.remove(max(reversed(kept), key=lambda one: one.priority))
+            kept.remove(max(reversed(kept), key=lambda field: field.priority))
         if (over := _width(kept) - width) > 0:
             kept = [_narrow(one, max(_LEAST, one.width - over)) for one in kept]
     shown = {one.head for one in kept}

@@ -374,14 +374,14 @@ class ConSERT(Release):
         self.library = self.part("transformers.optimization")
         states = models.Transformer.__new__(models.Transformer)
         torch.nn.Module.__init__(states)
-        own = self.part("transformers.configuration_bert").BertConfig(**self.facts["config"])
-        states.auto_model = self.part("transformers.modeling_bert").BertModel(own)
-        encoder = torch.nn.Sequential(states, self.part(f"{parts}.models.Pooling").Pooling(own.hidden_size))
+        config = self.part("transformers.configuration_bert").BertConfig(**self.facts["config"])
+        states.auto_model = self.part("transformers.modeling_bert").BertModel(config)
+        encoder = torch.nn.Sequential(states, self.part(f"{parts}.models.Pooling").Pooling(config.hidden_size))
         encoder.num_steps_total, encoder.global_step = STEPS, 0
         encoder.tensorboard_writer = types.SimpleNamespace(add_scalar=lambda *_, **__: None)
         return losses.AdvCLSoftmaxLoss(
             encoder,
-            own.hidden_size,
+            config.hidden_size,
             3,
             use_contrastive_loss=True,
             contrastive_loss_only=True,

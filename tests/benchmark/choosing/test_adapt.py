@@ -30,7 +30,7 @@ def sentence(topic: int, number: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Documents of four sentences, and 220 scored pairs, a few of whose texts are in the documents."""
     folder = tmp_path_factory.mktemp("own")
     documents = ["\n".join(sentence(i, 1000 + 4 * i + j) for j in range(4)) for i in range(60)]
@@ -44,51 +44,51 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_table_a_sentence_and_an_encoder(own: Path, tiny_bert: Path, tmp_path: Path) -> None:
+def test_a_table_a_sentence_and_an_encoder(folder: Path, tiny_bert: Path, tmp_path: Path) -> None:
     given = {"encoder": str(tiny_bert), "methods": METHODS, "budget": "3 updates", "seeds": 2, "quiet": True}
-    found = benchmark.adapt(own / "texts.txt", own / "pairs.tsv", out=tmp_path, **given)
-    names = {name.partition(":")[0] for name in found.frame.index}
-    assert names == {NONE, "whitening", "simcse", "sentence-crops", "cosent"} and not found.failed
-    assert (found.development.units, found.test.units) == (55, 110)
-    trained = found.frame[found.frame["seeds"] == 2]
+    adaptation = benchmark.adapt(folder / "texts.txt", folder / "pairs.tsv", out=tmp_path, **given)
+    names = {name.partition(":")[0] for name in adaptation.frame.index}
+    assert names == {NONE, "whitening", "simcse", "sentence-crops", "cosent"} and not adaptation.failed
+    assert (adaptation.development.units, adaptation.test.units) == (55, 110)
+    trained = adaptation.frame[adaptation.frame["seeds"] == 2]
     assert len(trained) == 3 and set(trained["updates"]) == {3}
-    assert any("are in the test" in note for note in found.notes)
-    assert any("without simcse-sup" in note for note in found.notes)
-    others = found.frame.drop(NONE)
+    assert any("are in the test" in note for note in adaptation.notes)
+    assert any("without simcse-sup" in note for note in adaptation.notes)
+    others = adaptation.frame.drop(NONE)
     assert (others["gain_low"] <= others["gain"]).all() and (others["change_low"] <= others["change_high"]).all()
     # What is recomputed from vectors is what the table says.
-    vectors = found.vectors("simcse:batch_size=8", 1, ["the dog", "the cat"])
+    vectors = adaptation.vectors("simcse:batch_size=8", 1, ["the dog", "the cat"])
     assert vectors.shape == (2, 32)
-    assert found.frame.loc[NONE, "score"] == pytest.approx(
-        found.frame.loc["simcse:batch_size=8", "score"] - found.frame.loc["simcse:batch_size=8", "gain"]
+    assert adaptation.frame.loc[NONE, "score"] == pytest.approx(
+        adaptation.frame.loc["simcse:batch_size=8", "score"] - adaptation.frame.loc["simcse:batch_size=8", "gain"]
     )
     written = sorted(tmp_path.glob("results/*/records/*/*.json"))
     times = [path.stat().st_mtime_ns for path in written]
-    again = benchmark.adapt(own / "texts.txt", own / "pairs.tsv", out=tmp_path, **given)
+    again = benchmark.adapt(folder / "texts.txt", folder / "pairs.tsv", out=tmp_path, **given)
     assert [path.stat().st_mtime_ns for path in written] == times
-    assert again.frame["gain"].equals(found.frame["gain"]) and again.verdict == found.verdict
+    assert again.frame["gain"].equals(adaptation.frame["gain"]) and again.verdict == adaptation.verdict
 
 
 def test_the_winner_is_written_with_its_origin(
-    own: Path, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Of a random model no candidate is sure to be better.
     monkeypatch.setattr(Adaptation, "advice", property(lambda self: "whitening:k=null"))
     given = {"encoder": str(tiny_bert), "methods": "whitening:k=null", "out": tmp_path, "quiet": True}
-    found = benchmark.adapt(own / "texts.txt", own / "pairs.tsv", **given)
-    assert found.written == tmp_path / "model"
+    adaptation = benchmark.adapt(folder / "texts.txt", folder / "pairs.tsv", **given)
+    assert adaptation.written == tmp_path / "model"
     card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
     assert "Adapted from" in card and "texts.txt" in card
-    expected = found.vectors(found.advice, 0, ["the dog of the market"])
+    expected = adaptation.vectors(adaptation.advice, 0, ["the dog of the market"])
     vectors = SentenceTransformer(str(tmp_path / "model")).encode(["the dog of the market"])
     assert np.allclose(vectors, expected, atol=1e-5)
 
 
-def test_without_pairs_documents_are_held_out(own: Path, tiny_bert: Path) -> None:
-    found = benchmark.adapt(own / "texts.txt", encoder=str(tiny_bert), methods="whitening:k=null", quiet=True)
-    assert found.test.kind == "binary" and "240" not in found.notes[0]
-    assert any("without pairs" in note for note in found.notes)
-    assert found.verdict.startswith(("Train", "Do not train"))
+def test_without_pairs_documents_are_held_out(folder: Path, tiny_bert: Path) -> None:
+    adaptation = benchmark.adapt(folder / "texts.txt", encoder=str(tiny_bert), methods="whitening:k=null", quiet=True)
+    assert adaptation.test.kind == "binary" and "240" not in adaptation.notes[0]
+    assert any("without pairs" in note for note in adaptation.notes)
+    assert adaptation.verdict.startswith(("Train", "Do not train"))
 
 
 def lines(folder: Path, texts: list[str], name: str = "texts.txt") -> str:
@@ -97,7 +97,7 @@ def lines(folder: Path, texts: list[str], name: str = "texts.txt") -> str:
 
 
 @pytest.mark.parametrize(
-    ("texts", "pairs", "said"),
+    ("texts", "pairs", "message"),
     [
         (["one text", "another"], 220, "2 texts to train on"),
         (["the same text"] * 500, 220, "of which 1 differ"),
@@ -107,12 +107,12 @@ def lines(folder: Path, texts: list[str], name: str = "texts.txt") -> str:
     ],
 )
 def test_what_cannot_be_used_is_said_in_a_sentence(
-    texts: list[str], pairs: int, said: str, tmp_path: Path, cli: Cli
+    texts: list[str], pairs: int, message: str, tmp_path: Path, cli: Cli
 ) -> None:
     rows = ["first,second,score", *(f"{sentence(i, i)} a,{sentence(i, i)} b,{i % 5}" for i in range(pairs))]
     more = ["--pairs", lines(tmp_path, rows, "pairs.csv")] if pairs else []
     answer = cli("adapt", lines(tmp_path, texts), *more, "--encoder", "zoo-mini", "--out", tmp_path / "o")
-    assert answer.code != 0 and said in " ".join(answer.err.split())
+    assert answer.code != 0 and message in " ".join(answer.err.split())
 
 
 @pytest.mark.parametrize("budget", ["soon", "10", "-5m", "0s", "10 d"])
@@ -147,10 +147,10 @@ def test_no_text_is_in_two_parts(places: list[tuple[int, int]]) -> None:
     parts = divided(data, {"development": 1, "test": 2})
     assert not {*parts[0].texts} & {*parts[1].texts}
     assert parts[1].units >= parts[0].units >= 20 and parts[0].units + parts[1].units <= data.units
-    whole = {(data.texts[a], data.texts[b], g) for a, b, g in zip(data.first, data.second, data.gold, strict=True)}
+    pairs = {(data.texts[a], data.texts[b], g) for a, b, g in zip(data.first, data.second, data.gold, strict=True)}
     for part in parts:
         rows = zip(part.first, part.second, part.gold, strict=True)
-        assert {(part.texts[a], part.texts[b], g) for a, b, g in rows} <= whole
+        assert {(part.texts[a], part.texts[b], g) for a, b, g in rows} <= pairs
 
 
 def test_queries_and_classes_are_divided_and_become_pairs() -> None:
