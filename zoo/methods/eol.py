@@ -81,7 +81,7 @@ class EOL(Causal[EOLRecipe]):
             )
         longer, shorter = (self.tokenizer(recipe.template.removesuffix(end))["input_ids"] for end in ("", END))
         self.end = max(len(longer) - len(shorter), 1) if recipe.mean_of_end else 1
-        self.place = self.tokenizer.convert_tokens_to_ids(PLACE)
+        self.place: Any = self.tokenizer.convert_tokens_to_ids(PLACE)
         draws = torch.Generator().manual_seed(0)
         self.placeholder = torch.randn(self.dim, generator=draws)
         shared = replace(recipe, further=(), generator=None)
