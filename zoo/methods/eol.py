@@ -81,6 +81,7 @@ class EOL(Causal[EOLRecipe]):
             )
         longer, shorter = (self.tokenizer(recipe.template.removesuffix(end))["input_ids"] for end in ("", END))
         self.end = max(len(longer) - len(shorter), 1) if recipe.mean_of_end else 1
+        self.place: Any = self.tokenizer.convert_tokens_to_ids(PLACE)
         draws = torch.Generator().manual_seed(0)
         self.placeholder = torch.randn(self.dim, generator=draws)
         shared = replace(recipe, further=(), generator=None)
@@ -141,7 +142,7 @@ class EOL(Causal[EOLRecipe]):
         """Token ids and mask (n, length), padded on the right -> vectors (n, dim) float32."""
         model, last = self.backbone.model, (attention_mask.sum(1) - 1).clamp(min=0)
         if self.recipe.prepend_until:
-            at = input_ids == len(self.tokenizer) - 1
+            at = input_ids == self.place
             known = model.get_input_embeddings()(input_ids.masked_fill(at, 0))
             embedded = torch.where(at.unsqueeze(-1), self.placeholder.to(known), known)
             chosen = self.layers[self.recipe.prepend_from : self.recipe.prepend_until]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from tools.fidelity import decoders
 from zoo.encoder import Runtime
@@ -136,3 +136,34 @@ def test_what_cannot_be_is_refused(llama: Path, tiny_bert: Path) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             EOL.Recipe(**fields)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "opt", "mistral", "gemma2"])
+def test_the_hook_is_between_the_layers_of_other_decoders(kind: str, llama: Path, tmp_path: Path) -> None:
+    """Their layers and positions are others; the states of a sentence's first tokens know its end."""
+    shape = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2, "vocab_size": 32000}
+    inner = {"opt": {"ffn_dim": 48, "word_embed_proj_dim": 32}, "gpt2": {}}.get(kind, {"intermediate_size": 48})
+    heads = {"num_key_value_heads": 1, "head_dim": 16} if kind in ("mistral", "gemma2") else {}
+    torch.manual_seed(0)
+    AutoModelForCausalLM.from_config(
+        AutoConfig.for_model(kind, **shape, **inner, **heads, initializer_range=0.3)
+    ).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(llama).save_pretrained(tmp_path)
+    vectors = [
+        encoder_of(name, tmp_path).encode(decoders.TEXTS)
+        for name in ("token-prepending:layer=-1", "token-prepending:layer=-1:prepend_until=0")
+    ]
+    assert np.isfinite(vectors).all() and np.abs(vectors[0] - vectors[1]).max() > 1e-2
+    encoder = encoder_of("token-prepending:layer=-1", tmp_path)
+    firsts = []
+    for text in ("the cat sees", "the cat tree"):
+        states: list[torch.Tensor] = []
+        hook = encoder.layers[2].register_forward_pre_hook(lambda _, inputs, kept=states: kept.append(inputs[0]))
+        ids = torch.from_numpy(encoder.token_table([text]).row(0).astype(np.int64))[None]
+        with torch.no_grad():
+            encoder.forward(ids, torch.ones_like(ids))
+        hook.remove()
+        place = int((ids[0] == encoder.place).int().argmax())
+        firsts.append(states[0][0, place : place + 3])
+    # <PST>, the quotation mark and the first word, which both texts have.
+    assert ((firsts[0] - firsts[1]).abs().amax(dim=1) > 1e-3).all()
