@@ -99,9 +99,8 @@ def scores(encoder: Encoder, signal: Sequence[Texts], tests: Sequence[Pairs]) ->
     sides = [(data.texts[::2], data.texts[1::2]) for data in signal] + [(test.first, test.second) for test in tests]
     texts = [*dict.fromkeys(text for pair in sides for side in pair for text in side)]
     place, vectors = {text: i for i, text in enumerate(texts)}, encoder.encode(texts)
-    cosines = [
-        pair_similarities(*(vectors[[place[text] for text in side]] for side in pair), "cosine") for pair in sides
-    ]
+    at = [[[place[text] for text in side] for side in pair] for pair in sides]
+    cosines = [pair_similarities(vectors[first], vectors[second], "cosine") for first, second in at]
     near = [measured(of[None], data.gold, "auc")[0] for of, data in zip(cosines, signal, strict=False)]
     equal = [spearmanr(of, test.gold)[0] for of, test in zip(cosines[len(signal) :], tests, strict=True)]
     return 100 * float(np.mean(near)), 100 * float(np.mean(equal))
@@ -165,10 +164,12 @@ def domain_of(name: str, data: Path) -> tuple[list[str], Texts]:
     pairs = pairs.head(PAIRS)
     distinct = [*dict.fromkeys(pairs.texts())]
     place = {text: i for i, text in enumerate(distinct)}
-    sides = [np.array([place[text] for text in side], np.intp) for side in (pairs.first, pairs.second)]
+    first_at, second_at = (np.array([place[text] for text in side], np.intp) for side in (pairs.first, pairs.second))
     texts = [text for text in dict.fromkeys(text.strip() for text in texts) if text not in place]
     kind: Kind = "score" if len({*pairs.gold}) > 2 else "binary"
-    return texts[:: max(1, len(texts) // TRAINING)][:TRAINING], Texts(kind, name, distinct, *sides, pairs.gold)
+    return texts[:: max(1, len(texts) // TRAINING)][:TRAINING], Texts(
+        kind, name, distinct, first_at, second_at, pairs.gold
+    )
 
 
 def measure_candidates(data: Path, out: Path) -> None:
@@ -228,7 +229,7 @@ def advice_of(given: Texts, pairs: Texts, cosines: dict[str, NDArray[Any]]) -> s
             {"scores": {"development": value, "values": of[test]}, "training": None, "facts": {}}
             for value, of in zip(scored, of_seeds, strict=True)
         ]
-    return Adaptation(frame_of(records, parts[1], {}), *parts, CANDIDATES[0], [], {}).advice
+    return Adaptation(frame_of(records, parts[1], {}), parts[0], parts[1], CANDIDATES[0], [], {}).advice
 
 
 def _some(data: Texts, rows: NDArray[Any]) -> Texts:
