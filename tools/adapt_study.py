@@ -70,13 +70,13 @@ def documents_of(domain: str, data: Path) -> list[list[str]]:
 
 def tests_of(domain: str, data: Path) -> list[Pairs]:
     """Return the labelled pairs of a domain."""
-    found = []
+    tests = []
     for name in TESTS[domain]:
         year, subset = name.split("/")
         folder = data / f"sts-raw/STS{year}-en-test"
         rows = read_sts(folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt", extra_fields=9)
-        found.append(rows.head(LABELLED))
-    return found
+        tests.append(rows.head(LABELLED))
+    return tests
 
 
 def fitted(name: str, backbone: str, corpus: Corpus, runtime: Runtime, seed: int = 0) -> Encoder:
@@ -99,8 +99,8 @@ def scores(encoder: Encoder, signal: Sequence[Texts], tests: Sequence[Pairs]) ->
     sides = [(data.texts[::2], data.texts[1::2]) for data in signal] + [(test.first, test.second) for test in tests]
     texts = [*dict.fromkeys(text for pair in sides for side in pair for text in side)]
     place, vectors = {text: i for i, text in enumerate(texts)}, encoder.encode(texts)
-    rows = [[vectors[[place[text] for text in side]] for side in pair] for pair in sides]
-    cosines = [pair_similarities(first, second, "cosine") for first, second in rows]
+    at = [[[place[text] for text in side] for side in pair] for pair in sides]
+    cosines = [pair_similarities(vectors[first], vectors[second], "cosine") for first, second in at]
     near = [measured(of[None], data.gold, "auc")[0] for of, data in zip(cosines, signal, strict=False)]
     equal = [spearmanr(of, test.gold)[0] for of, test in zip(cosines[len(signal) :], tests, strict=True)]
     return 100 * float(np.mean(near)), 100 * float(np.mean(equal))
@@ -117,7 +117,7 @@ def correlation(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, flo
 def predicts(data: Path, out: Path) -> None:
     """Print the rank correlation of each domain, and write the scores that it is of."""
     runtime = replace(make_runtime("cpu", "fp32"), progress=Progress.silent())
-    found: dict[str, dict[str, tuple[float, float]]] = json.loads(out.read_text()) if out.is_file() else {}
+    scored: dict[str, dict[str, tuple[float, float]]] = json.loads(out.read_text()) if out.is_file() else {}
     print("| domain | documents | encoders | all | of one start |\n|:--|--:|--:|:--|:--|")
     for domain in TESTS:
         documents, tests = documents_of(domain, data), tests_of(domain, data)
@@ -126,12 +126,12 @@ def predicts(data: Path, out: Path) -> None:
         kept = kept[: TRAINING * len(kept) // sum(map(len, kept))]
         starts = [*accumulate(map(len, kept), initial=0)][:-1]
         corpus = Corpus(domain, [line for lines in kept for line in lines], documents=starts)
-        of_domain = found.setdefault(domain, {})
+        of_domain = scored.setdefault(domain, {})
         for name, backbone in encoders():
             if (called := f"{name} {backbone}") not in of_domain:
                 encoder = fitted(name, backbone, corpus, runtime)
                 of_domain[called] = scores(encoder, [signal.development, signal.test], tests)
-                out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+                out.write_text(json.dumps(scored, indent=1) + "\n", encoding="utf-8")
         of_mini = [
             pair for called, pair in of_domain.items() if "zoo-mini" in called and called.split()[0] not in STATIC
         ]
@@ -159,15 +159,17 @@ def domain_of(name: str, data: Path) -> tuple[list[str], Texts]:
         at = (0, 1, 2) if name == "questions" else (3, 4, 0)
         rows = [[line.split("\t") for line in read_lines(data / file)[name == "news" :]] for file in files]
         texts = [row[place] for row in rows[0] for place in at[:2]]
-        sides, others, gold = ([row[place] for row in rows[1]] for place in at)
-        pairs = Pairs(sides, others, np.array(gold, float))
+        first, second, gold = ([row[place] for row in rows[1]] for place in at)
+        pairs = Pairs(first, second, np.array(gold, float))
     pairs = pairs.head(PAIRS)
     distinct = [*dict.fromkeys(pairs.texts())]
     place = {text: i for i, text in enumerate(distinct)}
-    first, second = (np.array([place[text] for text in side], np.intp) for side in (pairs.first, pairs.second))
+    first_at, second_at = (np.array([place[text] for text in side], np.intp) for side in (pairs.first, pairs.second))
     texts = [text for text in dict.fromkeys(text.strip() for text in texts) if text not in place]
     kind: Kind = "score" if len({*pairs.gold}) > 2 else "binary"
-    return texts[:: max(1, len(texts) // TRAINING)][:TRAINING], Texts(kind, name, distinct, first, second, pairs.gold)
+    return texts[:: max(1, len(texts) // TRAINING)][:TRAINING], Texts(
+        kind, name, distinct, first_at, second_at, pairs.gold
+    )
 
 
 def measure_candidates(data: Path, out: Path) -> None:

@@ -167,11 +167,9 @@ def adapt(
     changes = _changes([*records], elsewhere, results)
     frame = frame_of(records, test, changes)
     adaptation = Adaptation(frame, development, test, name, notes, failed, None, _vectors(run), temporary)
-    return (
-        adaptation
-        if out is None or not adaptation.advice
-        else _written(adaptation, records, Path(out) / "model", results, given.name)
-    )
+    if out is None or not adaptation.advice:
+        return adaptation
+    return _written(adaptation, records, Path(out) / "model", results, given.name)
 
 
 def _documents(texts: OwnTexts) -> str:
