@@ -54,7 +54,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def on_page_content(html: str, **_: Any) -> str:
     """Return a page without click's mark of an option that has no default."""
-    return html.replace("<code>Sentinel.UNSET</code>", "")
+    # A spread stands on one line, however narrow its column.
+    return html.replace("<code>Sentinel.UNSET</code>", "").replace("± ", "±\N{NO-BREAK SPACE}")
 
 
 def notebook(markdown: str) -> dict[str, Any]:
