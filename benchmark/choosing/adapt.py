@@ -182,7 +182,7 @@ def _test_of(
     """Return development, test and labels to train on, the documents held out, and what is to be said of them."""
     if pairs is None:
         signal = document_items(own.documents) if own.ordered else document_items([])
-        note = f"{signal.test.report}; what it says of labelled pairs: docs/adapt.md"
+        note = f"{signal.test.report}. How well it predicts labelled tests: docs/how-to/own-domain.md"
         return signal.development, signal.test, None, signal.held_out, [note]
     data = pairs if isinstance(pairs, Texts) else read_texts(pairs, columns, kind)
     training = None
