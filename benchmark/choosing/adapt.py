@@ -136,8 +136,8 @@ def adapt(
     name, why = _encoder(encoder, development, device, precision)
     start = beginning(name, runtime)
     notes.append(f"starts from {name}{why}")
-    card = base_card(name, None).get("language")
-    languages = ["en"] if name == DEFAULT_BACKBONE else [card] if isinstance(card, str) else [*(card or [])]  # type: ignore[call-overload]
+    stated: Any = "en" if name == DEFAULT_BACKBONE else base_card(name, None).get("language")
+    languages = [stated] if isinstance(stated, str) else list(stated or ())
     notes += language_notes(corpus.sentences, test.texts, name, languages)
     pairs_corpus = None if training is None else training_pairs(training)
     plans, left_out = _plans(specs, start, kept.ordered, pairs_corpus)
