@@ -136,9 +136,9 @@ def adapt(
     name, why = _encoder(encoder, development, device, precision)
     start = beginning(name, runtime)
     notes.append(f"starts from {name}{why}")
-    card = base_card(name, None).get("language")
-    known = ["en"] if name == DEFAULT_BACKBONE else card if isinstance(card, list) else [card] if card else []
-    notes += language_notes(corpus.sentences, test.texts, name, [str(part) for part in known])
+    stated: Any = "en" if name == DEFAULT_BACKBONE else base_card(name, None).get("language")
+    languages = [stated] if isinstance(stated, str) else list(stated or ())
+    notes += language_notes(corpus.sentences, test.texts, name, languages)
     pairs_corpus = None if training is None else training_pairs(training)
     plans, left_out = _plans(specs, start, kept.ordered, pairs_corpus)
     notes += left_out
@@ -182,7 +182,7 @@ def _test_of(
     """Return development, test and labels to train on, the documents held out, and what is to be said of them."""
     if pairs is None:
         signal = document_items(given.documents) if given.ordered else document_items([])
-        note = f"{signal.test.report}; what it says of labelled pairs: docs/how-to/own-domain.md"
+        note = f"{signal.test.report}. How well it predicts labelled tests: docs/how-to/own-domain.md"
         return signal.development, signal.test, None, signal.held_out, [note]
     data = pairs if isinstance(pairs, Texts) else read_texts(pairs, columns, kind)
     training = None

@@ -67,7 +67,7 @@ class Adaptation:
                 f"Do not train: {self.picked}, the best on development, changes {on} by {gain}, which may be nothing."
             )
         sentences = [f"Train {self.advice}: {on} rises by {gain}, from {first['score'] - first['gain']:.1f}."]
-        others = self.frame.index[self.frame["may_be_best"] & (self.frame.index != self.advice)]
+        others = self.frame.index[self.frame["may_be_best"] & ~self.frame.index.isin([self.advice, NONE])]
         sentences += [f"Tied with it: {', '.join(others)}."] if len(others) else []
         if np.isfinite(first["change"]):
             change = f"{first['change']:+.1f} ({first['change_low']:.1f} to {first['change_high']:.1f})"
