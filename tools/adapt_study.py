@@ -1,7 +1,7 @@
 """What `adapt` knows, for docs/how-to/own-domain.md: `python -m tools.adapt_study signal DATA` prints its table.
 
 Does the signal without pairs predict a labelled test of the same domain? Each row has the rank correlation, over
-encoders, of both scores, with the 95 % interval of 2,000 draws of encoders.
+encoders, of both scores, with the 95 % interval of 1,000 draws of encoders.
 """
 
 from __future__ import annotations
