@@ -109,13 +109,32 @@ def adapt(
 ) -> Adaptation:
     """Train methods on your texts with one budget each, and say which pays and what it changes elsewhere.
 
-    `texts` are a file of lines, a table, a folder of .txt files, or lists of texts or of documents. `pairs` are what
-    `choose` reads; one part picks (development), one judges (test). Without them documents are held out, whose
-    neighbouring sentences are the test. `encoder` is a finished encoder or a backbone. `budget` is the time of all
-    trainings (10m), or the updates of each ("200 updates"). `methods` are recipes, plugins' too. `elsewhere` is a suite
-    of `zoo-bench tasks`. `out` keeps records, from which a stopped call goes on, and the encoder that is advised.
+    One part of the pairs picks (development), one judges (test). Without pairs documents are held out, and their
+    neighbouring sentences are the test.
 
-    Raises UsageError or MissingError for texts, pairs or an encoder that cannot be used.
+    Args:
+        texts: A file of lines, a table, a folder of .txt files, or lists of texts or of documents.
+        pairs: What `choose` reads.
+        encoder: A finished encoder or a backbone; by default the best finished one of the hub's cache.
+        budget: The time of all trainings (10m), or the updates of each ("200 updates").
+        seeds: How many trainings a method has, at least 2.
+        methods: Names of recipes, plugins' too; by default whitening, SimCSE and others that the texts allow.
+        out: A folder for records, from which a stopped call goes on, and for the encoder that is advised.
+        elsewhere: A suite of `zoo-bench tasks`, on which the change is measured.
+        columns: The names of the columns of a table of texts, comma-separated.
+        pair_columns: The same of the pairs.
+        kind: What the pairs are: score, binary, retrieval or label.
+        data: The folder of the data of `elsewhere`.
+        device: A device of torch, or auto.
+        precision: fp32, bf16, fp16, or auto.
+        quiet: Whether no progress goes to standard error.
+
+    Returns:
+        The table, the advice and its reasons; print it.
+
+    Raises:
+        UsageError: Texts, pairs or an encoder cannot be used.
+        MissingError: A file or the data of `elsewhere` is not here.
     """
     if seeds < 2:
         raise UsageError(f"--seeds {seeds}: with one seed the noise of training is not known; give 2 or more.")

@@ -15,7 +15,7 @@ from benchmark.choosing.measures import may_be_best, sampled
 from benchmark.choosing.shown import between, lines_of_rows, number, rows_of
 from benchmark.records.record import Record, plain, scores_of
 from benchmark.report.terminal import folded
-from benchmark.stats.mcb import LEVEL, differences
+from benchmark.stats.mcb import LEVEL, Noise, differences, pairs_needed
 from zoo import __version__
 
 if TYPE_CHECKING:
@@ -29,8 +29,9 @@ class Adaptation:
     """Candidates with their gain at home and change elsewhere, the best on development first.
 
     `frame` has a row for each: `development` and `score` x100, `gain` over no training with its 95 % interval (low,
-    high) and p, `may_be_best` (familywise), `change` elsewhere with its interval, seconds of one training, parameters,
-    and updates. `picked` is the best on development, and `advice` the candidate to train, "" for none.
+    high) and p, `needed` (units of a test that would show it, where p does not), `may_be_best` (familywise), `change`
+    elsewhere with its interval, seconds of one training, parameters, and updates. `picked` is the best on development,
+    and `advice` the candidate to train, "" for none.
     """
 
     frame: pandas.DataFrame
@@ -63,8 +64,13 @@ class Adaptation:
             return f"Do not train: on development none of {len(self.frame) - 1} candidates is above {self.encoder}."
         gain = f"{first['gain']:+.1f} ({first['gain_low']:.1f} to {first['gain_high']:.1f})"
         if not self.advice:
-            return (
+            text = (
                 f"Do not train: {self.picked}, the best on development, changes {on} by {gain}, which may be nothing."
+            )
+            if np.isnan(first["needed"]):
+                return text
+            return (
+                f"{text} If the gain is real, a test of about {first['needed']:,.0f} {unit} would show it (power 80 %)."
             )
         sentences = [f"Train {self.advice}: {on} rises by {gain}, from {first['score'] - first['gain']:.1f}."]
         others = self.frame.index[self.frame["may_be_best"] & ~self.frame.index.isin([self.advice, NONE])]
@@ -125,6 +131,9 @@ def frame_of(records: dict[str, list[Record]], test: Texts, changes: dict[str, d
     best, rows = may_be_best(of_all), []
     for place, (name, of_seeds) in enumerate(records.items()):
         trained = [record["training"] for record in of_seeds if record["training"]]
+        gap = float(gaps.value[place, base])
+        noise = Noise(float(gaps.pairs_error[place, base]), 0.0, of_all.pairs_df)
+        needed = max(pairs_needed(noise, test.units, gap), test.units + 1) if gap > 0 else np.nan
         gain = {"gain": gaps.value, "gain_low": gaps.low, "gain_high": gaps.high, "p": gaps.p}
         none = {"change": np.nan, "change_low": np.nan, "change_high": np.nan}
         rows.append(
@@ -133,6 +142,7 @@ def frame_of(records: dict[str, list[Record]], test: Texts, changes: dict[str, d
                 "development": float(np.mean([scores_of(one)["development"] for one in of_seeds])),  # type: ignore[typeddict-item]
                 "score": of_all.value[place],
                 **{key: of[place, base] if name != NONE else np.nan for key, of in gain.items()},
+                "needed": needed if name != NONE and gaps.p[place, base] >= LEVEL else np.nan,
                 "may_be_best": bool(best[place]),
                 **(none | changes.get(name, {})),
                 "seconds": float(np.mean([one["seconds"] for one in trained])) if trained else 0.0,

@@ -114,7 +114,7 @@ def test_methods_keep_their_vectors_under_every_option() -> None:
 
 
 def test_a_device_that_is_not_there_is_said() -> None:
-    with pytest.raises(UsageError, match="only cpu and cuda are supported"):
+    with pytest.raises(UsageError, match="only cpu, cuda and mps are supported"):
         zoo.create("random").to("meta")
 
 

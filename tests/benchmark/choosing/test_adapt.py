@@ -212,15 +212,29 @@ def test_the_sentence_says_what_it_rests_on() -> None:
 
     def verdict(gain: float, p: float, change_high: float = 1.0, order: tuple[str, str] = ("simcse", NONE)) -> str:
         rows = {
-            "simcse": [60.0, 62.0, gain, gain - 2, gain + 2, p, True, -1.0, -3.0, change_high],
-            NONE: [50.0, 60.0, np.nan, np.nan, np.nan, np.nan, False, np.nan, np.nan, np.nan],
+            "simcse": [
+                60.0,
+                62.0,
+                gain,
+                gain - 2,
+                gain + 2,
+                p,
+                90.0 if gain > 0 and p > 0.05 else np.nan,
+                True,
+                -1.0,
+                -3.0,
+                change_high,
+            ],
+            NONE: [50.0, 60.0, *[np.nan] * 5, False, np.nan, np.nan, np.nan],
         }
-        head = "development score gain gain_low gain_high p may_be_best change change_low change_high".split()
+        head = "development score gain gain_low gain_high p needed may_be_best change change_low change_high".split()
         frame = pandas.DataFrame.from_dict(rows, orient="index", columns=head).loc[list(order)]
         return Adaptation(frame, data, data, "zoo-small", [], {}).verdict
 
     assert verdict(5.0, 0.01).startswith("Train simcse: Spearman on 60 pairs of the test rises by +5.0 (3.0 to 7.0)")
     assert "forgets" in verdict(5.0, 0.01, -0.5) and "forgets" not in verdict(5.0, 0.01)
     assert verdict(1.0, 0.4).startswith("Do not train: simcse") and "may be nothing" in verdict(1.0, 0.4)
+    assert verdict(1.0, 0.4).endswith("a test of about 90 pairs would show it (power 80 %).")
+    assert verdict(-1.0, 0.4).endswith("may be nothing.")
     assert verdict(-5.0, 0.01).startswith("Do not train")
     assert verdict(5.0, 0.01, order=(NONE, "simcse")).startswith("Do not train: on development none of 1")
