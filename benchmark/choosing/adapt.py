@@ -42,7 +42,7 @@ from zoo.progress import Progress
 from zoo.recipes import RecipeSpec, all_recipes
 from zoo.selection import parse_methods
 
-METHODS = ("whitening", "sentence-crops", "simcse", "tsdae", "cosent", "simcse-sup")
+METHODS = ("whitening", "sentence-crops", "simcse", "tsdae", "static-contrastive", "cosent", "simcse-sup")
 _PARTS = {"development": 1, "test": 2, "training": 1}  # shares; the smaller the test, the less it shows
 _FOR_TRAINING = 200  # labels, from which on a part of them is trained on
 _LOOKS = 4  # at the development score, of which the best checkpoint is kept

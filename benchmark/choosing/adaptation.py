@@ -62,7 +62,7 @@ class Adaptation:
         on = f"{MEASURES[self.test.kind]} on {self.test.units:,} {unit} of the test"
         if self.picked == NONE:
             return f"Do not train: on development none of {len(self.frame) - 1} candidates is above {self.encoder}."
-        gain = f"{first['gain']:+.1f} ({first['gain_low']:.1f} to {first['gain_high']:.1f})"
+        gain = f"{first['gain']:+z.1f} ({first['gain_low']:z.1f} to {first['gain_high']:z.1f})"
         if not self.advice:
             text = (
                 f"Do not train: {self.picked}, the best on development, changes {on} by {gain}, which may be nothing."
@@ -72,11 +72,11 @@ class Adaptation:
             return (
                 f"{text} If the gain is real, a test of about {first['needed']:,.0f} {unit} would show it (power 80 %)."
             )
-        sentences = [f"Train {self.advice}: {on} rises by {gain}, from {first['score'] - first['gain']:.1f}."]
+        sentences = [f"Train {self.advice}: {on} rises by {gain}, from {first['score'] - first['gain']:z.1f}."]
         others = self.frame.index[self.frame["may_be_best"] & ~self.frame.index.isin([self.advice, NONE])]
         sentences += [f"Tied with it: {', '.join(others)}."] if len(others) else []
         if np.isfinite(first["change"]):
-            change = f"{first['change']:+.1f} ({first['change_low']:.1f} to {first['change_high']:.1f})"
+            change = f"{first['change']:+z.1f} ({first['change_low']:z.1f} to {first['change_high']:z.1f})"
             if first["change_high"] < 0:
                 sentences.append(f"It forgets: elsewhere it changes by {change}.")
             else:
