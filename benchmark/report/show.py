@@ -73,11 +73,6 @@ def brief_of(tables: Sequence[Table]) -> str:
     return "\n".join(texts)
 
 
-def _safe(text: str, stream: TextIO) -> str:
-    """Return a text with the characters that the stream can print."""
-    return "\n".join(fit_to(line, stream) for line in text.splitlines())
-
-
 def _drawn(table: Table, rows: Sequence[Row], width: int | None, stream: TextIO) -> tuple[list[str], str]:
     """Return the lines of a table that fits the width, and a sentence on what does not."""
     fields = []
