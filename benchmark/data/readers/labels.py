@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +16,11 @@ _YES += " paraphrase equivalent exact correct wahr vrai entailment"
 _NO = "no false n f nein non different unequal distinct unique negative neg mismatch bad wrong falsch faux none other"
 _NO += " irrelevant"
 _DENIAL = ("not", "non", "no", "un", "dis", "in", "ir", "mis", "nicht", "pas", "kein")
+# Names of columns, without signs, whose large values say that two texts differ.
+_UNLIKE = re.compile(
+    r"dists?|.*(distance|dissimil|differ|unlike|unrelat|mismatch|distinct|abstand|distanz|unähn).*"
+    r"|(is)?(not|non)(dup|same|equal|equiv|para|sim|match|relat).*"
+)
 BINARY = {"0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "false": 0.0, "true": 1.0, "no": 0.0, "yes": 1.0}
 
 Take = Literal["all", "texts", "scores", "judged", "binary", "labels", "measured"]
@@ -57,3 +63,26 @@ class TwoLabels:
 
 def _affirms(word: str) -> int:
     return (word in _YES.split()) - (word in _NO.split())
+
+
+def ask_order(cells: Cells, names: list[str], places: list[int]) -> None:
+    """Raise UsageError, with the commands that answer, where a score's name says that large values mean unlike.
+
+    `places` are the columns of the texts and of the score.
+    """
+    *texts, name = (names[place] for place in places)
+    if cells.names is None or not _UNLIKE.fullmatch(re.sub(r"[\W_]+", "", name.lower())):
+        return
+    sides = ",".join(texts)
+    raise UsageError(
+        f"{cells.path}: does a large {name} say that two texts differ? If so: --columns '{sides},-{name}';"
+        f" if it says that they are alike: --columns '{sides},{name}'."
+    )
+
+
+def turned_order(cells: Cells, values: Mapping[str, list[float | None]], kind: str) -> list[float | None]:
+    """Return the scores in the opposite order; of binary pairs, 0 and 1 exchanged."""
+    if kind not in ("scored pairs", "binary pairs"):
+        raise UsageError(f"{cells.path}: a minus turns a score or 0 and 1; the table has {kind}.")
+    above = 1.0 if kind == "binary pairs" else 0.0
+    return [None if score is None else above - score for score in values["score"]]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from benchmark.data.readers.cells import Cells, is_number, read_cells
-from benchmark.data.readers.labels import BINARY, Take, TwoLabels
+from benchmark.data.readers.labels import BINARY, Take, TwoLabels, ask_order, turned_order
 from zoo.encoder import NLI_LABELS
 from zoo.errors import CorruptError, UsageError, did_you_mean
 
@@ -66,10 +66,11 @@ def read(path: Any, columns: str | None = None, *, take: Take = "all") -> Table:
     """Read a table (see `cells`); `columns` names those to take: texts in their order, a score, a label.
 
     A column is named by its header or its number from 1; names are separated by commas, and LABEL=WORD says which of
-    two labels is 1. `take` is an order: that scores and labels are not needed, that numbers are scores, grades, or two
-    labels even where they look otherwise, or that the last column is a label; "measured": what `choose` takes. Rows
-    that lack a text, a score or a label are left out, and the report counts them. Raises CorruptError with the
-    line of what cannot be read, and UsageError for a column that is not there and for labels in doubt.
+    two labels is 1. A minus before a score's name turns its order: large values then say that two texts differ. `take`
+    is an order: that scores and labels are not needed, that numbers are scores, grades, or two labels even where they
+    look otherwise, or that the last column is a label; "measured": what `choose` takes. Rows that lack a text, a score
+    or a label are left out, and the report counts them. Raises CorruptError with the line of what cannot be read, and
+    UsageError for a column that is not there and for labels in doubt.
     """
     import pandas as pd
 
@@ -83,6 +84,8 @@ def read(path: Any, columns: str | None = None, *, take: Take = "all") -> Table:
     if not names:
         raise CorruptError(f"{path} is empty.")
     stated, positive = _split_names(names, columns) if columns else ([], "")
+    turned = bool(stated) and stated[-1].startswith("-") and stated[-1] not in names
+    stated = [*stated[:-1], stated[-1][1:]] if turned else stated
     chosen = _chosen(cells, names, stated) if columns else None
     roles = _roles(cells, names, chosen, take)
     graded = _plain(names[roles.get("score", roles.get("label", 0))]) in _GRADES.split()
@@ -94,6 +97,10 @@ def read(path: Any, columns: str | None = None, *, take: Take = "all") -> Table:
     _check_fields(cells, max(roles.values()))
     two = TwoLabels(take, positive, names)
     values, kind, note = _values(cells, roles, two, nli="premise" in map(_plain, names))
+    if "score" in values and not stated and take != "all":
+        ask_order(cells, names, [roles[role] for role in (*_TEXTS, "score", "label") if role in roles])
+    if turned:
+        values, note = values | {"score": turned_order(cells, values, kind)}, f"{note}, turned"
     if take == "judged" and kind in ("binary pairs", "scored pairs"):
         kind = "judged pairs"
     frame = pd.DataFrame(values, index=pd.Index(cells.lines, name="line"))
@@ -249,9 +256,10 @@ def _roles(cells: Cells, names: list[str], chosen: list[int] | None, take: Take)
     if len(texts) > 2 and chosen is None:
         texts = [place for place in texts if not _is_class(columns[place])] or texts
     if not 1 <= len(texts) <= (2 if value is not None and "negative" not in known else 3):
+        inner = f" Texts inside {', '.join(cells.nested)} go into columns of their own." if cells.nested else ""
         raise CorruptError(
             f"{cells.path}: its columns ({', '.join(names)}) do not show which are texts, score or label; name them:"
-            " --columns TEXT,TEXT,SCORE."
+            f" --columns TEXT,TEXT,SCORE.{inner}"
         )
     if take == "measured" and chosen is None:
         _ask(cells, names, columns, texts, [place for place in others if place not in texts], numeric, value)
@@ -343,6 +351,7 @@ def _values(
         return (values, "texts", "") if labels is None else (values | {"label": labels}, "labelled texts", "")
     kinds = {cell.lower() for cell in (*columns.get("score", ()), *columns.get("label", ()))} - {"", "-"}
     kinds = kinds if kinds == {"-1", "1"} else kinds - {*_UNLABELLED}
+    kinds = kinds - {*_NO_NUMBER} if all(map(is_number, kinds - {*_NO_NUMBER})) else kinds
     if "score" not in columns and "label" not in columns:
         return values, "pairs", ""
     if kinds and not nli and (stated := two.values(cells, roles, kinds)):
@@ -362,8 +371,10 @@ def _values(
 
 
 def _score(cell: str, cells: Cells, line: int) -> float | None:
-    if not cell or is_number(cell):
-        return float(cell) if cell else None
+    if not cell or cell.lower() in _NO_NUMBER:
+        return None
+    if is_number(cell):
+        return float(cell)
     raise CorruptError(f"{cells.path}:{line}: {cell!r:.80} is not a score.")
 
 
