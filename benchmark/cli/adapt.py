@@ -13,6 +13,8 @@ from benchmark.cli.options import (
     Listed,
     device_option,
     json_option,
+    load_plugins,
+    plugin_option,
     precision_option,
     say,
     say_json,
@@ -40,10 +42,13 @@ from benchmark.cli.options import (
 @click.option("--kind", type=click.Choice(["score", "binary", "retrieval", "label"]), help="What --pairs is.")
 @click.option("--data", help="Data folder, for --elsewhere.")
 @click.option("--wide", is_flag=True, help="Print all columns, not those that fit.")
+@plugin_option
 @device_option
 @precision_option
 @json_option
-def command(texts: Path, pairs: Path | None, wide: bool, as_json: bool, **options: Any) -> int:
+def command(
+    texts: Path, pairs: Path | None, wide: bool, as_json: bool, plugins: tuple[Path, ...], **options: Any
+) -> int:
     """Train methods on texts of your own: the gain at home, the change elsewhere, and whether to train.
 
     TEXTS is a file of lines, a table, documents with empty lines between, or a folder of .txt files. Without --pairs
@@ -51,6 +56,7 @@ def command(texts: Path, pairs: Path | None, wide: bool, as_json: bool, **option
     """
     from benchmark.choosing.adapt import adapt  # imports torch
 
+    load_plugins(plugins)
     adaptation = adapt(texts, pairs, quiet=as_json, **options)
     say_json(adaptation.as_dict()) if as_json else say(adaptation.shown(None if wide else terminal_width()))
     return 0

@@ -13,6 +13,8 @@ from benchmark.cli.options import (
     Listed,
     device_option,
     json_option,
+    load_plugins,
+    plugin_option,
     precision_option,
     say,
     say_json,
@@ -62,10 +64,19 @@ from benchmark.cli.options import (
 @sizes_options
 @click.option("--plot", type=PATH, help="Draw score against speed into this PNG file (extra `plots`).")
 @wide_option
+@plugin_option
 @device_option
 @precision_option
 @json_option
-def command(table: Path, encoders: str | None, plot: Path | None, wide: bool, as_json: bool, **options: Any) -> int:
+def command(
+    table: Path,
+    encoders: str | None,
+    plot: Path | None,
+    wide: bool,
+    as_json: bool,
+    plugins: tuple[Path, ...],
+    **options: Any,
+) -> int:
     """Rank encoders on texts of your own: the best, its lead, which may be as good, and what each costs.
 
     TABLE is csv, tsv, jsonl, parquet, xlsx, or a folder (BEIR, Dataset.save_to_disk).
@@ -73,6 +84,7 @@ def command(table: Path, encoders: str | None, plot: Path | None, wide: bool, as
     from benchmark.choosing.choice import choose  # imports torch
     from benchmark.choosing.shown import drawn
 
+    load_plugins(plugins)
     choice = choose(table, encoders, quiet=as_json, **options)
     if plot is not None:
         drawn(choice.frame, choice.data.kind, plot)

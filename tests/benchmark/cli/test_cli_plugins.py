@@ -49,6 +49,22 @@ def test_a_plugin_s_method_and_task_are_used(cli: Cli, tmp_path: Path) -> None:
     assert {record["method"]["name"] for record in records} == {"my-bag:salt=2"}
 
 
+def test_a_plugin_takes_part_on_texts_of_a_user(cli: Cli, tmp_path: Path) -> None:
+    """`choose` ranks it and `adapt` tries it, as they do with a recipe."""
+    plugin, texts, pairs = (tmp_path / name for name in ("mine.py", "texts.txt", "pairs.tsv"))
+    plugin.write_text(METHOD.format(name="my-bag"))
+    rows = [
+        (f"a {c} lies here {i}", f"my {c if i % 2 else 'stone'} was seen {i}", i % 2) for i, c in enumerate("xyz" * 40)
+    ]
+    texts.write_text("\n".join(f"{a} again" for a, *_ in rows), encoding="utf-8")
+    pairs.write_text("first\tsecond\tsame\n" + "\n".join(f"{a}\t{b}\t{c}" for a, b, c in rows), encoding="utf-8")
+    chosen = cli("choose", pairs, "--encoders", "my-bag,bag-of-words", "--plugin", plugin, "--json")
+    assert {row["name"] for row in json.loads(chosen.out)["rows"]} == {"my-bag", "bag-of-words"}
+    words = ("adapt", texts, "--pairs", pairs, "--encoder", "zoo-mini", "--methods", "whitening,my-bag")
+    adapted = cli(*words, "--budget", "2 updates", "--seeds", "2", "--out", tmp_path / "out", "--plugin", plugin)
+    assert adapted.code == 0 and "my-bag" in adapted.out
+
+
 def test_check_works_on_a_plugin(cli: Cli, tmp_path: Path) -> None:
     """The contributor's first command."""
     plugin = tmp_path / "mine.py"
