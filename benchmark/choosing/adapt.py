@@ -246,6 +246,8 @@ def _plans(
             notes.append(f"without {spec.name}: {reason}")
         else:
             plans.append((plan, spec))
+    if len(plans) == 1:
+        raise UsageError(f"no method can be tried: {'; '.join(notes)}. Name others: --methods.")
     return plans, notes
 
 

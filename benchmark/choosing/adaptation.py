@@ -60,6 +60,8 @@ class Adaptation:
         """The advice in words, with the numbers that it rests on."""
         first, unit = self.frame.iloc[0], UNITS[self.test.kind]
         on = f"{MEASURES[self.test.kind]} on {self.test.units:,} {unit} of the test"
+        if len(self.frame) == 1:
+            return "No advice: each method failed."
         if self.picked == NONE:
             return f"Do not train: on development none of {len(self.frame) - 1} candidates is above {self.encoder}."
         gain = f"{first['gain']:+z.1f} ({first['gain_low']:z.1f} to {first['gain_high']:z.1f})"

@@ -115,6 +115,16 @@ def test_what_cannot_be_used_is_said_in_a_sentence(
     assert answer.code != 0 and message in " ".join(answer.err.split())
 
 
+def test_methods_that_do_not_fit_are_no_advice(tmp_path: Path, cli: Cli) -> None:
+    rows = ["first,second,score", *(f"{sentence(i, i)} a,{sentence(i, i)} b,{i % 5}" for i in range(120))]
+    words = ["adapt", lines(tmp_path, [sentence(i, i) for i in range(200)]), "--encoder", "zoo-mini"]
+    words += ["--pairs", lines(tmp_path, rows, "pairs.csv"), "--out", tmp_path / "o"]
+    answer = cli(*words, "--methods", "sentence-crops,sbert")
+    shown = " ".join(answer.err.split())
+    assert answer.code == 2 and "no method can be tried: without sentence-crops: the texts are no documents" in shown
+    assert "without sbert: it needs labels, 200 or more. Name others: --methods." in shown
+
+
 @pytest.mark.parametrize("budget", ["soon", "10", "-5m", "0s", "10 d"])
 def test_a_budget_is_a_time_or_updates(budget: str) -> None:
     assert (read_budget("90s"), read_budget("1.5h"), read_budget("200 updates")) == (
@@ -210,7 +220,7 @@ def test_the_sentence_says_what_it_rests_on() -> None:
 
     data = pairs_of([(2 * i, 2 * i + 1) for i in range(60)])
 
-    def verdict(gain: float, p: float, change_high: float = 1.0, order: tuple[str, str] = ("simcse", NONE)) -> str:
+    def verdict(gain: float, p: float, change_high: float = 1.0, order: tuple[str, ...] = ("simcse", NONE)) -> str:
         rows = {
             "simcse": [
                 60.0,
@@ -237,4 +247,5 @@ def test_the_sentence_says_what_it_rests_on() -> None:
     assert verdict(1.0, 0.4).endswith("a test of about 90 pairs would show it (power 80 %).")
     assert verdict(-1.0, 0.4).endswith("may be nothing.")
     assert verdict(-5.0, 0.01).startswith("Do not train")
+    assert verdict(5.0, 0.01, order=(NONE,)) == "No advice: each method failed."
     assert verdict(5.0, 0.01, order=(NONE, "simcse")).startswith("Do not train: on development none of 1")
