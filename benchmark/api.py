@@ -1,6 +1,6 @@
 """The Python API: one function for each command; the command line and notebooks call the same functions.
 
-Example:
+Examples:
     >>> import benchmark
     >>> results = benchmark.evaluate("avg-last", tasks="pocket-words")
     >>> results.to_frame().columns.tolist()
@@ -104,7 +104,7 @@ def leaderboard(
         MissingError: These suites have no record.
         UsageError: A column or row is unknown.
 
-    Example:
+    Examples:
         >>> import benchmark
         >>> results = benchmark.evaluate("avg-last", "pocket-words", quiet=True, results="my-results")
         >>> benchmark.leaderboard("my-results", columns="pocket-words").to_frame().columns.tolist()
@@ -153,7 +153,7 @@ def compare(
         UsageError: A name is unknown, or is that of several rows.
         MissingError: Nothing can be compared.
 
-    Example:
+    Examples:
         >>> import benchmark
         >>> a, b = (benchmark.evaluate(name, "pocket-words", quiet=True) for name in ("avg-last", "cls"))
         >>> benchmark.compare(a, b, resamples=200).to_frame()["A - B"].size

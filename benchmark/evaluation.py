@@ -115,7 +115,7 @@ def evaluate(
         MissingError: Nothing could be measured.
         ZooError: A cell failed; the message has the reason of the first.
 
-    Example:
+    Examples:
         >>> import benchmark
         >>> benchmark.evaluate("avg-last", "pocket-words", quiet=True).to_frame().columns.tolist()
         ['pocket-words', 'Seeds', 'Conditions']

@@ -32,7 +32,7 @@ def create(method: str, runtime: Runtime | None = None) -> Encoder:
     Raises:
         UsageError: The name is unknown, or the text names several recipes.
 
-    Example:
+    Examples:
         >>> import zoo
         >>> len(zoo.create("static-avg").encode(["a dog", "a cat"]))
         2
@@ -60,7 +60,7 @@ def encode(encoder: Encoder | str | Path, texts: str | Sequence[str], runtime: R
     Raises:
         UsageError: `encoder` is none of these.
 
-    Example:
+    Examples:
         >>> import zoo
         >>> zoo.encode("static-avg", "a dog").ndim
         1

@@ -250,7 +250,7 @@ class _Check:
 def bounds(predicted: Numbers, gold: Numbers) -> tuple[float, float]:
     """Return the least and greatest Spearman x100 that predictions can have had which are equal (n,) as float32.
 
-    Example:
+    Examples:
         >>> [round(bound, 1) for bound in bounds(np.array([1, 2, 2]), np.array([1, 2, 3]))]
         [43.3, 115.5]
     """

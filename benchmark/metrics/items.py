@@ -69,7 +69,7 @@ def ranked_part(ranks: NDArray[np.integer], answers: Sequence[object]) -> ItemsP
 def values_of(items: ItemsPart) -> NDArray[np.float64]:
     """Return what each item (runs, n) counts: 1 or 0, or the reciprocal rank; raises CorruptError as `right_of` does.
 
-    Example:
+    Examples:
         >>> values_of(ranked_part(np.array([1, 4, 2]), "abc")).tolist()
         [[1.0, 0.25, 0.5]]
     """
@@ -104,7 +104,7 @@ def item_weights(parts: Sequence[int]) -> NDArray[np.float64]:
 def accuracy_of(items: ItemsPart) -> float:
     """Return the accuracy, or the mean reciprocal rank, a fraction, that these items make.
 
-    Example:
+    Examples:
         >>> accuracy_of(items_part(np.array([True, False, True, True]), "abba", [2, 2]))
         0.75
     """

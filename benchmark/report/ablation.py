@@ -126,7 +126,7 @@ def ablation(
         UsageError: A name is unknown, or there is no other row.
         MissingError: A row cannot be compared with the base.
 
-    Example:
+    Examples:
         >>> from pathlib import Path
         >>> ablation(Path("nowhere"), "simcse")
         Traceback (most recent call last):

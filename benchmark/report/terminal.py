@@ -57,7 +57,7 @@ def fitted(fields: Sequence[Field], width: int | None, *, rule: bool = True) -> 
         width: The columns of the terminal.
         rule: Whether a line stands below the headings.
 
-    Example:
+    Examples:
         >>> fitted([Field("Row", ["simcse"], right=False), Field("ms", ["7"], priority=1)], 8, rule=False)
         (['Row', 'simcse'], ['ms'])
     """
@@ -91,7 +91,7 @@ def _narrow(field: Field, letters: int, most: int = 0) -> Field:
 def shortened(name: str, letters: int) -> str:
     """Return a name of at most so many letters, without its middle.
 
-    Example:
+    Examples:
         >>> shortened("promptbert-sup-roberta", 12)
         'promptbe…rta'
     """
@@ -133,7 +133,7 @@ def wrapped(text: str, width: int | None, first: str = "", others: str = "") -> 
 def folded(lines: Iterable[str], width: int | None) -> list[str]:
     """Return lines of prose broken at blanks; what continues a line is as far from the edge as its beginning.
 
-    Example:
+    Examples:
         >>> folded(["  simcse differs", ""], 12)
         ['  simcse', '  differs', '']
     """

@@ -270,7 +270,7 @@ def resample(
     Returns:
         Correlations (methods, resamples); NaN where a resample has none.
 
-    Example:
+    Examples:
         >>> resample(np.eye(2, 9), np.arange(9.0), resamples=100).shape
         (2, 100)
     """

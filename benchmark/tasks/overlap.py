@@ -144,7 +144,7 @@ def _texts(name: str, rows: int) -> NDArray[np.intp]:
 def numbered(texts: Sequence[tuple[str, str]]) -> NDArray[np.intp]:
     """Return the numbers of both texts (rows, 2) of pairs; equal texts, as `keys` compares them, have one number.
 
-    Example:
+    Examples:
         >>> numbered([("A cat.", "a dog"), ("a cat", "A bird")]).tolist()
         [[0, 1], [0, 2]]
     """

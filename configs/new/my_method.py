@@ -25,7 +25,7 @@ class MyMethodRecipe(BackboneRecipe):
 class MyMethod(BackboneEncoder[MyMethodRecipe]):
     """The average of the last layer without the mean and the main directions of the corpus (Mu & Viswanath 2018).
 
-    Example:
+    Examples:
         >>> sentences = ["A dog barks.", "A cat sleeps.", "It rains.", "We sing a song."]
         >>> encoder = MyMethod(MyMethodRecipe(), Runtime())
         >>> report = encoder.fit(Corpus("toy", sentences), run=Run())

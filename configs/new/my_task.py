@@ -16,7 +16,7 @@ PAIRS = Path(__file__).with_name("my_task") / "pairs.tsv"  # score, sentence1, s
 class MyTask(Task):
     """Pairs of sentences with a score from 0, unrelated, to 5, the same meaning.
 
-    Example:
+    Examples:
         >>> data = MyTask().load(DataSource())
         >>> data.rows == len(data.texts()) / 2
         True

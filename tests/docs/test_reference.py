@@ -32,6 +32,13 @@ def test_each_parameter_is_described(place: str) -> None:
     assert described == list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
 
 
+@pytest.mark.parametrize("place", listed())
+def test_an_example_is_a_section_of_code(place: str) -> None:
+    # Under "Example:" the handbook would show a box of prose.
+    text = inspect.getdoc(listed()[place]) or ""
+    assert (">>>" in text) == ("\nExamples:\n    >>>" in text)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("place", [place for place, function in listed().items() if ">>>" in (function.__doc__ or "")])
 def test_each_example_gives_what_it_shows(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ class AnglEObjective(CoSENTObjective):
 class AnglE(CoSENT[AnglERecipe]):
     """AnglE: pairs ranked by angles of complex vectors, by cosines, and contrasted within the batch.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = AnglE(AnglE.Recipe(batch_size=2, epochs=1), Runtime())
         >>> pairs = ["a dog runs", "a dog is running", "a dog runs", "it sleeps", "a cat", "a pet"]

@@ -42,7 +42,7 @@ class BagOfWords(CountedEncoder[BagOfWordsRecipe]):
     With the signs, the expected dot product of two texts, over hash functions, is that of their word counts (feature
     hashing, Weinberger et al. 2009, section 2). Punctuation is ignored; a text without a word is not covered.
 
-    Example:
+    Examples:
         >>> from zoo import Runtime
         >>> BagOfWords(BagOfWords.Recipe(), Runtime()).encode(["the dog and the cat"]).shape
         (1, 4096)

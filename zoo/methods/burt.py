@@ -87,7 +87,7 @@ def paraphrase_identification(
 class BURT(SBERT[BURTRecipe]):
     """BURT: one encoder, three heads; at test the pooled states of a word, phrase or sentence.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = BURT(BURT.Recipe(batch_size=2), Runtime())
         >>> pairs = ["a dog runs", "an animal moves", "a dog runs", "it sleeps", "big dog", "large dog", "red", "blue"]

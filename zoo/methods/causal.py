@@ -63,7 +63,7 @@ class Causal(BackboneEncoder[CausalRecipeT]):
     the last token's state the filled template is tokenised, as in PromptEOL's code; for a mean, its parts, as in that
     of echo embeddings, so that the sentence has tokens of its own.
 
-    Example:
+    Examples:
         >>> from zoo import Runtime
         >>> recipe = Causal.Recipe(backbone="FOLDER_OR_HUB_ID", pooling="mean", template="Rewrite: [X]. Again: [X]")
         >>> vectors = Causal(recipe, Runtime()).encode(["a small dog"])

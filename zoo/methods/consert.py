@@ -77,7 +77,7 @@ class ConSERTJointObjective(TwoViewsObjective):
 class ConSERTJoint(TwoViews[ConSERTJointRecipe]):
     """ConSERT's joint training on NLI pairs; at test the pooled states, as in unsupervised ConSERT.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = ConSERTJoint(ConSERTJoint.Recipe(batch_size=2), Runtime())
         >>> pairs = ["a dog runs", "an animal moves", "a dog runs", "it sleeps", "a cat", "a pet"]
@@ -140,7 +140,7 @@ def start_of(recipe: ContinuedRecipe) -> tuple[str, type[Encoder], Any]:
 class ConSERTContinued(TwoViews[ContinuedRecipe]):
     """A second training on the sentences of the same pairs without labels (sup-consert-joint-unsup).
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> recipe = ConSERTContinued.Recipe(start="consert-joint:batch_size=2", batch_size=4, shuffle=(False, True))
         >>> encoder = ConSERTContinued(recipe, Runtime())

@@ -98,7 +98,7 @@ def graded_rows(corpus: Corpus, neutral: float | None) -> tuple[NDArray[np.int64
 class CoSENT(Contrastive[CoSENTRecipeT]):
     """CoSENT: pairs whose cosines are to rank as their scores; at test the pooled states.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = CoSENT(CoSENT.Recipe(batch_size=2, epochs=1), Runtime())
         >>> pairs = ["a dog runs", "a dog is running", "a dog runs", "it sleeps", "a cat", "a pet"]

@@ -77,7 +77,7 @@ class CoTBERTObjective(SimCSEObjective):
 class CoTBERT(PromptBERT[CoTBERTRecipe]):
     """CoT-BERT: the second [MASK] of a template in two steps, contrasted with a negated template.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = CoTBERT(CoTBERT.Recipe(batch_size=4), Runtime())
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps

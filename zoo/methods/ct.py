@@ -106,7 +106,7 @@ class CTObjective(Objective):
 class CT(Contrastive[CTRecipe]):
     """Contrastive Tension with mean pooling; at test f2, or f1 if its dev score is higher.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = CT(CT.Recipe(), Runtime())
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(40)]), run=Run(seed=1)).steps

@@ -136,7 +136,7 @@ class DiffCSEObjective(DropoutViewsObjective):
 class DiffCSE(DropoutViews[DiffCSERecipe]):
     """DiffCSE: SimCSE whose vector also shows where a generator edited the sentence; at test [CLS].
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = DiffCSE(DiffCSE.Recipe(batch_size=4, epochs=1), Runtime())
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps

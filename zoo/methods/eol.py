@@ -64,7 +64,7 @@ class EOL(Causal[EOLRecipe]):
     (Fu et al. 2025), so that the sentence sees what was understood of its end. With `further` templates (MetaEOL) and
     with rewrites of a sentence (GenEOL) its vector is the mean over all of them.
 
-    Example:
+    Examples:
         >>> from zoo import Runtime
         >>> vectors = EOL(EOL.Recipe(backbone="FOLDER_OR_HUB_ID", layer=27), Runtime()).encode(["a small dog"])
     """

@@ -65,7 +65,7 @@ class NegativeLogLikelihood(Objective):
 class Flow(Transform[FlowRecipe]):
     """z = f(u) with z ~ N(0, I): Glow on the frozen encoder's vectors; z is compared by cosine.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = Flow(Flow.Recipe(epochs=1.0, learning_rate=1e-3), Runtime())
         >>> report = encoder.fit(Corpus("toy", [f"sentence number {i} of a toy" for i in range(128)]), run=Run(seed=1))

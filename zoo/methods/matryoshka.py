@@ -51,7 +51,7 @@ class MatryoshkaObjective(CoSENTObjective):
 class Matryoshka(CoSENT[MatryoshkaRecipe]):
     """Matryoshka: CoSENT's loss at nested widths, so that the first dimensions alone can be compared.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = Matryoshka(Matryoshka.Recipe(batch_size=2, epochs=1, width=16), Runtime())
         >>> pairs = ["a dog runs", "a dog is running", "a dog runs", "it sleeps", "a cat", "a pet"]

@@ -64,7 +64,7 @@ class MixCSEObjective(DropoutViewsObjective):
 class MixCSE(DropoutViews[MixCSERecipe]):
     """MixCSE: SimCSE with mixed hard negatives; at test [CLS].
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = MixCSE(MixCSE.Recipe(batch_size=4), Runtime())
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps

@@ -124,7 +124,7 @@ class MoCoObjective(MomentumObjective):
 class MoCo(Contrastive[MoCoRecipe]):
     """MoCo-BERT and ESimCSE: queue and momentum encoder in training, only the backbone's [CLS] at test.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = MoCo(MoCo.Recipe(batch_size=4, queue_size=8, augment=("reorder:0.2",)), Runtime())
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps

@@ -59,7 +59,7 @@ def principal(vectors: NDArray[np.float32], dim: int) -> NDArray[np.float32]:
 class Model2Vec(TokenTableEncoder[Model2VecRecipe]):
     """A static table distilled from an encoder without any text.
 
-    Example:
+    Examples:
         >>> from zoo import Runtime
         >>> Model2Vec(Model2Vec.Recipe(backbone="zoo-small", dim=64), Runtime()).encode(["a small dog"]).shape
         (1, 64)

@@ -91,7 +91,7 @@ class OptiPooler(PromptPooler):
 class OptiPrompt(PromptBERT[OptiPromptRecipe]):
     """OptiPrompt: a frozen backbone and a template of trained vectors, initialised from a manual one.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = OptiPrompt(OptiPrompt.Recipe(batch_size=4, epochs=1), Runtime())
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps

@@ -22,7 +22,7 @@ from zoo.recipes import added
 class Cls(BackboneEncoder[BackboneRecipe]):
     """[CLS] of the last layer, without pooler or head ("cls_before_pooler" of SimCSE's code).
 
-    Example:
+    Examples:
         >>> from zoo import Runtime
         >>> Cls(Cls.Recipe(), Runtime()).encode(["a small dog", "a large cat"]).shape
         (2, 256)
@@ -45,7 +45,7 @@ class Cls(BackboneEncoder[BackboneRecipe]):
 class Maximum(BackboneEncoder[BackboneRecipe]):
     """The maximum of each dimension of the last layer over all tokens, with [CLS] and [SEP] (BURT's BERT_MAX).
 
-    Example:
+    Examples:
         >>> from zoo import Runtime
         >>> Maximum(Maximum.Recipe(), Runtime()).encode(["a small dog"]).shape
         (1, 256)
@@ -83,7 +83,7 @@ class Average(BackboneEncoder[AverageRecipe]):
     The published "first-last avg." 56.70 of BERT-base counts the embedding layer as the first (`first-last-h0`);
     SimCSE's code since 2022 and BERT-whitening count the first Transformer layer (`first-last-h1`).
 
-    Example:
+    Examples:
         >>> from zoo import Runtime
         >>> Average(Average.Recipe(layers="top2"), Runtime()).encode(["a small dog"]).shape
         (1, 256)

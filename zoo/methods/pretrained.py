@@ -76,7 +76,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
     The sentence-transformers library loads a folder with modules.json, without its code. The engine runs the
     transformer and the pooling if it gives the library's vectors of 64 texts; else the library encodes (`run_by`).
 
-    Example:
+    Examples:
         >>> from zoo import Runtime
         >>> Pretrained(Pretrained.Recipe(model="zoo-small", pooling="mean"), Runtime()).encode(["a small dog"]).shape
         (1, 384)

@@ -84,7 +84,7 @@ class PrefixPooler(TrainedPooler):
 class PromCSE(DropoutViews[PromCSERecipe]):
     """PromCSE: a trained prefix in each layer, the backbone stays as it was; at test [CLS] with the prefix.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = PromCSE(PromCSE.Recipe(batch_size=4), Runtime())
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps

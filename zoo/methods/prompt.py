@@ -83,7 +83,7 @@ class PromptRecipe(BackboneRecipe):
 class Prompt(Prompted[PromptRecipe]):
     """A manual template on any pretrained masked language model.
 
-    Example:
+    Examples:
         >>> from zoo import Runtime
         >>> Prompt(Prompt.Recipe(top_k=200, denoise=True), Runtime()).encode(["a small dog"]).shape
         (1, 256)

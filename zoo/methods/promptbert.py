@@ -52,7 +52,7 @@ PromptTrainingRecipeT = TypeVar("PromptTrainingRecipeT", bound=PromptTrainingRec
 class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT]):
     """PromptBERT: the [MASK] state of a template, trained by contrast of two templates or on NLI triplets.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = PromptBERT(PromptBERT.Recipe(batch_size=4), Runtime())
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps

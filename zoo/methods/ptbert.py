@@ -156,7 +156,7 @@ class PTBertObjective(MomentumObjective):
 class PTBert(Contrastive[PTBertRecipe]):
     """PT-BERT: pseudo-token attention and queue in training, only the backbone's [CLS] at test.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = PTBert(PTBert.Recipe(batch_size=4, pseudo_tokens=8, queue_size=8), Runtime())
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps

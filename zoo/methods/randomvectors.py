@@ -35,7 +35,7 @@ class RandomVectors(CountedEncoder[RandomVectorsRecipe]):
 
     Equal texts have equal vectors, so a task with repeated texts can give scores above chance.
 
-    Example:
+    Examples:
         >>> from zoo import Runtime
         >>> RandomVectors(RandomVectors.Recipe(), Runtime()).encode(["a small dog", "a large cat"]).shape
         (2, 256)

@@ -125,7 +125,7 @@ def teachers_of(recipe: RankCSERecipe) -> list[tuple[str, type[Encoder], Any]]:
 class RankCSE(DropoutViews[RankCSERecipe]):
     """RankCSE: SimCSE that also ranks the batch as one or two trained teachers do; at test [CLS].
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = RankCSE(RankCSE.Recipe(batch_size=4, teachers=("avg-last",)), Runtime())
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps

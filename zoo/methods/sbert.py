@@ -69,7 +69,7 @@ SBERTRecipeT = TypeVar("SBERTRecipeT", bound=SBERTRecipe, default=SBERTRecipe)
 class SBERT(BackboneEncoder[SBERTRecipeT]):
     """SBERT: at test the pooled states; the classifier is used only in training.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = SBERT(SBERT.Recipe(batch_size=2), Runtime())
         >>> pairs = ["a dog runs", "an animal moves", "a dog runs", "it sleeps", "a cat", "a pet"]

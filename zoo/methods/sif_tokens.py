@@ -56,7 +56,7 @@ class TokenWords(Words):
 class TokenSIF(WeightedAverages[TokenSIFRecipe]):
     """SIF or uSIF of static token embeddings.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = TokenSIF(TokenSIF.Recipe(fit_on="corpus"), Runtime())
         >>> _ = encoder.fit(Corpus("toy", ["the city by night", "the city by day"]), run=Run())

@@ -123,7 +123,7 @@ SimCSERecipeT = TypeVar("SimCSERecipeT", bound=SimCSERecipe, default=SimCSERecip
 class SimCSE(Contrastive[SimCSERecipeT]):
     """SimCSE: [CLS]+MLP in training; at test without the MLP (unsupervised) or with it (supervised).
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = SimCSE(SimCSE.Recipe(batch_size=4), Runtime())
         >>> report = encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1))

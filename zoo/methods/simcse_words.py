@@ -86,7 +86,7 @@ class GatedPooler(TrainedPooler):
 class SimCSEWords(SimCSE[SimCSEWordsRecipe]):
     """A table trained by contrast (static-contrastive), then a transformer's states added to it by SimCSE.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> recipe = SimCSEWords.Recipe(batch_size=4, steps=2, table_batch_size=4, table_steps=2)
         >>> corpus = Corpus("toy", [f"sentence number {i}" for i in range(8)], documents=[0])

@@ -84,7 +84,7 @@ class SimCSEPlusPlusObjective(DropoutViewsObjective):
 class SimCSEPlusPlus(DropoutViews[SimCSEPlusPlusRecipe]):
     """SimCSE++: SimCSE whose negatives have no dropout, with a contrast of dimensions; at test [CLS].
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = SimCSEPlusPlus(SimCSEPlusPlus.Recipe(batch_size=4), Runtime())
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps

@@ -64,7 +64,7 @@ def ended(text: str) -> str:
 class SNCSE(PromptBERT[SNCSERecipe]):
     """SNCSE: two templates contrasted, with negated sentences as soft negatives; at test the [MASK] state.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = SNCSE(SNCSE.Recipe(batch_size=4), Runtime())
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps

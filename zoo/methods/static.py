@@ -58,7 +58,7 @@ class Static(BackboneEncoder[StaticRecipe]):
     from "case" on; earlier stages average the remaining tokens directly. Every removal also removes [CLS] and [SEP]; a
     text with nothing left becomes [PAD] (BERT) or a single blank (RoBERTa).
 
-    Example:
+    Examples:
         >>> from zoo import Runtime
         >>> Static(Static.Recipe(remove="freq"), Runtime()).encode(["the dog is on the table"]).shape
         (1, 256)

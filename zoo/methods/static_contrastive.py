@@ -73,7 +73,7 @@ class TableObjective(Objective):
 class StaticContrastive(TokenTableEncoder[StaticContrastiveRecipe]):
     """Static token vectors trained by contrast, from plain text alone or from a backbone's token embeddings.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = StaticContrastive(StaticContrastive.Recipe(batch_size=4, steps=2, dim=8), Runtime())
         >>> corpus = Corpus("toy", [f"sentence number {i}" for i in range(8)], documents=[0])

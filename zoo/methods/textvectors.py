@@ -30,7 +30,7 @@ class TextVectorsRecipe:
 class TextVectors(CountedEncoder[TextVectorsRecipe]):
     """The vectors of texts from a file; a task with a text that is not in the file is n/a.
 
-    Example:
+    Examples:
         >>> import pathlib, tempfile
         >>> from zoo import Runtime
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "mine.tsv"

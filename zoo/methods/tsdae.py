@@ -87,7 +87,7 @@ class TSDAEObjective(Objective):
 class TSDAE(Contrastive[TSDAERecipe]):
     """TSDAE: a denoising auto-encoder whose decoder sees the sentence's vector alone; at test [CLS].
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = TSDAE(TSDAE.Recipe(batch_size=4), Runtime())
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps

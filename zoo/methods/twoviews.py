@@ -126,7 +126,7 @@ TwoViewsRecipeT = TypeVar("TwoViewsRecipeT", bound=TwoViewsRecipe, default=TwoVi
 class TwoViews(Contrastive[TwoViewsRecipeT]):
     """ConSERT and CLEAR, which differ only in their recipes; at test the sentence is not changed.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = TwoViews(TwoViews.Recipe(batch_size=4, shuffle=(False, True), cutoff=(0.2, 0.0)), Runtime())
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps

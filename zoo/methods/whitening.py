@@ -62,7 +62,7 @@ def whitening(vectors: NDArray[np.floating[Any]], k: int | None, floor: float) -
 class Whitening(Transform[WhiteningRecipe]):
     """Whitened, L2-normalised vectors of k dimensions; fitted on a corpus, on NLI pairs or on each task's texts.
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = Whitening(Whitening.Recipe(k=8), Runtime())
         >>> _ = encoder.fit(Corpus("toy", [f"sentence number {i} of a toy" for i in range(40)]), run=Run())

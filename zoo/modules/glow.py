@@ -118,7 +118,7 @@ class Glow(nn.Module):
 
     Raises UsageError for fewer than 2**levels dimensions.
 
-    Example:
+    Examples:
         >>> flow = Glow(dim=8)
         >>> u = torch.randn(5, 8)
         >>> z, log_det = flow(u)

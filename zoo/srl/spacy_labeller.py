@@ -44,7 +44,7 @@ def to_parse(doc: Doc) -> Parse:
 class SpacyLabeller:
     """Frames by the rules of `zoo.srl.rules` over the parse of a spaCy model.
 
-    Example:
+    Examples:
         >>> frame = SpacyLabeller().label(["She did not read the book."])[0][0]
         >>> frame.words(frame.arg0), frame.words(frame.predicate), frame.words(frame.arg1)
         (['She'], ['read'], ['the', 'book'])

@@ -40,7 +40,7 @@ def srl_sequence(frames: Sequence[Frame]) -> str:
 def srl_view(sentence: str, labeller: Labeller) -> str:
     """Return the SRL sequence of one sentence; a sentence without predicates is not changed.
 
-    Example:
+    Examples:
         >>> srl_view("She said he did not read the book.", make_labeller())
         'She said he did not read the book he read not the book'
     """

@@ -85,7 +85,7 @@ class Augmentation:
 
     `str()` gives the text that parses to it.
 
-    Example:
+    Examples:
         >>> ids, special = np.array([101, 7, 8, 102]), np.array([True, False, False, True])
         >>> view, mask = Augmentation("delete", 0.5)(ids, special, ~special, generator(0, 0))
         >>> len(view), mask.tolist()
