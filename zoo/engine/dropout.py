@@ -6,10 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-_BITS = 16  # four elements of a mask from one draw of 64 bits
+# Four elements of a mask come from one draw of 64 bits.
+_BITS = 16
 
 
-_SIZES = 16  # different sizes of packed batches of one shape
+# The cache keeps so many sizes of packed batches of one shape.
+_SIZES = 16
 
 
 def packed_size(tokens: int, places: int) -> int:

@@ -19,8 +19,10 @@ from zoo.errors import ContractError, UsageError
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-_CHUNK = 2_000  # texts per call of the tokenizer: larger calls are not faster and need more memory
-_REMEMBERED = 32_000_000  # characters of all cached texts: about 150 MB with their token ids
+# Larger calls of the tokenizer are not faster and need more memory.
+_CHUNK = 2_000
+# The characters of all cached texts: with token ids about 150 MB.
+_REMEMBERED = 32_000_000
 
 
 @dataclass(frozen=True)
@@ -234,8 +236,9 @@ class TokenMemory:
         if backend is None:
             return None
         length, identity = self._identities.get(tokenizer, (-1, ""))
-        if length != len(tokenizer):  # first seen, or tokens were added since
-            backend.no_truncation()  # set by each call, so they are no part of the identity
+        if length != len(tokenizer):
+            # Each call sets truncation and padding, so they are no part of the identity.
+            backend.no_truncation()
             backend.no_padding()
             content = f"{type(tokenizer).__name__} {tokenizer.truncation_side} {backend.to_str()}"
             identity = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
