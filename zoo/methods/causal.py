@@ -28,10 +28,9 @@ SENTENCE = "[X]"
 class TemplateRecipe(BackboneRecipe):
     """The fields that make the rows; the defaults are PromptEOL's."""
 
-    template: str = 'This sentence : "[X]" means in one word:"'  # [X] once, or twice for an echo
-    period: bool = added(
-        False
-    )  # as in the released code: a period ends each sentence, also in place of a question mark
+    template: str = 'This sentence : "[X]" means in one word:"'
+    # A period ends each sentence, also in place of a question mark, as in the released code.
+    period: bool = added(False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,7 +47,8 @@ class TemplateRecipe(BackboneRecipe):
 class CausalRecipe(TemplateRecipe):
     """The defaults are PromptEOL's."""
 
-    pooling: Literal["last", "mean"] = "last"  # state of the row's last token; mean over the tokens of the last [X]
+    # The state of the row's last token, or the mean over the tokens of the last [X].
+    pooling: Literal["last", "mean"] = "last"
 
 
 CausalRecipeT = TypeVar("CausalRecipeT", bound=TemplateRecipe, default=CausalRecipe)

@@ -27,15 +27,16 @@ from zoo.training.settings import TrainSettings
 class CoSENTRecipe(ContrastiveRecipe):
     """The defaults are those of the author's code (bojone/CoSENT@124c368), which trains on Chinese pairs."""
 
-    pooler: Pooler = "cls_before_pooler"  # [CLS] of the last layer, without an MLP
-    temperature: float = 0.05  # 1 / 20
-    neutral: float | None = 0.5  # grade of neutral pairs of NLI; contradiction is 0, entailment 1. None: left out
+    pooler: Pooler = "cls_before_pooler"
+    temperature: float = 0.05
+    # The grade of neutral pairs of NLI; contradiction is 0, entailment 1. None: left out.
+    neutral: float | None = 0.5
     batch_size: int = 32
     learning_rate: float = 2e-5
     epochs: int = 5
     train_max_length: int = 64
-    schedule: Literal["linear", "constant"] = "constant"  # of the rate after the warm-up
-    warmup_steps: int = 0  # at most half of all steps
+    schedule: Literal["linear", "constant"] = "constant"
+    warmup_steps: int = 0
     eval_every: int = 100
 
     def __post_init__(self) -> None:

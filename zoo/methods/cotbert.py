@@ -54,7 +54,8 @@ class PaddedTemplate(BoundTemplate):
 
     def alone_rows(self, attention_mask: torch.Tensor, first: int) -> AloneRows:
         """Return the template around padding, as a row of text."""
-        lengths = (attention_mask.sum(1) - len(self)).clamp(min=0)  # of an empty sentence, quotes may be one token
+        # Of an empty sentence, quotes may be one token.
+        lengths = (attention_mask.sum(1) - len(self)).clamp(min=0)
         sizes, which = lengths.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         offsets = np.concatenate([[0], sizes.cumsum(0).numpy()])
         padding = np.full(offsets[-1], self.tokenizer.pad_token_id, np.int32)

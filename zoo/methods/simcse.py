@@ -30,12 +30,16 @@ from zoo.training.views import augmented, side_by_side
 class SimCSERecipe(ContrastiveRecipe):
     """The defaults are the unsupervised ones."""
 
-    supervised: bool = False  # triplets (premise, entailed, contradicted) from NLI
-    hard_negative_weight: float = 0.0  # ln alpha, added to the logit of a sentence's own hard negative (Eq. 8)
-    mlm_weight: float = 0.0  # of the masked-language-model loss; in table 8, 0.1 raises transfer and lowers STS
+    # Triplets (premise, entailed, contradicted) from NLI.
+    supervised: bool = False
+    # ln alpha, added to the logit of a sentence's own hard negative (Eq. 8).
+    hard_negative_weight: float = 0.0
+    # Of the masked-language-model loss; in table 8, 0.1 raises transfer and lowers STS.
+    mlm_weight: float = 0.0
     mlm_rate: float = 0.15
-    augment: tuple[str, ...] = added(())  # for the positive, one drawn per sentence (zoo.training.augment; table 1)
-    positives: Literal["dropout", Positives] = added("dropout")  # the same sentence, or zoo.training.positives
+    # For the positive, one drawn per sentence (zoo.training.augment; table 1).
+    augment: tuple[str, ...] = added(())
+    positives: Literal["dropout", Positives] = added("dropout")
 
     def __post_init__(self) -> None:
         super().__post_init__()

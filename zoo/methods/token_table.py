@@ -37,7 +37,8 @@ def tokenizer_of(source: BackboneSource) -> Tokenizer:
     check_tokenizer_files(f"backbone {source.name!r}", source.folder)
     try:
         backend: Tokenizer | None = getattr(load_pretrained(AutoTokenizer, source.folder), "backend_tokenizer", None)
-    except Exception as error:  # the library raises many kinds
+    except Exception as error:
+        # The library raises many kinds.
         raise cannot_load(f"backbone {source.name!r}", source.folder, error) from error
     if backend is None:
         raise UsageError(f"backbone {source.name!r} has a tokenizer of Python code; a token table needs a fast one.")
