@@ -44,7 +44,7 @@ SENTENCES = (
 )
 """Texts by whose vectors a plugin is known, and which show how far a fit moved them: eight of any form, eight more."""
 
-_SUBSETS = ((0, 1, 2), (4,), (7, 5, 6, 3))  # rows of PROBES encoded without the others
+_SUBSETS = ((0, 1, 2), (4,), (7, 5, 6, 3))
 
 ODD_TEXTS = (
     "",
@@ -161,7 +161,8 @@ def problem_of(cls: type[Any], test: Callable[[], str | None], part: str) -> str
     """
     try:
         problem = test()
-    except Exception as error:  # whatever a plugin raises is the problem to report
+    except Exception as error:
+        # Whatever a plugin raises is the problem to report.
         return error_text(error) + own_line(cls, error, part)
     return None if problem is None else problem + own_line(cls, None, problem.partition("()")[0])
 
@@ -253,7 +254,8 @@ def _toy_pairs() -> Corpus:
 
 def _fit(encoder: Encoder, corpus: Corpus | None) -> str | None:
     before = None
-    with suppress(Exception):  # it may have none before it is fitted
+    # It may have none before it is fitted.
+    with suppress(Exception):
         before = encoder.fingerprint()
     report: object = encoder.fit(corpus, run=Run(seed=0))
     if not isinstance(report, FitReport):

@@ -52,10 +52,7 @@ class BackboneSource:
 
     @property
     def ancestry(self) -> str | None:
-        """The condition to state beside scores if this checkpoint or an ancestor was trained on labelled pairs.
-
-        None if neither was, or if the folder states no ancestry.
-        """
+        """The condition that this checkpoint or an ancestor was trained on labelled pairs; None if none is known."""
         return f"labelled ancestry ({', '.join(self.labelled)})" if self.labelled else None
 
     def identity(self) -> dict[str, Any]:
@@ -128,10 +125,7 @@ def quiet() -> None:
 
 
 def positions_of(model: PreTrainedModel) -> int | None:
-    """Return the largest number of tokens of a text that a model has positions for; None where any number will do.
-
-    The positions of RoBERTa and its relatives start behind the row of the padding.
-    """
+    """Return the most tokens of a text that a model has positions for; None where any number will do."""
     for module in model.modules():
         table: Any = getattr(module, "position_embeddings", None)
         padding = getattr(module, "padding_idx", None)
@@ -181,20 +175,14 @@ def masked_lm(source: BackboneSource, runtime: Runtime) -> PreTrainedModel:
 
 
 def mlm_head(source: BackboneSource, runtime: Runtime) -> nn.Module:
-    """Return a checkpoint's MLM head: states (n, dim) -> logits (n, vocabulary), float32.
-
-    Raises UsageError for a checkpoint without one, or if its place in the architecture is not known.
-    """
+    """Return a checkpoint's MLM head, states (n, dim) -> logits (n, vocabulary); raises UsageError without one."""
     from zoo.engine.mlm_head import mlm_head_of
 
     return mlm_head_of(masked_lm(source, runtime), source.name)
 
 
 def mlm_head_rows(source: BackboneSource, runtime: Runtime) -> torch.Tensor:
-    """Return the output embeddings of a checkpoint's MLM head (vocabulary, dim), float32: the token embeddings if tied.
-
-    Raises UsageError for a checkpoint without an MLM head.
-    """
+    """Return the output embeddings of an MLM head (vocabulary, dim), float32; raises UsageError without a head."""
     weight: torch.Tensor = masked_lm(source, runtime).get_output_embeddings().weight.detach()
     return weight
 

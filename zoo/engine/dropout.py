@@ -15,10 +15,7 @@ _SIZES = 16
 
 
 def packed_size(tokens: int, places: int) -> int:
-    """Return how many of a batch's places (n * length) are packed: its tokens, and padding up to one of a few sizes.
-
-    If every batch had another size, freed memory would not fit the next batch.
-    """
+    """Return how many places are packed: a batch's tokens, padded to one of a few sizes so that memory fits again."""
     return min(tokens + -tokens % max(places // _SIZES, 1), places)
 
 

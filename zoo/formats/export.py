@@ -17,7 +17,8 @@ from zoo.plugins import METHODS
 from zoo.roles import Role, RoleText, encode_alike
 
 _KINDS: dict[Role | None, str] = {None: "", "query": " of queries", "document": " of documents"}
-_PACKAGE = "sentence_transformers.models"  # as in released models; version 6.2 of the package accepts it too
+# Released models have this name; version 6.2 of the package accepts it too.
+_PACKAGE = "sentence_transformers.models"
 
 
 @runtime_checkable
@@ -112,7 +113,7 @@ def _write_static(encoder: StaticModules, folder: Path) -> None:
     write_tensors(folder / "model.safetensors", {"embeddings": encoder.table})
     write_text(folder / "tokenizer.json", encoder.tokenizer.to_str())
     config = {"model_type": "model2vec", "architectures": ["StaticModel"], "hidden_dim": encoder.table.shape[1]}
-    write_json(folder / "config.json", {**config, "normalize": True, "max_length": None})  # no text is cut
+    write_json(folder / "config.json", {**config, "normalize": True, "max_length": None})
     write_json(folder / "modules.json", [_listed(0, ".", "StaticEmbedding"), _listed(1, "1_Normalize", "Normalize")])
 
 

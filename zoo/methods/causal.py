@@ -126,10 +126,7 @@ class Causal(BackboneEncoder[CausalRecipeT]):
         return ended.replace('"', "'").removesuffix("?") + ("." if ended.endswith("?") else "")
 
     def token_table(self, texts: list[str]) -> TokenTable:
-        """Return the rows of the texts: the filled template, in which a sentence is cut where there is no room.
-
-        An empty text leaves the template alone.
-        """
+        """Return the rows of the filled template; a sentence is cut where there is no room, and may be empty."""
         clean = [self._ended(clean_text(text, i)) for i, text in enumerate(texts)]
         if self.recipe.pooling == "mean":
             return self._rows_of_parts(clean)

@@ -224,10 +224,7 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         )
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train on the corpus's sentences and keep the weights of the best dev score (without dev score, the last).
-
-        Raises UsageError if the two views of a sentence would be equal.
-        """
+        """Train and keep the weights of the best dev score, or the last; raises UsageError for two equal views."""
         if corpus is None:
             raise ContractError(f"{type(self).__name__} is trained and needs a corpus; pass --corpus FILE.")
         torch.manual_seed(run.seed)

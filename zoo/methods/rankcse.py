@@ -110,10 +110,7 @@ class RankCSEObjective(DropoutViewsObjective):
 
 
 def teachers_of(recipe: RankCSERecipe) -> list[tuple[str, type[Encoder], Any]]:
-    """Return method, class and recipe of each teacher; raises UsageError for one that is a RankCSE itself.
-
-    They have the student's backbone and dropout unless they state others.
-    """
+    """Return each teacher's method, class and recipe, of the student's backbone; raises UsageError for a RankCSE."""
     shared = {name: getattr(recipe, name) for name in ("backbone", "revision", "dropout")}
     teachers = []
     for spec in parse_methods(",".join(recipe.teachers), all_recipes()):

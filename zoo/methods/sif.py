@@ -100,10 +100,7 @@ WeightingT = TypeVar("WeightingT", bound=Weighting, default=Any)
 
 
 class WeightedAverages(WordAverages[WeightingT]):
-    """Weighted averages of word vectors without their common directions, by SIF or by uSIF.
-
-    The published numbers use the directions of the texts that are compared (transductive).
-    """
+    """Weighted averages of word vectors without their common directions, by SIF or by uSIF."""
 
     def __init__(self, recipe: WeightingT, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)

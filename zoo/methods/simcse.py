@@ -67,10 +67,7 @@ class SimCSEObjective(Objective):
         return None if self.mlm is None else "the tokens of its MLM loss are chosen by the host"
 
     def embed(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Token ids and mask (n, views, length) -> the views' vectors (n, dim), then any MLM losses (n, 2).
-
-        A single view is encoded twice, with two dropout masks.
-        """
+        """Token ids, mask (n, views, length) -> vectors (n, dim), a single view twice, then any MLM losses (n, 2)."""
         n, views, length = input_ids.shape
         if views == 1:
             input_ids, views = changed(input_ids, lambda ids: ids.repeat(1, 2, 1)), 2
