@@ -100,10 +100,7 @@ def cell_key(encoder_key: str, task: TaskIdentity) -> str:
 
 
 def cache_key(encoder: str, fitted: Mapping[str, str] | None, device: str) -> str:
-    """Return the key of an encoder's vectors in the embedding cache.
-
-    They also depend on the fitted files, the kind of device, the libraries and this project's code.
-    """
+    """Return the key of an encoder's cached vectors: also of fitted files, the device, libraries and this code."""
     place = {"encoder": encoder, "fitted": fitted, "device": device.partition(":")[0]}
     return sha256_json({**place, "code": code_digest(), **libraries()})
 

@@ -98,10 +98,7 @@ def _planned(run: Run, key: str) -> EncoderPlan:
 
 
 def _in_processes(runner: Runner, plans: Sequence[EncoderPlan], count: int) -> None:
-    """Share encoders among `count` processes, to which GPUs are assigned in turn.
-
-    If the number is automatic, this process measures what is not trained, while the others start.
-    """
+    """Share encoders among processes, to which GPUs are assigned in turn; meanwhile this one may measure others."""
     run = runner.run
     # By the whole plan, so that an encoder has as many threads in a run that goes on: they decide on last digits.
     threads = max(threads_here() // min(count, len(run.encoders)), 1)
@@ -334,10 +331,7 @@ def measured_there(
     trained: Sequence[Any],
     patience: float,
 ) -> Report:
-    """Measure an encoder; this is the function of a Ray task.
-
-    Raises ZooError where the worker has other code of the project, other data or other weights.
-    """
+    """Measure an encoder as a Ray task; raises ZooError where the worker has other code, data or weights."""
     started = time.monotonic()
     run = _run_there(worker, texts)
     plan, (name, text) = _planned(run, key), worker.mark

@@ -75,10 +75,7 @@ def not_measured(plan: EncoderPlan, cell: Cell) -> Measured | None:
 
 @contextmanager
 def _tried(cells: Sequence[Cell], measured: list[Measured]) -> Iterator[None]:
-    """Add failed cells, with the reason, for what an encoder or a task raises inside the block; the others go on.
-
-    They are n/a where something is missing; a foreign error gives its traceback too.
-    """
+    """Add failed or n/a cells, with the reason, for what is raised inside the block; the others go on."""
     try:
         yield
     except Interrupted:

@@ -277,10 +277,7 @@ def methods_of(
 
 
 def check_mode(encoder: object) -> None:
-    """Raise UsageError for a CrossEncoder, and for a torch module in training mode, or a method of one.
-
-    sentence-transformers leaves training mode itself.
-    """
+    """Raise UsageError for a CrossEncoder, and for a torch module, or a method of one, in training mode."""
     module = getattr(encoder, "__self__", encoder)
     if _is(module, "sentence_transformers", "CrossEncoder"):
         raise UsageError("a CrossEncoder scores pairs of texts and has no vector of one; give a SentenceTransformer.")

@@ -63,10 +63,7 @@ def _option(
     several: bool = False,
     **of_command: Any,
 ) -> Any:
-    """Return the field of an option; `spelled`: its name on the command line, if that is another.
-
-    `several`: a list, with commas in one text. `of_command` has further keywords of click.
-    """
+    """Return an option's field; `spelled` is its name on the command line, `several` a list, `of_command` click's."""
     stated = {"help": text, "spelled": spelled, "bounds": bounds, "choices": choices, "several": several}
     return field(default=value, metadata={**stated, "of_command": of_command})
 

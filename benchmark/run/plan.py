@@ -159,10 +159,7 @@ def text_kind(traits: Traits) -> str:
 
 
 def make_plan(methods: Sequence[EncoderPlan], seeds: Sequence[int], run: Run) -> tuple[EncoderPlan, ...]:
-    """Return the encoders, with their cells, of all methods and seeds.
-
-    Where a backbone or a training text is missing, the cells of the methods that need it are n/a.
-    """
+    """Return the encoders of all methods and seeds with their cells, n/a where a backbone or text is missing."""
     hashed: Hashed = {}
     rows = [identify(method, run, hashed) for method in methods]
     called = printed_names(row.name for row in rows)

@@ -140,10 +140,7 @@ def _validated(run: Run, *, write: bool) -> tuple[Run, Suite, DataSource]:
 
 
 def _tuned_on(methods: Sequence[EncoderPlan]) -> str | None:
-    """Return the task that the tuned methods were tuned on: it picks the checkpoints of all rows; None: none is tuned.
-
-    Raises UsageError where there are several.
-    """
+    """Return the task that tuned methods were tuned on, None if none is tuned; raises UsageError for several."""
     names = sorted({method.tuned.dev for method in methods if method.tuned is not None})
     if len(names) > 1:
         raise UsageError(

@@ -120,10 +120,7 @@ class Runner:
         return self.run.options.fail_fast and bool(self.outcome.failed)
 
     def measure_all(self) -> Outcome:
-        """Measure every unfinished cell; a failed cell is recorded, and the run continues.
-
-        Raises Interrupted after a signal, once everything is saved.
-        """
+        """Measure every unfinished cell, recording failed ones; raises Interrupted after a signal, with all saved."""
         plans = self.run.encoders
         remaining = Remaining(plans, after_round=self.after_round)
         waiting = deque(enumerate(plans, 1))
@@ -201,10 +198,7 @@ class Runner:
 
     @contextmanager
     def _lock(self, folder: Path, patience: float) -> Iterator[bool]:
-        """Hold the encoder's lock inside the block, or yield False after waiting `patience` seconds for it.
-
-        The encoder's folder is removed afterwards if it is empty.
-        """
+        """Hold the encoder's lock, or yield False after `patience` seconds; then remove its folder if it is empty."""
         from filelock import FileLock, Timeout
 
         folder.mkdir(parents=True, exist_ok=True)

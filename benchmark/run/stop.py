@@ -32,10 +32,7 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[Stop]:
-        """Handle the signals inside the block, and print a line as soon as the first one arrives.
-
-        Python gives signals to the main thread alone: in any other one the block is the same without them.
-        """
+        """Handle the signals inside the block, in the main thread alone, and print a line at the first one."""
 
         def handle(number: int, _: object) -> None:
             self.number = number

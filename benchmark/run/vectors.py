@@ -61,10 +61,7 @@ class Blocks:
 
 
 def _finished(encoder: Encoder, texts: list[str], stopped: Interrupted) -> tuple[list[str], Vectors]:
-    """Return the texts whose batches were finished before a stop, and their vectors.
-
-    None of a method that maps what the engine gives: a product's last digits depend on how many rows it has.
-    """
+    """Return the texts finished before a stop and their vectors; none of a map, whose digits depend on the rows."""
     from zoo.engine.batching import Unfinished
     from zoo.engine.tokens import clean_text
 
@@ -254,10 +251,7 @@ class VectorStore:
         return sum(not self.covered[self.rows[text]] for text in distinct)
 
     def coverage(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Return how many of the distinct `texts` are covered, and the first ten single words that are not.
-
-        A text with the zero vector is not covered, whatever covers() says.
-        """
+        """Return how many distinct texts are covered, and the first ten single words that are not."""
         distinct = list(dict.fromkeys(self._told_apart(texts)))
         self.add(distinct)
         rows = [self.rows[text] for text in distinct]

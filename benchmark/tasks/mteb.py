@@ -38,10 +38,7 @@ _TEXT_COLUMNS = (
 
 
 def mteb_task(name: str) -> MTEBTask:
-    """Return the English part of the task `mteb:NAME`; raises MissingError without mteb, UsageError if unsupported.
-
-    Nothing is read or fetched yet.
-    """
+    """Return the English part of `mteb:NAME`, unread; raises MissingError without mteb, UsageError if unsupported."""
     mteb_name = name.partition(":")[2]
     try:
         import mteb

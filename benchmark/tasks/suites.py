@@ -159,10 +159,7 @@ def suite_name(name: str) -> str | None:
 
 
 def tasks_named(names: str, also: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the tasks of a comma-separated list: registered ones, mteb:NAME, or those of `also`; no globs.
-
-    Raises UsageError with suggestions for any other name, and for a list without names.
-    """
+    """Return the tasks of a comma-separated list, also mteb:NAME and those of `also`; raises UsageError for others."""
     tasks = dict.fromkeys(TASKS.canonical(part.strip()) for part in names.split(",") if part.strip())
     for name in tasks:
         if name not in also and not name.startswith(MTEB):

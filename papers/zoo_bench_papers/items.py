@@ -151,10 +151,7 @@ def _with_methods(step: Step, names: Collection[str]) -> Step:
 
 
 def options_of(item: Item, step: Step, chosen: PaperOptions, known: Collection[str]) -> dict[str, Any]:
-    """Return the options of a step's command by their long names: its own, then the user's.
-
-    `known` are the long names of the command's options; only these are passed on.
-    """
+    """Return a step's options by their long names, then the user's; only the command's `known` ones pass."""
     options = dict(step.options)
     if "backbone" in known and not item.own_backbones:
         options.setdefault("backbone", item.backbone)

@@ -23,10 +23,7 @@ Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def kept_tables(results: Path) -> Tables:
-    """Return the rows of the kept analyses of a results folder, by the names of their tables.
-
-    Raises CorruptError for a file that is not what `analyze` wrote.
-    """
+    """Return the rows of kept analyses by their tables' names; raises CorruptError for any other file."""
     tables: dict[str, list[dict[str, Any]]] = {}
     for path in sorted((results / "analyses").rglob("*.json")):
         try:

@@ -130,10 +130,7 @@ def preload(folder: Path, rehearsal: Callable[[], object] | None = None) -> None
 def forked(
     work: Callable[[], object], folder: Path, *, kill_after: float | None = None, most_seconds: float = 600
 ) -> Ended:
-    """Do the work in a fork of this process; its exit code is what the work returns (None: 0).
-
-    `kill_after` seconds it is killed with SIGKILL.
-    """
+    """Do the work in a fork and return its exit code; after `kill_after` seconds it is killed with SIGKILL."""
     number = len(list(folder.glob("out-*"))) if folder.is_dir() else 0
     folder.mkdir(parents=True, exist_ok=True)
     out, err = folder / f"out-{number}", folder / f"err-{number}"

@@ -55,10 +55,7 @@ class Vocabulary:
 
 
 def read_vocabulary(static: Static, corpus: Corpus) -> Vocabulary:
-    """Count the corpus's tokens; special tokens and BERT's untrained [unused...] tokens are left out.
-
-    Raises UsageError for a vocabulary that marks neither subwords nor beginnings of words.
-    """
+    """Count the corpus's tokens but special and unused ones; raises UsageError for a vocabulary without marks."""
     tokenizer = static.backbone.tokenizer
     table = tokenise(tokenizer, corpus.sentences, max_length=None, add_special_tokens=False)
     rows = min(len(static.tokens), len(static.vectors))

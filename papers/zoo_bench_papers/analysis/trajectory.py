@@ -37,10 +37,7 @@ def courses(records: list[Record]) -> dict[object, dict[int, dict[str, float]]]:
 
 
 def analyse_trajectory(rows: Mapping[str, list[Record]]) -> Analysis:
-    """Return a table of all evaluations of every row and seed, and a chart of them.
-
-    Raises MissingError, with the remedy, for a row that was not trained or was evaluated fewer than FEWEST times.
-    """
+    """Return a table and a chart of all evaluations; raises MissingError for a row with fewer than FEWEST."""
     lines: list[dict[str, object]] = []
     ends: list[dict[str, object]] = []
     drawn: list[Points] = []

@@ -41,10 +41,7 @@ _DROPOUT = ("hidden_dropout_prob", "attention_probs_dropout_prob", "embd_pdrop",
 
 
 def find_source(recipe: PretrainRecipe) -> BackboneSource | None:
-    """Return the backbone whose weights or tokenizer a recipe takes, None for a tokenizer that is trained.
-
-    Raises MissingError or UsageError if it, or its tokenizer, is missing.
-    """
+    """Return the backbone whose weights or tokenizer a recipe takes, if any; raises MissingError or UsageError."""
     if recipe.begin_from is None and recipe.tokenizer in TRAINED_TOKENIZERS:
         return None
     source = find_backbone(recipe.begin_from or recipe.tokenizer)

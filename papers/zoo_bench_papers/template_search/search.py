@@ -91,10 +91,7 @@ class Parts:
 
 
 def read_lists(path: Path | None = None) -> tuple[Lists, dict[str, float]]:
-    """Return the shipped lists, with those of the YAML file `path` in place of its own ones, and published scores.
-
-    Raises UsageError for an unknown key, an empty list or an invalid template.
-    """
+    """Return the shipped lists, replaced by those of the YAML file, and published scores; raises UsageError."""
     shipped = resource_folder("zoo_bench_papers", "configs") / "search" / "templates.yaml"
     content = read_yaml(shipped)
     published = content.pop("published")
