@@ -24,7 +24,8 @@ from zoo.files import sha256_file, sha256_json
 from zoo.identity import method_identity
 from zoo.recipes import added_at_default, portable_recipe
 
-PROTOCOL_VERSION = 1  # increased whenever the same vectors on the same data would score differently
+# Increased whenever the same vectors on the same data would score differently.
+PROTOCOL_VERSION = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,5 +147,5 @@ def vectors_digest(encode: Callable[[Sequence[str]], object], texts: Sequence[st
     width = vectors.shape[1]
     signs = np.unpackbits(np.frombuffer(hashlib.shake_256(b"zoo-bench").digest(width // 8 + 1), np.uint8))[:width]
     sums = vectors @ (1.0 - 2.0 * signs) / (np.linalg.norm(vectors, axis=1).mean() or 1.0)
-    values = [one if np.isfinite(one) else str(one) for one in np.round(sums, 3).tolist()]  # measuring refuses NaN
+    values = [one if np.isfinite(one) else str(one) for one in np.round(sums, 3).tolist()]
     return sha256_json({"shape": list(vectors.shape), "values": values})

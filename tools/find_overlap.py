@@ -67,11 +67,7 @@ def _keys(first: Sequence[str], second: Sequence[str] | None = None) -> set[Key]
 
 
 def _repeats(tasks: Mapping[str, TaskData], data: DataSource) -> dict[str, dict[str, int]]:
-    """Return how many rows of each task repeat another, and how many distinct ones are elsewhere, by place.
-
-    The places are the tasks of its pool, its own other parts, and training pairs; a row of one text is in training
-    pairs where it is one of their texts.
-    """
+    """Return how many rows of each task repeat another, and how many distinct ones are elsewhere, by place."""
     items = {name: _items(task) for name, task in tasks.items()}
     known: dict[str, set[Key]] = {}
     for name in TRAINED:

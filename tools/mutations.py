@@ -75,10 +75,7 @@ def caught(mutation: Mutation, copy: Path) -> bool:
 
 
 def _not_copied(folder: str, names: list[str]) -> list[str]:
-    """Return what of a folder the tests named here do not need: history, caches, and the leaderboards' records.
-
-    Compiled modules are copied: each is of a file's time, which a copy keeps and a mutation changes.
-    """
+    """Return what of a folder the tests named here do not need; compiled modules are copied with their times."""
     left_out = {".git"}
     if Path(folder).parent.name == "leaderboards":
         left_out |= {"records", "records.parquet", "pairs.parquet"}

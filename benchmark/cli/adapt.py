@@ -49,7 +49,7 @@ def command(texts: Path, pairs: Path | None, wide: bool, as_json: bool, **option
     TEXTS is a file of lines, a table, documents with empty lines between, or a folder of .txt files. Without --pairs
     the test is neighbouring sentences of documents that are held out. The same command goes on from what is done.
     """
-    from benchmark.choosing.adapt import adapt  # imports torch
+    from benchmark.choosing.adapt import adapt
 
     adaptation = adapt(texts, pairs, quiet=as_json, **options)
     say_json(adaptation.as_dict()) if as_json else say(adaptation.shown(None if wide else terminal_width()))

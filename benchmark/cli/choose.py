@@ -70,7 +70,7 @@ def command(table: Path, encoders: str | None, plot: Path | None, wide: bool, as
 
     TABLE is csv, tsv, jsonl, parquet, xlsx, or a folder (BEIR, Dataset.save_to_disk).
     """
-    from benchmark.choosing.choice import choose  # imports torch
+    from benchmark.choosing.choice import choose
     from benchmark.choosing.shown import drawn
 
     choice = choose(table, encoders, quiet=as_json, **options)

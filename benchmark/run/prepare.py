@@ -21,9 +21,11 @@ from zoo.machine import make_runtime, memory_here, precision_reason, threads_her
 from zoo.recipes import RecipeSpec, all_recipes, tuned_recipes
 from zoo.selection import items_of, parse_methods, saved_named
 
-_WORTH_A_START = 2_000  # sentences of all trainings, below which processes start longer than they save
+# Below so many sentences of all trainings, processes start longer than they save.
+_WORTH_A_START = 2_000
 _MEMORY_OF_PROCESS = 2**30
-_MEMORY_PER_WEIGHTS = 10  # weights, gradients and two moments in float32, and about as much again for kept states
+# Weights, gradients and two moments in float32, and about as much again for kept states.
+_MEMORY_PER_WEIGHTS = 10
 
 
 def controls_for(
@@ -101,7 +103,8 @@ def _validated(run: Run, *, write: bool) -> tuple[Run, Suite, DataSource]:
     """Return the run with its methods and runtime, its tasks as one suite, and where data comes from."""
     options = run.options
     options.part()
-    options.trackers()  # raises before any work if one is not installed
+    # It raises before any work if one is not installed.
+    options.trackers()
     suites = suites_for(options.suites, options.tasks)
     suite = merged(suites)
     methods: list[EncoderPlan] = []
@@ -123,14 +126,15 @@ def _validated(run: Run, *, write: bool) -> tuple[Run, Suite, DataSource]:
     suite = replace(suite, tasks=tuple(choose_tasks(suite, options.tasks)), seeds=options.seeds or suite.seeds)
     if dev := options.dev or _tuned_on(methods):
         suite = replace(suite, dev=TASKS.canonical(dev))
-        tasks_named(suite.dev)  # raises UsageError for an unknown task
+        tasks_named(suite.dev)
     source = DataSource.from_options(options.data)
     if write:
         check_writable(options.results)
     runtime = make_runtime(
         options.device, options.precision, allow_pickle=options.allow_pickle, cuda_graphs=options.cuda_graphs
     )
-    if not options.allow_missing:  # a misspelt text would pass in silence where nothing is trained
+    # A misspelt text would pass in silence where nothing is trained.
+    if not options.allow_missing:
         for text, allowed in ((options.corpus, CORPUS), (options.pairs, PAIRS)):
             check_texts(text, allowed)
     if run.progress is not None:
@@ -157,7 +161,7 @@ def _loaded(run: Run, suite: Suite, source: DataSource) -> Run:
     for report in filter(None, (task.data.report for task in tasks if task.data is not None)):
         run.runtime.progress.say(report)
     if run.given is not None:
-        from benchmark.run.objects import methods_of  # imports torch
+        from benchmark.run.objects import methods_of
 
         texts = [text for task in tasks for text in (*task.sample, *task.longest)]
         precision = None if options.precision == "auto" else run.runtime.precision
@@ -165,7 +169,8 @@ def _loaded(run: Run, suite: Suite, source: DataSource) -> Run:
         methods = methods_of(run.given, defaults, run.runtime, texts, version=version, precision=precision)
     used = [getattr(method.recipe, "backbone", None) for method in methods]
     if options.backbone and options.backbone in used and not options.allow_missing:
-        check_backbone(options.backbone, options.revision, run.runtime)  # else every cell would report it
+        # Otherwise every cell would report it.
+        check_backbone(options.backbone, options.revision, run.runtime)
     if options.controls:
         recipes = all_recipes() | tuned_recipes(options.results)
         methods += controls_for(methods, tasks, recipes, options.recipe_defaults())
@@ -260,9 +265,11 @@ def _texts(run: Run, suite: Suite, source: DataSource) -> dict[str, TrainingText
             text, report = _text(kind, run, suite, source)
         except MissingError as error:
             if getattr(run.options, option) and not run.options.allow_missing:
-                raise  # the user asked for this text by name
+                # The user asked for this text by name.
+                raise
             what = "text with --corpus" if option == "corpus" else "file with --pairs"
-            texts[kind] = TrainingTexts(missing=f"{error} Or name a {what}.")  # other methods do without it
+            # Other methods do without this text.
+            texts[kind] = TrainingTexts(missing=f"{error} Or name a {what}.")
             continue
         run.runtime.progress.say(report)
         texts[kind] = TrainingTexts(text)

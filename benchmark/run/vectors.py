@@ -19,10 +19,13 @@ from zoo.encoder import Encoder, Vectors
 from zoo.errors import ContractError, Interrupted
 from zoo.roles import RoleText, encode_alike, kind_of
 
-_BLOCK = 8192  # texts that are encoded, and written to the embedding cache, at a time
-_SMALL_BLOCK = 256  # texts at a time for an encoder that does not check for signals; the size can change last digits
-_CACHE_SECONDS = 60.0  # seconds after which smaller blocks are cached too; not sooner, because each write makes a file
-_MISSING = 10  # unknown words that a record lists; not sentences, because these belong to the data sets
+_BLOCK = 8192
+# Of an encoder that does not check for signals; the size can change last digits.
+_SMALL_BLOCK = 256
+# Smaller blocks are cached after so long; not sooner, because each write makes a file.
+_CACHE_SECONDS = 60.0
+# Unknown words that a record lists; not sentences, because these belong to the data sets.
+_MISSING = 10
 
 
 def facts_of(encoder: Encoder) -> dict[str, object]:
@@ -65,7 +68,8 @@ def _finished(encoder: Encoder, texts: list[str], stopped: Interrupted) -> tuple
     from zoo.engine.batching import Unfinished
     from zoo.engine.tokens import clean_text
 
-    prompted = encoder.roles.default or kind_of(texts[0]) != (None, None)  # the engine's texts begin with the prompt
+    # The engine's texts begin with the prompt, so they are not those asked for.
+    prompted = encoder.roles.default or kind_of(texts[0]) != (None, None)
     if not isinstance(stopped, Unfinished) or not encoder.engine_alone or prompted:
         return [], np.empty((0, encoder.dim), np.float32)
     rows = {text: row for row, text in enumerate(stopped.texts)}
@@ -106,10 +110,11 @@ class VectorStore:
         self.timed = timed or Timed()
         self.blocks = blocks or Blocks()
         self.rows: dict[str, int] = {}
-        self._vectors: Vectors = np.empty((0, 0), np.float32)  # may have room for more rows than there are texts
+        # It may have room for more rows than there are texts.
+        self._vectors: Vectors = np.empty((0, 0), np.float32)
         self._covered: NDArray[np.bool_] = np.empty(0, np.bool_)
-        self.cached = 0  # texts whose vectors came from the embedding cache
-        self.cached_facts: dict[str, object] | None = None  # the encoder's facts, from the cache
+        self.cached = 0
+        self.cached_facts: dict[str, object] | None = None
 
     @property
     def encoder(self) -> Encoder:
@@ -136,7 +141,8 @@ class VectorStore:
             return
         encoder, before = self.encoder, entry
         entry = self._entry()
-        if entry != before:  # it was fitted just now; the cache may have vectors of an equal fit
+        # It was fitted just now; the cache may have vectors of an equal fit.
+        if entry != before:
             new = self._look_up(new, entry)
         for kind in dict.fromkeys(map(kind_of, texts)):
             self._encode_all(encoder, [text for text in texts if kind_of(text) == kind], set(new), entry)
@@ -158,10 +164,7 @@ class VectorStore:
         return [str(text) if plain_text(text) else text for text in texts]
 
     def _encode_all(self, encoder: Encoder, texts: list[str], new: set[str], entry: Entry | None) -> None:
-        """Encode what is new of distinct texts; even after an error, all that was encoded goes to the embedding cache.
-
-        The blocks are blocks of all texts: the texts that a stop left of one make the same batches when it goes on.
-        """
+        """Encode what is new, in blocks that a stop does not change; what is encoded is cached even after an error."""
         done: list[str] = []
         cached = 0
 
@@ -181,7 +184,8 @@ class VectorStore:
                 block, start = [text for text in texts[start:end] if text in new], end
                 if not block:
                     continue
-                self.blocks.check()  # before the first block too, because loading a model takes a while
+                # Also before the first block, because loading a model takes a while.
+                self.blocks.check()
                 try:
                     keep(block, self._encode(encoder, block))
                 except Interrupted as stopped:
@@ -193,7 +197,8 @@ class VectorStore:
                     to_cache()
                     cached, last = len(done), time.monotonic()
             ended = True
-        finally:  # the first error matters more than one of writing to the cache
+        finally:
+            # The first error matters more than one of writing to the cache.
             with contextlib.nullcontext() if ended else contextlib.suppress(Exception):
                 to_cache()
 
@@ -222,7 +227,8 @@ class VectorStore:
         covered: object = encoder.covers(list(map(str, texts)))
         if not isinstance(covered, np.ndarray) or covered.shape != (len(texts),) or covered.dtype != np.bool_:
             raise ContractError(f"{self.name}: covers() must return a numpy array of bool of shape ({len(texts)},).")
-        if not covered.all():  # unknown texts get the zero vector under every method
+        # Unknown texts get the zero vector under every method.
+        if not covered.all():
             vectors = np.where(covered[:, None], vectors, np.float32(0))
         return vectors, covered
 
@@ -231,7 +237,8 @@ class VectorStore:
         if first == 0:
             self._vectors, self._covered = vectors, covered
         else:
-            if end > len(self._vectors):  # doubled, because blocks can be small and each growth copies all rows
+            # Blocks can be small and each growth copies all rows, so it doubles.
+            if end > len(self._vectors):
                 self._vectors = _with_rows(self.matrix, 2 * end)
                 self._covered = _with_rows(self.covered, 2 * end)
             self._vectors[first:end] = vectors

@@ -34,7 +34,7 @@ class FinetuneData(TaskData):
     """Labelled pairs on which the encoder itself is trained."""
 
     trains_encoder = True
-    main: ClassVar[str]  # the main metric
+    main: ClassVar[str]
 
     def score(self, vectors: Lookup) -> Scores:
         """Raise TypeError: this task needs the encoder, not only its vectors."""

@@ -22,7 +22,7 @@ class TextModel(AbsEncoder):
 
     def __init__(self, encode: Callable[[list[str]], Vectors], roles: Roles, meta: ModelMeta | None = None) -> None:
         self.model = None
-        self._encode = encode  # of texts that have one role and one prompt
+        self._encode = encode
         self.model_prompts: dict[str, str] = dict(roles.prompts)
         self.similarity_name = roles.similarity
         self.mteb_model_meta = meta or ModelMeta.create_empty({"similarity_fn_name": ScoringFunction(roles.similarity)})

@@ -28,11 +28,12 @@ class Suite:
     corpus: str
     pairs: str = "nli"
     seeds: int = 3
-    place: int = 100  # among the suites, on pages and in lists
+    place: int = 100
     note: str = ""
-    aliases: tuple[str, ...] = ()  # other names that people type
-    means: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # columns that are means of some of the tasks
-    average: bool = True  # False: the tasks together have no mean, because it would mix measures
+    aliases: tuple[str, ...] = ()
+    means: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # False: the tasks together have no mean, because it would mix measures.
+    average: bool = True
     average_title: str = "Avg."
 
     def narrowed(self, tasks: Collection[str]) -> Suite:
