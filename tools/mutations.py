@@ -30,7 +30,7 @@ class Mutation:
     file: str
     line: str
     instead: str
-    tests: str  # arguments of pytest
+    tests: str
     what: str
 
 
@@ -91,7 +91,7 @@ def main(numbers: list[int]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
         shutil.copytree(ROOT, copy, ignore=_not_copied)
-        if (ROOT.parent / "shared").is_dir():  # the evaluation data, where it lies beside the project
+        if (ROOT.parent / "shared").is_dir():
             (copy.parent / "shared").symlink_to((ROOT.parent / "shared").resolve())
         for number, mutation in chosen:
             started = time.monotonic()

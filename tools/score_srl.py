@@ -18,7 +18,7 @@ from zoo.files import read_text
 from zoo.srl.labeller import Frame, Labeller, Tokens
 from zoo.srl.spacy_labeller import make_labeller
 
-ROLES = {"ARG0": "arg0", "ARG1": "arg1", "ARGM-NEG": "neg"}  # role -> attribute of a Frame
+ROLES = {"ARG0": "arg0", "ARG1": "arg1", "ARGM-NEG": "neg"}
 # Senses of auxiliaries: be + participle, have + participle, do-support, have to, going to, used to. They have no roles.
 AUXILIARY = frozenset({"be.03", "have.01", "do.01", "have.02", "go.04", "use.03"})
 _VERBAL = ("VERB", "AUX")
@@ -34,7 +34,7 @@ class GoldSentence:
     words: tuple[str, ...]
     heads: tuple[int, ...]
     predicates: dict[int, dict[str, frozenset[int]]]
-    left_out: Counter[str] = field(default_factory=Counter)  # predicates not scored: auxiliary, nominal
+    left_out: Counter[str] = field(default_factory=Counter)
 
 
 def read_conllu(path: Path) -> tuple[list[GoldSentence], int]:
@@ -48,7 +48,7 @@ def read_conllu(path: Path) -> tuple[list[GoldSentence], int]:
             unannotated += 1
             continue
         try:
-            sentences.append(_sentence([row for row in rows if row[0].isdigit()]))  # not 3-4 or 10.1
+            sentences.append(_sentence([row for row in rows if row[0].isdigit()]))
         except (IndexError, ValueError) as error:
             raise CorruptError(f"{path}, sentence before line {number}: not CoNLL-U with roles ({error}).") from error
     return sentences, unannotated

@@ -15,10 +15,12 @@ from benchmark.tasks.suites import all_suites
 from zoo.errors import CorruptError
 from zoo.files import read_signed
 
-FEWEST_ROWS = 10  # of a rank correlation: below, its interval contains nearly everything
+# Below so many rows, the interval of a rank correlation contains nearly everything.
+FEWEST_ROWS = 10
 
-Part = tuple[str, float] | None  # what was measured, and by how much it holds (below 0: it does not); None: nothing
-RowsOf = Callable[[Sequence[str], str], Sequence[ByTask]]  # of a row ("": of every row) that has all of these tasks
+# What was measured, and by how much it holds (below 0: it does not). None: nothing.
+Part = tuple[str, float] | None
+RowsOf = Callable[[Sequence[str], str], Sequence[ByTask]]
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
@@ -42,8 +44,9 @@ class Measured:
     tables: Tables
     backbone: str
     rows: RowsOf = lambda tasks, name: ()
-    code: Mapping[str, str] = field(default_factory=dict)  # the recipe of the released code in place of the paper's
-    asked: set[str] = field(default_factory=set)  # the recipes that were asked for, and other wanted cells
+    # The recipe of the released code in place of the paper's.
+    code: Mapping[str, str] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
 
     def cells(self, table: str, **wanted: str) -> list[Mapping[str, Any]]:
         """Return the rows of a table on this backbone whose cells are as wanted."""

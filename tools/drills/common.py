@@ -245,8 +245,8 @@ def results_of(folder: Path) -> dict[str, Any]:
     contents: dict[str, Any] = {}
     for path in sorted((folder / "records").rglob("*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
-        record.pop("sha256", None)  # over what may differ as well
-        (record.get("pairs") or {}).pop("sha256", None)  # their scores are compared themselves
+        record.pop("sha256", None)
+        (record.get("pairs") or {}).pop("sha256", None)
         contents[path.relative_to(folder).as_posix()] = comparable(record)
     for path in sorted((folder / "encoders").rglob("fit.json")):
         fit = json.loads(path.read_text(encoding="utf-8"))

@@ -38,7 +38,8 @@ WORDS = [
     *sorted({word for text in SENTENCES for word in text.split()}),
     *"this sentence of means it can be summarized as not does cannot so mean , . : '".split(),
     '"',
-    "##s",  # augmentations of words ask whether a tokenizer marks their parts
+    # Augmentations of words ask whether a tokenizer marks their parts.
+    "##s",
 ]
 SPECIALS = {
     "bert": {"[CLS]": 101, "[SEP]": 102, "[PAD]": 0, "[UNK]": 100, "[MASK]": 103},
@@ -147,7 +148,7 @@ def sizes(kind: str) -> dict[str, Any]:
     return {**SIZES, "pad_token_id": SPECIALS[kind]["[PAD]" if kind == "bert" else "<pad>"]}
 
 
-Batch = Callable[[np.ndarray], tuple[torch.Tensor, ...]]  # numbers of rows -> their tensors
+Batch = Callable[[np.ndarray], tuple[torch.Tensor, ...]]
 
 
 def comparison_of(name: str, backbone: Path) -> tuple[Any, Objective, Batch, int]:

@@ -61,7 +61,8 @@ def choose_encoders(
         seen: list[object] = []
         for backbone in wished:
             cls, recipe = spec.resolve({} if backbone is None else {"backbone": backbone})
-            if recipe in seen:  # this recipe names its own backbone
+            # This recipe names its own backbone.
+            if recipe in seen:
                 continue
             seen.append(recipe)
             traits = cls.traits(recipe)

@@ -11,7 +11,8 @@ from benchmark.records.record import Record
 from zoo.errors import MissingError
 from zoo_bench_papers.analysis.result import Analysis, AnalysisTable, Points, Scatter
 
-FEWEST = 5  # evaluations of a training; fewer do not show its course
+# Fewer evaluations of a training do not show its course.
+FEWEST = 5
 KINDS = ("alignment", "uniformity")
 _COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#e377c2", "#17becf")
 _COLUMNS: dict[str, int | None] = {"Method": None, "Seed": None, "Step": None}

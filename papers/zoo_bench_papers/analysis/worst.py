@@ -31,7 +31,7 @@ def worst_pairs(kept: RowScores, count: int) -> list[dict[str, Any]]:
     return [
         {
             "Row": i + 1,
-            "Gold": round(float(kept.gold[i]), 6),  # kept as float32
+            "Gold": round(float(kept.gold[i]), 6),
             "Predicted": float(predicted[i]),
             "Gold place": float(kept.gold_places[i]),
             "Place": float(places[i]),

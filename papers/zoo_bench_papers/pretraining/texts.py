@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
-_HELD_OUT_BLOCK = 32  # neighbouring rows are held out together, so that few share an article with training rows
+# Neighbouring rows are held out together, so that few share an article with training rows.
+_HELD_OUT_BLOCK = 32
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class PlainTexts:
 
     paths: list[Path]
     read: Callable[[Path], Iterable[str]]
-    exclude: frozenset[str] = frozenset()  # normalised
+    exclude: frozenset[str] = frozenset()
     normalise: Callable[[str], str] = str
 
     def sentences(self) -> Iterator[str]:

@@ -61,10 +61,11 @@ class SearchOptions(TypedDict):
 class Lists:
     """The candidates of the greedy search, list by list; until a list is searched, its first entry is used."""
 
-    relationships: tuple[str, ...]  # between [X] and [MASK]
-    prefixes: tuple[str, ...]  # before [X]
-    quotes: tuple[str, ...] = ("[X]",)  # around [X], tried with every prefix
-    endings: tuple[str, ...] = (".",)  # after [MASK]
+    # Between [X] and [MASK]; the prefixes are before [X], quotes around it, endings after [MASK].
+    relationships: tuple[str, ...]
+    prefixes: tuple[str, ...]
+    quotes: tuple[str, ...] = ("[X]",)
+    endings: tuple[str, ...] = (".",)
 
     def __post_init__(self) -> None:
         for name, values in dataclasses.asdict(self).items():
