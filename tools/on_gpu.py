@@ -95,10 +95,7 @@ def mixed(device: str, folder: Path) -> dict[str, Any]:
 
 
 def waits(device: str, folder: Path, names: str = "") -> dict[str, Any]:
-    """Waits of the host in a step, of each trained recipe that differs from the others by more than a number.
-
-    The first step may look around. That losses are read, once in `log_every` steps, is not among them.
-    """
+    """Waits of the host in a step, but for losses that are read, of each trained recipe that differs in more."""
     from speed.counts import Counting
     from tools import pretend_gpu
     from zoo.check import _toy_corpus, _toy_pairs
@@ -190,10 +187,7 @@ def moves(device: str, folder: Path) -> dict[str, Any]:
 
 
 def captured(device: str, folder: Path, shape: str = "small") -> dict[str, Any]:
-    """Trainings by CUDA graphs beside ordinary ones: losses in float32 without dropout; ms a step in bfloat16.
-
-    `base` is BERT-base's shape, for a card. On the pretended device a graph repeats what the device was asked to do.
-    """
+    """Trainings by CUDA graphs beside ordinary ones: losses in float32 without dropout; ms a step in bfloat16."""
     from speed.device import weights
     from tools import pretend_graph
     from zoo.methods import contrastive

@@ -83,20 +83,14 @@ def write_text(folder: Path, names: list[str], data: str | None) -> None:
 
 
 def held_first(rows: int) -> Any:
-    """Return an order of the rows: blocks of 32 neighbours spread over the text, which are held out, then the others.
-
-    Few of the blocks' rows share an article with training rows. All parts are then alike.
-    """
+    """Return an order of the rows: held-out blocks of 32 neighbours spread over the text, then the others."""
     starts = np.linspace(0, rows - 32, HELD // 32).astype(np.int64)
     held = (starts[:, None] + np.arange(32)).ravel()
     return np.concatenate([held, np.random.default_rng(0).permutation(np.setdiff1d(np.arange(rows), held))])
 
 
 def forward(model: Any, ids: Any, places: Any, labels: Any) -> tuple[Any, Any]:
-    """Return the mean loss and the number of right predictions at the labelled places (rows, k) of ids (rows, 128).
-
-    The same computation as `BertForMaskedLM` without padding and dropout; its shapes are fixed, so that it compiles.
-    """
+    """Return the mean loss and right predictions at labelled places (rows, k), as `BertForMaskedLM` computes them."""
     import torch
     import torch.nn.functional as F
 

@@ -38,10 +38,7 @@ class GoldSentence:
 
 
 def read_conllu(path: Path) -> tuple[list[GoldSentence], int]:
-    """Return the annotated sentences and the number of sentences without annotation (marked "# propbank = ...").
-
-    Raises MissingError without the file, CorruptError with the line number for any other format.
-    """
+    """Return the annotated sentences and the number of others; raises MissingError, or CorruptError with the line."""
     sentences, unannotated = [], 0
     for number, comments, rows in _blocks(path):
         if any(comment.startswith("# propbank =") for comment in comments):

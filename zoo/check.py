@@ -113,10 +113,7 @@ def probe(encoder: Encoder, name: str) -> None:
 
 
 def check(cls: type[Encoder], recipe: AnyRecipe, runtime: Runtime, name: str) -> Iterator[tuple[str, str | None]]:
-    """Yield (what was checked, None or the problem) for a method on a toy corpus; takes seconds on a small backbone.
-
-    A method that learns is fitted first, as in a run. The problem of a plugin ends with the plugin's own line.
-    """
+    """Yield (what was checked, None or the problem) for a method on a toy corpus; one that learns is fitted first."""
 
     def attempt(test: Callable[[], str | None], part: str = "encode") -> str | None:
         return problem_of(cls, test, part)
@@ -155,10 +152,7 @@ def check(cls: type[Encoder], recipe: AnyRecipe, runtime: Runtime, name: str) ->
 
 
 def problem_of(cls: type[Any], test: Callable[[], str | None], part: str) -> str | None:
-    """Return what `test` returns, None or a problem, or else what it raised; with the line of `cls` if a plugin's.
-
-    `part` is the function of the class that is tested; a problem may begin with that of another, as in "fit() must".
-    """
+    """Return what `test` returns, None or a problem, or else what it raised; with the line of a plugin's class."""
     try:
         problem = test()
     except Exception as error:

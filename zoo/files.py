@@ -254,10 +254,7 @@ def _digest(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) ->
 
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """Write a safetensors file atomically, with a sha256 over tensors and metadata; tensors may share memory.
-
-    Equal tensors and metadata give equal bytes. Raises ZooError if the file cannot be written.
-    """
+    """Write a safetensors file atomically, with a sha256; tensors may share memory, equal ones give equal bytes."""
     from safetensors.torch import save_file
 
     unshared = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}

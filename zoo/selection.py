@@ -101,10 +101,7 @@ def saved_named(name: str | Path) -> Path | None:
 
 
 def model_named(name: str, methods: Collection[str]) -> str | None:
-    """Return the folder (as a YAML value) or hub id that stands in the place of a method's name; None for other names.
-
-    Raises UsageError for a path without a model, and for the name of a backbone, which needs a method beside it.
-    """
+    """Return the folder or hub id in the place of a method's name, else None; raises UsageError for a backbone."""
     if name in methods or any(sign in name for sign in "*?["):
         return None
     if _is_backbone(name):

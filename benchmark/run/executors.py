@@ -190,10 +190,7 @@ def _measured_here(key: str, patience: float) -> tuple[Outcome | None, float]:
 
 @contextmanager
 def connected(address: str | None) -> Iterator[Any]:
-    """Yield Ray, connected to the cluster at `address`, else to a running one, else to one started for the block.
-
-    Raises MissingError where Ray is not installed, or no cluster answers at the address.
-    """
+    """Yield Ray, connected to `address`, to a running cluster or to a new one; raises MissingError without either."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Otherwise its workers wait for all other work on the machine.
     os.environ.setdefault("RAY_worker_niceness", "0")
@@ -225,10 +222,7 @@ def connected(address: str | None) -> Iterator[Any]:
 
 
 def share_of(nodes: Sequence[Mapping[str, float]], device: str, plans: int, gpus_each: float) -> tuple[int, float, int]:
-    """Return (CPUs, GPUs) of one encoder, and how many run at once; `nodes` are the machines' resources in Ray's names.
-
-    Raises UsageError where the cluster has no CPU, or no GPU where one is required.
-    """
+    """Return (CPUs, GPUs) of one encoder, and how many run at once; raises UsageError without a CPU or wanted GPU."""
     nodes = [node for node in nodes if node.get("CPU", 0) >= 1]
     with_gpu = [node for node in nodes if node.get("GPU", 0) >= 1 and device != "cpu"]
     if device.startswith("mps"):

@@ -33,10 +33,7 @@ class Fitter:
     reused: list[str] = field(default_factory=list)
 
     def obtain(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None = None) -> Encoder:
-        """Return an object, or the encoder in `folder`, or fit it and save it there if fitting learned something.
-
-        `peak_from_mb`, the memory in use when the peak's measurement began, goes into the record of the training.
-        """
+        """Return an object, or the encoder in `folder`, or fit it and save it there if fitting learned something."""
         if plan.given is not None:
             return plan.given
         saved = self._load_saved(plan, folder)

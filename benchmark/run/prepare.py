@@ -59,10 +59,7 @@ def _scores(task: LoadedTask, control: EncoderPlan) -> bool:
 
 
 def nearest_recipe(start: Start, recipes: Mapping[str, RecipeSpec], defaults: Mapping[str, object]) -> RecipeSpec:
-    """Return the recipe of a start's method that needs the fewest changed settings, with these settings.
-
-    The changed settings stand in the name, as they would be typed. Raises UsageError where the method has no recipe.
-    """
+    """Return a start's recipe with the fewest changed settings, in its name; raises UsageError without a recipe."""
     of_method = [spec for spec in recipes.values() if spec.method == start.method]
     if not of_method:
         raise UsageError(f"the method {start.method!r}, from which another one starts, has no recipe.")
@@ -189,10 +186,7 @@ def _loaded(run: Run, suite: Suite, source: DataSource) -> Run:
 
 
 def shard(encoders: Sequence[EncoderPlan], index: int, parts: int) -> tuple[EncoderPlan, ...]:
-    """Return the encoders of one part of a plan, in their order: the dearest first, each to the part with the least.
-
-    A training costs its texts times its epochs. Every job of an array makes the same division.
-    """
+    """Return one part of a plan, by an equal division in every job: the dearest first, to the part with the least."""
     costs = [_cost(plan) for plan in encoders]
     loads, part_of = [0.0] * parts, {}
     for place in sorted(range(len(encoders)), key=lambda place: (-costs[place], place)):

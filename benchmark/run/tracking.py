@@ -32,10 +32,7 @@ class Trackers:
 
     @contextmanager
     def following(self, run: str, settings: AnyRecipe, runtime: Runtime) -> Iterator[LogValues]:
-        """Yield a function that logs a training's values; `run` names the training, and `settings` are stored.
-
-        Trackers show it as the run `run` of the project `zoo-bench`, TensorBoard as a folder of that name.
-        """
+        """Yield a function that logs a training's values under the name `run`; `settings` are stored."""
         from accelerate import PartialState
         from accelerate.tracking import LOGGER_TYPE_TO_CLASS
 

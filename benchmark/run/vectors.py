@@ -50,10 +50,7 @@ class Timed:
 
 @dataclass
 class Blocks:
-    """The number of texts that are encoded at a time; `check` raises Interrupted between two blocks after a signal.
-
-    An encoder that checks for signals itself is given large blocks, any other one small blocks.
-    """
+    """How many texts are encoded at a time: few, unless the encoder checks for signals, where `check` raises."""
 
     check: Callable[[], None] = lambda: None
     size: int = _BLOCK

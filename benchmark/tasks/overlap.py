@@ -175,10 +175,7 @@ def repeated(task: str) -> dict[str, int]:
 
 
 def dev_rows_in_tests(task: str, sha256: str | None = None) -> list[int] | None:
-    """Return the rows of a task's development pairs that are test pairs (see `DEV`); None where not measured.
-
-    With `sha256`, the digest of a task's data, also None where it was measured on other data.
-    """
+    """Return the rows of development pairs that are test pairs (see `DEV`); None where not measured on this data."""
     about = _table()["dev"].get(task)
     return None if about is None or sha256 not in (None, about["sha256"]) else list(about["rows"])
 

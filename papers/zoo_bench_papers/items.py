@@ -127,11 +127,7 @@ def filled(value: Any, places: Mapping[str, str]) -> Any:
 
 
 def steps_of(item: Item, chosen: PaperOptions) -> list[Step]:
-    """Return the steps to run, limited to the chosen methods.
-
-    Steps on the paper's further backbones are left out if the user chose a backbone. Raises UsageError where a chosen
-    name matches none of the item's methods.
-    """
+    """Return the steps to run for the chosen methods and backbone; raises UsageError where a name matches none."""
     steps = [step for step in item.steps if not (step.only_as_printed and chosen.values.get("backbone"))]
     if "methods" not in chosen.values:
         return steps

@@ -205,10 +205,7 @@ def distance(low: float, high: float, number: float, sign: int) -> float:
 
 
 def correlation(what: str, pairs: Sequence[Sequence[Any]], number: float, sign: int) -> tuple[str, float] | None:
-    """Return a part of a rule about the rank correlation of two values over rows; None for fewer rows than ten.
-
-    Its interval is that of Fisher's z with the standard error of Bonett and Wright (2000).
-    """
+    """Return a part of a rule about a rank correlation over ten rows or more, by Fisher's z; None for fewer."""
     import numpy as np
     from scipy.stats import spearmanr
 

@@ -275,10 +275,7 @@ class Backbone:
 
     @classmethod
     def from_source(cls, source: BackboneSource, runtime: Runtime, *, states_only: bool = False) -> Backbone:
-        """Load a located checkpoint in float32 onto the runtime's device.
-
-        With `states_only` the engine reads a plain BERT by itself, without the library, whose import takes seconds.
-        """
+        """Load a located checkpoint in float32; with `states_only` the engine reads a plain BERT itself, sooner."""
         from zoo.engine.bert import read_plain_bert
 
         keep_few_kernels()

@@ -29,10 +29,7 @@ class ScoresByEmbeddings(nn.Module):
 
 
 def mlm_head_of(model: PreTrainedModel, name: str) -> nn.Module:
-    """Return the head of a masked language model: a module, states (n, dim) -> logits (n, vocabulary).
-
-    Raises UsageError for an architecture whose head is not known here; `name` is the checkpoint's.
-    """
+    """Return a model's MLM head, states (n, dim) -> logits (n, vocabulary); raises UsageError if it is not known."""
     # The heads in turn: BERT and older DeBERTa, newer DeBERTa, RoBERTa and its kin, ALBERT, DistilBERT, ELECTRA,
     # ModernBERT.
     if hasattr(model, "cls"):

@@ -82,10 +82,7 @@ def token_states(
 def pooled(
     model: PreTrainedModel, input_ids: torch.Tensor, attention_mask: torch.Tensor, how: Pooling, **embedding: object
 ) -> torch.Tensor:
-    """Token ids and mask (n, length), padded on the right -> pooled states (n, dim), float32.
-
-    "sif" weights each token by the model's buffer `token_weights` (vocabulary,), which zoo.modules.pooler gives it.
-    """
+    """Token ids and mask (n, length), padded on the right -> pooled states (n, dim), float32."""
     first = input_ids.new_zeros(len(input_ids)) if how == "cls" else None
     states = token_states(model, input_ids, attention_mask, every=how in NEEDS_ALL_LAYERS, at=first, **embedding)
     weights = model.get_buffer("token_weights")[input_ids] * attention_mask if how == "sif" else attention_mask

@@ -132,10 +132,7 @@ def frame_of(tokenizer: PreTrainedTokenizerBase) -> tuple[NDArray[np.int32], NDA
 def tokenise(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], *, max_length: int | None, add_special_tokens: bool = True
 ) -> TokenTable:
-    """Tokenise all texts in big batches; rows longer than `max_length` tokens (specials included) are cut.
-
-    Raises UsageError for a `max_length` that the special tokens fill: no token of any text would be left.
-    """
+    """Tokenise all texts in big batches, each cut to `max_length`; raises UsageError if special tokens fill that."""
     return _tokenise(tokenizer, texts, max_length, add_special_tokens)[0]
 
 

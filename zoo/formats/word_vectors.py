@@ -83,10 +83,7 @@ class _Rows:
         self.replaced = 0
 
     def add(self, words: list[bytes], vectors: Matrix, path: Path, first: int, unit: str) -> None:
-        """Append the vectors (n, dim) of n words; `first` is the first one's number in the file, in `unit`s.
-
-        Bytes that are not UTF-8 are replaced, because they stand in files that many use, and counted.
-        """
+        """Append the vectors (n, dim) of n words, from number `first`; bytes that are not UTF-8 are replaced."""
         bad = ~np.isfinite(vectors).all(axis=1)
         if bad.any():
             raise CorruptError(f"{path}: {unit} {first + int(np.argmax(bad))}: NaN or infinity in a word vector.")

@@ -75,10 +75,7 @@ class CoSENTObjective(Objective):
 
 
 def graded_rows(corpus: Corpus, neutral: float | None) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the numbers of the pairs (n,) with a grade, and the grades (n,) from 0 to 1: scores, or NLI labels.
-
-    Raises ContractError for a corpus without scored or labelled pairs, TrainingError if fewer than two grades occur.
-    """
+    """Return the numbers and grades (n,), 0 to 1, of graded pairs; raises ContractError or TrainingError."""
     if corpus.scores is not None:
         grades = np.asarray(corpus.scores, dtype=np.float32)
         grades = grades / max(float(grades.max(initial=0)), 1.0)

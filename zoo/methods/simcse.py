@@ -97,10 +97,7 @@ class SimCSEObjective(Objective):
 
 
 def triplets(corpus: Corpus) -> list[tuple[str, str, str]]:
-    """Return triplets (premise, entailed, contradicted): the k-th entailed and the k-th contradicted of each premise.
-
-    Raises ContractError for a corpus without labels, TrainingError when no premise has both.
-    """
+    """Return triplets (premise, entailed, contradicted), k-th with k-th; raises ContractError or TrainingError."""
     if corpus.labels is None:
         raise ContractError("supervised SimCSE is trained on labelled pairs (NLI); pass them with --pairs.")
     hypotheses: dict[str, dict[str, list[str]]] = defaultdict(lambda: {"entailment": [], "contradiction": []})

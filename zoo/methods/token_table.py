@@ -71,10 +71,7 @@ TableT = TypeVar("TableT", bound=AnyRecipe, default=Any)
 
 
 class TokenTableEncoder(CountedEncoder[TableT]):
-    """The mean of a text's token vectors, scaled to length 1; the unknown token does not count.
-
-    Raises CorruptError for a table that has not one row for each token of the vocabulary.
-    """
+    """The mean of a text's token vectors, scaled to length 1; the unknown token does not count."""
 
     def __init__(self, recipe: TableT, runtime: Runtime, tokenizer: Tokenizer, vectors: torch.Tensor) -> None:
         super().__init__(recipe, runtime)

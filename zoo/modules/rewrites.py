@@ -33,10 +33,7 @@ LONGEST = 256
 
 
 class Rewriter:
-    """What draws rewrites of a text from a generating decoder, loaded for the first text.
-
-    A text's rewrites depend on the text alone, not on the texts beside it, and are drawn once.
-    """
+    """Draws rewrites of a text, once and by the text alone, from a decoder that is loaded for the first text."""
 
     def __init__(self, name: str, runtime: Runtime) -> None:
         self.source, self.runtime = find_backbone(name, allow_pickle=runtime.allow_pickle), runtime

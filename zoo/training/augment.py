@@ -366,10 +366,7 @@ class Augmenter:
 
 
 def make_augmenter(backbone: Backbone, augment: tuple[str, ...], keeps: int) -> Augmenter:
-    """Return the augmenter for a backbone's vocabulary; raises UsageError for an unknown augmentation.
-
-    A view may be longer than the sentence; it is cut only to the backbone's positions, as in released code.
-    """
+    """Return the augmenter for a backbone's vocabulary; raises UsageError for an unknown augmentation."""
     kinds = token_kinds(backbone.tokenizer)
     neighbours = neighbours_of(backbone, kinds) if any("substitute" in text for text in augment) else None
     chains = tuple(parse_augmentation(text, neighbours) for text in augment)

@@ -69,11 +69,7 @@ class PairTask:
 def labelled_task(
     name: str, corpus: Corpus | None, labels: Sequence[str], how_to_get: str, *, several: bool = True
 ) -> PairTask:
-    """Return the task of classifying the pairs of the corpus that have one of `labels`, of which `several` must occur.
-
-    Raises ContractError without labelled pairs, TrainingError when no pair has such a label or, with `several`, all
-    have the same.
-    """
+    """Return the task of the corpus's pairs with one of `labels`; raises ContractError or TrainingError if none has."""
     if corpus is None or corpus.labels is None:
         raise ContractError(f"{name} is trained on labelled pairs; pass {how_to_get}.")
     number = {label: i for i, label in enumerate(labels)}

@@ -150,10 +150,7 @@ def _endings(lists: Lists, best: Parts | None = None) -> list[Parts]:
 
 
 def greedy(search: Search, lists: Lists, keep: int) -> dict[str, list[Result]]:
-    """Search relationship tokens, then prefixes and quotes with the best `keep` of them, then punctuation (table 4).
-
-    Returns the results of each stage by its title; raises ZooError where nothing can be scored.
-    """
+    """Search relationships, then prefixes and quotes with the best `keep`, then punctuation (table 4)."""
     keep = min(keep, len(lists.relationships))
     wrapped = len(lists.prefixes) * len(lists.quotes)
     total = len(lists.relationships) + keep * wrapped + len(lists.endings)
