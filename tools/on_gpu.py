@@ -29,10 +29,7 @@ whitening whitening-target pretrained metaeol token-prepending""".split()
 
 
 def backbone(folder: Path, dropout: float) -> Path:
-    """Write a random two-layer BERT, 32 wide, with MLM head and zoo-mini's tokenizer; without dropout none differs.
-
-    A GPT-2 of that size, for methods on a causal model, is beside it.
-    """
+    """Write a random two-layer BERT, 32 wide, with MLM head and zoo-mini's tokenizer, and a GPT-2 of that size."""
     from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(0)

@@ -162,10 +162,7 @@ def problem_of(cls: type[Any], test: Callable[[], str | None], part: str) -> str
 
 
 def own_line(cls: type[Any], error: BaseException | None, part: str) -> str:
-    """Return " (FILE:LINE, in FUNCTION)": where the code of a plugin raised the error, or where it defines `part`.
-
-    It is empty for a built-in class, and where the plugin inherits the part.
-    """
+    """Return " (FILE:LINE, in FUNCTION)" where a plugin's code raised the error or defines `part`, "" for others."""
     modules = (one.__module__ for one in cls.__mro__ if one.__module__.partition(".")[0] not in _NO_PLUGINS)
     files = {getattr(sys.modules.get(module), "__file__", None) for module in modules}
     frames = traceback.extract_tb(error.__traceback__) if error is not None else []

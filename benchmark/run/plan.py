@@ -142,10 +142,7 @@ def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) ->
 
 
 def unstated(cls: type[Encoder], traits: Traits) -> tuple[str, ...]:
-    """Return which of sources, precision and parameters a plugin's class does not state itself.
-
-    A plugin derived from a built-in method inherits its statements; a built-in method states them all.
-    """
+    """Return which of sources, precision and parameters a plugin's class does not state itself."""
     if _is_builtin(cls):
         return ()
     stated = ("precision",) if traits.precision is not None else ()

@@ -80,7 +80,6 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     conditions: str = ""
     untestable: str = ""
     published: tuple[Any, ...] = ()
-    # Of the contrasts, where the text alone prints them.
     gains: tuple[float | None, ...] = ()
     # The released code's recipes, by the paper's.
     released: dict[str, str] = {}

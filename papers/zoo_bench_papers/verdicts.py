@@ -27,7 +27,6 @@ from zoo_bench_papers.properties import OF_UNTRAINED, RULES, Measured
 
 PrintedOf = Mapping[tuple[str, str, tuple[str, ...]], float]
 
-# Of the papers' word vectors.
 _DIMENSIONS = 300
 # Settings that are to be equal on both sides, or named.
 _SETTINGS = {"pooler": "pooling", "temperature": "temperature", "eval_every": "evaluation interval"}

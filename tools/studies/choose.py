@@ -68,10 +68,7 @@ def wrong_winners(
 
 
 def coverage(draws: int = 2_000, pairs: int = 300) -> dict[str, float]:
-    """Return how often the interval of a threshold holds the best one of the population, by the shape of cosines.
-
-    The intervals are of 400 resamples, not 2,000, which takes a fifth of the time.
-    """
+    """Return how often a threshold's interval, of 400 resamples, holds the population's best one, by the shape."""
     from scipy import stats
 
     shares = {}

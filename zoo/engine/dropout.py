@@ -8,8 +8,6 @@ from torch import nn
 
 # Four elements of a mask come from one draw of 64 bits.
 _BITS = 16
-
-
 # The cache keeps so many sizes of packed batches of one shape.
 _SIZES = 16
 

@@ -30,8 +30,7 @@ class ScoresByEmbeddings(nn.Module):
 
 def mlm_head_of(model: PreTrainedModel, name: str) -> nn.Module:
     """Return a model's MLM head, states (n, dim) -> logits (n, vocabulary); raises UsageError if it is not known."""
-    # The heads in turn: BERT and older DeBERTa, newer DeBERTa, RoBERTa and its kin, ALBERT, DistilBERT, ELECTRA,
-    # ModernBERT.
+    # The heads in turn: BERT, newer DeBERTa, RoBERTa, ALBERT, DistilBERT, ELECTRA, ModernBERT.
     if hasattr(model, "cls"):
         return model.get_submodule("cls.predictions")
     if hasattr(model, "lm_predictions"):

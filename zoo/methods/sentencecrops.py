@@ -123,7 +123,6 @@ class SentenceCrops(DropoutViews[SentenceCropsRecipe]):
             raise TrainingError(f"no document of {corpus.name} has the {size + gap} sentences that two blocks need.")
 
         def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
-            # It depends only on the batch, so that a resumed run draws the same.
             rng = generator(run.seed, int(rows[0]))
             pairs = []
             for first, end in within[rows]:

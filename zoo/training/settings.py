@@ -14,7 +14,6 @@ class TrainSettings:
     learning_rate: float
     epochs: int
     eval_every: int
-    # Count steps from the start of each epoch, and evaluate at its end too.
     eval_within_epochs: bool = False
     # Dev scores at so many equal parts of the steps, not every `eval_every`.
     looks: int | None = None

@@ -219,7 +219,6 @@ def pair_differences(kept: Mapping[str, Mapping[str, RowScores]], texts: Mapping
         of_seed = [np.mean([one[:, place] for one in by_seed[name]], axis=0) for name in kept]
         of_draw = [np.mean([one[:, place] for one in drawn[name]], axis=0) for name in kept]
         if not all(np.isfinite(one).all() for one in of_seed):
-            # A task lacks such pairs.
             continue
         result = differences(sample([*of_seed, np.zeros(1)], np.array([*of_draw, np.zeros(RESAMPLES)]), count))
         for i, j in itertools.combinations(range(len(names)), 2):

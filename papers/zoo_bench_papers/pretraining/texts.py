@@ -40,10 +40,7 @@ class PlainTexts:
 
 
 def packed_rows(texts: PlainTexts, tokenizer: PreTrainedTokenizerBase, length: int) -> Dataset:
-    """Return rows `input_ids` (length,): [CLS], consecutive text with [SEP] after each sentence, [SEP].
-
-    A text is tokenised once for a tokenizer; `datasets` keeps the rows in the cache folder.
-    """
+    """Return rows `input_ids` (length,): [CLS], consecutive text with [SEP] after each sentence, [SEP]; cached."""
     from datasets import Dataset, Features, List, Value
 
     cls, sep, inner = tokenizer.cls_token_id, tokenizer.sep_token_id, length - 2
