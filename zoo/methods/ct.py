@@ -58,7 +58,7 @@ class CTRecipe(TrainedRecipe):
     rates: tuple[float, ...] = (1e-5, 8e-6, 6e-6, 4e-6)
     rate_steps: tuple[int, ...] = (500, 1000, 1500, 2000)
     max_grad_norm: float | None = None
-    # TensorFlow's default, and PyTorch's epsilon, as in ct-st. PyTorch's smoothing is 0.99, Keras's epsilon 1e-7.
+    # Open: 0.9 and, in ct and ct-repo, 1e-7 are TensorFlow's defaults; 0.99 and 1e-8 are PyTorch's.
     smoothing: float = 0.9
     rmsprop_epsilon: float = added(1e-8)
     train_max_length: int = 75

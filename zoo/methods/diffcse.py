@@ -106,7 +106,7 @@ class DiffCSEObjective(DropoutViewsObjective):
         ids, mask = (changed(part, lambda rows: rows.repeat_interleave(2, 0)) for part in collated[:2])
         vectors = torch.stack(views, dim=1).flatten(0, 1)
         filled = self.generator(self.masked(ids), mask)
-        # [CLS] takes the vector's place.
+        # The vector takes the place of [CLS].
         filled[:, 0] = ids[:, 0]
         replaced = ((filled != ids) & (mask == 1)).long()
 

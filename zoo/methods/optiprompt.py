@@ -124,5 +124,6 @@ class OptiPrompt(PromptBERT[OptiPromptRecipe]):
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
         """Train the template."""
         report = super().fit(corpus, dev_score=dev_score, run=run)
+        # The backbone did not change, so only its name is saved.
         self.trained = False
         return report
