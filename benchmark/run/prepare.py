@@ -59,7 +59,7 @@ def _scores(task: LoadedTask, control: EncoderPlan) -> bool:
 
 
 def nearest_recipe(start: Start, recipes: Mapping[str, RecipeSpec], defaults: Mapping[str, object]) -> RecipeSpec:
-    """Return a start's recipe with the fewest changed settings, in its name; raises UsageError without a recipe."""
+    """Return the recipe of a start that needs the fewest changed settings, which stand in its name."""
     of_method = [spec for spec in recipes.values() if spec.method == start.method]
     if not of_method:
         raise UsageError(f"the method {start.method!r}, from which another one starts, has no recipe.")

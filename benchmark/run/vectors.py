@@ -50,7 +50,7 @@ class Timed:
 
 @dataclass
 class Blocks:
-    """How many texts are encoded at a time: few, unless the encoder checks for signals, where `check` raises."""
+    """How many texts are encoded at a time; `check` raises Interrupted between two blocks after a signal."""
 
     check: Callable[[], None] = lambda: None
     size: int = _BLOCK

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CTRecipe(TrainedRecipe):
-    """The defaults are the paper's, or its released code's: draw, reduction, max_grad_norm, and what "open" marks."""
+    """The defaults are the paper's; draw, reduction, max_grad_norm and what "open" marks are its released code's."""
 
     batch_size: int = 16
     negatives: int = 7

@@ -33,7 +33,7 @@ from zoo.training.siamese import (
 
 @dataclass(frozen=True, kw_only=True)
 class SBERTRecipe(BackboneRecipe):
-    """The defaults are the paper's (section 3.1), or the released code's: warmup, Adam's and train_max_length."""
+    """The defaults are the paper's (section 3.1); warmup, Adam's settings and train_max_length are the code's."""
 
     # Of the last layer, [CLS] and [SEP] included, also in training.
     pooling: Literal["mean", "max", "cls"] = "mean"
