@@ -38,8 +38,7 @@ WORDS = [
     *sorted({word for text in SENTENCES for word in text.split()}),
     *"this sentence of means it can be summarized as not does cannot so mean , . : '".split(),
     '"',
-    # Augmentations of words ask whether a tokenizer marks their parts.
-    "##s",
+    "##s",  # augmentations of words ask whether a tokenizer marks their parts
 ]
 SPECIALS = {
     "bert": {"[CLS]": 101, "[SEP]": 102, "[PAD]": 0, "[UNK]": 100, "[MASK]": 103},

@@ -164,7 +164,7 @@ def masked_lm(source: BackboneSource, runtime: Runtime) -> PreTrainedModel:
         )
     except Exception as error:
         refused = cannot_load(f"backbone {source.name!r}", source.folder, error)
-        if isinstance(error, ValueError) and isinstance(refused, CorruptError):
+        if isinstance(error, ValueError) and isinstance(refused, CorruptError):  # an architecture without an MLM head
             raise UsageError(f"backbone {source.name!r} has no MLM head: {error}.") from error
         raise refused from error
     if loading["missing_keys"]:

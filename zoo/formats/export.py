@@ -17,8 +17,7 @@ from zoo.plugins import METHODS
 from zoo.roles import Role, RoleText, encode_alike
 
 _KINDS: dict[Role | None, str] = {None: "", "query": " of queries", "document": " of documents"}
-# Released models have this name; version 6.2 of the package accepts it too.
-_PACKAGE = "sentence_transformers.models"
+_PACKAGE = "sentence_transformers.models"  # as in released models; version 6.2 of the package accepts it too
 
 
 @runtime_checkable

@@ -23,7 +23,7 @@ class StockModules:
     """An encoder as a transformer, the pooling of its last layer, and the library's modules that follow."""
 
     backbone: Backbone
-    pooling: Pooling
+    pooling: Pooling  # one of EXPORTED_POOLINGS
     max_length: int
     after: Sequence[Module] = ()
 

@@ -47,8 +47,7 @@ class TemplateRecipe(BackboneRecipe):
 class CausalRecipe(TemplateRecipe):
     """The defaults are PromptEOL's."""
 
-    # The state of the row's last token, or the mean over the tokens of the last [X].
-    pooling: Literal["last", "mean"] = "last"
+    pooling: Literal["last", "mean"] = "last"  # state of the row's last token; mean over the tokens of the last [X]
 
 
 CausalRecipeT = TypeVar("CausalRecipeT", bound=TemplateRecipe, default=CausalRecipe)
@@ -126,7 +125,10 @@ class Causal(BackboneEncoder[CausalRecipeT]):
         return ended.replace('"', "'").removesuffix("?") + ("." if ended.endswith("?") else "")
 
     def token_table(self, texts: list[str]) -> TokenTable:
-        """Return the rows of the filled template; a sentence is cut where there is no room, and may be empty."""
+        """Return the rows of the texts: the filled template, in which a sentence is cut where there is no room.
+
+        An empty text leaves the template alone.
+        """
         clean = [self._ended(clean_text(text, i)) for i, text in enumerate(texts)]
         if self.recipe.pooling == "mean":
             return self._rows_of_parts(clean)

@@ -45,7 +45,7 @@ class ISBertRecipe(TrainedRecipe):
     epochs: int = 1
     train_max_length: int = 128
     eval_every: int = 1000
-    dropout: float | None = None
+    dropout: float | None = None  # the backbone's own
 
     def __post_init__(self) -> None:
         super().__post_init__()

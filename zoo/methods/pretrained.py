@@ -53,11 +53,10 @@ class PretrainedRecipe:
     revision: str | None = None
     # None: the folder's; "pooler": [CLS] through the checkpoint's own linear layer and tanh
     pooling: Literal["cls", "mean", "max", "first-last-h0", "first-last-h1", "top2", "pooler"] | None = None
-    max_length: int | None = None
-    # None: the folder's prompts; for queries and documents, `prompt`.
-    prompt: str | None = added(None)
-    query_prompt: str | None = added(None)
-    document_prompt: str | None = added(None)
+    max_length: int | None = None  # None: the folder's
+    prompt: str | None = added(None)  # before every text; None: the folder's prompts
+    query_prompt: str | None = added(None)  # before queries, None: `prompt`
+    document_prompt: str | None = added(None)  # before documents, None: `prompt`
     # what runs the transformer; the others are extras of sentence-transformers
     backend: Literal["torch", "onnx", "openvino"] = added("torch")
 
