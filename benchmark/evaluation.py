@@ -26,8 +26,9 @@ from zoo.progress import Progress
 if TYPE_CHECKING:
     import pandas
 
-_TEXTS = ("data", "backbone", "corpus", "pairs")  # options that are names or paths
-_TURN = threading.RLock()  # a run sets what all threads share: random states, torch's settings, the working folder
+_TEXTS = ("data", "backbone", "corpus", "pairs")
+# A run sets what all threads share: random states, torch's settings, the working folder.
+_TURN = threading.RLock()
 
 
 def folder_of(results: str | Path | Results) -> Path:
@@ -47,7 +48,8 @@ class Results:
     records: list[Record]
     outcome: Outcome
     folder: Path
-    _temporary: TemporaryDirectory[str] | None = None  # the records' folder where none was given; deleted with this
+    # The records' folder where none was given; it is deleted with this.
+    _temporary: TemporaryDirectory[str] | None = None
 
     def to_frame(self) -> pandas.DataFrame:
         """Return scores x100: a row per method; columns: each task's mean over seeds, its "sd", seeds, conditions."""
@@ -120,7 +122,7 @@ def evaluate(
         >>> benchmark.evaluate("avg-last", "pocket-words", quiet=True).to_frame().columns.tolist()
         ['pocket-words', 'Seeds', 'Conditions']
     """
-    from benchmark.run.objects import listed  # imports torch
+    from benchmark.run.objects import listed
     from benchmark.tasks.suites import suite, suite_name
 
     known = inspect.signature(evaluate).parameters
@@ -139,7 +141,7 @@ def evaluate(
         for _, one in given_encoders
         if isinstance(one, str | Path)
     ]
-    plain = len(recipes) == len(given_encoders)  # all are recipes, which any process can make
+    plain = len(recipes) == len(given_encoders)
     suites = [known_name for part in names if (known_name := suite_name(part)) is not None]
     single = [part for part in names if suite_name(part) is None]
     single += [task for one in suites for task in suite(one).tasks] if single and suites else []

@@ -24,7 +24,8 @@ from zoo.files import sha256_file, sha256_json
 from zoo.identity import method_identity
 from zoo.recipes import added_at_default, portable_recipe
 
-PROTOCOL_VERSION = 1  # increased whenever the same vectors on the same data would score differently
+# Increased whenever the same vectors on the same data would score differently.
+PROTOCOL_VERSION = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,10 +101,7 @@ def cell_key(encoder_key: str, task: TaskIdentity) -> str:
 
 
 def cache_key(encoder: str, fitted: Mapping[str, str] | None, device: str) -> str:
-    """Return the key of an encoder's vectors in the embedding cache.
-
-    They also depend on the fitted files, the kind of device, the libraries and this project's code.
-    """
+    """Return the key of an encoder's cached vectors: also of fitted files, the device, libraries and this code."""
     place = {"encoder": encoder, "fitted": fitted, "device": device.partition(":")[0]}
     return sha256_json({**place, "code": code_digest(), **libraries()})
 
@@ -149,5 +147,5 @@ def vectors_digest(encode: Callable[[Sequence[str]], object], texts: Sequence[st
     width = vectors.shape[1]
     signs = np.unpackbits(np.frombuffer(hashlib.shake_256(b"zoo-bench").digest(width // 8 + 1), np.uint8))[:width]
     sums = vectors @ (1.0 - 2.0 * signs) / (np.linalg.norm(vectors, axis=1).mean() or 1.0)
-    values = [one if np.isfinite(one) else str(one) for one in np.round(sums, 3).tolist()]  # measuring refuses NaN
+    values = [one if np.isfinite(one) else str(one) for one in np.round(sums, 3).tolist()]
     return sha256_json({"shape": list(vectors.shape), "values": values})

@@ -16,7 +16,8 @@ from benchmark.records.record import Record, main_score
 from zoo.errors import MissingError
 from zoo.paths import resource_folder
 
-TOLERANCE = 0.05  # x100: what the score may move between machines, whose sums round in other orders
+# The score (x100) may move so much between machines, whose sums round in other orders.
+TOLERANCE = 0.05
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def processes(root: int) -> dict[int, str]:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             children[int((folder / "stat").read_text().rpartition(")")[2].split()[1])].append(int(folder.name))
-        except OSError:  # it has ended
+        except OSError:
             continue
     commands, waiting = {}, [root]
     while waiting:

@@ -59,7 +59,8 @@ class Counting:
     def __init__(self, pretend_gpu: Any) -> None:
         self.counts: Counter[str] = Counter()
         self.paused = False
-        self.open = 0  # gradients of the attention whose backward pass runs that have not come out yet
+        # Gradients of the attention whose backward pass runs that have not come out yet.
+        self.open = 0
         self.inner = pretend_gpu._run
         self.kind = pretend_gpu.Pretended
         self.attention = F.scaled_dot_product_attention

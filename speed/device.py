@@ -78,7 +78,8 @@ def corpus(encoder: Any, rows: int) -> Any:
     if not type(encoder).traits(encoder.recipe).needs_pairs:
         return Corpus("made up", made_up(rows))
     known = ["entailment", "neutral", "contradiction"]
-    if hasattr(encoder.recipe, "paraphrases"):  # BURT's, who learns from pairs of phrases too
+    # BURT learns from pairs of phrases too.
+    if hasattr(encoder.recipe, "paraphrases"):
         known += ["ppdb:equivalence", "ppdb:independent"]
     labels = [known[number % len(known)] for number in range(rows)]
     return Corpus("made up", made_up(2 * rows), labels=labels)

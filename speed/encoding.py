@@ -46,7 +46,7 @@ def base_weights(folder: Path) -> str:
     from zoo.engine.backbone import Backbone
 
     torch.manual_seed(0)
-    tokenizer = Backbone.load(DEFAULT_BACKBONE, None, Runtime()).tokenizer  # bert-base-uncased's vocabulary
+    tokenizer = Backbone.load(DEFAULT_BACKBONE, None, Runtime()).tokenizer
     BertModel(BertConfig(vocab_size=len(tokenizer))).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
@@ -69,7 +69,8 @@ def our_side(model: str, device: str, precision: str) -> Callable[[Sequence[Load
     encoder = Pretrained(Pretrained.Recipe(model=model), Runtime(device=device, precision=precision))
 
     def encode(tasks: Sequence[LoadedTask]) -> dict[str, Vectors]:
-        MEMORY.forget()  # as in a process that sees these texts for the first time
+        # This process sees these texts for the first time.
+        MEMORY.forget()
         store = VectorStore(encoder, "speed")
         texts = {task.name: task.data.texts() for task in tasks if task.data is not None}
         store.add([text for some in texts.values() for text in some])
@@ -100,7 +101,7 @@ def peer_side(model: str, device: str, precision: str) -> Callable[[Sequence[Loa
             second = column([text for subset in pairs for text in subset.second])
             ends = np.cumsum([len(subset) for subset in pairs])[:-1]
             halves = zip(np.split(first, ends), np.split(second, ends), strict=True)
-            result[task.name] = np.concatenate([side for both in halves for side in both])  # the order of texts()
+            result[task.name] = np.concatenate([side for both in halves for side in both])
         return result
 
     return encode
@@ -145,7 +146,8 @@ def _rows(vectors: Vectors, row: dict[str, int], texts: Sequence[str]) -> Vector
 def main(data: Path, model: str, base: bool, pairs: int | None, rounds: int, device: str, out: Path | None) -> None:
     """Measure and print medians, ratios and differences of scores."""
     device = choose_device(device)
-    choose_precision("bf16", device)  # caps the instruction set, before the first product, on a CPU that overstates it
+    # It caps the instruction set, before the first product, on a CPU that overstates it.
+    choose_precision("bf16", device)
     tasks = load_tasks(all_suites()["sts"].tasks, DataSource.from_options(str(data)), pairs)
     texts = sum(len(task.data.texts()) for task in tasks if task.data is not None)
     with tempfile.TemporaryDirectory() as folder:
@@ -161,7 +163,8 @@ def main(data: Path, model: str, base: bool, pairs: int | None, rounds: int, dev
         for number in range(rounds + 1):
             for (name, precision), encode in sides.items():
                 started = time.perf_counter()
-                vectors = encode(tasks if number else tasks[:1])  # the first round warms up: memory, kernels, caches
+                # The first round warms up: memory, kernels, caches.
+                vectors = encode(tasks if number else tasks[:1])
                 seconds = time.perf_counter() - started
                 if number:
                     rows.append({"side": name, "precision": precision, "round": number, "seconds": round(seconds, 3)})

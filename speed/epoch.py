@@ -87,7 +87,7 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         backbone = base_weights(Path(folder) / "base") if base else None
         for spec in specs:
-            measure(spec, sentences, 5, backbone, runtime)  # warms up memory, kernels and caches
+            measure(spec, sentences, 5, backbone, runtime)
         for number, spec in itertools.product(range(1, rounds + 1), specs):
             rows.append({**measure(spec, sentences, steps, backbone, runtime), "round": number})
             print(", ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)

@@ -54,7 +54,7 @@ def main(text: Path, backbone: str, methods: str, number: int, out: Path | None)
     """Measure and print a line for each method."""
     torch.set_num_threads(1)
     sentences = list(itertools.islice(iterate_text(text), number))
-    rate("simcse", backbone, sentences[:128])  # warms up memory, kernels and caches
+    rate("simcse", backbone, sentences[:128])
     earlier, of_simcse = rate("simcse", backbone, sentences)
     rows = []
     for name in methods.split(","):

@@ -10,7 +10,8 @@ def matrix_speed(device: str, precision: str) -> float:
     import torch
 
     on_gpu = device.startswith("cuda")
-    rows, at_once = (65536, 20) if on_gpu else (2048, 1)  # large and many, so that a GPU does not wait for calls
+    # Large and many, so that a GPU does not wait for calls.
+    rows, at_once = (65536, 20) if on_gpu else (2048, 1)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     x = torch.randn(rows, 768, device=device).to(dtype)
     w = torch.randn(3072, 768, device=device).to(dtype)
@@ -21,6 +22,6 @@ def matrix_speed(device: str, precision: str) -> float:
         while time.perf_counter() - started < 0.2:
             for _ in range(at_once):
                 y = torch.nn.functional.linear(x, w)
-            y[0].sum().item()  # waits for all of them
+            y[0].sum().item()
             repeats += at_once
     return repeats * 2 * rows * 768 * 3072 / (time.perf_counter() - started)

@@ -39,7 +39,8 @@ def measure(text: Path, method: str, size: int, device: str, precision: str) -> 
             break
     texts = list(distinct)
     del distinct
-    encoder.encode(texts[:256])  # warms up kernels and buffers, without reaching a new peak
+    # It warms up kernels and buffers, without reaching a new peak.
+    encoder.encode(texts[:256])
     started = time.perf_counter()
     vectors = encoder.encode(texts)
     seconds = time.perf_counter() - started

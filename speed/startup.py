@@ -54,13 +54,15 @@ def main(results: Path | None, data: Path | None, rounds: int, out: Path | None)
             cached = ["--embedding-cache", "1", "--no-controls"]
             commands["run"] = ["run", "--methods", "avg-last", "--suite", "sts", *cached, *where]
         environment = {**os.environ, "ZOO_BENCH_CACHE": str(folder / "cache")}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has bytecode too
+        # An installed package has bytecode too.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         rows: list[dict[str, Any]] = []
         for number in range(rounds + 1):
             for name, arguments in commands.items():
                 shutil.rmtree(folder / "results", ignore_errors=True)
                 wall, cpu = measure(arguments, environment)
-                if number:  # the first round warms up
+                # The first round warms up.
+                if number:
                     rows.append({"command": name, "round": number, "wall_seconds": wall, "cpu_seconds": cpu})
     for name in commands:
         wall, cpu = median_times(rows, name)

@@ -68,7 +68,7 @@ def main(results: Path, count: int, rounds: int, out: Path | None) -> None:
         environment = {**os.environ, "ZOO_BENCH_CACHE": str(folder / "cache")}
         command = ["leaderboard", "--results", str(folder / "results"), "--out", str(folder / "tables")]
         rows: list[dict[str, Any]] = []
-        measure(["--help"], environment)  # makes the bytecode
+        measure(["--help"], environment)
         for number in range(1, rounds + 1):
             shutil.rmtree(folder / "cache", ignore_errors=True)
             for name in ("first", "again"):

@@ -50,7 +50,7 @@ def peers(backbone: str, sentences: list[str], batch: int, length: int, device: 
     # Both sides train float32 weights, in whatever precision the checkpoint is stored.
     transformer = Transformer(folder, max_seq_length=length, model_kwargs={"dtype": torch.float32})
     dim = transformer.get_embedding_dimension()
-    head = Dense(dim, dim)  # tanh, as SimCSE's MLP
+    head = Dense(dim, dim)
     model = SentenceTransformer(modules=[transformer, Pooling(dim, "cls"), head], device=device)
     with tempfile.TemporaryDirectory() as folder:
         arguments = SentenceTransformerTrainingArguments(
@@ -89,7 +89,8 @@ def main(
 ) -> None:
     """Measure and print medians and the ratio."""
     device = choose_device(device)
-    choose_precision("bf16", device)  # caps the instruction set, before the first product, on a CPU that overstates it
+    # It caps the instruction set, before the first product, on a CPU that overstates it.
+    choose_precision("bf16", device)
     sentences = list(itertools.islice(iterate_text(text), steps * batch))
     rows: list[dict[str, Any]] = []
     sides = {"zoo-bench": ours, "sentence-transformers": peers}

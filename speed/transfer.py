@@ -138,7 +138,8 @@ def compare(
             f" (dev {us['devacc']:.2f}); {label} {them[compared]:.1f} s : {us[compared]:.2f} s = {ratio:.0f}",
             flush=True,
         )
-        if out is not None:  # written after every task, because all of them take an hour
+        # It is written after every task, because all of them take an hour.
+        if out is not None:
             write_json(out, report)
     us_all, them_all = (sum(r[compared] for r in results if r["side"] == side) for side in ("zoo-bench", "SentEval"))
     print(f"all: {label} {them_all:.1f} s : {us_all:.2f} s = {them_all / us_all:.0f}")
@@ -156,7 +157,8 @@ def alone(data: Path, method: str, tasks: str, setting: str, device: str, out: P
     device, threads = choose_device(device), torch.get_num_threads()
     store, source = _store(method, device), DataSource(data, hub=False)
     random = np.random.RandomState(0)
-    nested(random.randn(90, 8).astype(np.float32), np.arange(90) % 2, FAST, device)  # the first steps warm up
+    # The first steps warm up.
+    nested(random.randn(90, 8).astype(np.float32), np.arange(90) % 2, FAST, device)
     results: list[dict[str, Any]] = []
     for name in tasks.split(","):
         store.add(TASKS.get(name).load(source).texts())

@@ -32,22 +32,23 @@ from zoo.machine import make_runtime
 from zoo.progress import Progress
 from zoo.roles import pair_similarities
 
-TESTS = {  # domain -> subsets of STS12-16 on texts of its kind
+# Domain -> subsets of STS12-16 on texts of its kind.
+TESTS = {
     "forum answers": ("15/answers-forums", "16/answer-answer", "14/deft-forum"),
     "blogs and news": ("13/headlines", "14/headlines", "14/deft-news", "12/MSRpar"),
     "Wikipedia": ("16/plagiarism", "12/surprise.OnWN", "13/OnWN", "13/FNWN"),
     "novels": ("12/MSRvid", "14/images", "15/images"),
 }
-GENRES = {"forum answers": ("answers",), "blogs and news": ("weblog", "newsgroup")}  # of English EWT
+GENRES = {"forum answers": ("answers",), "blogs and news": ("weblog", "newsgroup")}
 TEXTS = {"Wikipedia": "wiki", "novels": "books"}
 UNTRAINED = ("cls", "avg-last", "avg-first-last", "avg-top2", "max", "static-avg", "whitening-target", "usif-tokens")
-STATIC = ("static-freq-sub-case-pun", "bag-of-words", "random")  # without a backbone
+STATIC = ("static-freq-sub-case-pun", "bag-of-words", "random")
 TRAINED = tuple(f"{name}:epochs=1:batch_size=16" for name in ("simcse-small", "sentence-crops"))
-LABELLED = 120  # pairs of a subset
+LABELLED = 120
 DOMAINS = ("captions", "headlines", "questions", "news")
 CANDIDATES = ("avg-last", "whitening-target", "usif-tokens", TRAINED[0])
 PAIRS, TRAINING, SEEDS = 600, 320, 3
-DRAWN, DRAWS = 300, 10  # pairs that a user has
+DRAWN, DRAWS = 300, 10
 
 
 def documents_of(domain: str, data: Path) -> list[list[str]]:
@@ -219,7 +220,7 @@ def advise(data: Path, folder: Path) -> None:
 
 def advice_of(given: Texts, pairs: Texts, cosines: dict[str, NDArray[Any]]) -> str:
     """Return what `adapt` advises on some pairs, by its own division and decision."""
-    parts = divided(given, {"development": 1, "test": 2, "training": 1})[:2]  # the shares of `adapt`
+    parts = divided(given, {"development": 1, "test": 2, "training": 1})[:2]
     row = {pair: i for i, pair in enumerate(_sides(pairs))}
     development, test = ([row[pair] for pair in _sides(part)] for part in parts)
     records: dict[str, list[Any]] = {}

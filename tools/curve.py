@@ -28,7 +28,8 @@ ROOT = Path(__file__).parents[1]
 BASE = "simcse"
 METHODS = {"ptbert-repo": "PT-BERT's code", "promptbert-repo": "PromptBERT's code"}
 SIZES = (2_500, 5_000, 10_000, 20_000, 40_000)
-_TUNED_ON = 20_000  # sentences; the rows of this size are in the folder of tuned rows, without a number in their names
+# The rows of this size are in the folder of tuned rows, without a number in their names.
+_TUNED_ON = 20_000
 
 
 @dataclass(frozen=True)

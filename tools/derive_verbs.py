@@ -25,8 +25,10 @@ from zoo.srl.verbs import DEFAULTS, NO_ROLE, TABLE
 
 Votes = Mapping[tuple[str, str], Mapping[str, float]]  # (lemma, place) -> role -> weight
 
-_DEFAULT_VOTE = 0.5  # one example of a first sense outvotes the default
-_SIBLING_SHARE = 0.2  # weight of votes for subjects that are things in decisions on persons, and the reverse
+# One example of a first sense outvotes the default.
+_DEFAULT_VOTE = 0.5
+# Votes for subjects that are things count so much in decisions on persons, and the reverse.
+_SIBLING_SHARE = 0.2
 _SIBLINGS = {"person_alone": "thing_alone", "thing_alone": "person_alone"}
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}
 _HEADER = """\
@@ -56,7 +58,8 @@ def read_frames(archive: Path) -> tuple[list[Example], set[str]]:
             verbs = [(alias.text or "").strip().lower() for alias in roleset.iter("alias") if alias.get("pos") == "v"]
             sense = (roleset.get("id") or "").rpartition(".")[2]
             if not verbs or not sense.isdigit():
-                continue  # nouns, adjectives and light verbs (take.LV)
+                # Nouns, adjectives and light verbs (take.LV).
+                continue
             has_agent = any(role.get("n") == "0" for role in roleset.iter("role"))
             for verb in verbs:
                 agents[verb] = agents.get(verb, False) or has_agent
@@ -80,7 +83,8 @@ def _documents(archive: Path) -> Iterator[ElementTree.Element]:
 def _example(node: ElementTree.Element, sense: int) -> Example | None:
     words = (node.findtext("text") or "").split()
     place = next((rel.get("relloc", "") for rel in node.iter("rel")), "").split()
-    new: dict[int, int] = {}  # old position -> new, without traces ("*PRO*")
+    # Old position -> new, without traces ("*PRO*").
+    new: dict[int, int] = {}
     for i, word in enumerate(words):
         if not (word.startswith("*") and word.strip("*")):
             new[i] = len(new)
@@ -110,7 +114,8 @@ def count_votes(examples: Sequence[Example], parses: Iterable[Parse]) -> Votes:
         }
         places = rules.places(example.verb)
         for place, head in places.heads.items():
-            if head in roles:  # a place without an annotated role is usually a wrong parse
+            # A place without an annotated role is usually a wrong parse.
+            if head in roles:
                 role = roles[head] if roles[head] in ("ARG0", "ARG1") else NO_ROLE
                 votes[parse.lemmas[example.verb], places.context(place)][role] += 1 / math.sqrt(example.sense)
     return votes

@@ -32,7 +32,8 @@ from zoo.files import write_text
 TRAINED = ("nli", "ppdb2-human", "STSBenchmark")
 """The training pairs of `--pairs` that are searched; the text of a run is searched in each run."""
 
-_EMPTY = {frozenset({""})}  # CR and MPQA have a few lines without letters and digits
+# CR and MPQA have a few lines without letters and digits.
+_EMPTY = {frozenset({""})}
 
 
 def _items(data: TaskData) -> dict[str, set[Key]]:
@@ -67,11 +68,7 @@ def _keys(first: Sequence[str], second: Sequence[str] | None = None) -> set[Key]
 
 
 def _repeats(tasks: Mapping[str, TaskData], data: DataSource) -> dict[str, dict[str, int]]:
-    """Return how many rows of each task repeat another, and how many distinct ones are elsewhere, by place.
-
-    The places are the tasks of its pool, its own other parts, and training pairs; a row of one text is in training
-    pairs where it is one of their texts.
-    """
+    """Return how many rows of each task repeat another, and how many distinct ones are elsewhere, by place."""
     items = {name: _items(task) for name, task in tasks.items()}
     known: dict[str, set[Key]] = {}
     for name in TRAINED:
@@ -84,7 +81,7 @@ def _repeats(tasks: Mapping[str, TaskData], data: DataSource) -> dict[str, dict[
         # The development pairs of a task in DISJOINT are those that it scores.
         own_parts = [part for part in ("dev", "train") if part in parts and (part, name in DISJOINT) != ("dev", True)]
         places |= {f"{name}, {part}": parts[part] for part in own_parts}
-        train_set = tasks[name].located.dataset.name if parts.get("train") else None  # its train part are these pairs
+        train_set = tasks[name].located.dataset.name if parts.get("train") else None
         places |= {f"training pairs {one}": known[one] for one in TRAINED if one != train_set}
         counts = {place: len((parts["test"] & there) - _EMPTY) for place, there in places.items()}
         within = tasks[name].rows - len(parts["test"])
@@ -134,7 +131,8 @@ def _sides(several: Sequence[Pairs]) -> list[tuple[str, str]]:
 def _repeated(texts: Sequence[tuple[str, str]]) -> dict[str, list[int]]:
     """Return the rows with a text that another row has too, and the numbers of both sides; -1 for other texts."""
     numbers = numbered(texts)
-    both = np.where(numbers[:, :1] == numbers[:, 1:], [[1, 0]], 1)  # a row of one text twice is no repetition
+    # A row of one text twice is no repetition.
+    both = np.where(numbers[:, :1] == numbers[:, 1:], [[1, 0]], 1)
     often = np.bincount(numbers.ravel(), weights=both.ravel()) > 1
     again = np.where(often[numbers], np.cumsum(often)[numbers] - 1, -1)
     rows = np.flatnonzero((again >= 0).any(axis=1))
@@ -187,9 +185,8 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) != 1:
         print("usage: python -m tools.find_overlap DATA", file=sys.stderr)
         return 2
-    write_text(
-        TABLE, json.dumps({"pools": {}, "texts": {}, "dev": {}, "repeats": {}})
-    )  # loading the tasks reads this file
+    # Loading the tasks reads this file.
+    write_text(TABLE, json.dumps({"pools": {}, "texts": {}, "dev": {}, "repeats": {}}))
     write_text(
         TABLE, json.dumps(known_overlap(DataSource.from_options(arguments[0], hub=False)), separators=(",", ":")) + "\n"
     )

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tools.rooms import FLOORS, PACKAGES, ROOT, arrows_of, between_rooms, circles, uphill
 
-LONG = 50  # lines of a function
+LONG = 50
 SHORT = 6
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

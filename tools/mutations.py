@@ -30,7 +30,7 @@ class Mutation:
     file: str
     line: str
     instead: str
-    tests: str  # arguments of pytest
+    tests: str
     what: str
 
 
@@ -75,10 +75,7 @@ def caught(mutation: Mutation, copy: Path) -> bool:
 
 
 def _not_copied(folder: str, names: list[str]) -> list[str]:
-    """Return what of a folder the tests named here do not need: history, caches, and the leaderboards' records.
-
-    Compiled modules are copied: each is of a file's time, which a copy keeps and a mutation changes.
-    """
+    """Return what of a folder the tests named here do not need; compiled modules are copied with their times."""
     left_out = {".git"}
     if Path(folder).parent.name == "leaderboards":
         left_out |= {"records", "records.parquet", "pairs.parquet"}
@@ -94,7 +91,7 @@ def main(numbers: list[int]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
         shutil.copytree(ROOT, copy, ignore=_not_copied)
-        if (ROOT.parent / "shared").is_dir():  # the evaluation data, where it lies beside the project
+        if (ROOT.parent / "shared").is_dir():
             (copy.parent / "shared").symlink_to((ROOT.parent / "shared").resolve())
         for number, mutation in chosen:
             started = time.monotonic()

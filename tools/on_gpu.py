@@ -29,10 +29,7 @@ whitening whitening-target pretrained metaeol token-prepending""".split()
 
 
 def backbone(folder: Path, dropout: float) -> Path:
-    """Write a random two-layer BERT, 32 wide, with MLM head and zoo-mini's tokenizer; without dropout none differs.
-
-    A GPT-2 of that size, for methods on a causal model, is beside it.
-    """
+    """Write a random two-layer BERT, 32 wide, with MLM head and zoo-mini's tokenizer, and a GPT-2 of that size."""
     from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(0)
@@ -82,7 +79,8 @@ def every(device: str, folder: Path, share: str, precision: str) -> dict[str, An
     for name in list(all_recipes())[first - 1 :: step]:
         try:
             results[name] = _wrong(name, model, device, precision)
-        except Exception as error:  # the other recipes are to be tried all the same
+        except Exception as error:
+            # The other recipes are to be tried all the same.
             results[name] = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps({name: results[name]}), file=sys.stderr, flush=True)
     return results
@@ -94,10 +92,7 @@ def mixed(device: str, folder: Path) -> dict[str, Any]:
 
 
 def waits(device: str, folder: Path, names: str = "") -> dict[str, Any]:
-    """Waits of the host in a step, of each trained recipe that differs from the others by more than a number.
-
-    The first step may look around. That losses are read, once in `log_every` steps, is not among them.
-    """
+    """Waits of the host in a step, but for losses that are read, of each trained recipe that differs in more."""
     from speed.counts import Counting
     from tools import pretend_gpu
     from zoo.check import _toy_corpus, _toy_pairs
@@ -129,11 +124,12 @@ def waits(device: str, folder: Path, names: str = "") -> dict[str, Any]:
         try:
             encoder = cls(recipe, Runtime(device=device, precision="bf16"))
             encoder.fit(_toy_pairs() if traits.needs_pairs else _toy_corpus(), run=Run(seed=0, checkpoint_steps=10**9))
-        except Exception as error:  # a lexicon that is not here, say
+        except Exception as error:
             results[name] = f"{type(error).__name__}: {error}"
         else:
-            steps = [counts[1:] for counts in at_start.values() if len(counts) > 2]  # a teacher may have fewer
-            if steps:  # of a fit without steps, or of another recipe's training in a few, there is nothing to count
+            steps = [counts[1:] for counts in at_start.values() if len(counts) > 2]
+            # Without steps, or with another recipe's training in a few, there is nothing to count.
+            if steps:
                 results[name] = max((counts[-1] - counts[0]) / (len(counts) - 1) for counts in steps)
         print(json.dumps({name: results.get(name)}), file=sys.stderr, flush=True)
     return results
@@ -173,12 +169,12 @@ def moves(device: str, folder: Path) -> dict[str, Any]:
     from zoo.api import create
     from zoo.encoder import Run
 
-    zoo.encoder.choose_device = lambda wanted: wanted  # which refuses a device that is pretended
+    zoo.encoder.choose_device = lambda wanted: wanted
     model, results = backbone(folder / "bert", 0.1), {}
     for name in ("avg-last", "static-avg", "whitening", "flow", "promptbert", "isbert", "pretrained"):
         key = "pooling=mean:model" if name == "pretrained" else "backbone"
         encoder = create(f"{name}:{key}={model}")
-        if hasattr(encoder, "learn"):  # a map, which has to be fitted
+        if hasattr(encoder, "learn"):
             encoder.learn(encoder.base.encode([f"{i} small dogs" for i in range(64)]), Run())  # type: ignore[attr-defined]
         texts = ["a" + " small" * number + " dog" for number in range(12)]
         before = encoder.encode(texts)
@@ -188,10 +184,7 @@ def moves(device: str, folder: Path) -> dict[str, Any]:
 
 
 def captured(device: str, folder: Path, shape: str = "small") -> dict[str, Any]:
-    """Trainings by CUDA graphs beside ordinary ones: losses in float32 without dropout; ms a step in bfloat16.
-
-    `base` is BERT-base's shape, for a card. On the pretended device a graph repeats what the device was asked to do.
-    """
+    """Trainings by CUDA graphs beside ordinary ones: losses in float32 without dropout; ms a step in bfloat16."""
     from speed.device import weights
     from tools import pretend_graph
     from zoo.methods import contrastive
@@ -282,7 +275,7 @@ def training(device: str, folder: Path) -> dict[str, Any]:
     from zoo.recipes import all_recipes
 
     runtime = Runtime(device=device)
-    cls, recipe = all_recipes()["moco-reorder"].resolve()  # its views differ by their words
+    cls, recipe = all_recipes()["moco-reorder"].resolve()
     settings: dict[str, Any] = {"backbone": str(backbone(folder / "bert", 0.0)), "batch_size": 16, "queue_size": 32}
     recipe = dataclasses.replace(recipe, **settings, eval_every=2)
     corpus = _toy_corpus()
@@ -382,7 +375,8 @@ def main(part: str, folder: Path, *more: str) -> None:
     # Before the first backward pass, which counts devices.
     device = "cuda" if torch.cuda.is_available() else pretend(part == "narrow")
     results = {"gpu": parts[part](device, folder, *more)}
-    if part not in ("encoders", "mixed", "every", "waits", "captured"):  # the check is run on the CPU elsewhere
+    # The check is run on the CPU elsewhere.
+    if part not in ("encoders", "mixed", "every", "waits", "captured"):
         results["cpu"] = parts[part]("cpu", folder)
     print(json.dumps(results))
 

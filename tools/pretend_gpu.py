@@ -186,7 +186,8 @@ def pretend(narrow: bool = False) -> str:
         for name in names:
             _autocast(operations, name, wide)
     pretend.libraries = library, operations  # type: ignore[attr-defined]  # gone with them would be the registrations
-    _device_constructors()  # remembered as they are now: `with torch.device("meta")` looks them up
+    # Remembered as they are now: `with torch.device("meta")` looks them up.
+    _device_constructors()
     for name in ("tensor", "as_tensor", "eye", "arange", "linspace", "randperm"):
         setattr(torch, name, _moved(getattr(torch, name)))
     torch.inference_mode = torch.no_grad  # type: ignore[misc, assignment]  # wrappers cannot be made in it

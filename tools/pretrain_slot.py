@@ -20,12 +20,15 @@ from typing import Any
 
 import numpy as np
 
-ROW, LABELLED, PART = 128, 25, 96_000_000  # tokens of a row, of them labelled, bytes of a part
-CLS, SEP, MASK, VOCABULARY = 101, 102, 103, 30_522  # of bert-base-uncased
-HELD = 2048  # held-out rows
+# Tokens of a row, of them labelled, bytes of a part.
+ROW, LABELLED, PART = 128, 25, 96_000_000
+# Of bert-base-uncased.
+CLS, SEP, MASK, VOCABULARY = 101, 102, 103, 30_522
+HELD = 2048
 MOMENTS = ("exp_avg", "exp_avg_sq")
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
-SHAPES = {"base": (8, 512, 8), "mini": (4, 256, 4), "tiny": (2, 64, 2)}  # layers, width, heads
+# Layers, width, heads.
+SHAPES = {"base": (8, 512, 8), "mini": (4, 256, 4), "tiny": (2, 64, 2)}
 
 
 def write_text(folder: Path, names: list[str], data: str | None) -> None:
@@ -80,20 +83,14 @@ def write_text(folder: Path, names: list[str], data: str | None) -> None:
 
 
 def held_first(rows: int) -> Any:
-    """Return an order of the rows: blocks of 32 neighbours spread over the text, which are held out, then the others.
-
-    Few of the blocks' rows share an article with training rows. All parts are then alike.
-    """
+    """Return an order of the rows: held-out blocks of 32 neighbours spread over the text, then the others."""
     starts = np.linspace(0, rows - 32, HELD // 32).astype(np.int64)
     held = (starts[:, None] + np.arange(32)).ravel()
     return np.concatenate([held, np.random.default_rng(0).permutation(np.setdiff1d(np.arange(rows), held))])
 
 
 def forward(model: Any, ids: Any, places: Any, labels: Any) -> tuple[Any, Any]:
-    """Return the mean loss and the number of right predictions at the labelled places (rows, k) of ids (rows, 128).
-
-    The same computation as `BertForMaskedLM` without padding and dropout; its shapes are fixed, so that it compiles.
-    """
+    """Return the mean loss and right predictions at labelled places (rows, k), as `BertForMaskedLM` computes them."""
     import torch
     import torch.nn.functional as F
 
@@ -202,7 +199,7 @@ class Slot:
         if (self.out / "state.json").is_file():
             self.resume()
         self.matrix = Matrix(options.text, self.device, self.generator)
-        self.origin = self.began - self.state["seconds"]  # when an unbroken slot would have begun
+        self.origin = self.began - self.state["seconds"]
 
     def resume(self) -> None:
         """Read the last checkpoint; its `state.json` is written last, so the weights that it names are whole."""
@@ -269,7 +266,8 @@ class Slot:
         self.forward = torch.compile(forward)
         try:
             self.loss(self.forward, self.matrix.batch(self.options.rows), self.generator)[0].backward()
-        except Exception as error:  # the compiler raises many kinds
+        except Exception as error:
+            # The compiler raises many kinds.
             print(f"not compiled: {error}"[:500], flush=True)
             self.forward = forward
 

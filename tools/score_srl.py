@@ -18,7 +18,7 @@ from zoo.files import read_text
 from zoo.srl.labeller import Frame, Labeller, Tokens
 from zoo.srl.spacy_labeller import make_labeller
 
-ROLES = {"ARG0": "arg0", "ARG1": "arg1", "ARGM-NEG": "neg"}  # role -> attribute of a Frame
+ROLES = {"ARG0": "arg0", "ARG1": "arg1", "ARGM-NEG": "neg"}
 # Senses of auxiliaries: be + participle, have + participle, do-support, have to, going to, used to. They have no roles.
 AUXILIARY = frozenset({"be.03", "have.01", "do.01", "have.02", "go.04", "use.03"})
 _VERBAL = ("VERB", "AUX")
@@ -34,21 +34,18 @@ class GoldSentence:
     words: tuple[str, ...]
     heads: tuple[int, ...]
     predicates: dict[int, dict[str, frozenset[int]]]
-    left_out: Counter[str] = field(default_factory=Counter)  # predicates not scored: auxiliary, nominal
+    left_out: Counter[str] = field(default_factory=Counter)
 
 
 def read_conllu(path: Path) -> tuple[list[GoldSentence], int]:
-    """Return the annotated sentences and the number of sentences without annotation (marked "# propbank = ...").
-
-    Raises MissingError without the file, CorruptError with the line number for any other format.
-    """
+    """Return the annotated sentences and the number of others; raises MissingError, or CorruptError with the line."""
     sentences, unannotated = [], 0
     for number, comments, rows in _blocks(path):
         if any(comment.startswith("# propbank =") for comment in comments):
             unannotated += 1
             continue
         try:
-            sentences.append(_sentence([row for row in rows if row[0].isdigit()]))  # not 3-4 or 10.1
+            sentences.append(_sentence([row for row in rows if row[0].isdigit()]))
         except (IndexError, ValueError) as error:
             raise CorruptError(f"{path}, sentence before line {number}: not CoNLL-U with roles ({error}).") from error
     return sentences, unannotated

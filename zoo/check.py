@@ -44,7 +44,7 @@ SENTENCES = (
 )
 """Texts by whose vectors a plugin is known, and which show how far a fit moved them: eight of any form, eight more."""
 
-_SUBSETS = ((0, 1, 2), (4,), (7, 5, 6, 3))  # rows of PROBES encoded without the others
+_SUBSETS = ((0, 1, 2), (4,), (7, 5, 6, 3))
 
 ODD_TEXTS = (
     "",
@@ -113,10 +113,7 @@ def probe(encoder: Encoder, name: str) -> None:
 
 
 def check(cls: type[Encoder], recipe: AnyRecipe, runtime: Runtime, name: str) -> Iterator[tuple[str, str | None]]:
-    """Yield (what was checked, None or the problem) for a method on a toy corpus; takes seconds on a small backbone.
-
-    A method that learns is fitted first, as in a run. The problem of a plugin ends with the plugin's own line.
-    """
+    """Yield (what was checked, None or the problem) for a method on a toy corpus; one that learns is fitted first."""
 
     def attempt(test: Callable[[], str | None], part: str = "encode") -> str | None:
         return problem_of(cls, test, part)
@@ -155,22 +152,17 @@ def check(cls: type[Encoder], recipe: AnyRecipe, runtime: Runtime, name: str) ->
 
 
 def problem_of(cls: type[Any], test: Callable[[], str | None], part: str) -> str | None:
-    """Return what `test` returns, None or a problem, or else what it raised; with the line of `cls` if a plugin's.
-
-    `part` is the function of the class that is tested; a problem may begin with that of another, as in "fit() must".
-    """
+    """Return what `test` returns, None or a problem, or else what it raised; with the line of a plugin's class."""
     try:
         problem = test()
-    except Exception as error:  # whatever a plugin raises is the problem to report
+    except Exception as error:
+        # Whatever a plugin raises is the problem to report.
         return error_text(error) + own_line(cls, error, part)
     return None if problem is None else problem + own_line(cls, None, problem.partition("()")[0])
 
 
 def own_line(cls: type[Any], error: BaseException | None, part: str) -> str:
-    """Return " (FILE:LINE, in FUNCTION)": where the code of a plugin raised the error, or where it defines `part`.
-
-    It is empty for a built-in class, and where the plugin inherits the part.
-    """
+    """Return " (FILE:LINE, in FUNCTION)" where a plugin's code raised the error or defines `part`, "" for others."""
     modules = (one.__module__ for one in cls.__mro__ if one.__module__.partition(".")[0] not in _NO_PLUGINS)
     files = {getattr(sys.modules.get(module), "__file__", None) for module in modules}
     frames = traceback.extract_tb(error.__traceback__) if error is not None else []
@@ -253,7 +245,8 @@ def _toy_pairs() -> Corpus:
 
 def _fit(encoder: Encoder, corpus: Corpus | None) -> str | None:
     before = None
-    with suppress(Exception):  # it may have none before it is fitted
+    # It may have none before it is fitted.
+    with suppress(Exception):
         before = encoder.fingerprint()
     report: object = encoder.fit(corpus, run=Run(seed=0))
     if not isinstance(report, FitReport):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import TypeVar  # typing's has no default before Python 3.13
+from typing_extensions import TypeVar
 
 from zoo.encoding import Vectors as Vectors
 from zoo.encoding import moved, parts_of, with_options
@@ -28,24 +28,43 @@ PHRASE_LABELS = ("ppdb:equivalence", "ppdb:entailment", "ppdb:independent")
 
 @dataclass(frozen=True)
 class Traits:
-    """What a recipe needs and promises, known before any weights are loaded."""
+    """What a recipe needs and promises, known before any weights are loaded.
 
-    needs_corpus: bool = False  # fit() reads unlabelled sentences
-    reads_target: bool = False  # these sentences are the (unlabelled) texts of the run's tasks
-    needs_neighbours: bool = False  # fit() reads which of them follow each other in a document
-    needs_pairs: bool = False  # fit() reads labelled (NLI) or scored sentence pairs
-    ignores_labels: bool = False  # fit() reads the sentences of the pairs and not their labels
-    stochastic: bool = False  # the result depends on the seed
-    transductive: bool = False  # adapt() reads the (unlabelled) texts of the task
-    picks_checkpoint: bool = False  # fit() calls dev_score
-    needs_every_text: bool = False  # a task with a text that it does not cover is n/a
-    needs_several_words: bool = False  # it only counts words, so that two single words have no similarity
-    training_passes: float = 0.0  # forward+backward passes over each sentence, for estimates
-    untrained: bool = False  # the vectors are a backbone's own states, pooled, and nothing else
-    released: bool = False  # the weights are finished and were trained elsewhere, perhaps on labels
-    fine_tunes: bool = False  # `forward` of a BackboneEncoder makes the vectors: a task may train all its weights
-    exports: bool = False  # `stock_modules` returns the encoder as modules that sentence-transformers has
-    precision: str | None = None  # its own, if it ignores the precision of the run: "fp32" for an ONNX model
+    Attributes:
+        needs_corpus: fit() reads unlabelled sentences.
+        reads_target: These sentences are the (unlabelled) texts of the run's tasks.
+        needs_neighbours: fit() reads which of them follow each other in a document.
+        needs_pairs: fit() reads labelled (NLI) or scored sentence pairs.
+        ignores_labels: fit() reads the sentences of the pairs and not their labels.
+        stochastic: The result depends on the seed.
+        transductive: adapt() reads the (unlabelled) texts of the task.
+        picks_checkpoint: fit() calls dev_score.
+        needs_every_text: A task with a text that it does not cover is n/a.
+        needs_several_words: It only counts words, so that two single words have no similarity.
+        training_passes: Forward and backward passes over each sentence, for estimates.
+        untrained: The vectors are a backbone's own states, pooled, and nothing else.
+        released: The weights are finished and were trained elsewhere, perhaps on labels.
+        fine_tunes: `forward` of a BackboneEncoder makes the vectors: a task may train all its weights.
+        exports: `stock_modules` returns the encoder as modules that sentence-transformers has.
+        precision: Its own, if it ignores the precision of the run: "fp32" for an ONNX model.
+    """
+
+    needs_corpus: bool = False
+    reads_target: bool = False
+    needs_neighbours: bool = False
+    needs_pairs: bool = False
+    ignores_labels: bool = False
+    stochastic: bool = False
+    transductive: bool = False
+    picks_checkpoint: bool = False
+    needs_every_text: bool = False
+    needs_several_words: bool = False
+    training_passes: float = 0.0
+    untrained: bool = False
+    released: bool = False
+    fine_tunes: bool = False
+    exports: bool = False
+    precision: str | None = None
 
     @property
     def supervised(self) -> bool:
@@ -138,19 +157,19 @@ class Run:
 
 @dataclass(frozen=True)
 class FitReport:
-    """What a fit did, in values that a record can hold."""
+    """What a fit did, in values that a record can hold; dev scores (x100) and curves are by step."""
 
-    fitted: bool = False  # False: nothing was learned, nothing needs saving
+    fitted: bool = False
     steps: int = 0
     sentences: int = 0
     seconds: float = 0.0
     sentences_per_second: float | None = None
     final_loss: float | None = None
-    dev_scores: Mapping[str, float] = field(default_factory=dict)  # step -> score x100
-    dev_curves: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # such as "alignment": step -> value
+    dev_scores: Mapping[str, float] = field(default_factory=dict)
+    dev_curves: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     best_step: int | None = None
     peak_memory_mb: float | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)  # method-specific: rank, floor, ...
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 class AnyRecipe(Protocol):
@@ -177,11 +196,14 @@ class Encoder(ABC, Generic[RecipeT]):
     """
 
     Recipe: ClassVar[type[Any]]
-    version: ClassVar[int] = 1  # raised by hand when vectors change, so that cells are measured again
-    unstated: ClassVar[tuple[str, ...]] = ("sources", "precision", "parameters")  # what no class of it has defined
-    engine_alone: ClassVar[bool] = False  # the engine makes the vectors, with no step of the method's own after it
+    # Raise it by hand when vectors change, so that cells are measured again.
+    version: ClassVar[int] = 1
+    # What no class of it has defined.
+    unstated: ClassVar[tuple[str, ...]] = ("sources", "precision", "parameters")
+    # The engine makes the vectors, with no step of the method's own after it.
+    engine_alone: ClassVar[bool] = False
     dim: int
-    roles: Roles = Roles()  # what its vectors are for; a finished encoder has those of its card
+    roles: Roles = Roles()
 
     def __init__(self, recipe: RecipeT, runtime: Runtime) -> None:
         self.recipe = recipe

@@ -20,10 +20,7 @@ Vectors = NDArray[np.float32]
 
 
 def with_options(method: Callable[..., Vectors]) -> Callable[..., Vectors]:
-    """Return a method's `encode` with the options of `Encoder.encode`, which sentence-transformers names so.
-
-    It raises ContractError for one string.
-    """
+    """Return a method's `encode` with the options of `Encoder.encode`; it raises ContractError for one string."""
 
     @functools.wraps(method)
     def encode(
@@ -36,7 +33,8 @@ def with_options(method: Callable[..., Vectors]) -> Callable[..., Vectors]:
         normalize_embeddings: bool = False,
         **more: Any,
     ) -> Vectors:
-        if isinstance(texts, str):  # its characters would be taken for texts
+        # A text's characters would be taken for texts.
+        if isinstance(texts, str):
             raise ContractError("encode() takes a list of texts; put the one text into a list: encode([text]).")
         if device is not None:
             self.to(device)
@@ -80,10 +78,10 @@ def parts_of(encoder: object, seen: set[int] | None = None) -> Iterator[Any]:
         return
     seen.add(id(encoder))
     inside = getattr(encoder, "__dict__", {})
-    if isinstance(inside.get("runtime"), Runtime):  # a plugin may not keep its runtime
+    if isinstance(inside.get("runtime"), Runtime):
         yield encoder
     for value in inside.values():
-        if callable(getattr(type(value), "fingerprint", None)):  # an encoder too
+        if callable(getattr(type(value), "fingerprint", None)):
             yield from parts_of(value, seen)
 
 

@@ -114,13 +114,15 @@ def atomic_path(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise ZooError(f"cannot write {path}: {error.strerror or error}. Choose another folder or free it.") from error
     try:
-        with os.fdopen(handle, "wb"):  # closed before the rename, which Windows refuses for open files
+        # Windows refuses to rename an open file.
+        with os.fdopen(handle, "wb"):
             lock(handle)
             yield temporary
             with temporary.open("rb") as written:
                 os.fsync(written.fileno())
-            with contextlib.suppress(OSError):  # some file systems have no permissions
-                temporary.chmod(os.fstat(handle).st_mode & 0o777)  # a library may have put a private file in its place
+            with contextlib.suppress(OSError):
+                # A library may have put a private file in its place.
+                temporary.chmod(os.fstat(handle).st_mode & 0o777)
         temporary.replace(path)
         _fsync_folder(path.parent)
     except OSError as error:
@@ -161,7 +163,7 @@ def read_json(path: Path) -> Any:
         raise CorruptError(
             f"{path} is not valid JSON (nested too deeply); restore it, or delete it if a run made it."
         ) from error
-    except ValueError as error:  # UnicodeDecodeError is one
+    except ValueError as error:
         raise CorruptError(f"{path} is not valid JSON ({error}); restore it, or delete it if a run made it.") from error
 
 
@@ -211,7 +213,7 @@ def parse_yaml(text: str, where: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
         raise UsageError(f"{where}{line}: {one_line(getattr(error, 'problem', None) or error)}.") from error
-    except WRONG_CONTENT as error:  # for example an impossible date, a list as a key, or `!!bool x`
+    except WRONG_CONTENT as error:
         raise UsageError(f"{where}: a value cannot be read ({type(error).__name__}: {one_line(error)}).") from error
 
 
@@ -234,7 +236,7 @@ def read_signed(path: Path) -> dict[str, Any]:
     """Read what `write_signed` wrote, without its sha256; raises MissingError, or CorruptError when it is damaged."""
     value = read_mapping(path)
     expected = value.pop("sha256", None)
-    with well_formed(path):  # a number that is not finite has no JSON
+    with well_formed(path):
         actual = sha256_json(value)
     if expected != actual:
         raise CorruptError(f"{path} is damaged (its sha256 is not the one it was written with).")
@@ -252,10 +254,7 @@ def _digest(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) ->
 
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """Write a safetensors file atomically, with a sha256 over tensors and metadata; tensors may share memory.
-
-    Equal tensors and metadata give equal bytes. Raises ZooError if the file cannot be written.
-    """
+    """Write a safetensors file atomically, with a sha256; tensors may share memory, equal ones give equal bytes."""
     from safetensors.torch import save_file
 
     unshared = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
@@ -263,7 +262,8 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Map
     with atomic_path(path) as temporary:
         remove_dead(path.parent, ".tmp")
         save_file(unshared, temporary, {**facts, "sha256": _digest(unshared, facts)})
-        with temporary.open("r+b") as file:  # the library writes the metadata in any order
+        # The library writes the metadata in any order.
+        with temporary.open("r+b") as file:
             size = int.from_bytes(file.read(8), "little")
             header = json.loads(file.read(size))
             header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
@@ -286,7 +286,8 @@ def read_tensors(path: Path, *, unsigned: bool = True) -> tuple[dict[str, torch.
     from safetensors import SafetensorError, safe_open
 
     with reading(path), path.open("rb"):
-        pass  # for our own message: the library's messages for a file that cannot be opened vary
+        # The library's own messages for a file that cannot be opened vary.
+        pass
     try:
         with safe_open(str(path), framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -306,7 +307,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], level: int = 9)
     from safetensors.numpy import save
 
     with atomic_path(path) as temporary:
-        temporary.write_bytes(gzip.compress(save(dict(arrays)), level, mtime=0))  # equal arrays, equal bytes
+        temporary.write_bytes(gzip.compress(save(dict(arrays)), level, mtime=0))
 
 
 def read_arrays(path: Path, sha256: str | None = None) -> dict[str, NDArray[Any]]:
@@ -363,7 +364,8 @@ def sha256_json(value: object) -> str:
 def hash_fraction(text: str) -> float:
     """Return a number in [0, 1) from the sha256 of a text; a split by it depends on no machine and no order."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:6], "big") / 2**48  # 48 bits: exact in a float, and never rounded up to 1
+    # 48 bits are exact in a float, and never rounded up to 1.
+    return int.from_bytes(digest[:6], "big") / 2**48
 
 
 def slug(name: str, limit: int = 60) -> str:
@@ -378,7 +380,7 @@ def check_writable(folder: Path) -> None:
     """Check, before any work, that files can be written to `folder`; raises ZooError naming it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as probe:  # without a name, where a link could lie
+        with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(b"\0" * 65536)
     except OSError as error:
         raise ZooError(

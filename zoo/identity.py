@@ -44,13 +44,10 @@ No file is looked up by them any more. A method that is not listed here has its 
 
 
 def method_identity(cls: type[Encoder], *, file: bool = True) -> str:
-    """Return a method's identity in keys: its registered name and version; with `file` also the sha256 of a plugin's.
-
-    Names of classes, modules and files are no part of it.
-    """
+    """Return a method's registered name and version for keys; with `file` also the sha256 of a plugin's file."""
     name = METHODS.name_of(cls)
     if name is not None and METHODS.is_builtin(name):
         known = _NAMES_IN_KEYS.get(name, name)
         return known if cls.version == 1 else f"{known}, version {cls.version}"
-    place = getattr(sys.modules.get(cls.__module__), "__file__", None)  # None: it was defined in a notebook
+    place = getattr(sys.modules.get(cls.__module__), "__file__", None)
     return f"{name or 'object'}, version {cls.version}" + (f":{sha256_file(Path(place))}" if file and place else "")

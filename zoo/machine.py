@@ -81,7 +81,7 @@ def cpu_name() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     except OSError:
-        pass  # no /proc: not Linux
+        pass
     return platform.processor() or platform.machine()
 
 
@@ -112,7 +112,7 @@ def cpu_bf16() -> dict[str, Any]:
     cpu, path = bf16_file()
     try:
         return read_signed(path)
-    except ZooError:  # not measured yet, or the file is damaged or cannot be read
+    except ZooError:
         pass
     measured: dict[str, Any] = {**cpu, "bfloat16": False, "isa_cap": None, "speedup": 0.0}
     for cap in _ISA_CAPS:
@@ -125,7 +125,7 @@ def cpu_bf16() -> dict[str, Any]:
     try:
         write_signed(path, measured)
     except ZooError:
-        return measured  # the cache cannot be written: the next run measures again
+        return measured
     return measured
 
 
@@ -156,7 +156,7 @@ def choose_device(wanted: str) -> str:
     if device.type not in ("cpu", "cuda", "mps"):
         raise UsageError(f"--device {wanted}: only cpu, cuda and mps are supported.")
     if device.index is not None and device.type == "cuda":
-        torch.cuda.set_device(device)  # training follows the current device
+        torch.cuda.set_device(device)
     return wanted
 
 
@@ -190,7 +190,7 @@ def choose_precision(wanted: str, device: str) -> str:
     if wanted == "auto" and measured["speedup"] < _FASTER:
         return "fp32"
     if measured["isa_cap"]:
-        os.environ.setdefault("ONEDNN_MAX_CPU_ISA", measured["isa_cap"])  # read by oneDNN at its first use
+        os.environ.setdefault("ONEDNN_MAX_CPU_ISA", measured["isa_cap"])
     return "bf16"
 
 
@@ -215,7 +215,7 @@ def memory_here() -> int:
     """Return the memory of the machine, or of the container, in bytes; 0 where it is not known."""
     try:
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError):  # Windows
+    except (AttributeError, ValueError):
         return 0
     limit = _limit_of_container("memory.max")
     return min(machine, int(limit)) if limit.isdecimal() else machine
@@ -237,8 +237,9 @@ def keep_freed_memory() -> None:
 
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if platform.system() == "Linux" else None
     if mallopt is not None:
-        mallopt(-4, 0)  # M_MMAP_MAX: take blocks of any size from the heap
-        mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: keep the top of the heap
+        # M_MMAP_MAX and M_TRIM_THRESHOLD: take blocks of any size from the heap, and keep its top.
+        mallopt(-4, 0)
+        mallopt(-1, 2**31 - 1)
 
 
 def keep_few_kernels() -> None:
@@ -246,8 +247,8 @@ def keep_few_kernels() -> None:
 
     Each new length of texts adds products, 0.5 to 2 MB each; generating them again takes no noticeable time.
     """
-    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # of oneDNN, and of PyTorch's own cache
-        os.environ.setdefault(name, "16")  # both are read at first use
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(name, "16")
 
 
 def environment(device: str) -> dict[str, Any]:
@@ -267,7 +268,7 @@ def environment(device: str) -> dict[str, Any]:
     }
 
 
-@functools.cache  # a worker of a Ray cluster states them for each of its encoders
+@functools.cache
 def _versions() -> dict[str, str]:
     packages = ("torch", "transformers", "tokenizers", "accelerate", "numpy", "scipy", "scikit-learn")
     return {name: importlib.metadata.version(name) for name in packages}
@@ -282,11 +283,11 @@ def peak_memory_mb(device: str) -> float | None:
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
         return round(int(status.partition("VmHWM:")[2].split()[0]) / 2**10, 1)
-    except (OSError, IndexError, ValueError):  # not Linux
+    except (OSError, IndexError, ValueError):
         pass
     try:
         import resource
-    except ImportError:  # Windows
+    except ImportError:
         return None
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
@@ -311,7 +312,7 @@ def forget_peak_memory(device: str) -> float | None:
         torch.cuda.reset_peak_memory_stats(device)
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    except OSError:  # not Linux, or not allowed
+    except OSError:
         if not device.startswith("cuda"):
             return None
     return peak_memory_mb(device)

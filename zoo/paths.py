@@ -14,7 +14,7 @@ def user_path(text: str | Path) -> Path:
     try:
         path = Path(text).expanduser()
         os.fsencode(path)
-    except (RuntimeError, ValueError) as error:  # no such user; a lone surrogate
+    except (RuntimeError, ValueError) as error:
         reason = str(error).rstrip(".")
         raise UsageError(f"{str(text)!r} is no path: {reason}.") from error
     if "\0" in str(path):
@@ -45,7 +45,7 @@ def is_file(path: Path) -> bool:
 def saved_encoder(path: str | Path) -> Path | None:
     """Return the folder of the encoder that a run or `zoo.save` put into a folder; None where there is none."""
     folder = user_path(path)
-    places = (folder, folder / "encoder")  # a run's folder holds the training's log as well
+    places = (folder, folder / "encoder")
     return next((place for place in places if is_file(place / "recipe.json")), None)
 
 
@@ -67,10 +67,7 @@ def cache_folder() -> Path:
 
 
 def resource_folder(package: str, name: str) -> Path:
-    """Return the folder `name` that ships in a package (`zoo` or `benchmark`), or is at the top of a checkout.
-
-    Raises MissingError if the installation lacks it.
-    """
+    """Return a folder that ships in a package, or is at the top of a checkout; raises MissingError without it."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         raise MissingError(f"the package {package} is not installed; install zoo-bench again.")

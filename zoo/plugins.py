@@ -46,12 +46,12 @@ FAMILIES = {
 
 @dataclass(frozen=True, kw_only=True)
 class MethodCard:
-    """What is known of a method before it is loaded; `register_method` beside its class states it."""
+    """What is known of a method before it is loaded; `page` is a handbook page, docs/methods/PAGE.md, or ""."""
 
-    family: str = "plugins"  # one of FAMILIES
-    paper: str = ""  # the name of the paper that each of its recipes cites first; "" if they name their own
-    summary: str = ""  # the first line of the class's docstring
-    page: str = ""  # the page of the handbook that somebody wrote, docs/methods/PAGE.md; "": it is made from the card
+    family: str = "plugins"
+    paper: str = ""
+    summary: str = ""
+    page: str = ""
 
 
 UNSTATED = MethodCard()
@@ -106,7 +106,8 @@ class Registry(Generic[T]):
         with self._lock:
             known = self._entries.get(name)
             if known is not None and _target(known.target) == _target(entry.target):
-                return  # the module of an entry point may register the same class by decorator as well
+                # The module of an entry point may register the same class by decorator as well.
+                return
             if known is not None and known.target is not entry.target and known.origin != entry.origin:
                 raise UsageError(
                     f"{self.kind} {name!r} is defined twice: in {known.origin} and in {entry.origin}. Rename one."
@@ -177,7 +178,8 @@ class Registry(Generic[T]):
         try:
             target = _load(entry.target) if isinstance(entry.target, str) else entry.target
             registered = self.made_of(target, _load(self._base), entry.origin)
-        except Exception as error:  # whatever a plugin raises is reported as its fault
+        except Exception as error:
+            # Whatever a plugin raises is reported as its fault.
             self._broken[name] = f"{error_text(error)} ({_raised_in(error)})"
             raise UsageError(f"{self.kind} {name!r} is broken: {self._broken[name]}") from error
         self._entries[name] = replace(entry, target=target)
@@ -305,7 +307,8 @@ def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
     except UsageError:
         del sys.modules[module_name]
         raise
-    except Exception as error:  # a broken plugin is listed as broken and affects nothing else
+    except Exception as error:
+        # A broken plugin is listed as broken and affects nothing else.
         del sys.modules[module_name]
         reason = f"{error_text(error)} ({_raised_in(error, spec.origin)})"
         for registry in registries:

@@ -31,7 +31,7 @@ class Progress:
         self.stream = stream
         self.enabled = enabled
         self.seconds_between_lines = seconds_between_lines
-        self.speaker = speaker  # of several processes, before each line; their bars would overwrite each other
+        self.speaker = speaker
 
     @staticmethod
     def silent() -> Progress:
@@ -78,7 +78,8 @@ class _Lines(Bar):
 
 
 def _show(text: str, stream: TextIO) -> None:
-    with suppress(OSError):  # the reader has left, as `head` does: progress ends no run
+    # The reader has left, as `head` does: progress ends no run.
+    with suppress(OSError):
         print_safe(text, stream)
 
 

@@ -104,7 +104,7 @@ def _reason(error: msgspec.ValidationError, hint: Any, value: object) -> str:
 class Paper(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A paper as it is cited, stated by the recipe of what it describes; `venue` is "" for a preprint."""
 
-    name: str  # as recipes name it
+    name: str
     title: str
     authors: str
     venue: str = ""
@@ -121,12 +121,14 @@ class Tuned:
     """How the settings of a tuned recipe were chosen; `zoo-bench tune` writes it."""
 
     trials: int
-    dev: str  # the task that scored the trials
+    dev: str
     backbone: str
     corpus: str
     sentences: int
-    study: str  # sha256 of the trials' settings and scores
-    spread: float | None = None  # standard deviation of the best dev scores of several studies; None: one was made
+    # The sha256 of the trials' settings and scores.
+    study: str
+    # The standard deviation of the best dev scores of several studies; None: one was made.
+    spread: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,17 +158,20 @@ class RecipeSpec:
     summary: str
     paper: str
     origin: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)  # its own and those of the recipes it extends
+    parameters: Mapping[str, Any] = field(default_factory=dict)
     control: bool = False
     extends: str = ""
-    stated_by: Mapping[str, str] = field(default_factory=dict)  # parameter -> the recipe that states it, or OVERRIDE
-    citation: Paper | None = None  # of the paper that describes it first
-    updates: int | None = None  # of the published training: its corpus, batch size and epochs; None: not stated
-    space: Mapping[str, Any] = field(default_factory=dict)  # what `tune` may change, and between which bounds
-    tuned: Tuned | None = None  # None: the settings are the paper's, or were chosen by hand
-    open: Mapping[str, str] = field(default_factory=dict)  # point that the paper leaves open -> how it is filled here
-    recipe_name: str = ""  # its own name, where `name` has typed settings behind it
-    overrides: Mapping[str, Any] = field(default_factory=dict)  # these settings
+    # Parameter -> the recipe that states it, or OVERRIDE.
+    stated_by: Mapping[str, str] = field(default_factory=dict)
+    citation: Paper | None = None
+    # Those of the published training; None where they are not stated.
+    updates: int | None = None
+    space: Mapping[str, Any] = field(default_factory=dict)
+    tuned: Tuned | None = None
+    open: Mapping[str, str] = field(default_factory=dict)
+    recipe_name: str = ""
+    # Settings that were typed behind `recipe_name`.
+    overrides: Mapping[str, Any] = field(default_factory=dict)
 
     def changed(self, name: str, overrides: Mapping[str, Any]) -> RecipeSpec:
         """Return the recipe with other settings, under the name by which they are typed."""
@@ -199,7 +204,7 @@ class RecipeSpec:
             return cls, build(cls.Recipe, {**base, **self.parameters}, f"recipe {self.name} ({self.origin})")
         except ZooError:
             raise
-        except Exception as error:  # of a plugin's own class
+        except Exception as error:
             raise ContractError(f"method {self.method!r} ({place}): its Recipe raises {error_text(error)}") from error
 
 
@@ -214,7 +219,7 @@ def added_at_default(recipe: Any) -> set[str]:
     return {f.name for f in every if f.metadata.get("added") and getattr(recipe, f.name) == f.default}
 
 
-SOURCES = ("backbone", "model", "path", "frequencies")  # recipe keys whose value is a place: a path, or a name
+SOURCES = ("backbone", "model", "path", "frequencies")
 
 
 def portable_recipe(recipe: Any, sources: dict[str, Any]) -> dict[str, Any]:

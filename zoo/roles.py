@@ -64,7 +64,7 @@ class RoleText(str):
 
     __slots__ = ("prompt", "role")
     role: Role | None
-    prompt: str | None  # replaces that of the role
+    prompt: str | None
 
     def __new__(cls, text: str, role: Role | None = None, prompt: str | None = None) -> Self:
         """Return the text in a role."""
@@ -105,10 +105,7 @@ def roles_of(model: Any) -> Roles:
 
 
 def similarities(first: NDArray[Any], second: NDArray[Any], kind: str = "cosine") -> NDArray[Any]:
-    """Return the similarities (n, m) of vectors (n, dim) and (m, dim): cosine, dot, euclidean or manhattan.
-
-    A distance has a minus, so that higher is more similar. A zero vector has cosine 0.
-    """
+    """Return similarities (n, m) of vectors (n, dim) and (m, dim); a distance has a minus, a zero vector cosine 0."""
     if kind in ("cosine", "dot"):
         sides = [_unit(one) if kind == "cosine" else one for one in (first, second)]
         products: NDArray[Any] = sides[0] @ sides[1].T

@@ -31,8 +31,9 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 MODEL_FILES = ("config.json", "modules.json")
 """A folder with one of these holds a model."""
 _OVERRIDE = re.compile(r":(?=[A-Za-z_]\w*=)")
-_COMMA = re.compile(r",(?![^\[]*\])")  # a comma inside [a, b] belongs to one value
-_QUOTED = re.compile(r"""(?<==)("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')(?=\s*(?:[,:]|$))""")  # as does all inside quotes
+# A comma inside [a, b] or inside quotes belongs to one value.
+_COMMA = re.compile(r",(?![^\[]*\])")
+_QUOTED = re.compile(r"""(?<==)("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')(?=\s*(?:[,:]|$))""")
 
 
 def _split(separator: re.Pattern[str], text: str) -> list[str]:
@@ -88,7 +89,8 @@ def model_folder(text: str) -> str | None:
     folder = user_path(text)
     if _is_backbone(text) or not is_dir(folder):
         return None
-    path = os.path.normpath(folder.absolute())  # unlike Path.resolve, it keeps links, which are names of their own
+    # Unlike Path.resolve, it keeps links, which are names of their own.
+    path = os.path.normpath(folder.absolute())
     return json.dumps(path) if re.search(r": | #", path) else path
 
 
@@ -99,10 +101,7 @@ def saved_named(name: str | Path) -> Path | None:
 
 
 def model_named(name: str, methods: Collection[str]) -> str | None:
-    """Return the folder (as a YAML value) or hub id that stands in the place of a method's name; None for other names.
-
-    Raises UsageError for a path without a model, and for the name of a backbone, which needs a method beside it.
-    """
+    """Return the folder or hub id in the place of a method's name, else None; raises UsageError for a backbone."""
     if name in methods or any(sign in name for sign in "*?["):
         return None
     if _is_backbone(name):
@@ -125,7 +124,8 @@ def with_model(item: str, recipes: Collection[str]) -> str:
     """Return `pretrained:model=...` for a folder or hub id in the place of a name; a folder by its absolute path."""
     name, pairs = parts_of(item)
     place = dict(pairs).get("model", "").strip("'\"") if name == "pretrained" else name
-    if place and saved_named(place):  # its weights may be those of a model, but its vectors are not
+    # Its weights may be those of a model, but its vectors are not.
+    if place and saved_named(place):
         raise UsageError(
             f"{item:.300} names an encoder that zoo.save or a run wrote, which has its own recipe; give its folder"
             f" alone to `run`, `choose` or evaluate: {place}. In Python, zoo.load({place!r}) returns it."
@@ -182,7 +182,7 @@ def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSp
             specs = match_names(name, recipes, "method")
         rows = [(spec, *row) for spec in specs for row in _rows(spec, item, overrides)]
         for spec, settings, overrides in rows:
-            label = spec.name + re.sub(r"\s*[\r\n]\s*", " ", settings)  # it is printed on one line
+            label = spec.name + re.sub(r"\s*[\r\n]\s*", " ", settings)
             if label in chosen:
                 raise UsageError(f"--methods: {label!r:.300} is named twice.")
             chosen[label] = spec.changed(label, overrides)

@@ -13,7 +13,7 @@ from pathlib import Path
 if sys.platform != "win32":
     import fcntl
 
-TEMPORARY_NAME = re.compile(r"\..*\.[a-z0-9_]{8}\.tmp|\.tmp\w{6}")  # ours, and those of safetensors
+TEMPORARY_NAME = re.compile(r"\..*\.[a-z0-9_]{8}\.tmp|\.tmp\w{6}")
 
 
 def temporary_prefix(name: str) -> str:
@@ -32,17 +32,14 @@ def lock(handle: int) -> bool:
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # another process has it, or the file system has no locks
+    except OSError:
         return False
     return True
 
 
 def remove_dead(folder: Path, prefix: str = ".", seconds: float = 3600) -> None:
-    """Remove the temporary files of killed writers: nobody has locked them, and they are `seconds` old.
-
-    The age is for file systems on which a lock of another machine does not show.
-    """
-    with contextlib.suppress(OSError):  # a folder that cannot be listed
+    """Remove temporary files of killed writers: nobody locks them here, and they are `seconds` old."""
+    with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
             if entry.name.startswith(prefix) and TEMPORARY_NAME.fullmatch(entry.name) and entry.is_file():
                 with contextlib.suppress(OSError), Path(entry).open("r+b") as file:

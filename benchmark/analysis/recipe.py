@@ -98,8 +98,8 @@ def reasons(recipe: type[Any]) -> dict[str, str]:
     comments: dict[str, str] = {}
     for cls in reversed(recipe.__mro__):
         if dataclasses.is_dataclass(cls):
-            comments |= _of_class(cls)
-    return {field.name: comments[field.name] for field in dataclasses.fields(recipe) if comments.get(field.name)}
+            comments |= {name: comment for name, comment in _of_class(cls).items() if comment}
+    return {field.name: comments[field.name] for field in dataclasses.fields(recipe) if field.name in comments}
 
 
 def _of_class(cls: type[Any]) -> dict[str, str]:

@@ -54,7 +54,7 @@ def command(
     TEXTS is a file of lines, a table, documents with empty lines between, or a folder of .txt files. Without --pairs
     the test is neighbouring sentences of documents that are held out. The same command goes on from what is done.
     """
-    from benchmark.choosing.adapt import adapt  # imports torch
+    from benchmark.choosing.adapt import adapt
 
     load_plugins(plugins)
     adaptation = adapt(texts, pairs, quiet=as_json, **options)

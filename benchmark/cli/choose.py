@@ -81,7 +81,7 @@ def command(
 
     TABLE is csv, tsv, jsonl, parquet, xlsx, or a folder (BEIR, Dataset.save_to_disk).
     """
-    from benchmark.choosing.choice import choose  # imports torch
+    from benchmark.choosing.choice import choose
     from benchmark.choosing.shown import drawn
 
     load_plugins(plugins)

@@ -65,7 +65,7 @@ def command(
 
     With --ablation BASE, each of ROWS is compared with BASE, seed by seed where one setting differs.
     """
-    from benchmark import api  # imported here because --help and shell completion do not need it
+    from benchmark import api
 
     if ablation is not None:
         chosen = {key: options[key] for key in ("results", "suites", "tasks", "resamples")}

@@ -13,7 +13,8 @@ from zoo.paths import resource_folder
 if TYPE_CHECKING:
     _Text = click.ParamType[Any]
 else:
-    _Text = click.ParamType  # older releases of click have no type variable here
+    # Older releases of click have no type variable here.
+    _Text = click.ParamType
 
 
 def _stems(package: str, folder: str) -> list[str]:
@@ -56,7 +57,7 @@ class Named(_Text):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the names that begin with the last part of `incomplete`, each after the complete part of the list."""
         before, comma, last = incomplete.rpartition(",") if self.many else ("", "", incomplete)
-        given = ctx.params.get(str(param.name)) if self.many else None  # by the same option, typed before
+        given = ctx.params.get(str(param.name)) if self.many else None
         taken = {*before.split(","), *(given or "").split(",")}
         names = dict.fromkeys(name for known in self.known for name in known())
         items = [

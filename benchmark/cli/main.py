@@ -21,7 +21,8 @@ from benchmark.cli.options import complain
 from zoo import __version__
 from zoo.errors import UsageError, ZooError, did_you_mean, error_text
 
-COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli.NAME
+# Name: its line in --help. The command itself is in benchmark.cli.NAME.
+COMMANDS = {
     "check": "Test in seconds that a method or a task does what a run relies on.",
     "choose": "Rank encoders on texts of your own, with intervals and costs.",
     "adapt": "Train methods on texts of your own: what they gain, what they forget, and which to train.",
@@ -43,7 +44,8 @@ COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli
 }
 PAPERS = ("analyze", "claims", "pretrain", "reproduce", "search-templates")
 """The commands of the package zoo-bench-papers; `zoo-bench` names it where it is not installed."""
-OTHER_NAMES = {  # what people type instead of a command -> what they want
+# What people type instead of a command -> what they want.
+OTHER_NAMES = {
     **dict.fromkeys(
         ("train", "evaluate", "eval", "test", "bench", "benchmark"), "run --methods NAMES` trains and scores"
     ),
@@ -81,7 +83,7 @@ def help_line(name: str) -> str:
     try:
         source = source_of(place.module)
         body = ast.parse(source.read_text(encoding="utf-8")).body if source else []
-    except (OSError, SyntaxError, ValueError):  # whoever calls the command is told
+    except (OSError, SyntaxError, ValueError):
         body = []
     functions = (node for node in body if isinstance(node, ast.FunctionDef) and node.name == place.attribute)
     return next(((ast.get_docstring(node) or "").partition("\n")[0] for node in functions), "") or place.module
@@ -111,7 +113,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Import and return a command, or None for an unknown name."""
         if name not in commands():
-            if ctx.resilient_parsing:  # a shell asks for completions
+            # A shell asks for completions.
+            if ctx.resilient_parsing:
                 return None
             if name in PAPERS:
                 raise UsageError(
@@ -180,7 +183,8 @@ def read_words(words: Sequence[str]) -> list[str]:
     return read
 
 
-OTHER_OPTIONS = {  # what people type instead of an option of `run` or of a method's setting -> what it is here
+# What people type instead of an option of `run` or of a method's setting -> what it is here.
+OTHER_OPTIONS = {
     **dict.fromkeys(("lr", "rate"), "learning_rate"),
     **dict.fromkeys(("batch", "bs", "train_batch_size", "per_device_train_batch_size"), "batch_size"),
     **dict.fromkeys(("epoch", "num_epochs", "num_train_epochs"), "epochs"),
@@ -211,7 +215,7 @@ def meant(error: click.NoSuchOption) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; errors become one sentence on standard error and a non-zero exit code."""
-    if "_ZOO_BENCH_COMPLETE" in os.environ:  # a shell asks for completions
+    if "_ZOO_BENCH_COMPLETE" in os.environ:
         from benchmark.cli.complete import prepare_shells
 
         prepare_shells()
@@ -226,7 +230,8 @@ def main(arguments: list[str] | None = None) -> None:
         text = " ".join(error.format_message().split())
         if isinstance(error, click.NoSuchOption):
             text = meant(error) or text
-        if type(error).__name__ == "NoArgsIsHelpError":  # click before 8.2 has no such class
+        # click before 8.2 has no such class.
+        if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
         else:
             text = text.replace("valid integer range", "whole number").replace("valid float range", "number")
@@ -245,7 +250,7 @@ def main(arguments: list[str] | None = None) -> None:
         code = 130
     except BrokenPipeError:
         code = 0
-    except OSError as error:  # for example a full disk, or a folder without write permission
+    except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         full = "Free space or choose another folder; what is finished is kept."
         denied = "Its permissions deny that to you: change them (chmod), or name another place."

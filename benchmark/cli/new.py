@@ -17,7 +17,7 @@ from zoo.paths import resource_folder
 from zoo.plugins import METHODS
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_LONGEST = 40  # characters
+_LONGEST = 40
 
 
 @click.group("new")
@@ -64,10 +64,7 @@ def task(name: str) -> None:
 
 
 def _write(kind: str, name: str, known: list[str]) -> list[Path]:
-    """Write the files of a method or a task into this folder and return them; raises UsageError for an unusable name.
-
-    The shipped files are those of my-method and my-task; the name takes the place of these in all its spellings.
-    """
+    """Write the files of my-method or my-task under the new name; raises UsageError for an unusable one."""
     if not _NAME.fullmatch(name) or len(name) > _LONGEST:
         raise UsageError(
             f"{name!r:.100} cannot be the name of a {kind}; take small letters, digits and single hyphens, at most"
@@ -80,7 +77,7 @@ def _write(kind: str, name: str, known: list[str]) -> list[Path]:
     cls = name.title().replace("-", "")
     spellings = {f"my-{kind}": name, f"my_{kind}": stem, f"My{kind.title()}": cls}
     spellings[f"My {kind}"] = name.replace("-", " ").capitalize()
-    files, imported = {}, ""  # where they go -> what they hold
+    files, imported = {}, ""
     patterns = (f"my_{kind}.py", f"my_{kind}/*", f"my-{kind}.yaml")
     for path in sorted(file for pattern in patterns for file in shipped.glob(pattern)):
         place, text = path.relative_to(shipped).as_posix(), read_text(path)

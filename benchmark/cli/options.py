@@ -153,7 +153,8 @@ def complain(text: str) -> None:
 
 def typed_command() -> list[str]:
     """Return the command line as it was typed, with the program's name without a path."""
-    typed = (argument.encode("utf-8", "replace").decode() for argument in sys.argv[1:])  # records are UTF-8
+    # Records are UTF-8.
+    typed = (argument.encode("utf-8", "replace").decode() for argument in sys.argv[1:])
     return ["zoo-bench", *typed]
 
 

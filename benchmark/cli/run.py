@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from benchmark.run.plan import Run
     from benchmark.run.runner import Outcome
 
-_COMPLETED: dict[str, dict[str, Any]] = {  # by the shell
+_COMPLETED: dict[str, dict[str, Any]] = {
     "methods": {"type": METHODS_LIST},
     "suites": {"type": SUITES_LIST},
     "tasks": {"type": TASKS_LIST},
@@ -93,7 +93,7 @@ def from_environment() -> dict[str, Any]:
 
 def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: bool, as_json: bool = False) -> int:
     """Run and print what `zoo-bench run` prints; with `dry_run` the plan alone. Returns the exit code."""
-    from benchmark import api  # imported here because --help and shell completion do not need it
+    from benchmark import api
     from benchmark.report.show import scores_of
     from benchmark.run.runner import exit_code
 

@@ -13,7 +13,7 @@ def command() -> int:
 
     Exits 1 where the score differs by more than 0.05. On the machine of the published row all cosines are equal too.
     """
-    from benchmark.smoke import smoke  # imports torch
+    from benchmark.smoke import smoke
 
     outcome = smoke()
     say(outcome.text)

@@ -29,7 +29,7 @@ from benchmark.tasks.base import Task
 from benchmark.tasks.suites import Suite, all_suites, suite_name
 from zoo.errors import UsageError, did_you_mean
 
-_ORDER = ("sts", "relatedness", "words", "phrases", "transfer")  # first in the list
+_ORDER = ("sts", "relatedness", "words", "phrases", "transfer")
 
 
 @click.command("tasks")

@@ -42,7 +42,7 @@ def command(
 
     Each cell is verified, differs, or is not verifiable, with the reason. Exits 0 only where every cell is verified.
     """
-    from benchmark.analysis.verify import verify  # imports torch
+    from benchmark.analysis.verify import verify
 
     load_plugins(plugins)
     verified = verify(folder, data, encode=not no_encode, device=device, fetch=fetch)

@@ -23,9 +23,11 @@ from zoo.files import atomic_path
 from zoo.paths import cache_folder
 
 DEFAULT_GB = 4.0
-_SEGMENT_BYTES = 2**26  # of vectors: limits the memory for writing, and what must be read for a few texts
-_DIGEST = 16  # bytes of a text's digest
-_LOOK_SHARE = 100  # it is measured about once per hundredth of its limit that is added: listing many files takes time
+# Limits the memory for writing, and what must be read for a few texts.
+_SEGMENT_BYTES = 2**26
+_DIGEST = 16
+# Listing many files takes time: it happens once per hundredth of the limit that is added.
+_LOOK_SHARE = 100
 
 
 def embeddings_folder() -> Path:
@@ -69,7 +71,8 @@ class EmbeddingCache:
                 return
             path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
-                path.parent.rmdir()  # fails, as it should, unless the folder is empty
+                # It fails, as it should, unless the folder is empty.
+                path.parent.rmdir()
             total -= size
 
 
@@ -101,9 +104,10 @@ class Entry:
                 cached.vectors[places], cached.covered[places] = vectors[here], covered[here]
                 cached.known[places] = True
                 with contextlib.suppress(OSError):
-                    os.utime(path)  # marks the segment as used now
+                    os.utime(path)
             except FileNotFoundError:
-                continue  # another process deleted it to make room
+                # Another process deleted it to make room.
+                continue
             except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
                 self._set_aside(path, error)
         return cached
@@ -111,7 +115,7 @@ class Entry:
     def _segments(self) -> list[Path]:
         try:
             return sorted(self.folder.glob("*.safetensors"))
-        except OSError as error:  # a folder that cannot be read, or whose name is too long
+        except OSError as error:
             self.cache.say(f"warning: the embedding cache {self.folder} is not read: {error.strerror or error}.")
             return []
 

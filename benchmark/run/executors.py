@@ -37,8 +37,9 @@ from zoo.machine import threads_here
 from zoo.plugins import METHODS, load_plugin_file
 from zoo.progress import Progress
 
-_RETRIES = 3  # how often Ray runs an encoder again whose worker was lost
-_STOP_SECONDS = 60.0  # in which the trainings of a Ray cluster write their checkpoints after a signal
+_RETRIES = 3
+# After a signal, the trainings of a Ray cluster have so long to write their checkpoints.
+_STOP_SECONDS = 60.0
 
 
 def carry_out(run: Run, after_round: Callable[[Run], None] | None = None) -> tuple[Run, Outcome]:
@@ -51,7 +52,8 @@ def carry_out(run: Run, after_round: Callable[[Run], None] | None = None) -> tup
     options, ray = run.options, run.options.executor
     options.check_executor(objects=run.given is not None)
     if ray is not None and options.device.startswith("cuda"):
-        run = replace(run, options=replace(options, device="auto"))  # the workers have the GPU, not this process
+        # The workers have the GPU, not this process.
+        run = replace(run, options=replace(options, device="auto"))
     run = prepare(run)
     runner = Runner(run)
     if after_round is not None:
@@ -98,10 +100,7 @@ def _planned(run: Run, key: str) -> EncoderPlan:
 
 
 def _in_processes(runner: Runner, plans: Sequence[EncoderPlan], count: int) -> None:
-    """Share encoders among `count` processes, to which GPUs are assigned in turn.
-
-    If the number is automatic, this process measures what is not trained, while the others start.
-    """
+    """Share encoders among processes, to which GPUs are assigned in turn; meanwhile this one may measure others."""
     run = runner.run
     # By the whole plan, so that an encoder has as many threads in a run that goes on: they decide on last digits.
     threads = max(threads_here() // min(count, len(run.encoders)), 1)
@@ -137,7 +136,7 @@ def _in_processes(runner: Runner, plans: Sequence[EncoderPlan], count: int) -> N
 
 def _of_threads(count: int) -> dict[str, str]:
     """Return the environment of a worker, which libraries read when they are imported."""
-    policy = os.environ.get("OMP_WAIT_POLICY", "passive")  # as `benchmark.__main__` sets it
+    policy = os.environ.get("OMP_WAIT_POLICY", "passive")
     return {"OMP_NUM_THREADS": str(count), "MKL_NUM_THREADS": str(count), "OMP_WAIT_POLICY": policy}
 
 
@@ -153,7 +152,7 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name, None) if value is None else os.environ.update({name: value})
 
 
-_BEGUN: list[tuple[Run, OfParent]] = []  # of this process, if it is a worker
+_BEGUN: list[tuple[Run, OfParent]] = []
 
 
 def _begin(run: Run, numbers: Any, count: int, stopped: Any) -> None:
@@ -191,17 +190,15 @@ def _measured_here(key: str, patience: float) -> tuple[Outcome | None, float]:
 
 @contextmanager
 def connected(address: str | None) -> Iterator[Any]:
-    """Yield Ray, connected to the cluster at `address`, else to a running one, else to one started for the block.
-
-    Raises MissingError where Ray is not installed, or no cluster answers at the address.
-    """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray sends no usage statistics
-    os.environ.setdefault("RAY_worker_niceness", "0")  # else its workers wait for all other work on the machine
+    """Yield Ray, connected to `address`, to a running cluster or to a new one; raises MissingError without either."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Otherwise its workers wait for all other work on the machine.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     try:
         ray = importlib.import_module("ray")
     except ImportError as error:
         raise MissingError("--executor ray needs the extra: pip install 'zoo-bench[ray]'.") from error
-    if ray.is_initialized():  # by the caller, for example a notebook
+    if ray.is_initialized():
         yield ray
         return
     where = address or os.environ.get("RAY_ADDRESS")
@@ -225,10 +222,7 @@ def connected(address: str | None) -> Iterator[Any]:
 
 
 def share_of(nodes: Sequence[Mapping[str, float]], device: str, plans: int, gpus_each: float) -> tuple[int, float, int]:
-    """Return (CPUs, GPUs) of one encoder, and how many run at once; `nodes` are the machines' resources in Ray's names.
-
-    Raises UsageError where the cluster has no CPU, or no GPU where one is required.
-    """
+    """Return (CPUs, GPUs) of one encoder, and how many run at once; raises UsageError without a CPU or wanted GPU."""
     nodes = [node for node in nodes if node.get("CPU", 0) >= 1]
     with_gpu = [node for node in nodes if node.get("GPU", 0) >= 1 and device != "cpu"]
     if device.startswith("mps"):
@@ -249,9 +243,9 @@ class RayWorker:
     """What a worker of a Ray cluster needs, for whichever encoder."""
 
     run: Run
-    plugins: tuple[tuple[str, str], ...]  # path and text of each file
-    mark: tuple[str, str]  # name and text of a file in the results folder
-    folder: str  # the working folder of the command
+    plugins: tuple[tuple[str, str], ...]
+    mark: tuple[str, str]
+    folder: str
     threads: int
     code: str = field(default_factory=code_digest)
 
@@ -263,7 +257,7 @@ class Report:
     outcome: Outcome | None
     seconds: float
     records: Sequence[tuple[Record, PairScores | None]] = ()
-    files: Mapping[str, bytes] | None = None  # by their paths in the results folder
+    files: Mapping[str, bytes] | None = None
 
 
 def _on_ray(runner: Runner, plans: Sequence[EncoderPlan], device: str) -> None:
@@ -277,7 +271,8 @@ def _on_ray(runner: Runner, plans: Sequence[EncoderPlan], device: str) -> None:
         tempfile.NamedTemporaryFile("w", dir=options.results, prefix=".shared-") as mark,
         Stop().listening() as stop,
     ):
-        mark.write(mark.name)  # a worker that reads this has access to the same folder
+        # A worker that reads this has access to the same folder.
+        mark.write(mark.name)
         mark.flush()
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         cpus, gpus, at_once = share_of(nodes, device, len(plans), options.gpus_per_encoder)
@@ -306,7 +301,7 @@ def _on_ray(runner: Runner, plans: Sequence[EncoderPlan], device: str) -> None:
                 report: Report = ray.get(job)
             except ray.exceptions.RayTaskError as error:
                 return Outcome(failed=[(plan.title, error_text(error.cause))]), 0.0
-            except ray.exceptions.RayError as error:  # its worker or machine was lost, and Ray has tried again
+            except ray.exceptions.RayError as error:
                 why = f"its worker was lost {_RETRIES + 1} times ({type(error).__name__}); the same command measures it"
                 return Outcome(failed=[(plan.title, why)]), 0.0
             keep(records, report)
@@ -318,7 +313,7 @@ def _on_ray(runner: Runner, plans: Sequence[EncoderPlan], device: str) -> None:
             workers.measure(runner, plans, stop, running)
         finally:
             for job in running:
-                ray.cancel(job, force=False)  # as Ctrl-C would
+                ray.cancel(job, force=False)
             if running:
                 ray.wait(list(running), num_returns=len(running), timeout=_STOP_SECONDS)
             for job in running:
@@ -334,10 +329,7 @@ def measured_there(
     trained: Sequence[Any],
     patience: float,
 ) -> Report:
-    """Measure an encoder; this is the function of a Ray task.
-
-    Raises ZooError where the worker has other code of the project, other data or other weights.
-    """
+    """Measure an encoder as a Ray task; raises ZooError where the worker has other code, data or weights."""
     started = time.monotonic()
     run = _run_there(worker, texts)
     plan, (name, text) = _planned(run, key), worker.mark
@@ -362,14 +354,15 @@ def measured_there(
         return Report(done, time.monotonic() - started, kept, files)
 
 
-_RUNS: dict[str, Run] = {}  # of this process, by the mark of the command's run
+_RUNS: dict[str, Run] = {}
 
 
 def _run_there(worker: RayWorker, texts: Mapping[str, TrainingTexts]) -> Run:
     if worker.code != code_digest():
         raise ZooError(f"{socket.gethostname()} has other code of zoo-bench than the command: install one everywhere.")
     if worker.mark[1] not in _RUNS:
-        with suppress(OSError):  # on another file system the folder does not exist; only absolute paths can work there
+        # On another file system the folder does not exist; only absolute paths can work there.
+        with suppress(OSError):
             os.chdir(worker.folder)
         import torch
 

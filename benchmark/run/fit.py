@@ -30,13 +30,10 @@ class Fitter:
     """Obtains the encoders of a run."""
 
     run: Run
-    reused: list[str] = field(default_factory=list)  # filled with what other code trained and is used all the same
+    reused: list[str] = field(default_factory=list)
 
     def obtain(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None = None) -> Encoder:
-        """Return an object, or the encoder in `folder`, or fit it and save it there if fitting learned something.
-
-        `peak_from_mb`, the memory in use when the peak's measurement began, goes into the record of the training.
-        """
+        """Return an object, or the encoder in `folder`, or fit it and save it there if fitting learned something."""
         if plan.given is not None:
             return plan.given
         saved = self._load_saved(plan, folder)
@@ -48,15 +45,18 @@ class Fitter:
         report = self.fit(encoder, plan, folder)
         if not report.fitted:
             return encoder
-        if not report.seconds:  # a fit without training steps does not time itself
+        # A fit without training steps does not time itself.
+        if not report.seconds:
             report = dataclasses.replace(report, seconds=round(time.perf_counter() - started, 3))
         training = self._training_record(report, plan) | {"peak_from_mb": peak_from_mb} | self._how_far(encoder, plan)
-        place = folder / "encoder"  # with sub-folders: a transform's base has one
-        shutil.rmtree(place, ignore_errors=True)  # an interrupted save may have left a part
+        place = folder / "encoder"
+        # An interrupted save may have left a part.
+        shutil.rmtree(place, ignore_errors=True)
         save(encoder, place)
         write_signed(folder / "fit.json", {"files": hashes_of(place), "training": training})
         for path in (folder / "training").rglob("*.safetensors"):
-            path.unlink()  # the checkpoints are not needed any more; the log stays
+            # The checkpoints are not needed any more; the log stays.
+            path.unlink()
         return encoder
 
     def fit(self, encoder: Encoder, plan: EncoderPlan, folder: Path) -> FitReport:
@@ -118,10 +118,7 @@ class Fitter:
         return result
 
     def _how_far(self, encoder: Encoder, plan: EncoderPlan) -> dict[str, object]:
-        """Return the updates of the recipe's published training, and the mean cosine with the vectors at the start.
-
-        Each is None where it is not known: no recipe states the updates, or the start has vectors of another width.
-        """
+        """Return the updates of the published training, and the mean cosine with the start, None if unknown."""
         facts: dict[str, object] = {"paper_updates": plan.updates, "cosine_to_start": None}
         if (start := plan.cls.start(plan.recipe)) is not None:
             untrained = METHODS.get(start.method)(start.recipe, self.run.runtime)

@@ -59,7 +59,8 @@ class Measured:
     reason: str | None = None
     pairs: PairScores | None = None
     more: MeasuredPart = field(default_factory=lambda: MeasuredPart())
-    absent: bool = False  # data, weights or a training text is not there or damaged: no record is kept
+    # Data, weights or a training text is not there or damaged, so no record is kept.
+    absent: bool = False
 
 
 def not_measured(plan: EncoderPlan, cell: Cell) -> Measured | None:
@@ -75,10 +76,7 @@ def not_measured(plan: EncoderPlan, cell: Cell) -> Measured | None:
 
 @contextmanager
 def _tried(cells: Sequence[Cell], measured: list[Measured]) -> Iterator[None]:
-    """Add failed cells, with the reason, for what an encoder or a task raises inside the block; the others go on.
-
-    They are n/a where something is missing; a foreign error gives its traceback too.
-    """
+    """Add failed or n/a cells, with the reason, for what is raised inside the block; the others go on."""
     try:
         yield
     except Interrupted:
@@ -149,8 +147,8 @@ class EncoderMeasurement:
         self._timed = Timed()
         self._blocks = Blocks(stop.check)
         self._store = VectorStore(self.encoder, plan.label, self._entry, self._timed, self._blocks)
-        self._adapted: tuple[list[str], VectorStore] | None = None  # the texts of the last fit, and their vectors
-        self._adaptation: Adapt | None = None  # what records state about that fit
+        self._adapted: tuple[list[str], VectorStore] | None = None
+        self._adaptation: Adapt | None = None
         self._peak_from_mb: float | None = None
 
     def encoder(self) -> Encoder:
@@ -172,7 +170,8 @@ class EncoderMeasurement:
 
     def measure(self, cells: Sequence[Cell]) -> Iterator[Measured]:
         """Yield each cell when it is measured; raises Interrupted after a signal. Every cell must have data."""
-        self._peak_from_mb = forget_peak_memory(self._runtime.device)  # leaves out the peak of earlier encoders
+        # The peak of earlier encoders does not count.
+        self._peak_from_mb = forget_peak_memory(self._runtime.device)
         measured: list[Measured] = []
         with _tried(cells, measured):
             if self.plan.traits.transductive:
@@ -183,7 +182,8 @@ class EncoderMeasurement:
                 self._store.add([text for cell in cells if cell.task.data for text in cell.task.data.texts()])
             if self._store.cached:
                 self._runtime.progress.say(f"{self.plan.label}: {self._store.cached:,} texts from the embedding cache")
-        if measured:  # an encoder that lacks a package or weights leaves no record
+        # An encoder that lacks a package or weights leaves no record.
+        if measured:
             yield from (dataclasses.replace(one, absent=one.status == "n/a") for one in measured)
             return
         for cell in cells:
@@ -197,7 +197,8 @@ class EncoderMeasurement:
         if not self.plan.traits.transductive:
             return self._store
         if self._adapted is None or self._adapted[0] != texts:
-            self._adapted = None  # frees the previous one
+            # The previous vectors are freed.
+            self._adapted = None
             encoder, started = self.encoder(), time.perf_counter()
             adapted = encoder.adapt(texts)
             seconds = round(time.perf_counter() - started, 3)
@@ -255,20 +256,18 @@ class EncoderMeasurement:
         return {**facts, "parameters": None} if "parameters" in self.plan.unstated else facts
 
     def _encoding(self) -> Encoding:
-        """Return counts and speed of the encoding for measuring, without the probe and the dev scores of training.
-
-        Texts from the embedding cache do not count; the cache does not know how many of them were truncated.
-        """
+        """Return counts and speed of the encoding for measuring; texts from the embedding cache do not count."""
         result: dict[str, Any] = {"texts": 0, "tokens": 0, "truncated": 0, "seconds": 0.0}
         if self._encoder is not None:
             result = dict(self._encoder.encoding_stats())
             uncounted = result.get("seconds", 0.0) == self._stats_before.get("seconds", 0.0)
-            if "seconds" not in result or (uncounted and self._timed.texts):  # the run's own time of such a method
+            # The run times a method that states no seconds.
+            if "seconds" not in result or (uncounted and self._timed.texts):
                 result |= {"texts": self._timed.texts, "seconds": self._timed.seconds}
                 self._stats_before |= {"texts": 0, "seconds": 0.0}
             for name in ("texts", "tokens", "truncated", "seconds"):
                 if name in result:
-                    result[name] = round(result[name] - self._stats_before[name], 6)  # a fast method needs microseconds
+                    result[name] = round(result[name] - self._stats_before[name], 6)
         if "seconds" in result:
             for name in ("texts", "tokens"):
                 if name not in result:

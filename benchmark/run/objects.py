@@ -42,9 +42,11 @@ if TYPE_CHECKING:
 class ObjectRecipe:
     """The recipe that records state for an object; none of its fields can be set."""
 
-    kind: str  # a registered method's name and version, "sentence-transformers" or "function"
-    fingerprint: str | None = None  # None: it is known by its vectors alone
-    version: str | None = None  # as the caller gave it
+    # A registered method's name and version, "sentence-transformers" or "function".
+    kind: str
+    # None: it is known by its vectors alone.
+    fingerprint: str | None = None
+    version: str | None = None
 
 
 class ObjectEncoder(Encoder[ObjectRecipe]):
@@ -68,7 +70,7 @@ class ObjectEncoder(Encoder[ObjectRecipe]):
             self.dim = int(self.encode(["a", "b"]).shape[1])
         except ZooError:
             raise
-        except Exception as error:  # of the caller's function
+        except Exception as error:
             raise ContractError(
                 f"{name}: two texts gave {error_text(error)}; give a function that takes a list of texts and returns an"
                 " array (n, dim)."
@@ -194,11 +196,7 @@ def _mean_pooled(model: Any, tokenizer: Any, texts: list[str]) -> NDArray[np.flo
 def _of_library(
     model: Any, tokenizer: Any, name: str, runtime: Runtime, texts: Sequence[str], precision: str | None
 ) -> tuple[Encoder, dict[str, Any]]:
-    """Return a library's model as an encoder, and the identity of its files as far as it can be saved.
-
-    Its own `encode` runs it, or a mean over tokens where it has a tokenizer instead; `pretrained`, which is faster,
-    only where both give the same vectors of `texts`. It computes in its own precision unless `precision` names one.
-    """
+    """Return a library's model as an encoder, run by `pretrained` where both agree, and its files' identity."""
     import torch
 
     single = next((weights.dtype == torch.float32 for weights in model.parameters()), True)
@@ -239,12 +237,14 @@ def _of_library(
             apart = deviation(engine.encode(distinct), library.encode(distinct))
             engine.stats = EncodingStats()
             return (engine if apart <= _AGREES[runtime.precision] else library), files
-    except Exception as error:  # a class that cannot be saved, or not be read again
+    except Exception as error:
+        # The class cannot be saved, or not be read again.
         runtime.progress.say(f"{name} is run by its own code: {error_text(error)}")
     return library, files
 
 
-_AGREES = {**TOLERANCE, "fp32": 1e-4}  # largest difference of a value, relative to the vectors' length
+# The largest difference of a value, relative to the vectors' length.
+_AGREES = {**TOLERANCE, "fp32": 1e-4}
 
 
 def methods_of(
@@ -260,7 +260,7 @@ def methods_of(
     methods = []
     for name, candidate in given:
         if isinstance(candidate, str | Path) and saved_named(candidate):
-            saved = load(candidate, runtime)  # known by its fingerprint, so that its cells are kept
+            saved = load(candidate, runtime)
             called = name or user_path(candidate).resolve().name
             methods.append(method_of(saved, called, runtime, texts, version=saved.fingerprint()))
         elif isinstance(candidate, str | Path):
@@ -277,10 +277,7 @@ def methods_of(
 
 
 def check_mode(encoder: object) -> None:
-    """Raise UsageError for a CrossEncoder, and for a torch module in training mode, or a method of one.
-
-    sentence-transformers leaves training mode itself.
-    """
+    """Raise UsageError for a CrossEncoder, and for a torch module, or a method of one, in training mode."""
     module = getattr(encoder, "__self__", encoder)
     if _is(module, "sentence_transformers", "CrossEncoder"):
         raise UsageError("a CrossEncoder scores pairs of texts and has no vector of one; give a SentenceTransformer.")
@@ -349,7 +346,8 @@ def method_of(
             " of texts and returns an array (n, dim)."
         )
     given_traits = type(given).traits(given.recipe)
-    traits = Traits(  # it needs no training; a transductive encoder still reads a task's texts
+    # It needs no training; a transductive encoder still reads a task's texts.
+    traits = Traits(
         transductive=given_traits.transductive,
         needs_every_text=given_traits.needs_every_text,
         precision=given_traits.precision or given.runtime.precision,

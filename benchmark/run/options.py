@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 RESULTS = Path("zoo-bench-results")
-TUNED_ON = "stsb-dev-disjoint"  # development pairs that score a trial: none is a test pair of STS12-16 or STS-B
+# Development pairs that score a trial: none is a test pair of STS12-16 or STS-B.
+TUNED_ON = "stsb-dev-disjoint"
 PRECISIONS = ("auto", "bf16", "fp16", "fp32")
-_MANY = 10**9  # no machine has more rows
+_MANY = 10**9
 
 
 def check_values(options: object) -> None:
@@ -48,7 +49,7 @@ def check_values(options: object) -> None:
 class NamedRunFile:
     """The run file from which options were read, as records state it."""
 
-    name: str  # as it was typed
+    name: str
     sha256: str
 
 
@@ -63,10 +64,7 @@ def _option(
     several: bool = False,
     **of_command: Any,
 ) -> Any:
-    """Return the field of an option; `spelled`: its name on the command line, if that is another.
-
-    `several`: a list, with commas in one text. `of_command` has further keywords of click.
-    """
+    """Return an option's field; `spelled` is its name on the command line, `several` a list, `of_command` click's."""
     stated = {"help": text, "spelled": spelled, "bounds": bounds, "choices": choices, "several": several}
     return field(default=value, metadata={**stated, "of_command": of_command})
 
@@ -213,7 +211,7 @@ class RunOptions:
 OPTIONS: dict[str, Field[Any]] = {one.name: one for one in fields(RunOptions) if one.metadata}
 
 
-_LISTS = [name for name, one in OPTIONS.items() if one.metadata["several"]]  # a list, or one text with commas
+_LISTS = [name for name, one in OPTIONS.items() if one.metadata["several"]]
 _PATHS = [name for name, one in OPTIONS.items() if str(one.type).startswith("Path")]
 
 
@@ -221,14 +219,15 @@ def _checked(content: object) -> None:
     try:
         check_values(content)
     except UsageError as error:
-        raise ValueError(str(error)) from error  # `build` adds the file's name
+        raise ValueError(str(error)) from error
 
 
 # The keys of a run file: `about`, which nothing reads, the options of `zoo-bench run` (`suites` is --suite), plugins.
 _OPTIONS = [
     (name, "str" if name in _PATHS else str(one.type).removesuffix(" | None"))
     for name, one in OPTIONS.items()
-    if name != "shard"  # the jobs of an array share a file
+    # The jobs of an array share a file.
+    if name != "shard"
 ]
 _Content = make_dataclass(
     "_Content",
@@ -251,13 +250,13 @@ def read_run_file(name: str) -> tuple[dict[str, Any], NamedRunFile]:
         raise UsageError(
             f"{path}: a run file is a mapping with the keys {', '.join(f.name for f in fields(_Content))}."
         )
-    if "suite" in content:  # as the option is spelled
+    if "suite" in content:
         if "suites" in content:
             raise UsageError(f"{path}: suite and suites are one key; keep one of them.")
         content["suites"] = content.pop("suite")
     values = {key: _joined(value) if key in _LISTS else value for key, value in content.items()}
     if values.get("workers") == "auto":
-        del values["workers"]  # the command's default
+        del values["workers"]
     given: Any = build(_Content, values, str(path))
     options = {f.name: getattr(given, f.name) for f in fields(given) if getattr(given, f.name) is not None}
     options.pop("about", None)
@@ -298,5 +297,5 @@ def overlaid(chosen: Mapping[str, object], typed: set[str], stated: Mapping[str,
     """Return the options of a run; typed options override the file's, and these override the defaults."""
     overlay = {key: value for key, value in stated.items() if key not in typed}
     if "methods" in typed:
-        overlay.pop("label", None)  # the names are those of the file's methods
+        overlay.pop("label", None)
     return {**chosen, **overlay}

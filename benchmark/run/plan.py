@@ -40,27 +40,34 @@ class EncoderPlan:
     recipe: Any
     traits: Traits
     recipe_name: str = ""
-    overrides: Mapping[str, Any] = field(default_factory=dict)  # settings that were typed behind the recipe's name
-    typed: str | None = None  # the recipe's name with these settings, where `name` is a label
-    unstated: tuple[str, ...] = ()  # see `unstated`
-    anew: bool = False  # measured again in every run, and never from the embedding cache: an object without a version
-    start: Start | None = None  # the untrained vectors that it starts from; None: it learns nothing
-    control: bool = False  # added to the run, so that the others are compared with it
-    updates: int | None = None  # of the recipe's published training; None: not stated
-    tuned: Tuned | None = None  # how its settings were tuned
-    given: Encoder | None = None  # an object, which is measured as it is
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    # The recipe's name with these settings, where `name` is a label.
+    typed: str | None = None
+    unstated: tuple[str, ...] = ()
+    # Measured in every run, and never from the embedding cache: an object without a version.
+    anew: bool = False
+    # The untrained vectors that it starts from. None: it learns nothing.
+    start: Start | None = None
+    # Added to the run, so that the others are compared with it.
+    control: bool = False
+    updates: int | None = None
+    tuned: Tuned | None = None
+    given: Encoder | None = None
     sources: dict[str, Any] = field(default_factory=dict)
-    missing: str | None = None  # why it cannot run at all (no backbone, for example): its cells are n/a
-    failed: str | None = None  # what it raised when it was to say what its vectors depend on: its cells fail
-    corpus: Corpus | None = None  # what it is trained on: sentences, or labelled pairs
+    # Why it cannot run at all (no backbone, for example): its cells are n/a.
+    missing: str | None = None
+    # What it raised when it was to say what its vectors depend on: its cells fail.
+    failed: str | None = None
+    corpus: Corpus | None = None
     corpus_identity: dict[str, object] | None = None
     row_key: str = ""
     seed: int | None = None
-    seeds: int | None = None  # how many seeds, from 0, its row is planned to have; None: it depends on none
+    # How many seeds, from 0, its row is planned to have. None: it depends on none.
+    seeds: int | None = None
     key: str = ""
     cells: tuple[Cell, ...] = ()
-    called: str = ""  # the printed name, where that is shorter
-    start_key: str | None = None  # the row key of the untrained vectors that it starts from, if the run has them
+    called: str = ""
+    start_key: str | None = None
 
     def encoder(self, runtime: Runtime) -> Encoder:
         """Return the object, or a new encoder, which is not trained."""
@@ -100,19 +107,20 @@ class Run:
     """A run: what was asked for, and what `prepare` finds for it."""
 
     options: RunOptions
-    command: tuple[str, ...] = ()  # as records state it
+    command: tuple[str, ...] = ()
     plugins: tuple[Path, ...] = ()
-    progress: Progress | None = None  # None: standard error
-    given: tuple[tuple[str | None, object], ...] | None = None  # encoders that replace the methods, with their names
-    version: str | None = None  # of the encoders that are objects
-    checkpoints: Mapping[str, Any] = field(default_factory=dict)  # checkpoint_steps, checkpoint_seconds of trainings
+    progress: Progress | None = None
+    given: tuple[tuple[str | None, object], ...] | None = None
+    version: str | None = None
+    checkpoints: Mapping[str, Any] = field(default_factory=dict)
     runtime: Runtime = field(default_factory=Runtime)
-    suites: tuple[str, ...] = ()  # the suites whose tables it fills: names or files
+    suites: tuple[str, ...] = ()
     methods: tuple[EncoderPlan, ...] = ()
     tasks: tuple[LoadedTask, ...] = ()
-    dev: LoadedTask | None = None  # the development task that picks checkpoints
-    texts: Mapping[str, TrainingTexts] = field(default_factory=dict)  # by `text_kind`
-    encoders: tuple[EncoderPlan, ...] = ()  # first what is not trained, then seed by seed over the methods
+    dev: LoadedTask | None = None
+    texts: Mapping[str, TrainingTexts] = field(default_factory=dict)
+    # First what is not trained, then seed by seed over the methods.
+    encoders: tuple[EncoderPlan, ...] = ()
 
     def for_worker(self, options: RunOptions) -> Run:
         """Return what another process needs to prepare the same run, and to print what it does."""
@@ -134,10 +142,7 @@ def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) ->
 
 
 def unstated(cls: type[Encoder], traits: Traits) -> tuple[str, ...]:
-    """Return which of sources, precision and parameters a plugin's class does not state itself.
-
-    A plugin derived from a built-in method inherits its statements; a built-in method states them all.
-    """
+    """Return which of sources, precision and parameters a plugin's class does not state itself."""
     if _is_builtin(cls):
         return ()
     stated = ("precision",) if traits.precision is not None else ()
@@ -159,10 +164,7 @@ def text_kind(traits: Traits) -> str:
 
 
 def make_plan(methods: Sequence[EncoderPlan], seeds: Sequence[int], run: Run) -> tuple[EncoderPlan, ...]:
-    """Return the encoders, with their cells, of all methods and seeds.
-
-    Where a backbone or a training text is missing, the cells of the methods that need it are n/a.
-    """
+    """Return the encoders of all methods and seeds with their cells, n/a where a backbone or text is missing."""
     hashed: Hashed = {}
     rows = [identify(method, run, hashed) for method in methods]
     called = printed_names(row.name for row in rows)
@@ -185,7 +187,7 @@ def identify(method: EncoderPlan, run: Run, hashed: Hashed) -> EncoderPlan:
     """Return a method with what its vectors depend on; one that cannot say it has failed, with the reason."""
     kind = text_kind(method.traits)
     texts = run.texts.get(kind, TrainingTexts())
-    unknown = sha256_json({"method": method.name, "failed": True})  # for a method whose properties are unknown
+    unknown = sha256_json({"method": method.name, "failed": True})
     now = replace(method, row_key=unknown, missing=texts.missing)
     try:
         if texts.corpus is not None:
@@ -200,9 +202,11 @@ def identify(method: EncoderPlan, run: Run, hashed: Hashed) -> EncoderPlan:
         except MissingError as error:
             now = replace(now, missing=str(error))
         return replace(now, row_key=_row_key(now, run))
-    except Exception as error:  # a damaged model, or anything of a plugin: its cells fail, the others go on
+    except Exception as error:
+        # A damaged model, or anything of a plugin: its cells fail, the others go on.
         if isinstance(error, ZooError) and not isinstance(error, CorruptError) and _is_builtin(method.cls):
-            raise  # the request itself is wrong
+            # The request itself is wrong.
+            raise
         return replace(now, corpus=now.corpus or texts.corpus, failed=error_text(error))
 
 

@@ -19,9 +19,10 @@ class Preflight:
     """The encoders of a run with their finished cells, and the reasons why cells would be n/a, with these cells."""
 
     encoders: list[dict[str, Any]]
-    reasons: dict[str, list[str]] = field(default_factory=dict)  # reason -> for each cell, its encoder or data's task
-    memory: int = 0  # bytes that the largest training needs, roughly
-    failed: dict[str, list[str]] = field(default_factory=dict)  # reason of the last attempt -> its cells' encoders
+    reasons: dict[str, list[str]] = field(default_factory=dict)
+    # The bytes that the largest training needs, roughly.
+    memory: int = 0
+    failed: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def cells(self) -> int:

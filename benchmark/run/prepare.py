@@ -21,9 +21,11 @@ from zoo.machine import make_runtime, memory_here, precision_reason, threads_her
 from zoo.recipes import RecipeSpec, all_recipes, tuned_recipes
 from zoo.selection import items_of, parse_methods, saved_named
 
-_WORTH_A_START = 2_000  # sentences of all trainings, below which processes start longer than they save
+# Below so many sentences of all trainings, processes start longer than they save.
+_WORTH_A_START = 2_000
 _MEMORY_OF_PROCESS = 2**30
-_MEMORY_PER_WEIGHTS = 10  # weights, gradients and two moments in float32, and about as much again for kept states
+# Weights, gradients and two moments in float32, and about as much again for kept states.
+_MEMORY_PER_WEIGHTS = 10
 
 
 def controls_for(
@@ -57,10 +59,7 @@ def _scores(task: LoadedTask, control: EncoderPlan) -> bool:
 
 
 def nearest_recipe(start: Start, recipes: Mapping[str, RecipeSpec], defaults: Mapping[str, object]) -> RecipeSpec:
-    """Return the recipe of a start's method that needs the fewest changed settings, with these settings.
-
-    The changed settings stand in the name, as they would be typed. Raises UsageError where the method has no recipe.
-    """
+    """Return the recipe of a start that needs the fewest changed settings, which stand in its name."""
     of_method = [spec for spec in recipes.values() if spec.method == start.method]
     if not of_method:
         raise UsageError(f"the method {start.method!r}, from which another one starts, has no recipe.")
@@ -101,7 +100,8 @@ def _validated(run: Run, *, write: bool) -> tuple[Run, Suite, DataSource]:
     """Return the run with its methods and runtime, its tasks as one suite, and where data comes from."""
     options = run.options
     options.part()
-    options.trackers()  # raises before any work if one is not installed
+    # It raises before any work if one is not installed.
+    options.trackers()
     suites = suites_for(options.suites, options.tasks)
     suite = merged(suites)
     methods: list[EncoderPlan] = []
@@ -123,14 +123,15 @@ def _validated(run: Run, *, write: bool) -> tuple[Run, Suite, DataSource]:
     suite = replace(suite, tasks=tuple(choose_tasks(suite, options.tasks)), seeds=options.seeds or suite.seeds)
     if dev := options.dev or _tuned_on(methods):
         suite = replace(suite, dev=TASKS.canonical(dev))
-        tasks_named(suite.dev)  # raises UsageError for an unknown task
+        tasks_named(suite.dev)
     source = DataSource.from_options(options.data)
     if write:
         check_writable(options.results)
     runtime = make_runtime(
         options.device, options.precision, allow_pickle=options.allow_pickle, cuda_graphs=options.cuda_graphs
     )
-    if not options.allow_missing:  # a misspelt text would pass in silence where nothing is trained
+    # A misspelt text would pass in silence where nothing is trained.
+    if not options.allow_missing:
         for text, allowed in ((options.corpus, CORPUS), (options.pairs, PAIRS)):
             check_texts(text, allowed)
     if run.progress is not None:
@@ -140,10 +141,7 @@ def _validated(run: Run, *, write: bool) -> tuple[Run, Suite, DataSource]:
 
 
 def _tuned_on(methods: Sequence[EncoderPlan]) -> str | None:
-    """Return the task that the tuned methods were tuned on: it picks the checkpoints of all rows; None: none is tuned.
-
-    Raises UsageError where there are several.
-    """
+    """Return the task that tuned methods were tuned on, None if none is tuned; raises UsageError for several."""
     names = sorted({method.tuned.dev for method in methods if method.tuned is not None})
     if len(names) > 1:
         raise UsageError(
@@ -160,7 +158,7 @@ def _loaded(run: Run, suite: Suite, source: DataSource) -> Run:
     for report in filter(None, (task.data.report for task in tasks if task.data is not None)):
         run.runtime.progress.say(report)
     if run.given is not None:
-        from benchmark.run.objects import methods_of  # imports torch
+        from benchmark.run.objects import methods_of
 
         texts = [text for task in tasks for text in (*task.sample, *task.longest)]
         precision = None if options.precision == "auto" else run.runtime.precision
@@ -168,7 +166,8 @@ def _loaded(run: Run, suite: Suite, source: DataSource) -> Run:
         methods = methods_of(run.given, defaults, run.runtime, texts, version=version, precision=precision)
     used = [getattr(method.recipe, "backbone", None) for method in methods]
     if options.backbone and options.backbone in used and not options.allow_missing:
-        check_backbone(options.backbone, options.revision, run.runtime)  # else every cell would report it
+        # Otherwise every cell would report it.
+        check_backbone(options.backbone, options.revision, run.runtime)
     if options.controls:
         recipes = all_recipes() | tuned_recipes(options.results)
         methods += controls_for(methods, tasks, recipes, options.recipe_defaults())
@@ -187,10 +186,7 @@ def _loaded(run: Run, suite: Suite, source: DataSource) -> Run:
 
 
 def shard(encoders: Sequence[EncoderPlan], index: int, parts: int) -> tuple[EncoderPlan, ...]:
-    """Return the encoders of one part of a plan, in their order: the dearest first, each to the part with the least.
-
-    A training costs its texts times its epochs. Every job of an array makes the same division.
-    """
+    """Return one part of a plan, by an equal division in every job: the dearest first, to the part with the least."""
     costs = [_cost(plan) for plan in encoders]
     loads, part_of = [0.0] * parts, {}
     for place in sorted(range(len(encoders)), key=lambda place: (-costs[place], place)):
@@ -263,9 +259,11 @@ def _texts(run: Run, suite: Suite, source: DataSource) -> dict[str, TrainingText
             text, report = _text(kind, run, suite, source)
         except MissingError as error:
             if getattr(run.options, option) and not run.options.allow_missing:
-                raise  # the user asked for this text by name
+                # The user asked for this text by name.
+                raise
             what = "text with --corpus" if option == "corpus" else "file with --pairs"
-            texts[kind] = TrainingTexts(missing=f"{error} Or name a {what}.")  # other methods do without it
+            # Other methods do without this text.
+            texts[kind] = TrainingTexts(missing=f"{error} Or name a {what}.")
             continue
         run.runtime.progress.say(report)
         texts[kind] = TrainingTexts(text)

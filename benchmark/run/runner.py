@@ -21,9 +21,11 @@ from benchmark.run.stop import Stop
 from zoo.errors import CorruptError, error_text
 from zoo.progress import clock
 
-_NAMED = 5  # encoders that a notice names
-_TABLES_SHARE = 10  # the tables of a large folder take at most a tenth of a run's time
-WAIT = 0.5  # seconds between two looks at signals, and for which a lock is waited for where nothing else is to do
+_NAMED = 5
+# The tables of a large folder take at most a tenth of a run's time.
+_TABLES_SHARE = 10
+# Seconds between two looks at signals, and for which a lock is waited for when idle.
+WAIT = 0.5
 
 
 @dataclass
@@ -32,11 +34,12 @@ class Outcome:
 
     measured: int = 0
     kept: int = 0
-    other: int = 0  # kept cells that other code made
-    reused: list[str] = field(default_factory=list)  # encoders of other code that measured new cells
+    # Kept cells that other code made.
+    other: int = 0
+    reused: list[str] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)  # (what, reason)
     missing: list[tuple[str, str]] = field(default_factory=list)
-    set_aside: list[tuple[Path, str]] = field(default_factory=list)  # damaged records, with the reason
+    set_aside: list[tuple[Path, str]] = field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
         """Add the cells of a further run."""
@@ -68,8 +71,8 @@ class Remaining:
         self._waiting = Counter((one.trained, one.name) for one in plans)
         self._seconds: dict[tuple[bool, str], list[float]] = defaultdict(list)
         self._rounds = Counter(one.round for one in plans)
-        self._news = False  # something was measured since the last round
-        self._ready = 0.0  # when the tables may be made again
+        self._news = False
+        self._ready = 0.0
 
     def done(self, plan: EncoderPlan, seconds: float | None) -> None:
         """Count an encoder as finished; None where nothing was left to measure. Ends its round, if it is the last."""
@@ -113,21 +116,19 @@ class Runner:
         gigabytes = run.options.embedding_cache
         self._cache = EmbeddingCache(gigabytes, self.say) if gigabytes else None
         self._overlap = Overlap()
-        self._held: set[str] = set()  # encoders on which another process was found at work
+        self._held: set[str] = set()
 
     def ended(self) -> bool:
         """Return whether a failed cell ends the run."""
         return self.run.options.fail_fast and bool(self.outcome.failed)
 
     def measure_all(self) -> Outcome:
-        """Measure every unfinished cell; a failed cell is recorded, and the run continues.
-
-        Raises Interrupted after a signal, once everything is saved.
-        """
+        """Measure every unfinished cell, recording failed ones; raises Interrupted after a signal, with all saved."""
         plans = self.run.encoders
         remaining = Remaining(plans, after_round=self.after_round)
         waiting = deque(enumerate(plans, 1))
-        held = 0  # consecutive encoders on which other processes work
+        # Consecutive encoders on which other processes work.
+        held = 0
         with Stop().listening() as stop:
             while waiting and not self.ended():
                 stop.check()
@@ -201,10 +202,7 @@ class Runner:
 
     @contextmanager
     def _lock(self, folder: Path, patience: float) -> Iterator[bool]:
-        """Hold the encoder's lock inside the block, or yield False after waiting `patience` seconds for it.
-
-        The encoder's folder is removed afterwards if it is empty.
-        """
+        """Hold the encoder's lock, or yield False after `patience` seconds; then remove its folder if it is empty."""
         from filelock import FileLock, Timeout
 
         folder.mkdir(parents=True, exist_ok=True)
@@ -218,27 +216,30 @@ class Runner:
             yield True
         finally:
             lock.release()
-            with suppress(OSError):  # it is not empty, or another process removed it or works in it
+            # It is not empty, or another process removed it or works in it.
+            with suppress(OSError):
                 folder.rmdir()
 
     def _keep(self, plan: EncoderPlan, measured: Measured, done: Outcome) -> None:
         what, reason = f"{plan.label} on {measured.cell.task.name}", measured.reason or "?"
         said_before = (*self.outcome.missing, *self.outcome.failed, *done.missing, *done.failed)
-        if measured.absent:  # there is nothing to keep, or to say twice
+        if measured.absent:
             if reason not in [known for _, known in said_before]:
                 whose = "" if measured.cell.task.data is None else f"{plan.label}: "
                 self.say(f"{measured.status}: {whose}{reason}")
         else:
             try:
                 self.records.write(record_of(plan, measured, self.run), measured.pairs)
-            except CorruptError as error:  # a plugin's recipe, sources or facts are no plain values
+            except CorruptError as error:
+                # A plugin's recipe, sources or facts are no plain values.
                 reason = f"it cannot be recorded: {error_text(error)}"
                 measured = Measured(measured.cell, "failed", reason)
             if measured.status != "ok":
                 self.say(f"{what}: {measured.status}: {reason}")
         if measured.status == "ok":
             done.measured += 1
-        elif not plan.control:  # nobody asked for it by name: the run is complete without it
+        elif not plan.control:
+            # Nobody asked for a control by name: the run is complete without it.
             (done.failed if measured.status == "failed" else done.missing).append((what, reason))
 
 
@@ -264,9 +265,10 @@ class Workers:
     """The workers that measure encoders: `submit` begins one, `ended` waits for some of those."""
 
     at_once: int
-    submit: Callable[[EncoderPlan, float], Any]  # with the seconds for which it waits for the encoder's lock
+    # The seconds are those for which it waits for the encoder's lock.
+    submit: Callable[[EncoderPlan, float], Any]
     ended: Callable[[Sequence[Any]], Iterable[Any]]
-    result: Callable[[EncoderPlan, Any], tuple[Outcome | None, float]]  # of one that has ended, with its seconds
+    result: Callable[[EncoderPlan, Any], tuple[Outcome | None, float]]
 
     def measure(
         self,
@@ -286,7 +288,8 @@ class Workers:
                 return
             started = time.monotonic()
             done = runner.measure(plan, stop, f"[{number + 1}/{len(plans)}] ")
-            if done is None:  # a process of another command works on it
+            # A process of another command works on it.
+            if done is None:
                 running[self.submit(plan, WAIT)] = plan
             else:
                 number += 1

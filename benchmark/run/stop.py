@@ -23,8 +23,10 @@ class Stop:
 
     def __init__(self, *, tell: bool = True) -> None:
         self.number: int | None = None
-        self.asked = 0  # the number of checks: an encoder that never checks is given few texts at a time
-        self.tell = tell  # False: another process prints that the signal arrived
+        # An encoder that never checks is given few texts at a time.
+        self.asked = 0
+        # False: another process prints that the signal arrived.
+        self.tell = tell
 
     def __call__(self) -> int | None:
         self.asked += 1
@@ -32,16 +34,14 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[Stop]:
-        """Handle the signals inside the block, and print a line as soon as the first one arrives.
-
-        Python gives signals to the main thread alone: in any other one the block is the same without them.
-        """
+        """Handle the signals inside the block, in the main thread alone, and print a line at the first one."""
 
         def handle(number: int, _: object) -> None:
             self.number = number
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
             if self.tell:
-                with suppress(OSError):  # the terminal has closed
+                # The terminal has closed.
+                with suppress(OSError):
                     print_safe("zoo-bench: stopping after this batch; a second signal ends it at once.", sys.stderr)
 
         main = threading.current_thread() is threading.main_thread()
@@ -86,7 +86,8 @@ def ignore_terminal() -> None:
 
 def start_tracker() -> None:
     """Start multiprocessing's tracker of resources, whose end with a closed terminal would be told at length."""
-    with suppress(ValueError, AttributeError):  # in another thread, or on Windows
+    # In another thread, or on Windows, signals cannot be handled.
+    with suppress(ValueError, AttributeError):
         before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
         resource_tracker.ensure_running()
         signal.signal(signal.SIGHUP, before)

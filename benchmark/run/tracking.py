@@ -32,14 +32,12 @@ class Trackers:
 
     @contextmanager
     def following(self, run: str, settings: AnyRecipe, runtime: Runtime) -> Iterator[LogValues]:
-        """Yield a function that logs a training's values; `run` names the training, and `settings` are stored.
-
-        Trackers show it as the run `run` of the project `zoo-bench`, TensorBoard as a folder of that name.
-        """
+        """Yield a function that logs a training's values under the name `run`; `settings` are stored."""
         from accelerate import PartialState
         from accelerate.tracking import LOGGER_TYPE_TO_CLASS
 
-        PartialState(cpu=runtime.device == "cpu")  # accelerate's trackers need its process state
+        # accelerate's trackers need its process state.
+        PartialState(cpu=runtime.device == "cpu")
         classes: dict[str, Any] = LOGGER_TYPE_TO_CLASS
         trackers: list[Any] = []
         for name in self.names:
@@ -51,7 +49,8 @@ class Trackers:
                 place = _place(name, self.folder) if self.asked else {}
                 trackers.append(tracker_class("zoo-bench", **_run_name(name, run), **place))
         for tracker in trackers:
-            if hasattr(tracker, "start"):  # releases of accelerate before 1.11 start when they are made
+            # Releases of accelerate before 1.11 start when they are made.
+            if hasattr(tracker, "start"):
                 tracker.start()
             tracker.store_init_configuration(plain_settings(settings))
 

@@ -19,10 +19,13 @@ from zoo.encoder import Encoder, Vectors
 from zoo.errors import ContractError, Interrupted
 from zoo.roles import RoleText, encode_alike, kind_of
 
-_BLOCK = 8192  # texts that are encoded, and written to the embedding cache, at a time
-_SMALL_BLOCK = 256  # texts at a time for an encoder that does not check for signals; the size can change last digits
-_CACHE_SECONDS = 60.0  # seconds after which smaller blocks are cached too; not sooner, because each write makes a file
-_MISSING = 10  # unknown words that a record lists; not sentences, because these belong to the data sets
+_BLOCK = 8192
+# Of an encoder that does not check for signals; the size can change last digits.
+_SMALL_BLOCK = 256
+# Smaller blocks are cached after so long; not sooner, because each write makes a file.
+_CACHE_SECONDS = 60.0
+# Unknown words that a record lists; not sentences, because these belong to the data sets.
+_MISSING = 10
 
 
 def facts_of(encoder: Encoder) -> dict[str, object]:
@@ -47,10 +50,7 @@ class Timed:
 
 @dataclass
 class Blocks:
-    """The number of texts that are encoded at a time; `check` raises Interrupted between two blocks after a signal.
-
-    An encoder that checks for signals itself is given large blocks, any other one small blocks.
-    """
+    """How many texts are encoded at a time; `check` raises Interrupted between two blocks after a signal."""
 
     check: Callable[[], None] = lambda: None
     size: int = _BLOCK
@@ -61,14 +61,12 @@ class Blocks:
 
 
 def _finished(encoder: Encoder, texts: list[str], stopped: Interrupted) -> tuple[list[str], Vectors]:
-    """Return the texts whose batches were finished before a stop, and their vectors.
-
-    None of a method that maps what the engine gives: a product's last digits depend on how many rows it has.
-    """
+    """Return the texts finished before a stop and their vectors; none of a map, whose digits depend on the rows."""
     from zoo.engine.batching import Unfinished
     from zoo.engine.tokens import clean_text
 
-    prompted = encoder.roles.default or kind_of(texts[0]) != (None, None)  # the engine's texts begin with the prompt
+    # The engine's texts begin with the prompt, so they are not those asked for.
+    prompted = encoder.roles.default or kind_of(texts[0]) != (None, None)
     if not isinstance(stopped, Unfinished) or not encoder.engine_alone or prompted:
         return [], np.empty((0, encoder.dim), np.float32)
     rows = {text: row for row, text in enumerate(stopped.texts)}
@@ -109,10 +107,11 @@ class VectorStore:
         self.timed = timed or Timed()
         self.blocks = blocks or Blocks()
         self.rows: dict[str, int] = {}
-        self._vectors: Vectors = np.empty((0, 0), np.float32)  # may have room for more rows than there are texts
+        # It may have room for more rows than there are texts.
+        self._vectors: Vectors = np.empty((0, 0), np.float32)
         self._covered: NDArray[np.bool_] = np.empty(0, np.bool_)
-        self.cached = 0  # texts whose vectors came from the embedding cache
-        self.cached_facts: dict[str, object] | None = None  # the encoder's facts, from the cache
+        self.cached = 0
+        self.cached_facts: dict[str, object] | None = None
 
     @property
     def encoder(self) -> Encoder:
@@ -139,7 +138,8 @@ class VectorStore:
             return
         encoder, before = self.encoder, entry
         entry = self._entry()
-        if entry != before:  # it was fitted just now; the cache may have vectors of an equal fit
+        # It was fitted just now; the cache may have vectors of an equal fit.
+        if entry != before:
             new = self._look_up(new, entry)
         for kind in dict.fromkeys(map(kind_of, texts)):
             self._encode_all(encoder, [text for text in texts if kind_of(text) == kind], set(new), entry)
@@ -161,10 +161,7 @@ class VectorStore:
         return [str(text) if plain_text(text) else text for text in texts]
 
     def _encode_all(self, encoder: Encoder, texts: list[str], new: set[str], entry: Entry | None) -> None:
-        """Encode what is new of distinct texts; even after an error, all that was encoded goes to the embedding cache.
-
-        The blocks are blocks of all texts: the texts that a stop left of one make the same batches when it goes on.
-        """
+        """Encode what is new, in blocks that a stop does not change; what is encoded is cached even after an error."""
         done: list[str] = []
         cached = 0
 
@@ -184,7 +181,8 @@ class VectorStore:
                 block, start = [text for text in texts[start:end] if text in new], end
                 if not block:
                     continue
-                self.blocks.check()  # before the first block too, because loading a model takes a while
+                # Also before the first block, because loading a model takes a while.
+                self.blocks.check()
                 try:
                     keep(block, self._encode(encoder, block))
                 except Interrupted as stopped:
@@ -196,7 +194,8 @@ class VectorStore:
                     to_cache()
                     cached, last = len(done), time.monotonic()
             ended = True
-        finally:  # the first error matters more than one of writing to the cache
+        finally:
+            # The first error matters more than one of writing to the cache.
             with contextlib.nullcontext() if ended else contextlib.suppress(Exception):
                 to_cache()
 
@@ -225,7 +224,8 @@ class VectorStore:
         covered: object = encoder.covers(list(map(str, texts)))
         if not isinstance(covered, np.ndarray) or covered.shape != (len(texts),) or covered.dtype != np.bool_:
             raise ContractError(f"{self.name}: covers() must return a numpy array of bool of shape ({len(texts)},).")
-        if not covered.all():  # unknown texts get the zero vector under every method
+        # Unknown texts get the zero vector under every method.
+        if not covered.all():
             vectors = np.where(covered[:, None], vectors, np.float32(0))
         return vectors, covered
 
@@ -234,7 +234,8 @@ class VectorStore:
         if first == 0:
             self._vectors, self._covered = vectors, covered
         else:
-            if end > len(self._vectors):  # doubled, because blocks can be small and each growth copies all rows
+            # Blocks can be small and each growth copies all rows, so it doubles.
+            if end > len(self._vectors):
                 self._vectors = _with_rows(self.matrix, 2 * end)
                 self._covered = _with_rows(self.covered, 2 * end)
             self._vectors[first:end] = vectors
@@ -254,10 +255,7 @@ class VectorStore:
         return sum(not self.covered[self.rows[text]] for text in distinct)
 
     def coverage(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Return how many of the distinct `texts` are covered, and the first ten single words that are not.
-
-        A text with the zero vector is not covered, whatever covers() says.
-        """
+        """Return how many distinct texts are covered, and the first ten single words that are not."""
         distinct = list(dict.fromkeys(self._told_apart(texts)))
         self.add(distinct)
         rows = [self.rows[text] for text in distinct]

@@ -24,7 +24,7 @@ def plain_name(name: str) -> str:
     return re.sub(r"[-_ ]", "", name).lower()
 
 
-MTEB = "mteb:"  # the prefix of names of mteb's tasks
+MTEB = "mteb:"
 
 
 class TaskRegistry(Registry[Task]):

@@ -74,9 +74,10 @@ class TaskData(ABC):
 
     located: Located
     rows: int
-    report: str = ""  # which columns of a user's file were read
-    device: str = "cpu"  # where scoring may compute; the runner sets it
-    trains_encoder: ClassVar[bool] = False  # True: the runner calls `score_encoder`, which trains the encoder itself
+    report: str = ""
+    device: str = "cpu"
+    # True: the runner calls `score_encoder`, which trains the encoder itself.
+    trains_encoder: ClassVar[bool] = False
 
     @abstractmethod
     def texts(self) -> list[str]:
@@ -121,10 +122,13 @@ class Task(ABC):
     dataset: str
     form: str = "plain"
     metric: str = "Spearman, cosine"
-    version: int = 1  # increased when the same vectors would score differently
-    scored_by: ClassVar[str | None] = None  # the installed package that computes the score, if not this project
-    aliases: tuple[str, ...] = ()  # other names that people type; case, hyphens and underscores never matter
-    licence: str = ""  # and citation: of a plugin's data; the catalog has those of a built-in task
+    # Increased when the same vectors would score differently.
+    version: int = 1
+    # The installed package that computes the score, if not this project.
+    scored_by: ClassVar[str | None] = None
+    # Other names that people type; case, hyphens and underscores never matter.
+    aliases: tuple[str, ...] = ()
+    licence: str = ""
     citation: str = ""
 
     @abstractmethod
@@ -148,9 +152,8 @@ class TaskRow(Task):
     metric: str = "Spearman, cosine"
     version: int = 1
     aliases: tuple[str, ...] = ()
-    suites: Mapping[str, str] = field(
-        default_factory=dict, hash=False
-    )  # suite that it is added to: title of its column
+    # Suite that it is added to: title of its column.
+    suites: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def load(self, data: DataSource, limit: int | None = None) -> TaskData:
         """Read the data as `read` does; raises MissingError or CorruptError."""
@@ -184,12 +187,14 @@ class PairsData(TaskData):
         dev: Pairs | None = None,
         others: Sequence[str] = (),
         limit: int | None = None,
-        train: Pairs | None = None,  # not scored, and never cut by `limit`
+        # Not scored, and never cut by `limit`.
+        train: Pairs | None = None,
     ) -> None:
         self.located, self.train = located, train
         self.subsets = {name: pairs.head(limit) for name, pairs in subsets.items()}
         self.dev = None if dev is None else dev.head(limit)
-        self.dev_in_test: Sequence[int] | None = None  # rows of `dev` that are test pairs; None: not measured
+        # Rows of `dev` that are test pairs. None: not measured.
+        self.dev_in_test: Sequence[int] | None = None
         self.others = list(others)
         self.report = "; ".join(filter(None, (pairs.report for pairs in subsets.values())))
         self.rows = sum(len(pairs) for pairs in self.subsets.values())

@@ -34,17 +34,14 @@ class FinetuneData(TaskData):
     """Labelled pairs on which the encoder itself is trained."""
 
     trains_encoder = True
-    main: ClassVar[str]  # the main metric
+    main: ClassVar[str]
 
     def score(self, vectors: Lookup) -> Scores:
         """Raise TypeError: this task needs the encoder, not only its vectors."""
         raise TypeError(f"{type(self).__name__} trains the encoder itself; score_encoder does")
 
     def score_encoder(self, encoder: Encoder, vectors: Lookup, run: Run) -> Scores:
-        """Return the scores of a fine-tuning; for an encoder without a seed, their means over `SEEDS`.
-
-        A stopped run does not repeat finished fine-tunings. Raises MissingError for an encoder that cannot be trained.
-        """
+        """Return the scores of a fine-tuning, without a seed means over `SEEDS`; raises MissingError if untrainable."""
         stochastic = type(encoder).traits(encoder.recipe).stochastic
         by_seed = {seed: self._kept(encoder, run, seed) for seed in ((run.seed,) if stochastic else SEEDS)}
         items = joined([scores.pop("items") for scores in by_seed.values() if "items" in scores])

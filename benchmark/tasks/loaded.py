@@ -35,7 +35,8 @@ class LoadedTask:
     task: Task
     data: TaskData | None
     reason: str | None = None
-    damaged: bool = False  # the data exists but is damaged: its cells fail instead of being n/a
+    # The data exists but is damaged: its cells fail instead of being n/a.
+    damaged: bool = False
 
     def identity(self) -> TaskIdentity:
         """Return what goes into keys and records."""
@@ -62,7 +63,8 @@ class LoadedTask:
     def _texts(self) -> list[str]:
         try:
             return self.data.texts() if self.data is not None else []
-        except Exception:  # of a plugin: its cells fail when they are measured, and state the error
+        except Exception:
+            # A plugin's cells fail when they are measured, and state the error.
             return []
 
 
@@ -79,8 +81,9 @@ def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> lis
         except (MissingError, CorruptError) as error:
             loaded.append(LoadedTask(name, task, None, str(error), damaged=isinstance(error, CorruptError)))
         except Exception as error:
-            if TASKS.is_builtin(name) or isinstance(error, UsageError):  # the request is wrong
+            if TASKS.is_builtin(name) or isinstance(error, UsageError):
                 raise
-            reason = error_text(error) + own_line(type(task), error, "load")  # a plugin's task fails, the others go on
+            # A plugin's task fails, the others go on.
+            reason = error_text(error) + own_line(type(task), error, "load")
             loaded.append(LoadedTask(name, task, None, reason, damaged=True))
     return loaded

@@ -38,10 +38,7 @@ _TEXT_COLUMNS = (
 
 
 def mteb_task(name: str) -> MTEBTask:
-    """Return the English part of the task `mteb:NAME`; raises MissingError without mteb, UsageError if unsupported.
-
-    Nothing is read or fetched yet.
-    """
+    """Return the English part of `mteb:NAME`, unread; raises MissingError without mteb, UsageError if unsupported."""
     mteb_name = name.partition(":")[2]
     try:
         import mteb
@@ -134,11 +131,11 @@ class MTEBTask(Task):
                     # The hub is asked first, because the download itself retries for long if it cannot be reached.
                     HfApi().dataset_info(place, revision=revision, timeout=5)
                 self.task.load_data()
-                if hasattr(
-                    self.task, "convert_v1_dataset_format_to_v2"
-                ):  # retrieval, whose older tasks have a form of their own
+                # Older retrieval tasks have a form of their own.
+                if hasattr(self.task, "convert_v1_dataset_format_to_v2"):
                     self.task.convert_v1_dataset_format_to_v2(num_proc=None)
-        except Exception as error:  # the hub's clients raise many types; each means that the data is not available now
+        except Exception as error:
+            # The hub's clients raise many types; each means that the data is not available now.
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise MissingError(
                 f"{self.name}: its data set {place} cannot be had from the hub: {reason}. Run it where there is a"
@@ -170,7 +167,8 @@ class ByMTEB(TaskData):
         texts: list[str] = []
         for subset in self.task.task.hf_subsets:
             rows = self.task._rows(subset)
-            if isinstance(rows, Mapping):  # of retrieval or reranking: queries, and documents with or without a title
+            # Queries or documents of retrieval or reranking, with or without a title.
+            if isinstance(rows, Mapping):
                 texts += [RoleText(text, "query") for text in _strings(list(rows["queries"]["text"]))]
                 documents = rows["corpus"]
                 titles = documents["title"] if "title" in documents.column_names else [""] * len(documents)

@@ -22,7 +22,7 @@ class TextModel(AbsEncoder):
 
     def __init__(self, encode: Callable[[list[str]], Vectors], roles: Roles, meta: ModelMeta | None = None) -> None:
         self.model = None
-        self._encode = encode  # of texts that have one role and one prompt
+        self._encode = encode
         self.model_prompts: dict[str, str] = dict(roles.prompts)
         self.similarity_name = roles.similarity
         self.mteb_model_meta = meta or ModelMeta.create_empty({"similarity_fn_name": ScoringFunction(roles.similarity)})
@@ -42,10 +42,7 @@ class TextModel(AbsEncoder):
         return torch.from_numpy(pair_similarities(first, second, self.similarity_name))
 
     def encode(self, inputs: Any, *, task_metadata: Any = None, prompt_type: Any = None, **_: object) -> Vectors:
-        """Return the vectors (n, dim) of all texts of a loader, in their order.
-
-        The prompt is that of their role, unless the encoder has one for the task, by mteb's rules.
-        """
+        """Return vectors (n, dim) of a loader's texts, behind the task's prompt by mteb's rules, or their role's."""
         roles: dict[Any, Role] = {PromptType.query: "query", PromptType.document: "document"}
         role = roles.get(prompt_type)
         name = self.get_prompt_name(task_metadata, prompt_type) if self.model_prompts and task_metadata else None

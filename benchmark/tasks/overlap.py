@@ -24,7 +24,8 @@ from zoo.files import read_json, sha256_json
 
 TABLE = Path(__file__).with_name("overlap.json")
 _YEARS = ("STS12", "STS13", "STS14", "STS15", "STS16")
-POOLS: dict[str, tuple[str, ...]] = {  # tasks that one suite may contain together
+# Tasks that one suite may contain together.
+POOLS: dict[str, tuple[str, ...]] = {
     "sts": (*_YEARS, "STS-B"),
     "sts-raw": (*(f"{year}-raw" for year in _YEARS), "STS-B-raw"),
     "words": (
@@ -32,8 +33,8 @@ POOLS: dict[str, tuple[str, ...]] = {  # tasks that one suite may contain togeth
         *("RW", "MTurk-287", "MTurk-771", "SimVerb-3500"),
     ),
 }
-DISJOINT = {"stsb-dev-disjoint": "STS-B", "stsb-dev-disjoint-raw": "STS-B-raw"}  # task -> the task it is a part of
-DEV = {"STS-B": POOLS["sts"], "STS-B-raw": POOLS["sts-raw"]}  # development set -> tests compared with it
+DISJOINT = {"stsb-dev-disjoint": "STS-B", "stsb-dev-disjoint-raw": "STS-B-raw"}
+DEV = {"STS-B": POOLS["sts"], "STS-B-raw": POOLS["sts-raw"]}
 
 Key = frozenset[str]
 
@@ -174,10 +175,7 @@ def repeated(task: str) -> dict[str, int]:
 
 
 def dev_rows_in_tests(task: str, sha256: str | None = None) -> list[int] | None:
-    """Return the rows of a task's development pairs that are test pairs (see `DEV`); None where not measured.
-
-    With `sha256`, the digest of a task's data, also None where it was measured on other data.
-    """
+    """Return the rows of development pairs that are test pairs (see `DEV`); None where not measured on this data."""
     about = _table()["dev"].get(task)
     return None if about is None or sha256 not in (None, about["sha256"]) else list(about["rows"])
 

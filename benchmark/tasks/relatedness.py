@@ -51,7 +51,7 @@ class RegressorData(TaskData):
         features = np.concatenate([pair_features(vectors(p.first), vectors(p.second)) for p in self.splits])
         gold = [pairs.gold for pairs in self.splits]
         fit = regress(features, gold[0], gold[1], device=self.device)
-        predicted = fit.predicted.astype(np.float32).astype(np.float64)  # as it is kept
+        predicted = fit.predicted.astype(np.float32).astype(np.float64)
         result = correlations(predicted, gold[2])
         in_file_order = np.empty_like(predicted)
         in_file_order[self.order] = predicted

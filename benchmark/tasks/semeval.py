@@ -22,7 +22,8 @@ ORGANISERS = "phrases/SemEval2013-5a"
 """The place in a data folder for the organisers' own files, which no hub provides and whose sha256 is not known."""
 
 _DATASET, _SPLITS = "SemEval2013-5a", ("train", "test")
-_ORGANISERS_ROWS = {"train": 11722, "test": 7814}  # BURT section 4.2
+# BURT section 4.2.
+_ORGANISERS_ROWS = {"train": 11722, "test": 7814}
 
 
 def best_threshold(scores: np.ndarray, labels: np.ndarray) -> float:

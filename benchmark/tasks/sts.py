@@ -87,10 +87,7 @@ def cosine_of_dev(located: Located, splits: Splits, limit: int | None) -> PairsD
 
 
 def disjoint(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
-    """Score the development pairs that are not test pairs of STS12-16 or the STS Benchmark; they pick checkpoints.
-
-    If the overlap is not known for this data, it is measured now, which needs the data of the STS tasks.
-    """
+    """Score the development pairs that are no test pairs of STS12-16 or STS-B; an unknown overlap is measured."""
     located = data.locate(row.dataset, row.form)
     splits, origin = stsb_splits(located), DISJOINT[row.name]
     rows = dev_rows_in_tests(origin, located.sha256)

@@ -28,11 +28,12 @@ class Suite:
     corpus: str
     pairs: str = "nli"
     seeds: int = 3
-    place: int = 100  # among the suites, on pages and in lists
+    place: int = 100
     note: str = ""
-    aliases: tuple[str, ...] = ()  # other names that people type
-    means: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # columns that are means of some of the tasks
-    average: bool = True  # False: the tasks together have no mean, because it would mix measures
+    aliases: tuple[str, ...] = ()
+    means: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # False: the tasks together have no mean, because it would mix measures.
+    average: bool = True
     average_title: str = "Avg."
 
     def narrowed(self, tasks: Collection[str]) -> Suite:
@@ -159,10 +160,7 @@ def suite_name(name: str) -> str | None:
 
 
 def tasks_named(names: str, also: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the tasks of a comma-separated list: registered ones, mteb:NAME, or those of `also`; no globs.
-
-    Raises UsageError with suggestions for any other name, and for a list without names.
-    """
+    """Return the tasks of a comma-separated list, also mteb:NAME and those of `also`; raises UsageError for others."""
     tasks = dict.fromkeys(TASKS.canonical(part.strip()) for part in names.split(",") if part.strip())
     for name in tasks:
         if name not in also and not name.startswith(MTEB):

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from benchmark.metrics.probe.protocol import ProbeScores, ProbeSetting
 
 PROTOCOL = "senteval"
-_LEAST = 20  # rows per class that --limit keeps at least: nested folds need rows of every class
+# Rows per class that --limit keeps at least: nested folds need rows of every class.
+_LEAST = 20
 
 
 class TransferData(TaskData):
@@ -151,7 +152,8 @@ _SICK = ("SICK_train.txt", "SICK_trial.txt", "SICK_test_annotated.txt")
 _DATA: tuple[tuple[str, str, tuple[str, ...], Parts], ...] = (
     ("MR", "Movie reviews", _WHOLE, polar("rt-polarity.pos", "rt-polarity.neg")),
     ("CR", "Customer reviews", _WHOLE, polar("custrev.pos", "custrev.neg")),
-    ("SUBJ", "Subjectivity", _WHOLE, polar("subj.objective", "subj.subjective")),  # SentEval's class 1 is objective
+    # SentEval's class 1 is objective.
+    ("SUBJ", "Subjectivity", _WHOLE, polar("subj.objective", "subj.subjective")),
     ("MPQA", "Opinion polarity (MPQA)", _WHOLE, polar("mpqa.pos", "mpqa.neg")),
     # Phrases are in the training part.
     ("SST2", "Stanford Sentiment Treebank, 2 classes", _THREE, one_file_per_part(readers.read_sst_binary, *_SST)),

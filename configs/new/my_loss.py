@@ -14,7 +14,8 @@ from zoo.modules.pooler import TrainedPooler
 class MyLossRecipe(SimCSERecipe):
     """SimCSE's settings (temperature, batch_size ...) and yours; a run changes one with my-loss:margin=0.2."""
 
-    margin: float = 0.1  # by which a sentence's own view must be nearer than others
+    # A sentence's own view must be nearer than others by this cosine.
+    margin: float = 0.1
 
 
 class MyLossObjective(SimCSEObjective):

@@ -18,7 +18,8 @@ from zoo.methods.pooled import pooled_start
 class MyMethodRecipe(BackboneRecipe):
     """The settings, beside those of every backbone; a run changes one with my-method:directions=2."""
 
-    directions: int = 1  # how many are removed; the paper removes dim / 100 from word vectors
+    # The paper removes dim / 100 directions from word vectors.
+    directions: int = 1
 
 
 @register_method("my-method", family="transforms", paper="All-but-the-Top")  # lists and citations say this of it
@@ -35,7 +36,7 @@ class MyMethod(BackboneEncoder[MyMethodRecipe]):
     """
 
     Recipe = MyMethodRecipe
-    pooling = "last"  # the average of the last layer's states; "cls" is the state of the first token
+    pooling = "last"
 
     def __init__(self, recipe: MyMethodRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
@@ -59,7 +60,7 @@ class MyMethod(BackboneEncoder[MyMethodRecipe]):
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
         """Learn the map from the corpus; `run.seed` and `dev_score(self)` are for methods that train by steps."""
-        assert corpus is not None  # a run gives one to each method whose traits need it
+        assert corpus is not None
         vectors = self.pooled(corpus.sentences)
         mean, (_, axes) = vectors.mean(axis=0), np.linalg.eigh(np.cov(vectors.T))
         common = axes[:, self.dim - self.recipe.directions :]  # eigh sorts its columns by variance, the largest last

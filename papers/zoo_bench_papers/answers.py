@@ -12,8 +12,10 @@ WORDS = (*DECIDED, UNDECIDED, UNTESTABLE, NOT_MEASURED)
 SO_FAR, AT_SCALE = "so far", "at this scale"
 YES, NO, POSSIBLE = "yes", "no", "possible"
 
-_EQUAL = 1e-11  # the difference that rounding can leave between equal scores
-_SHARE = 0.05  # of the paper's updates: below, nothing is said but "so far"
+# Rounding can leave such a difference between equal scores.
+_EQUAL = 1e-11
+# Below this share of the paper's updates, nothing is said but "so far".
+_SHARE = 0.05
 
 
 def above(low: float, high: float, line: float) -> str:

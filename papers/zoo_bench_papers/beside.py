@@ -24,7 +24,7 @@ class Ours:
     """One row of ours below a printed one: its values by printed column, and which may be compared."""
 
     name: str
-    measured: str  # the backbone or data it was measured on
+    measured: str
     values: Mapping[str, str]
     verdict: str
 
@@ -80,7 +80,8 @@ def _tables(item: Item, chosen: PaperOptions) -> list[Table]:
 
 def _from_tables(item: Item, line: PublishedRow, tables: Sequence[Table], chosen: PaperOptions) -> Iterator[Ours]:
     if line.row.subset is not None and line.row.subset != "full":
-        return  # these pairs are in an analysis
+        # These pairs are in an analysis.
+        return
     rows = {printed: filled(ours, chosen.places(item)) for step in item.steps for printed, ours in step.rows.items()}
     named = {typed_recipe(name)[0]: None for name in methods_of(item, chosen)}
     settings = [typed_recipe(name) for name in (*line.row.recipes, *line.row.unlike)]

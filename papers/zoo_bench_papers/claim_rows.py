@@ -26,7 +26,8 @@ class Condition(NamedTuple):
     precision: str
     corpus: str = ""
     sentences: int = 0
-    tuned: str | None = None  # the budget of the settings, "" for the paper's; None: nothing is trained
+    # The budget of the settings, "" for the paper's. None: nothing is trained.
+    tuned: str | None = None
 
     def text(self) -> str:
         """Return "zoo-small, bf16, 20,000 sentences of wiki, the papers' settings"."""

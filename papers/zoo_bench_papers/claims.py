@@ -20,7 +20,8 @@ from zoo.paths import resource_folder
 
 # Whose rows a verdict is about. The paper's text decides only where it leaves no point of its recipes open.
 CODE, TEXT, READING = "the released code", "the paper's text", "our reading of the paper's text"
-_CELL = ("paper", "table", "row", "backbone", "setting", "metric")  # what names a printed row; the last three may lack
+# They name a printed row; the last three may lack.
+_CELL = ("paper", "table", "row", "backbone", "setting", "metric")
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     conditions: str = ""
     untestable: str = ""
     published: tuple[Any, ...] = ()
-    gains: tuple[float | None, ...] = ()  # of the contrasts, where the text alone prints them
-    released: dict[str, str] = {}  # the released code's recipes, by the paper's
+    gains: tuple[float | None, ...] = ()
+    # The released code's recipes, by the paper's.
+    released: dict[str, str] = {}
 
     def pairs(self) -> list[tuple[str, ...]]:
         """Return the contrasts (row, row), all of which the claim is about."""

@@ -18,15 +18,18 @@ from zoo.errors import UsageError, did_you_mean
 from zoo.files import read_yaml
 from zoo.paths import resource_folder
 
-_EVALUATIONS = 20  # per training, where a figure shows its course and the corpus is smaller than the papers' million
-_BATCH, _EVERY = 64, 125  # batch size and evaluation interval (steps) of the papers' trainings
+# A figure shows the course of a training on a corpus smaller than the papers' million.
+_EVALUATIONS = 20
+_BATCH, _EVERY = 64, 125
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which values of an analysis's JSON file correspond to printed values; the names are keys of its rows."""
 
-    file: str  # path below the working folder; a glob where a part of the name is a digest
-    rows: str  # the place of the rows in the file: names joined by dots
+    # Below the working folder; a glob where a part of the name is a digest.
+    file: str
+    # The rows' place in the file: names joined by dots.
+    rows: str
     recipe: str = ""
     printed: str = ""
     backbone: str = ""
@@ -34,7 +37,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     value: str = ""
     subset: str | None = None
     where: dict[str, str] = {}
-    columns: dict[str, str] = {}  # printed column: key
+    columns: dict[str, str] = {}
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,7 +46,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     command: str
     only_as_printed: bool = False
     options: dict[str, Any] = {}
-    rows: dict[str, str] = {}  # printed row: row of ours
+    rows: dict[str, str] = {}
     read: Reading | None = None
 
 
@@ -59,7 +62,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     none: str = ""
     needs: tuple[str, ...] = ()
     differs: tuple[str, ...] = ()
-    own_backbones: bool = False  # its first steps make the backbones that the other steps use
+    # Its first steps make the backbones that the other steps use.
+    own_backbones: bool = False
     prints: dict[str, dict[str, str]] = {}
     steps: tuple[Step, ...] = ()
 
@@ -123,11 +127,7 @@ def filled(value: Any, places: Mapping[str, str]) -> Any:
 
 
 def steps_of(item: Item, chosen: PaperOptions) -> list[Step]:
-    """Return the steps to run, limited to the chosen methods.
-
-    Steps on the paper's further backbones are left out if the user chose a backbone. Raises UsageError where a chosen
-    name matches none of the item's methods.
-    """
+    """Return the steps to run for the chosen methods and backbone; raises UsageError where a name matches none."""
     steps = [step for step in item.steps if not (step.only_as_printed and chosen.values.get("backbone"))]
     if "methods" not in chosen.values:
         return steps
@@ -151,17 +151,14 @@ def _with_methods(step: Step, names: Collection[str]) -> Step:
 
 
 def options_of(item: Item, step: Step, chosen: PaperOptions, known: Collection[str]) -> dict[str, Any]:
-    """Return the options of a step's command by their long names: its own, then the user's.
-
-    `known` are the long names of the command's options; only these are passed on.
-    """
+    """Return a step's options by their long names, then the user's; only the command's `known` ones pass."""
     options = dict(step.options)
     if "backbone" in known and not item.own_backbones:
         options.setdefault("backbone", item.backbone)
     if "train-sentences" in known and item.train_sentences:
         options.setdefault("train-sentences", item.train_sentences)
     given = {name: value for name, value in chosen.values.items() if name in known}
-    given.pop("methods", None)  # the steps' own lists are filtered by it instead
+    given.pop("methods", None)
     if item.own_backbones:
         given.pop("backbone", None)
     if step.command.startswith("pretrain ") and "pretrain-text" in chosen.values:
@@ -176,7 +173,7 @@ def options_of(item: Item, step: Step, chosen: PaperOptions, known: Collection[s
     return {name: filled(value, chosen.places(item)) for name, value in options.items()}
 
 
-_ONE_TEXT = ("methods", "tasks", "suite")  # options whose lists are joined by commas
+_ONE_TEXT = ("methods", "tasks", "suite")
 
 
 def words_of(options: Mapping[str, Any]) -> list[str]:

@@ -28,7 +28,7 @@ from zoo_bench_papers.items import Item, PaperOptions, Step, filled, steps_of
 class Demand:
     """What an item needs."""
 
-    needs: dict[str, bool]  # each thing that is needed, and whether it is available
+    needs: dict[str, bool]
 
     @property
     def missing(self) -> list[str]:

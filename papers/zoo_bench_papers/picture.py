@@ -13,7 +13,8 @@ from zoo_bench_papers.answers import CONFIRMED, REVERSED, SMALLER, UNDECIDED, WO
 from zoo_bench_papers.verdicts import Compared, Verdict
 
 _COLOURS = {CONFIRMED: "#1a7f37", SMALLER: "#a65d00", REVERSED: "#b3261e", UNDECIDED: "#6b6b6b"}
-_WIDE = 12.0  # points on either side of 0; an arrow marks what lies outside
+# An arrow marks what lies outside these points on either side of 0.
+_WIDE = 12.0
 
 
 def forest(verdicts: Sequence[Verdict], path: Path, most: int = 80) -> None:

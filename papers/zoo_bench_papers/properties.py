@@ -15,18 +15,17 @@ from benchmark.tasks.suites import all_suites
 from zoo.errors import CorruptError
 from zoo.files import read_signed
 
-FEWEST_ROWS = 10  # of a rank correlation: below, its interval contains nearly everything
+# Below so many rows, the interval of a rank correlation contains nearly everything.
+FEWEST_ROWS = 10
 
-Part = tuple[str, float] | None  # what was measured, and by how much it holds (below 0: it does not); None: nothing
-RowsOf = Callable[[Sequence[str], str], Sequence[ByTask]]  # of a row ("": of every row) that has all of these tasks
+# What was measured, and by how much it holds (below 0: it does not). None: nothing.
+Part = tuple[str, float] | None
+RowsOf = Callable[[Sequence[str], str], Sequence[ByTask]]
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def kept_tables(results: Path) -> Tables:
-    """Return the rows of the kept analyses of a results folder, by the names of their tables.
-
-    Raises CorruptError for a file that is not what `analyze` wrote.
-    """
+    """Return the rows of kept analyses by their tables' names; raises CorruptError for any other file."""
     tables: dict[str, list[dict[str, Any]]] = {}
     for path in sorted((results / "analyses").rglob("*.json")):
         try:
@@ -45,8 +44,9 @@ class Measured:
     tables: Tables
     backbone: str
     rows: RowsOf = lambda tasks, name: ()
-    code: Mapping[str, str] = field(default_factory=dict)  # the recipe of the released code in place of the paper's
-    asked: set[str] = field(default_factory=set)  # the recipes that were asked for, and other wanted cells
+    # The recipe of the released code in place of the paper's.
+    code: Mapping[str, str] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
 
     def cells(self, table: str, **wanted: str) -> list[Mapping[str, Any]]:
         """Return the rows of a table on this backbone whose cells are as wanted."""
@@ -205,10 +205,7 @@ def distance(low: float, high: float, number: float, sign: int) -> float:
 
 
 def correlation(what: str, pairs: Sequence[Sequence[Any]], number: float, sign: int) -> tuple[str, float] | None:
-    """Return a part of a rule about the rank correlation of two values over rows; None for fewer rows than ten.
-
-    Its interval is that of Fisher's z with the standard error of Bonett and Wright (2000).
-    """
+    """Return a part of a rule about a rank correlation over ten rows or more, by Fisher's z; None for fewer."""
     import numpy as np
     from scipy.stats import spearmanr
 

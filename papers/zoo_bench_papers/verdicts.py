@@ -25,9 +25,9 @@ from zoo_bench_papers.claim_rows import Condition, Folder, MeasuredRow, least_sh
 from zoo_bench_papers.claims import CODE, READING, TEXT, Claim, all_claims, open_points
 from zoo_bench_papers.properties import OF_UNTRAINED, RULES, Measured
 
-PrintedOf = Mapping[tuple[str, str, tuple[str, ...]], float]  # by paper, place and contrast
+PrintedOf = Mapping[tuple[str, str, tuple[str, ...]], float]
 
-_DIMENSIONS = 300  # of the papers' word vectors
+_DIMENSIONS = 300
 # Settings that are to be equal on both sides, or named.
 _SETTINGS = {"pooler": "pooling", "temperature": "temperature", "eval_every": "evaluation interval"}
 
@@ -47,14 +47,15 @@ class Compared:
     low: float = 0.0
     high: float = 0.0
     line: float = 0.0
-    printed: float | None = None  # the paper's difference
+    printed: float | None = None
     error: float = 0.0
     df: float = 1.0
     reason: str = ""
     untestable: str = ""
-    differs: str = ""  # settings other than the method that differ between the sides
-    small: bool = False  # another backbone than the paper's, or fewer dimensions than its word vectors
-    share: float | None = None  # the least share of the paper's updates
+    differs: str = ""
+    # Another backbone than the paper's, or fewer dimensions than its word vectors.
+    small: bool = False
+    share: float | None = None
 
     @property
     def decides(self) -> bool:
@@ -94,16 +95,18 @@ class Verdict:
 
     claim: Claim
     condition: str
-    procedure: str = ""  # whose rows: of the released code, of the paper's text or of our reading; "": all the same
+    # Whose rows: of the released code, of the paper's text or of our reading. "": all the same.
+    procedure: str = ""
     compared: list[Compared] = field(default_factory=list)
     controls: list[Compared] = field(default_factory=list)
     word: str = NOT_MEASURED
     scale: str = ""
     reason: str = ""
     command: str = ""
-    observation: str = ""  # what the function of a property returns
-    share: float | None = None  # the least share of the paper's updates
-    open: dict[str, int] = field(default_factory=dict)  # points that the papers leave open, by our recipe
+    observation: str = ""
+    share: float | None = None
+    # Points that the papers leave open, by our recipe.
+    open: dict[str, int] = field(default_factory=dict)
 
     @property
     def measured(self) -> bool:
@@ -237,7 +240,8 @@ def _about(rows: Sequence[MeasuredRow], claim: Claim) -> dict[str, Any]:
     for key, name in _SETTINGS.items() if len(recipes) == len(rows) else ():
         given = (one.get(key, one.get(name)) for one in recipes)
         values = list(dict.fromkeys(str(one).replace("mean", "avg") for one in given if one is not None))
-        if len(values) > 1 and not (key == "temperature" and rows[0].at.tuned):  # each has its own best one
+        # Each has its own best temperature.
+        if len(values) > 1 and not (key == "temperature" and rows[0].at.tuned):
             unlike.append(f"{name} {' and '.join(values)}")
     theirs = {plain_backbone(cell.a.row.backbone) for cell in claim.published} or {"bert-base-uncased"}
     words = [row.about["dimensions"] or 0 for row in rows if not row.at.backbone]
@@ -312,7 +316,8 @@ def _properties(claim: Claim, folder: Folder, at: Condition) -> list[Verdict]:
     texts = [one.observation for one in verdicts]
     if texts[0] and texts[0] != texts[-1]:
         return verdicts
-    verdicts[-1].procedure = ""  # both are the same, or the code's row is not measured
+    # Both are the same, or the code's row is not measured.
+    verdicts[-1].procedure = ""
     return verdicts[-1:]
 
 
@@ -329,7 +334,7 @@ def _verdict(
     lacking = [c for c in verdict.compared if c.difference is None]
     verdict.reason = ", ".join(dict.fromkeys(c.reason or c.untestable for c in verdict.compared if not c.decides))
     suites = all_suites()
-    runs: dict[tuple[bool, tuple[str, ...]], list[str]] = defaultdict(list)  # suites or tasks by their missing rows
+    runs: dict[tuple[bool, tuple[str, ...]], list[str]] = defaultdict(list)
     for on in dict.fromkeys(c.on for c in lacking if not c.reason.startswith("no item")):
         rows = dict.fromkeys(row for pair, c in cells if c.difference is None and c.on == on for row in pair)
         runs[on in suites, tuple(rows)].append(on)

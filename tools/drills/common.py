@@ -130,10 +130,7 @@ def preload(folder: Path, rehearsal: Callable[[], object] | None = None) -> None
 def forked(
     work: Callable[[], object], folder: Path, *, kill_after: float | None = None, most_seconds: float = 600
 ) -> Ended:
-    """Do the work in a fork of this process; its exit code is what the work returns (None: 0).
-
-    `kill_after` seconds it is killed with SIGKILL.
-    """
+    """Do the work in a fork and return its exit code; after `kill_after` seconds it is killed with SIGKILL."""
     number = len(list(folder.glob("out-*"))) if folder.is_dir() else 0
     folder.mkdir(parents=True, exist_ok=True)
     out, err = folder / f"out-{number}", folder / f"err-{number}"
@@ -248,8 +245,8 @@ def results_of(folder: Path) -> dict[str, Any]:
     contents: dict[str, Any] = {}
     for path in sorted((folder / "records").rglob("*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
-        record.pop("sha256", None)  # over what may differ as well
-        (record.get("pairs") or {}).pop("sha256", None)  # their scores are compared themselves
+        record.pop("sha256", None)
+        (record.get("pairs") or {}).pop("sha256", None)
         contents[path.relative_to(folder).as_posix()] = comparable(record)
     for path in sorted((folder / "encoders").rglob("fit.json")):
         fit = json.loads(path.read_text(encoding="utf-8"))

@@ -134,5 +134,6 @@ def _own_disk(place: Path) -> bool:
             Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
             Path("/proc/self/uid_map").write_text(f"0 {user} 1", encoding="ascii")
             Path("/proc/self/gid_map").write_text(f"0 {group} 1", encoding="ascii")
-    libc.mount(b"none", b"/", None, 0x4000 | 0x40000, None)  # MS_REC | MS_PRIVATE: nobody else sees it
+    # MS_REC | MS_PRIVATE: nobody else sees it.
+    libc.mount(b"none", b"/", None, 0x4000 | 0x40000, None)
     return bool(libc.mount(b"none", bytes(place), b"tmpfs", 0, b"size=1g") == 0)

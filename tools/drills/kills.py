@@ -65,7 +65,7 @@ class Work:
 
     do: Callable[[Path], Callable[[], object]]
     results: Callable[[Path], Any]
-    before: Path | None = None  # a folder that is copied
+    before: Path | None = None
 
 
 def works(folder: Path, model: Path) -> dict[str, Work]:
@@ -153,7 +153,8 @@ def _kill(what: str, work: Work, count: int, seed: int, folder: Path) -> int:
             verdict.count("at a random instant" if by_time else "before a file operation")
             continue
         rounds += 1
-        seconds = min(seconds, ended.seconds)  # the first is slow where it imports, or beside other work
+        # The first is slow where it imports, or beside other work.
+        seconds = min(seconds, ended.seconds)
         _compare(verdict, cut, wanted, work, ended.code, ended.err)
         shutil.rmtree(cut, ignore_errors=True)
     last = run(cut)

@@ -64,7 +64,8 @@ def _together(
     folder: Path, model: Path, out: Path, seconds: float, doomed: int | None, rng: random.Random
 ) -> list[tuple[Ended, bool]]:
     """Start the same command in several processes at once; return how each ended, and whether it was to be killed."""
-    starter = os.fork()  # so that the threads that wait for the processes are not forked again
+    # So the threads that wait for the processes are not forked again.
+    starter = os.fork()
     if starter == 0:
         ended: dict[int, Ended] = {}
         moments = [rng.uniform(0.1, 2.0) * seconds if number == doomed else None for number in range(AT_ONCE)]

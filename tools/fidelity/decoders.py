@@ -91,7 +91,8 @@ def script(checkout, name, *arguments):
     def plain(cls, *places, device_map=None, trust_remote_code=None, **more):
         return load(cls, *places, **more)
 
-    def drawn(*shape, **where):  # <PST>'s vector, which ours draws like this
+    # It draws <PST>'s vector as ours does.
+    def drawn(*shape, **where):
         return draw(*shape, generator=torch.Generator().manual_seed(0))
 
     draw = torch.randn

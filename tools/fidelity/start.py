@@ -147,7 +147,7 @@ def sizes(kind: str) -> dict[str, Any]:
     return {**SIZES, "pad_token_id": SPECIALS[kind]["[PAD]" if kind == "bert" else "<pad>"]}
 
 
-Batch = Callable[[np.ndarray], tuple[torch.Tensor, ...]]  # numbers of rows -> their tensors
+Batch = Callable[[np.ndarray], tuple[torch.Tensor, ...]]
 
 
 def comparison_of(name: str, backbone: Path) -> tuple[Any, Objective, Batch, int]:

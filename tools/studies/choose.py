@@ -11,7 +11,8 @@ from benchmark.choosing.data import Kind, Texts
 from benchmark.choosing.measures import may_be_best, sampled, threshold
 from benchmark.stats.clusters import clusters_of
 
-_SHAPES = {  # cosines of unequal and of equal pairs: mean and spread of normal distributions; the share of equal pairs
+# Cosines of unequal and of equal pairs, mean and spread of normal distributions; the share of equal pairs.
+_SHAPES = {
     "equal spreads": ((0.4, 0.15), (0.7, 0.15), 0.5),
     "few equal pairs": ((0.4, 0.15), (0.7, 0.15), 0.2),
     "unequal spreads": ((0.4, 0.2), (0.75, 0.1), 0.5),
@@ -33,7 +34,7 @@ def texts_of(kind: Kind, rows: str, gold: NDArray[np.float64]) -> Texts:
     queries, each, crossed = _TABLES[rows]
     first = np.repeat(np.arange(queries), each)
     second = np.tile(np.arange(each), queries) if crossed else np.arange(queries * each)
-    if kind == "retrieval":  # many queries, few answers
+    if kind == "retrieval":
         return Texts(kind, "", [], np.arange(len(first)), first, np.ones(len(first)))
     return Texts(kind, "", [], first, queries + second, gold)
 
@@ -53,7 +54,7 @@ def wrong_winners(
         generator = np.random.default_rng(seed)
         truth = generator.normal(size=n)
         gold = (truth > 0).astype(float) if kind == "binary" else truth
-        alike = generator.normal(size=n)  # encoders err on the same texts
+        alike = generator.normal(size=n)
         values = []
         for _ in range(encoders):
             errors = generator.normal(size=n)
@@ -67,10 +68,7 @@ def wrong_winners(
 
 
 def coverage(draws: int = 2_000, pairs: int = 300) -> dict[str, float]:
-    """Return how often the interval of a threshold holds the best one of the population, by the shape of cosines.
-
-    The intervals are of 400 resamples, not 2,000, which takes a fifth of the time.
-    """
+    """Return how often a threshold's interval, of 400 resamples, holds the population's best one, by the shape."""
     from scipy import stats
 
     shares = {}

@@ -46,7 +46,7 @@ from benchmark.tasks.overlap import Pool, pool_of
 from benchmark.tasks.suites import suite
 
 Scores = NDArray[np.float64]
-Measure = Callable[[list[list[Scores]], np.random.Generator], Sample]  # an experiment with rows and their new seeds
+Measure = Callable[[list[list[Scores]], np.random.Generator], Sample]
 
 
 @dataclass
@@ -56,8 +56,8 @@ class World:
     gold: dict[str, Scores]
     places: dict[str, NDArray[np.intp]]
     size: int
-    rows: dict[str, list[Scores]]  # by row, in the order of the tasks
-    scores: dict[str, float]  # measured averages x100
+    rows: dict[str, list[Scores]]
+    scores: dict[str, float]
 
 
 def read(folder: Path, tasks: tuple[str, ...]) -> World:
@@ -80,7 +80,7 @@ def read(folder: Path, tasks: tuple[str, ...]) -> World:
         pooled = pool_of(task, digests[task])
         places[task] = np.arange(len(gold[task])) if pooled is None else pooled[1]
         if pooled is None:
-            places[task] = places[task] + 10**9 + size  # apart from the pool's
+            places[task] = places[task] + 10**9 + size
             size += len(gold[task])
     everything, inverse = np.unique(np.concatenate([places[task] for task in tasks]), return_inverse=True)
     ends = np.cumsum([len(places[task]) for task in tasks])[:-1]
@@ -202,7 +202,7 @@ def seeds_result(draws: list[dict[str, Any]]) -> dict[str, float]:
 
 def equally_good(world: World, count: int) -> dict[str, list[Scores]]:
     """Return the `count` rows that lie closest together, each task's predictions moved to the same expected score."""
-    unlike: dict[float, str] = {round(score, 6): name for name, score in world.scores.items()}  # the same vectors: once
+    unlike: dict[float, str] = {round(score, 6): name for name, score in world.scores.items()}
     ordered = sorted(unlike)
     widths = [ordered[i + count - 1] - ordered[i] for i in range(len(ordered) - count + 1)]
     start = int(np.argmin(widths))

@@ -28,8 +28,9 @@ from benchmark.stats.mcb import (
 )
 
 Scores = NDArray[np.float64]
-Side = tuple[int, float]  # the number of seeds (0: a row without seeds) and their spread
-EQUAL: dict[str, tuple[Side, Side]] = {  # rows of equal recipes
+# The number of seeds (0: a row without seeds) and their spread.
+Side = tuple[int, float]
+EQUAL: dict[str, tuple[Side, Side]] = {
     "1/1": ((1, 1), (1, 1)),
     "1/3": ((1, 1), (3, 1)),
     "2/0": ((2, 1), (0, 0)),
@@ -43,7 +44,7 @@ EQUAL: dict[str, tuple[Side, Side]] = {  # rows of equal recipes
     "3/5, spreads 1 : 0.1": ((3, 1), (5, 0.1)),
     "5/3, spreads 1 : 0.1": ((5, 1), (3, 0.1)),
 }
-FORTY: dict[str, list[Side]] = {  # equally good rows
+FORTY: dict[str, list[Side]] = {
     "no seeds": [(0, 0)] * 40,
     "3 seeds": [(3, 1)] * 40,
     "3 seeds, half of spread 0.1, half of 1.2": [(3, 0.1)] * 20 + [(3, 1.2)] * 20,
@@ -52,7 +53,8 @@ FORTY: dict[str, list[Side]] = {  # equally good rows
     "10 without seeds, 3 seeds of spread 0.1 and 1.2": [(0, 0)] * 10 + [(3, 0.1)] * 15 + [(3, 1.2)] * 15,
     "5 seeds, half of spread 0.1, half of 1.2": [(5, 0.1)] * 20 + [(5, 1.2)] * 20,
 }
-PAIRS = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0)  # the noise of the pairs in a difference, where a seed's is about 1
+# The noise of the pairs in a difference, where a seed's is about 1.
+PAIRS = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
 
 
 def normal(
@@ -80,8 +82,9 @@ def coverage(sides: list[Side], pairs: float, draws: int, generator: np.random.G
     return min(float(inside[:, [side == kind for side in sides]].mean()) for kind in set(sides))
 
 
-SHARED = (-0.5, 0.0, 0.5, 0.9, 0.99)  # the correlation of two rows' scores over seeds
-SHAPES: dict[str, Callable[[np.random.Generator, tuple[int, int]], Scores]] = {  # of mean 0; spreads near 1
+# The correlation of two rows' scores over seeds.
+SHARED = (-0.5, 0.0, 0.5, 0.9, 0.99)
+SHAPES: dict[str, Callable[[np.random.Generator, tuple[int, int]], Scores]] = {
     "normal": lambda generator, shape: generator.normal(size=shape),
     "skewed": lambda generator, shape: generator.exponential(size=shape) - 1,
     "one seed in seven collapses": lambda generator, shape: (

@@ -40,27 +40,24 @@ _HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$")
 
 @dataclass(frozen=True)
 class BackboneSource:
-    """A checkpoint on disk: its name, where it is, and the sha256 over all its files."""
+    """A checkpoint on disk; `location` (a bundled name, hub id or absolute folder) finds it again on this machine."""
 
     name: str
     revision: str | None
-    location: str  # how to find it again on this machine: the bundled name, the hub id, or the absolute folder
+    location: str
     folder: Path
     sha256: str
-    ancestors: tuple[str, ...] = ()  # the checkpoints that its pretraining started from, as its folder states
-    labelled: tuple[str, ...] = ()  # which of them, or itself, were trained on labelled pairs
+    ancestors: tuple[str, ...] = ()
+    labelled: tuple[str, ...] = ()
 
     @property
     def ancestry(self) -> str | None:
-        """The condition to state beside scores if this checkpoint or an ancestor was trained on labelled pairs.
-
-        None if neither was, or if the folder states no ancestry.
-        """
+        """The condition that this checkpoint or an ancestor was trained on labelled pairs; None if none is known."""
         return f"labelled ancestry ({', '.join(self.labelled)})" if self.labelled else None
 
     def identity(self) -> dict[str, Any]:
         """Return what goes into keys and records (never the folder: it differs between machines)."""
-        locality = {"local": True} if self.location == str(self.folder) else {}  # the name is that of a user's folder
+        locality = {"local": True} if self.location == str(self.folder) else {}
         ancestry = {} if self.ancestry is None else {"ancestry": self.ancestry}
         return {"name": self.name, "revision": self.revision, "sha256": self.sha256, **locality, **ancestry}
 
@@ -80,7 +77,7 @@ def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool 
         raise MissingError(f"backbone {name!r}: no such folder, and not a hub id (owner/name).")
     else:
         folder = from_hub(name, revision)
-    with reading(folder):  # a folder may exist and be unreadable for this user
+    with reading(folder):
         files = {path.name for path in folder.iterdir()}
     if "adapter_config.json" in files and "modules.json" not in files:
         check_adapter(f"backbone {name!r}", folder, folder)
@@ -128,17 +125,14 @@ def quiet() -> None:
 
 
 def positions_of(model: PreTrainedModel) -> int | None:
-    """Return the largest number of tokens of a text that a model has positions for; None where any number will do.
-
-    The positions of RoBERTa and its relatives start behind the row of the padding.
-    """
+    """Return the most tokens of a text that a model has positions for; None where any number will do."""
     for module in model.modules():
         table: Any = getattr(module, "position_embeddings", None)
         padding = getattr(module, "padding_idx", None)
         if isinstance(padding, int) and hasattr(table, "weight"):
             return len(table.weight) - padding - 1
     stated = getattr(model.config, "max_position_embeddings", None)
-    return stated if isinstance(stated, int) and stated > 0 else None  # XLNet's is -1
+    return stated if isinstance(stated, int) and stated > 0 else None
 
 
 def encoder_of(model: Any) -> Any:
@@ -181,20 +175,14 @@ def masked_lm(source: BackboneSource, runtime: Runtime) -> PreTrainedModel:
 
 
 def mlm_head(source: BackboneSource, runtime: Runtime) -> nn.Module:
-    """Return a checkpoint's MLM head: states (n, dim) -> logits (n, vocabulary), float32.
-
-    Raises UsageError for a checkpoint without one, or if its place in the architecture is not known.
-    """
+    """Return a checkpoint's MLM head, states (n, dim) -> logits (n, vocabulary); raises UsageError without one."""
     from zoo.engine.mlm_head import mlm_head_of
 
     return mlm_head_of(masked_lm(source, runtime), source.name)
 
 
 def mlm_head_rows(source: BackboneSource, runtime: Runtime) -> torch.Tensor:
-    """Return the output embeddings of a checkpoint's MLM head (vocabulary, dim), float32: the token embeddings if tied.
-
-    Raises UsageError for a checkpoint without an MLM head.
-    """
+    """Return the output embeddings of an MLM head (vocabulary, dim), float32; raises UsageError without a head."""
     weight: torch.Tensor = masked_lm(source, runtime).get_output_embeddings().weight.detach()
     return weight
 
@@ -230,7 +218,7 @@ class Backbone:
         self.source = source
         backend = getattr(tokenizer, "backend_tokenizer", None)
         self._limits = (None, None) if backend is None else (backend.truncation, backend.padding)
-        self._runtime: Runtime | None = None  # with which the library loads what the engine has read by itself
+        self._runtime: Runtime | None = None
 
     def _by_library(self) -> Backbone:
         if self._runtime is not None:
@@ -287,10 +275,7 @@ class Backbone:
 
     @classmethod
     def from_source(cls, source: BackboneSource, runtime: Runtime, *, states_only: bool = False) -> Backbone:
-        """Load a located checkpoint in float32 onto the runtime's device.
-
-        With `states_only` the engine reads a plain BERT by itself, without the library, whose import takes seconds.
-        """
+        """Load a located checkpoint in float32; with `states_only` the engine reads a plain BERT itself, sooner."""
         from zoo.engine.bert import read_plain_bert
 
         keep_few_kernels()
@@ -311,9 +296,7 @@ class Backbone:
         try:
             check_tokenizer_files(f"backbone {source.name!r}", source.folder)
             config = config_of(f"backbone {source.name!r}", source.folder)
-            tokenizer = load_pretrained(
-                AutoTokenizer, source.folder
-            )  # first: a wrong one is refused before all is loaded
+            tokenizer = load_pretrained(AutoTokenizer, source.folder)
             check_vocabulary(f"backbone {source.name!r}", source.folder, tokenizer, config)
             model, loading = load_pretrained(
                 AutoModel,
@@ -326,7 +309,8 @@ class Backbone:
             )
         except ZooError:
             raise
-        except Exception as error:  # of many kinds; each means that this checkpoint cannot be used
+        except Exception as error:
+            # An error of any kind means that this checkpoint cannot be used.
             raise cannot_load(f"backbone {source.name!r}", source.folder, error) from error
         encoder, missing = encoder_of(model), loading["missing_keys"]
         if encoder is not model:
@@ -349,7 +333,7 @@ class Backbone:
 
         self.model.config.save_pretrained(folder)
         backend: Any = getattr(self.tokenizer, "backend_tokenizer", None)
-        if backend is not None:  # as it was read: each call sets its own truncation and padding
+        if backend is not None:
             truncation, padding = self._limits
             backend.enable_truncation(**truncation) if truncation else backend.no_truncation()
             backend.enable_padding(**padding) if padding else backend.no_padding()
@@ -382,7 +366,8 @@ class Backbone:
         if missing:
             raise CorruptError(f"{folder / 'backbone.json'} lacks the {missing[0]}; train the encoder again.")
         if saved["trained"]:
-            read_tensors(folder / "model.safetensors")  # for the check of its sha256, which the library does not make
+            # The library does not check the sha256.
+            read_tensors(folder / "model.safetensors")
             source = BackboneSource(
                 saved["name"],
                 saved["revision"],

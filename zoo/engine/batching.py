@@ -30,7 +30,7 @@ class Unfinished(Interrupted):
 
     rows: NDArray[np.int64] = np.empty(0, np.int64)
     vectors: Vectors = np.empty((0, 0), np.float32)
-    texts: Sequence[str] = ()  # those of the rows, from `encode_unique`
+    texts: Sequence[str] = ()
 
 
 @dataclass
@@ -80,9 +80,8 @@ def encode_table(
     vectors = np.empty((len(table), dim), dtype=np.float32)
     waiting = length_sorted_batches(table.lengths, budget)
     device = torch.device(runtime.device)
-    on_device: list[
-        tuple[NDArray[np.int64], torch.Tensor]
-    ] = []  # vectors on the device, fetched together: a fetch waits
+    # Vectors on the device are fetched together, because a fetch waits.
+    on_device: list[tuple[NDArray[np.int64], torch.Tensor]] = []
 
     def fetch() -> None:
         if on_device:
@@ -106,7 +105,8 @@ def encode_table(
                 if not out_of_memory(error):
                     raise
                 budget, full = _halve(budget, len(rows), int(table.lengths[rows].max()), error), True
-            if full:  # only now has the error let go of the tensors of the batch
+            # Only now has the error let go of the batch's tensors.
+            if full:
                 fetch()
                 stats.halvings += 1
                 rest = np.concatenate(waiting)

@@ -73,7 +73,7 @@ def bert_config(folder: Path) -> BertConfig | None:
         return None
     try:
         config = BertConfig(**sizes)
-    except TypeError:  # a size is missing
+    except TypeError:
         return None
     plain = ("gelu", "absolute", False)
     is_plain = (config.hidden_act, config.position_embedding_type, config.is_decoder) == plain

@@ -14,8 +14,9 @@ from zoo.engine.tokens import TokenTable
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-_SLICE = 20_000  # texts split at a time
-_MOST = 500_000  # parts that are remembered: about 100 MB
+_SLICE = 20_000
+# The cache keeps so many parts, about 100 MB.
+_MOST = 500_000
 
 
 class _Numbers(dict[str, int]):

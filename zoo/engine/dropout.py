@@ -6,17 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-_BITS = 16  # four elements of a mask from one draw of 64 bits
-
-
-_SIZES = 16  # different sizes of packed batches of one shape
+# Four elements of a mask come from one draw of 64 bits.
+_BITS = 16
+# The cache keeps so many sizes of packed batches of one shape.
+_SIZES = 16
 
 
 def packed_size(tokens: int, places: int) -> int:
-    """Return how many of a batch's places (n * length) are packed: its tokens, and padding up to one of a few sizes.
-
-    If every batch had another size, freed memory would not fit the next batch.
-    """
+    """Return how many places are packed: a batch's tokens, padded to one of a few sizes so that memory fits again."""
     return min(tokens + -tokens % max(places // _SIZES, 1), places)
 
 

@@ -52,10 +52,7 @@ def to_device(batch: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def host_of(batch: torch.Tensor) -> torch.Tensor:
-    """Return the tensor's values on the CPU; only a tensor that was made on the device has to be waited for.
-
-    Without a host the tensor itself is returned.
-    """
+    """Return the tensor's values on the CPU, which waits for a device's; without a host the tensor itself."""
     if batch.device.type == "cpu" or share_without_host() is not None:
         return batch
     known: torch.Tensor | None = getattr(batch, "host", None)

@@ -23,7 +23,8 @@ def from_hub(name: str, revision: str | None) -> Path:
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     at = f" at revision {revision}" if revision else ""
-    cache = str(HF_HUB_CACHE).replace(str(Path.home()), "~", 1)  # the message goes into records, which are published
+    # The message goes into records, which are published.
+    cache = str(HF_HUB_CACHE).replace(str(Path.home()), "~", 1)
     looked = (
         f"backbone {name!r}{at}: not a folder here, not bundled ({', '.join(BUNDLED)}), not in the hub cache {cache}"
     )
@@ -45,7 +46,8 @@ def from_hub(name: str, revision: str | None) -> Path:
         files = [file.rfilename for file in info.siblings or []]
         patterns = [*_WANTED, "*.safetensors" if any(file.endswith(".safetensors") for file in files) else "*.bin"]
         return Path(snapshot_download(name, revision=wanted, allow_patterns=patterns, etag_timeout=5))
-    except Exception as error:  # of many kinds; each means that the checkpoint cannot be downloaded
+    except Exception as error:
+        # An error of any kind means that the checkpoint cannot be downloaded.
         if cached is not None and _seems_whole(cached):
             return cached
         if isinstance(error, MissingError):
@@ -73,14 +75,15 @@ def _cached(name: str, revision: str | None) -> tuple[Path | None, bool]:
         cached = [
             path for file in files if isinstance(path := try_to_load_from_cache(name, file, revision=revision), str)
         ]
-    except ValueError:  # no name that a model can have
+    except ValueError:
         cached = []
     if not cached:
         return None, False
     folder = Path(cached[0]).parent
     try:
         listed = [file.path for file in get_cached_repo_tree(name, revision=folder.name)]
-    except Exception:  # of many kinds; each means that no download of the whole model has begun
+    except Exception:
+        # An error of any kind means that no download of the model has begun.
         return folder, False
     weights = ".safetensors" if any(file.endswith(".safetensors") for file in listed) else ".bin"
     wanted = [file for file in listed if file.endswith((*(name[1:] for name in _WANTED), weights))]

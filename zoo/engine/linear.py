@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 Maps = tuple[nn.Linear, ...]
-Joint = tuple[torch.Tensor, torch.Tensor | None]  # the weights and biases of some maps in one tensor each
+Joint = tuple[torch.Tensor, torch.Tensor | None]
 _packed: ContextVar[dict[tuple[Any, ...], Joint] | None] = ContextVar("packed", default=None)
 _joined: ContextVar[Callable[[Maps], Joint | None]] = ContextVar("joined", default=lambda maps: None)
 
@@ -74,7 +74,7 @@ def _can_keep(maps: Sequence[nn.Linear], x: torch.Tensor, dtype: torch.dtype) ->
     return x.device.type != "cpu" or (
         torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-        and (dtype == torch.float32 or torch.ops.mkldnn._is_mkldnn_bf16_supported())  # older processors lack it
+        and (dtype == torch.float32 or torch.ops.mkldnn._is_mkldnn_bf16_supported())
     )
 
 

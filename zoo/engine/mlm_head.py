@@ -29,23 +29,21 @@ class ScoresByEmbeddings(nn.Module):
 
 
 def mlm_head_of(model: PreTrainedModel, name: str) -> nn.Module:
-    """Return the head of a masked language model: a module, states (n, dim) -> logits (n, vocabulary).
-
-    Raises UsageError for an architecture whose head is not known here; `name` is the checkpoint's.
-    """
-    if hasattr(model, "cls"):  # BERT, DeBERTa in its older form
+    """Return a model's MLM head, states (n, dim) -> logits (n, vocabulary); raises UsageError if it is not known."""
+    # The heads in turn: BERT, newer DeBERTa, RoBERTa, ALBERT, DistilBERT, ELECTRA, ModernBERT.
+    if hasattr(model, "cls"):
         return model.get_submodule("cls.predictions")
-    if hasattr(model, "lm_predictions"):  # DeBERTa in its newer form
+    if hasattr(model, "lm_predictions"):
         return ScoresByEmbeddings(model.get_submodule("lm_predictions.lm_head"), model.get_input_embeddings())
-    if hasattr(model, "lm_head"):  # RoBERTa, XLM-R, CamemBERT, MPNet
+    if hasattr(model, "lm_head"):
         return model.get_submodule("lm_head")
-    if hasattr(model, "predictions"):  # ALBERT
+    if hasattr(model, "predictions"):
         return model.get_submodule("predictions")
-    if hasattr(model, "vocab_projector"):  # DistilBERT
+    if hasattr(model, "vocab_projector"):
         return _sequence(model, "vocab_transform", "activation", "vocab_layer_norm", "vocab_projector")
-    if hasattr(model, "generator_predictions"):  # ELECTRA
+    if hasattr(model, "generator_predictions"):
         return _sequence(model, "generator_predictions", "generator_lm_head")
-    if hasattr(model, "head") and hasattr(model, "decoder"):  # ModernBERT
+    if hasattr(model, "head") and hasattr(model, "decoder"):
         return _sequence(model, "head", "decoder")
     raise UsageError(f"backbone {name!r}: where {type(model).__name__} has its MLM head is not known; use another one.")
 

@@ -25,7 +25,8 @@ _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktok
 _SAFE = ("model*.safetensors", "adapter_model.safetensors")
 _LOADED = ("model.safetensors", "model.safetensors.index.json", "adapter_model.safetensors", "pytorch_model*")
 _BY_BACKEND = "name its backend (pretrained:model=...:backend={0}, after `pip install 'sentence-transformers[{0}]'`)"
-_OTHER_WEIGHTS = {  # files of weights that are not read here, and what their owner can do
+# Weights that are not read here, and what their owner can do.
+_OTHER_WEIGHTS = {
     "*.onnx": _BY_BACKEND.format("onnx"),
     "openvino_model*.xml": _BY_BACKEND.format("openvino"),
     "model.*.safetensors": "rename that variant to model.safetensors",
@@ -33,10 +34,12 @@ _OTHER_WEIGHTS = {  # files of weights that are not read here, and what their ow
     "tf_model.h5": "convert these weights of TensorFlow",
     "flax_model.msgpack": "convert these weights of Flax",
 }
-_LEAST_VOCABULARY = 0.75  # of the rows of the embeddings; some models have unused rows, up to a round number
+# A share of the embeddings' rows: some models have unused rows, up to a round number.
+_LEAST_VOCABULARY = 0.75
 _SHA256 = re.compile(r"[0-9a-f]{64}$")
 _WEIGHTS = (".safetensors", ".bin")
-_LFS = b"version https://git-lfs"  # how a file begins that git-lfs left as a pointer
+# A file that git-lfs left as a pointer begins like this.
+_LFS = b"version https://git-lfs"
 
 
 def load_pretrained(kind: Any, folder: Path, **options: object) -> Any:
@@ -52,7 +55,7 @@ def cannot_load(what: str, folder: Path, error: Exception) -> ZooError:
             f"{what} in {folder} asks to run Python code of its own, which is refused: nothing of it was run. If you"
             " have read that code and trust it, load the model in a plugin of yours (--plugin FILE.py)."
         )
-    if "ignore_mismatched_sizes" in message:  # the library's advice to its caller; its report of the shapes is long
+    if "ignore_mismatched_sizes" in message:
         return CorruptError(
             f"{what} in {folder} has weights of other shapes than its config.json states: they do not belong together,"
             " so fetch the folder again or correct the configuration."
@@ -75,7 +78,8 @@ def config_of(what: str, folder: Path) -> PreTrainedConfig:
 
     try:
         config: PreTrainedConfig = load_pretrained(AutoConfig, folder)
-    except Exception as error:  # the library raises many kinds
+    except Exception as error:
+        # The library raises many kinds.
         raise cannot_load(what, folder, error) from error
     return config
 
@@ -89,7 +93,8 @@ def module_folders(folder: Path) -> list[Path]:
         parts = [folder / module["path"] for module in read_json(listed)]
     except (TypeError, KeyError) as error:
         raise CorruptError(f"{listed} does not list the modules of a sentence-transformers model.") from error
-    for part in parts:  # what is elsewhere is not part of the folder's identity
+    # A part that is elsewhere has no share in the folder's identity.
+    for part in parts:
         if not part.resolve().is_relative_to(folder.resolve()):
             raise UsageError(f"{listed}: the module {part} is outside its folder; copy it there.")
     routes = [
@@ -205,12 +210,13 @@ def folder_sha256(folder: Path) -> str:
         p for p in paths if p.parent == folder or p.relative_to(folder).parts[0][0].isdigit() or modules & {*p.parents}
     ]
     safe = {p.parent for p in paths if p.suffix == ".safetensors"}
-    paths = [p for p in paths if p.suffix != ".bin" or p.parent not in safe]  # .bin is not read beside safetensors
+    paths = [p for p in paths if p.suffix != ".bin" or p.parent not in safe]
     hashes = {}
     for path in paths:
         stat = path.stat()
         sha256 = hashes[path.relative_to(folder).as_posix()] = _file_sha256(path, stat.st_size, stat.st_mtime_ns)
-        blob = path.resolve()  # in the hub's cache, large files are stored under their sha256
+        # The hub's cache stores large files under their sha256.
+        blob = path.resolve()
         if blob.parent.name == "blobs" and _SHA256.match(blob.name) and blob.name != sha256:
             raise CorruptError(f"{path} is damaged (its sha256 is not the hub's); delete {blob} and fetch it again.")
     for name, sha256 in read_sums(folder).items():

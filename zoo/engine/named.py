@@ -22,10 +22,7 @@ NOT_READ = (PRETRAINING, "overlap.json")
 
 
 def named_folder(name: str) -> Path | None:
-    """Return the folder of a backbone of this module, None for any other name.
-
-    Raises MissingError, with the remedy, if it is not on this machine.
-    """
+    """Return the folder of a backbone of this module, None for another name; raises MissingError if it is not here."""
     if name in BUNDLED:
         return resource_folder("zoo", "models") / name
     if name in MADE:

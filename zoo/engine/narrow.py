@@ -33,7 +33,7 @@ class NarrowWeights:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.maps: dict[Maps, None] = {}
-        self.known = False  # true after the first step
+        self.known = False
         self._made: dict[Maps, dict[str, torch.Tensor]] = {}
 
     @contextmanager
@@ -43,7 +43,8 @@ class NarrowWeights:
         self._made = self._cast() if self.known else {}
         alone = [(maps[0], weights) for maps, weights in self._made.items() if len(maps) == 1]
         for module, weights in alone:
-            vars(module).update(weights)  # attributes, which are looked up before parameters
+            # Attributes are looked up before parameters.
+            vars(module).update(weights)
         try:
             with joined_by(self._joined):
                 yield

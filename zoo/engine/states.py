@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 _PACKABLE = ("bert", "roberta", "xlm-roberta", "camembert")
 
-_SHORT = 64  # tokens up to which three products are faster than fused attention, in bfloat16 on a CPU
+# Up to so many tokens, three products are faster than fused attention (bfloat16 on a CPU).
+_SHORT = 64
 
 
 def packable(model: PreTrainedModel) -> TypeGuard[BertModel]:
@@ -81,10 +82,7 @@ def token_states(
 def pooled(
     model: PreTrainedModel, input_ids: torch.Tensor, attention_mask: torch.Tensor, how: Pooling, **embedding: object
 ) -> torch.Tensor:
-    """Token ids and mask (n, length), padded on the right -> pooled states (n, dim), float32.
-
-    "sif" weights each token by the model's buffer `token_weights` (vocabulary,), which zoo.modules.pooler gives it.
-    """
+    """Token ids and mask (n, length), padded on the right -> pooled states (n, dim), float32."""
     first = input_ids.new_zeros(len(input_ids)) if how == "cls" else None
     states = token_states(model, input_ids, attention_mask, every=how in NEEDS_ALL_LAYERS, at=first, **embedding)
     weights = model.get_buffer("token_weights")[input_ids] * attention_mask if how == "sif" else attention_mask
@@ -201,7 +199,7 @@ def _added(part: BertOutput | BertSelfOutput, y: torch.Tensor, x: torch.Tensor) 
 def _activated(part: BertIntermediate, x: torch.Tensor) -> torch.Tensor:
     """BERT's intermediate block; the usual activation, GELU by the error function, is fused into the linear map."""
     act = part.intermediate_act_fn
-    if F.gelu in (act, getattr(act, "act", None)):  # the engine's Bert has the function, the library's a module of it
+    if F.gelu in (act, getattr(act, "act", None)):
         return linear([part.dense], x, gelu=True)
     out: torch.Tensor = act(linear([part.dense], x))
     return out

@@ -19,8 +19,10 @@ from zoo.errors import ContractError, UsageError
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-_CHUNK = 2_000  # texts per call of the tokenizer: larger calls are not faster and need more memory
-_REMEMBERED = 32_000_000  # characters of all cached texts: about 150 MB with their token ids
+# Larger calls of the tokenizer are not faster and need more memory.
+_CHUNK = 2_000
+# The characters of all cached texts: with token ids about 150 MB.
+_REMEMBERED = 32_000_000
 
 
 @dataclass(frozen=True)
@@ -130,10 +132,7 @@ def frame_of(tokenizer: PreTrainedTokenizerBase) -> tuple[NDArray[np.int32], NDA
 def tokenise(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], *, max_length: int | None, add_special_tokens: bool = True
 ) -> TokenTable:
-    """Tokenise all texts in big batches; rows longer than `max_length` tokens (specials included) are cut.
-
-    Raises UsageError for a `max_length` that the special tokens fill: no token of any text would be left.
-    """
+    """Tokenise all texts in big batches, each cut to `max_length`; raises UsageError if special tokens fill that."""
     return _tokenise(tokenizer, texts, max_length, add_special_tokens)[0]
 
 
@@ -234,8 +233,9 @@ class TokenMemory:
         if backend is None:
             return None
         length, identity = self._identities.get(tokenizer, (-1, ""))
-        if length != len(tokenizer):  # first seen, or tokens were added since
-            backend.no_truncation()  # set by each call, so they are no part of the identity
+        if length != len(tokenizer):
+            # Each call sets truncation and padding, so they are no part of the identity.
+            backend.no_truncation()
             backend.no_padding()
             content = f"{type(tokenizer).__name__} {tokenizer.truncation_side} {backend.to_str()}"
             identity = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()

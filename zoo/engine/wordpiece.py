@@ -87,7 +87,7 @@ def read_wordpiece(folder: Path, rows: int) -> WordPieceTokenizer | None:
         state = read_mapping(folder / "tokenizer.json")
         vocabulary, added = state["model"]["vocab"], state["added_tokens"]
         known = [{"id": vocabulary[token], "content": token, **_FLAGS} for token in _SPECIAL.values()]
-    except (ZooError, KeyError, TypeError):  # the library says what is wrong
+    except (ZooError, KeyError, TypeError):
         return None
     kind, never_split = options.get("tokenizer_class"), options.get("never_split")
     stated = _SPECIAL | _OPTIONS | {name: value for name, value in options.items() if name not in _NO_MATTER}

@@ -112,7 +112,7 @@ def _write_static(encoder: StaticModules, folder: Path) -> None:
     write_tensors(folder / "model.safetensors", {"embeddings": encoder.table})
     write_text(folder / "tokenizer.json", encoder.tokenizer.to_str())
     config = {"model_type": "model2vec", "architectures": ["StaticModel"], "hidden_dim": encoder.table.shape[1]}
-    write_json(folder / "config.json", {**config, "normalize": True, "max_length": None})  # no text is cut
+    write_json(folder / "config.json", {**config, "normalize": True, "max_length": None})
     write_json(folder / "modules.json", [_listed(0, ".", "StaticEmbedding"), _listed(1, "1_Normalize", "Normalize")])
 
 

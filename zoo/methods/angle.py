@@ -18,12 +18,13 @@ from zoo.training.losses import ranking_loss
 class AnglERecipe(CoSENTRecipe):
     """The defaults are those of the authors' example on STS-B (the readme of SeanLee97/AnglE@5155458)."""
 
-    cosine_weight: float = 1.0  # w_1
-    in_batch_weight: float = 1.0  # w_2
-    angle_weight: float = 0.02  # w_3
+    cosine_weight: float = 1.0
+    in_batch_weight: float = 1.0
+    angle_weight: float = 0.02
     in_batch_temperature: float = 0.05
     angle_temperature: float = 0.05
-    neutral: float | None = None  # the code trains on entailment, 1, and contradiction, 0
+    # None leaves neutral pairs out: the code trains on entailment, 1, and contradiction, 0.
+    neutral: float | None = None
     train_max_length: int = 128
     schedule: Literal["linear", "constant"] = "linear"
 

@@ -27,7 +27,7 @@ _WORD = re.compile(r"\w+")
 class BagOfWordsRecipe:
     """The width of the vectors, and whether case is ignored."""
 
-    dim: int = 4096  # buckets; two words share a bucket with probability 1 / dim, half of the time with different signs
+    dim: int = 4096
     lower_case: bool = True
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class BagOfWords(CountedEncoder[BagOfWordsRecipe]):
     def __init__(self, recipe: BagOfWordsRecipe, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)
         self.dim = recipe.dim
-        self._places: dict[str, tuple[int, int]] = {}  # word -> bucket and sign
+        self._places: dict[str, tuple[int, int]] = {}
 
     @classmethod
     def traits(cls, recipe: BagOfWordsRecipe) -> Traits:

@@ -39,7 +39,8 @@ def check_in_batch(recipe: object, *names: str) -> None:
             raise ValueError(f"{name} 1 trains nothing: the loss compares the sentences of a batch; take 2 or more")
 
 
-WIDEST = 16_384  # dimensions of a vector: 16 times BERT-large's; 1.7 GB for the 26,000 texts of a suite
+# 16 times BERT-large's dimensions, or 1.7 GB for the 26,000 texts of a suite.
+WIDEST = 16_384
 
 
 def check_at_most(recipe: object, most: int, *names: str) -> None:
@@ -64,9 +65,11 @@ def without_places(recipe: Any) -> dict[str, Any]:
 class BackboneRecipe:
     """Fields of every method on a transformer."""
 
-    backbone: str = DEFAULT_BACKBONE  # the papers use bert-base-uncased; the bundled model needs no download
+    # The papers use bert-base-uncased; the bundled model needs no download.
+    backbone: str = DEFAULT_BACKBONE
     revision: str | None = None
-    max_length: int | None = None  # tokens at test; None: limited only by the positions (SentEval does not truncate)
+    # Tokens at test. None: limited only by the positions, as SentEval does not truncate.
+    max_length: int | None = None
 
     def __post_init__(self) -> None:
         check_positive(self, "max_length")
@@ -90,7 +93,7 @@ class BackboneEncoder(Encoder[BackboneT]):
     """An encoder that pools the states of one transformer; subclasses define the pooling and may train."""
 
     Recipe: ClassVar[type[Any]] = BackboneRecipe
-    unstated = ("sources", "parameters")  # it follows the precision of the run
+    unstated = ("sources", "parameters")
     engine_alone = True
 
     def __init_subclass__(cls, **more: object) -> None:

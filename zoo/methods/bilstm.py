@@ -34,20 +34,24 @@ from zoo.training.stepdown import train_by_accuracy
 class BiLSTMRecipe:
     """The BiLSTM and its training; the defaults are the paper's (sections 3.3 and 4)."""
 
-    lstm_dim: int = 2048  # of each direction; the vectors have twice as many dimensions
+    lstm_dim: int = 2048
     concatenation: Concatenation = "u;v;|u-v|;u*v"
     classifier_dim: int = 512
-    classifier: Literal["mlp", "linear"] = "mlp"  # one hidden layer (tanh: open); code: two without nonlinearity
+    # One hidden layer (tanh: open). The code has two without nonlinearity.
+    classifier: Literal["mlp", "linear"] = "mlp"
     batch_size: int = 64
-    learning_rate: float = 0.1  # of plain SGD
-    decay: float = 0.99  # factor of the rate after each epoch (the paper says weight decay; the code has none)
-    shrink: float = 5.0  # the rate is divided by it ...
-    shrink_when: Literal["falls", "no gain"] = "falls"  # ... when the accuracy falls; the code: when it is no new best
-    least_rate: float = 1e-5  # training ends below it
-    epochs: int = 20  # the maximum; from the code
-    max_grad_norm: float = 5.0  # from the code; the paper states none
-    dev_share: float = 0.02  # of premises, held out for the accuracy; the paper uses SNLI's dev set, of this size
-    train_max_length: int = 128  # open
+    learning_rate: float = 0.1
+    # The factor of the rate after each epoch. The paper calls it weight decay; the code has none.
+    decay: float = 0.99
+    # The rate is divided by it when the accuracy falls; in the code, when it is no new best.
+    shrink: float = 5.0
+    shrink_when: Literal["falls", "no gain"] = "falls"
+    least_rate: float = 1e-5
+    epochs: int = 20
+    max_grad_norm: float = 5.0
+    # The share of premises held out for the accuracy, as large as SNLI's dev set in the paper.
+    dev_share: float = 0.02
+    train_max_length: int = 128
 
     def check(self) -> None:
         """Raise ValueError for an impossible value."""
@@ -76,7 +80,7 @@ class BiLSTMMax(nn.Module):
 
     def __init__(self, words: torch.Tensor, lstm_dim: int) -> None:
         super().__init__()
-        self.register_buffer("words", words.detach(), persistent=False)  # not trained, not saved
+        self.register_buffer("words", words.detach(), persistent=False)
         self.lstm = nn.LSTM(words.shape[1], lstm_dim, batch_first=True, bidirectional=True)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
@@ -98,7 +102,7 @@ BiLSTMRecipeT = TypeVar("BiLSTMRecipeT", bound=BiLSTMRecipe, default=Any)
 class TrainedBiLSTM(Encoder[BiLSTMRecipeT]):
     """InferSent's training, for any fixed word vectors."""
 
-    unstated = ("sources", "parameters")  # it follows the precision of the run
+    unstated = ("sources", "parameters")
     head: BiLSTMMax
     pad_id: int
 
@@ -128,7 +132,7 @@ class TrainedBiLSTM(Encoder[BiLSTMRecipeT]):
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
         """Train on the NLI pairs and keep the weights with the best accuracy on the held-out pairs."""
         task = labelled_task("NLI", corpus, NLI_LABELS, "--pairs nli")
-        assert corpus is not None  # else there is no task
+        assert corpus is not None
         torch.manual_seed(run.seed)
         recipe, pad_id = self.recipe, self.pad_id
         self.head = self.new_head()

@@ -25,14 +25,15 @@ class BURTRecipe(SBERTRecipe):
     It does not state learning rate, steps (here one pass over the NLI pairs) and length. All losses have equal weight.
     """
 
-    objectives: tuple[Literal["nli", "pi", "ptc"], ...] = ("nli", "pi", "ptc")  # the first has every second batch
-    negatives: int = 3  # k random phrases per paraphrase (section 5.3)
+    # The first has every second batch.
+    objectives: tuple[Literal["nli", "pi", "ptc"], ...] = ("nli", "pi", "ptc")
+    negatives: int = 3
     # Classes of the positive pairs: section 5.3 states more than a million positives, which only all three classes
     # together give (3 x 354,000).
     paraphrases: tuple[str, ...] = PHRASE_LABELS
     adam_betas: tuple[float, float] = (0.9, 0.98)
     adam_epsilon: float = 1e-9
-    dropout: float | None = 0.1  # ALBERT's own is 0
+    dropout: float | None = 0.1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,7 +117,7 @@ class BURT(SBERT[BURTRecipe]):
             else:
                 positives = labelled_task("PI", corpus, self.recipe.paraphrases, _PHRASE_PAIRS, several=False)
                 everything = labelled_task("PI", corpus, PHRASE_LABELS, _PHRASE_PAIRS, several=False)
-                assert corpus is not None  # else there are no positives
+                assert corpus is not None
                 task = paraphrase_identification(positives, everything, corpus, self.recipe.negatives, run.seed)
                 tasks.append(task)
         return tasks

@@ -28,10 +28,9 @@ SENTENCE = "[X]"
 class TemplateRecipe(BackboneRecipe):
     """The fields that make the rows; the defaults are PromptEOL's."""
 
-    template: str = 'This sentence : "[X]" means in one word:"'  # [X] once, or twice for an echo
-    period: bool = added(
-        False
-    )  # as in the released code: a period ends each sentence, also in place of a question mark
+    template: str = 'This sentence : "[X]" means in one word:"'
+    # A period ends each sentence, also in place of a question mark, as in the released code.
+    period: bool = added(False)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -35,10 +35,12 @@ class ConSERTJointRecipe(TwoViewsRecipe):
     train_pooler: Pooler | None = "avg"
     select_like_training: bool = True
     token_cutoff: tuple[float, ...] = (0.0, 0.1)
-    loss_weight: float = 0.3  # the code: 0.15 of the sum of both directions, for each sentence of a pair
-    batch_size: int = 96  # pairs
+    # The code: 0.15 of the sum of both directions, for each sentence of a pair.
+    loss_weight: float = 0.3
+    batch_size: int = 96
     learning_rate: float = 2e-5
-    train_max_length: int = 67  # 64, and 3 special tokens that the code adds
+    # 64, and 3 special tokens that the code adds.
+    train_max_length: int = 67
     eval_every: int = 200
     weight_decay: float = 0.01
     warmup: float = 0.1
@@ -119,7 +121,8 @@ class ConSERTJoint(TwoViews[ConSERTJointRecipe]):
 class ContinuedRecipe(TwoViewsRecipe):
     """Two views without labels, starting from weights that another recipe first trains on the same texts."""
 
-    start: str = "consert-joint"  # the first recipe, or name:key=value; `backbone` and `revision` are passed to it
+    # The first recipe, or name:key=value; `backbone` and `revision` are passed to it.
+    start: str = "consert-joint"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -129,7 +132,8 @@ class ContinuedRecipe(TwoViewsRecipe):
 def start_of(recipe: ContinuedRecipe) -> tuple[str, type[Encoder], Any]:
     """Return name, class and recipe of the method that trains first; raises UsageError for one that cannot."""
     specs = parse_methods(recipe.start, all_recipes())
-    if len(specs) == 1 and specs[0].parameters.get("start") != recipe.start:  # a recipe must not start from itself
+    # A recipe must not start from itself.
+    if len(specs) == 1 and specs[0].parameters.get("start") != recipe.start:
         cls, first_recipe = specs[0].resolve({"backbone": recipe.backbone, "revision": recipe.revision})
         if issubclass(cls, TwoViews):
             return specs[0].method, cls, first_recipe

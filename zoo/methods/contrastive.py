@@ -37,10 +37,13 @@ class TrainedRecipe(BackboneRecipe):
     learning_rate: float
     epochs: int = 1
     train_max_length: int
-    eval_every: int  # steps between dev scores
-    dropout: float | None = None  # None: the backbone's own, 0.1 for BERT
-    looks: int | None = added(None)  # dev scores in all, at equal parts of the training; None: by `eval_every`
-    steps: int | None = added(None)  # updates in all, whatever the epochs; None: those of the epochs
+    eval_every: int
+    # None: the backbone's own, 0.1 for BERT.
+    dropout: float | None = None
+    # Dev scores in all, at equal parts of the training. None: by `eval_every`.
+    looks: int | None = added(None)
+    # Updates in all, whatever the epochs. None: those of the epochs.
+    steps: int | None = added(None)
 
     @property
     def pooler(self) -> Pooler:
@@ -91,19 +94,25 @@ class ContrastiveRecipe(TrainedRecipe):
 
     temperature: float = 0.05
     batch_size: int = 64
-    accumulate: int = 1  # batches per update; each is contrasted separately
-    chunk_rows: int | None = None  # gradient cache: sentences encoded at a time; the loss is of the whole batch
+    # Batches per update; each is contrasted separately.
+    accumulate: int = 1
+    # Gradient cache: so many sentences are encoded at a time, and the loss is of the whole batch.
+    chunk_rows: int | None = None
     learning_rate: float = 3e-5
     train_max_length: int = 32
-    eval_every: int = 250  # steps between dev scores; the scripts of SimCSE, PT-BERT and PromptBERT use 125
+    # Steps between dev scores; the scripts of SimCSE, PT-BERT and PromptBERT use 125.
+    eval_every: int = 250
     pooler: Pooler = "cls"
-    mlp_only_train: bool = True  # the test vector is [CLS] without the MLP (SimCSE table 6: 82.5 against 81.7)
-    optimizer: Literal["adamw", "transformers-adamw"] = added("adamw")  # the latter as in released code of 2021
-    sif_a: float = added(1e-3)  # of the pooler "sif": a token weighs a / (a + p), p counted in the training text
+    # The test vector is [CLS] without the MLP (SimCSE table 6: 82.5 against 81.7).
+    mlp_only_train: bool = True
+    optimizer: Literal["adamw", "transformers-adamw"] = added("adamw")
+    # Of the pooler "sif": a token weighs a / (a + p), p counted in the training text.
+    sif_a: float = added(1e-3)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not hasattr(self, "queue_size"):  # a queue has negatives of earlier batches
+        # A queue has negatives of earlier batches.
+        if not hasattr(self, "queue_size"):
             check_in_batch(self, "batch_size")
         check_positive(self, "temperature", "accumulate", "chunk_rows", "sif_a")
 
@@ -117,9 +126,10 @@ TrainedRecipeT = TypeVar("TrainedRecipeT", bound=TrainedRecipe, default=Any)
 class Contrastive(BackboneEncoder[TrainedRecipeT]):
     """Trains the backbone on an objective over sentences; the recipe's pooler makes the test vector."""
 
-    loss_of_batch: ClassVar[type[Any] | None] = None  # an Objective of a TrainedPooler and the recipe
-    rows = 0  # of the training
-    as_trained = False  # True: vectors as in training, for dev scores of recipes with `select_like_training`
+    loss_of_batch: ClassVar[type[Any] | None] = None
+    rows = 0
+    # True gives vectors as in training, for dev scores of recipes with `select_like_training`.
+    as_trained = False
 
     def __init__(self, recipe: TrainedRecipeT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
@@ -214,10 +224,7 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         )
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train on the corpus's sentences and keep the weights of the best dev score (without dev score, the last).
-
-        Raises UsageError if the two views of a sentence would be equal.
-        """
+        """Train and keep the weights of the best dev score, or the last; raises UsageError for two equal views."""
         if corpus is None:
             raise ContractError(f"{type(self).__name__} is trained and needs a corpus; pass --corpus FILE.")
         torch.manual_seed(run.seed)
@@ -229,7 +236,7 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
             )
         self.trained = True
         if self.token_weights is not None:
-            assert isinstance(self.recipe, ContrastiveRecipe)  # other recipes cannot choose their pooler
+            assert isinstance(self.recipe, ContrastiveRecipe)
             self.token_weights.count(self.backbone.tokenizer, corpus.sentences, self.recipe.sif_a)
         self.drawn = self.new_parts().to(self.runtime.device)
         collate, self.rows = self.training_rows(corpus, run)

@@ -27,15 +27,16 @@ from zoo.training.settings import TrainSettings
 class CoSENTRecipe(ContrastiveRecipe):
     """The defaults are those of the author's code (bojone/CoSENT@124c368), which trains on Chinese pairs."""
 
-    pooler: Pooler = "cls_before_pooler"  # [CLS] of the last layer, without an MLP
-    temperature: float = 0.05  # 1 / 20
-    neutral: float | None = 0.5  # grade of neutral pairs of NLI; contradiction is 0, entailment 1. None: left out
+    pooler: Pooler = "cls_before_pooler"
+    temperature: float = 0.05
+    # The grade of neutral pairs of NLI; contradiction is 0, entailment 1. None: left out.
+    neutral: float | None = 0.5
     batch_size: int = 32
     learning_rate: float = 2e-5
     epochs: int = 5
     train_max_length: int = 64
-    schedule: Literal["linear", "constant"] = "constant"  # of the rate after the warm-up
-    warmup_steps: int = 0  # at most half of all steps
+    schedule: Literal["linear", "constant"] = "constant"
+    warmup_steps: int = 0
     eval_every: int = 100
 
     def __post_init__(self) -> None:
@@ -74,10 +75,7 @@ class CoSENTObjective(Objective):
 
 
 def graded_rows(corpus: Corpus, neutral: float | None) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the numbers of the pairs (n,) with a grade, and the grades (n,) from 0 to 1: scores, or NLI labels.
-
-    Raises ContractError for a corpus without scored or labelled pairs, TrainingError if fewer than two grades occur.
-    """
+    """Return the numbers and grades (n,), 0 to 1, of graded pairs; raises ContractError or TrainingError."""
     if corpus.scores is not None:
         grades = np.asarray(corpus.scores, dtype=np.float32)
         grades = grades / max(float(grades.max(initial=0)), 1.0)

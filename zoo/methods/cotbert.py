@@ -44,17 +44,15 @@ class PaddedTemplate(BoundTemplate):
     """A template whose bias is its [MASK] state around as many padding tokens as the sentence has tokens."""
 
     def bias(self, model: PreTrainedModel, attention_mask: torch.Tensor, first: int) -> torch.Tensor:
-        """Attention mask of prompted rows (n, length) -> biases (n, dim); the padding is attended to.
-
-        Sentences of equal length share one row of the forward pass, as in the released code.
-        """
+        """Attention mask of prompted rows (n, length) -> biases (n, dim); sentences of equal length share one row."""
         device, rows = attention_mask.device, self.alone_rows(host_of(attention_mask), first)
         ids, mask = to_device(rows.ids, device), to_device(rows.mask, device)
         return self.mask_states(model, ids, mask)[to_device(rows.which, device)]
 
     def alone_rows(self, attention_mask: torch.Tensor, first: int) -> AloneRows:
         """Return the template around padding, as a row of text."""
-        lengths = (attention_mask.sum(1) - len(self)).clamp(min=0)  # of an empty sentence, quotes may be one token
+        # Of an empty sentence, quotes may be one token.
+        lengths = (attention_mask.sum(1) - len(self)).clamp(min=0)
         sizes, which = lengths.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         offsets = np.concatenate([[0], sizes.cumsum(0).numpy()])
         padding = np.full(offsets[-1], self.tokenizer.pad_token_id, np.int32)

@@ -22,7 +22,7 @@ CountedT = TypeVar("CountedT", bound=AnyRecipe, default=Any)
 class CountedEncoder(Encoder[CountedT]):
     """An encoder that its recipe determines; a subclass computes the vectors of distinct texts."""
 
-    unstated = ("sources", "parameters")  # it follows the precision of the run
+    unstated = ("sources", "parameters")
 
     def __init__(self, recipe: CountedT, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)

@@ -38,26 +38,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CTRecipe(TrainedRecipe):
-    """The defaults are the paper's; "open" marks what it does not state, taken from its released code."""
+    """The defaults are the paper's; draw, reduction, max_grad_norm and what "open" marks are its released code's."""
 
-    batch_size: int = 16  # pairs: 2 positives with their negatives
-    negatives: int = 7  # K per positive
-    pairs: Literal["shared", "disjoint"] = "shared"  # negatives (a, b1), (a, b2) ..., or, in both codes, (b1, c1) ...
-    draw: Literal["independent", "pass"] = "independent"  # open; or each sentence once in a pass
-    steps: int | None = 5000  # open: 10 rounds of 500; None: all batches of the passes
-    epochs: int = 1  # at most this many passes over the corpus; 5,000 updates are a sixth of a pass over wiki1m
-    min_chars: int = 0  # shorter sentences are left out
-    reduction: Literal["mean", "sum"] = "mean"  # open: over the pairs of a batch
-    dropout: float | None = 0.0  # open: off; None: the backbone's own, as sentence-transformers leaves it
-    learning_rate: float = 2e-6  # after the last of `rates`; if `rates` is empty, it falls linearly to 0
-    rates: tuple[float, ...] = (1e-5, 8e-6, 6e-6, 4e-6)  # each until its step of `rate_steps`, inclusive
+    batch_size: int = 16
+    negatives: int = 7
+    # Negatives are (a, b1), (a, b2) ..., or, in both codes, (b1, c1) ...
+    pairs: Literal["shared", "disjoint"] = "shared"
+    draw: Literal["independent", "pass"] = "independent"
+    # Open: 10 rounds of 500. None: all batches of the passes.
+    steps: int | None = 5000
+    # At most this many passes over the corpus; 5,000 updates are a sixth of a pass over wiki1m.
+    epochs: int = 1
+    min_chars: int = 0
+    reduction: Literal["mean", "sum"] = "mean"
+    # Open: off. None: the backbone's own, as sentence-transformers leaves it.
+    dropout: float | None = 0.0
+    learning_rate: float = 2e-6
+    # Each until its step of `rate_steps`, then `learning_rate`; without rates that falls linearly to 0.
+    rates: tuple[float, ...] = (1e-5, 8e-6, 6e-6, 4e-6)
     rate_steps: tuple[int, ...] = (500, 1000, 1500, 2000)
-    max_grad_norm: float | None = None  # open: not clipped
-    smoothing: float = 0.9  # of RMSprop: TensorFlow's default; PyTorch's is 0.99
-    rmsprop_epsilon: float = added(1e-8)  # PyTorch's default, as in ct-st; open; ct and ct-repo use Keras's 1e-7
+    max_grad_norm: float | None = None
+    # Open: 0.9 and, in ct and ct-repo, 1e-7 are TensorFlow's defaults; 0.99 and 1e-8 are PyTorch's.
+    smoothing: float = 0.9
+    rmsprop_epsilon: float = added(1e-8)
     train_max_length: int = 75
     eval_every: int = 500
-    test_encoder: Literal["best", "f2"] = "best"  # open: the better of f1 and f2 by dev score (f2 without one)
+    # Open: the better of f1 and f2 by dev score, f2 without one.
+    test_encoder: Literal["best", "f2"] = "best"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,7 +93,7 @@ class CTObjective(Objective):
         self.recipe = recipe
         self.f2 = TrainedPooler(model, recipe.pooler)
         self.f1 = copy.deepcopy(self.f2)
-        self.register_buffer("chosen", torch.tensor(2))  # 1 or 2: the better by dev score; saved with the weights
+        self.register_buffer("chosen", torch.tensor(2))
 
     def embed(self, *collated: torch.Tensor, **_: object) -> tuple[torch.Tensor, ...]:
         """Token ids and mask (n, 1 + K or 1, length) for f1, then (n, 1 + K, length) for f2 -> vectors (n, ., dim)."""
@@ -97,7 +104,7 @@ class CTObjective(Objective):
         """Vectors (n, 1 + K or 1, dim) and (n, 1 + K, dim), the positive pair first -> scalar loss."""
         with torch.autocast(u.device.type, enabled=False):
             logits = (u.float() * v.float()).sum(-1)
-            labels = torch.eye(logits.shape[1], device=u.device)[0].expand_as(logits)  # 1, 0, ... 0
+            labels = torch.eye(logits.shape[1], device=u.device)[0].expand_as(logits)
             loss = F.binary_cross_entropy_with_logits(logits, labels)
         return loss * self.recipe.batch_size if self.recipe.reduction == "sum" else loss
 
@@ -116,7 +123,7 @@ class CT(Contrastive[CTRecipe]):
     """
 
     Recipe: ClassVar[type] = CTRecipe
-    tension: CTObjective  # exists only during training
+    tension: CTObjective
 
     def __init__(self, recipe: CTRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
@@ -138,7 +145,7 @@ class CT(Contrastive[CTRecipe]):
 
     def settings(self) -> TrainSettings:
         """Return RMSprop's settings; a row is a group of pairs, and all groups are one epoch."""
-        recipe, groups = self.recipe, self.recipe.groups(0, 0)  # sizes do not depend on the corpus
+        recipe, groups = self.recipe, self.recipe.groups(0, 0)
         return TrainSettings(
             batch_size=groups.of_batch,
             learning_rate=recipe.learning_rate,

@@ -33,11 +33,13 @@ EMBEDDED = ("embeddings_project", "encoder.embedding_hidden_mapping_in", "embedd
 class DiffCSERecipe(ContrastiveRecipe):
     """The defaults are those of the released run_diffcse.sh (BERT-base, STS)."""
 
-    generator: str | None = None  # a masked language model with the same tokens; None: the backbone as it was
-    masked: float = 0.3  # share of the tokens that the generator fills in
-    detection_weight: float = 0.005  # lambda, of the replaced-token detection
-    counts_padding: bool = False  # True, as in the code: padding counts as tokens that were not replaced
-    generator_dropout: bool = False  # True, as in the code: the generator keeps its dropout
+    # A masked language model with the same tokens. None: the backbone as it was.
+    generator: str | None = None
+    masked: float = 0.3
+    detection_weight: float = 0.005
+    # True, as in the code: padding counts as tokens that were not replaced.
+    counts_padding: bool = False
+    generator_dropout: bool = False
     learning_rate: float = 7e-6
     epochs: int = 2
     eval_every: int = 125
@@ -104,7 +106,8 @@ class DiffCSEObjective(DropoutViewsObjective):
         ids, mask = (changed(part, lambda rows: rows.repeat_interleave(2, 0)) for part in collated[:2])
         vectors = torch.stack(views, dim=1).flatten(0, 1)
         filled = self.generator(self.masked(ids), mask)
-        filled[:, 0] = ids[:, 0]  # [CLS], whose place the vector takes
+        # The vector takes the place of [CLS].
+        filled[:, 0] = ids[:, 0]
         replaced = ((filled != ids) & (mask == 1)).long()
 
         def with_vector(module: nn.Module, given: object, output: torch.Tensor) -> torch.Tensor:

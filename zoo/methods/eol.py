@@ -35,15 +35,20 @@ END = ':"'
 class EOLRecipe(TemplateRecipe):
     """The defaults are Token Prepending's."""
 
-    further: tuple[str, ...] = ()  # templates; a sentence's vector is the mean over all of them
+    # A sentence's vector is the mean over all templates.
+    further: tuple[str, ...] = ()
     period: bool = True
-    layer: int = -2  # whose states are read: 0 those of the embedding layer, -1 the last, which are normalised
-    prepend_from: int = 1  # the first layer before which <PST> takes the state of the row's last token
-    prepend_until: int = 7  # the first layer before which it does so no more; 0: no template has <PST>
-    mean_of_end: bool = False  # the mean over the tokens of the template's last colon and quotation mark
-    generator: str | None = None  # a decoder for chats, folder or hub id, which rewrites each sentence
-    rewrites: int = 8  # of each sentence by each of the four instructions
-    summarise: bool = True  # each rewrite is summarised by the generator
+    # 0 reads the states of the embedding layer, -1 those of the last, which are normalised.
+    layer: int = -2
+    # <PST> takes the last token's state before each layer from this up to `prepend_until`. 0: no <PST>.
+    prepend_from: int = 1
+    prepend_until: int = 7
+    # The mean over the tokens of the template's last colon and quotation mark.
+    mean_of_end: bool = False
+    # A decoder for chats, folder or hub id, which rewrites each sentence.
+    generator: str | None = None
+    rewrites: int = 8
+    summarise: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -22,24 +22,26 @@ from zoo.plugins import register_method
 from zoo.training.loop import Objective, train
 from zoo.training.settings import TrainSettings
 
-_CHUNK = 16_384  # vectors mapped at a time
-_SAMPLE = 10_000  # the stated likelihoods are measured on this many vectors
+_CHUNK = 16_384
+_SAMPLE = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class FlowRecipe(TransformRecipe):
     """The defaults are the paper's (table 7 and appendix B), with the schedule of its NLI setting."""
 
-    layers: Literal["last", "first-last-h0", "first-last-h1", "top2"] = "top2"  # the paper's "last2avg"
+    layers: Literal["last", "first-last-h0", "first-last-h1", "top2"] = "top2"
     levels: int = 2
-    depth: int = 3  # steps per level
-    width: int = 32  # of the coupling nets
-    mixing: Mixing = "permutation"  # "to avoid numerical errors" of an invertible 1x1 convolution (section 3.2)
+    depth: int = 3
+    width: int = 32
+    # "To avoid numerical errors" of an invertible 1x1 convolution (section 3.2).
+    mixing: Mixing = "permutation"
     residual: bool = True
-    learning_rate: float = 2e-5  # for NLI; 1e-3 for a target data set; constant
-    epochs: float = 0.15  # for NLI; 1 for a target data set
-    batch_size: int = 64  # sentences: both sides of the code's 32 pairs; open in the paper
-    weight_decay: float = 0.0  # the paper says "Adam"
+    # For NLI; a target data set has 1e-3 and one epoch. The rate is constant.
+    learning_rate: float = 2e-5
+    epochs: float = 0.15
+    batch_size: int = 64
+    weight_decay: float = 0.0
     adam_epsilon: float = 1e-8
 
     def __post_init__(self) -> None:
@@ -111,7 +113,7 @@ class Flow(Transform[FlowRecipe]):
             learning_rate=recipe.learning_rate,
             epochs=1,
             steps=steps,
-            eval_every=steps,  # not used: there is no dev score
+            eval_every=steps,
             schedule="constant",
             weight_decay=recipe.weight_decay,
             adam_epsilon=recipe.adam_epsilon,

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 class InferSentRecipe(BiLSTMRecipe, BackboneRecipe):
     """InferSent on the backbone's token vectors instead of the paper's GloVe vectors."""
 
-    token_rms: float = 0.5  # token vectors are scaled to GloVe's size; at BERT's, a tenth of it, SGD learns nothing
+    # Token vectors get GloVe's size: at BERT's, a tenth of it, SGD learns nothing.
+    token_rms: float = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -34,13 +34,14 @@ class ISBertRecipe(TrainedRecipe):
     The code's AdamW has no bias correction, epsilon 1e-7 and no decay on biases and LayerNorm; here it is PyTorch's.
     """
 
-    kernels: tuple[int, ...] = (1, 3, 5)  # widths of the convolutions, in tokens
-    channels: int = 256  # of each kernel: the vectors have 768 dimensions on every backbone
-    activation: Literal["relu", "none"] = "relu"  # as in the paper; the code has none
+    kernels: tuple[int, ...] = (1, 3, 5)
+    # Of each kernel: the vectors have 768 dimensions on every backbone.
+    channels: int = 256
+    activation: Literal["relu", "none"] = "relu"
     batch_size: int = 32
     learning_rate: float = 2e-6
     weight_decay: float = 0.01
-    warmup: float = 0.1  # share of the steps, then linearly to 0
+    warmup: float = 0.1
     epochs: int = 1
     train_max_length: int = 128
     eval_every: int = 1000

@@ -19,9 +19,11 @@ from zoo.plugins import register_method
 class MatryoshkaRecipe(CoSENTRecipe):
     """CoSENT's loss at several widths; the paper trains classifiers of images, and states no loss for sentences."""
 
-    nested: tuple[float, ...] = (1.0, 0.5, 0.25, 0.125, 0.0625)  # shares of the dimensions; the code halves them too
-    weights: tuple[float, ...] = ()  # of the losses, in that order; (): 1 each, as in the code
-    width: int | None = None  # dimensions at test; None: all
+    # Shares of the dimensions; the code halves them too.
+    nested: tuple[float, ...] = (1.0, 0.5, 0.25, 0.125, 0.0625)
+    # Weights of the losses, in that order. (): 1 each, as in the code.
+    weights: tuple[float, ...] = ()
+    width: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -17,8 +17,9 @@ from zoo.plugins import register_method
 class MixCSERecipe(ContrastiveRecipe):
     """The share is the released script's; other settings are SimCSE's."""
 
-    mix: float = 0.2  # lambda: the share of the positive in the mixture
-    mixtures: Literal["own", "all"] = "own"  # negatives of an anchor: its own mixture; all of both views (the code)
+    mix: float = 0.2
+    # Negatives of an anchor: its own mixture, or all of both views (the code).
+    mixtures: Literal["own", "all"] = "own"
 
     def __post_init__(self) -> None:
         super().__post_init__()

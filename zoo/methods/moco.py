@@ -28,19 +28,27 @@ if TYPE_CHECKING:
 class MoCoRecipe(ContrastiveRecipe):
     """The defaults are those of PT-BERT's MoCo-BERT (section 4.1), which for other settings refers to SimCSE."""
 
-    momentum: float = 0.885  # lambda of Eq. 5
-    queue_size: int = 256  # including the batch: 1 positive + 255 negatives; the code has 320
+    # lambda of Eq. 5.
+    momentum: float = 0.885
+    # Including the batch: 1 positive + 255 negatives. The code has 320.
+    queue_size: int = 256
     eval_every: int = 125
-    augment: tuple[str, ...] = ()  # for the key's view, one drawn per sentence (zoo.training.augment)
-    keeps: int = 0  # number of "no augmentation" choices beside those of `augment`; the code has 2
-    srl: bool = False  # the key's view is the sentence's predicates with ARG0, PRED, ARGM-NEG, ARG1
-    positives: Literal["momentum", "query"] = "momentum"  # "query": ESimCSE, where the queue only adds negatives
-    key_dropout: bool = added(True)  # False: keys are made without dropout, as in ESimCSE's code
-    key_mlp: Literal["momentum", "query"] = added("momentum")  # whose MLP makes keys; ESimCSE's code: query
-    key_start: Literal["copy", "random"] = added("copy")  # random: that code copies before the pretrained weights load
-    queue_drops: Literal["last", "first"] = added("last")  # which rows of an oldest batch that no longer fits whole
-    double_linear: bool = False  # h = V(V(y)), to which PT-BERT with one state reduces; its control
-    linear_biases: bool = added(True)  # of V; False: as in the control of PT-BERT's form without biases
+    augment: tuple[str, ...] = ()
+    # "No augmentation" choices beside those of `augment`; the code has 2.
+    keeps: int = 0
+    # The key's view is the sentence's predicates with ARG0, PRED, ARGM-NEG, ARG1.
+    srl: bool = False
+    # "query" is ESimCSE, where the queue only adds negatives.
+    positives: Literal["momentum", "query"] = "momentum"
+    # ESimCSE's code makes keys without dropout and with the query's MLP.
+    key_dropout: bool = added(True)
+    key_mlp: Literal["momentum", "query"] = added("momentum")
+    # "random": the code copies before the pretrained weights load.
+    key_start: Literal["copy", "random"] = added("copy")
+    queue_drops: Literal["last", "first"] = added("last")
+    # h = V(V(y)), to which PT-BERT with one state reduces; its control.
+    double_linear: bool = False
+    linear_biases: bool = added(True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,7 +89,7 @@ class MoCoObjective(MomentumObjective):
             pooler.mlp = nn.Sequential(value, value, pooler.mlp)
         super().__init__(pooler, recipe)
         if recipe.key_start == "random":
-            self.to(model.device)  # the heads too
+            self.to(model.device)
             # ESimCSE's code updates it before making keys; here after_step() does, so the first update is made now.
             momentum_update(self.key_branch, self.query_branch, recipe.momentum)
 
@@ -112,11 +120,12 @@ class MoCoObjective(MomentumObjective):
     def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *keys: torch.Tensor) -> torch.Tensor:
         """h and h' (n, dim) -> scalar loss."""
         if not keys:
-            candidates = self.queue.push(h_plus)  # this batch first
+            candidates = self.queue.push(h_plus)
         else:
             candidates = torch.cat([h_plus.float(), self.queue.held().clone()])
             past = keys[0]
-            self.queue.push(past if self.recipe.queue_drops == "last" else past.flip(0))  # the last rows go first
+            # The last rows go first.
+            self.queue.push(past if self.recipe.queue_drops == "last" else past.flip(0))
         return info_nce(h, candidates, self.recipe.temperature)
 
 

@@ -22,7 +22,7 @@ from zoo.plugins import register_method
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-_REMOVED = re.compile(r"\[unused\d+\]")  # tokens without a text of their own
+_REMOVED = re.compile(r"\[unused\d+\]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +31,9 @@ class Model2VecRecipe:
 
     backbone: str = BackboneRecipe.backbone
     revision: str | None = None
-    dim: int = 256  # principal components; at most the backbone's width
-    a: float | None = 1e-4  # weights a / (a + p), p by Zipf's law from a token's rank in the vocabulary; None: 1
+    dim: int = 256
+    # Weights a / (a + p), p by Zipf's law from a token's rank in the vocabulary. None: 1.
+    a: float | None = 1e-4
 
     def __post_init__(self) -> None:
         check_positive(self, "dim", "a")
@@ -50,7 +51,7 @@ def kept_tokens(tokenizer: Tokenizer) -> NDArray[np.int64]:
 def principal(vectors: NDArray[np.float32], dim: int) -> NDArray[np.float32]:
     """Return the first `dim` principal components (n, dim); each has its largest value positive."""
     centred = vectors - vectors.mean(axis=0)
-    _, directions = np.linalg.eigh(centred.T @ centred / (len(vectors) - 1))  # ascending
+    _, directions = np.linalg.eigh(centred.T @ centred / (len(vectors) - 1))
     scores: NDArray[np.float32] = centred @ directions[:, ::-1][:, :dim]
     return scores * np.sign(scores[np.abs(scores).argmax(axis=0), range(scores.shape[1])])
 

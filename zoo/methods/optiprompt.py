@@ -26,8 +26,9 @@ class OptiPromptRecipe(PromptTrainingRecipe):
     """The defaults are appendix B's; both views are the same template under two dropout masks, as in SimCSE."""
 
     template: str = 'This sentence : "[X]" means [MASK] .'
-    head: Literal["none", "mlp", "mlm"] = "none"  # the code also trains the transform of the MLM head
-    replace: Literal["position", "last-occurrence"] = "position"  # the code: last-occurrence
+    # The code also trains the transform of the MLM head.
+    head: Literal["none", "mlp", "mlm"] = "none"
+    replace: Literal["position", "last-occurrence"] = "position"
     learning_rate: float = 3e-5
     epochs: int = 5
     eval_every: int = 1000
@@ -123,5 +124,6 @@ class OptiPrompt(PromptBERT[OptiPromptRecipe]):
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
         """Train the template."""
         report = super().fit(corpus, dev_score=dev_score, run=run)
-        self.trained = False  # the backbone did not change, so only its name is saved
+        # The backbone did not change, so only its name is saved.
+        self.trained = False
         return report

@@ -68,8 +68,9 @@ class Maximum(BackboneEncoder[BackboneRecipe]):
 class AverageRecipe(BackboneRecipe):
     """Which layers are averaged, over all tokens with [CLS] and [SEP]."""
 
-    layers: Literal["last", "first-last-h0", "first-last-h1", "top2", "sif"] = "last"  # sif: the last, tokens weighted
-    sif_a: float = added(1e-3)  # of "sif": a token weighs a / (a + p), p counted in the training text
+    layers: Literal["last", "first-last-h0", "first-last-h1", "top2", "sif"] = "last"
+    # In the layers "sif", the last, a token weighs a / (a + p), p counted in the training text.
+    sif_a: float = added(1e-3)
 
     def __post_init__(self) -> None:
         super().__post_init__()

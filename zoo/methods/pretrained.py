@@ -38,7 +38,7 @@ from zoo.plugins import register_method
 from zoo.recipes import added, build
 from zoo.roles import Role, Roles, roles_of
 
-_UNLIMITED = 2**20  # tokens, for a model without a limit
+_UNLIMITED = 2**20
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -89,7 +89,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         self.source = source or _located(recipe, runtime)
         self.stats, self.trained = EncodingStats(), False
         self.library: SentenceTransformer | None = None
-        self.after: list[Module] = []  # the library's modules behind the pooling
+        self.after: list[Module] = []
         self.longest = recipe.max_length
         self.roles = Roles().replaced(recipe.prompt, recipe.query_prompt, recipe.document_prompt)
         if is_file(self.source.folder / "modules.json"):
@@ -129,7 +129,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         texts = sample(limit)
         self.runtime = replace(runtime, precision="fp32")
         prompts = [self.roles.default, self.roles.prompt("query"), self.roles.prompt("document")]
-        tried = dict.fromkeys(["", *prompts])  # each prompt is tried on a few texts
+        tried = dict.fromkeys(["", *prompts])
         some = {prompt: texts[:8] if prompt else texts for prompt in tried}
         wanted = {prompt: self._by_library(some[prompt], prompt) for prompt in tried}
         self.dim = wanted[""].shape[1]
@@ -138,10 +138,11 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         model: Any = self.backbone.model
         pooler = getattr(model, "pooler", None)
         if without_pooler(type(model)):
-            model.pooler = None  # no pooling here reads it
+            model.pooler = None
         try:
             agrees = all(deviation(self.encode(some[p], prompt=p), wanted[p]) <= AGREES for p in tried)
-        except Exception:  # the engine meets any architecture of the library; what it cannot run, the library runs
+        except Exception:
+            # The engine meets any architecture of the library; what it cannot run, the library runs.
             agrees = False
         if not agrees:
             self.library, self.after = library, []

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class PromCSERecipe(ContrastiveRecipe):
     """The defaults are those of the released script for BERT-base (YJiangcm/PromCSE@4b31938, run_unsup_example.sh)."""
 
-    prefix: int = 16  # positions that each layer attends to besides the sentence's
+    prefix: int = 16
     batch_size: int = 256
     learning_rate: float = 3e-2
     eval_every: int = 125
@@ -74,7 +74,8 @@ class PrefixPooler(TrainedPooler):
         for layer, (keys, values) in enumerate(prefix):
             cache.update(keys, values, layer)
         mask = torch.cat([attention_mask.new_ones(len(input_ids), prefix.shape[4]), attention_mask], dim=1)
-        wide = added_mask(mask, input_ids.shape[1])  # the model makes none of its own for a cache
+        # The model makes no mask of its own for a cache.
+        wide = added_mask(mask, input_ids.shape[1])
         states = self.model(input_ids=input_ids, attention_mask=wide, past_key_values=cache).last_hidden_state
         vectors: torch.Tensor = self.mlp(states[:, 0])
         return vectors

@@ -35,8 +35,9 @@ PromptT = TypeVar("PromptT", bound=PromptFields, default=Any)
 class Prompted(BackboneEncoder[PromptT]):
     """An encoder that puts each text into the recipe's `template`."""
 
-    ended = staticmethod(with_period)  # a sentence under the recipe's `period`
-    whole_rows = True  # at test the filled template is tokenised, as in the released codes, and not its parts
+    ended = staticmethod(with_period)
+    # At test the filled template is tokenised whole, as in the released codes.
+    whole_rows = True
 
     def __init__(self, recipe: PromptT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
@@ -67,11 +68,15 @@ class Prompted(BackboneEncoder[PromptT]):
 class PromptRecipe(BackboneRecipe):
     """The defaults are the manual template's row of table 5."""
 
-    template: str = 'This sentence : "[X]" means [MASK] .'  # the best of table 4
-    top_k: int | None = None  # number of averaged words (Eq. 3), 200 in table 9; None: the [MASK] state itself (Eq. 2)
-    denoise: bool = False  # subtract the template's bias; helps Eq. 3, not Eq. 2 (table 9)
-    denoise_from_zero: bool = False  # as in the code, where RoBERTa's template starts at position 0 and its rows at 2
-    period: bool = False  # as in the code's evaluation: each sentence ends in a period; not in the paper
+    template: str = 'This sentence : "[X]" means [MASK] .'
+    # Averaged words (Eq. 3), 200 in table 9. None: the [MASK] state itself (Eq. 2).
+    top_k: int | None = None
+    # Subtract the template's bias; it helps Eq. 3, not Eq. 2 (table 9).
+    denoise: bool = False
+    # True as in the code, where RoBERTa's template starts at position 0 and its rows at 2.
+    denoise_from_zero: bool = False
+    # True as in the code's evaluation: each sentence ends in a period.
+    period: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -117,5 +122,6 @@ class Prompt(Prompted[PromptRecipe]):
         """
         assert self.head is not None
         best = self.head(h).float().topk(self.recipe.top_k)
-        weights = best.values.softmax(-1)  # = P(v) / sum of P over the k: the softmax over all words cancels
+        # P(v) / sum of P over the k: the softmax over all words cancels.
+        weights = best.values.softmax(-1)
         return torch.nn.functional.embedding_bag(best.indices, self.words, per_sample_weights=weights, mode="sum")

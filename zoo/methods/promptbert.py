@@ -29,11 +29,14 @@ class PromptBERTRecipe(PromptTrainingRecipe):
     """The defaults are the unsupervised ones for BERT-base (tables 13 and 14)."""
 
     template: str = 'This sentence of "[X]" means [MASK] .'
-    second_template: str | None = 'This sentence : "[X]" means [MASK] .'  # None: only dropout differs
-    denoise: bool = True  # in training: h minus the bias of the template (Eq. 4)
-    test_denoise: bool = False  # "in predicting, we directly use the one template without template denoising"
-    denoise_from_zero: bool = False  # as in the code, where RoBERTa's template starts at position 0 and its rows at 2
-    head: Literal["none", "mlp", "mlm"] = "mlp"  # as in the code; the paper does not mention it
+    second_template: str | None = 'This sentence : "[X]" means [MASK] .'
+    # In training: h minus the bias of the template (Eq. 4).
+    denoise: bool = True
+    # "In predicting, we directly use the one template without template denoising".
+    test_denoise: bool = False
+    denoise_from_zero: bool = False
+    # As in the code; the paper does not mention it.
+    head: Literal["none", "mlp", "mlm"] = "mlp"
     learning_rate: float = 1e-5
     eval_every: int = 125
 
@@ -116,7 +119,8 @@ class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT])
     def stacked(self, views: Sequence[tuple[str, ...]]) -> Collate:
         """Return a function that makes prompted ids and mask (n, views, longest), texts cut to `train_max_length`."""
         prompts, pad_id = self.training_prompts, self.backbone.pad_id
-        width = max(len(views[0]), len(prompts)) if views else 1  # a single sentence is put into every template
+        # A single sentence is put into every template.
+        width = max(len(views[0]), len(prompts)) if views else 1
         tables = []
         for i in range(width):
             prompt = prompts[i % len(prompts)]

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 class PromptTrainingRecipe(SimCSERecipe):
     """Settings that PromptBERT and OptiPrompt share."""
 
-    template: str  # of the first view, and at test
-    head: Literal["none", "mlp", "mlm"]  # in training: SimCSE's MLP, or the transform of the MLM head
-    period: bool = False  # at test, as in the code's evaluation: every sentence ends in a period
-    blank_in_training: bool = True  # False, as the code for RoBERTa: no blank before the sentence, but at test
-    select_like_training: bool = False  # the code picks the checkpoint by denoised vectors without the period
+    template: str
+    head: Literal["none", "mlp", "mlm"]
+    period: bool = False
+    # False, as the code for RoBERTa: no blank before the sentence, but at test.
+    blank_in_training: bool = True
+    # The code picks the checkpoint by denoised vectors without the period.
+    select_like_training: bool = False
     batch_size: int = 256
 
     @property

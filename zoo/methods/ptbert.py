@@ -32,19 +32,30 @@ if TYPE_CHECKING:
 class PTBertRecipe(ContrastiveRecipe):
     """The defaults are the paper's (sections 3.2 and 4.2); "open" marks what it leaves open, as the code has it."""
 
-    pseudo_tokens: int = 128  # m
-    momentum: float = 0.885  # lambda of Eq. 5
-    queue_size: int = 256  # including the batch: 1 positive + 255 negatives; the code has 320
+    pseudo_tokens: int = 128
+    # lambda of Eq. 5.
+    momentum: float = 0.885
+    # Including the batch: 1 positive + 255 negatives. The code has 320.
+    queue_size: int = 256
     eval_every: int = 125
-    states: Literal["tokens", "cls"] = "cls"  # Y: "the pooler-output of BERT" (figure 2); all token states: open
-    heads: int | None = None  # None: the backbone's number, "BERT attention" (figure 2); 1: d_k = model width (Eq. 2)
-    biases: bool = True  # BERT's attention has them; Eq. 1 writes none
-    attention_scale: float = added(1.0)  # factor of initial W_Q and W_K; at 1 both softmaxes are nearly uniform
-    attention_dropout: float = 0.1  # "the original dropout strategy of BERT with rate p = 0.1" (section 4.2)
-    pool: Literal["cls", "mean"] = "cls"  # of the n rows that Eq. 3 leaves where Y is all token states; open
-    mlp: bool = True  # SimCSE's train-only MLP, as MoCo-BERT has it; section 4.1 follows SimCSE; open
-    key_start: Literal["copy", "random"] = "copy"  # "random": the code copies before it loads pretrained weights
-    key_return_attention: Literal["momentum", "query"] = "momentum"  # whose attention makes Eq. 3 of keys; code: query
+    # Y: "the pooler-output of BERT" (figure 2), or all token states (open).
+    states: Literal["tokens", "cls"] = "cls"
+    # None: the backbone's number, "BERT attention" (figure 2). 1: d_k = model width (Eq. 2).
+    heads: int | None = None
+    # BERT's attention has them; Eq. 1 writes none.
+    biases: bool = True
+    # The factor of initial W_Q and W_K; at 1 both softmaxes are nearly uniform.
+    attention_scale: float = added(1.0)
+    # "The original dropout strategy of BERT with rate p = 0.1" (section 4.2).
+    attention_dropout: float = 0.1
+    # Of the n rows that Eq. 3 leaves where Y is all token states (open).
+    pool: Literal["cls", "mean"] = "cls"
+    # SimCSE's train-only MLP, as MoCo-BERT has it; section 4.1 follows SimCSE (open).
+    mlp: bool = True
+    # "random": the code copies before it loads pretrained weights.
+    key_start: Literal["copy", "random"] = "copy"
+    # Whose attention makes Eq. 3 of keys; the code: query.
+    key_return_attention: Literal["momentum", "query"] = "momentum"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -97,7 +108,7 @@ class PTBertBranch(nn.Module):
         super().__init__()
         config = model.config
         self.model = model
-        self.pseudo_tokens = nn.Embedding(recipe.pseudo_tokens, config.hidden_size)  # N(0, 1)
+        self.pseudo_tokens = nn.Embedding(recipe.pseudo_tokens, config.hidden_size)
         self.attention = PseudoTokenAttention(
             config.hidden_size,
             recipe.heads or config.num_attention_heads,
@@ -120,9 +131,10 @@ class PTBertBranch(nn.Module):
             first, mask = input_ids.new_zeros(len(input_ids)), None
         (y,) = token_states(self.model, input_ids, attention_mask, at=first)
         p = self.pseudo_tokens.weight.expand(len(y), -1, -1)
-        z = self.attention(p, y, mask)  # Eq. 1
+        z = self.attention(p, y, mask)
         if self.pool == "cls":
-            h = return_attention(y[:, :1], z, None)[:, 0]  # Eq. 3, the [CLS] row only
+            # Eq. 3, the [CLS] row only.
+            h = return_attention(y[:, :1], z, None)[:, 0]
         else:
             weights = attention_mask[:, : y.shape[1], None].to(y.dtype)
             h = (return_attention(y, z, None) * weights).sum(1) / weights.sum(1)

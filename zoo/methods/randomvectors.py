@@ -22,7 +22,8 @@ from zoo.plugins import register_method
 class RandomVectorsRecipe:
     """The width of the vectors."""
 
-    dim: int = 256  # the bundled backbone's; cosines have the standard deviation 1 / sqrt(dim)
+    # The bundled backbone's; cosines have the standard deviation 1 / sqrt(dim).
+    dim: int = 256
 
     def __post_init__(self) -> None:
         check_positive(self, "dim")

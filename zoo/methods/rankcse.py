@@ -24,15 +24,18 @@ from zoo.selection import parse_methods
 class RankCSERecipe(ContrastiveRecipe):
     """The defaults are those of the community's code for BERT-base with ListMLE."""
 
-    teachers: tuple[str, ...] = ("diffcse", "simcse")  # recipes, or name:key=value, of this backbone; trained first
-    teacher_weight: float = 1 / 3  # of the first of two teachers; the second has the rest. The code: 0.33
+    # Recipes, or name:key=value, of this backbone; trained first.
+    teachers: tuple[str, ...] = ("diffcse", "simcse")
+    # Of the first of two teachers; the second has the rest. The code: 0.33.
+    teacher_weight: float = 1 / 3
     ranking: Literal["listmle", "listnet"] = "listmle"
-    consistency_weight: float = 1.0  # beta
-    ranking_weight: float = 1.0  # gamma
-    student_temperature: float = 0.05  # tau_2
-    teacher_temperature: float = 0.025  # tau_3, half of tau_2; only for ListNet, as ListMLE reads the order alone
-    ranking_epsilon: float = added(0.0)  # inside ListMLE's logarithm; the code: 1e-7
-    divergence: Literal["js", "negative-entropy"] = "js"  # between the rankings of both views; the latter: the code
+    consistency_weight: float = 1.0
+    ranking_weight: float = 1.0
+    student_temperature: float = 0.05
+    # tau_3, half of tau_2; only for ListNet, as ListMLE reads the order alone.
+    teacher_temperature: float = 0.025
+    ranking_epsilon: float = added(0.0)
+    divergence: Literal["js", "negative-entropy"] = "js"
     batch_size: int = 128
     eval_every: int = 125
 
@@ -107,10 +110,7 @@ class RankCSEObjective(DropoutViewsObjective):
 
 
 def teachers_of(recipe: RankCSERecipe) -> list[tuple[str, type[Encoder], Any]]:
-    """Return method, class and recipe of each teacher; raises UsageError for one that is a RankCSE itself.
-
-    They have the student's backbone and dropout unless they state others.
-    """
+    """Return each teacher's method, class and recipe, of the student's backbone; raises UsageError for a RankCSE."""
     shared = {name: getattr(recipe, name) for name in ("backbone", "revision", "dropout")}
     teachers = []
     for spec in parse_methods(",".join(recipe.teachers), all_recipes()):
@@ -134,7 +134,7 @@ class RankCSE(DropoutViews[RankCSERecipe]):
 
     Recipe: ClassVar[type] = RankCSERecipe
     loss_of_batch = RankCSEObjective
-    vectors: tuple[torch.Tensor, ...] = ()  # of the teachers, for the corpus
+    vectors: tuple[torch.Tensor, ...] = ()
 
     @classmethod
     def traits(cls, recipe: RankCSERecipe) -> Traits:

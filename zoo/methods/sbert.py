@@ -33,24 +33,29 @@ from zoo.training.siamese import (
 
 @dataclass(frozen=True, kw_only=True)
 class SBERTRecipe(BackboneRecipe):
-    """The defaults are the paper's (section 3.1); "open" marks what it does not state."""
+    """The defaults are the paper's (section 3.1); warmup, Adam's settings and train_max_length are the code's."""
 
-    pooling: Literal["mean", "max", "cls"] = "mean"  # of the last layer, [CLS] and [SEP] included, also in training
+    # Of the last layer, [CLS] and [SEP] included, also in training.
+    pooling: Literal["mean", "max", "cls"] = "mean"
     test_pooling: Pooling | None = added(None)  # noqa: RUF009  # None: the pooling of training
     concatenation: Concatenation = "u;v;|u-v|"
-    head_bias: bool = False  # as in softmax(W_t (u, v, |u - v|)); the released code has a bias
-    head_rate: float = added(1.0)  # learning rate of the heads / that of the encoder; 1 in the papers, see FastLinear
+    # As in softmax(W_t (u, v, |u - v|)); the released code has a bias.
+    head_bias: bool = False
+    # The heads' rate / the encoder's: 1 in the papers, see FastLinear.
+    head_rate: float = added(1.0)
     batch_size: int = 16
     learning_rate: float = 2e-5
     epochs: int = 1
-    warmup: float = 0.1  # share of the steps, then linearly to 0 (open; from the released code)
-    adam_betas: tuple[float, float] = (0.9, 0.999)  # open: Adam's defaults
+    warmup: float = 0.1
+    adam_betas: tuple[float, float] = (0.9, 0.999)
     adam_epsilon: float = 1e-8
-    weight_decay: float = 0.0  # the paper: Adam; the released code: AdamW, 0.01
-    train_max_length: int = 128  # open: as in the released models
-    dropout: float | None = None  # None: the backbone's own, 0.1 for BERT
-    eval_every: int | None = None  # steps between dev scores; None: no dev score, the last weights are used
-    looks: int | None = added(None)  # dev scores in all, at equal parts of the training; None: by `eval_every`
+    # The paper: Adam. The released code: AdamW, 0.01.
+    weight_decay: float = 0.0
+    train_max_length: int = 128
+    dropout: float | None = None
+    # Steps between dev scores. None: no dev score, the last weights are used.
+    eval_every: int | None = None
+    looks: int | None = added(None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -137,7 +142,7 @@ class SBERT(BackboneEncoder[SBERTRecipeT]):
         """Train on the corpus's labelled pairs; raises ContractError or TrainingError if it has none."""
         torch.manual_seed(run.seed)
         tasks = self.tasks(corpus, run)
-        assert corpus is not None  # else there are no tasks
+        assert corpus is not None
         self.trained = True
         set_dropout(self.backbone.model, self.recipe.dropout)
         report = train_in_turn(

@@ -28,15 +28,17 @@ from zoo.training.settings import TrainSettings
 class SentenceCropsRecipe(ContrastiveRecipe):
     """The defaults are those of the released code (berenslab/text-embed-augm@09ac529)."""
 
-    sentences: int = 2  # of a block
-    overlap: bool = False  # True, as in the code: the blocks only have different first sentences
-    window: int = 10  # sentences: a longer document is divided, since the paper's are abstracts
+    sentences: int = 2
+    # True, as in the code: the blocks only have different first sentences.
+    overlap: bool = False
+    # Sentences: a longer document is divided, since the paper's are abstracts.
+    window: int = 10
     pooler: Pooler = "avg"
     learning_rate: float = 2e-5
-    warmup: float = 0.1  # share of the steps of an epoch, then linearly to 0
+    warmup: float = 0.1
     train_max_length: int = 512
     eval_every: int = 125
-    max_grad_norm: float | None = added(1.0)  # None, as in the code: not clipped
+    max_grad_norm: float | None = added(1.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -121,7 +123,7 @@ class SentenceCrops(DropoutViews[SentenceCropsRecipe]):
             raise TrainingError(f"no document of {corpus.name} has the {size + gap} sentences that two blocks need.")
 
         def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
-            rng = generator(run.seed, int(rows[0]))  # depends only on the batch, so that a resumed run draws the same
+            rng = generator(run.seed, int(rows[0]))
             pairs = []
             for first, end in within[rows]:
                 earlier, later = np.sort(rng.choice(end - first - size - gap + 2, size=2, replace=False))

@@ -24,7 +24,7 @@ from zoo.methods.wordvectors import WordAverages, WordVectors, WordVectorsRecipe
 from zoo.plugins import register_method
 
 Array = NDArray[np.float64]
-_CHUNK = 20_000  # texts in float64 at once
+_CHUNK = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +32,14 @@ class Weighting:
     """The weights of words and the number of directions to remove; the defaults are SIF's."""
 
     weighting: Literal["sif", "usif"] = "sif"
-    a: float = 1e-3  # SIF's, the paper's value for all tasks; uSIF computes its own
-    walk_length: int = 11  # uSIF's n: words in an average sentence
-    components: int = 1  # common directions removed: 1 (SIF), 5 (uSIF)
-    frequencies: str | None = None  # file of words and counts; None: counted in the corpus
-    fit_on: Literal["target", "corpus"] = "target"  # whose directions: each task's texts, as published, or the corpus
+    a: float = 1e-3
+    # uSIF's n: words in an average sentence.
+    walk_length: int = 11
+    # Common directions removed: 1 (SIF), 5 (uSIF).
+    components: int = 1
+    frequencies: str | None = None
+    # Whose directions: each task's texts, as published, or the corpus.
+    fit_on: Literal["target", "corpus"] = "target"
 
     def check(self) -> None:
         """Raise ValueError for an impossible value."""
@@ -73,7 +76,8 @@ def word_weights(names: Sequence[str], counts: Mapping[str, int], recipe: Weight
         return np.array([recipe.a / (recipe.a + counts.get(name, 0) / total) for name in names]), recipe.a
     probabilities = np.array(list(counts.values())) / total
     frequent = int((probabilities > 1 - (1 - 1 / size) ** recipe.walk_length).sum())
-    alpha = max(frequent, 1) / size  # at least one word: a is undefined for alpha = 0 (a tiny corpus)
+    # At least one word: a is undefined for alpha = 0 (a tiny corpus).
+    alpha = max(frequent, 1) / size
     a, least = (1 - alpha) / (alpha * size / 2), min(counts.values())
     return np.array([a / (a / 2 + counts.get(name, least) / total) for name in names]), a
 
@@ -83,7 +87,8 @@ def common_directions(gram: Array, count: int, weighting: str) -> Array:
 
     X is not centred. uSIF scales each projection by lambda_i = sigma_i^2 / sum of sigma^2 over the removed ones.
     """
-    values, vectors = np.linalg.eigh(gram)  # ascending; the squares of X's singular values
+    # Ascending: the squares of X's singular values.
+    values, vectors = np.linalg.eigh(gram)
     first = vectors[:, ::-1][:, :count]
     squares = values[::-1][:count].clip(min=0)
     scale = squares / (squares.sum() or 1.0) if weighting == "usif" else np.ones(len(squares))
@@ -95,10 +100,7 @@ WeightingT = TypeVar("WeightingT", bound=Weighting, default=Any)
 
 
 class WeightedAverages(WordAverages[WeightingT]):
-    """Weighted averages of word vectors without their common directions, by SIF or by uSIF.
-
-    The published numbers use the directions of the texts that are compared (transductive).
-    """
+    """Weighted averages of word vectors without their common directions, by SIF or by uSIF."""
 
     def __init__(self, recipe: WeightingT, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)
@@ -135,7 +137,8 @@ class WeightedAverages(WordAverages[WeightingT]):
         vectors = self.words.vectors[used].astype(np.float64)
         v = sums(words, vectors, self.weights[table.ids]) / np.maximum(table.lengths, 1)[:, None]
         if self.recipe.weighting == "usif":
-            norms = np.sqrt(sums(words, vectors**2))  # norm of each dimension over the text's words, before weighting
+            # The norm of each dimension over the text's words, before weighting.
+            norms = np.sqrt(sums(words, vectors**2))
             v /= np.where(norms == 0, 1, norms)
             v[table.lengths == 0] = self.a
         return v

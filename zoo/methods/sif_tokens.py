@@ -18,7 +18,7 @@ from zoo.methods.static import static_start
 from zoo.methods.wordvectors import Words
 from zoo.plugins import register_method
 
-_CHUNK = 20_000  # texts tokenised at once while counting
+_CHUNK = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,12 +30,16 @@ from zoo.training.views import augmented, side_by_side
 class SimCSERecipe(ContrastiveRecipe):
     """The defaults are the unsupervised ones."""
 
-    supervised: bool = False  # triplets (premise, entailed, contradicted) from NLI
-    hard_negative_weight: float = 0.0  # ln alpha, added to the logit of a sentence's own hard negative (Eq. 8)
-    mlm_weight: float = 0.0  # of the masked-language-model loss; in table 8, 0.1 raises transfer and lowers STS
+    # Triplets (premise, entailed, contradicted) from NLI.
+    supervised: bool = False
+    # ln alpha, added to the logit of a sentence's own hard negative (Eq. 8).
+    hard_negative_weight: float = 0.0
+    # Of the masked-language-model loss; in table 8, 0.1 raises transfer and lowers STS.
+    mlm_weight: float = 0.0
     mlm_rate: float = 0.15
-    augment: tuple[str, ...] = added(())  # for the positive, one drawn per sentence (zoo.training.augment; table 1)
-    positives: Literal["dropout", Positives] = added("dropout")  # the same sentence, or zoo.training.positives
+    # For the positive, one drawn per sentence (zoo.training.augment; table 1).
+    augment: tuple[str, ...] = added(())
+    positives: Literal["dropout", Positives] = added("dropout")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,10 +67,7 @@ class SimCSEObjective(Objective):
         return None if self.mlm is None else "the tokens of its MLM loss are chosen by the host"
 
     def embed(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Token ids and mask (n, views, length) -> the views' vectors (n, dim), then any MLM losses (n, 2).
-
-        A single view is encoded twice, with two dropout masks.
-        """
+        """Token ids, mask (n, views, length) -> vectors (n, dim), a single view twice, then any MLM losses (n, 2)."""
         n, views, length = input_ids.shape
         if views == 1:
             input_ids, views = changed(input_ids, lambda ids: ids.repeat(1, 2, 1)), 2
@@ -96,10 +97,7 @@ class SimCSEObjective(Objective):
 
 
 def triplets(corpus: Corpus) -> list[tuple[str, str, str]]:
-    """Return triplets (premise, entailed, contradicted): the k-th entailed and the k-th contradicted of each premise.
-
-    Raises ContractError for a corpus without labels, TrainingError when no premise has both.
-    """
+    """Return triplets (premise, entailed, contradicted), k-th with k-th; raises ContractError or TrainingError."""
     if corpus.labels is None:
         raise ContractError("supervised SimCSE is trained on labelled pairs (NLI); pass them with --pairs.")
     hypotheses: dict[str, dict[str, list[str]]] = defaultdict(lambda: {"entailment": [], "contradiction": []})

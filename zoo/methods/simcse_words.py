@@ -27,12 +27,14 @@ from zoo.training.positives import Positives
 class SimCSEWordsRecipe(SimCSERecipe):
     """The table, which is static-contrastive's of the same text, and the training of the states; no paper has them."""
 
-    pooler: Pooler = "sif"  # of the states; the table's rows learn their weights themselves
+    pooler: Pooler = "sif"
     positives: Literal["dropout", Positives] = "mix"
     batch_size: int = 256
     steps: int = 500
-    learning_rate: float = 5e-4  # the best of five variants on stsb-dev-disjoint (leaderboards/words)
-    gate_rate: float = 100.0  # the gate's learning rate, in those of the states
+    # The best of five variants on stsb-dev-disjoint (leaderboards/words).
+    learning_rate: float = 5e-4
+    # The gate's learning rate, in those of the states: Adam's steps have one size for all weights.
+    gate_rate: float = 100.0
     table_positives: Positives = "neighbours"
     table_steps: int = 2000
     table_batch_size: int = 1024
@@ -52,7 +54,7 @@ class GatedTable(nn.Module):
 
     def __init__(self, vocabulary: int, dim: int, rate: float) -> None:
         super().__init__()
-        self.rate = rate  # Adam's steps are of one size for all weights; the gate's is this many times as large
+        self.rate = rate
         self.gate = nn.Parameter(torch.full((1,), 1 / rate))
         self.register_buffer("table", torch.zeros(vocabulary, dim))
 

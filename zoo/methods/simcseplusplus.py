@@ -19,10 +19,12 @@ from zoo.plugins import register_method
 class SimCSEPlusPlusRecipe(ContrastiveRecipe):
     """The defaults are those of the combined method; other settings are SimCSE's."""
 
-    off_dropout: bool = True  # negatives without dropout; False: the other views, as in SimCSE
-    positive_weight: float = 1.0  # of the positive's similarity; the released run_re.sh has 0.9
-    dimension_weight: float = 0.1  # of the contrast of dimensions; 0: none
-    dimension_temperature: float = 5.0  # with negatives without dropout; alone the help says 20, the code 10
+    off_dropout: bool = True
+    # Of the positive's similarity; the released run_re.sh has 0.9.
+    positive_weight: float = 1.0
+    dimension_weight: float = 0.1
+    # With negatives without dropout; alone the help says 20, the code 10.
+    dimension_temperature: float = 5.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -25,14 +25,17 @@ class SNCSERecipe(PromptBERTRecipe):
     """The defaults are the released code's for BERT-base."""
 
     template: str = 'This sentence : " [X] " means [MASK] .'
-    second_template: str | None = 'This sentence of " [X] " means [MASK] .'  # of the positive and the negation
+    second_template: str | None = 'This sentence of " [X] " means [MASK] .'
     denoise: bool = False
-    period: bool = True  # at test, too, " ." ends a sentence without a punctuation mark
-    train_max_length: int = 22  # 32 with the template
-    negation: Literal["rules", "not"] = "not"  # rules need spaCy (extra srl); "not" writes "Not " before the sentence
-    margin: float = 0.1  # alpha: the negation is to be at least so much less similar than the positive
-    most: float = 0.3  # beta: and at most so much
-    margin_weight: float = 1e-3  # lambda
+    period: bool = True
+    # 32 with the template.
+    train_max_length: int = 22
+    # Rules need spaCy (extra srl); "not" writes "Not " before the sentence.
+    negation: Literal["rules", "not"] = "not"
+    # alpha and beta: the negation is less similar than the positive by at least `margin`, at most `most`.
+    margin: float = 0.1
+    most: float = 0.3
+    margin_weight: float = 1e-3
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -24,7 +24,7 @@ from zoo.methods.wordvectors import any_row
 from zoo.plugins import register_method
 from zoo.recipes import added
 
-_CHUNK = 20_000  # texts counted, or averaged, at once
+_CHUNK = 20_000
 
 STAGES = ("none", "freq", "freq-sub", "freq-sub-case", "freq-sub-case-pun")
 
@@ -34,8 +34,10 @@ class StaticRecipe(BackboneRecipe):
     """The removals, cumulative as in table 3: frequent tokens, subwords, upper case, punctuation."""
 
     remove: Literal["none", "freq", "freq-sub", "freq-sub-case", "freq-sub-case-pun"] = "none"
-    matrix: Literal["input", "output"] = added("input")  # the token embeddings, or the MLM head's rows (appendix A.2)
-    frequent: int | None = added(None)  # number of frequent tokens, counted in the corpus; None: the paper's own list
+    # The token embeddings, or the MLM head's rows (appendix A.2).
+    matrix: Literal["input", "output"] = added("input")
+    # Frequent tokens, counted in the corpus. None: the paper's own list.
+    frequent: int | None = added(None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,9 +83,9 @@ class Static(BackboneEncoder[StaticRecipe]):
             self.vectors = self.backbone.token_vectors.float()
         else:
             self.vectors = mlm_head_rows(self.backbone.source, runtime)
-        self.dim = self.vectors.shape[1]  # less than the states' if the embeddings are factorised (ALBERT)
+        self.dim = self.vectors.shape[1]
         lists = FREQUENT_ROBERTA if self.roberta else FREQUENT_BERT
-        self._drop(lists if recipe.frequent is None else ())  # fit() counts a list in a corpus
+        self._drop(lists if recipe.frequent is None else ())
 
     def _drop(self, frequent: Iterable[str]) -> None:
         self.frequent = frozenset(frequent)
@@ -91,7 +93,8 @@ class Static(BackboneEncoder[StaticRecipe]):
 
     def _kept(self, token: str) -> bool:
         stage = STAGES.index(self.recipe.remove)
-        if stage >= 1 and token in self.frequent:  # case-sensitive, before lower-casing, as in the code
+        # Case-sensitive, before lower-casing, as in the code.
+        if stage >= 1 and token in self.frequent:
             return False
         if stage >= 2 and ("Ġ" not in token if self.roberta else "##" in token):
             return False
@@ -150,7 +153,8 @@ class Static(BackboneEncoder[StaticRecipe]):
 
     def _kept_words(self, ids: NDArray[np.int32]) -> str:
         words = [self.tokens[i].replace("Ġ", "").lower() for i in ids if self.keep[i]]
-        if self.roberta:  # the code starts with a blank and adds one after every word
+        # The code starts with a blank and adds one after every word.
+        if self.roberta:
             return " " + "".join(word + " " for word in words)
         return " ".join(words) or str(self.backbone.tokenizer.pad_token)
 
@@ -166,7 +170,7 @@ class Static(BackboneEncoder[StaticRecipe]):
         self.stats.truncated += table.truncated
         device = self.vectors.device
         averages = np.empty((len(table), self.dim), np.float32)
-        for start in range(0, len(table), _CHUNK):  # in chunks, which bound the memory
+        for start in range(0, len(table), _CHUNK):
             offsets = table.offsets[start : start + _CHUNK + 1]
             ids = torch.from_numpy(table.ids[offsets[0] : offsets[-1]].astype(np.int64)).to(device)
             starts = torch.from_numpy(offsets[:-1] - offsets[0]).to(device)

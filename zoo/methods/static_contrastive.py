@@ -27,27 +27,32 @@ from zoo.training.losses import info_nce
 from zoo.training.positives import NEED_NEIGHBOURS, PositivePairs, Positives
 from zoo.training.settings import TrainSettings
 
-_ROW_NORM = 0.8  # mean length of rows before they are weighted: Adam's steps do not scale with them
+# The mean length of rows before they are weighted: Adam's steps do not scale with them.
+_ROW_NORM = 0.8
 
 
 @dataclass(frozen=True, kw_only=True)
 class StaticContrastiveRecipe:
     """The start of the table, the positives, and the training; no paper states them."""
 
-    backbone: str | None = None  # whose token embeddings are the start; None: PPMI vectors of the training text
+    # Whose token embeddings are the start. None: PPMI vectors of the training text.
+    backbone: str | None = None
     revision: str | None = None
-    vocabulary: str = "zoo-small"  # without a backbone: whose tokenizer splits the text; no weight of it is read
-    dim: int | None = None  # None: 256 for PPMI vectors, else the backbone's width; less: its first directions
-    ppmi_tokens: int = 6_000_000  # tokens counted, from the start of the training text
-    a: float | None = 1e-3  # rows start with SIF's weight a / (a + p), p counted in the training text; None: with 1
+    # Whose tokenizer splits the text without a backbone; no weight of it is read.
+    vocabulary: str = "zoo-small"
+    # None: 256 for PPMI vectors, else the backbone's width. Less: its first directions.
+    dim: int | None = None
+    ppmi_tokens: int = 6_000_000
+    # Rows start with SIF's weight a / (a + p), p counted in the training text. None: with 1.
+    a: float | None = 1e-3
     positives: Positives = "mix"
     temperature: float = 0.05
     batch_size: int = 1024
-    learning_rate: float = 2e-3  # falls linearly to 0
+    learning_rate: float = 2e-3
     steps: int = 2000
     train_max_length: int = 64
-    eval_every: int = 250  # steps between dev scores
-    looks: int | None = added(None)  # dev scores in all, at equal parts of the training; None: by `eval_every`
+    eval_every: int = 250
+    looks: int | None = added(None)
 
     def __post_init__(self) -> None:
         numbers = "dim ppmi_tokens a temperature batch_size learning_rate steps train_max_length eval_every looks"
@@ -87,7 +92,7 @@ class StaticContrastive(TokenTableEncoder[StaticContrastiveRecipe]):
         if recipe.backbone is None:
             tokenizer = tokenizer_of(find_backbone(recipe.vocabulary))
             size = tokenizer.get_vocab_size(), recipe.dim or 256
-            vectors = torch.from_numpy(np.random.default_rng(0).normal(size=size))  # until `fit` has read the text
+            vectors = torch.from_numpy(np.random.default_rng(0).normal(size=size))
         else:
             tokenizer, vectors = backbone_table(recipe.backbone, recipe.revision, recipe.dim, runtime)
             vectors = vectors * (_ROW_NORM / vectors.norm(dim=1).mean())
@@ -133,13 +138,14 @@ class StaticContrastive(TokenTableEncoder[StaticContrastiveRecipe]):
         self.use(self.initial_table(table.ids, run.seed))
 
         def collate(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
-            views = pairs.views(pairs.rows[rows], generator(run.seed, int(rows[0])))  # the same in a resumed run
+            views = pairs.views(pairs.rows[rows], generator(run.seed, int(rows[0])))
             return bags(TokenTable.joined(views))
 
         read = ("batch_size", "learning_rate", "steps", "eval_every", "looks")
         same = {name: getattr(recipe, name) for name in read}
-        settings = TrainSettings(epochs=1, max_grad_norm=float("inf"), **same)  # no clipping: Adam scales the steps
-        before = round(time.perf_counter() - started, 1)  # tokens, counts, PPMI
+        # Adam scales the steps, so nothing is clipped.
+        settings = TrainSettings(epochs=1, max_grad_norm=float("inf"), **same)
+        before = round(time.perf_counter() - started, 1)
         report = train(
             TableObjective(self.bag, recipe.temperature),
             collate,

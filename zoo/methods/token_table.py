@@ -37,7 +37,8 @@ def tokenizer_of(source: BackboneSource) -> Tokenizer:
     check_tokenizer_files(f"backbone {source.name!r}", source.folder)
     try:
         backend: Tokenizer | None = getattr(load_pretrained(AutoTokenizer, source.folder), "backend_tokenizer", None)
-    except Exception as error:  # the library raises many kinds
+    except Exception as error:
+        # The library raises many kinds.
         raise cannot_load(f"backbone {source.name!r}", source.folder, error) from error
     if backend is None:
         raise UsageError(f"backbone {source.name!r} has a tokenizer of Python code; a token table needs a fast one.")
@@ -70,10 +71,7 @@ TableT = TypeVar("TableT", bound=AnyRecipe, default=Any)
 
 
 class TokenTableEncoder(CountedEncoder[TableT]):
-    """The mean of a text's token vectors, scaled to length 1; the unknown token does not count.
-
-    Raises CorruptError for a table that has not one row for each token of the vocabulary.
-    """
+    """The mean of a text's token vectors, scaled to length 1; the unknown token does not count."""
 
     def __init__(self, recipe: TableT, runtime: Runtime, tokenizer: Tokenizer, vectors: torch.Tensor) -> None:
         super().__init__(recipe, runtime)

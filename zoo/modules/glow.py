@@ -15,7 +15,8 @@ from torch.nn import functional
 
 from zoo.errors import UsageError
 
-LOG_SCALE_FACTOR = 3.0  # log-scale = this * parameter, which makes it learn that much faster (tensor2tensor)
+# The log-scale is this * parameter, which makes it learn that much faster (tensor2tensor).
+LOG_SCALE_FACTOR = 3.0
 
 Mixing = Literal["permutation", "reversal"]
 
@@ -27,7 +28,7 @@ class ActNorm(nn.Module):
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(dim))
         self.logs = nn.Parameter(torch.zeros(dim))
-        self.starting = False  # True: the next batch sets bias and scale
+        self.starting = False
 
     @property
     def log_scale(self) -> torch.Tensor:
@@ -67,7 +68,7 @@ class CouplingNet(nn.Module):
     def __init__(self, inputs: int, outputs: int, width: int, residual: bool) -> None:
         super().__init__()
         self.residual = residual
-        self.first = nn.Linear(inputs, width, bias=False)  # actnorm has the bias
+        self.first = nn.Linear(inputs, width, bias=False)
         self.first_norm = ActNorm(width)
         self.middle = nn.Linear(width, width, bias=False)
         self.middle_norm = ActNorm(width)
@@ -154,7 +155,8 @@ class Glow(nn.Module):
         log_det = u.new_zeros(())
         for step in self.steps:
             u = torch.cat([step(u[:, : step.dim]), u[:, step.dim :]], 1)
-            log_det = log_det + step.actnorm.log_scale.sum()  # permutation and coupling keep the volume
+            # Permutation and coupling keep the volume.
+            log_det = log_det + step.actnorm.log_scale.sum()
         return u, log_det.expand(len(u))
 
     def inverse(self, z: torch.Tensor) -> torch.Tensor:

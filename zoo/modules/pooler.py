@@ -25,7 +25,8 @@ POOLINGS: dict[str, Pooling] = {
     "cls_before_pooler": "cls",
     "avg": "last",
     "avg_top2": "top2",
-    "avg_first_last": "first-last-h1",  # as in the code since 2022; the published numbers used the embedding layer
+    # As in the code since 2022; the published numbers used the embedding layer.
+    "avg_first_last": "first-last-h1",
     "sif": "sif",
 }
 
@@ -38,7 +39,7 @@ class TokenWeights(nn.Module):
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
         self.register_buffer("weights", torch.ones(token_embeddings(model).num_embeddings, device=model.device))
-        model.register_buffer("token_weights", self.weights, persistent=False)  # the same tensor, saved here alone
+        model.register_buffer("token_weights", self.weights, persistent=False)
 
     def count(self, tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str], a: float) -> None:
         """Count the tokens of the training text, with the special ones: they are states of every text too."""

@@ -27,15 +27,13 @@ SUMMARY = (
     "Summarize the input sentence while preserving the exact meaning of the sentence. Do not output any additional"
     " explanation. Only output the summary.\nSentence: {}"
 )
-TEMPERATURE = 0.7  # as the code has it for Mistral's models
-LONGEST = 256  # tokens of a rewrite
+# As in the code for Mistral's models.
+TEMPERATURE = 0.7
+LONGEST = 256
 
 
 class Rewriter:
-    """What draws rewrites of a text from a generating decoder, loaded for the first text.
-
-    A text's rewrites depend on the text alone, not on the texts beside it, and are drawn once.
-    """
+    """Draws rewrites of a text, once and by the text alone, from a decoder that is loaded for the first text."""
 
     def __init__(self, name: str, runtime: Runtime) -> None:
         self.source, self.runtime = find_backbone(name, allow_pickle=runtime.allow_pickle), runtime
@@ -90,7 +88,8 @@ class Rewriter:
             try:
                 tokenizer = load_pretrained(AutoTokenizer, self.source.folder, padding_side="left")
                 model = load_pretrained(AutoModelForCausalLM, self.source.folder, dtype=torch.float32)
-            except Exception as error:  # of many kinds; each means that this checkpoint cannot be used
+            except Exception as error:
+                # An error of any kind means that this checkpoint cannot be used.
                 raise cannot_load(f"generator {self.source.name!r}", self.source.folder, error) from error
             if not tokenizer.chat_template:
                 raise UsageError(f"generator {self.source.name!r} has no chat template; give a model for chats.")

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 Counts = TypeVar("Counts", torch.Tensor, NDArray[np.int64])
 
 SENTENCE, MASK = "[X]", "[MASK]"
-STEP = "[STEP]"  # before [MASK]: a mask token whose state is not read
+# A mask token before [MASK], whose state is not read.
+STEP = "[STEP]"
 
 
 def with_period(text: str) -> str:
@@ -75,9 +76,10 @@ class Template:
                 f"template {self.text!r}: this backbone's tokenizer has no mask token; use another backbone."
             )
         before, after = self.text.replace(MASK, mask_token).replace(STEP, mask_token).split(SENTENCE)
-        around = list(tokenizer(mask_token)["input_ids"])  # has the special tokens at the start and end of a row
+        around = list(tokenizer(mask_token)["input_ids"])
         at = around.index(mask_id)
-        lead = " " if before != before.rstrip() else ""  # tokenizers with blanks join a blank to the word after it
+        # Tokenizers with blanks join a blank to the word after it.
+        lead = " " if before != before.rstrip() else ""
         head = [*around[:at], *_ids(tokenizer, before.rstrip())]
         tail = [*_ids(tokenizer, after), *around[at + 1 :]]
         alone = [*head, *tail]
@@ -97,7 +99,7 @@ class AloneRows(NamedTuple):
 
     ids: torch.Tensor
     mask: torch.Tensor
-    positions: torch.Tensor | None  # position ids, where they are not those of a row of text
+    positions: torch.Tensor | None
     at: torch.Tensor  # (m,): the position of [MASK]
     which: torch.Tensor  # (n,): the row among the m
 
@@ -110,9 +112,10 @@ class BoundTemplate:
     tokenizer: PreTrainedTokenizerBase
     head: tuple[int, ...]
     tail: tuple[int, ...]
-    mask: int  # the mask token's position in head + tail
-    lead: str  # put before each sentence that is tokenised alone
-    around_text: tuple[str, str] | None  # what stands before and after a sentence in a row that is tokenised as a whole
+    mask: int
+    lead: str
+    # What stands before and after a sentence in a row that is tokenised whole.
+    around_text: tuple[str, str] | None
     ended: Callable[[str], str] | None
 
     def __len__(self) -> int:
@@ -157,10 +160,7 @@ class BoundTemplate:
         return max_length - len(self)
 
     def table(self, texts: Sequence[str], max_length: int) -> TokenTable:
-        """Return the prompted rows of texts, at most `max_length` tokens each; only the sentence is cut.
-
-        Where a sentence is cut, the row is made of the template's parts, also under `as_text`.
-        """
+        """Return the prompted rows of texts, at most `max_length` tokens each; only the sentence is cut."""
         room = self.room(max_length)
         if self.around_text is None:
             return self.fill(self.sentences(texts, room, MEMORY.tokenise))
@@ -182,10 +182,7 @@ class BoundTemplate:
         return token_states(model, input_ids, attention_mask, at=at)[0][:, 0].float()
 
     def position_ids(self, sentence_lengths: torch.Tensor, first: int) -> torch.Tensor:
-        """Return position ids (n, template) of the template alone around sentences of the given lengths (n,).
-
-        Positions start at `first`; those behind the sentence are increased by its length.
-        """
+        """Return position ids (n, template), from `first`, of a template around sentences of these lengths (n,)."""
         positions = first + torch.arange(len(self), device=sentence_lengths.device)
         moved = torch.arange(len(self), device=sentence_lengths.device) >= len(self.head)
         return positions + moved * sentence_lengths[:, None]
@@ -210,7 +207,7 @@ class BoundTemplate:
         if share_without_host() is None:
             lengths, which = sentences.unique(return_inverse=True)  # type: ignore[no-untyped-call]
             alone = torch.tensor(self.alone)
-        else:  # a row for each length that there may be
+        else:
             lengths, which = torch.arange(attention_mask.shape[1] - len(self) + 1, device=sentences.device), sentences
             alone = constant(self.alone, sentences.device)
         ids = alone.expand(len(lengths), -1)
@@ -219,10 +216,7 @@ class BoundTemplate:
 
 
 def first_position(backbone: Backbone, instead: str = "denoise: false") -> int:
-    """Return the position id of a row's first token: 0, or padding_idx + 1 for RoBERTa.
-
-    Raises UsageError for a backbone that takes no position ids; the message advises to use `instead`.
-    """
+    """Return the position id of a row's first token; raises UsageError for a backbone without, advising `instead`."""
     if "position_ids" not in inspect.signature(backbone.model.forward).parameters:
         raise UsageError(f"backbone {backbone.source.name!r} takes no position ids; use {instead}.")
     return row_start(backbone.model)
@@ -241,11 +235,11 @@ class MlmTransform(nn.Module):
         super().__init__()
         from transformers.activations import ACT2FN
 
-        named = "hidden_act", "activation", "classifier_activation"  # BERT's, DistilBERT's, ModernBERT's
+        named = "hidden_act", "activation", "classifier_activation"
         activation = next((getattr(config, name) for name in reversed(named) if hasattr(config, name)), None)
         if activation is None:
             raise UsageError(f"a {config.model_type} has no MLM head whose transform could be trained; use a BERT.")
-        epsilon = getattr(config, "layer_norm_eps", getattr(config, "norm_eps", 1e-12))  # DistilBERT states none
+        epsilon = getattr(config, "layer_norm_eps", getattr(config, "norm_eps", 1e-12))
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
         self.activation = ACT2FN[activation]
         self.norm = nn.LayerNorm(config.hidden_size, eps=epsilon)
@@ -266,4 +260,5 @@ class MlmTransform(nn.Module):
                 " head: mlp."
             )
         for layer, taken in zip((self.dense, self.norm), layers, strict=True):
-            layer.load_state_dict(taken.state_dict(), strict=False)  # ModernBERT has no biases; ours start at 0
+            # ModernBERT has no biases; ours start at 0.
+            layer.load_state_dict(taken.state_dict(), strict=False)

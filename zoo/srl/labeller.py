@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-Tokens = tuple[int, ...]  # positions in the sentence, ascending
+Tokens = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Frame:
     """One predicate with the arguments that PT-BERT's augmentation keeps; an absent one is ()."""
 
-    tokens: tuple[str, ...]  # of the whole sentence
-    predicate: Tokens  # the verb first, then its particle
+    tokens: tuple[str, ...]
+    # The verb first, then its particle.
+    predicate: Tokens
     arg0: Tokens = ()
     arg1: Tokens = ()
-    neg: Tokens = ()  # ARGM-NEG
+    neg: Tokens = ()
 
     def words(self, positions: Tokens) -> list[str]:
         """The words at these positions."""

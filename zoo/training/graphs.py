@@ -26,9 +26,11 @@ from zoo.training.gradients import Stepping, gradients
 
 UNSTATED = "its loss is not stated to be made on the device alone"
 _DEVICES = ("cuda",)
-_WARM_UP = 3  # ordinary steps before the first capture, in which kernels and work spaces are loaded
-_SHARES = 16  # of a batch's places that have tokens
-_Result = tuple[torch.Tensor, torch.Tensor]  # loss, and norm of the gradient
+# Kernels and work spaces are loaded in ordinary steps before the first capture.
+_WARM_UP = 3
+# Shares of a batch's places that have tokens.
+_SHARES = 16
+_Result = tuple[torch.Tensor, torch.Tensor]
 
 
 class _Graph(Protocol):
@@ -84,10 +86,7 @@ def _ungraphed(objective: Any) -> str | None:
 
 
 class Graphs:
-    """The captured steps of a training.
-
-    The first batches of each size class are ordinary steps by the same kernels, on the same stream.
-    """
+    """The captured steps of a training; first batches of a size class are ordinary steps on the same stream."""
 
     def __init__(self, training: Stepping) -> None:
         self.training, self.device = training, training.device
@@ -96,8 +95,9 @@ class Graphs:
         self.positions = min((positions_of(model) or 512 for model in models), default=512)
         groups = training.optimizer.param_groups
         self.rates = [torch.zeros((), device=self.device) for _ in groups]
-        self.captured: dict[Hashable, _Captured | None] = {}  # None: the class had an ordinary step
-        self.ordinary, self.replayed = 0, 0  # steps
+        # None: the class had an ordinary step.
+        self.captured: dict[Hashable, _Captured | None] = {}
+        self.ordinary, self.replayed = 0, 0
         cuda = self.device.type == "cuda"
         self.stream = torch.cuda.Stream(self.device) if cuda else None  # type: ignore[no-untyped-call]
         # Graphs share their memory: each computes all that it reads, and results are copied before another runs.
@@ -163,7 +163,8 @@ class Graphs:
         """Do all of a step on the device; gradients begin and end as None, so that each graph has its own."""
         training = self.training
         cached = torch.is_autocast_cache_enabled()
-        torch.set_autocast_cache_enabled(False)  # a cast outside of a graph would not be repeated in it
+        # A cast outside of a graph would not be repeated in it.
+        torch.set_autocast_cache_enabled(False)
         try:
             with without_host(share):
                 losses, norm = gradients(training, [(1.0, batch)])

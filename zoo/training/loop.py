@@ -112,16 +112,18 @@ class Training:
         objective.to(self.device)
         cheapen_dropout(objective)
         self.progress = runtime.progress
-        self.steps_per_epoch = math.ceil(rows / settings.batch_size)  # the last batch of an epoch may be smaller
+        self.steps_per_epoch = math.ceil(rows / settings.batch_size)
         self.total_steps = settings.steps or self.steps_per_epoch * settings.epochs
         self.narrow = NarrowWeights(self.device)
         trained = [(name, part) for name, part in objective.named_parameters() if part.requires_grad]
         self.optimizer = make_optimizer(trained, settings)
         self.scheduler = make_scheduler(self.optimizer, settings, self.total_steps)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=runtime.precision == "fp16")
-        if self.scaler.is_enabled():  # the first steps are often skipped, which is no wrong order of calls
+        # The first steps are often skipped, which is no wrong order of calls.
+        if self.scaler.is_enabled():
             warnings.filterwarnings("ignore", "Detected call of `lr_scheduler.step", UserWarning)
-        self.skipped = 0  # steps whose gradients left float16's range: no weight changed, and the scale was halved
+        # Steps whose gradients left float16's range.
+        self.skipped = 0
         self.step = 0
         self.dev_scores: dict[str, float] = {}
         self.best_step: int | None = None
@@ -132,8 +134,8 @@ class Training:
         self.files = TrainingFolder(run.folder, self.progress.say)
         self._order: tuple[int, NDArray[np.int64]] | None = None
         self.graphs = graphs_for(self) if runtime.cuda_graphs else None
-        self._thread = ThreadPoolExecutor(1)  # begins at its first use, on a GPU
-        self._next: Future[list[Part]] | None = None  # the batch of the next step
+        self._thread = ThreadPoolExecutor(1)
+        self._next: Future[list[Part]] | None = None
 
     def _note(self, rows_per_second: float) -> str:
         settings = self.settings
@@ -179,7 +181,8 @@ class Training:
         facts = {"skipped_steps": self.skipped} if self.scaler.is_enabled() else {}
         if self.graphs is not None:
             facts |= {"captured_steps": self.graphs.replayed}
-            self.graphs = None  # its memory is no one else's while it lives
+            # Its memory is no one else's while it lives.
+            self.graphs = None
         return FitReport(
             fitted=True,
             steps=self.step,
@@ -221,7 +224,8 @@ class Training:
             parts = self._collated(rows)
             losses, norm = gradients(self, parts) if self.graphs is None else self.graphs.step(parts[0][1])
             self._unread.append((self.step, rows[:4].tolist(), float(self.scheduler.get_last_lr()[0]), losses, norm))
-            if self.device.type == "cpu":  # a GPU would have to finish the step first
+            # A GPU would have to finish the step first.
+            if self.device.type == "cpu":
                 self._read()
             if self.graphs is None:
                 self.scaler.step(self.optimizer)
@@ -367,7 +371,7 @@ class Training:
                 self.optimizer,
                 self.scheduler,
             )
-        except CorruptError as error:  # undamaged, but of another training
+        except CorruptError as error:
             raise CorruptError(f"{error} Delete {checkpoint.path} to train from the start.") from error
         self.step, self.best_step = facts["step"], facts["best_step"]
         self.dev_scores, self.seconds_before = facts["dev_scores"], facts["seconds"]

@@ -18,7 +18,8 @@ def info_nce(
     queries (n, dim), candidates (m, dim) with m >= n, bias (n, m) added to the logits -> scalar mean of
     -log exp(cos(q_i, c_i)/temperature) / sum_j exp(cos(q_i, c_j)/temperature) (SimCSE Eq. 1; PT-BERT Eq. 4).
     """
-    with torch.autocast(queries.device.type, enabled=False):  # in bfloat16, similar candidates would get equal logits
+    # In bfloat16, similar candidates would get equal logits.
+    with torch.autocast(queries.device.type, enabled=False):
         queries, candidates = queries.float(), candidates.float()
         logits = F.normalize(queries, dim=-1) @ F.normalize(candidates, dim=-1).T / temperature
         if bias is not None:
@@ -27,10 +28,7 @@ def info_nce(
 
 
 def nt_xent(first: torch.Tensor, second: torch.Tensor, temperature: float) -> torch.Tensor:
-    """NT-Xent (Chen et al. 2020, Eq. 1): 2n anchors, each with its other view as positive and 2n - 2 negatives.
-
-    first, second (n, dim), the two views of n sentences -> scalar mean.
-    """
+    """NT-Xent (Chen et al. 2020, Eq. 1): first, second (n, dim) -> scalar mean; 2n anchors, 2n - 2 negatives each."""
     with torch.autocast(first.device.type, enabled=False):
         views = F.normalize(torch.cat([first, second]).float(), dim=-1)
         logits = views @ views.T / temperature

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-_STATES = {"AdamW": 2, "TransformersAdamW": 2, "RMSprop": 1}  # numbers that an optimiser keeps for each weight
+_STATES = {"AdamW": 2, "TransformersAdamW": 2, "RMSprop": 1}
 
 
 def needed(objective: nn.Module, optimizer: torch.optim.Optimizer, tokens: int, precision: str) -> tuple[float, float]:

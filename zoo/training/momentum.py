@@ -40,7 +40,8 @@ class Queue(nn.Module):
         super().__init__()
         self.register_buffer("keys", torch.zeros(size, dim))
         self.register_buffer("filled", torch.zeros((), dtype=torch.int64))
-        self.count: int | None = 0  # `filled` on the host; None until it is read after a checkpoint
+        # `filled` on the host. None until it is read after a checkpoint.
+        self.count: int | None = 0
         self.register_load_state_dict_post_hook(_forget_count)  # type: ignore[no-untyped-call]
 
     def held(self) -> torch.Tensor:

@@ -11,7 +11,7 @@ from torch import nn
 
 from zoo.training.settings import TrainSettings
 
-_NO_DECAY = ("bias", "LayerNorm")  # parameters whose names contain one of these have no weight decay
+_NO_DECAY = ("bias", "LayerNorm")
 
 
 class TransformersAdamW(torch.optim.Optimizer):
@@ -37,7 +37,7 @@ class TransformersAdamW(torch.optim.Optimizer):
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """Update every weight that has a gradient."""
         for group in self.param_groups:
-            alike: dict[object, list[torch.Tensor]] = {}  # weights that are updated by the same kernels
+            alike: dict[object, list[torch.Tensor]] = {}
             for weight in group["params"]:
                 if weight.grad is None:
                     continue

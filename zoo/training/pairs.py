@@ -34,7 +34,7 @@ class Groups:
         self.of_batch = of_batch
         # A pair takes two sentences of a pass, as in sentence-transformers, though a positive needs one; one if shared.
         self.room = (1 + negatives) * (1 if shared else 2)
-        self.width = self.room if shared else self.room - 1  # sentences of a group
+        self.width = self.room if shared else self.room - 1
         self.of_pass = sentences // (self.room * of_batch) * of_batch
         most = self.of_pass * passes
         self.count = most if batches is None else min(batches * of_batch, most)

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 Positives = Literal["neighbours", "halves", "crops", "mix"]
 
 NEED_NEIGHBOURS = ("neighbours", "crops", "mix")
-_STRETCH = 3  # sentences that crops are cut from
-_SHARES = 0.3, 0.7  # of such a stretch, in a crop
+# A crop has a share, between these two, of so many sentences.
+_STRETCH = 3
+_SHARES = 0.3, 0.7
 
 
 class PositivePairs:
@@ -86,17 +87,15 @@ class PositivePairs:
 def paired_rows(
     backbone: Backbone, corpus: Corpus, how: Positives, longest: int, seed: int
 ) -> tuple[Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]], int]:
-    """Return the collate function of input_ids and attention_mask (n, 2, length), and the number of rows.
-
-    A view has at most `longest` tokens, those included that the tokenizer puts around a text.
-    """
+    """Return the collate function of ids and mask (n, 2, length), at most `longest` tokens, and the number of rows."""
     start, end = frame_of(backbone.tokenizer)
     inner = longest - len(start) - len(end)
     table = tokenise(backbone.tokenizer, corpus.sentences, max_length=None, add_special_tokens=False)
     pairs = PositivePairs(corpus, table.first(inner), how)
 
     def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
-        rng = generator(seed, int(rows[0]))  # depends only on the batch, so that a resumed run draws the same
+        # It depends only on the batch, so that a resumed run draws the same.
+        rng = generator(seed, int(rows[0]))
         views = [view.first(inner).framed(start, end) for view in pairs.views(pairs.rows[rows], rng)]
         padded = TokenTable.joined(views).padded(np.arange(2 * len(rows)), backbone.pad_id)
         return tuple(part.view(2, len(rows), -1).transpose(0, 1) for part in padded)

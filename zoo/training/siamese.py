@@ -31,7 +31,7 @@ Concatenation = Literal[
 ]
 """The features of a pair that a classifier gets (BURT table 4, SBERT table 6; the last one is in ConSERT's code)."""
 
-_EVALUATED = 256  # pairs classified at a time
+_EVALUATED = 256
 
 _PARTS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "u": lambda u, v: u,
@@ -69,11 +69,7 @@ class PairTask:
 def labelled_task(
     name: str, corpus: Corpus | None, labels: Sequence[str], how_to_get: str, *, several: bool = True
 ) -> PairTask:
-    """Return the task of classifying the pairs of the corpus that have one of `labels`, of which `several` must occur.
-
-    Raises ContractError without labelled pairs, TrainingError when no pair has such a label or, with `several`, all
-    have the same.
-    """
+    """Return the task of the corpus's pairs with one of `labels`; raises ContractError or TrainingError if none has."""
     if corpus is None or corpus.labels is None:
         raise ContractError(f"{name} is trained on labelled pairs; pass {how_to_get}.")
     number = {label: i for i, label in enumerate(labels)}
@@ -81,16 +77,14 @@ def labelled_task(
     if not len(rows):
         raise TrainingError(f"no pair of {corpus.name} is labelled {' or '.join(labels)}: {name} needs {how_to_get}.")
     classes = np.array([number[corpus.labels[i]] for i in rows], dtype=np.int64)
-    if several and len({*classes}) == 1:  # pairs without labels count as equal in meaning
+    # Pairs without labels count as equal in meaning.
+    if several and len({*classes}) == 1:
         raise TrainingError(f"every pair of {corpus.name} is labelled {labels[classes[0]]}: {name} needs {how_to_get}.")
     return PairTask(name, len(labels), 2 * rows, 2 * rows + 1, classes)
 
 
 def held_out_by_first(task: PairTask, corpus: Corpus, share: float) -> tuple[PairTask, PairTask]:
-    """Split the pairs into those to train on and those held out: a share of the first texts, at least one, by sha256.
-
-    Raises TrainingError when all pairs have the same first text.
-    """
+    """Split the pairs into trained and held out, by sha256 of the first text; raises TrainingError for one text."""
     texts = sorted({corpus.sentences[i] for i in task.first}, key=lambda text: (hash_fraction(text), text))
     if len(texts) < 2:
         raise TrainingError(f"{corpus.name} has a single premise; {task.name} holds one out to measure its accuracy.")
@@ -123,7 +117,8 @@ class FastLinear(nn.Linear):
         self.rate = rate
         with torch.no_grad():
             for parameter in self.parameters():
-                parameter.div_(rate)  # so that rate * weight has the usual initial values
+                # So rate * weight has the usual initial values.
+                parameter.div_(rate)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Features (n, width) -> logits (n, classes)."""
@@ -187,10 +182,7 @@ def accuracy(objective: PairObjective, batch: Collate, rows: int, device: str) -
 
 
 def task_of_step(step: int, tasks: int) -> tuple[int, int]:
-    """Return the task of a step and its number of earlier batches; tasks are 0, 1, 0, 2, 0, 1 ... (BURT section 3.3).
-
-    Every second batch is of task 0; the other tasks alternate in the rest.
-    """
+    """Return the task of a step, 0, 1, 0, 2, 0, 1 ... (BURT section 3.3), and its number of earlier batches."""
     if tasks == 1:
         return 0, step
     half, odd = divmod(step, 2)
@@ -203,7 +195,7 @@ def task_of_step(step: int, tasks: int) -> tuple[int, int]:
 class _AlternatingTraining(Training):
     """A training on batches of one task each, in the order of `task_of_step`; each task has its own epochs."""
 
-    sizes: tuple[int, ...]  # rows of each task
+    sizes: tuple[int, ...]
     _orders: dict[int, tuple[int, NDArray[np.int64]]]
 
     def batch(self, step: int) -> NDArray[np.int64]:
@@ -218,7 +210,8 @@ class _AlternatingTraining(Training):
     def pairs_seen(self) -> int:
         """Return the number of pairs in all batches so far."""
         batches = [0] * len(self.sizes)
-        for step in range(max(self.step - 2 * len(self.sizes), 0), self.step):  # has each task's last batch
+        # These steps contain each task's last batch.
+        for step in range(max(self.step - 2 * len(self.sizes), 0), self.step):
             task, before = task_of_step(step, len(self.sizes))
             batches[task] = before + 1
         of_batch, total = self.settings.batch_size, 0

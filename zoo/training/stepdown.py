@@ -33,7 +33,8 @@ class _ByAccuracy(Training):
         return self.rate_after(list(self.dev_scores.values()))
 
     def one_step(self, rows: NDArray[np.int64]) -> float:
-        for group in self.optimizer.param_groups:  # the schedule set it before the epoch's accuracy was known
+        # The schedule set it before the epoch's accuracy was known.
+        for group in self.optimizer.param_groups:
             group["lr"] = self._rate()
         return super().one_step(rows)
 

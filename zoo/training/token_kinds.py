@@ -17,9 +17,10 @@ from zoo.errors import UsageError
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-SPECIAL, WORD, PIECE, OTHER = range(4)  # a token's kind: OTHER is text that is never inserted ([UNK], [unused7])
+# OTHER is text that is never inserted ([UNK], [unused7]).
+SPECIAL, WORD, PIECE, OTHER = range(4)
 _OTHER = re.compile(r"\[unused\d+\]|<unused\d+>|madeupword\d+")
-_NEIGHBOURS = 8  # a substitution draws from this many nearest tokens
+_NEIGHBOURS = 8
 
 
 def token_kinds(tokenizer: PreTrainedTokenizerBase) -> NDArray[np.int8]:
@@ -38,7 +39,7 @@ def token_kinds(tokenizer: PreTrainedTokenizerBase) -> NDArray[np.int8]:
             kinds[index] = WORD if token.startswith(mark) != (mark == "##") else PIECE
     kinds[tokenizer.all_special_ids] = SPECIAL
     if tokenizer.unk_token is not None:
-        kinds[tokenizer.unk_token_id] = OTHER  # [UNK] stands for a word
+        kinds[tokenizer.unk_token_id] = OTHER
     return kinds
 
 
@@ -60,7 +61,8 @@ def nearest_tokens(vectors: torch.Tensor, k: int, kinds: NDArray[np.int8], chunk
     return result
 
 
-_last_neighbours: dict[str, NDArray[np.int32]] = {}  # of the last backbone; many encoders start from it
+# Those of the last backbone, from which many encoders start.
+_last_neighbours: dict[str, NDArray[np.int32]] = {}
 
 
 def neighbours_of(backbone: Backbone, kinds: NDArray[np.int8]) -> NDArray[np.int32]:

@@ -17,10 +17,7 @@ from zoo.training.augment import generator, make_augmenter
 def augmented(
     backbone: Backbone, table: TokenTable, augment: tuple[str, ...], seed: int, *, keeps: int = 0, views: int = 1
 ) -> Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]:
-    """Return a function of row numbers (n,): ids and mask (n, longest) of each augmented view, one after the other.
-
-    What is drawn depends only on the seed and the batch, so that a resumed run draws the same.
-    """
+    """Return a function of row numbers (n,): ids and mask of each augmented view, drawn by seed and batch alone."""
     augmenter = make_augmenter(backbone, augment, keeps)
 
     def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:

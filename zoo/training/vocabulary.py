@@ -27,7 +27,8 @@ class SubsetEmbedding(nn.Module):
     def __init__(self, embedding: nn.Embedding, tokens: torch.Tensor) -> None:
         """Replace `embedding`; `tokens` (k,) are the distinct ids that training may use."""
         super().__init__()
-        self.embedding = [embedding]  # in a list, so that its weights are not parameters of this module
+        # A list, so that its weights are not parameters of this module.
+        self.embedding = [embedding]
         self.tokens = tokens.to(embedding.weight.device)
         self.weight = nn.Parameter(embedding.weight.detach()[self.tokens], embedding.weight.requires_grad)
         self.place = torch.full((embedding.num_embeddings,), -1, device=self.tokens.device)

@@ -36,7 +36,7 @@ def analyse_alignment(
     for encoder in chosen:
         runtime.progress.say(encoder.label())
         vectors = VectorStore(encoder.encoder_for(encoder.obtain(), task.data.unlabelled()), encoder.name)
-        vectors.add([*task.data.texts(), *sentences])  # all at once, for better filled batches
+        vectors.add([*task.data.texts(), *sentences])
         main = task.data.score(vectors)["main"]
         rows.append(
             {

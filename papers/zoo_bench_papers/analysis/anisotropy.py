@@ -14,7 +14,7 @@ from zoo_bench_papers.analysis.encoders import ChosenEncoder, columns
 from zoo_bench_papers.analysis.result import Analysis, AnalysisTable, Points, Scatter
 from zoo_bench_papers.analysis.scores import average, task_scores
 
-_SHOWN = 8192  # sentences between two lines of progress
+_SHOWN = 8192
 
 
 def analyse_anisotropy(

@@ -23,10 +23,12 @@ from zoo.errors import UsageError
 from zoo.methods.static import Static, StaticRecipe
 from zoo_bench_papers.analysis.result import Analysis, AnalysisTable, Points, Scatter
 
-BANDS = {"1-100": 100, "101-500": 500, "501-5000": 5000}  # by frequency rank, BERT-flow's; then the rest
+# BERT-flow's bands by frequency rank; then the rest.
+BANDS = {"1-100": 100, "101-500": 500, "501-5000": 5000}
 REST, UNSEEN = "5001-", "unseen"
 WORD, CAPITAL, SUBWORD = "word", "capital", "subword"
-COLOURS = {WORD: "#1f77b4", CAPITAL: "#d62728", SUBWORD: "#e0b000"}  # figure 1: red capitals, yellow subwords
+# Figure 1: red capitals, yellow subwords.
+COLOURS = {WORD: "#1f77b4", CAPITAL: "#d62728", SUBWORD: "#e0b000"}
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,7 @@ class Vocabulary:
 
 
 def read_vocabulary(static: Static, corpus: Corpus) -> Vocabulary:
-    """Count the corpus's tokens; special tokens and BERT's untrained [unused...] tokens are left out.
-
-    Raises UsageError for a vocabulary that marks neither subwords nor beginnings of words.
-    """
+    """Count the corpus's tokens but special and unused ones; raises UsageError for a vocabulary without marks."""
     tokenizer = static.backbone.tokenizer
     table = tokenise(tokenizer, corpus.sentences, max_length=None, add_special_tokens=False)
     rows = min(len(static.tokens), len(static.vectors))
@@ -247,7 +246,8 @@ def _point_rows(name: str, vocabulary: Vocabulary, plane: NDArray[np.float64]) -
 def _figures(stem: str, name: str, vocabulary: Vocabulary, plane: NDArray[np.float64]) -> list[Scatter]:
     """Return the two panels of figure 1 for one backbone."""
     axes = ("first principal component", "second principal component")
-    by_count = np.argsort(vocabulary.counts, kind="stable")  # frequent tokens (dark) are drawn last, on top
+    # Frequent tokens (dark) are drawn last, on top.
+    by_count = np.argsort(vocabulary.counts, kind="stable")
     frequency = Points(
         "tokens",
         plane[by_count, 0].tolist(),

@@ -49,10 +49,7 @@ def columns(chosen: Sequence[ChosenEncoder]) -> dict[str, int | None]:
 def choose_encoders(
     methods: str, backbones: Sequence[str], results: Path | None, runtime: Runtime
 ) -> list[ChosenEncoder]:
-    """Return every recipe of `methods` on every backbone; for trained recipes, all saved seeds.
-
-    Raises UsageError for a wrong recipe, MissingError for a backbone or a trained encoder that does not exist here.
-    """
+    """Return every recipe on every backbone, trained ones of all seeds; raises UsageError or MissingError."""
     chosen: list[ChosenEncoder] = []
     wished: list[str | None] = [*backbones] or [None]
     specs = parse_methods(methods, all_recipes())
@@ -61,7 +58,8 @@ def choose_encoders(
         seen: list[object] = []
         for backbone in wished:
             cls, recipe = spec.resolve({} if backbone is None else {"backbone": backbone})
-            if recipe in seen:  # this recipe names its own backbone
+            # This recipe names its own backbone.
+            if recipe in seen:
                 continue
             seen.append(recipe)
             traits = cls.traits(recipe)

@@ -14,7 +14,7 @@ from zoo.encoder import Runtime
 from zoo_bench_papers.analysis.encoders import ChosenEncoder, columns
 from zoo_bench_papers.analysis.result import Analysis, AnalysisTable, Histogram, Points, Scatter
 
-DRAWN = 100_000  # pairs of any two sentences, always the same
+DRAWN = 100_000
 _COSINES = {"Cosine": 3, "SD": 3, "Pairs alike": 3, "Pairs unlike": 3}
 
 

@@ -24,11 +24,14 @@ from benchmark.stats.mcb import differences, sample
 from zoo.errors import MissingError, ZooError
 from zoo_bench_papers.analysis.result import Analysis, AnalysisTable, Points, Scatter
 
-FEWEST = 50  # pairs: with fewer, the standard error of a correlation is above 14 points
-LENGTHS = (5, 10, 15, 20, 30)  # the upper limit of each band, in words of the longer text
+# With fewer pairs, the standard error of a correlation is above 14 points.
+FEWEST = 50
+# The upper limit of each band, in words of the longer text.
+LENGTHS = (5, 10, 15, 20, 30)
 OVERLAPS = (0.2, 0.4, 0.6, 0.8)
 GOLD_BANDS = 5
-RESAMPLES = 300  # of the pairs, for intervals of differences: their standard errors are then known to 4%
+# The standard errors of differences are then known to 4%.
+RESAMPLES = 300
 
 ALL, HARD, EASY, REST = "all", "hard", "easy", "all but hard"
 _COLUMNS: dict[str, int | None] = {
@@ -41,7 +44,7 @@ _DIFFERENCES: dict[str, int | None] = {
     **dict.fromkeys(["A", "B", "Of", "Tasks"]),
     **{"Difference": 2, "Low": 2, "High": 2},
 }
-NOTHING = "0"  # stands for a row whose measures are all 0
+NOTHING = "0"
 
 Mask = NDArray[np.bool_]
 Values = NDArray[np.float64]
@@ -52,10 +55,12 @@ Line = dict[str, Any]
 class Hard:
     """The definition of a hard pair: the quoted words are the paper's; thresholds, unit and aggregation are ours."""
 
-    positive: float = 4.0  # lowest gold score of a positive pair; above 4, STS16 would have two hard positive pairs
-    negative: float = 1.0  # highest gold score of a negative pair
-    longer_by: int = 5  # "a length difference of more than five words"
-    closer_than: int = 2  # "of less than two words"
+    # Above 4, STS16 would have two hard positive pairs.
+    positive: float = 4.0
+    negative: float = 1.0
+    # "A length difference of more than five words", and one "of less than two words".
+    longer_by: int = 5
+    closer_than: int = 2
 
     def masks(self, pairs: Pairs) -> dict[str, Mask]:
         """Return masks (n,): hard pairs, pairs with such scores that are not hard, and all pairs that are not hard."""
@@ -157,7 +162,8 @@ def hard_parts(kept: RowScores, pairs: Pairs, hard: Hard) -> dict[str, Part]:
     parts = {ALL: part(kept, np.ones(len(pairs), dtype=np.bool_))}
     golds = pairs.gold[masks[HARD]]
     for side, mask in (("positive", golds >= hard.positive), ("negative", golds <= hard.negative)):
-        if not mask.any():  # for example words or another scale, where this subset does not exist
+        # Words, or another scale, lack this subset.
+        if not mask.any():
             reason = f"no hard {side} pair"
             return parts | {name: Part(int(mask.sum()), reason=reason) for name, mask in masks.items()}
     return parts | {name: part(kept, mask) for name, mask in masks.items()}
@@ -186,8 +192,8 @@ def pair_differences(kept: Mapping[str, Mapping[str, RowScores]], texts: Mapping
 
     Their 95% intervals contain the noise of pairs, drawn within each task, and of seeds. `kept` is by row and task.
     """
-    by_seed: dict[str, list[Values]] = {name: [] for name in kept}  # per task: (seeds, measures)
-    drawn: dict[str, list[Values]] = {name: [] for name in kept}  # per task: (resamples, measures)
+    by_seed: dict[str, list[Values]] = {name: [] for name in kept}
+    drawn: dict[str, list[Values]] = {name: [] for name in kept}
     for task, pairs in texts.items():
         first, second = _words(pairs)
         apart, masks = np.abs(first - second), {**hard.masks(pairs), SHORT: np.maximum(first, second) <= LENGTHS[0]}
@@ -213,7 +219,7 @@ def pair_differences(kept: Mapping[str, Mapping[str, RowScores]], texts: Mapping
         of_seed = [np.mean([one[:, place] for one in by_seed[name]], axis=0) for name in kept]
         of_draw = [np.mean([one[:, place] for one in drawn[name]], axis=0) for name in kept]
         if not all(np.isfinite(one).all() for one in of_seed):
-            continue  # a task lacks such pairs
+            continue
         result = differences(sample([*of_seed, np.zeros(1)], np.array([*of_draw, np.zeros(RESAMPLES)]), count))
         for i, j in itertools.combinations(range(len(names)), 2):
             if i < len(kept) and len(of_seed[i]) == 1 and kept[names[i]][next(iter(texts))].record["seed"] is not None:
@@ -297,7 +303,8 @@ def _lines(name: str, task: str, parts: Iterable[tuple[str, Part]], notes: list[
     for kind, part in parts:
         lines.append({"Method": name, "Task": task, "Pairs of": kind, "Pairs": part.pairs, **cells(part)})
         if part.reason:
-            whose = f"{name}, " if task == "Avg." or part.error is not None else ""  # else it holds for every method
+            # Otherwise it holds for every method.
+            whose = f"{name}, " if task == "Avg." or part.error is not None else ""
             notes.append(f"n/a: {whose}{task}, {kind} ({part.pairs} pairs): {part.reason}")
     return lines
 

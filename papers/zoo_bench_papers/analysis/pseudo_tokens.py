@@ -24,9 +24,9 @@ from zoo_bench_papers.analysis.encoders import ChosenEncoder
 from zoo_bench_papers.analysis.result import Analysis, AnalysisTable
 from zoo_bench_papers.analysis.scores import average, task_scores
 
-_ROWS = 50  # sentences at a time
+_ROWS = 50
 _POOLERS: dict[str, Pooler] = {"[CLS]": "cls", "mean": "avg"}
-_SEED = 1  # for drawing the pseudo tokens again
+_SEED = 1
 _FLAT, _REDRAWN, _TO, _BACK = "cos to V(V(mean))", "cos, P drawn anew", "score sd, P to Y", "score sd, Y to Z'"
 
 
@@ -63,7 +63,7 @@ def attention_numbers(branch: PTBertBranch, batches: Sequence[tuple[torch.Tensor
         drawn_anew.eval()
         for ids, mask in batches:
             h, again = (one(ids, mask, one.attention) for one in (branch, drawn_anew))
-            for row, length in enumerate(mask.sum(1).tolist()):  # one sentence at a time, without padding
+            for row, length in enumerate(mask.sum(1).tolist()):
                 at = ids.new_zeros(1) if branch.states == "cls" else None
                 (y,) = token_states(branch.model, ids[row : row + 1, :length], mask[row : row + 1, :length], at=at)
                 p = branch.pseudo_tokens.weight[None]

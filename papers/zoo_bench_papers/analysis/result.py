@@ -15,12 +15,13 @@ from zoo import __version__
 class AnalysisTable:
     """Rows under one header; `columns` gives the decimals of each (None: text or whole numbers)."""
 
-    stem: str  # name of its files
+    stem: str
     title: str
     columns: dict[str, int | None]
     rows: list[dict[str, Any]]
     notes: Sequence[str] = ()
-    data_only: bool = False  # written only as CSV, because it is too long to be read as a table
+    # Written only as CSV, because it is too long to be read as a table.
+    data_only: bool = False
 
     def cells(self) -> list[list[str]]:
         """Return the rows as text; a missing value is n/a."""
@@ -49,7 +50,7 @@ class Scatter:
     y_label: str
     points: Sequence[Points]
     colour_label: str = ""
-    named: bool = False  # all points are labelled (for few points)
+    named: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Analysis:
     notes: Sequence[str]
     tables: Sequence[AnalysisTable]
     figures: Sequence[Scatter | Histogram] = ()
-    conditions: dict[str, Any] = field(default_factory=dict)  # corpus, data, versions: for the JSON file
+    conditions: dict[str, Any] = field(default_factory=dict)
 
 
 def _text(value: object, digits: int | None) -> str:

@@ -23,7 +23,8 @@ def task_scores(
     result = task.data.score(vectors)
     try:
         dev = task.data.score_dev(vectors)
-    except TypeError:  # the task has no development split
+    except TypeError:
+        # The task has no development split.
         dev = math.nan
     main = None if result["main"] is None else 100 * result["main"]
     return main, dev if math.isfinite(dev) else None, None if main is not None else f"{task.name}: {result['reason']}"

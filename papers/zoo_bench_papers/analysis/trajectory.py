@@ -11,7 +11,8 @@ from benchmark.records.record import Record
 from zoo.errors import MissingError
 from zoo_bench_papers.analysis.result import Analysis, AnalysisTable, Points, Scatter
 
-FEWEST = 5  # evaluations of a training; fewer do not show its course
+# Fewer evaluations of a training do not show its course.
+FEWEST = 5
 KINDS = ("alignment", "uniformity")
 _COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#e377c2", "#17becf")
 _COLUMNS: dict[str, int | None] = {"Method": None, "Seed": None, "Step": None}
@@ -37,10 +38,7 @@ def courses(records: list[Record]) -> dict[object, dict[int, dict[str, float]]]:
 
 
 def analyse_trajectory(rows: Mapping[str, list[Record]]) -> Analysis:
-    """Return a table of all evaluations of every row and seed, and a chart of them.
-
-    Raises MissingError, with the remedy, for a row that was not trained or was evaluated fewer than FEWEST times.
-    """
+    """Return a table and a chart of all evaluations; raises MissingError for a row with fewer than FEWEST."""
     lines: list[dict[str, object]] = []
     ends: list[dict[str, object]] = []
     drawn: list[Points] = []

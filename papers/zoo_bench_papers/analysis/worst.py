@@ -24,17 +24,14 @@ _COLUMNS: dict[str, int | None] = {"Row": None, "Gold": 2, "Predicted": 3, "Gold
 
 
 def worst_pairs(kept: RowScores, count: int) -> list[dict[str, Any]]:
-    """Return the pairs whose place by prediction is farthest from their place by gold score.
-
-    `Row` counts from 1 in the task's order; `Off by` is positive where the prediction is too similar.
-    """
+    """Return the pairs whose predicted place is farthest from their gold one; `Off by` > 0: too similar."""
     places = kept.places.mean(axis=0)
     off = places - kept.gold_places
     predicted = kept.predicted.mean(axis=0, dtype=np.float64)
     return [
         {
             "Row": i + 1,
-            "Gold": round(float(kept.gold[i]), 6),  # kept as float32
+            "Gold": round(float(kept.gold[i]), 6),
             "Predicted": float(predicted[i]),
             "Gold place": float(kept.gold_places[i]),
             "Place": float(places[i]),

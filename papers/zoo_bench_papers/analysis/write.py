@@ -14,7 +14,7 @@ from zoo_bench_papers.analysis.result import Analysis, AnalysisTable, Histogram,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_FEW = 100  # points that are drawn large
+_FEW = 100
 
 
 def check_plots() -> None:
@@ -69,7 +69,7 @@ def _scatter(figure: Scatter, axes: Axes) -> None:
     for points in figure.points:
         colour: dict[str, Any] = {"color": points.colour}
         if points.values is not None:
-            colour = {"c": list(points.values), "cmap": "viridis_r"}  # darker is higher
+            colour = {"c": list(points.values), "cmap": "viridis_r"}
         drawn = axes.scatter(
             list(points.x), list(points.y), s=60 if few else 4, linewidths=0, label=points.name, alpha=0.8, **colour
         )
@@ -81,4 +81,4 @@ def _scatter(figure: Scatter, axes: Axes) -> None:
     if len(figure.points) > 1:
         axes.legend(markerscale=1.0 if few else 3.0)
     if figure.named:
-        axes.margins(x=0.3, y=0.1)  # room for the labels
+        axes.margins(x=0.3, y=0.1)

@@ -37,7 +37,8 @@ def command(paper: str | None, plot: Path | None, rival: str | None, results: Pa
     reached = verdicts(results, store, read_completed(store))
     check_writable(results)
     write_text(results / "claims.md", markdown(reached))
-    write_json(results / "claims.json", ledger(reached))  # the page of `zoo-bench leaderboard` shows it
+    # The page of `zoo-bench leaderboard` shows it.
+    write_json(results / "claims.json", ledger(reached))
     shown = [one for one in reached if paper in (None, one.claim.paper)]
     if rival is not None and plot is None:
         raise UsageError("--beside draws a picture; name its file: --plot FILE.png.")

@@ -54,7 +54,7 @@ def command(**options: Unpack[_Options]) -> int:
     name = shlex.quote(options["recipe"])
     if options["steps"]:
         recipe, name = replace(recipe, steps=options["steps"]), f"{name} --steps {options['steps']}"
-    find_source(recipe)  # before any text is read
+    find_source(recipe)
     check_writable(out)
     data = DataSource.from_options(options["data"], hub=False)
     find_texts(options["texts"], data)

@@ -35,16 +35,14 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _LOADED = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
-_POSITIONS = 512  # of new models
-_FINE_TUNING_DROPOUT = 0.1  # in the written configuration; SimCSE's two views need it
+_POSITIONS = 512
+# SimCSE's two views need dropout in the written configuration.
+_FINE_TUNING_DROPOUT = 0.1
 _DROPOUT = ("hidden_dropout_prob", "attention_probs_dropout_prob", "embd_pdrop", "attn_pdrop", "resid_pdrop")
 
 
 def find_source(recipe: PretrainRecipe) -> BackboneSource | None:
-    """Return the backbone whose weights or tokenizer a recipe takes, None for a tokenizer that is trained.
-
-    Raises MissingError or UsageError if it, or its tokenizer, is missing.
-    """
+    """Return the backbone whose weights or tokenizer a recipe takes, if any; raises MissingError or UsageError."""
     if recipe.begin_from is None and recipe.tokenizer in TRAINED_TOKENIZERS:
         return None
     source = find_backbone(recipe.begin_from or recipe.tokenizer)
@@ -129,7 +127,8 @@ def pretrain(
     tokenizer.save_pretrained(out)
     write_text(out / "README.md", model_card(out.name, facts))
     write_sums(out, [name for name in _LOADED if (out / name).is_file()])
-    write_json(out / PRETRAINING, facts)  # the last one: it says that the folder is whole
+    # Written last, it says that the folder is whole.
+    write_json(out / PRETRAINING, facts)
     shutil.rmtree(work)
     return facts
 
@@ -162,7 +161,8 @@ def _tokenizer(
 def _load(kind: Any, folder: Path, **options: object) -> Any:
     try:
         return load_pretrained(kind, folder, **options)
-    except Exception as error:  # the library raises many kinds
+    except Exception as error:
+        # The library raises many kinds.
         raise cannot_load(f"{kind.__name__}", folder, error) from error
 
 
@@ -184,7 +184,7 @@ def _new_model(recipe: PretrainRecipe, tokenizer: PreTrainedTokenizerBase) -> Pr
         "num_hidden_layers": recipe.layers,
         "num_attention_heads": recipe.heads,
         "intermediate_size": recipe.inner,
-        "n_inner": recipe.inner,  # GPT-2's name of it
+        "n_inner": recipe.inner,
         "max_position_embeddings": longest + (recipe.architecture == "roberta") * (1 + tokenizer.pad_token_id),
         "tie_word_embeddings": recipe.tie_embeddings,
         "pad_token_id": tokenizer.pad_token_id,
@@ -226,7 +226,8 @@ def _arguments(recipe: PretrainRecipe, runtime: Runtime, work: Path, every: int)
         logging_steps=min(max(recipe.eval_every // 10, 1), recipe.steps),
         save_strategy="steps",
         save_steps=every,
-        save_total_limit=2,  # the last may be cut by a kill
+        # The last may be cut by a kill.
+        save_total_limit=2,
         seed=recipe.seed,
         bf16=runtime.precision == "bf16",
         fp16=runtime.precision == "fp16",

@@ -21,29 +21,35 @@ TRAINED_TOKENIZERS = ("byte-level-bpe", "unigram")
 class PretrainRecipe(StartRecipe):
     """All settings that the trained weights depend on; `zoo-bench pretrain` reads them from YAML."""
 
-    architecture: Literal["bert", "roberta", "albert", "gpt2"] = "bert"  # gpt2 predicts the next token
-    tokenizer: str = "zoo-small"  # that of a backbone, or trained here: byte-level-bpe, unigram
-    vocabulary: int = 20_000  # size, for a tokenizer that is trained here
-    tokenizer_sentences: int = 500_000  # to train a tokenizer on, from the start of the text
+    architecture: Literal["bert", "roberta", "albert", "gpt2"] = "bert"
+    # That of a backbone, or trained here: byte-level-bpe, unigram.
+    tokenizer: str = "zoo-small"
+    vocabulary: int = 20_000
+    tokenizer_sentences: int = 500_000
     layers: int = 4
     width: int = 256
     heads: int = 4
     inner: int = 1024
-    embedding: int | None = None  # ALBERT: width of the token vectors; None: the layers' width
-    dropout: float = 0.0  # in pretraining: no text is seen often enough to be memorised
+    # ALBERT's width of the token vectors. None: the layers' width.
+    embedding: int | None = None
+    # No text is seen often enough to be memorised.
+    dropout: float = 0.0
     tie_embeddings: bool = True
-    begin_from: str | None = None  # a backbone to continue from, with its shape and tokenizer; None: new weights
+    # A backbone to continue from, with its shape and tokenizer. None: new weights.
+    begin_from: str | None = None
     row_length: int = 64
-    mask_rate: float = 0.2  # 0.15 in BERT; small models learn a little sooner with more
+    # 0.15 in BERT; small models learn a little sooner with more.
+    mask_rate: float = 0.2
     held_out_rows: int = 2048
     batch_rows: int = 32
     steps: int = 8000
-    decay_steps: int | None = None  # last steps, in which the rate falls to 0; None: all after the warm-up
+    # The last steps, in which the rate falls to 0. None: all after the warm-up.
+    decay_steps: int | None = None
     learning_rate: float = 1e-3
     beta2: float = 0.98
     weight_decay: float = 0.01
     warmup_steps: int = 400
-    eval_every: int = 1000  # steps between held-out scores; a checkpoint is written with each
+    eval_every: int = 1000
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -23,15 +23,17 @@ if TYPE_CHECKING:
 class StartRecipe:
     """Initial weights; the defaults are zoo-mini's."""
 
-    std: float = 0.06  # of all other weights; BERT's is 0.02
+    # Of all other weights; BERT's is 0.02.
+    std: float = 0.06
     tokens: Literal["random", "ppmi"] = "ppmi"
     positions: Literal["random", "sinusoidal"] = "sinusoidal"
     output_bias: Literal["zero", "log-frequency"] = "log-frequency"
-    row_norm: float = 0.8  # length of token vectors and sinusoids
-    type_scale: float = 0.1  # factor of token-type vectors, which have no information in rows of one segment
+    row_norm: float = 0.8
+    # Token types have no information in rows of one segment.
+    type_scale: float = 0.1
     ppmi_window: int = 4
-    ppmi_smoothing: float = 0.75  # exponent of the context frequencies
-    ppmi_tokens: int = 20_000_000  # number of tokens to count, from the start of the stream
+    ppmi_smoothing: float = 0.75
+    ppmi_tokens: int = 20_000_000
 
 
 def sinusoids(positions: int, dim: int, norm: float) -> NDArray[np.float32]:
@@ -47,7 +49,7 @@ def sinusoids(positions: int, dim: int, norm: float) -> NDArray[np.float32]:
 @torch.no_grad()
 def start_weights(model: PreTrainedModel, ids: NDArray[Any], recipe: StartRecipe, seed: int) -> None:
     """Set the weights of a language model before training, in place; `ids` is the token stream."""
-    from transformers.pytorch_utils import Conv1D  # GPT-2's linear maps
+    from transformers.pytorch_utils import Conv1D
 
     generator = torch.Generator().manual_seed(seed)
     for module in model.modules():
@@ -69,10 +71,10 @@ def start_weights(model: PreTrainedModel, ids: NDArray[Any], recipe: StartRecipe
             smoothing=recipe.ppmi_smoothing,
         )
         words.copy_(torch.from_numpy(vectors))
-        output.weight.copy_(words)  # the same tensor when tied
+        output.weight.copy_(words)
     for name, weight in model.named_parameters():
         if name.endswith(("position_embeddings.weight", "wpe.weight")) and recipe.positions == "sinusoidal":
-            first = model.config.pad_token_id + 1 if model.config.model_type == "roberta" else 0  # that is used
+            first = model.config.pad_token_id + 1 if model.config.model_type == "roberta" else 0
             weight[first:].copy_(torch.from_numpy(sinusoids(len(weight) - first, dim, recipe.row_norm)))
         if name.endswith("token_type_embeddings.weight"):
             weight.mul_(recipe.type_scale)

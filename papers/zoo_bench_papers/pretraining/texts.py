@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
-_HELD_OUT_BLOCK = 32  # neighbouring rows are held out together, so that few share an article with training rows
+# Neighbouring rows are held out together, so that few share an article with training rows.
+_HELD_OUT_BLOCK = 32
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class PlainTexts:
 
     paths: list[Path]
     read: Callable[[Path], Iterable[str]]
-    exclude: frozenset[str] = frozenset()  # normalised
+    exclude: frozenset[str] = frozenset()
     normalise: Callable[[str], str] = str
 
     def sentences(self) -> Iterator[str]:
@@ -39,10 +40,7 @@ class PlainTexts:
 
 
 def packed_rows(texts: PlainTexts, tokenizer: PreTrainedTokenizerBase, length: int) -> Dataset:
-    """Return rows `input_ids` (length,): [CLS], consecutive text with [SEP] after each sentence, [SEP].
-
-    A text is tokenised once for a tokenizer; `datasets` keeps the rows in the cache folder.
-    """
+    """Return rows `input_ids` (length,): [CLS], consecutive text with [SEP] after each sentence, [SEP]; cached."""
     from datasets import Dataset, Features, List, Value
 
     cls, sep, inner = tokenizer.cls_token_id, tokenizer.sep_token_id, length - 2

@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 FORMS = ("{definition} {first} {word} {second}", "{first} {word} {second} {definition}")
-MAX_TOKENS = 16  # of both gaps together, sentinels included; longer fillings are dropped
-LEAST_WIDTH = 100  # of the beam, even if fewer templates are wanted: LM-BFF's width
-_ROWS = 128  # sequences in one decoder call, to limit the memory for their logits over the vocabulary
+# Of both gaps together, sentinels included; longer fillings are dropped.
+MAX_TOKENS = 16
+# LM-BFF's width of the beam, even if fewer templates are wanted.
+LEAST_WIDTH = 100
+# More sequences in one decoder call would need much memory for their logits.
+_ROWS = 128
 
 
 Hypothesis = tuple[tuple[int, ...], float]
@@ -97,7 +100,8 @@ def load_seq2seq(source: BackboneSource, runtime: Runtime) -> tuple[Any, Any]:
         tokenizer = load_pretrained(AutoTokenizer, source.folder)
     except ZooError:
         raise
-    except Exception as error:  # transformers raises many types; all mean that this checkpoint cannot be used
+    except Exception as error:
+        # transformers raises many types; all mean that this checkpoint cannot be used.
         raise cannot_load(f"--seq2seq {source.name!r}", source.folder, error) from error
     if loading["missing_keys"]:
         missing = sorted(loading["missing_keys"])
@@ -120,7 +124,8 @@ class GapFiller:
         self.start = [int(model.config.decoder_start_token_id), self.sentinels[0]]
         sentinels = [i for token, i in vocabulary.items() if token.startswith("<extra_id_")]
         self.words = torch.zeros(model.config.vocab_size, dtype=torch.bool, device=runtime.device)
-        self.words[list(vocabulary.values())] = True  # the matrix has more rows than the vocabulary has tokens
+        # The matrix has more rows than the vocabulary has tokens.
+        self.words[list(vocabulary.values())] = True
         self.words[[*sentinels, *tokenizer.all_special_ids]] = False
 
     @torch.inference_mode()
@@ -163,7 +168,7 @@ class GapFiller:
             mean = logits.float().log_softmax(-1).view(len(part), count, -1).mean(1)
             for tokens, values in zip(part, mean, strict=True):
                 allowed = self.words.clone()
-                allowed[list(self.ends) if self.sentinels[1] in tokens else self.sentinels[1]] = True  # closes the gap
+                allowed[list(self.ends) if self.sentinels[1] in tokens else self.sentinels[1]] = True
                 results.append(values.masked_fill(~allowed, float("-inf")))
         return results
 

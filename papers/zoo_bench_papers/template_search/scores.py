@@ -34,7 +34,7 @@ class Result(HasSpearman):
     """The record of one template under the conditions of a search."""
 
     schema: int
-    key: str  # sha256 of the conditions
+    key: str
     template: str
     status: Literal["ok", "failed"]
     reason: str | None
@@ -63,7 +63,7 @@ class DevScorer:
         """Return the [MASK] states (n, dim) float32 of the distinct dev sentences (Eq. 2)."""
         self.encoder.put_in(template)
         store = VectorStore(self.encoder, f"template {template!r}")
-        store.add(self.texts)  # both sides at once, for better filled batches
+        store.add(self.texts)
         return store
 
     def __call__(self, template: str) -> float | None:
@@ -81,11 +81,11 @@ class Search:
     environment: dict[str, Any]
     scorer: Callable[[str], float | None]
     progress: Progress
-    stop: Callable[[], None] = lambda: None  # raises when the search has to end
+    stop: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self.key = sha256_json(self.conditions)
-        self.results: dict[str, Result] = {}  # of this run, scored or read
+        self.results: dict[str, Result] = {}
         self.scored, self.seconds, self.done = 0, 0.0, 0
 
     def score(self, templates: Sequence[str], bar: Bar) -> list[Result]:
@@ -133,7 +133,8 @@ class Search:
         try:
             score = self.scorer(template)
             reason = CONSTANT if score is None else None
-        except ZooError as error:  # one template's failure is recorded; the others go on
+        except ZooError as error:
+            # One template's failure is recorded; the others go on.
             reason = str(error)
         seconds = time.perf_counter() - began
         self.scored, self.seconds = self.scored + 1, self.seconds + seconds

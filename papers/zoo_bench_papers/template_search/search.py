@@ -61,10 +61,11 @@ class SearchOptions(TypedDict):
 class Lists:
     """The candidates of the greedy search, list by list; until a list is searched, its first entry is used."""
 
-    relationships: tuple[str, ...]  # between [X] and [MASK]
-    prefixes: tuple[str, ...]  # before [X]
-    quotes: tuple[str, ...] = ("[X]",)  # around [X], tried with every prefix
-    endings: tuple[str, ...] = (".",)  # after [MASK]
+    # Between [X] and [MASK]; the prefixes are before [X], quotes around it, endings after [MASK].
+    relationships: tuple[str, ...]
+    prefixes: tuple[str, ...]
+    quotes: tuple[str, ...] = ("[X]",)
+    endings: tuple[str, ...] = (".",)
 
     def __post_init__(self) -> None:
         for name, values in dataclasses.asdict(self).items():
@@ -91,10 +92,7 @@ class Parts:
 
 
 def read_lists(path: Path | None = None) -> tuple[Lists, dict[str, float]]:
-    """Return the shipped lists, with those of the YAML file `path` in place of its own ones, and published scores.
-
-    Raises UsageError for an unknown key, an empty list or an invalid template.
-    """
+    """Return the shipped lists, replaced by those of the YAML file, and published scores; raises UsageError."""
     shipped = resource_folder("zoo_bench_papers", "configs") / "search" / "templates.yaml"
     content = read_yaml(shipped)
     published = content.pop("published")
@@ -152,10 +150,7 @@ def _endings(lists: Lists, best: Parts | None = None) -> list[Parts]:
 
 
 def greedy(search: Search, lists: Lists, keep: int) -> dict[str, list[Result]]:
-    """Search relationship tokens, then prefixes and quotes with the best `keep` of them, then punctuation (table 4).
-
-    Returns the results of each stage by its title; raises ZooError where nothing can be scored.
-    """
+    """Search relationships, then prefixes and quotes with the best `keep`, then punctuation (table 4)."""
     keep = min(keep, len(lists.relationships))
     wrapped = len(lists.prefixes) * len(lists.quotes)
     total = len(lists.relationships) + keep * wrapped + len(lists.endings)

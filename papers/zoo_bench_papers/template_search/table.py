@@ -21,7 +21,7 @@ class TemplateRow(HasSpearman):
 
     stage: str
     template: str
-    published: float | None  # x100
+    published: float | None
     reason: str | None
     seconds: float
 
@@ -30,10 +30,11 @@ class TemplateRow(HasSpearman):
 class SearchTable:
     """The results of a search, stage by stage."""
 
-    kind: str  # the files' stem: greedy, listed, generated
+    kind: str
     conditions: dict[str, Any]
     stages: dict[str, list[Result]]
-    published: dict[str, float]  # Spearman x100 of bert-base-uncased by template
+    # Spearman x100 of bert-base-uncased by template.
+    published: dict[str, float]
     command: list[str]
     environment: dict[str, Any]
 

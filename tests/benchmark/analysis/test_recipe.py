@@ -12,8 +12,8 @@ def test_reasons_are_the_comments_beside_fields() -> None:
     """Those of a base class count, and a subclass's own take their place."""
     comments = reasons(SimCSE.Recipe)
     assert comments["hard_negative_weight"].startswith("ln alpha")
-    assert comments["eval_every"].startswith("steps between dev scores; the scripts of SimCSE")
-    assert comments["dropout"] == "None: the backbone's own, 0.1 for BERT"
+    assert comments["eval_every"].startswith("Steps between dev scores; the scripts of SimCSE")
+    assert comments["dropout"] == "None: the backbone's own, 0.1 for BERT."
     assert "temperature" not in comments  # no comment, no reason
     assert set(reasons(PTBert.Recipe)) >= {"momentum", "heads", "states"}
 

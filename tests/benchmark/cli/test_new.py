@@ -175,7 +175,7 @@ def test_no_file_is_overwritten(kind: str, cli: Cli, here: Path) -> None:
 
 def test_the_shipped_files_are_short_and_new(here: Path) -> None:
     """A newcomer reads the method on one screen or two; its ten pairs are none of the pocket suite."""
-    assert len((SHIPPED / "my_method.py").read_text(encoding="utf-8").splitlines()) <= 76
+    assert len((SHIPPED / "my_method.py").read_text(encoding="utf-8").splitlines()) <= 77
     pairs = read_pairs(SHIPPED / "my_task" / "pairs.tsv")
     pocket = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "benchmark/data/pocket").iterdir())
     assert len(set(pairs.texts())) == 20 and not any(text in pocket for text in pairs.texts())
