@@ -45,9 +45,11 @@ class BiLSTMRecipe:
     decay: float = 0.99
     # The rate is divided by it when the accuracy falls; in the code, when it is no new best.
     shrink: float = 5.0
+    # When the accuracy falls; the code: when it is no new best.
     shrink_when: Literal["falls", "no gain"] = "falls"
     least_rate: float = 1e-5
     epochs: int = 20
+    # From the code; the paper states none.
     max_grad_norm: float = 5.0
     # The share of premises held out for the accuracy, as large as SNLI's dev set in the paper.
     dev_share: float = 0.02

@@ -105,6 +105,7 @@ class ContrastiveRecipe(TrainedRecipe):
     pooler: Pooler = "cls"
     # The test vector is [CLS] without the MLP (SimCSE table 6: 82.5 against 81.7).
     mlp_only_train: bool = True
+    # The latter as in released code of 2021.
     optimizer: Literal["adamw", "transformers-adamw"] = added("adamw")
     # Of the pooler "sif": a token weighs a / (a + p), p counted in the training text.
     sif_a: float = added(1e-3)

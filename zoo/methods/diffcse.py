@@ -36,6 +36,7 @@ class DiffCSERecipe(ContrastiveRecipe):
     # A masked language model with the same tokens. None: the backbone as it was.
     generator: str | None = None
     masked: float = 0.3
+    # lambda.
     detection_weight: float = 0.005
     # True, as in the code: padding counts as tokens that were not replaced.
     counts_padding: bool = False

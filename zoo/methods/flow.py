@@ -30,6 +30,7 @@ _SAMPLE = 10_000
 class FlowRecipe(TransformRecipe):
     """The defaults are the paper's (table 7 and appendix B), with the schedule of its NLI setting."""
 
+    # The paper's "last2avg".
     layers: Literal["last", "first-last-h0", "first-last-h1", "top2"] = "top2"
     levels: int = 2
     depth: int = 3

@@ -37,6 +37,7 @@ class ISBertRecipe(TrainedRecipe):
     kernels: tuple[int, ...] = (1, 3, 5)
     # Of each kernel: the vectors have 768 dimensions on every backbone.
     channels: int = 256
+    # As in the paper; the code has none.
     activation: Literal["relu", "none"] = "relu"
     batch_size: int = 32
     learning_rate: float = 2e-6

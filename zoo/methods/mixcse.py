@@ -17,6 +17,7 @@ from zoo.plugins import register_method
 class MixCSERecipe(ContrastiveRecipe):
     """The share is the released script's; other settings are SimCSE's."""
 
+    # lambda.
     mix: float = 0.2
     # Negatives of an anchor: its own mixture, or all of both views (the code).
     mixtures: Literal["own", "all"] = "own"

@@ -28,6 +28,7 @@ class OptiPromptRecipe(PromptTrainingRecipe):
     template: str = 'This sentence : "[X]" means [MASK] .'
     # The code also trains the transform of the MLM head.
     head: Literal["none", "mlp", "mlm"] = "none"
+    # The code: last-occurrence.
     replace: Literal["position", "last-occurrence"] = "position"
     learning_rate: float = 3e-5
     epochs: int = 5

@@ -34,6 +34,7 @@ class PromptBERTRecipe(PromptTrainingRecipe):
     denoise: bool = True
     # "In predicting, we directly use the one template without template denoising".
     test_denoise: bool = False
+    # As in the code, where RoBERTa's template starts at position 0 and its rows at 2.
     denoise_from_zero: bool = False
     # As in the code; the paper does not mention it.
     head: Literal["none", "mlp", "mlm"] = "mlp"

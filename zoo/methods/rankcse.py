@@ -35,6 +35,7 @@ class RankCSERecipe(ContrastiveRecipe):
     # tau_3, half of tau_2; only for ListNet, as ListMLE reads the order alone.
     teacher_temperature: float = 0.025
     ranking_epsilon: float = added(0.0)
+    # The code: negative-entropy.
     divergence: Literal["js", "negative-entropy"] = "js"
     batch_size: int = 128
     eval_every: int = 125

@@ -46,6 +46,7 @@ class SBERTRecipe(BackboneRecipe):
     batch_size: int = 16
     learning_rate: float = 2e-5
     epochs: int = 1
+    # Open; from the released code.
     warmup: float = 0.1
     adam_betas: tuple[float, float] = (0.9, 0.999)
     adam_epsilon: float = 1e-8

@@ -38,6 +38,7 @@ class SentenceCropsRecipe(ContrastiveRecipe):
     warmup: float = 0.1
     train_max_length: int = 512
     eval_every: int = 125
+    # None, as in the code: not clipped.
     max_grad_norm: float | None = added(1.0)
 
     def __post_init__(self) -> None:

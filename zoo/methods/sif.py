@@ -32,6 +32,7 @@ class Weighting:
     """The weights of words and the number of directions to remove; the defaults are SIF's."""
 
     weighting: Literal["sif", "usif"] = "sif"
+    # The paper's value for all tasks; uSIF computes its own.
     a: float = 1e-3
     # uSIF's n: words in an average sentence.
     walk_length: int = 11
