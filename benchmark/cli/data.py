@@ -44,7 +44,9 @@ def list_command(data: str | None, as_json: bool) -> None:
 
 
 def _chosen_data(names: tuple[str, ...]) -> list[str]:
-    return [dataset(name).name for name in names] or list(catalog())
+    # What nobody needs to check a folder against is fetched and verified by its name alone.
+    known = [name for name, entry in catalog().items() if all(form.known for form in entry.forms.values())]
+    return [dataset(name).name for name in names] or known
 
 
 class _Findings:
@@ -84,7 +86,8 @@ def verify_command(data: str | None, as_json: bool, names: tuple[str, ...]) -> i
                 reader = readers.get((name, form))
                 scored = reader.load(source).rows if reader else None
                 read = "" if scored is None else f", {scored:,} rows scored"
-                text = f"{name} ({form}): {len(located.files)} file(s), {located.source}, sha256 right{read}"
+                right = "right" if dataset(name).form(form).known else "as first loaded"
+                text = f"{name} ({form}): {len(located.files)} file(s), {located.source}, sha256 {right}{read}"
                 findings.add("ok", name, form, text, found=located.source, rows=scored)
             except ZooError as error:
                 findings.add("missing" if isinstance(error, MissingError) else "WRONG", name, form, str(error))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.errors import UsageError, did_you_mean
-from zoo.files import read_yaml, sha256_json
+from zoo.files import read_yaml
 
 SETS = Path(__file__).with_name("sets")
 POCKET = Path(__file__).with_name("pocket")
@@ -17,16 +17,20 @@ POCKET = Path(__file__).with_name("pocket")
 
 @dataclass(frozen=True)
 class Form:
-    """One form of a data set's text: its folder below a data root, its files with sha256, its place on the hub."""
+    """One form of a data set's text: its folder below a data root, its files with sha256, its place on the hub.
+
+    A sha256 of None is not known: the first file that could be read is recorded, and another is refused.
+    """
 
     folder: str
-    files: Mapping[str, str]
+    files: Mapping[str, str | None]
     hub: Mapping[str, Any] | None = None
     hub_note: str = ""
 
-    def sha256(self) -> str:
-        """Return one sha256 over the names and checksums of all files."""
-        return sha256_json(dict(self.files))
+    @property
+    def known(self) -> bool:
+        """Whether the sha256 of every file is known."""
+        return None not in self.files.values()
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,8 @@ def _load_part(name: str, data: DataSource, count: int | None, columns: str | No
         pairs = read_stsb(located.files["sts-train.csv"]) if hub is None else read_hub_rows(hub)
         return _scored(name, pairs.head(count))
     if entry is not None and entry.kind in PAIRS:
-        files = list(data.locate(name, "plain").files.values())
+        located = data.locate(name, "plain")
+        files = list(located.files.values())
     else:
         entry, files = None, [user_path(name)]
     per_class = None if count is None else max(count // len(PHRASE_LABELS), 1)
@@ -163,6 +164,8 @@ def _load_part(name: str, data: DataSource, count: int | None, columns: str | No
             return _scored(files[0].name, _pairs(table, files[0]).head(count))
         rows = _labelled(table, files[0], count)
     texts = [text for first, second, _ in rows for text in (first, second)]
+    if entry is not None:
+        data.record(located)
     return Corpus(name if entry is not None else files[0].name, texts, [label for *_, label in rows])
 
 

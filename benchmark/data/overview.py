@@ -47,6 +47,7 @@ def data_rows(folder: str | None) -> list[list[str]]:
     """Return name, form, rows, where found, licence of every data set (checksums are not read; see verify)."""
     rows = []
     for entry in data_sets(folder):
-        counts = ", ".join(f"{k} {v:,}" for k, v in (entry["rows"] or {}).items()) or f"{entry['lines']:,} lines"
+        lines = f"{entry['lines']:,} lines" if entry["lines"] else "not counted"
+        counts = ", ".join(f"{k} {v:,}" for k, v in (entry["rows"] or {}).items()) or lines
         rows.append([entry["name"], entry["form"], counts, entry["found"], entry["licence"]])
     return rows

@@ -6,6 +6,7 @@ import hashlib
 import json
 import lzma
 import os
+import shutil
 import tarfile
 import zlib
 from dataclasses import dataclass, field
@@ -107,7 +108,11 @@ class DataSource:
         HfApi().dataset_info(place, revision=revision, timeout=5)
         archive = hf_hub_download(place, name, repo_type="dataset", revision=revision, etag_timeout=5)
         try:
-            extract_wanted(Path(archive), wanted, self.cache / wanted.folder)
+            if name in wanted.files:
+                with atomic_path(self.cache / wanted.folder / name) as temporary:
+                    shutil.copyfile(archive, temporary)
+            else:
+                extract_wanted(Path(archive), wanted, self.cache / wanted.folder)
         except CorruptError as error:
             raise CorruptError(f"{error} Delete {Path(archive).resolve()} and fetch it again.") from error
         return self._verified(entry, form, "hub", self.cache / wanted.folder)
@@ -139,19 +144,32 @@ class DataSource:
 
     def _verified(self, entry: Dataset, form: str, source: str, root: Path) -> Located:
         wanted = entry.form(form)
-        files = {}
-        for name, expected in wanted.files.items():
+        record = self._first_load(entry, form)
+        first = read_signed(record) if is_file(record) else {}
+        files, hashes = {}, {}
+        for name, known in wanted.files.items():
             path = root / name
             if not is_file(path):
                 raise MissingError(f"{entry.name} ({form}): {path} is missing, though other files of it are there.")
-            actual = sha256_file(path)
+            actual = hashes[name] = sha256_file(path)
+            expected = known or first.get(name, actual)
             if actual != expected:
+                whose = "the file of the catalog" if known else f"the file of its first load (recorded in {record})"
                 raise CorruptError(
-                    f"{path} is not the file of the catalog: sha256 {actual[:16]}... instead of {expected[:16]}...;"
+                    f"{path} is not {whose}: sha256 {actual[:16]}... instead of {expected[:16]}...;"
                     " restore it or remove its folder."
                 )
             files[name] = path
-        return Located(entry, form, source, files, wanted.sha256())
+        return Located(entry, form, source, files, sha256_json(hashes))
+
+    def _first_load(self, entry: Dataset, form: str) -> Path:
+        return self.cache / "first-load" / f"{entry.name}-{form}.json"
+
+    def record(self, located: Located) -> None:
+        """Record the sha256 of files that could be read, where the catalog does not know it."""
+        record = self._first_load(located.dataset, located.form)
+        if not located.dataset.form(located.form).known and not is_file(record):
+            write_signed(record, {name: sha256_file(path) for name, path in located.files.items()})
 
 
 _REMEDY = "Give the data folder with --data or ZOO_BENCH_DATA, or run `zoo-bench data fetch` where there is a network."

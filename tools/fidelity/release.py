@@ -14,6 +14,7 @@ import json
 import random
 import subprocess
 import sys
+import tempfile
 import types
 from pathlib import Path
 
@@ -232,6 +233,29 @@ class PromCSE(Release):
     places = {**Release.places, "prefix_encoder.": "pooler.prefix."}
 
 
+class GCSE(Release):
+    """Positives and negatives are of token type 0, as ours; the frozen encoder is the release's SimCSE."""
+
+    repository, commit = "aleversn/GCSE", "99e2e1878cb2cf58df3e26ec577df20473cc3de7"
+    places = {"model.": "pooler.model.", "mlp.": "pooler.mlp."}
+
+    def build(self, config, settings):
+        with tempfile.TemporaryDirectory() as folder:
+            transformers.BertModel(config).save_pretrained(folder, safe_serialization=False)
+            frozen = module(self.checkout / "main/models/simcse.py", "released_simcse").SimCSE(folder, "cls")
+            model = module(self.checkout / "main/models/gcse.py").GCSE(folder, "cls")
+        weights = {name: f"frozen.{self.ours(name)}" for name in frozen.state_dict()}
+        frozen.load_state_dict({n: self.start[o] for n, o in weights.items() if o in self.start}, strict=False)
+        self.frozen = frozen.eval()
+        return model
+
+    def loss(self, batch):
+        given = self.inputs(batch)
+        with torch.no_grad():
+            cosines = self.frozen(**given).logits
+        return self.model(**given, base_cos_sim=cosines).loss
+
+
 class RankCSE(Release):
     repository, commit = "perceptiveshawty/RankCSE", "17c5226be5962803f893b80f63e409eea20f27a3"
     file = "rankcse/models.py"
@@ -317,6 +341,7 @@ RELEASES = {
     "mixcse-repo": MixCSE,
     "cot-bert-repo": CoTBERT,
     "promcse": PromCSE,
+    "gcse": GCSE,
     "rankcse-repo": RankCSE,
     "rankcse-listnet-repo": ListNet,
 }

@@ -12,11 +12,13 @@ import pytest
 
 from benchmark.data import catalog as catalog_module
 from benchmark.data.catalog import Dataset, Form, dataset
+from benchmark.data.corpora import load_pairs
 from benchmark.data.readers.pairs import read_hub_rows
 from benchmark.data.sources import DataSource, extract_wanted
 from benchmark.tasks import TASKS
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.files import sha256_file
+from zoo.methods.simcse import triplets
 
 SUBSETS = tuple(dataset("STS12").form("tokenised").files)
 
@@ -192,6 +194,66 @@ def test_wrong_hub_row_counts_are_refused_and_nothing_kept(hub_pairs: Path, tmp_
     with pytest.raises(ZooError):
         DataSource(None, hub=False, cache=cache).locate("tiny", "raw")
     assert [p for p in cache.rglob("*") if p.is_file()] == []
+
+
+# Triples that a user fetches, of which no sha256 is known.
+
+TRIPLES = """sent0,sent1,hard_neg
+"A cook, in red, stirs soup.",Somebody is cooking.,Nobody cooks.
+The bus is late.,"The ""bus"" has not come yet.",The bus came early.
+The dog runs.,,The dog sleeps.
+"""
+
+
+@pytest.fixture
+def unknown(tmp_path: Path) -> tuple[Path, DataSource]:
+    """Where SynCSE's file is expected, and the source that looks there."""
+    file = tmp_path / "data" / "syncse" / "partial" / "train.csv"
+    file.parent.mkdir(parents=True)
+    return file, DataSource(tmp_path / "data", hub=False, cache=tmp_path / "cache")
+
+
+def test_triples_of_the_catalog_are_read_and_their_first_file_is_recorded(unknown: tuple[Path, DataSource]) -> None:
+    file, source = unknown
+    file.write_text(TRIPLES)
+    corpus = load_pairs("syncse-partial", source, None)
+    assert triplets(corpus) == [
+        ("A cook, in red, stirs soup.", "Somebody is cooking.", "Nobody cooks."),
+        ("The bus is late.", 'The "bus" has not come yet.', "The bus came early."),
+    ]
+    file.write_text(TRIPLES.replace("soup", "stew"))
+    with pytest.raises(
+        CorruptError, match=r"train\.csv is not the file of its first load .*syncse-partial-plain\.json"
+    ):
+        load_pairs("syncse-partial", source, None)
+    (source.cache / "first-load" / "syncse-partial-plain.json").unlink()
+    assert "stew" in load_pairs("syncse-partial", source, None).sentences[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sent0,sent1,hard_neg\na b,c d\n", r"train\.csv:2: 2 fields instead of 3, separated by commas"),
+        ('sent0,sent1,hard_neg\na b,"c d,e f\n', r"train\.csv:2: unexpected end of data; a field with a quote"),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:00\n", r"train\.csv: .* two texts and a label"),
+    ],
+)
+def test_a_malformed_file_is_named_and_not_recorded(text: str, message: str, unknown: tuple[Path, DataSource]) -> None:
+    file, source = unknown
+    file.write_text(text)
+    with pytest.raises(CorruptError, match=message):
+        load_pairs("syncse-partial", source, None)
+    file.write_text(TRIPLES)
+    assert len(load_pairs("syncse-partial", source, None).sentences) == 8
+
+
+def test_a_single_file_is_fetched_from_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    (tmp_path / "download").write_text(TRIPLES)
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", lambda *_, **__: None)
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda place, *_, **__: str(tmp_path / "download"))
+    located = DataSource(None, cache=tmp_path / "cache").locate("syncse-scratch", "plain")
+    assert (located.source, located.files["train.csv"].read_text()) == ("hub", TRIPLES)
 
 
 # Archives.
