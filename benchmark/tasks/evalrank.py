@@ -28,6 +28,7 @@ Measure = Literal["cosine", "l2"]
 POSITIVE = 4.0
 """The least gold score of a paraphrase: the best quarter of STS pairs, which is the paper's share."""
 
+_MEASURES: dict[str, Measure] = {"evalrank": "cosine", "evalrank-l2": "l2"}
 _SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B")
 _BLOCK, _TIE = 256, 1e-9
 
@@ -40,7 +41,7 @@ def partner_ranks(
     A tie is won: only nearer rows stand before the partner. A row of zeros, a text that the encoder does not cover,
     is nobody's neighbour; a pair with such a row has the last rank.
     """
-    points, known = vectors.astype(np.float64), vectors.any(axis=1)
+    points, known = vectors.astype(np.float64), np.asarray(vectors.any(axis=1))
     points[known] -= points.sum(axis=0) / max(known.sum(), 1)
     points = unit(points) if measure == "cosine" else points / max(np.linalg.norm(points, axis=1).max(), _TIE)
     # The nearer in l2, the larger q.x - x.x / 2.
@@ -142,5 +143,5 @@ ROWS = tuple(
         "tokenised",
         "mean reciprocal rank",
     )
-    for name, measure in (("evalrank", "cosine"), ("evalrank-l2", "l2"))
+    for name, measure in _MEASURES.items()
 )
