@@ -47,6 +47,9 @@ def test_every_entry_is_complete(name: str) -> None:
 def test_every_task_loads_with_the_counts_of_the_catalog(name: str, data_dir: Path) -> None:
     """Every built-in task reads its data, from verified files, with the stated number of rows."""
     task = TASKS.get(name)
+    # Its six data sets are checked for themselves, and test_evalrank.py counts its pairs.
+    if name.startswith("evalrank"):
+        return
     if task.dataset not in catalog():
         remedy = {"PPDB": "put a phrasal pack", "heros-order": "put the file"}[name]  # their files have no known sha256
         with pytest.raises(MissingError, match=remedy):

@@ -1,0 +1,140 @@
+"""EvalRank: ranks by hand and against plain loops, the real sets' counts, and records that are verified or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import benchmark
+from benchmark.analysis.verify import verify
+from benchmark.data.catalog import Dataset
+from benchmark.data.sources import DataSource, Located
+from benchmark.metrics.correlation import CONSTANT
+from benchmark.metrics.items import accuracy_of, ranked_part
+from benchmark.records.folder import Records
+from benchmark.stats.compare import compare
+from benchmark.tasks import TASKS
+from benchmark.tasks.evalrank import EvalRankData, Measure, partner_ranks
+from zoo.errors import MissingError
+
+LOCATED = Located(Dataset("EvalRank-STS", "", ""), "tokenised", "folder", {}, "0" * 64)
+PLACES = {"a": (3, 1), "b": (1, 3), "c": (-1, -1), "d": (-3, -3)}
+
+
+def lookup(places: dict[str, tuple[int, int]]) -> Any:
+    """Return the function of texts that gives these places, all moved by the same vector."""
+    return lambda texts: np.array([places[text] for text in texts], np.float32) + np.float32([10, -7])
+
+
+@pytest.mark.parametrize(
+    ("measure", "ranks"),
+    [
+        # From a: b is at 0.6, c and d are both at -0.89; the tie is won. From c: d is at 1, a and b at -0.89.
+        ("cosine", [1, 2, 2, 2]),
+        # Squared distances from a: b 8, c 20, d 52. From c: d 8, a and b both 20; the tie is won.
+        ("l2", [1, 2, 3, 2]),
+    ],
+)
+def test_four_sentences_worked_out_by_hand(measure: Measure, ranks: list[int]) -> None:
+    """Vectors are centred first: where all stand far from the origin, the cosines are those around their mean."""
+    pairs = [("a", "b"), ("a", "c"), ("a", "d"), ("c", "a")]
+    scores = EvalRankData(LOCATED, pairs, [*PLACES, "a"], measure).score(lookup(PLACES))
+    assert scores["items"]["ranks"] == ranks
+    assert scores["main"] == scores["mrr"] == pytest.approx(sum(1 / rank for rank in ranks) / 4)
+    assert (scores["hits_1"], scores["hits_3"], scores["sentences"]) == (0.25, 1.0, 4)
+    assert scores["mean_rank"] == sum(ranks) / 4
+
+
+@pytest.mark.parametrize("measure", ["cosine", "l2"])
+@pytest.mark.parametrize("seed", range(3))
+def test_ranks_are_those_of_the_released_loop(measure: Measure, seed: int) -> None:
+    """Its sorted list and search, a query at a time, over more than a block of pairs; some sentences are equal."""
+    rng = np.random.default_rng(seed)
+    vectors = rng.standard_normal((90, 5)).astype(np.float32)
+    vectors[60:] = vectors[:30]
+    queries, partners = rng.integers(0, 90, (2, 600))
+    centred = np.float64(vectors) - np.float64(vectors).mean(axis=0)
+    if measure == "cosine":
+        centred /= np.linalg.norm(centred, axis=1, keepdims=True)
+    expected = []
+    for query, partner in zip(queries, partners, strict=True):
+        near = centred @ centred[query]
+        if measure == "l2":
+            near = 1 / (1 + np.linalg.norm(centred - centred[query], axis=1))
+        near = np.round(near, 9)
+        expected.append(max(1, len(near) - int(np.searchsorted(np.sort(near), near[partner], side="right"))))
+    ranks = partner_ranks(vectors, queries, partners, measure)
+    assert ranks.tolist() == expected
+    assert 1 < np.median(ranks) < ranks.max()
+
+
+@pytest.mark.parametrize("measure", ["cosine", "l2"])
+@pytest.mark.parametrize("uncovered", ["b", "d"])
+def test_a_text_without_a_vector_is_nobodys_neighbour(measure: Measure, uncovered: str) -> None:
+    """A pair with it has the last rank, and it stands before no other."""
+
+    def vectors(texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.where([[text in uncovered] for text in texts], np.float32(0), lookup(PLACES)(texts))
+
+    scores = EvalRankData(LOCATED, [("a", "b"), ("a", "c"), ("b", "a")], [*PLACES], measure).score(vectors)
+    assert scores["items"]["ranks"] == {"b": [4, 1, 4], "d": [1, 2, 1]}[uncovered]
+
+
+@pytest.mark.parametrize(
+    ("vector", "reason"), [(0, CONSTANT), (3, CONSTANT), (np.nan, "a sentence's vector is not finite")]
+)
+def test_vectors_that_would_win_every_tie_have_no_score(vector: float, reason: str) -> None:
+    """All zero, all alike, and not a number."""
+    scores = EvalRankData(LOCATED, [("a", "b")], [*PLACES]).score(lambda texts: np.full((len(texts), 2), vector, "f4"))
+    assert (scores["main"], scores["reason"]) == (None, reason)
+
+
+def test_the_pairs_are_those_of_the_sts_sets(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The counts that the protocol states; a pair once, whatever its order; without data the set is named."""
+    task, source = TASKS.get("evalrank"), DataSource(data_dir, hub=False)
+    data = task.load(source)
+    assert isinstance(data, EvalRankData)
+    assert (data.rows, len(data.sentences)) == (3749, 24750)
+    assert len({frozenset(pair) for pair in data.pairs}) == 3749
+    assert all(first != second for first, second in data.pairs)
+    assert {text for pair in data.pairs for text in pair} < set(data.sentences)
+    monkeypatch.setattr("benchmark.tasks.evalrank.POSITIVE", 5.5)
+    with pytest.raises(MissingError, match="none of the first pairs is a paraphrase; take a larger limit"):
+        task.load(source, 1)
+    with pytest.raises(MissingError, match="STS12"):
+        task.load(DataSource(data_dir / "words", hub=False))
+
+
+def test_rows_are_compared_and_a_forged_one_differs(data_dir: Path, tmp_path: Path) -> None:
+    """Each pair keeps its rank; a record of better ranks, with the score that they make, is not what is measured."""
+    benchmark.evaluate(
+        "static-avg,cls",
+        tasks="evalrank",
+        results=tmp_path,
+        data=data_dir,
+        limit=4,
+        controls=False,
+        quiet=True,
+    )
+    store = Records(tmp_path)
+    rows = {name: [r for r in store.all() if r["method"]["name"] == name] for name in ("static-avg", "cls")}
+    (line, *_) = compare("", ["evalrank"], rows["static-avg"], rows["cls"], store, 500).lines
+    assert line.low is not None and line.high is not None and line.low <= line.difference <= line.high
+
+    def verdicts() -> list[str]:
+        checked = verify(tmp_path, str(data_dir))
+        return sorted(verdict.word for verdict in checked.verdicts)
+
+    assert verdicts() == ["verified"] * 2
+    (record,) = rows["cls"]
+    assert record["scores"] is not None and record["items"] is not None
+    better = np.where(np.arange(len(record["items"]["ranks"])) < 30, 1, 2)
+    items = {**ranked_part(better, ()), "gold_sha256": record["items"]["gold_sha256"]}
+    record["scores"]["main"], record["items"] = accuracy_of(items), items  # type: ignore[typeddict-item, arg-type]
+    store.write(record)
+    assert verdicts() == ["differs", "verified"]
