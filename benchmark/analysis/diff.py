@@ -17,7 +17,8 @@ from benchmark.report.files import suites_of
 from benchmark.report.rows import signed
 from benchmark.report.signature import differing
 from benchmark.report.table import build_tables
-from benchmark.stats.diff import beyond_noise, noise_of_move
+from benchmark.stats.compare import noise_of_move
+from benchmark.stats.marks import beyond_noise
 from zoo.errors import MissingError
 
 _Row = dict[str, list[Record]]  # a row's finished records by task

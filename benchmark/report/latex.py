@@ -25,7 +25,8 @@ from benchmark.report.links import display_name
 from benchmark.report.render import fill
 from benchmark.report.rows import Row, Table, Value, score_text
 from benchmark.report.signature import signature
-from benchmark.report.significance import TIE, UNTOLD, unit_of
+from benchmark.stats.draws import unit_of
+from benchmark.stats.marks import TIE, UNTOLD
 
 _ESCAPES = {
     **{sign: rf"\{sign}" for sign in "&%$#_{}"},

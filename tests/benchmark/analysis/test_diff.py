@@ -16,7 +16,7 @@ from benchmark.cli.main import main
 from benchmark.records.folder import Records
 from benchmark.records.pack import pack
 from benchmark.report.files import make_leaderboard
-from benchmark.stats.diff import beyond_noise
+from benchmark.stats.marks import beyond_noise
 from zoo.errors import MissingError
 
 
