@@ -13,7 +13,7 @@ import numpy as np
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names
 from benchmark.records.record import Record, main_score, plain
-from benchmark.report.files import suites_of
+from benchmark.report.leaderboard import suites_of
 from benchmark.report.rows import signed
 from benchmark.report.signature import differing
 from benchmark.report.table import build_tables

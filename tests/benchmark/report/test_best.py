@@ -17,7 +17,7 @@ from scipy import stats
 from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records
 from benchmark.records.query import scored_pairs
-from benchmark.report.files import make_leaderboard
+from benchmark.report.leaderboard import make_leaderboard
 from benchmark.report.rows import Table
 from benchmark.report.show import print_table
 from benchmark.report.table import build_tables
