@@ -19,7 +19,7 @@ from benchmark.evaluation import Results, evaluate, folder_of
 from benchmark.interop.export import Exported, export_encoder
 from benchmark.report.ablation import Ablation
 from benchmark.report.comparison import Compared, compare_rows
-from benchmark.report.files import Leaderboard, make_leaderboard
+from benchmark.report.leaderboard import Leaderboard, make_leaderboard
 from benchmark.run.executors import carry_out
 from benchmark.run.options import RESULTS, RunOptions
 from benchmark.run.plan import Run
@@ -265,7 +265,7 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
         UsageError: The recipe needs training.
     """
     try:
-        from benchmark.interop.mteb_model import for_mteb as adapted
+        from benchmark.interop.mteb_encoder import for_mteb as adapted
     except ImportError as error:
         raise MissingError("mteb is not installed: `pip install 'zoo-bench[mteb]'`.") from error
     return adapted(encoder, name=name, runtime=runtime)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from benchmark.records.folder import Records, read_records
 from benchmark.records.query import label
 from benchmark.records.record import Record
-from benchmark.report.files import tables_of
+from benchmark.report.leaderboard import tables_of
 from benchmark.report.rows import Table
 from benchmark.report.show import brief_of, frame_of, html_of, text_of
 from benchmark.run.executors import carry_out

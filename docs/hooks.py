@@ -204,7 +204,7 @@ def _live(folder: Path) -> str:
     if page.is_file() and page.stat().st_mtime >= (folder / "records.parquet").stat().st_mtime:
         text = page.read_text(encoding="utf-8")
     else:
-        from benchmark.report.files import make_leaderboard
+        from benchmark.report.leaderboard import make_leaderboard
 
         text = make_leaderboard(folder).files[page.name]
     # In a clone the methods' pages are Markdown beside the tables; on the site they are folders.

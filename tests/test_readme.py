@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from fakes import Cli
 
-from benchmark.report.files import make_leaderboard
+from benchmark.report.leaderboard import make_leaderboard
 from zoo_bench_papers.ledger import ledger, markdown
 from zoo_bench_papers.verdicts import verdicts
 

@@ -38,7 +38,7 @@ FLOORS = {
         ["benchmark.run"],
         ["benchmark.stats"],
         ["benchmark.records"],
-        ["benchmark.identity"],
+        ["benchmark.keys"],
         ["benchmark.tasks"],
         ["benchmark.metrics"],
         ["benchmark.data"],

@@ -13,11 +13,12 @@ import numpy as np
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names
 from benchmark.records.record import Record, main_score, plain
-from benchmark.report.files import suites_of
+from benchmark.report.leaderboard import suites_of
 from benchmark.report.rows import signed
 from benchmark.report.signature import differing
 from benchmark.report.table import build_tables
-from benchmark.stats.diff import beyond_noise, noise_of_move
+from benchmark.stats.compare import noise_of_move
+from benchmark.stats.marks import beyond_noise
 from zoo.errors import MissingError
 
 _Row = dict[str, list[Record]]  # a row's finished records by task

@@ -10,7 +10,7 @@ from benchmark.cli.complete import SUITES_LIST
 from benchmark.cli.options import Listed, results_only_option, say
 from benchmark.records.folder import Records
 from benchmark.report.cite import citation
-from benchmark.report.files import suites_of
+from benchmark.report.leaderboard import suites_of
 from benchmark.report.table import build_tables, read_completed
 from zoo.errors import MissingError
 

@@ -9,7 +9,7 @@ from benchmark.cli.options import say, say_prose
 from benchmark.run.options import RunOptions
 
 if TYPE_CHECKING:
-    from benchmark.report.files import Leaderboard
+    from benchmark.report.leaderboard import Leaderboard
     from benchmark.run.plan import Run
 
 

@@ -25,7 +25,7 @@ from benchmark.run.options import OPTIONS, RunOptions
 from zoo.errors import MissingError, UsageError, ZooError
 
 if TYPE_CHECKING:
-    from benchmark.report.files import Leaderboard
+    from benchmark.report.leaderboard import Leaderboard
     from benchmark.run.plan import Run
     from benchmark.run.runner import Outcome
 

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from benchmark.identity import without_times
+from benchmark.keys import without_times
 from benchmark.records.record import Record
 
 Cell = tuple[str, str, str]  # method, task, key

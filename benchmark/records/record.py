@@ -224,7 +224,7 @@ class Record(TypedDict):
 
     schema: Annotated[int, msgspec.Meta(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
     protocol: int
-    key: Sha256  # of the cell: the ingredients that benchmark.identity names; `code` says what else made the score
+    key: Sha256  # of the cell: the ingredients that benchmark.keys names; `code` says what else made the score
     encoder_key: Sha256  # of the (trained) encoder, seed included
     row_key: Sha256  # depends on neither task nor seed: the records of one table row share it
     status: Status

@@ -17,8 +17,8 @@ from benchmark.report.latex import escape
 from benchmark.report.rows import signed
 from benchmark.report.terminal import Field, fitted, folded, width_of
 from benchmark.stats.compare import Comparison, Line
-from benchmark.stats.diff import beyond_noise
 from benchmark.stats.draws import changed_settings
+from benchmark.stats.marks import beyond_noise
 from benchmark.stats.mcb import LEVEL
 from zoo.errors import UsageError
 from zoo.progress import print_safe

@@ -25,7 +25,7 @@ JSON has every column.
 Format = Literal["text", "rank", "mean", "score", "number", "duration", "condition", "backbone", "paper"]
 """How a value is written: `mean` is a Value, with its spread; `score` is a number x100."""
 
-WORDS = ("text", "condition", "backbone", "paper")  # formats that are left-aligned
+_WORDS = ("text", "condition", "backbone", "paper")  # formats that are left-aligned
 SCORES = "scores"  # stands for the tasks of a suite and the means of some of them
 _PRINTED: tuple[Output, ...] = ("markdown", "terminal", "html")
 _EVERYWHERE: tuple[Output, ...] = (*_PRINTED, "latex", "frame", "csv", "page")
@@ -61,6 +61,11 @@ class Column:
     def head(self) -> str:
         """The head of the column."""
         return self.title or self.name
+
+    @property
+    def right(self) -> bool:
+        """Whether it is right-aligned, as numbers are."""
+        return self.format not in _WORDS
 
     def of(self, row: Row) -> object:
         """Return the value for a row."""
@@ -103,6 +108,11 @@ class Column:
         title = self.head.removesuffix(", s") if self.format == "duration" else self.head  # the page states the unit
         what = {"name": self.key, "title": title, "format": self.format, "help": self.help}
         return {**what, "lower_is_better": self.lower_is_better}
+
+
+def printed(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """Return the heads of columns and the texts of each row."""
+    return [column.head for column in columns], [[column.text(row) for column in columns] for row in rows]
 
 
 def number(value: float) -> str:
@@ -184,13 +194,12 @@ def score_columns(suite: Suite) -> list[Column]:
     def task(name: str, title: str) -> Column:
         return Column(name, lambda row: row.values[name], title, "mean", _EVERYWHERE, name)
 
-    def mean(name: str, tasks: Sequence[str]) -> Column:
-        return Column(
-            name, lambda row: row.means[name], name, "mean", _EVERYWHERE, f"{name}: mean of {', '.join(tasks)}"
-        )
+    def mean(name: str) -> Column:
+        of = f"{name}: mean of {', '.join(suite.means[name])}"
+        return Column(name, lambda row: row.means[name], name, "mean", _EVERYWHERE, of)
 
     tasks = [task(name, title) for name, title in zip(suite.tasks, suite.columns, strict=True)]
-    return [*tasks, *(mean(name, tasks) for name, tasks in suite.means.items())]
+    return [*tasks, *map(mean, suite.means)]
 
 
 def columns_of(table: Table, output: Output) -> list[Column]:

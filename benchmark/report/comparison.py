@@ -11,17 +11,24 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-import numpy as np
-
 from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records, read_records
-from benchmark.records.query import PairTexts, Ranks, RowScores, label, row_named, row_scores
+from benchmark.records.query import PairTexts, label, row_named, row_scores
 from benchmark.records.record import Record, code_of, plain
 from benchmark.report.conditions import tuned
 from benchmark.report.rows import signed
 from benchmark.report.signature import differing
 from benchmark.report.terminal import Field, fitted, folded, width_of
-from benchmark.stats.compare import AVERAGE, Comparison, Line, compare, seeds_of, suites_in_common, without_items
+from benchmark.stats.compare import (
+    AVERAGE,
+    Comparison,
+    Line,
+    compare,
+    differing_pairs,
+    seeds_of,
+    suites_in_common,
+    without_items,
+)
 from benchmark.stats.draws import changed_settings, origin_of
 from benchmark.stats.mcb import LEVEL, POWER
 from benchmark.tasks.suites import suites_named, tasks_named
@@ -347,25 +354,3 @@ def _fields(comparison: Comparison) -> list[Field]:
 
 def _p_text(p: float) -> str:
     return "<0.0001" if p < 0.0001 else f"{p:.4f}"
-
-
-def largest(off: Ranks, count: int) -> list[int]:
-    """Return the indices of the `count` largest absolute values of (n,), largest first; ties keep their order."""
-    # Means over seeds differ in their last bits, which must not separate equal values.
-    return [int(i) for i in np.argsort(-np.round(np.abs(off), 6), kind="stable")[:count]]
-
-
-def differing_pairs(a: RowScores, b: RowScores, count: int) -> list[dict[str, Any]]:
-    """Return the pairs of one task whose places differ most between two methods."""
-    first, second = (kept.places.mean(axis=0) for kept in (a, b))
-    return [
-        {
-            "row": i + 1,
-            "gold": round(float(a.gold[i]), 6),
-            "gold_place": float(a.gold_places[i]),
-            "a_place": float(first[i]),
-            "b_place": float(second[i]),
-            "difference": float(first[i] - second[i]),
-        }
-        for i in largest(first - second, count)
-    ]

@@ -169,19 +169,17 @@ def roles(row: Row) -> str:
 
 def conditions(row: Row) -> str:
     """Return a row's backbone, precision, training text, caveats and seeds on one line."""
+    seeds = f"{row.about['seeds']} seeds" if row.about["seeds"] > 1 and not row.missing_seeds else ""
+    fitted = "transductive: fitted on the test texts" if row.about["transductive"] else ""
+    return ", ".join(filter(None, [role(row), described(row, fitted), seeds]))
+
+
+def described(row: Row, fitted: str = "") -> str:
+    """Return a row's conditions without its group and its number of seeds, and `fitted` behind its training text."""
     about = row.about
     by = f"encoded by {about['run_by']}" if about["run_by"] else ""
-    parts = [role(row), backbone_of(about), about["precision"], by, roles(row), learned_from(about)]
-    if about["transductive"]:
-        parts.append("transductive: fitted on the test texts")
-    parts += [
-        trained(about),
-        tuning(row),
-        contamination(about),
-        chosen_on(about),
-        redefined(about),
-    ]
-    parts.append(row.missing_seeds or (f"{about['seeds']} seeds" if about["seeds"] > 1 else ""))
+    parts = [backbone_of(about), about["precision"], by, roles(row), learned_from(about), fitted, trained(about)]
+    parts += [tuning(row), contamination(about), chosen_on(about), redefined(about), row.missing_seeds]
     return ", ".join(filter(None, parts))
 
 

@@ -8,24 +8,14 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from string import ascii_lowercase
 
-from benchmark.report.columns import WORDS, Column, columns_of
-from benchmark.report.conditions import (
-    GROUPS,
-    backbone_of,
-    chosen_on,
-    contamination,
-    group,
-    learned_from,
-    redefined,
-    roles,
-    trained,
-    tuning,
-)
+from benchmark.report.columns import Column, columns_of, score_columns
+from benchmark.report.conditions import GROUPS, described, group
 from benchmark.report.links import display_name
 from benchmark.report.render import fill
 from benchmark.report.rows import Row, Table, Value, score_text
 from benchmark.report.signature import signature
-from benchmark.report.significance import TIE, UNTOLD, unit_of
+from benchmark.stats.draws import unit_of
+from benchmark.stats.marks import TIE, UNTOLD
 
 _ESCAPES = {
     **{sign: rf"\{sign}" for sign in "&%$#_{}"},
@@ -93,7 +83,7 @@ def latex(table: Table) -> str:
         caption=caption,
         notes=_notes(table, letters, spread, beyond),
         label=f"tab:{table.stem}",
-        sides="".join("l" if column.format in WORDS else "r" for column in columns),
+        sides="".join("r" if column.right else "l" for column in columns),
         heads=["Method", *(escape(column.head) for column in columns)],
         parts=parts,
     )
@@ -126,7 +116,7 @@ def _line(
     size: str,
 ) -> list[str]:
     """Return the cells of a row of a table of this size; `best` has by column the two best means of its part."""
-    marks = ",".join(filter(None, [letters[_described(row)], _SIGNS[row.mark] + _SIGNS[row.against]]))
+    marks = ",".join(filter(None, [letters[described(row)], _SIGNS[row.mark] + _SIGNS[row.against]]))
     cells = [escape(display_name(row)) + (f"$^{{{marks}}}$" if marks else "")]
     for column in columns:
         value = column.of(row)
@@ -149,41 +139,22 @@ def _line(
 _SIGNS = {"": "", TIE: r"\approx", UNTOLD: "?", "↑": r"\dagger", "↓": r"\ddagger"}
 
 
-def _described(row: Row) -> str:
-    """Return a row's conditions except its group and its number of seeds, unless some are missing."""
-    about = row.about
-    parts = [
-        backbone_of(about),
-        about["precision"],
-        f"encoded by {about['run_by']}" if about["run_by"] else "",
-        roles(row),
-        learned_from(about),
-        trained(about),
-        tuning(row),
-        contamination(about),
-        chosen_on(about),
-        redefined(about),
-        row.missing_seeds,
-    ]
-    return ", ".join(filter(None, parts))
-
-
 def _letters(rows: Sequence[Row]) -> dict[str, str]:
     """Return a letter for each distinct description of the rows' conditions, in order; the most frequent has none."""
-    described = [_described(row) for name in GROUPS for row in rows if group(row) == name]
-    ordered = dict.fromkeys([Counter(described).most_common(1)[0][0], *described])
+    every = [described(row) for name in GROUPS for row in rows if group(row) == name]
+    ordered = dict.fromkeys([Counter(every).most_common(1)[0][0], *every])
     names = ["", *ascii_lowercase, *map("".join, product(ascii_lowercase, repeat=2))]
     return dict(zip(ordered, names, strict=False))
 
 
 def _caption(table: Table, width: float) -> tuple[str, list[str]]:
     """Return the caption of at most four lines, title and what was learned, and the sentences that do not fit."""
-    title = table.suite.title + (" — TRIAL on cut data, not comparable with anything" if table.partial else "")
     learned = table.learned.partition("\n")[0]
     for row in table.rows:
         shown_name = display_name(row).replace("\\", r"\\")
         learned = re.sub(rf"(?<!\S){re.escape(row.name)}(?=[\s,])", shown_name, learned)
-    shown, beyond = [f"{title}."], [one for one in re.split(r" (?=The best control, )", learned) if one]
+    shown = [f"{table.title.replace(' (--limit)', '')}."]
+    beyond = [sentence for sentence in re.split(r" (?=The best control, )", learned) if sentence]
     while beyond and _POINTS_A_LETTER * len(" ".join(["Table 1:", *shown, beyond[0]])) <= _LINES * width:
         shown.append(beyond.pop(0))
     return escape(" ".join(shown)), beyond
@@ -192,7 +163,7 @@ def _caption(table: Table, width: float) -> tuple[str, list[str]]:
 def _notes(table: Table, letters: dict[str, str], spread: bool, beyond: Sequence[str]) -> str:
     """Return what stands below the table: the measure, the marks, the conditions."""
     about_seeds = "" if spread else " (of the tasks in the other files)"
-    means = [f"{name}: mean of {', '.join(tasks)}." for name, tasks in table.suite.means.items()]
+    means = [f"{column.help}." for column in score_columns(table.suite) if column.name in table.suite.means]
     sentences = [*beyond, table.suite.note, *means, f"±: standard deviation over seeds{about_seeds}."]
     if not table.partial:
         sentences.append("Bold: the best of a part; underlined: the second.")

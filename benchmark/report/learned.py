@@ -15,7 +15,7 @@ import numpy as np
 from benchmark.records.folder import Records
 from benchmark.report.conditions import group, role
 from benchmark.report.rows import Row, Table, score_text, signed
-from benchmark.stats.draws import compared, finished
+from benchmark.stats.draws import compared, finished, unit_of
 from benchmark.stats.marks import told_apart
 from benchmark.stats.mcb import LEVEL, Differences, Sample, differences
 from benchmark.tasks.suites import Suite
@@ -78,7 +78,7 @@ def learned(table: Table, store: Records, keys: Collection[str]) -> tuple[str, t
     tasks, places, differences_of_rows, values = _compared(table, ours, [*controls, *begun], store)
     if not tasks:
         values = {row.name: row.average.mean for row in [*ours, *controls, *begun] if row.average.mean}
-    unit = "items" if any(record.get("items") for row in ours for record in row.records) else "pairs"
+    unit = unit_of(row.records for row in ours)
     of = _Compared(on_tasks(table.suite, tasks), values, places, differences_of_rows, unit)
     best = of.best_first(ours)
     if not best:

@@ -169,6 +169,10 @@ class Row:
         seeds = len({record["seed"] for record in self.records})
         return f"{seeds} of {planned} seeds" if seeds < planned else ""
 
+    def reasons(self) -> list[str]:
+        """Return a line with the row's name for each reason of its n/a."""
+        return [f"{self.name}: {note}" for note in self.notes]
+
     def place(self) -> str:
         """Return the printed rank: "3", "≈3" or "?3" for a row that is tied for the best, "" without a rank."""
         return self.mark + str(self.rank or "")
@@ -188,6 +192,17 @@ class Table:
     against: str = ""  # the meaning of the marks against it
     aggregation: Aggregation = "all"
     chosen: tuple[str, ...] | None = None  # the names of the columns to show, in this order; None: each output's own
+
+    @property
+    def title(self) -> str:
+        """The suite's title, which says of a trial that it is one."""
+        trial = " — TRIAL on cut data (--limit), not comparable with anything" if self.partial else ""
+        return f"{self.suite.title}{trial}"
+
+    @property
+    def legends(self) -> list[str]:
+        """The meanings of the marks that it has: those of the best, those against a baseline."""
+        return [text for text in (self.legend, self.against) if text]
 
     @property
     def stem(self) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, TextIO
 
-from benchmark.report.columns import WORDS, columns_of
+from benchmark.report.columns import columns_of, printed
 from benchmark.report.conditions import ancestry_lines
 from benchmark.report.rows import Row, Table, Value
 from benchmark.report.signature import signature
@@ -40,12 +40,15 @@ def print_table(
     width = width_of(stream) if width is None else width
     measured = [row for row in table.rows if row_keys is None or row.row_key in row_keys]
     shown = [row for row in table.rows if row.scored or row in measured]
-    title = table.suite.title + (" — TRIAL (--limit)" if table.partial else "")
     drawn, left_out = _drawn(table, shown, None if wide else width, stream)
-    notes = [left_out, *([table.learned] if row_keys is None else []), table.suite.note, table.legend, table.against]
-    notes += [*ancestry_lines(table.rows), *(f"n/a: {row.name}: {note}" for row in measured for note in row.notes)]
+    notes = [left_out, table.learned if row_keys is None else "", *_notes(table, measured, ancestry_lines(table.rows))]
     below = "\n".join(filter(None, [*notes, signature(table)])).splitlines()
-    print_safe("\n".join([*folded([title], width), *drawn, *folded(below, width)]), stream)
+    print_safe("\n".join([*folded([table.title], width), *drawn, *folded(below, width)]), stream)
+
+
+def _notes(table: Table, measured: Sequence[Row], ancestry: Sequence[str] = ()) -> list[str]:
+    reasons = [f"n/a: {reason}" for row in measured for reason in row.reasons()]
+    return [table.suite.note, *table.legends, *ancestry, *reasons]
 
 
 def scores_of(table: Table, stream: TextIO) -> str:
@@ -85,8 +88,8 @@ def _drawn(table: Table, rows: Sequence[Row], width: int | None, stream: TextIO)
         kept = column.name in ("rank", "method", "average")
         # The last task goes first, the means of some tasks last.
         priority = 0 if kept else 1 if column.name in table.suite.means else 2
-        right, name = column.format not in WORDS, column.name == "method"
-        fields.append(Field(column.head, cells, right, priority, means if scored else None, name))
+        short = means if scored else None
+        fields.append(Field(column.head, cells, column.right, priority, short, name=column.name == "method"))
     lines, left_out = fitted(fields, width)
     if left_out or lines != fitted(fields, None)[0]:
         several = any(value.sd is not None for row in rows for value in row.values.values())
@@ -130,12 +133,9 @@ def html_of(tables: Sequence[Table]) -> str:
 def _html(table: Table) -> str:
     import pandas
 
-    title = table.suite.title + (" (trial on cut data, --limit)" if table.partial else "")
-    columns = columns_of(table, "html")
-    cells = [[column.text(row) for column in columns] for row in table.rows]
-    frame = pandas.DataFrame(cells, columns=[column.head for column in columns])
+    heads, cells = printed(columns_of(table, "html"), table.rows)
+    frame = pandas.DataFrame(cells, columns=heads)
     with pandas.option_context("display.max_colwidth", None):
         drawn = frame.to_html(index=False, border=0)
-    notes = [f"n/a: {row.name}: {note}" for row in table.rows for note in row.notes]
-    below = filter(None, [table.learned, table.suite.note, table.legend, table.against, *notes])
-    return "\n".join([f"<h4>{escape(title)}</h4>", drawn, *(f"<p>{escape(text)}</p>" for text in below)])
+    below = filter(None, [table.learned, *_notes(table, table.rows)])
+    return "\n".join([f"<h4>{escape(table.title)}</h4>", drawn, *(f"<p>{escape(text)}</p>" for text in below)])

@@ -1,4 +1,4 @@
-"""Marks the rows of a table that may be the best, and says what differences its noise lets comparisons find."""
+"""Says in a table which of its rows may be the best, and what differences its noise lets comparisons find."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import contextlib
 import functools
 import hashlib
 import sys
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,16 +16,8 @@ from benchmark.report import learned as learning
 from benchmark.report.conditions import CONTROL, group, role
 from benchmark.report.learned import learned_of
 from benchmark.stats import bootstrap, draws, marks, mcb
-from benchmark.stats.draws import (
-    TABLE_RESAMPLES,
-    ByTask,
-    by_seed,
-    compared,
-    finished,
-    is_alone,
-    origin_of,
-)
-from benchmark.stats.marks import told_apart
+from benchmark.stats.draws import TABLE_RESAMPLES, ByTask, by_seed, finished, origin_of, unit_of
+from benchmark.stats.marks import TIE, UNTOLD, marked, told_apart
 from benchmark.stats.mcb import (
     LEVEL,
     MOST_SEEDS,
@@ -36,12 +27,9 @@ from benchmark.stats.mcb import (
     detectable,
     differences,
     median_noise,
-    not_told_apart,
     pairs_needed,
-    pooled_noise,
     seeds_needed,
     seen_without_seeds,
-    unsettled,
 )
 from benchmark.tasks.overlap import pool_of
 from zoo.errors import CorruptError, MissingError, ZooError
@@ -50,8 +38,6 @@ from zoo.paths import cache_folder
 
 if TYPE_CHECKING:
     from benchmark.report.rows import Row
-
-TIE, UNTOLD = "≈", "?"
 
 
 def mark_best(
@@ -139,50 +125,35 @@ def _mark_best(
     With the name of a `baseline`, sets `against` too; the second text returned says what it means. The third says what
     the rows show.
 
-    `records` are the rows' records by name and row key. A row is left out if it has one seed (with `borrow`: and no
-    other row of its backbone has several), or if a record has no item scores, damaged ones (stated in its notes), or
-    other gold scores than the best row. If the best row lacks comparable ones, no row is compared. The legend also
-    says what differences so many seeds or pairs find. It is "" where there is nothing to say.
+    `records` are the rows' records by name and row key. With `borrow`, rows of one seed have the noise of the other
+    rows of their backbone. Damaged item scores are stated in a row's notes. The legend also says which rows are not
+    compared, and what differences so many seeds or pairs find. It is "" where there is nothing to say.
     """
     lacking = [row for row in rows if row.rank is not None and row.missing_seeds]
     ranked = [row for row in rows if row.rank is not None and not row.missing_seeds]
     tasks = list(rows[0].values) if rows else []
     by_task = {cell: finished(of, tasks, trial=trial) for cell, of in records.items()}
     scored = {id(row): by_task[row.identity, row.row_key] for row in ranked}
-    noise = _one_seed_noise(ranked, scored, borrow)
-    alone = [row for row in ranked if row.name in noise and not noise[row.name].df]
-    known = [row for row in ranked if row.name not in noise or noise[row.name].df]
-    about_seeds = " ".join(filter(None, [_about_one_seed(alone, noise), _about_missing_seeds(lacking)]))
-    kept = [row for row in known if _has_items(scored[id(row)], store)]
-    without = _why_not(rows, scored, store, alone, known) if baseline else {}
-    if len(ranked) < 2 or not kept or kept[0] is not known[0]:
-        return about_seeds if len(ranked) + len(lacking) > 1 else "", _not_compared(baseline, without), ""
-    borrowed = {i: noise[row.name] for i, row in enumerate(kept) if row.name in noise}
-    places, sample, damaged = compared([scored[id(row)] for row in kept], store, tasks, by_task.values(), borrowed)
-    for i, reasons in damaged.items():
-        kept[i].notes += [f"significance: {reason}" for reason in reasons]
-    if sample is None or places[0] != 0:
-        return about_seeds, _not_compared(baseline, without), ""
-    kept = [kept[i] for i in places]
-    best = not_told_apart(sample)
-    untold = unsettled(sample, best)
-    for row, among, open_ in zip(kept, best.tolist(), untold.tolist(), strict=True):
-        row.among_best = among
-        row.mark = "" if not among or best.sum() < 2 else UNTOLD if open_ else TIE
-    seeds = [0 if role(row) == CONTROL else len(by_seed(scored[id(row)])) for row in kept]
+    backbones = [row.about["backbone"] for row in ranked] if borrow else ()
+    of_table = marked([scored[id(row)] for row in ranked], store, tasks, by_task.values(), backbones)
+    alone = [ranked[place] for place, noise in of_table.one_seed.items() if not noise.df]
+    lent = {ranked[place].name: noise for place, noise in of_table.one_seed.items() if noise.df}
+    known = [ranked[place] for place in of_table.known]
+    about_seeds = " ".join(filter(None, [_about_one_seed(alone, lent), _about_missing_seeds(lacking)]))
+    for place, reasons in of_table.damaged.items():
+        ranked[place].notes += [f"significance: {reason}" for reason in reasons]
     unit = unit_of(records.values())
-    legend = " ".join(filter(None, [_legend(known, unit), about_seeds, _power(sample, seeds, unit)]))
-    against = _set_against(kept, sample, baseline, without, unit) if baseline else ""
-    return (
-        legend,
-        against,
-        learned_of(kept, sample, on, unit) if len(kept) > 1 and kept[0].average.mean is not None else "",
-    )
-
-
-def unit_of(rows: Iterable[Sequence[Record]]) -> str:
-    """Return what a table's scores are made of: "pairs", or "items" where some are right or wrong."""
-    return "items" if any(record.get("items") for of_row in rows for record in of_row) else "pairs"
+    without = _why_not(rows, scored, store, alone, known) if baseline else {}
+    if of_table.sample is None:
+        return about_seeds if len(ranked) + len(lacking) > 1 else "", _not_compared(baseline, without), ""
+    kept = [ranked[place] for place in of_table.places]
+    for row, among, mark in zip(kept, of_table.best, of_table.marks, strict=True):
+        row.among_best, row.mark = among, mark
+    seeds = [0 if role(row) == CONTROL else len(by_seed(scored[id(row)])) for row in kept]
+    legend = " ".join(filter(None, [_legend(known, unit), about_seeds, _power(of_table.sample, seeds, unit)]))
+    against = _set_against(kept, of_table.sample, baseline, without, unit) if baseline else ""
+    several = len(kept) > 1 and kept[0].average.mean is not None
+    return legend, against, learned_of(kept, of_table.sample, on, unit) if several else ""
 
 
 def _set_against(rows: Sequence[Row], sample: Sample, baseline: str, without: Mapping[str, str], unit: str) -> str:
@@ -234,32 +205,14 @@ def _why_not(
     return reasons
 
 
-def _has_items(of_row: ByTask, store: Records) -> bool:
-    return all(store.has_items(record) for records in of_row.values() for record in records)
-
-
-def _one_seed_noise(rows: Sequence[Row], scored: Mapping[int, ByTask], borrow: bool) -> dict[str, SeedNoise]:
-    """Return, by name, the rows of one seed with the noise that stands in for theirs: not known, or pooled."""
-    scores: dict[str, list[list[float]]] = defaultdict(list)  # by backbone
-    alone: list[Row] = []
-    for row in rows:
-        if is_alone(scored[id(row)]):
-            alone.append(row)
-        elif borrow and row.about["backbone"]:
-            scores[row.about["backbone"]].append(list(by_seed(scored[id(row)]).values()))
-    return {row.name: pooled_noise(scores.get(row.about["backbone"], [])) for row in alone}
-
-
-def _about_one_seed(alone: Sequence[Row], noise: Mapping[str, SeedNoise]) -> str:
+def _about_one_seed(alone: Sequence[Row], lent: Mapping[str, SeedNoise]) -> str:
     """Return which rows have no mark for want of seeds, and which have the noise of other rows."""
     parts = []
     if alone:
         names = ", ".join(row.name for row in alone)
         parts.append(f"One seed, so the noise of seeds is unknown and there is no mark (run --seeds 3): {names}.")
-    borrowed = [
-        f"{name} ({one.variance**0.5:.2f}, {one.df:.0f} degrees of freedom)" for name, one in noise.items() if one.df
-    ]
-    if borrowed:
+    if lent:
+        borrowed = [f"{name} ({one.variance**0.5:.2f}, {one.df:.0f} degrees of freedom)" for name, one in lent.items()]
         parts.append(
             "One seed, with the pooled standard deviation over seeds of the other trained rows of its backbone in place"
             f" of its own: {', '.join(borrowed)}."

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from benchmark.report import published
-from benchmark.report.columns import COLUMNS, WORDS, Column, columns_of
+from benchmark.report.columns import COLUMNS, Column, columns_of, printed
 from benchmark.report.conditions import CONTROL, ancestry_lines, backbone_of, environment_lines, role
 from benchmark.report.latex import latex
 from benchmark.report.markdown import code_block, code_span, markdown_row, markdown_table, markdown_text
@@ -59,9 +59,8 @@ def _indented(value: object) -> str:
 def markdown(table: Table) -> str:
     """Return the table as Markdown, followed by costs, the reasons for every n/a, and the commands that made it."""
     columns = columns_of(table, "markdown")
-    trial = " — TRIAL on cut data (--limit), not comparable with anything" if table.partial else ""
     lines = [
-        f"# {table.suite.title}{trial}",
+        f"# {table.title}",
         "",
         *([*map(markdown_text, table.learned.splitlines()), ""] if table.learned else []),
         table.suite.note,
@@ -71,15 +70,15 @@ def markdown(table: Table) -> str:
         *_rows(columns, table.rows),
         *([] if table.partial else _ceilings(columns, table)),
     ]
-    if legend := " ".join(filter(None, [table.legend, table.against])):
-        lines += ["", markdown_text(legend)]
+    if table.legends:
+        lines += ["", markdown_text(" ".join(table.legends))]
     if any(column.name in ("lowest", "highest") for column in columns):
         lines += ["", "Min. and Max.: the lowest and the highest average of a seed."]
     if CONTROL not in map(role, table.rows):
         lines += ["", _NO_CONTROLS]
     scored = replace(table, rows=[row for row in table.rows if row.scored])
     lines += ["", "## Cost", "", *_rows(columns_of(scored, "cost"), scored.rows), "", _COST]
-    notes = [f"- {markdown_text(f'{row.name}: {note}')}" for row in table.rows for note in row.notes]
+    notes = [f"- {markdown_text(reason)}" for row in table.rows for reason in row.reasons()]
     if notes:
         lines += ["", "Not available:", "", *notes]
     environments = map(markdown_text, environment_lines(table.rows))
@@ -88,9 +87,7 @@ def markdown(table: Table) -> str:
 
 
 def _rows(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
-    numbers = [column.format not in WORDS for column in columns]
-    lines = ([column.text(row) for column in columns] for row in rows)
-    return markdown_table([column.head for column in columns], lines, numbers)
+    return markdown_table(*printed(columns, rows), [column.right for column in columns])
 
 
 def _ceilings(columns: Sequence[Column], table: Table) -> list[str]:
@@ -156,7 +153,7 @@ def as_dict(
         "ancestry": ancestry_lines(table.rows),
         "environments": [*environment_lines(table.rows), signature(table)],
         "columns": [column.as_dict() for column in columns_of(table, "page")],
-        "legend": " ".join(filter(None, [table.legend, table.against])),
+        "legend": " ".join(table.legends),
         "commands": table.commands,
         "rows": [
             {

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.identity import cache_key
+from benchmark.keys import cache_key
 from benchmark.records.record import plain
 from zoo.encoder import Vectors
 from zoo.errors import ZooError

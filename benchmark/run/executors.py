@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from benchmark.identity import code_digest
+from benchmark.keys import code_digest
 from benchmark.records.folder import Records
 from benchmark.records.record import Record
 from benchmark.run.plan import EncoderPlan, Run, TrainingTexts

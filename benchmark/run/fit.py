@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmark.identity import code_digest
+from benchmark.keys import code_digest
 from benchmark.records.record import plain
 from benchmark.run.plan import EncoderPlan, Run
 from benchmark.run.vectors import VectorStore

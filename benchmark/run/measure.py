@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from benchmark.data.corpora import normalised_texts, overlap
-from benchmark.identity import PROTOCOL_VERSION, code_digest
+from benchmark.keys import PROTOCOL_VERSION, code_digest
 from benchmark.metrics.geometry import simplex
 from benchmark.records.record import (
     SCHEMA_VERSION,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.identity import vectors_digest
+from benchmark.keys import vectors_digest
 from benchmark.run.plan import EncoderPlan, resolve_methods, unstated
 from zoo.api import load
 from zoo.check import PROBES, TOLERANCE, deviation

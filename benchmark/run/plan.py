@@ -1,4 +1,4 @@
-"""Makes a plan: methods x seeds x tasks give cells with content keys (benchmark.identity). Nothing is trained here."""
+"""Makes a plan: methods x seeds x tasks give cells with content keys (benchmark.keys). Nothing is trained here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from benchmark.identity import cell_key, encoder_key, ingredients, vectors_digest
+from benchmark.keys import cell_key, encoder_key, ingredients, vectors_digest
 from benchmark.records.names import printed_names
 from benchmark.run.options import RunOptions
 from benchmark.tasks.loaded import LoadedTask

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from benchmark.identity import code_digest
+from benchmark.keys import code_digest
 from benchmark.records.folder import Records
 from benchmark.records.record import Record, code_of
 from benchmark.run.cache import EmbeddingCache

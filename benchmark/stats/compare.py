@@ -7,16 +7,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from benchmark.records.folder import Records
-from benchmark.records.query import PairTexts, label, of_task
+from benchmark.records.query import PairTexts, Ranks, RowScores, label, of_task
 from benchmark.records.record import Record, items_identity, scores_of, two_codes
 from benchmark.stats.bootstrap import RESAMPLES
 from benchmark.stats.clusters import Clusters
 from benchmark.stats.draws import (
+    TABLE_RESAMPLES,
     ByTask,
     by_seed,
     clusters_in,
@@ -27,6 +28,7 @@ from benchmark.stats.draws import (
     sample_of,
     seed_correlation,
     share_draws,
+    unit_of,
 )
 from benchmark.stats.mcb import (
     LEVEL,
@@ -36,12 +38,13 @@ from benchmark.stats.mcb import (
     differences,
     pairs_needed,
     pooled_noise,
+    sample_pairs,
     seeds_needed,
     williams,
 )
 from benchmark.tasks.overlap import pool_of, shared_with
 from benchmark.tasks.suites import Suite, all_suites
-from zoo.errors import CorruptError, UsageError
+from zoo.errors import CorruptError, MissingError, UsageError
 
 AVERAGE = "Avg."
 Seeds = Literal["none", "one", "several"]  # none: no noise of seeds; one: it cannot be measured
@@ -159,11 +162,7 @@ def compare(
         noise = {side: pooled_noise(scores) for side, scores in pooled.items()}
         return sample_of(rows, drawn, names, floor_of(every, names), noise, sizes, as_much)
 
-    unit = (
-        "items"
-        if any(record.get("items") for row in rows for of_task in row.values() for record in of_task)
-        else "pairs"
-    )
+    unit = unit_of(of_task for row in rows for of_task in row.values())
     paired = share_draws(*rows)
     line = functools.partial(_line, paired=paired, unit=unit)
     correlation = seed_correlation(every, tasks) if paired else None
@@ -184,6 +183,26 @@ def compare(
     spreads = [list(by_seed(row, tasks).values()) for row in rows]
     average = line(AVERAGE, sum(one.shared for one in lines), spreads, of(tasks), None)
     return Comparison(title, lines, average, correlation, unit)
+
+
+def noise_of_move(
+    before: Sequence[Record], after: Sequence[Record], first: Records, second: Records
+) -> tuple[float | None, float | None, float | None]:
+    """Return the interval of B - A and its p; None where item scores are missing or a noise of seeds is not known."""
+    predicted = []
+    try:
+        if len({items_identity(r).gold_sha256 for r in (*before, *after)}) > 1:
+            return None, None, None
+        for records, store in ((before, first), (after, second)):
+            scores = [store.item_scores(record) for record in records]
+            rows = np.stack([one.predicted for one in scores])
+            predicted.append(rows[0] if records[0]["seed"] is None else rows)
+    except (MissingError, CorruptError):
+        return None, None, None
+    metric, _, gold = scores[0]
+    result = differences(sample_pairs(predicted, gold, metric=metric, resamples=TABLE_RESAMPLES))
+    low, high, p = (float(one[1, 0]) for one in (result.low, result.high, result.p))
+    return (None, None, None) if np.isnan(p) else (100 * low, 100 * high, p)
 
 
 def _unrelated(record: Record, clusters: Clusters | None) -> float | None:
@@ -260,3 +279,25 @@ def _williams(sides: Sequence[Sequence[Record]], store: Records) -> Williams | N
     first, second = range(1, 1 + count), range(1 + count, len(ranks))
     between = float(np.mean([ranks[i, j] for i, j in product(first, second)]))
     return williams(float(ranks[0, list(first)].mean()), float(ranks[0, list(second)].mean()), between, len(gold))
+
+
+def largest(off: Ranks, count: int) -> list[int]:
+    """Return the indices of the `count` largest absolute values of (n,), largest first; ties keep their order."""
+    # Means over seeds differ in their last bits, which must not separate equal values.
+    return [int(i) for i in np.argsort(-np.round(np.abs(off), 6), kind="stable")[:count]]
+
+
+def differing_pairs(a: RowScores, b: RowScores, count: int) -> list[dict[str, Any]]:
+    """Return the pairs of one task whose places differ most between two methods."""
+    first, second = (kept.places.mean(axis=0) for kept in (a, b))
+    return [
+        {
+            "row": i + 1,
+            "gold": round(float(a.gold[i]), 6),
+            "gold_place": float(a.gold_places[i]),
+            "a_place": float(first[i]),
+            "b_place": float(second[i]),
+            "difference": float(first[i] - second[i]),
+        }
+        for i in largest(first - second, count)
+    ]

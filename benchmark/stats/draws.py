@@ -113,6 +113,11 @@ def seed_correlation(rows: Iterable[ByTask], tasks: Collection[str]) -> tuple[fl
     return (float(np.mean(correlations)), len(correlations)) if len(correlations) > 1 else None
 
 
+def unit_of(rows: Iterable[Iterable[Record]]) -> str:
+    """Return what the scores of rows are made of: "pairs", or "items" where some are right or wrong."""
+    return "items" if any(record.get("items") for row in rows for record in row) else "pairs"
+
+
 def origin_of(record: Record) -> tuple[object, ...]:
     method, training = record["method"], record["training"] or {}
     corpus = training.get("corpus") or {}

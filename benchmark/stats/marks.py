@@ -1,16 +1,110 @@
-"""Which rows differ from a row of their table beyond noise."""
+"""Which rows of a table may be its best, and which differ from one of its rows beyond noise.
+
+A row is given as its finished records by task; rows are named by their places, best first.
+"""
 
 from __future__ import annotations
 
-from benchmark.stats.mcb import LEVEL, Differences
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from benchmark.records.folder import Records
+from benchmark.stats.draws import ByTask, by_seed, compared, is_alone
+from benchmark.stats.mcb import LEVEL, Differences, Sample, SeedNoise, not_told_apart, pooled_noise, unsettled
+
+TIE, UNTOLD = "≈", "?"
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The rows compared with the best of a table, and what was found of each.
+
+    Args:
+        one_seed: The noise that stands in for that of a row of one seed; without degrees of freedom, none is known.
+        known: The rows whose noise of seeds is known.
+        places: The rows compared, in the order of the sample; none where the best row cannot be compared.
+        sample: Their sample on the mean of all tasks.
+        best: Of each compared row, whether it may be the best.
+        marks: Of each compared row, `TIE`, `UNTOLD` where its own seeds alone keep it among the best, or "".
+        damaged: Why the item scores of a row cannot be read.
+    """
+
+    one_seed: Mapping[int, SeedNoise]
+    known: Sequence[int]
+    places: Sequence[int] = ()
+    sample: Sample | None = None
+    best: Sequence[bool] = ()
+    marks: Sequence[str] = ()
+    damaged: Mapping[int, Sequence[str]] = field(default_factory=dict)
+
+
+def marked(
+    rows: Sequence[ByTask],
+    store: Records,
+    tasks: Collection[str],
+    folder: Iterable[ByTask],
+    backbones: Sequence[str] = (),
+) -> Marks:
+    """Compare the rows of a table with its best, the first.
+
+    Args:
+        rows: The rows, best first. A row is left out if its noise of seeds is not known, if item scores are missing or
+            damaged, or if its gold scores are others than the best row's.
+        store: The folder of the records.
+        tasks: The tasks of the mean.
+        folder: The rows whose spreads say how small a noise of seeds may be.
+        backbones: By place, the backbone whose other rows lend their noise to a row of one seed ("": none); () where
+            nothing is lent.
+    """
+    one_seed = _one_seed_noise(rows, backbones)
+    known = [place for place in range(len(rows)) if place not in one_seed or one_seed[place].df]
+    kept = [place for place in known if _has_items(rows[place], store)]
+    if len(rows) < 2 or not kept or kept[0] != known[0]:
+        return Marks(one_seed, known)
+    lent = {number: one_seed[place] for number, place in enumerate(kept) if place in one_seed}
+    numbers, sample, reasons = compared([rows[place] for place in kept], store, tasks, folder, lent)
+    damaged = {kept[number]: texts for number, texts in reasons.items()}
+    if sample is None or numbers[0] != 0:
+        return Marks(one_seed, known, damaged=damaged)
+    best = not_told_apart(sample)
+    several, open_ends = best.sum() > 1, unsettled(sample, best)
+    marks = [
+        "" if not among or not several else UNTOLD if undecided else TIE
+        for among, undecided in zip(best, open_ends, strict=True)
+    ]
+    return Marks(one_seed, known, [kept[number] for number in numbers], sample, best.tolist(), marks, damaged)
+
+
+def _has_items(of_row: ByTask, store: Records) -> bool:
+    """Return whether the item scores of all records of a row are kept."""
+    return all(store.has_items(record) for records in of_row.values() for record in records)
+
+
+def _one_seed_noise(rows: Sequence[ByTask], backbones: Sequence[str]) -> dict[int, SeedNoise]:
+    """Return the rows of one seed with the noise that stands in for theirs: not known, or pooled."""
+    alone = [place for place, row in enumerate(rows) if is_alone(row)]
+    scores: dict[str, list[list[float]]] = defaultdict(list)
+    for place, backbone in enumerate(backbones):
+        if backbone and place not in alone:
+            scores[backbone].append(list(by_seed(rows[place]).values()))
+    return {place: pooled_noise(scores[backbones[place]] if backbones else []) for place in alone}
+
+
+def beyond_noise(values: Mapping[int, float]) -> dict[int, bool]:
+    """Return by place which p values are significant: Holm's procedure (1979) over all of them."""
+    beyond: dict[int, bool] = {}
+    still = True
+    for number, (p, place) in enumerate(sorted((p, place) for place, p in values.items())):
+        still = still and p * (len(values) - number) < LEVEL
+        beyond[place] = still
+    return beyond
 
 
 def told_apart(differences: Differences, at: int) -> dict[int, str]:
-    """Return the rows above ("↑") and below ("↓") the row at a place, by Holm's procedure (1979) over all others."""
-    others = sorted((i for i in range(len(differences.p)) if i != at), key=lambda i: differences.p[i, at])
-    signs: dict[int, str] = {}
-    for place, i in enumerate(others):
-        if not differences.p[i, at] * (len(others) - place) < LEVEL:
-            break
-        signs[i] = "↑" if differences.value[i, at] > 0 else "↓"
-    return signs
+    """Return the rows above ("↑") and below ("↓") the row at a place, by Holm's procedure over the others with a p."""
+    values = {place: float(p) for place, p in enumerate(differences.p[:, at]) if place != at and np.isfinite(p)}
+    signs = beyond_noise(values)
+    return {place: "↑" if differences.value[place, at] > 0 else "↓" for place, beyond in signs.items() if beyond}

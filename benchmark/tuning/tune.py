@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from benchmark.identity import code_digest
+from benchmark.keys import code_digest
 from benchmark.run.options import TUNED_ON, RunOptions
 from benchmark.run.plan import Run as BenchmarkRun
 from benchmark.run.prepare import prepare

@@ -12,7 +12,7 @@ from page_chromium import Browser
 from page_fakes import data_of, method_records
 
 from benchmark.records.folder import Records
-from benchmark.report.files import make_leaderboard
+from benchmark.report.leaderboard import make_leaderboard
 from benchmark.report.page import page
 from benchmark.report.table import build_tables, read_completed
 from benchmark.tasks.suites import suite

@@ -15,7 +15,7 @@ from benchmark.data.readers.pairs import Pairs
 from benchmark.records.folder import Records
 from benchmark.records.query import PairTexts, RowScores, row_scores
 from benchmark.records.record import Record
-from benchmark.report.comparison import largest
+from benchmark.stats.compare import largest
 from zoo.errors import ZooError
 from zoo_bench_papers.analysis.result import Analysis, AnalysisTable
 

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 import transformers
 from transformers import DataCollatorForLanguageModeling, Trainer, TrainingArguments
 
-from benchmark.identity import code_digest
+from benchmark.keys import code_digest
 from zoo import __version__
 from zoo.encoder import Runtime
 from zoo.engine.backbone import BackboneSource, find_backbone

@@ -16,7 +16,7 @@ from typing import TypedDict
 
 from benchmark.data.readers.pairs import read_lines
 from benchmark.data.sources import DataSource
-from benchmark.identity import PROTOCOL_VERSION
+from benchmark.keys import PROTOCOL_VERSION
 from benchmark.run.stop import Stop
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairsData

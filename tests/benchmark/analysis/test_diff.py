@@ -15,8 +15,8 @@ from benchmark.analysis.diff import diff, made_by
 from benchmark.cli.main import main
 from benchmark.records.folder import Records
 from benchmark.records.pack import pack
-from benchmark.report.files import make_leaderboard
-from benchmark.stats.diff import beyond_noise
+from benchmark.report.leaderboard import make_leaderboard
+from benchmark.stats.marks import beyond_noise
 from zoo.errors import MissingError
 
 

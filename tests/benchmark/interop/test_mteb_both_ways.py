@@ -163,7 +163,7 @@ def test_without_mteb_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "mteb", None)
     with pytest.raises(MissingError, match=r"zoo-bench\[mteb\]"):
         benchmark.evaluate("static-avg", tasks="mteb:STS12", **FAST)
-    for module in ("benchmark.interop.mteb_model", "benchmark.tasks.mteb_model", "mteb.models.abs_encoder"):
+    for module in ("benchmark.interop.mteb_encoder", "benchmark.tasks.mteb_model", "mteb.models.abs_encoder"):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingError, match=r"zoo-bench\[mteb\]"):
         benchmark.for_mteb("static-avg")

@@ -15,8 +15,7 @@ from benchmark.data.sources import DataSource
 from benchmark.metrics.items import accuracy_of, item_weights, items_part, joined, ranked_part, right_of
 from benchmark.records.folder import Records
 from benchmark.records.pack import pack
-from benchmark.stats.compare import compare
-from benchmark.stats.diff import noise_of_move
+from benchmark.stats.compare import compare, noise_of_move
 from benchmark.tasks import TASKS
 from benchmark.tasks.transfer import TransferData
 from zoo.encoder import Runtime

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmark.identity import Ingredients, _without_own_name, _without_own_text, cell_key, encoder_key
+from benchmark.keys import Ingredients, _without_own_name, _without_own_text, cell_key, encoder_key
 from benchmark.records.folder import Records
 from benchmark.records.record import Record, plain
 from zoo.identity import method_identity

@@ -12,7 +12,7 @@ from page_fakes import method_records
 from benchmark.records.folder import Records
 from benchmark.records.names import printed_names, short_name
 from benchmark.records.query import label, rows_named
-from benchmark.report.files import make_leaderboard
+from benchmark.report.leaderboard import make_leaderboard
 from zoo.errors import UsageError
 
 FOLDERS = ("pretrained:model=/data/run-a/MiniLM", "pretrained:model=/data/run-b/MiniLM")

@@ -12,7 +12,7 @@ from fakes import Cli, failed, hexes, make_record
 
 from benchmark.records.folder import Records
 from benchmark.records.record import check_record, plain
-from benchmark.report.files import make_leaderboard
+from benchmark.report.leaderboard import make_leaderboard
 from zoo.errors import CorruptError, MissingError
 from zoo.files import write_json
 

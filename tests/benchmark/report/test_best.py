@@ -17,13 +17,13 @@ from scipy import stats
 from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records
 from benchmark.records.query import scored_pairs
-from benchmark.report import significance
-from benchmark.report.files import make_leaderboard
+from benchmark.report.leaderboard import make_leaderboard
 from benchmark.report.rows import Table
 from benchmark.report.show import print_table
 from benchmark.report.table import build_tables
 from benchmark.report.write import markdown
 from benchmark.stats import draws as row_stats
+from benchmark.stats import marks
 from benchmark.tasks.loaded import load_tasks
 from benchmark.tasks.overlap import keys, shared_with
 from benchmark.tasks.suites import Suite, suite
@@ -119,8 +119,8 @@ def test_noise_of_pairs_is_that_of_all_seeds(tmp_path: Path) -> None:
 def test_marks_are_kept_for_the_same_records_alone(store: Records, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second table compares nothing; another score, another row, an option or a damaged cache does again."""
     counted = []
-    real = significance.compared
-    monkeypatch.setattr(significance, "compared", lambda *given: counted.append(1) or real(*given))
+    real = marks.compared
+    monkeypatch.setattr(marks, "compared", lambda *given: counted.append(1) or real(*given))
     first = table_of(store)
     assert (len(counted), among(table_of(store)), table_of(store).legend) == (1, among(first), first.legend)
     build_tables(store.all(), [WORDS], store, baseline="far")

@@ -15,7 +15,7 @@ from page_fakes import SEVEN, data_of, method_records
 
 from benchmark.records.folder import Records
 from benchmark.report.columns import COLUMNS, Column, columns_of
-from benchmark.report.files import make_leaderboard
+from benchmark.report.leaderboard import make_leaderboard
 from benchmark.report.rows import About
 from benchmark.report.show import frame_of
 from benchmark.report.table import build_tables

@@ -14,7 +14,7 @@ from fakes import Cli, make_record
 from markdown_it import MarkdownIt
 
 from benchmark.records.folder import Records
-from benchmark.report.files import make_leaderboard
+from benchmark.report.leaderboard import make_leaderboard
 from benchmark.report.markdown import code_span, markdown_row, markdown_text
 from benchmark.report.write import csv_text
 from zoo.progress import print_safe, without_orders

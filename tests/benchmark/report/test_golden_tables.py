@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.report.files import Leaderboard, make_leaderboard
+from benchmark.report.leaderboard import Leaderboard, make_leaderboard
 from benchmark.report.render import TEMPLATES
 from zoo import __version__
 

@@ -11,7 +11,7 @@ from test_leaderboard import SEVEN, complete, table_of
 
 from benchmark.records.folder import Records
 from benchmark.report.conditions import conditions
-from benchmark.report.files import make_leaderboard
+from benchmark.report.leaderboard import make_leaderboard
 from benchmark.report.page import page
 from benchmark.report.show import print_table
 from benchmark.report.table import build_tables

@@ -83,7 +83,7 @@ def test_another_encoder_fit_or_device_is_another_entry(other: tuple[Any, ...]) 
 def test_other_code_is_another_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = EmbeddingCache()
     add(cache, "k", TEXTS)
-    monkeypatch.setattr("benchmark.identity.code_digest", lambda: "another")
+    monkeypatch.setattr("benchmark.keys.code_digest", lambda: "another")
     assert cache.entry("k", None, "cpu").find(TEXTS) is None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fakes import FITTED, Cli
 
-from benchmark.identity import code_digest, ingredients
+from benchmark.keys import code_digest, ingredients
 from zoo.encoder import Encoder, Runtime, Traits
 from zoo.engine.backbone import find_backbone
 from zoo.identity import method_identity

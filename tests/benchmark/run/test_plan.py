@@ -13,7 +13,7 @@ import pytest
 from fakes import hexes
 
 from benchmark.data.sources import DataSource
-from benchmark.identity import PROTOCOL_VERSION
+from benchmark.keys import PROTOCOL_VERSION
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import EncoderPlan, Run, TrainingTexts, make_plan, resolve_methods
 from benchmark.tasks.loaded import LoadedTask, load_tasks
@@ -95,7 +95,7 @@ def test_every_input_changes_the_key_of_every_cell() -> None:
 def test_the_protocol_version_changes_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other code, other data or another protocol: each is a cell of its own."""
     before = keys(plan_of())
-    monkeypatch.setattr("benchmark.identity.PROTOCOL_VERSION", PROTOCOL_VERSION + 1)
+    monkeypatch.setattr("benchmark.keys.PROTOCOL_VERSION", PROTOCOL_VERSION + 1)
     assert not set(before) & set(keys(plan_of()))
 
 

@@ -8,6 +8,7 @@ from scipy import stats
 from test_bootstrap import correlated
 
 from benchmark.stats.bootstrap import resample
+from benchmark.stats.marks import told_apart
 from benchmark.stats.mcb import (
     Noise,
     SeedNoise,
@@ -334,3 +335,14 @@ def test_williams_at_its_edges() -> None:
     for arguments in ((0.9, 0.1, 0.99, 50), (0.5, 0.6, 0.7, 3)):
         with pytest.raises(ContractError, match="cannot be tested"):
             williams(*arguments)
+
+
+@pytest.mark.parametrize("unknown", [1, 2, 4])
+def test_a_row_whose_noise_is_not_known_hides_no_other(unknown: int) -> None:
+    """Holm's procedure over the rows that have a p; where the other stands changes nothing."""
+    scores = [[50.0, 50.1], [70.0, 70.1], [30.0, 30.1], [50.0, 50.2], [71.0, 71.1]]
+    drawn = np.random.default_rng(0).normal(0, 0.1, (5, 500))
+    compared = differences(sample(scores, drawn, 5000, {unknown: SeedNoise()}))
+    expected = {1: "↑", 2: "↓", 4: "↑"}
+    expected.pop(unknown)
+    assert np.isnan(compared.p[unknown, 0]) and told_apart(compared, 0) == expected

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmark.data.sources import DataSource
 from benchmark.metrics.correlation import CONSTANT
 from benchmark.tasks import TASKS
-from benchmark.tasks.check import check_task
+from benchmark.tasks.contract import check_task
 from benchmark.tasks.heros import KINDS, HerosData
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, MissingError

@@ -17,7 +17,7 @@ from benchmark.cli.tune import command
 from benchmark.data.corpora import normalised
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
-from benchmark.identity import code_digest
+from benchmark.keys import code_digest
 from benchmark.run.options import TUNED_ON, RunOptions
 from benchmark.run.plan import Run as BenchmarkRun
 from benchmark.run.prepare import prepare
