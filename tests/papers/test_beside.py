@@ -59,17 +59,6 @@ def test_another_backbone_is_left_out_or_told(tmp_path: Path) -> None:
     assert len(printed_beside(item("ptbert-table2"), PaperOptions(results=tmp_path))[0].ours) == 2
 
 
-def test_rows_without_a_backbone_belong_to_any(tmp_path: Path) -> None:
-    store = Records(tmp_path)
-    for task in suite("sts").tasks:
-        record = make_record("glove", task, main=0.6)
-        record["method"] |= {"class": "zoo.methods.wordvectors.WordVectors"}
-        record["method"]["sources"] = {"path": {"name": "words", "sha256": "0" * 64}}
-        store.write(record)
-    rows = printed_beside(item("promptbert-table5"), PaperOptions(results=tmp_path, options={"backbone": "zoo-mini"}))
-    assert rows[0].name == "GloVe embeddings avg." and [one.values["Avg"] for one in rows[0].ours] == ["60.00"]
-
-
 def test_rows_of_several_suites_are_told_apart(tmp_path: Path) -> None:
     """BURT table 3: SemEval on frozen vectors and by fine-tuning; no table of phrases has a word similarity."""
     written(tmp_path, "cls", suite("words").tasks, main=0.3)
@@ -85,12 +74,6 @@ def test_rows_of_several_suites_are_told_apart(tmp_path: Path) -> None:
     written(tmp_path, "max", ["SemEval2013-5a"], main=0.5)
     rows = printed_beside(item("burt-table3"), PaperOptions(results=tmp_path))
     assert not next(row for row in rows if row.name == "BERT_MAX").ours, "measured, but nothing of this row"
-
-
-def test_trials_are_shown_as_trials(tmp_path: Path) -> None:
-    written(tmp_path, "simcse", suite("sts").tasks, limit=20)
-    (ours,) = printed_beside(item("ptbert-table2"), PaperOptions(results=tmp_path))[0].ours
-    assert "a trial on cut data" in ours.verdict
 
 
 def test_hard_pairs_are_of_the_analysis_all_pairs_of_the_table(tmp_path: Path) -> None:
@@ -135,12 +118,3 @@ def test_analyses_by_backbone_template_and_text_find_their_rows(tmp_path: Path) 
     first = printed_beside(item("promptbert-table7"), chosen)[0]
     assert first.values["after denoising"] == "sad,sadness,crying,grief,tears"
     assert first.ours[0].values == {"Top-5 tokens": "a, b", "after denoising": "c"}
-
-
-def test_rows_that_share_a_recipe_are_told_by_their_backbone(tmp_path: Path) -> None:
-    """PromptBERT table 12: static embeddings of two models."""
-    for model, main in (("untied", 0.4), ("tied", 0.3)):
-        name = f"static-avg:backbone={tmp_path}/papers/{model}"
-        written(tmp_path, name, suite("sts").tasks, backbone=model, main=main, row=model)
-    rows = printed_beside(item("promptbert-table12"), PaperOptions(results=tmp_path, options={"backbone": "zoo-mini"}))
-    assert [[ours.values["Avg"] for ours in row.ours] for row in rows] == [[], ["40.00"], ["30.00"]]

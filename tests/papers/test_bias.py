@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -33,18 +32,6 @@ def test_counts_and_forms_by_hand(toy: Path) -> None:
     assert "[CLS]" not in by_token
     assert "[unused0]" not in by_token
     assert vocabulary.counts.sum() == 3 + 3 + 5  # running is unknown, for ##ning is no piece: special, not counted
-
-
-def test_byte_level_tokens_are_judged_by_their_text(tiny_roberta: Path) -> None:
-    """Ġ (a blank) and Ã (a byte) are capital letters to Python; the text " the" has none."""
-    vocabulary = read_vocabulary(
-        Static(StaticRecipe(backbone=str(tiny_roberta)), Runtime()), Corpus("one", ["The dog"])
-    )
-    forms = dict(zip(vocabulary.tokens, vocabulary.forms, strict=True))
-    begins = {token: form for token, form in forms.items() if token.startswith("Ġ") and token[1:].isalpha()}
-    assert (forms["Ġthe"], forms["ing"], forms["Ã"]) == ("word", "subword", "subword")
-    assert begins == {token: "capital" if re.search("[A-Z]", token) else "word" for token in begins}
-    assert "capital" in begins.values()
 
 
 def test_bands_follow_the_ranks() -> None:
@@ -116,16 +103,3 @@ def test_the_command_on_a_small_model(cli: Cli, toy: Path, sentences: Path, tmp_
     assert (out / "bias-form.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert f"{row['Mean cosine, all rows']:.4f}" in (out / "bias.md").read_text(encoding="utf-8")
     assert "| subword |" in answer.out
-
-
-def test_the_rows_of_the_mlm_head(cli: Cli, toy: Path, sentences: Path, tmp_path: Path) -> None:
-    """Figure 2's other matrix; the toy ties the two, so its numbers are the same."""
-    rows = []
-    for matrix in ("input", "output"):
-        words = ("analyze", "bias", "--backbone", toy, "--corpus", sentences, "--matrix", matrix, "--no-plots")
-        answer = cli(*words, "--out", tmp_path / matrix, "--device", "cpu")
-        assert answer.code == 0, answer.err
-        assert not list((tmp_path / matrix).glob("*.png"))
-        rows.append(json.loads((tmp_path / matrix / "bias.json").read_text())["tables"]["bias"]["rows"])
-    assert rows[0] == rows[1]
-    assert "MLM head" in (tmp_path / "output" / "bias.md").read_text(encoding="utf-8")

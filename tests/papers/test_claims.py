@@ -20,7 +20,6 @@ from benchmark.report.conditions import recipes
 from benchmark.report.table import read_completed
 from benchmark.stats.compare import compare
 from benchmark.tasks import TASKS
-from zoo.files import read_mapping
 from zoo_bench_papers import answers
 from zoo_bench_papers.answers import (
     AT_SCALE,
@@ -35,7 +34,6 @@ from zoo_bench_papers.answers import (
 from zoo_bench_papers.claim_rows import Folder
 from zoo_bench_papers.claims import CODE, READING, TEXT, Claim, all_claims, open_points, read_claims
 from zoo_bench_papers.ledger import changes, markdown
-from zoo_bench_papers.picture import forest
 from zoo_bench_papers.properties import RULES
 from zoo_bench_papers.verdicts import Verdict, _Place, verdicts
 
@@ -218,29 +216,6 @@ def test_one_comparison_that_is_reversed_refutes_the_claim(monkeypatch: pytest.M
     assert (verdict.above, verdict.as_large) == ("1 yes, 1 no", "")
 
 
-def test_the_picture_has_a_line_for_each_comparison(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """In the colour of its word, from the interval's one end to the other, with the printed difference as a circle."""
-    pytest.importorskip("matplotlib")
-    from matplotlib.colors import to_hex
-    from matplotlib.figure import Figure
-
-    claim = read(tmp_path, contrasts=[["ptbert-repo", "simcse"], ["promptbert-repo", "simcse"]])
-    monkeypatch.setattr("zoo_bench_papers.verdicts.all_claims", lambda: (claim,))
-    verdicts_of_folder, drawn = of_folder(ROOT / "leaderboards" / "zoo-small"), []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
-    forest(verdicts_of_folder, tmp_path / "claims.png")
-    (axes,) = drawn[0].axes
-    bars = {
-        line.get_ydata()[0]: line for line in axes.lines if len(line.get_xdata()) == 2 and line.get_linewidth() == 2
-    }
-    for place, (c, colour) in enumerate(zip(verdicts_of_folder[0].deciding, ("#a65d00", "#b3261e"), strict=True)):
-        assert list(bars[place].get_xdata()) == pytest.approx([c.low, c.high])
-        assert to_hex(bars[place].get_color()) == colour
-    (circle,) = [line for line in axes.lines if line.get_marker() == "o"]
-    assert (list(circle.get_xdata()), list(circle.get_ydata())) == ([pytest.approx(1.49)], [0])
-    assert axes.get_xscale() == "linear" and axes.get_xticklabels()
-
-
 @pytest.mark.slow
 def test_tuned_rows_are_compared_with_tuned_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A verdict under each condition; the table of both names what tuning changed."""
@@ -310,19 +285,6 @@ def test_a_difference_of_two_differences(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert first.difference == pytest.approx(second.difference)
     assert (first.low, first.high) == pytest.approx((second.low, second.high), rel=0.2)  # other degrees of freedom
     assert first.seen / second.seen == pytest.approx(1, rel=0.2)
-
-
-@pytest.mark.slow
-def test_properties_of_zoo_small_have_verdicts() -> None:
-    by_claim = {one.claim.id: one for one in of_published("zoo-small") if one.observation}
-    assert by_claim["flow-rare-tokens-far-and-sparse"].word == UNTESTABLE
-    assert by_claim["simcse-falls-on-hard-pairs"].word == UNDECIDED
-    assert by_claim["simcse-falls-on-hard-pairs"].share == pytest.approx(313 / 15625), (
-        "of the row that the analysis read"
-    )
-    bias = read_mapping(ROOT / "leaderboards" / "zoo-small" / "analyses" / "bias.json")
-    (cells,) = [one for one in bias["tables"]["bias-classes"]["rows"] if one["Class"] == "501-5000"]
-    assert f"{cells['Neighbour distance']:.4g} (501-5000)" in by_claim["flow-rare-tokens-far-and-sparse"].ours()
 
 
 def _of_accuracies(store: Records, name: str, codes: tuple[str, ...] = ("1",), bits: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Anisotropy and alignment of recipes and of saved encoders, against loops over pairs; the commands' manners."""
+"""Anisotropy, alignment and maps of recipes and of saved encoders, against loops over pairs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from benchmark.data.sources import DataSource
 from benchmark.records.query import scored_pairs
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from zoo.encoder import Encoder, Runtime
-from zoo.errors import UsageError
 
 pytestmark = pytest.mark.slow
 
@@ -68,20 +67,6 @@ def test_anisotropy_of_zoo_mini_beside_its_scores(cli: Cli, fakes: None, tmp_pat
     assert f"{static['Sentence anisotropy']:.4f}" in (out / "anisotropy.md").read_text(encoding="utf-8")
 
 
-def test_a_missing_task_leaves_no_average(cli: Cli, fakes: None, tmp_path: Path) -> None:
-    """No data for the seven tasks: n/a with the reason, and the anisotropy stands."""
-    few = tmp_path / "few.txt"
-    few.write_text("one dog\ntwo cats\n", encoding="utf-8")
-    out = tmp_path / "out"
-    answer = cli("analyze", "anisotropy", "--methods", "bag", "--corpus", few, "--out", out, "--no-plots", *CPU)
-    assert answer.code == 0, answer.err
-    (row,) = rows_of(out, "anisotropy")
-    assert row["Avg. (sts)"] is None
-    assert row["Sentence anisotropy"] > 0
-    assert "n/a: bag" in answer.out
-    assert "STS12" in answer.out
-
-
 def test_alignment_of_saved_seeds(cli: Cli, fakes: None, tmp_path: Path) -> None:
     results, out = tmp_path / "results", tmp_path / "out"
     words = ("--methods", "fitted", "--suite", "pocket", "--tasks", "pocket-pairs", "--seeds", 2)
@@ -118,20 +103,3 @@ def test_the_map_has_the_cosines_of_the_pairs(cli: Cli, fakes: None, tmp_path: P
     assert row["Cosine"] == pytest.approx(mean_cosine(encoder, sorted(set(pairs.texts()))[::8]), abs=0.02)
     assert abs(random["Cosine"]) < 0.01
     assert {path.name for path in tmp_path.glob("*.png")} == {"map-cosines.png", "map-1.png", "map-2.png"}
-
-
-def test_splits_and_thresholds(cli: Cli, fakes: None, tmp_path: Path) -> None:
-    everything, dev, test = (scored_pairs(pocket(), split) for split in ("all", "dev", "test"))
-    assert len(everything) == len(dev) + len(test) == 660
-    with pytest.raises(UsageError, match="no train split; it has test, dev"):
-        scored_pairs(pocket(), "train")
-    words = ("analyze", "alignment", "--methods", "bag", "--suite", "pocket", "--out", tmp_path, "--above", 5, *CPU)
-    answer = cli(*words)
-    assert answer.code == 2
-    assert "no pair is scored above 5" in answer.err
-
-
-def test_all_of_stsb_is_its_three_splits(data_dir: Path) -> None:
-    (task,) = load_tasks(["STS-B"], DataSource(data_dir, hub=False), None)
-    sizes = {split: len(scored_pairs(task, split)) for split in ("train", "dev", "test", "all")}
-    assert sizes == {"train": 5749, "dev": 1500, "test": 1379, "all": 8628}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,6 @@ from transformers import AutoModel, AutoTokenizer
 from zoo.encoder import Runtime
 from zoo.engine.named import named_folder
 from zoo.errors import UsageError
-from zoo.formats.word_vectors import GLOVE_PACKAGE
 from zoo.methods.pretrained import Pretrained
 from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
@@ -37,27 +34,6 @@ def test_the_list_names_everything_with_needs_or_the_reason(cli: Cli) -> None:
     printed = cli("reproduce", "--list", "ptbert-table3")
     assert " not here " in printed.out and "--backbone" in printed.out
     assert " partly " in lines["ptbert-table3"] and "would make the rows CLEAR" in lines["ptbert-table3"]
-
-
-@pytest.fixture
-def without_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No spaCy and no GloVe, as after a plain installation."""
-    monkeypatch.setitem(sys.modules, "spacy", None)
-    real = importlib.util.find_spec
-    hidden = GLOVE_PACKAGE.replace("-", "_")
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == hidden else real(name, *rest))
-
-
-@pytest.mark.usefixtures("without_packages")
-def test_missing_optional_things_are_listed(cli: Cli, data_dir: Path, tmp_path: Path) -> None:
-    choice = ("--backbone", "zoo-mini", "--train-sentences", 32, "--precision", "fp32", "--data", data_dir)
-    for name, missing in (("ptbert-table3", "spaCy"), ("promptbert-table5", f"word vectors: {GLOVE_PACKAGE}")):
-        (line,) = [x for x in cli("reproduce", "--list", name, *choice).out.splitlines() if x.startswith(f"{name} ")]
-        assert " partly " in line and missing in line.partition("not here:")[2]
-    rows = ("--methods", "moco-srl,ptbert-repo", "--limit", 5, "--seeds", 1, "--results", tmp_path)
-    answer = cli("reproduce", "ptbert-table3", *choice, *rows)
-    assert answer.code == 0, answer.err
-    assert "n/a: moco-srl" in answer.err and "semantic roles need spaCy" in answer.err
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,6 @@ from zoo_bench_papers.template_search.search import Lists, Parts, greedy, read_l
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
 PAPER = 'This sentence : "[X]" means [MASK] .'
 LISTS = """
 relationships: ["", means, is]
@@ -100,16 +99,6 @@ def test_score_is_scipys_of_a_plain_forward(
     assert len({round(score or 0.0, 2) for score in scores}) == len(templates)  # so that no mix-up goes unseen
 
 
-def test_a_period_is_added_to_what_has_no_end_mark(tiny_bert: Path) -> None:
-    loaded = TASKS.get("pocket-pairs").load(DataSource.from_options(None, hub=False), 12)
-    runtime = Runtime()
-    scorer = DevScorer(Backbone.load(str(tiny_bert), None, runtime), loaded, runtime, period=True)
-    scorer.texts = ["the dog", "does it rain?", "the cat."]
-    ended = ["the dog.", "does it rain?", "the cat."]
-    vectors = scorer.vectors(PAPER)(scorer.texts)
-    assert np.allclose(vectors, plain_states(tiny_bert, PAPER, ended), atol=2e-5)
-
-
 def test_shipped_lists_are_the_papers_templates(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
     """Table 4's eight and section 4.2's one, against the published scores; --period is another search."""
     _, published = read_lists()
@@ -123,14 +112,6 @@ def test_shipped_lists_are_the_papers_templates(cli: Cli, tiny_bert: Path, tmp_p
     tables = [path.read_text(encoding="utf-8") for path in (tmp_path / "template-search").glob("*/listed.md")]
     assert len(tables) == 2 and {"a period" in text for text in tables} == {True, False}
     assert "39.34" in tables[0] and "73.44" in tables[0]
-
-
-def test_long_sentences_lose_their_own_end(tiny_bert: Path) -> None:
-    """A sentence beyond the positions is cut; the template's end and its [MASK] stay."""
-    scorer = scorer_on(str(tiny_bert), "pocket-pairs", None, 2)
-    scorer.texts = ["dog " * 600, "dog"]
-    long = scorer.vectors("[X] means [MASK] .")(scorer.texts)[0]
-    assert np.allclose(long, plain_states(tiny_bert, "[X] means [MASK] .", ["dog " * 507])[0], atol=2e-5)
 
 
 def make_search(folder: Path, scorer: Any, conditions: str = "these") -> Search:
@@ -219,18 +200,6 @@ def test_a_killed_search_goes_on(tmp_path: Path) -> None:
     asked.clear()
     make_search(tmp_path, scorer, "others").score(templates, Bar())
     assert asked == templates
-
-
-def test_shipped_lists() -> None:
-    """500 templates with --keep 3; table 4's eight are among those that its greedy choices reach."""
-    lists, published = read_lists()
-    wrapped = len(lists.prefixes) * len(lists.quotes) - 1
-    assert len(lists.relationships) + 3 * wrapped + len(lists.endings) - 1 == 500
-    table4 = [text for text in published if text != "Also called [MASK]. [X]"]
-    reached = {Parts(r, "", "[X]", ".").text for r in lists.relationships}
-    reached |= {Parts("means", p, q, ".").text for p in lists.prefixes for q in lists.quotes}
-    assert len(table4) == 8
-    assert set(table4) <= reached
 
 
 def test_command_tables_and_second_run(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:

@@ -95,26 +95,3 @@ def test_table_9_scores_both_representations(toy: Path) -> None:
             a, b = (np.array([vectors[t] for t in side]) for side in (pairs.first, pairs.second))
             cosines = np.sum(a * b, axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
             assert row[column] == pytest.approx(100 * spearmanr(cosines, pairs.gold).statistic, abs=1e-6)
-
-
-def test_an_added_period_is_a_period_in_the_text(toy: Path) -> None:
-    """As PromptBERT's evaluation adds it: where no end mark is; the same as texts that have it already."""
-    texts, ended = ["the dog runs", "sad?"], ["the dog runs.", "sad?"]
-    template = 'This sentence : "[X]" means [MASK] .'
-    added = analyse_top_tokens([str(toy)], template, texts, 3, Runtime(), period=True)
-    written = analyse_top_tokens([str(toy)], template, ended, 3, Runtime())
-    plain = analyse_top_tokens([str(toy)], template, texts, 3, Runtime())
-
-    def predictions(analysis: Any) -> list[tuple[Any, ...]]:
-        return [(row["Rank"], row["Token"], pytest.approx(row["Probability"])) for row in analysis.tables[1].rows]
-
-    assert predictions(added) == predictions(written) != predictions(plain)
-    assert added.conditions["period"] is True and "get a period" in added.notes[0]
-
-
-def test_zoo_mini_predicts_words(cli: Cli, tmp_path: Path) -> None:
-    answer = cli("analyze", "top-tokens", "--text", "i am sad.", "--out", tmp_path, "--no-plots", "--device", "cpu")
-    assert answer.code == 0, answer.err
-    (row,) = json.loads((tmp_path / "top-tokens.json").read_text(encoding="utf-8"))["tables"]["top-tokens"]["rows"]
-    assert len(row["Top 5"].split(", ")) == 5
-    assert row["Backbone"] == "zoo-mini"

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from architectures import ARCHITECTURES
@@ -16,15 +15,12 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from zoo.check import PROBES, check
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.backbone import Backbone, find_backbone, mlm_head
-from zoo.engine.dropout import set_dropout
 from zoo.engine.mlm_head import mlm_head_of
 from zoo.errors import UsageError
 from zoo.methods.diffcse import DiffCSE
 from zoo.methods.moco import MoCo
-from zoo.methods.prompt import Prompt
 from zoo.methods.ptbert import PTBert
 from zoo.methods.simcse import SimCSE
-from zoo.methods.static import Static
 from zoo.modules.templates import MlmTransform
 from zoo.recipes import all_recipes
 
@@ -125,35 +121,6 @@ def test_the_transform_before_the_words_is_the_checkpoints(kind: str, architectu
         torch.testing.assert_close(logits, head(states), atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["albert", "electra"])
-def test_static_averages_of_factorised_embeddings_equal_numpy(kind: str, architecture: Callable[[str], Path]) -> None:
-    folder = architecture(kind)
-    for matrix in ("input", "output"):
-        encoder = Static(Static.Recipe(backbone=str(folder), matrix=matrix), Runtime())
-        model = AutoModelForMaskedLM.from_pretrained(folder)
-        layer = model.get_input_embeddings() if matrix == "input" else model.get_output_embeddings()
-        rows = layer.weight.detach().numpy()
-        assert encoder.dim == rows.shape[1] == 16 < model.config.hidden_size
-        wanted = [rows[encoder.backbone.tokenizer(text)["input_ids"]].mean(0) for text in PROBES]
-        np.testing.assert_allclose(encoder.encode(list(PROBES)), wanted, atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", ["albert", "distilbert", "electra"])
-def test_predicted_words_average_as_in_numpy(kind: str, architecture: Callable[[str], Path]) -> None:
-    """Eq. 3 of PromptBERT: the k likeliest words' embeddings, weighted by their probabilities."""
-    folder = architecture(kind)
-    encoder = Prompt(Prompt.Recipe(backbone=str(folder), top_k=7), Runtime())
-    model = AutoModelForMaskedLM.from_pretrained(folder).eval()
-    tokenizer = encoder.backbone.tokenizer
-    ids = tokenizer(f'This sentence : "rain" means {tokenizer.mask_token} .', return_tensors="pt")["input_ids"]
-    with torch.inference_mode():
-        logits = model(ids).logits[0, ids[0].tolist().index(tokenizer.mask_token_id)].double().numpy()
-    best = np.argsort(-logits)[:7]
-    weights = np.exp(logits[best] - logits[best].max())
-    words = model.get_input_embeddings().weight.detach().numpy()
-    np.testing.assert_allclose(encoder.encode(["rain"])[0], weights / weights.sum() @ words[best], atol=1e-5)
-
-
 def test_mpnet_reads_as_many_tokens_as_it_has_positions(architecture: Callable[[str], Path]) -> None:
     backbone = Backbone.load(str(architecture("mpnet")), None, Runtime())
     assert backbone.max_length == 126, "positions start behind those of padding, at 2"
@@ -179,15 +146,3 @@ def test_without_dropout_is_one_view_and_training_is_refused(
     assert encoder.trained is False, "what was refused is no trained encoder"
     with_dropout = cls(cls.Recipe(**recipe, dropout=0.1), Runtime())
     assert with_dropout.fit(corpus, run=Run(seed=0)).steps == 2
-
-
-@pytest.mark.parametrize("kind", ["albert", "modernbert"])
-def test_the_remedy_makes_two_views(kind: str, architecture: Callable[[str], Path]) -> None:
-    corpus = Corpus("toy", [f"sentence number {i}" for i in range(8)])
-    for rate, equal in ((0.0, True), (0.1, False)):
-        encoder = SimCSE(SimCSE.Recipe(backbone=str(architecture(kind)), dropout=rate), Runtime())
-        set_dropout(encoder.backbone.model, rate)
-        batch, _ = encoder.training_rows(corpus, Run())
-        h, h_plus = encoder.objective().train().embed(*batch(np.arange(8)))
-        cosines = torch.nn.functional.cosine_similarity(h, h_plus)
-        assert bool((cosines > 0.99999).all()) is equal

@@ -23,7 +23,6 @@ from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import (
     atomic_path,
     check_writable,
-    hash_fraction,
     read_arrays,
     read_json,
     read_tensors,
@@ -178,14 +177,6 @@ def test_no_flipped_bit_of_a_tensor_file_goes_unnoticed(tmp_path: Path) -> None:
     assert unnoticed < 8 * 7  # the name of the sha256 itself, which is then another key, and blanks
 
 
-def test_a_tensor_file_of_another_kind_or_absent(tmp_path: Path) -> None:
-    (tmp_path / "page.safetensors").write_text("<html>404</html>" * 50, encoding="utf-8")
-    with pytest.raises(CorruptError, match="page"):
-        read_tensors(tmp_path / "page.safetensors")
-    with pytest.raises(MissingError, match="absent"):
-        read_tensors(tmp_path / "absent.safetensors")
-
-
 def test_arrays_round_trip_in_equal_bytes(tmp_path: Path) -> None:
     arrays = {"a": np.linspace(0, 1, 500, dtype=np.float32), "b": np.arange(6).reshape(2, 3)}
     for name in ("one", "two"):
@@ -250,16 +241,3 @@ def test_checksums_are_the_standard_ones(tmp_path: Path) -> None:
     known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-4, example of SHA-256
     assert sha256_file(tmp_path / "x") == known
     assert sha256_json({"b": 1, "a": 2}) == sha256_json({"a": 2, "b": 1}) != sha256_json({"a": 2, "b": 2})
-
-
-def test_the_fraction_is_that_of_the_digest() -> None:
-    """sha256 of "abc" begins ba7816bf8f01 (FIPS 180-2, appendix B.1)."""
-    assert hash_fraction("abc") == pytest.approx(0xBA7816BF8F01 / 0x1000000000000, abs=1e-15)
-    assert hash_fraction("lone \ud800") == hash_fraction("lone \ud800")
-
-
-def test_fractions_are_spread_evenly() -> None:
-    values = np.array([hash_fraction(f"phrase {i}") for i in range(4000)])
-    assert values.min() >= 0 and values.max() < 1
-    counts = np.histogram(values, bins=10, range=(0, 1))[0]
-    assert np.abs(counts - 400).max() < 5 * np.sqrt(400)

@@ -81,14 +81,6 @@ def test_an_apple_gpu_is_taken_by_name_in_float32(monkeypatch: pytest.MonkeyPatc
         choose_device("meta")
 
 
-def test_fp32_is_taken_without_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> dict[str, Any]:
-        raise AssertionError("tried")
-
-    monkeypatch.setattr(machine, "cpu_bf16", fail)
-    assert choose_precision("fp32", "cpu") == "fp32"
-
-
 @pytest.mark.parametrize(
     ("bf16", "speedup", "cap", "chosen"),
     [
@@ -106,14 +98,6 @@ def test_automatic_precision_follows_the_measured_products(
     assert choose_precision("auto", "cpu") == chosen
     assert os.environ.get("ONEDNN_MAX_CPU_ISA") == cap
     assert ("does not run" if not bf16 else f"{speedup:.1f} times as fast") in precision_reason()
-
-
-def test_bf16_by_name_is_taken_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried(monkeypatch, True)
-    assert choose_precision("bf16", "cpu") == "bf16"
-    tried(monkeypatch, False)
-    with pytest.raises(UsageError, match="--precision bf16"):
-        choose_precision("bf16", "cpu")
 
 
 def test_a_cap_that_the_cpu_needs_is_set_before_onednn_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -298,12 +298,6 @@ def test_a_batch_of_one_is_refused_where_a_batch_is_compared(text: str) -> None:
         parse_methods(other, RECIPES)[0].resolve()
 
 
-def test_an_override_may_hold_a_path_with_colons() -> None:
-    spec = parse_methods(r"pretrained:model=C:\models\x:pooling=cls", RECIPES)[0]
-    recipe = spec.resolve()[1]
-    assert (recipe.model, recipe.pooling) == ("C:\\models\\x", "cls")
-
-
 def test_a_recipe_file_is_a_method(tmp_path: Path) -> None:
     path = tmp_path / "warm.yaml"
     path.write_text("method: simcse\nsummary: warm\nparameters: {temperature: 1}\n", encoding="utf-8")

@@ -50,18 +50,6 @@ def test_any_encoder_comes_back_from_its_folder_alone(
     assert np.array_equal(again.encode(PROBES), encoder.encode(PROBES))
 
 
-@pytest.mark.slow
-def test_a_trained_encoder_comes_back_trained(tiny_bert: Path, tmp_path: Path) -> None:
-    """A run's folder is taken as well as the folder in it."""
-    encoder = zoo.create(f"simcse:backbone={tiny_bert}:batch_size=4:learning_rate=0.01")
-    before = encoder.encode(PROBES)
-    encoder.fit(zoo.Corpus("toy", [f"sentence number {i}" for i in range(16)]), run=zoo.Run())
-    zoo.save(encoder, tmp_path / "run" / "encoder")
-    for place in (tmp_path / "run", str(tmp_path / "run" / "encoder")):
-        vectors = zoo.load(place).encode(PROBES)
-        assert np.array_equal(vectors, encoder.encode(PROBES)) and not np.allclose(vectors, before)
-
-
 def test_a_name_that_is_not_one_recipe_is_refused() -> None:
     with pytest.raises(UsageError, match=r"unknown method 'simcze'.*simcse"):
         zoo.create("simcze")

@@ -15,8 +15,6 @@ from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, find_backbone, mlm_head
 from zoo.errors import UsageError
 from zoo_bench_papers.pretraining.pretrain import predictions
-from zoo_bench_papers.pretraining.recipe import read_pretrain_recipe
-from zoo_bench_papers.pretraining.starts import sinusoids
 from zoo_bench_papers.pretraining.texts import PlainTexts, packed_rows, split_rows
 
 
@@ -107,16 +105,6 @@ def test_a_killed_training_ends_bit_equal(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_another_seed_and_untied_embeddings(tmp_path: Path) -> None:
-    for name, recipe in (("a", SHAPES["bert"]), ("b", replace(SHAPES["bert"], seed=1, tie_embeddings=False))):
-        train(tmp_path / name, recipe)
-    assert not same(tmp_path / "a", tmp_path / "b")
-    for name in "ab":
-        model = AutoModelForMaskedLM.from_pretrained(tmp_path / name)
-        assert (model.get_input_embeddings().weight is model.get_output_embeddings().weight) == (name == "a")
-
-
-@pytest.mark.slow
 def test_it_goes_on_from_an_ancestor(folders: dict[str, Path], tmp_path: Path) -> None:
     """With a rate near 0 the weights are the ancestor's, in any shape that the recipe says."""
     recipe = replace(SMALL, begin_from=str(folders["roberta"]), layers=9, steps=1, learning_rate=1e-30)
@@ -124,16 +112,3 @@ def test_it_goes_on_from_an_ancestor(folders: dict[str, Path], tmp_path: Path) -
     assert facts["model"]["layers"] == 2 and facts["ancestry"] == {"ancestors": ["model"], "labelled": []}
     before, after = weights(folders["roberta"]), weights(tmp_path / "model")
     assert all(torch.allclose(before[name], after[name]) for name in before)
-
-
-def test_every_recipe_is_read() -> None:
-    assert read_pretrain_recipe("tiny:tie_embeddings=false:steps=7").steps == 7
-    for path in (POCKET.parents[3] / "papers" / "configs" / "pretrain").glob("*.yaml"):
-        assert read_pretrain_recipe(path.stem) == read_pretrain_recipe(str(path))
-
-
-def test_sinusoids_have_the_norm_and_rotate() -> None:
-    vectors = sinusoids(50, 16, 0.8)
-    assert np.allclose(np.linalg.norm(vectors, axis=1), 0.8, atol=1e-6)
-    gram = vectors @ vectors.T
-    assert np.allclose(np.diag(gram, 3), gram[0, 3], atol=1e-5), "similarity depends on the distance only"

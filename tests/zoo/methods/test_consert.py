@@ -86,39 +86,6 @@ def test_ten_steps_lose_as_the_released_joint_script(monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
 
 
-def test_the_script_is_what_the_recipe_states() -> None:
-    _, recipe = resolved("consert-repo")
-    paper = resolved("consert")[1]
-    assert (recipe.temperature, recipe.batch_size, recipe.learning_rate, recipe.epochs) == (0.1, 96, 5e-7, 10)
-    assert (recipe.shuffle, recipe.cutoff, recipe.dropout, recipe.pooler) == (
-        (False, True),
-        (0.2, 0.0),
-        0.0,
-        "avg_top2",
-    )
-    for field in ("temperature", "batch_size", "learning_rate", "epochs", "shuffle", "cutoff", "eval_every"):
-        assert getattr(paper, field) == getattr(recipe, field)
-    joint = resolved("consert-joint")[1]
-    assert (joint.batch_size, joint.learning_rate, joint.epochs, joint.warmup) == (96, 2e-5, 1, 0.1)
-    assert joint.dropout is None and joint.token_cutoff == (0.0, 0.1) and joint.cutoff == (0.0, 0.0)
-    again = resolved("consert-sup")[1]
-    assert (again.epochs, again.patience, again.shuffle, again.dropout) == (25, 10, (False, True), None)
-    assert start_of(again)[1:] == (ConSERTJoint, joint)
-
-
-def test_the_loss_is_twice_the_script_share_of_nt_xent(tiny_bert: Path) -> None:
-    values = []
-    for weight in (1.0, 0.3):
-        recipe = TwoViews.Recipe(backbone=str(tiny_bert), cutoff=(0.2, 0.0), loss_weight=weight)
-        encoder = TwoViews(recipe, Runtime())
-        batch, _ = encoder.training_rows(Corpus("toy", SENTENCES), Run())
-        torch.manual_seed(0)
-        objective = encoder.objective().eval()
-        torch.manual_seed(1)
-        values.append(objective(*batch(np.arange(6))).item())
-    assert values[1] == pytest.approx(0.3 * values[0], rel=1e-5)
-
-
 def test_token_cutoff_clears_a_share_of_each_sentences_tokens() -> None:
     torch.manual_seed(0)
     mask = torch.tensor([[1] * 10, [1] * 5 + [0] * 5])

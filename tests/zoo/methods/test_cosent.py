@@ -172,23 +172,3 @@ def test_a_warm_up_takes_at_most_half_of_the_steps(stated: int, steps: int, tiny
     encoder = encoder_of("cosent", tiny_bert, batch_size=4, epochs=3, warmup_steps=stated)
     encoder.rows = 10
     assert encoder.settings().warmup_steps == steps
-
-
-def test_the_recipes_are_what_the_code_states() -> None:
-    resolved = {name: parse_methods(name, all_recipes())[0].resolve()[1] for name in ("cosent", "angle", "angle-nli")}
-    for name, (batch, rate, epochs, longest) in {
-        "cosent": (32, 2e-5, 5, 64),
-        "angle": (32, 2e-5, 5, 128),
-        "angle-nli": (128, 5e-5, 10, 128),
-    }.items():
-        recipe = resolved[name]
-        assert (recipe.batch_size, recipe.learning_rate, recipe.epochs, recipe.train_max_length) == (
-            batch,
-            rate,
-            epochs,
-            longest,
-        )
-        assert recipe.pooler == "cls_before_pooler" and recipe.temperature == 0.05
-    script = resolved["angle-nli"]
-    assert (script.cosine_weight, script.in_batch_weight, script.angle_weight) == (0, 30, 1)
-    assert (script.warmup_steps, script.accumulate) == (50, 16)

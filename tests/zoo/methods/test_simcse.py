@@ -1,22 +1,18 @@
-"""SimCSE: its loss in numpy, its two dropout views, its test vector."""
+"""SimCSE: its losses in numpy, its triplets, its poolers, the MLM companion, the gradient cache."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
-from transformers import AutoModel, AutoTokenizer
 
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.pooling import pool
 from zoo.errors import ContractError, TrainingError
-from zoo.methods.simcse import SimCSE, SimCSEObjective, triplets
-from zoo.modules.heads import TanhHead
-from zoo.modules.pooler import TrainedPooler
+from zoo.methods.simcse import SimCSE, triplets
 from zoo.training.auxiliary import mask_some
 from zoo.training.losses import info_nce
 
@@ -24,11 +20,6 @@ GOLDEN = {"simcse": {"version": 1, "values": [-0.7124, 0.5674, -0.1219, 1.0, 0.3
 
 IDS = torch.tensor([[101, 1037, 2235, 3899, 102], [101, 4542, 102, 0, 0], [101, 2048, 2308, 102, 0]])
 MASK = (IDS != 0).long()
-
-
-def objective_of(folder: Path, **fields: Any) -> SimCSEObjective:
-    recipe = SimCSE.Recipe(**fields)
-    return SimCSEObjective(TrainedPooler(AutoModel.from_pretrained(folder), recipe.pooler), recipe)
 
 
 def numpy_info_nce(queries: np.ndarray, candidates: np.ndarray, temperature: float) -> float:
@@ -57,53 +48,6 @@ def test_info_nce_is_float32_under_autocast() -> None:
         loss = info_nce(queries, candidates, 0.05)
     assert loss.dtype == torch.float32
     assert float(loss) == pytest.approx(numpy_info_nce(queries.numpy(), candidates.numpy(), 0.05), abs=1e-5)
-
-
-def test_the_views_of_a_sentence_differ_by_dropout_only(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import zoo.methods.simcse as module
-
-    views: list[torch.Tensor] = []
-
-    def spy(h: torch.Tensor, h_plus: torch.Tensor, temperature: float, **_: Any) -> torch.Tensor:
-        views.extend((h, h_plus))
-        return (h * 0).sum()
-
-    monkeypatch.setattr(module, "info_nce", spy)
-    objective = objective_of(tiny_bert)
-    objective.train()(IDS[:, None], MASK[:, None])
-    objective.eval()(IDS[:, None], MASK[:, None])
-    assert (views[0] - views[1]).abs().max() > 1e-4
-    torch.testing.assert_close(views[2], views[3])
-
-
-def test_head_starts_as_bert_initialises_linear_maps() -> None:
-    torch.manual_seed(0)
-    head = TanhHead(400)
-    assert float(head.dense.weight.detach().std()) == pytest.approx(0.02, rel=0.02)
-    assert float(head.dense.weight.detach().mean()) == pytest.approx(0, abs=2e-4)
-    assert not head.dense.bias.any()
-
-
-def test_training_changes_weights_test_vector_has_no_mlp(tiny_bert: Path) -> None:
-    encoder = SimCSE(SimCSE.Recipe(backbone=str(tiny_bert), batch_size=4, learning_rate=1e-3), Runtime())
-    before, mark = encoder.backbone.weights_sha256(), encoder.fingerprint()
-    report = encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1))
-    assert report.fitted and report.steps == 2 and np.isfinite(report.final_loss)
-    assert encoder.backbone.weights_sha256() != before and encoder.fingerprint() != mark
-    ids = torch.tensor([encoder.backbone.tokenizer("a small dog")["input_ids"]])
-    with torch.inference_mode():
-        states = encoder.backbone.model(ids).last_hidden_state
-    np.testing.assert_allclose(encoder.encode(["a small dog"])[0], states[0, 0].numpy(), atol=1e-6)
-
-
-def test_training_cuts_sentences_at_the_training_length_only(tiny_bert: Path) -> None:
-    encoder = SimCSE(SimCSE.Recipe(backbone=str(tiny_bert), train_max_length=8), Runtime())
-    batch, rows = encoder.training_rows(Corpus("toy", ["word " * 50, "one"]), Run())
-    ids, mask = batch(np.array([0, 1]))
-    assert rows == 2 and ids.shape == (2, 1, 8) and mask.sum(2).tolist() == [[8], [3]]
-    assert ids[0, 0, -1] == encoder.backbone.tokenizer.sep_token_id
-    encoder.encode(["word " * 50])
-    assert encoder.encoding_stats()["tokens"] == 52
 
 
 TRIPLETS = [("a dog runs", "an animal moves", "a dog sleeps"), ("two men talk", "people speak", "nobody speaks")]
@@ -150,28 +94,6 @@ def nli(times: int = 4) -> Corpus:
     rows = [(a, b, "entailment") for a, b, _ in TRIPLETS] + [(a, c, "contradiction") for a, _, c in TRIPLETS]
     rows = [(f"{a} {i}", b, label) for i in range(times) for a, b, label in rows]
     return Corpus("nli", [text for a, b, _ in rows for text in (a, b)], [label for *_, label in rows])
-
-
-def test_supervised_test_vector_has_the_mlp_also_saved(tiny_bert: Path, tmp_path: Path) -> None:
-    recipe = SimCSE.Recipe(backbone=str(tiny_bert), supervised=True, mlp_only_train=False, batch_size=4, epochs=2)
-    encoder = SimCSE(recipe, Runtime())
-    assert SimCSE.traits(recipe).needs_pairs and not SimCSE.traits(recipe).needs_corpus
-    before, mark = encoder.encode(["a small dog"]), encoder.fingerprint()
-    report = encoder.fit(nli(), run=Run(seed=1))
-    assert report.steps == 4 and encoder.fingerprint() != mark
-    after = encoder.encode(["a small dog"])
-    assert not np.allclose(before, after)
-    ids = torch.tensor([encoder.backbone.tokenizer("a small dog")["input_ids"]])
-    dense = encoder.mlp.dense
-    with torch.inference_mode():
-        cls = encoder.backbone.model(ids).last_hidden_state[0, 0].numpy()
-    np.testing.assert_allclose(
-        after[0], np.tanh(dense.weight.detach().numpy() @ cls + dense.bias.detach().numpy()), atol=1e-6
-    )
-    encoder.save(tmp_path / "saved")
-    again = SimCSE.load(tmp_path / "saved")
-    np.testing.assert_array_equal(again.encode(["a small dog"]), after)
-    assert again.fingerprint() == encoder.fingerprint()
 
 
 LAYERS = {
@@ -264,31 +186,3 @@ def test_the_gradient_cache_gives_the_whole_batchs_gradient(
     for other in weights[1:]:
         for a, b in zip(weights[0], other, strict=True):
             torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
-
-
-def test_an_augmented_positive_loses_words_and_nothing_else(tiny_bert: Path, pocket_sentences: list[str]) -> None:
-    """SimCSE table 1: the second view has int(0.1 N) words less, or is a contiguous 90 %; the first is the sentence."""
-    corpus = Corpus("pocket", pocket_sentences[:24])
-    tokenizer = AutoTokenizer.from_pretrained(tiny_bert)
-    rows = np.arange(24)
-    for augment in ("crop:0.1", "delete:0.1:word"):
-        encoder = SimCSE(SimCSE.Recipe(backbone=str(tiny_bert), augment=(augment,)), Runtime())
-        batch, count = encoder.training_rows(corpus, Run(seed=3))
-        ids, mask = batch(rows)
-        assert count == 24 and ids.shape[:2] == (24, 2) and ids.shape == mask.shape
-        for i, sentence in enumerate(corpus.sentences):
-            plain, view = (ids[i, v][mask[i, v].bool()].tolist() for v in (0, 1))
-            assert plain == tokenizer(sentence, truncation=True, max_length=32)["input_ids"]
-            inner, kept = plain[1:-1], view[1:-1]
-            if augment.startswith("crop"):
-                assert len(kept) == len(inner) - int(0.1 * len(inner))
-                assert any(inner[j : j + len(kept)] == kept for j in range(len(inner)))
-            else:
-                words, remaining = (
-                    sum(not token.startswith("##") for token in tokenizer.convert_ids_to_tokens(some))
-                    for some in (inner, kept)
-                )
-                assert remaining == words - int(0.1 * words)
-        assert all(torch.equal(a, b) for a, b in zip(batch(rows), (ids, mask), strict=True))  # a resumed run's draws
-    report = encoder.fit(corpus, run=Run(seed=3))
-    assert report.steps == 1 and np.isfinite(report.final_loss)

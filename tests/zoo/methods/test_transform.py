@@ -1,4 +1,4 @@
-"""A transform on any encoder: what it then needs, what its key says, and that base and map come back from disk."""
+"""A transform on any encoder: what it then needs, what its key says, and what base and map are fitted on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from zoo.encoder import Corpus, FitReport, Run, Runtime, Traits
 from zoo.errors import TrainingError, UsageError
@@ -79,44 +78,6 @@ def test_a_base_that_cannot_be_is_told_with_the_recipe(recipe: dict[str, Any], w
         build(Whitening.Recipe, recipe, "recipe x")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "first"), [("sbert-whitening", 1), ("sbert-whitening-h0", 0)])
-def test_whitened_sbert_is_the_released_codes_arithmetic(name: str, first: int, tiny_bert: Path, pairs: Corpus) -> None:
-    """Averages of two layers, `compute_kernel_bias` and `transform_and_normalize` of the Keras code, in numpy."""
-    _, recipe = parse_methods(f"{name}:k=8", all_recipes())[0].resolve({"backbone": str(tiny_bert)})
-    encoder = Whitening(recipe, Runtime())
-    encoder.fit(pairs, run=Run(seed=0))
-    model, tokenizer = encoder.backbone.model, encoder.backbone.tokenizer
-
-    def average(text: str) -> Any:
-        with torch.inference_mode():
-            states = model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states
-        return (states[first][0].mean(0) + states[-1][0].mean(0)).double().numpy() / 2
-
-    vectors = np.array([average(text) for text in pairs.sentences])
-    u, s, _ = np.linalg.svd(np.cov(vectors.T))
-    kernel, bias = (u @ np.diag(1 / np.sqrt(s)))[:, :8], -vectors.mean(0, keepdims=True)
-    texts = pairs.sentences[:12]
-    wanted = (np.array([average(text) for text in texts]) + bias) @ kernel
-    wanted /= np.clip(np.sqrt((wanted**2).sum(1, keepdims=True)), 1e-8, np.inf)
-    whitened = encoder.encode(texts).astype(np.float64)
-    np.testing.assert_allclose(whitened @ whitened.T, wanted @ wanted.T, atol=1e-4)  # the columns' signs are free
-
-
-@pytest.mark.slow
-def test_the_base_is_trained_as_ever_and_pooled_as_it_states(tiny_bert: Path, pairs: Corpus) -> None:
-    plain, other = (
-        parse_methods(text, all_recipes())[0].resolve({"backbone": str(tiny_bert)})
-        for text in ("sbert", "sbert:test_pooling=first-last-h1")
-    )
-    first, second = plain[0](plain[1], Runtime()), other[0](other[1], Runtime())
-    first.fit(pairs, run=Run(seed=0))
-    second.fit(pairs, run=Run(seed=0))
-    assert first.backbone.weights_sha256() == second.backbone.weights_sha256()
-    assert (first.pooling, second.pooling) == ("mean", "first-last-h1")
-    assert plain[0].traits(plain[1]).exports and not other[0].traits(other[1]).exports
-
-
 def test_the_command_line_names_a_base_given_the_backbone(tiny_bert: Path) -> None:
     spec = parse_methods("whitening:base=simcse:k=9", all_recipes())[0]
     cls, recipe = spec.resolve({"backbone": str(tiny_bert)})
@@ -159,30 +120,6 @@ def test_base_and_map_are_fitted_one_after_the_other(tiny_bert: Path, pocket_sen
         alone_report.final_loss,
         alone_report.best_step,
     )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cls", [Whitening, Flow])
-def test_a_trained_base_and_its_map_come_back_from_disk(
-    cls: type[Any], tiny_bert: Path, tmp_path: Path, pocket_sentences: list[str]
-) -> None:
-    encoder = make(cls, tiny_bert, base=SIMCSE)
-    untrained = encoder.base.fingerprint()
-    encoder.fit(Corpus("pocket", pocket_sentences[:64]), run=Run(seed=1))
-    encoder.save(tmp_path)
-    loaded = cls.load(tmp_path)
-    assert loaded.fingerprint() == encoder.fingerprint() and loaded.facts() == encoder.facts()
-    assert loaded.base.fingerprint() != untrained and type(loaded.base) is SimCSE
-    np.testing.assert_array_equal(loaded.encode(pocket_sentences[:9]), encoder.encode(pocket_sentences[:9]))
-    assert (tmp_path / "base" / "model.safetensors").is_file() and not (tmp_path / "model.safetensors").exists()
-
-
-def test_a_base_trained_on_pairs_is_whitened_on_their_texts(tiny_bert: Path, pairs: Corpus) -> None:
-    encoder = make(Whitening, tiny_bert, base="simcse-sup:batch_size=20:epochs=1", k=6)
-    report = encoder.fit(pairs, run=Run(seed=0))
-    mean, _, _ = whitening(encoder.base.encode(pairs.sentences), 6, 1e-6)
-    np.testing.assert_allclose(encoder.mean, mean, atol=1e-7)
-    assert report.steps == 2 and report.facts["k"] == 6
 
 
 def test_a_target_fit_adapts_the_base_too(tiny_bert: Path, pocket_sentences: list[str]) -> None:

@@ -76,46 +76,12 @@ def test_fitted_encoder_equals_the_numpy_recomputation(tiny_bert: Path, pocket_s
     assert report.fitted and report.facts == {"k": 6, "rank": 31} and report.sentences == 80
 
 
-def test_one_more_corpus_sentence_changes_the_fingerprint(tiny_bert: Path, pocket_sentences: list[str]) -> None:
-    prints = set()
-    for count in (60, 61):
-        encoder = make(tiny_bert, k=6)
-        prints.add(encoder.fingerprint())
-        encoder.fit(Corpus("pocket", pocket_sentences[:count]), run=Run())
-        prints.add(encoder.fingerprint())
-    assert len(prints) == 3
-
-
-@pytest.mark.slow
-def test_adapting_to_a_target_leaves_the_original_untouched(tiny_bert: Path, pocket_sentences: list[str]) -> None:
-    encoder = make(tiny_bert, k=6, fit_on="target")
-    before, mark = encoder.encode(["a dog"]), encoder.fingerprint()
-    adapted = encoder.adapt(pocket_sentences[:50])
-    other = encoder.adapt(pocket_sentences[50:100])
-    np.testing.assert_array_equal(encoder.encode(["a dog"]), before)
-    assert encoder.fingerprint() == mark
-    assert len({mark, adapted.fingerprint(), other.fingerprint()}) == 3
-    assert adapted.facts()["rank"] == 31 and encoder.facts()["rank"] is None
-    fitted = make(tiny_bert, k=6)
-    fitted.fit(Corpus("same", pocket_sentences[:50]), run=Run())
-    np.testing.assert_allclose(adapted.encode(["a dog"]), fitted.encode(["a dog"]), atol=1e-6)
-
-
 def test_a_corpus_whitening_does_not_look_at_the_target(tiny_bert: Path) -> None:
     encoder = make(tiny_bert, k=6)
     assert encoder.adapt(["a", "b", "c"]) is encoder
     traits = {on: Whitening.traits(Whitening.Recipe(fit_on=on)) for on in ("corpus", "target")}
     assert traits["corpus"].needs_corpus and not traits["corpus"].transductive
     assert traits["target"].transductive and not traits["target"].needs_corpus
-
-
-def test_fewer_texts_than_dimensions_are_fitted_with_their_rank(tiny_bert: Path, pocket_sentences: list[str]) -> None:
-    encoder = make(tiny_bert, k=None)
-    report = encoder.fit(Corpus("few", [*pocket_sentences[:8], pocket_sentences[0]]), run=Run())
-    assert report.facts == {"k": 32, "rank": 7}
-    vectors = encoder.encode(pocket_sentences[:30])
-    assert np.isfinite(vectors).all() and not vectors[:, 7:].any()
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
 def test_the_covariance_does_not_depend_on_the_chunks(vectors: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,14 +91,6 @@ def test_the_covariance_does_not_depend_on_the_chunks(vectors: np.ndarray, monke
     assert rank == at_once[2]
     np.testing.assert_allclose(kernel @ kernel.T, at_once[1] @ at_once[1].T, rtol=1e-6, atol=1e-9)
     np.testing.assert_array_equal(mean, at_once[0])
-
-
-@pytest.mark.parametrize("layers", ["first-last-h0", "first-last-h1"])
-def test_both_meanings_of_first_last(layers: str, tiny_bert: Path, pocket_sentences: list[str]) -> None:
-    encoder = make(tiny_bert, layers=layers, k=4)
-    encoder.fit(Corpus("pocket", pocket_sentences[:40]), run=Run())
-    pooled = Average(Average.Recipe(backbone=str(tiny_bert), layers=layers, max_length=64), Runtime())
-    np.testing.assert_allclose(encoder.mean, pooled.encode(pocket_sentences[:40]).mean(0, dtype=np.float64), atol=1e-9)
 
 
 @pytest.mark.slow

@@ -138,18 +138,6 @@ def test_empty_and_one_word_sentences_survive(name: str, words: list[int]) -> No
         assert len(view) > 2 or not words
 
 
-@pytest.mark.parametrize("name", sorted(KINDS))
-@pytest.mark.parametrize("length", [0, 1])
-def test_rows_without_a_frame_survive(name: str, length: int) -> None:
-    row = np.full(length, 150, np.int32)
-    neighbours = np.full((200, 1), 160, np.int32)
-    for unit, special in itertools.product(KINDS[name].units, [False, True]):
-        how = Augmentation(name, 0.5 if KINDS[name].rated else 1.0, unit, 1, neighbours)
-        flags = np.full(length, special)
-        view, keep = how(row, flags, np.zeros(length, np.bool_), np.random.default_rng(0))
-        assert len(view) == len(keep) >= length
-
-
 @pytest.mark.slow
 def test_reorder_shuffles_the_share_of_places_it_declares() -> None:
     wanted: Counter[Any] = Counter()
@@ -189,72 +177,11 @@ def test_duplicate_draws_with_replacement_and_delete_without() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("n", "rate", "most"), [(4, 0.32, 2), (12, 0.32, 3), (2, 0.32, 2), (1, 0.32, 1), (20, 0.5, 10)]
-)
-@pytest.mark.parametrize("unit", ["token", "word"])
-def test_repeat_draws_zero_to_the_larger_of_two_and_the_share(n: int, rate: float, most: int, unit: str) -> None:
-    example = sentence([1 if unit == "token" else 2] * n)
-    size = len(example[0])
-    seen = outcomes(f"repeat:{rate}:{unit}", example, lambda view, _: (len(view) - size) * n // (size - 2), 4000)
-    assert_distributed(seen, dict.fromkeys(range(most + 1), 1.0))
-
-
-def test_repeat_chooses_the_units_uniformly() -> None:
-    wanted: dict[Any, float] = {}
-    for size in range(3):
-        chosen = list(itertools.combinations([A, B, C, D], size))
-        wanted |= {tuple(sorted([A, B, C, D, *more])): 1 / len(chosen) for more in chosen}
-    assert_distributed(outcomes("repeat:0.32", FOUR, ordinary), wanted)
-
-
-@pytest.mark.slow
 def test_crop_windows_are_uniform() -> None:
     example = sentence([2, 1, 3, 1, 1])
     words = units_of(example, "word")
     wanted = {tuple(itertools.chain(*words[i : i + 3])): 1.0 for i in range(3)}
     assert_distributed(outcomes("crop:0.4:word", example, ordinary), wanted)
-
-
-def placements(n: int, lengths: list[int]) -> list[list[tuple[int, int]]]:
-    """All ways to put disjoint spans of these lengths, in any order, on n places."""
-    places = []
-    for order in sorted(set(itertools.permutations(lengths))):
-        for starts in itertools.combinations(range(n), len(lengths)):
-            spans = [(s, s + length) for s, length in zip(starts, order, strict=True)]
-            if all(a[1] <= b[0] for a, b in itertools.pairwise(spans)) and spans[-1][1] <= n:
-                places.append(spans)
-    return places
-
-
-@pytest.mark.slow
-def test_deleted_spans_are_uniform_over_all_placements() -> None:
-    example = sentence([1] * 7)
-    letters = [100 + i for i in range(7)]
-    wanted: Counter[Any] = Counter()
-    for spans in placements(7, [2, 1]):
-        wanted[tuple(x for i, x in enumerate(letters) if not any(s <= i < e for s, e in spans))] += 1
-    assert_distributed(outcomes("span-delete:2x0.22", example, ordinary), wanted)
-
-
-@pytest.mark.slow
-def test_swapped_spans_are_uniform_over_places_and_matchings() -> None:
-    letters = [100 + i for i in range(8)]
-    one_pair: Counter[Any] = Counter()
-    for (a, b), (c, d) in placements(8, [2, 2]):
-        one_pair[(*letters[:a], *letters[c:d], *letters[b:c], *letters[a:b], *letters[d:])] += 1
-    assert_distributed(outcomes("span-reorder:1x0.25", sentence([1] * 8), ordinary), one_pair)
-
-    letters = letters[:5]
-    two_pairs: Counter[Any] = Counter()
-    for spans in placements(5, [1] * 4):
-        w, x, y, z = (start for start, _ in spans)
-        for pairs in [((w, x), (y, z)), ((w, y), (x, z)), ((w, z), (x, y))]:
-            swapped = list(letters)
-            for i, j in pairs:
-                swapped[i], swapped[j] = swapped[j], swapped[i]
-            two_pairs[tuple(swapped)] += 1
-    assert_distributed(outcomes("span-reorder:2x0.2", sentence([1] * 5), ordinary), two_pairs)
 
 
 def test_repo_reorder_moves_the_last_special_not_the_first() -> None:
@@ -292,19 +219,6 @@ def test_repo_repeat_stays_below_its_bound(n: int, rate: float, most: int) -> No
     assert_distributed(seen, dict.fromkeys(range(most + 1), 1.0))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("n", "rate", "most"), [(6, 0.1, 1), (6, 0.9, 4), (40, 0.9, 9), (1, 0.9, 0), (2, 0.9, 1)])
-def test_repo_repeat_of_words_spares_the_last(n: int, rate: float, most: int) -> None:
-    example = sentence([2] * n)
-    last = example[0][-2]
-
-    def repeated(view: NDArray[Any], _: NDArray[np.bool_]) -> Hashable:
-        assert (view == last).sum() == 1
-        return (len(view) - 2) // 2 - n
-
-    assert_distributed(outcomes(f"repeat-repo:{rate}:word", example, repeated), dict.fromkeys(range(most + 1), 1.0))
-
-
 def test_a_chain_hands_words_and_mask_on() -> None:
     example = sentence([2, 1, 3, 2, 1, 1, 2])
     words = units_of(example, "word")
@@ -319,29 +233,6 @@ def test_a_chain_hands_words_and_mask_on() -> None:
     generator = np.random.default_rng(3)
     ids, _ = parts[0](*example, generator)
     assert Counter(apply("reorder:0.5+duplicate:0.2", example, 3)[0].tolist()) >= Counter(ids.tolist())
-
-
-texts = st.builds(
-    lambda name, rate, unit, count: str(
-        Augmentation(
-            name,
-            (rate / (count * KINDS[name].spans) if KINDS[name].spans else rate) if KINDS[name].rated else 1.0,
-            unit if unit in KINDS[name].units else "token",
-            count if KINDS[name].spans else 1,
-        )
-    ),
-    st.sampled_from(sorted(KINDS)),
-    rates,
-    st.sampled_from(["token", "word"]),
-    st.integers(1, 9),
-)
-
-
-@given(st.lists(texts, min_size=1, max_size=3))
-def test_text_and_augmentation_are_the_same_thing(chain: list[str]) -> None:
-    parsed = parse_augmentation(" + ".join(chain))
-    assert [str(how) for how in parsed] == chain
-    assert parse_augmentation("+".join(chain)) == parsed
 
 
 @pytest.mark.parametrize(

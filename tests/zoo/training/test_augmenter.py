@@ -1,4 +1,4 @@
-"""Augmentations on real tokenizers: word starts, batches of views, and the nearest tokens that a substitution draws."""
+"""Augmentations on real tokenizers: word starts, batches of views, and the tokens that a substitution draws."""
 
 from __future__ import annotations
 
@@ -29,12 +29,9 @@ from augment_cases import (
 from hypothesis import given
 from transformers import AutoTokenizer
 
-from zoo.encoder import Runtime
-from zoo.engine.backbone import Backbone
 from zoo.engine.tokens import tokenise
-from zoo.files import read_tensors
 from zoo.training.augment import Augmenter, generator, parse_augmentation, sequence
-from zoo.training.token_kinds import OTHER, PIECE, SPECIAL, WORD, nearest_tokens, neighbours_of, token_kinds
+from zoo.training.token_kinds import OTHER, PIECE, SPECIAL, WORD, nearest_tokens, token_kinds
 
 ZOO_MINI = Path(__file__).resolve().parents[3] / "zoo" / "models" / "zoo-mini"
 
@@ -76,27 +73,6 @@ def test_kinds_of_tokens(tokenizer: Any) -> None:
         assert kinds[vocabulary["Ġthe"]] == WORD and kinds[vocabulary["."]] == PIECE
 
 
-@pytest.mark.slow
-def test_views_of_real_sentences_are_made_of_their_words(tokenizer: Any, pocket_sentences: list[str]) -> None:
-    table = tokenise(tokenizer, pocket_sentences[:64], max_length=32)
-    rows = [table.row(i) for i in range(len(table))]
-    augmenter = Augmenter((parse_augmentation("delete:0.3:word"),), token_kinds(tokenizer), tokenizer.pad_token_id)
-    ids, mask = augmenter.batch(rows, generator(1, 0))
-    assert ids.dtype == mask.dtype == torch.int64
-
-    def words_of(row: Any) -> list[str]:
-        tokens = tokenizer.convert_ids_to_tokens(row.tolist())[1:-1]
-        if "##s" in tokenizer.get_vocab():
-            return " ".join(tokens).replace(" ##", "").split()
-        return "".join(tokens).split("Ġ")
-
-    for row, view, keep in zip(rows, ids, mask, strict=True):
-        words, remaining_words = words_of(row), [word for word in words_of(view[keep.bool()]) if word]
-        remaining = iter(words)
-        assert all(word in remaining for word in remaining_words)  # in their order
-        assert len(remaining_words) == len(words) - int(0.3 * len(words))
-
-
 def test_a_kept_batch_is_the_tables_own(tokenizer: Any, pocket_sentences: list[str]) -> None:
     table = tokenise(tokenizer, [*pocket_sentences[:5], ""], max_length=None)
     rows = [5, 0, 3, 1]
@@ -121,13 +97,6 @@ def test_too_long_a_view_is_cut_before_its_last_special() -> None:
     assert ids[1, :8].tolist() == uncut[1, :8].tolist() and ids[1, 8:].tolist() == [0] * 4
     bare = Augmenter(augmenter.chains, KINDS_OF_IDS, 0, max_length=12).view(rows[0][:-1], generator(0, 1))[0]
     assert len(bare) == 12 and bare[-1] >= 100
-
-
-def test_repo_deletion_shows_in_the_mask_alone() -> None:
-    rows = [sentence([1] * n)[0] for n in (8, 4)]
-    ids, mask = Augmenter((parse_augmentation("delete-repo:0.5"),), KINDS_OF_IDS, 0).batch(rows, generator(2, 9))
-    assert ids[0].tolist() == rows[0].tolist() and ids[1, :6].tolist() == rows[1].tolist()
-    assert 1 <= int((mask[0] == 0).sum()) <= 5 and mask[:, 0].all() and not mask[1, 6:].any()
 
 
 def test_a_batch_depends_on_seed_and_step_alone() -> None:
@@ -157,38 +126,6 @@ def test_nearest_tokens_are_numpys(chunk: int) -> None:
             others = [j for j in range(60) if j != i and kinds[j] == kinds[i]]
             assert nearest[i].tolist() == sorted(others, key=lambda j: -float(unit[i] @ unit[j]))[:4]
     assert 11 not in nearest[11]
-
-
-def test_a_token_has_no_more_neighbours_than_there_are() -> None:
-    kinds = np.array([WORD, WORD, PIECE, WORD, SPECIAL], np.int8)
-    nearest = nearest_tokens(torch.eye(5)[:, :3] + torch.tensor([0.1, 0.0, 0.0]), 3, kinds)
-    assert sorted(nearest[0].tolist()) == [-1, 1, 3] and nearest[0, 2] == -1
-    assert nearest[2].tolist() == nearest[4].tolist() == [-1] * 3
-
-
-@pytest.mark.slow
-def test_nearest_tokens_of_the_bundled_model_mean_something() -> None:
-    tokenizer = AutoTokenizer.from_pretrained(ZOO_MINI)
-    tensors, _ = read_tensors(ZOO_MINI / "model.safetensors")
-    name = next(key for key in tensors if key.endswith("word_embeddings.weight"))
-    kinds = token_kinds(tokenizer)
-    kinds[6000:] = OTHER  # the commonest words are enough here
-    nearest = nearest_tokens(tensors[name], 5, kinds)
-    for word, expected in {"north": "south", "three": "four", "husband": "wife"}.items():
-        near = tokenizer.convert_ids_to_tokens(nearest[tokenizer.convert_tokens_to_ids(word)].tolist())
-        assert expected in near, (word, near)
-
-
-def test_neighbours_are_found_once_for_the_same_weights(tiny_roberta: Path) -> None:
-    backbone = Backbone.load(str(tiny_roberta), None, Runtime())
-    kinds, weight = token_kinds(backbone.tokenizer), backbone.model.get_input_embeddings().weight
-    first = neighbours_of(backbone, kinds)
-    assert neighbours_of(backbone, kinds) is first
-    with torch.no_grad():
-        weight[500:600] += 0.1
-    second = neighbours_of(backbone, kinds)
-    assert (second != first).any()
-    np.testing.assert_array_equal(second, nearest_tokens(weight, second.shape[1], kinds))
 
 
 @pytest.mark.slow

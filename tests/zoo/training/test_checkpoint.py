@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors import safe_open
 from torch import nn
 
 from zoo.errors import CorruptError, MissingError
 from zoo.files import read_tensors, write_tensors
-from zoo.training.checkpoint import random_state, restore_checkpoint, save_checkpoint, set_random_state
+from zoo.training.checkpoint import restore_checkpoint, save_checkpoint
 
 
 def setting(seed: int) -> tuple[nn.Module, torch.optim.Optimizer, Any]:
@@ -53,18 +51,6 @@ def test_training_goes_on_bit_equal_in_fresh_objects(tmp_path: Path) -> None:
     assert all(torch.equal(a, b) for a, b in zip(first[0].state_dict().values(), second[0].state_dict().values()))  # noqa: B905
 
 
-def test_the_file_is_plain_safetensors(tmp_path: Path) -> None:
-    model, optimizer, scheduler = setting(0)
-    steps(model, optimizer, scheduler, 1)
-    save_checkpoint(tmp_path / "c.safetensors", model, optimizer, scheduler, {"step": 1})
-    with safe_open(tmp_path / "c.safetensors", framework="pt") as file:
-        assert torch.equal(file.get_tensor("model/0.weight"), model[0].weight)
-        assert torch.equal(file.get_tensor("random/0/cpu"), torch.get_rng_state())
-        assert json.loads(file.metadata()["facts"]) == {"step": 1}
-        moments = [key for key in file.keys() if key.endswith("/exp_avg_sq")]  # noqa: SIM118
-    assert len(moments) == 5
-
-
 def test_facts_that_are_no_standard_json_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
         save_checkpoint(tmp_path / "c.safetensors", *setting(0), {"loss": float("nan")})
@@ -82,10 +68,3 @@ def test_a_file_that_is_no_checkpoint_is_corrupt(tmp_path: Path) -> None:
         load_checkpoint(tmp_path / "c.safetensors", *setting(0))
     with pytest.raises(MissingError):
         load_checkpoint(tmp_path / "absent.safetensors", *setting(0))
-
-
-def test_random_state_comes_back() -> None:
-    state = random_state()
-    first = torch.rand(3), torch.randperm(5)
-    set_random_state(state)
-    assert all(torch.equal(a, b) for a, b in zip(first, (torch.rand(3), torch.randperm(5)), strict=True))

@@ -1,4 +1,4 @@
-"""Siamese training: features and loss in numpy, the turns of the tasks, Adam's settings, what is held out."""
+"""Siamese training: the loss of each task in numpy, the turns of the tasks, what is held out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from zoo.training.siamese import (
     PairObjective,
     PairTask,
     accuracy,
-    concatenated,
     held_out_by_first,
     labelled_task,
     pair_batches,
@@ -67,14 +66,6 @@ def task_of(name: str, rows: int, first: int, classes: int = 3) -> PairTask:
 def objective_of(tasks: list[PairTask], how: Any = "u;v;|u-v|") -> PairObjective:
     torch.manual_seed(0)
     return PairObjective(Bag(), [nn.Linear(6 * width_of(how), t.classes, bias=False) for t in tasks], how)
-
-
-@pytest.mark.parametrize("how", WANTED)
-def test_features_are_the_parts_named_in_their_order(how: Any) -> None:
-    u, v = np.random.default_rng(1).normal(size=(2, 4, 5)).astype(np.float32)
-    features = concatenated(torch.from_numpy(u), torch.from_numpy(v), how).numpy()
-    np.testing.assert_array_equal(features, np.concatenate(WANTED[how](u, v), axis=1))
-    assert features.shape[1] == 5 * width_of(how)
 
 
 @pytest.mark.parametrize("how", WANTED)
@@ -190,22 +181,6 @@ def test_every_task_is_trained_in_turn_in_its_own_epochs(monkeypatch: pytest.Mon
             assert sorted(epoch) == list(range(size))
         assert epochs[0] != epochs[1]
     assert report.sentences == 2 * sum(len(rows) for _, rows in spy.steps)
-
-
-@pytest.mark.parametrize("steps", [1, 2, 3, 5, 7, 23])
-def test_the_report_counts_the_pairs_trained_on(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    (report, _), spy = trained(monkeypatch, steps)
-    assert report.sentences == 2 * sum(len(rows) for _, rows in spy.steps)
-
-
-def test_adam_is_the_papers_with_its_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """beta_2 = 0.98, epsilon = 1e-9; linear to the full rate over the first steps, then linearly to 0."""
-    _, spy = trained(monkeypatch, adam_betas=(0.9, 0.98), adam_epsilon=1e-9, warmup_steps=4)
-    assert len(spy.groups) == 24
-    for step, group in enumerate(spy.groups):
-        assert (group["betas"], group["eps"], group["weight_decay"]) == ((0.9, 0.98), 1e-9, 0.0)
-        wanted = 0.1 * (step / 4 if step < 4 else (24 - step) / 20)
-        assert group["lr"] == pytest.approx(wanted, abs=1e-12)
 
 
 def test_a_task_is_made_of_the_pairs_with_its_labels() -> None:
