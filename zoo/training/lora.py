@@ -74,6 +74,8 @@ def _injected(model: Model, config: Any) -> Model:
         inject_adapter_in_model(config, model)
     except ValueError as error:
         raise UsageError(f"adapters do not fit {type(model).__name__}: {str(error).splitlines()[0]}") from error
+    for weight in model.parameters():
+        weight.at_rest = not weight.requires_grad  # type: ignore[attr-defined]
     return model.train(model.training)
 
 
