@@ -26,6 +26,7 @@ from zoo.methods import diffcse, twoviews
 from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 from zoo.training.loop import Objective, train
+from zoo.training.lora import with_adapters
 
 STEPS = 10
 THINGS = "cat dog tree house river stone cloud bird".split()
@@ -39,10 +40,12 @@ WORDS = [
     *"this sentence of means it can be summarized as not does cannot so mean , . : '".split(),
     '"',
     "##s",  # augmentations of words ask whether a tokenizer marks their parts
+    *"in one word".split(),
 ]
 SPECIALS = {
     "bert": {"[CLS]": 101, "[SEP]": 102, "[PAD]": 0, "[UNK]": 100, "[MASK]": 103},
     "roberta": {"<s>": 0, "</s>": 2, "<pad>": 1, "<unk>": 3, "<mask>": 4},
+    "llama": {"<s>": 1, "</s>": 2, "<pad>": 0, "<unk>": 3, "<mask>": 4},
 }
 SIZES = {
     "vocab_size": 128,
@@ -112,6 +115,15 @@ def drifted(encoder: Any) -> None:
     encoder.objective = objective
 
 
+def moved_adapters(encoder: Any) -> None:
+    """Draw adapters whose B is not 0: where it is, A has no gradient."""
+    torch.manual_seed(0)
+    with_adapters(encoder.backbone.model, encoder.recipe.adapters)
+    for name, weight in encoder.backbone.model.named_parameters():
+        if "lora_B" in name:
+            nn.init.normal_(weight, std=0.3)
+
+
 SMALL = "batch_size=4:learning_rate=1e-3:epochs=1"
 ADAMW = f"{SMALL}:optimizer=transformers-adamw"
 COMPARISONS = {
@@ -133,13 +145,14 @@ COMPARISONS = {
     "gcse": Comparison(ADAMW, NLI, drifted),
     "rankcse-repo": Comparison(ADAMW, TOY, teachers),
     "rankcse-listnet-repo": Comparison(ADAMW, TOY, teachers),
+    "prompteol-sup-repo": Comparison(f"{SMALL}:rank=4:alpha=6:warmup_steps=0", NLI, moved_adapters, "llama"),
 }
 
 
 def write_backbone(folder: Path, kind: str) -> Path:
-    """Write a random BERT or RoBERTa, 16 wide, with a masked-language-model head and a tokenizer of 128 tokens."""
+    """Write a random BERT, RoBERTa or LLaMA, 16 wide, with its head and a tokenizer of 128 tokens."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-    from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedTokenizerFast
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedTokenizerFast
 
     special = SPECIALS[kind]
     free = (i for i in range(1, 128) if i not in special.values())
@@ -153,7 +166,8 @@ def write_backbone(folder: Path, kind: str) -> Path:
     named = {"cls_token": begin, "sep_token": end, "pad_token": pad, "unk_token": unknown, "mask_token": mask}
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=100, **named).save_pretrained(folder)
     torch.manual_seed(0)
-    AutoModelForMaskedLM.from_config(AutoConfig.for_model(kind, **sizes(kind))).save_pretrained(folder)
+    head: Any = AutoModelForCausalLM if kind == "llama" else AutoModelForMaskedLM
+    head.from_config(AutoConfig.for_model(kind, **sizes(kind))).save_pretrained(folder)
     return folder
 
 

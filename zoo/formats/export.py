@@ -17,6 +17,9 @@ from zoo.plugins import METHODS
 from zoo.roles import Role, RoleText, encode_alike
 
 _KINDS: dict[Role | None, str] = {None: "", "query": " of queries", "document": " of documents"}
+_MODES = "cls_token", "mean_tokens", "max_tokens", "lasttoken"
+_OUTPUT = {"method": "forward", "method_output_name": "last_hidden_state"}
+_MODALITIES = {"text": _OUTPUT, "message": {**_OUTPUT, "format": "flat"}}
 _PACKAGE = "sentence_transformers.models"  # as in released models; version 6.2 of the package accepts it too
 
 
@@ -80,13 +83,15 @@ def modules_of(encoder: Encoder) -> StockModules | StaticModules:
 def _write(encoder: StockModules, folder: Path) -> None:
     backbone = encoder.backbone
     backbone.write_checkpoint(folder)
-    _name_padding(backbone.tokenizer, folder)
+    _complete(backbone.tokenizer, folder, encoder.template)
     limits = {"max_seq_length": encoder.max_length, "do_lower_case": False}
     # The weights have no pooler; loading would initialise one at random and report it as missing.
     unused = without_pooler(type(backbone.model))
-    write_json(folder / "sentence_bert_config.json", limits | ({"model_args": unused} if unused else {}))
+    templated = {"modality_config": _MODALITIES, "module_output_name": "token_embeddings"}
+    more = ({"model_args": unused} if unused else {}) | (templated if encoder.template else {})
+    write_json(folder / "sentence_bert_config.json", limits | more)
     how = EXPORTED_POOLINGS[encoder.pooling]
-    modes = {f"pooling_mode_{mode}": mode.startswith(how) for mode in ("cls_token", "mean_tokens", "max_tokens")}
+    modes = {f"pooling_mode_{mode}": mode.startswith(how) for mode in _MODES}
     write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": backbone.dim, **modes})
     modules = [_listed(0, "", "Transformer"), _listed(1, "1_Pooling", "Pooling")]
     for number, module in enumerate(encoder.after, 2):
@@ -98,12 +103,17 @@ def _write(encoder: StockModules, folder: Path) -> None:
     write_json(folder / "modules.json", modules)
 
 
-def _name_padding(tokenizer: Any, folder: Path) -> None:
-    """Let any token fill batches where a tokenizer has none for it; the library refuses such, and no mask reads it."""
+def _complete(tokenizer: Any, folder: Path, template: str | None) -> None:
+    """Write the template, and let any token fill batches where a tokenizer has none for it.
+
+    The library refuses such, and no mask reads it.
+    """
+    more = {} if template is None else {"chat_template": template}
     if tokenizer.pad_token is None:
+        more["pad_token"] = tokenizer.eos_token or tokenizer.unk_token or tokenizer.convert_ids_to_tokens(0)
+    if more:
         path = folder / "tokenizer_config.json"
-        any_token = tokenizer.eos_token or tokenizer.unk_token or tokenizer.convert_ids_to_tokens(0)
-        write_json(path, {**read_json(path), "pad_token": any_token})
+        write_json(path, {**read_json(path), **more})
 
 
 def _write_static(encoder: StaticModules, folder: Path) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sentence_transformers.sentence_transformer.modules import Dense, Module
     from tokenizers import Tokenizer
 
-EXPORTED_POOLINGS: dict[Pooling, str] = {"cls": "cls", "mean": "mean", "last": "mean", "max": "max"}
+EXPORTED_POOLINGS = {"cls": "cls", "mean": "mean", "last": "mean", "max": "max", "lasttoken": "lasttoken"}
 """Poolings of the last layer and their names in the library, which can pool no other layer."""
 
 
@@ -23,9 +23,10 @@ class StockModules:
     """An encoder as a transformer, the pooling of its last layer, and the library's modules that follow."""
 
     backbone: Backbone
-    pooling: Pooling  # one of EXPORTED_POOLINGS
+    pooling: Pooling | Literal["lasttoken"]  # one of EXPORTED_POOLINGS
     max_length: int
     after: Sequence[Module] = ()
+    template: str | None = None  # of a text, in the language of templates for chats
 
 
 @dataclass(frozen=True)

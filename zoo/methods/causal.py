@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import torch
 from typing_extensions import TypeVar
 
-from zoo.encoder import Runtime
+from zoo.encoder import Runtime, Traits
 from zoo.engine.backbone import Backbone
 from zoo.engine.states import token_states
 from zoo.engine.tokens import MEMORY, TokenTable, clean_text, frame_of
 from zoo.errors import UsageError
+from zoo.formats.sentence_transformers import StockModules
 from zoo.methods.base import BackboneEncoder, BackboneRecipe
 from zoo.plugins import register_method
 from zoo.recipes import added
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 SENTENCE = "[X]"
+# Templates for chats: the text, and what `_ended` makes of it.
+TEXT = "{% set text = messages[-1]['content'] %}"
+ENDED = (
+    """{% if text and text[-1] not in ".?\\"'" %}{% set text = text + "." %}{% endif %}"""
+    """{% set text = text.replace('"', "'") %}"""
+    """{% if text.endswith("?") %}{% set text = text[:-1] + "." %}{% endif %}"""
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +60,12 @@ class CausalRecipe(TemplateRecipe):
 
 
 CausalRecipeT = TypeVar("CausalRecipeT", bound=TemplateRecipe, default=CausalRecipe)
+
+
+def last_states(model: PreTrainedModel, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+    """Token ids and mask (n, length), padded on the right -> the states of the rows' last tokens (n, dim) float32."""
+    at = (attention_mask.sum(1) - 1).clamp(min=0)
+    return token_states(model, input_ids, attention_mask, at=at)[0][:, 0].float()
 
 
 @register_method("causal", family="prompts")
@@ -129,7 +144,10 @@ class Causal(BackboneEncoder[CausalRecipeT]):
 
         An empty text leaves the template alone.
         """
-        clean = [self._ended(clean_text(text, i)) for i, text in enumerate(texts)]
+        return self.rows_of([self._ended(clean_text(text, i)) for i, text in enumerate(texts)])
+
+    def rows_of(self, clean: list[str]) -> TokenTable:
+        """Return the rows of texts as they are."""
         if self.recipe.pooling == "mean":
             return self._rows_of_parts(clean)
         filled = [self.template.replace(SENTENCE, text) for text in clean]
@@ -149,12 +167,23 @@ class Causal(BackboneEncoder[CausalRecipeT]):
         ids = np.concatenate([np.empty(0, np.int32), *rows]).astype(np.int32)
         return TokenTable(ids, offsets, table.truncated)
 
+    @classmethod
+    def traits(cls, recipe: CausalRecipeT) -> Traits:
+        """Return traits of an encoder that can be exported where it reads the last token."""
+        return replace(super().traits(recipe), exports=recipe.pooling == "last")
+
+    def stock_modules(self) -> StockModules:
+        """Return the decoder and the pooling; the template becomes that of the library for chats."""
+        texts = [json.dumps(part) for part in self.template.split(SENTENCE)]
+        start = "".join(self.tokenizer.convert_ids_to_tokens(self.start_of_row.tolist()))
+        filled = f"{TEXT}{ENDED if self.recipe.period else ''}{start}{{{{ {' + text + '.join(texts)} }}}}"
+        return StockModules(self.backbone, "lasttoken", self.length_limit, template=filled)
+
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Token ids and mask (n, length), padded on the right -> vectors (n, dim) float32."""
         lengths = attention_mask.sum(1)
         if self.recipe.pooling == "last":
-            at = (lengths - 1).clamp(min=0)
-            return token_states(self.backbone.model, input_ids, attention_mask, at=at)[0][:, 0].float()
+            return last_states(self.backbone.model, input_ids, attention_mask)
         (states,) = token_states(self.backbone.model, input_ids, attention_mask)
         end = lengths - len(self.parts_of_row[-1])
         size = (lengths - self.fixed) // (len(self.parts_of_row) - 1)

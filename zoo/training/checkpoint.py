@@ -51,6 +51,20 @@ def undisturbed(*modules: nn.Module) -> Iterator[None]:
         np.random.set_state(numpy_state)  # noqa: NPY002
 
 
+def at_rest(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Return the weights beside which adapters are trained, by name: they never change, so that no file keeps them.
+
+    That a weight has no gradient does not say so: the weights of a momentum encoder have none.
+    """
+    return {name: weight for name, weight in model.named_parameters() if getattr(weight, "at_rest", False)}
+
+
+def changing(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Return a model's state without the weights at rest."""
+    resting = at_rest(model)
+    return {name: tensor for name, tensor in model.state_dict().items() if name not in resting}
+
+
 def save_checkpoint(
     path: Path,
     model: nn.Module,
@@ -59,7 +73,7 @@ def save_checkpoint(
     facts: dict[str, object],
 ) -> None:
     """Write everything that a training needs to resume; `facts` are JSON values (step, dev scores, log ...)."""
-    tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
+    tensors = {f"model/{name}": tensor for name, tensor in changing(model).items()}
     packed = optimizer.state_dict()
     numbers: dict[str, dict[str, object]] = {}
     for index, state in packed["state"].items():
@@ -113,7 +127,7 @@ def restore_checkpoint(
             if "betas" in group:
                 group["betas"] = tuple(group["betas"])
         _check_groups(optimizer.param_groups, groups)
-        model.load_state_dict(weights)
+        model.load_state_dict(at_rest(model) | weights)
         optimizer.load_state_dict({"state": state, "param_groups": groups})
         _check_schedule(scheduler.state_dict(), scheduler_state)
         scheduler.load_state_dict(scheduler_state)

@@ -28,7 +28,7 @@ from zoo.engine.host import pinned
 from zoo.engine.narrow import NarrowWeights
 from zoo.errors import CorruptError, Interrupted, TrainingError
 from zoo.machine import forget_peak_memory, keep_freed_memory, peak_memory_mb
-from zoo.training.checkpoint import restore_checkpoint, save_checkpoint, undisturbed
+from zoo.training.checkpoint import at_rest, changing, restore_checkpoint, save_checkpoint, undisturbed
 from zoo.training.folder import TrainingFolder
 from zoo.training.gradients import Part, gradients
 from zoo.training.graphs import UNSTATED, graphs_for
@@ -174,7 +174,7 @@ class Training:
                 self.after_step()
         seconds = self.seconds_before + time.monotonic() - started
         if self.best_step is not None:
-            self.backbone.load_state_dict(self.best_weights)
+            self.backbone.load_state_dict(at_rest(self.backbone) | self.best_weights)
         self.backbone.eval()
         done_epochs, rest = divmod(self.step, self.steps_per_epoch)
         sentences = done_epochs * self.rows + min(rest * self.settings.batch_size, self.rows)
@@ -319,7 +319,7 @@ class Training:
         self.dev_scores[str(self.step)] = score
         if score > best:
             self.best_step = self.step
-            self.best_weights = {k: v.detach().cpu().clone() for k, v in self.backbone.state_dict().items()}
+            self.best_weights = {k: v.detach().cpu().clone() for k, v in changing(self.backbone).items()}
             self.files.write_best(self.step, self.best_weights)
 
     def _dev_curves(self) -> dict[str, dict[str, float]]:

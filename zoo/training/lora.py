@@ -1,0 +1,125 @@
+"""Low-rank adapters (LoRA, Hu et al. 2022), by peft: a large model is trained by small matrices beside its frozen ones.
+
+Adapters are put into the layers of a model in place, so that it stays the class that it is. They are saved in peft's
+own two files, which peft, transformers and sentence-transformers load.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+from torch import nn
+
+from zoo.errors import CorruptError, MissingError, UsageError
+from zoo.files import read_mapping, read_tensors, write_json, write_tensors
+
+Model = TypeVar("Model", bound=nn.Module)
+
+_PREFIX = "base_model.model."  # of peft's names, which are those of the model inside its own class
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoraSettings:
+    """Which layers have adapters, and their size; W x becomes W x + alpha / rank * B A dropout(x)."""
+
+    rank: int
+    alpha: int
+    dropout: float = 0.0
+    targets: tuple[str, ...] = ()  # names of linear layers, such as q_proj; none: every linear layer but the output's
+
+    def __post_init__(self) -> None:
+        if self.rank < 1 or self.alpha <= 0 or not 0 <= self.dropout < 1:
+            raise ValueError("rank and alpha must be above 0, and the adapters' dropout from 0 to below 1")
+
+
+def check_peft() -> None:
+    """Raise MissingError where peft is not installed."""
+    if find_spec("peft") is None:
+        raise MissingError("training by adapters (LoRA) needs peft: pip install 'zoo-bench[peft]'.")
+
+
+def has_adapters(model: nn.Module) -> bool:
+    """Return whether `with_adapters` or `load_adapters` put adapters into a model."""
+    return hasattr(model, "peft_config")
+
+
+def with_adapters(model: Model, settings: LoraSettings) -> Model:
+    """Return the same model with new adapters, which alone have gradients; its outputs are the same until they learn.
+
+    A is drawn at random and B is 0. Raises MissingError without peft, UsageError where no layer has a target's name.
+    """
+    check_peft()
+    from peft import LoraConfig
+
+    return _injected(
+        model,
+        LoraConfig(
+            r=settings.rank,
+            lora_alpha=settings.alpha,
+            lora_dropout=settings.dropout,
+            target_modules=list(settings.targets) or "all-linear",
+            task_type="FEATURE_EXTRACTION",
+        ),
+    )
+
+
+def _injected(model: Model, config: Any) -> Model:
+    from peft import inject_adapter_in_model
+
+    try:
+        inject_adapter_in_model(config, model)
+    except ValueError as error:
+        raise UsageError(f"adapters do not fit {type(model).__name__}: {str(error).splitlines()[0]}") from error
+    for weight in model.parameters():
+        weight.at_rest = not weight.requires_grad  # type: ignore[attr-defined]
+    return model.train(model.training)
+
+
+def save_adapters(model: nn.Module, folder: Path) -> None:
+    """Write the adapters of a model in a folder as peft does: adapter_config.json and adapter_model.safetensors."""
+    from peft import get_peft_model_state_dict
+
+    configs: Any = model.peft_config
+    config = configs["default"].to_dict()
+    name = getattr(model, "name_or_path", None)
+    config |= {"target_modules": sorted(config["target_modules"]), "base_model_name_or_path": name}
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "adapter_config.json", {**config, "inference_mode": True})
+    tensors = {f"{_PREFIX}{name}": tensor for name, tensor in get_peft_model_state_dict(model).items()}
+    write_tensors(folder / "adapter_model.safetensors", tensors, {"format": "pt"})
+
+
+def load_adapters(model: Model, folder: Path) -> Model:
+    """Return the same model with the adapters that `save_adapters` or peft wrote; raises CorruptError, MissingError."""
+    check_peft()
+    from peft import LoraConfig, set_peft_model_state_dict
+
+    tensors, _ = read_tensors(folder / "adapter_model.safetensors")
+    config = LoraConfig(**{**read_mapping(folder / "adapter_config.json"), "inference_mode": False})
+    state = {name.removeprefix(_PREFIX): tensor for name, tensor in tensors.items()}
+    result: Any = set_peft_model_state_dict(_injected(model, config), state)
+    missing = [name for name in result.missing_keys if "lora_" in name]
+    if missing or result.unexpected_keys:
+        other = [*missing, *result.unexpected_keys][0]
+        raise CorruptError(f"{folder / 'adapter_model.safetensors'} does not fit its model ({other}); train again.")
+    return model
+
+
+def merged(model: Model) -> Model:
+    """Return a copy of a model whose adapters are added to the weights, with the plain layers of its class."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    plain = copy.deepcopy(model)
+    if not has_adapters(plain):
+        return plain
+    for name, layer in list(plain.named_modules()):
+        if isinstance(layer, BaseTunerLayer):
+            layer.merge()
+            parent, _, last = name.rpartition(".")
+            setattr(plain.get_submodule(parent), last, layer.get_base_layer())
+    del plain.peft_config
+    return plain.requires_grad_(True)
