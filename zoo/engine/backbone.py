@@ -147,15 +147,18 @@ def without_pooler(model_class: Any) -> dict[str, bool]:
     return {"add_pooling_layer": False} if "add_pooling_layer" in inspect.signature(model_class).parameters else {}
 
 
-def masked_lm(source: BackboneSource, runtime: Runtime) -> PreTrainedModel:
-    """Return a checkpoint's model with its MLM head, float32; raises UsageError for a checkpoint without one."""
-    import torch
-    from transformers import AutoModelForMaskedLM
+def masked_lm(source: BackboneSource, runtime: Runtime, *, causal: bool = False) -> PreTrainedModel:
+    """Return a checkpoint's model with its MLM head, or that of a decoder (`causal`), float32.
 
-    config = config_of(f"backbone {source.name!r}", source.folder)
+    Raises UsageError for a checkpoint without one.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
+
+    config, what = config_of(f"backbone {source.name!r}", source.folder), "output layer" if causal else "MLM head"
     try:
         model, loading = load_pretrained(
-            AutoModelForMaskedLM,
+            AutoModelForCausalLM if causal else AutoModelForMaskedLM,
             source.folder,
             config=config,
             dtype=torch.float32,
@@ -165,11 +168,11 @@ def masked_lm(source: BackboneSource, runtime: Runtime) -> PreTrainedModel:
     except Exception as error:
         refused = cannot_load(f"backbone {source.name!r}", source.folder, error)
         if isinstance(error, ValueError) and isinstance(refused, CorruptError):  # an architecture without an MLM head
-            raise UsageError(f"backbone {source.name!r} has no MLM head: {error}.") from error
+            raise UsageError(f"backbone {source.name!r} has no {what}: {error}.") from error
         raise refused from error
     if loading["missing_keys"]:
         first = min(loading["missing_keys"])
-        raise UsageError(f"backbone {source.name!r} in {source.folder} has no MLM head: {first} is missing.")
+        raise UsageError(f"backbone {source.name!r} in {source.folder} has no {what}: {first} is missing.")
     ready: PreTrainedModel = model.eval().to(runtime.device)
     return ready
 

@@ -50,12 +50,18 @@ def cheapen_dropout(model: nn.Module) -> None:
 
 
 def set_dropout(model: nn.Module, rate: float | None) -> None:
-    """Set the rate of every dropout layer of a model; None changes nothing."""
-    for module in model.modules():
-        if rate is not None and isinstance(module, nn.Dropout):
-            module.p = rate
+    """Set the rate of every dropout layer of a model, or of its attention if it has none, as LLaMA; None: no change."""
+    if rate is None:
+        return
+    layers = [module for module in model.modules() if isinstance(module, nn.Dropout)]
+    for layer in layers:
+        layer.p = rate
+    for module in () if layers else model.modules():
+        if hasattr(module, "attention_dropout"):
+            module.attention_dropout = rate  # type: ignore[assignment]
 
 
 def has_dropout(model: nn.Module) -> bool:
     """Return whether the model has dropout, so that two passes in training mode may differ."""
-    return any(isinstance(module, nn.Dropout) and module.p > 0 for module in model.modules())
+    layers = (module.p for module in model.modules() if isinstance(module, nn.Dropout))
+    return any(rate > 0 for rate in (*layers, *(getattr(m, "attention_dropout", 0.0) for m in model.modules())))

@@ -51,12 +51,47 @@ class TemplateRecipe(BackboneRecipe):
         """The state of the row's last token."""
         return "last"
 
+    @property
+    def bidirectional(self) -> bool:
+        """False: a state depends only on the tokens before it."""
+        return False
+
 
 @dataclass(frozen=True, kw_only=True)
 class CausalRecipe(TemplateRecipe):
     """The defaults are PromptEOL's."""
 
     pooling: Literal["last", "mean"] = "last"  # state of the row's last token; mean over the tokens of the last [X]
+    bidirectional: bool = added(False)  # each token sees the later ones too, as in LLM2Vec, without training
+
+
+def sees_later_tokens(backbone: Backbone) -> bool:
+    """Return whether the state of a first token depends on the second one."""
+    last = backbone.token_vectors.shape[0] - 1
+    pairs = torch.tensor([[last, last - 1], [last, last - 2]], device=backbone.model.device)
+    with torch.no_grad():
+        first, other = token_states(backbone.model, pairs, torch.ones_like(pairs))[0][:, 0].float()
+    return not torch.allclose(first, other, atol=1e-3)
+
+
+def check_decoder(who: str, backbone: Backbone, *, bidirectional: bool) -> None:
+    """Raise UsageError for a backbone that is no decoder; with `bidirectional` its tokens then see the later ones too.
+
+    The library reads `is_causal` of a configuration, also in a folder that was saved with it.
+    """
+    config, name = backbone.model.config, backbone.source.name
+    if sees_later_tokens(backbone) and not (bidirectional and getattr(config, "is_causal", None) is False):
+        raise UsageError(
+            f"{who} a decoder-only backbone, but in {name!r} ({config.model_type}) a token's state depends on later"
+            " tokens; give a causal model, such as --backbone FOLDER after `zoo-bench pretrain tiny-causal --out"
+            " FOLDER`."
+        )
+    if bidirectional:
+        config.is_causal = False
+        if not sees_later_tokens(backbone):
+            raise UsageError(
+                f"{name!r}: the library has no bidirectional mask for a {config.model_type}; take a LLaMA."
+            )
 
 
 CausalRecipeT = TypeVar("CausalRecipeT", bound=TemplateRecipe, default=CausalRecipe)
@@ -87,7 +122,7 @@ class Causal(BackboneEncoder[CausalRecipeT]):
 
     def __init__(self, recipe: CausalRecipeT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
-        self._check_direction()
+        check_decoder("prompteol, echo and causal-mean need", self.backbone, bidirectional=recipe.bidirectional)
         tokenizer = self.tokenizer
         self.start_of_row, _ = frame_of(tokenizer)
         texts = self.template.split(SENTENCE)
@@ -112,20 +147,6 @@ class Causal(BackboneEncoder[CausalRecipeT]):
     def template(self) -> str:
         """The template of the rows."""
         return self.recipe.template
-
-    def _check_direction(self) -> None:
-        """Raise UsageError for a backbone in which the state of a first token depends on the second one."""
-        model = self.backbone.model
-        last = self.backbone.token_vectors.shape[0] - 1
-        pairs = torch.tensor([[last, last - 1], [last, last - 2]], device=model.device)
-        with torch.no_grad():
-            first, other = token_states(model, pairs, torch.ones_like(pairs))[0][:, 0].float()
-        if not torch.allclose(first, other, atol=1e-3):
-            raise UsageError(
-                f"prompteol, echo and causal-mean need a decoder-only backbone, but in {self.backbone.source.name!r}"
-                f" ({model.config.model_type}) a token's state depends on later tokens; give a causal model, such as"
-                " --backbone FOLDER after `zoo-bench pretrain tiny-causal --out FOLDER`."
-            )
 
     @property
     def room(self) -> int:

@@ -18,17 +18,23 @@ if TYPE_CHECKING:
 
 
 def mask_some(
-    ids: torch.Tensor, rate: float, *, mask_id: int, special_ids: torch.Tensor, vocabulary: int
+    ids: torch.Tensor,
+    rate: float,
+    *,
+    mask_id: int,
+    special_ids: torch.Tensor,
+    vocabulary: int,
+    masked: float = 0.8,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Choose each non-special token with probability `rate`; return corrupted ids and the chosen places (n, length).
 
-    Of the chosen tokens 80 % become [MASK], 10 % a random token, and 10 % do not change (BERT, section 3.1).
+    Of the chosen tokens 80 % (`masked`) become [MASK], half of the others a random token (BERT, section 3.1).
     """
     chosen = (torch.rand(ids.shape, device=ids.device) < rate) & ~torch.isin(ids, special_ids)
     fate = torch.rand(ids.shape, device=ids.device)
     random_ids = torch.randint(vocabulary, ids.shape, device=ids.device)
-    corrupted = torch.where(chosen & (fate < 0.8), torch.full_like(ids, mask_id), ids)
-    return torch.where(chosen & (fate >= 0.8) & (fate < 0.9), random_ids, corrupted), chosen
+    corrupted = torch.where(chosen & (fate < masked), torch.full_like(ids, mask_id), ids)
+    return torch.where(chosen & (fate >= masked) & (fate < (1 + masked) / 2), random_ids, corrupted), chosen
 
 
 class MaskedLanguageModel(nn.Module):

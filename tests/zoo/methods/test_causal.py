@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from zoo.encoder import Runtime
 from zoo.errors import UsageError
@@ -100,3 +101,30 @@ def test_a_long_text_is_cut_and_the_template_is_not(tiny_causal: Path) -> None:
         encoder_of("prompteol", tiny_causal, max_length=8)
     with pytest.raises(ValueError, match="once or twice"):
         Causal.Recipe(template="no place")
+
+
+@pytest.mark.parametrize("kind", ["llama", "mistral", "qwen2", "gpt2", "gpt_neo"])
+def test_a_bidirectional_mask_lets_each_state_see_the_sentence(kind: str, tiny_causal: Path, tmp_path: Path) -> None:
+    """Padded or alone, also after saving; where the library has no such mask (GPT Neo), it is refused."""
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 1000}
+    inner = {"gpt2": {}, "gpt_neo": {"attention_types": [[["global"], 2]]}}.get(kind, {"intermediate_size": 48})
+    heads = {"num_key_value_heads": 1} if kind in ("mistral", "qwen2") else {}
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(kind, **shape, **inner, **heads, initializer_range=0.3)
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(tiny_causal).save_pretrained(tmp_path)
+    if kind == "gpt_neo":
+        with pytest.raises(UsageError, match="no bidirectional mask for a gpt_neo"):
+            encoder_of("llm2vec-bi", tmp_path)
+        return
+    encoder, plain = encoder_of("llm2vec-bi", tmp_path), encoder_of("causal-mean", tmp_path)
+    vectors = encoder.encode([*TEXTS, ""])
+    np.testing.assert_allclose(vectors[:3], np.concatenate([encoder.encode([text]) for text in TEXTS]), atol=1e-5)
+    assert np.abs(vectors[:3] - plain.encode(TEXTS)).max() > 1e-2
+    rows = [encoder.token_table([text]).row(0).tolist() for text in ("the cat sleeps", "the cat runs")]
+    firsts = [[states_of(each, row)[1] for row in rows] for each in (plain, encoder)]
+    assert np.allclose(*firsts[0], atol=1e-5) and not np.allclose(*firsts[1], atol=1e-2)
+    encoder.backbone.model.config.save_pretrained(tmp_path)
+    np.testing.assert_allclose(encoder_of("llm2vec-bi", tmp_path).encode([*TEXTS, ""]), vectors, atol=1e-6)
+    with pytest.raises(UsageError, match="a decoder-only backbone"):
+        encoder_of("causal-mean", tmp_path)
