@@ -9,8 +9,8 @@ these codes are written. No line of the releases is copied: their files are impo
 # ruff: noqa: B905, RUF012, SIM118
 from __future__ import annotations
 
-import importlib.util
 import json
+import math
 import random
 import subprocess
 import sys
@@ -24,8 +24,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 # A sibling: this file runs as a script.
-from step import RATE, STEPS, Release, module
-from transformers import BertForMaskedLM
+from step import STEPS, Release, module, spared
+from transformers import AdamW, BertForMaskedLM, BertModel
 
 
 class SimCSE(Release):
@@ -257,17 +257,10 @@ class ConSERT(Release):
     unused = ("position_ids", "pooler.dense", "classifier.")
     warmup = 2
 
-    def part(self, name):
-        """Import a module of its packages without what their __init__ imports."""
-        for package in (name.split(".")[0], name.rpartition(".")[0]):
-            shell = sys.modules.setdefault(f"released_{package}", types.ModuleType(f"released_{package}"))
-            shell.__path__, shell.__version__ = [str(self.checkout / package.replace(".", "/"))], "3.4.0"
-        return importlib.import_module(f"released_{name}")
-
     def build(self, config, settings):
         random.shuffle = list.reverse
         parts = "sentence_transformers"
-        sys.modules[f"released_{parts}.SentenceTransformer"] = types.SimpleNamespace(SentenceTransformer=None)
+        self.stub(f"{parts}.SentenceTransformer", SentenceTransformer=None)
         losses, models = self.part(f"{parts}.losses.AdvCLSoftmaxLoss"), self.part(f"{parts}.models.Transformer")
         self.library = self.part("transformers.optimization")
         states = models.Transformer.__new__(models.Transformer)
@@ -296,10 +289,40 @@ class ConSERT(Release):
 
     def optimizer(self):
         """`fit`'s: no decay of biases and LayerNorm, no bias correction."""
-        groups = [{"params": [], "weight_decay": 0.01}, {"params": [], "weight_decay": 0.0}]
-        for name, weight in self.model.named_parameters():
-            groups["bias" in name or "LayerNorm" in name]["params"].append(weight)
-        return self.library.AdamW(groups, lr=RATE, eps=1e-6, correct_bias=False)
+        return spared(self.model, self.library.AdamW, eps=1e-6, correct_bias=False)
+
+
+class ISBERT(Release):
+    """MutualInformationLoss over CNN over mean pooling, as unsupervised_training_nli.py puts them together."""
+
+    repository, commit = "yanzhangnlp/IS-BERT", "ea6622c81a2d732798d974db74cc83f5398ac4d5"
+    places = {"model.0.auto_model.": "model.", "model.1.convs.": "head.convolutions."}
+    unused = ("position_ids", "pooler.dense")
+    warmup = 2
+
+    def build(self, config, settings):
+        parts = "sentence_transformers"
+        self.stub(f"{parts}.SentenceTransformer", SentenceTransformer=None)
+        self.stub(f"{parts}.util", import_from_string=None, fullname=None, http_get=None)
+        self.stub(f"{parts}.models.tokenizer", WordTokenizer=None, WhitespaceTokenizer=None)
+        kind = self.part(f"{parts}.models.Transformer").Transformer
+        states = kind.__new__(kind)
+        torch.nn.Module.__init__(states)
+        states.auto_model = BertModel(config)
+        features = self.part(f"{parts}.models.CNN").CNN(config.hidden_size, out_channels=8)
+        pooling = self.part(f"{parts}.models.Pooling").Pooling(features.get_word_embedding_dimension())
+        encoder = torch.nn.Sequential(states, features, pooling)
+        return self.part(f"{parts}.losses.MutualInformationLoss").MutualInformationLoss(encoder, 24)
+
+    def loss(self, batch):
+        """The code's estimator is lower by a constant; its masks are asked onto a GPU."""
+        torch.Tensor.cuda = lambda tensor: tensor
+        ids, mask = batch
+        return self.model([{"input_ids": ids, "attention_mask": mask}], None) + 2 * math.log(2)
+
+    def optimizer(self):
+        """`fit`'s: no decay of biases and LayerNorm, no bias correction."""
+        return spared(self.model, AdamW, eps=1e-7, correct_bias=False)
 
 
 RELEASES = {
@@ -312,6 +335,7 @@ RELEASES = {
     "promptbert-roberta-repo": PromptRoBERTa,
     "promptbert-sup-roberta-repo": SupervisedPromptRoBERTa,
     "optiprompt-repo": OptiPrompt,
+    "isbert-repo": ISBERT,
     "esimcse-repo": ESimCSE,
     "diffcse-repo": DiffCSE,
     "mixcse-repo": MixCSE,

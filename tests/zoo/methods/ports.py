@@ -1,4 +1,4 @@
-"""Ports of the released codes of IS-BERT, InferSent, BERT-flow and PromptBERT's untrained prompts, from reading them.
+"""Ports of the released codes of InferSent, BERT-flow and PromptBERT's untrained prompts, from reading them.
 
 They share nothing with the project's methods but the weights from which they start. With `released=False` a port leaves
 out what the recipe does not follow; docs/fidelity.md names it.
@@ -14,58 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from released import HuggingFaceAdamW, linear_rate
 from torch import nn
 
 Pairs = tuple[Sequence[str], Sequence[str], Sequence[int]]  # first texts, second texts, numbers of classes
 Trained = tuple[list[float], torch.Tensor]  # losses of the steps, and the vectors (n, dim) of texts after them
-
-
-def isbert_port(
-    start: Any, tokenizer: Any, batches: Sequence[Sequence[str]], texts: Sequence[str], *, rate: float, released: bool
-) -> Trained:
-    """MutualInformationLoss over CNN over mean pooling, trained by the `fit` of IS-BERT's sentence-transformers.
-
-    Rows are padded to one more than the longest, and the states of padding reach the last windows of a sentence. The
-    code's loss is lower by the constant 2 log 2.
-    """
-    bert, convolutions = copy.deepcopy((start.model, start.head.convolutions))
-    named = [*bert.named_parameters(), *convolutions.named_parameters()]
-    optimizer: Any = HuggingFaceAdamW(named, epsilon=1e-7, correct_bias=False, decay=0.01)
-    if not released:
-        optimizer = torch.optim.AdamW([p for _, p in named], weight_decay=0.01)
-
-    def embed(some: Sequence[str]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        row = tokenizer(list(some), padding=True, truncation=True, max_length=128, return_tensors="pt")
-        ids, mask = F.pad(row["input_ids"], (0, 1), value=tokenizer.pad_token_id), F.pad(row["attention_mask"], (0, 1))
-        states = bert(input_ids=ids, attention_mask=mask).last_hidden_state
-        if not released:
-            states = states * mask[..., None]
-        tokens = torch.cat([one(states.transpose(1, 2)) for one in convolutions], 1).transpose(1, 2)
-        return tokens, (tokens * mask[..., None]).sum(1) / mask.sum(1, keepdim=True), mask
-
-    losses = []
-    warmup = math.ceil(sum(map(len, batches)) / len(batches[0]) * 0.1)
-    for step, batch in enumerate(batches):
-        tokens, sentences, mask = embed(batch)
-        membership = F.one_hot(torch.arange(len(mask)).repeat_interleave(mask.sum(1))).float()
-        scores = tokens[mask == 1] @ sentences.T
-        ours, others = scores * membership, scores * (1 - membership)
-        positive = (math.log(2) - F.softplus(-ours)).sum() / len(membership)
-        negative = (F.softplus(-others) + others - math.log(2)).sum() / (len(membership) * (len(mask) - 1))
-        loss = negative - positive
-        losses.append(float(loss.detach()) + 2 * math.log(2))
-        loss.backward()
-        now = linear_rate(step, rate, warmup, len(batches))
-        if released:
-            optimizer.step(now)
-            continue
-        torch.nn.utils.clip_grad_norm_([p for _, p in named], 1.0)
-        optimizer.param_groups[0]["lr"] = now
-        optimizer.step()
-        optimizer.zero_grad()
-    with torch.no_grad():
-        return losses, embed(texts)[1]
 
 
 def infersent_port(

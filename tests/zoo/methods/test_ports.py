@@ -1,4 +1,4 @@
-"""IS-BERT, InferSent, BERT-flow and the untrained prompt beside ports of their released codes, by the public `fit`.
+"""InferSent, BERT-flow and the untrained prompt beside ports of their released codes, by the public `fit`.
 
 Ten steps from the same weights on the same texts, without dropout, in float32: the losses, and the vectors after them.
 docs/fidelity.md states the largest differences: from the released code, and from that code without what the recipe does
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from ports import Pairs, Trained, flow_port, infersent_port, isbert_port, mean_of_layers, prompt_port
+from ports import Pairs, Trained, flow_port, infersent_port, mean_of_layers, prompt_port
 from ten_steps import STEPS, stated
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
@@ -66,18 +66,6 @@ def encoder_of(text: str) -> Encoder:
 
 Port = Callable[[bool], Trained]
 Beside = tuple[list[float], torch.Tensor, Port]  # our losses, our vectors of TEXTS, and the port
-
-
-def isbert(name: str, backbone: Path, steps: Steps, _folder: Path) -> Beside:
-    encoder = encoder_of(f"{name}:batch_size=4:learning_rate=1e-3:channels=8:dropout=0.0:backbone={backbone}")
-    encoder.fit(Corpus("toy", SENTENCES[: 4 * STEPS]), run=Run(seed=3))
-    tokenizer = AutoTokenizer.from_pretrained(backbone)
-    batches = [[SENTENCES[i] for i in rows] for rows in steps.rows]
-    return (
-        steps.losses,
-        torch.from_numpy(encoder.encode(TEXTS)),
-        lambda released: isbert_port(steps.start, tokenizer, batches, TEXTS, rate=1e-3, released=released),
-    )
 
 
 def infersent(name: str, backbone: Path, steps: Steps, folder: Path) -> Beside:
@@ -160,7 +148,7 @@ def flow(name: str, backbone: Path, steps: Steps, folder: Path) -> Beside:
     return steps.losses, torch.from_numpy(adapted.encode(TEXTS)), port
 
 
-CHECKS = {"isbert-repo": isbert, "infersent-repo": infersent, "infersent-glove-repo": infersent, "flow-repo": flow}
+CHECKS = {"infersent-repo": infersent, "infersent-glove-repo": infersent, "flow-repo": flow}
 
 
 @pytest.mark.parametrize("name", CHECKS)

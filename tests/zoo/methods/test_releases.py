@@ -75,8 +75,7 @@ def test_pytorchs_adamw_moves_the_losses_as_little_as_the_page_says(
 
 
 # Their codes did not run: ports of them are compared in the files of their methods and in test_ports.
-PORTS = """flow-repo infersent-repo infersent-glove-repo isbert-repo prompt-repo prompteol-repo
-    sentence-crops-repo""".split()
+PORTS = "flow-repo infersent-repo infersent-glove-repo prompt-repo prompteol-repo sentence-crops-repo".split()
 
 
 def test_every_repo_recipe_has_a_dump_or_a_port() -> None:
