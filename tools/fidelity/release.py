@@ -10,7 +10,6 @@ these codes are written. No line of the releases is copied: their files are impo
 from __future__ import annotations
 
 import json
-import math
 import random
 import subprocess
 import sys
@@ -20,12 +19,13 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 import transformers
+
+# Siblings: this file runs as a script.
+from others import ISBERT, Crops
 from safetensors import safe_open
 from safetensors.torch import save_file
-
-# A sibling: this file runs as a script.
 from step import STEPS, Release, module, spared
-from transformers import AdamW, BertForMaskedLM, BertModel
+from transformers import BertForMaskedLM
 
 
 class SimCSE(Release):
@@ -292,39 +292,6 @@ class ConSERT(Release):
         return spared(self.model, self.library.AdamW, eps=1e-6, correct_bias=False)
 
 
-class ISBERT(Release):
-    """MutualInformationLoss over CNN over mean pooling, as unsupervised_training_nli.py puts them together."""
-
-    repository, commit = "yanzhangnlp/IS-BERT", "ea6622c81a2d732798d974db74cc83f5398ac4d5"
-    places = {"model.0.auto_model.": "model.", "model.1.convs.": "head.convolutions."}
-    unused = ("position_ids", "pooler.dense")
-    warmup = 2
-
-    def build(self, config, settings):
-        parts = "sentence_transformers"
-        self.stub(f"{parts}.SentenceTransformer", SentenceTransformer=None)
-        self.stub(f"{parts}.util", import_from_string=None, fullname=None, http_get=None)
-        self.stub(f"{parts}.models.tokenizer", WordTokenizer=None, WhitespaceTokenizer=None)
-        kind = self.part(f"{parts}.models.Transformer").Transformer
-        states = kind.__new__(kind)
-        torch.nn.Module.__init__(states)
-        states.auto_model = BertModel(config)
-        features = self.part(f"{parts}.models.CNN").CNN(config.hidden_size, out_channels=8)
-        pooling = self.part(f"{parts}.models.Pooling").Pooling(features.get_word_embedding_dimension())
-        encoder = torch.nn.Sequential(states, features, pooling)
-        return self.part(f"{parts}.losses.MutualInformationLoss").MutualInformationLoss(encoder, 24)
-
-    def loss(self, batch):
-        """The code's estimator is lower by a constant; its masks are asked onto a GPU."""
-        torch.Tensor.cuda = lambda tensor: tensor
-        ids, mask = batch
-        return self.model([{"input_ids": ids, "attention_mask": mask}], None) + 2 * math.log(2)
-
-    def optimizer(self):
-        """`fit`'s: no decay of biases and LayerNorm, no bias correction."""
-        return spared(self.model, AdamW, eps=1e-7, correct_bias=False)
-
-
 RELEASES = {
     "consert-repo": ConSERT,
     "simcse": SimCSE,
@@ -336,6 +303,7 @@ RELEASES = {
     "promptbert-sup-roberta-repo": SupervisedPromptRoBERTa,
     "optiprompt-repo": OptiPrompt,
     "isbert-repo": ISBERT,
+    "sentence-crops-repo": Crops,
     "esimcse-repo": ESimCSE,
     "diffcse-repo": DiffCSE,
     "mixcse-repo": MixCSE,

@@ -33,6 +33,7 @@ SENTENCES = [f"the {a} sees a {b} near the old {a}" + " again" * (i % 3) for i, 
 TOY = Corpus("toy", SENTENCES)
 # Texts of equal length, without padding, whose states IS-BERT's code reads.
 ALIKE = Corpus("alike", [text.removesuffix(" again").removesuffix(" again") for text in SENTENCES])
+DOCUMENTS = Corpus("documents", SENTENCES, documents=range(0, 64, 8))
 TRIPLETS = [text for i in range(20) for text in (SENTENCES[i], SENTENCES[i + 20], SENTENCES[i], SENTENCES[i + 40])]
 NLI = Corpus("nli", TRIPLETS, ["entailment", "contradiction"] * 20)
 # The words of the sentences and of all templates, and BERT's places for its special tokens, which released codes name.
@@ -119,6 +120,7 @@ COMPARISONS = {
     "mixcse-repo": Comparison(ADAMW, TOY),
     "cot-bert-repo": Comparison(f"{ADAMW}:accumulate=1", TOY),
     "promcse": Comparison(f"{ADAMW}:dropout=0.0", TOY),
+    "sentence-crops-repo": Comparison(f"{SMALL}:steps=10:dropout=0.0", DOCUMENTS),
     "rankcse-repo": Comparison(ADAMW, TOY, teachers),
     "rankcse-listnet-repo": Comparison(ADAMW, TOY, teachers),
 }

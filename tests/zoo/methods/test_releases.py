@@ -82,7 +82,7 @@ def test_pytorchs_adamw_moves_the_losses_as_little_as_the_page_says(
 
 
 # Their codes did not run: ports of them are compared in the files of their methods and in test_ports.
-PORTS = "flow-repo prompt-repo prompteol-repo sentence-crops-repo".split()
+PORTS = "flow-repo", "prompt-repo", "prompteol-repo"
 SCRIPTS = "infersent-repo", "infersent-glove-repo"
 
 
