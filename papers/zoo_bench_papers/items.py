@@ -98,7 +98,7 @@ class PaperOptions:
 def all_items() -> dict[str, Item]:
     """Return every table and figure by name."""
     items: dict[str, Item] = {}
-    for paper in ("ptbert", "burt", "promptbert"):
+    for paper in ("ptbert", "burt", "promptbert", "later"):
         content = read_yaml(resource_folder("zoo_bench_papers", "configs") / "papers" / f"{paper}.yaml")
         shared = {key: content[key] for key in ("paper", "backbone", "train_sentences") if key in content}
         of_paper = {name: {"name": name, **shared, **entry} for name, entry in content["items"].items()}

@@ -24,7 +24,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A released checkpoint; the head of papers/configs/released.yaml says what the fields mean."""
 
     name: str
-    recipe: str
+    recipe: str = ""
+    row: str = ""
     backbone: str
     method: str
     weights: str
@@ -42,7 +43,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return [
             one
             for one in item.lines()
-            if self.recipe in one.row.recipes
+            if (self.recipe in one.row.recipes or self.row == one.row.method)
             and one.row.backbone == self.backbone
             and one.row.subset in (None, "full")
             and not one.row.metric.endswith(("_max", "_min"))

@@ -25,9 +25,8 @@ pytestmark = pytest.mark.slow
 def test_the_list_names_everything_with_needs_or_the_reason(cli: Cli) -> None:
     answer = cli("reproduce", "--list", "--backbone", "zoo-mini", "--train-sentences", 64, "--precision", "fp32")
     assert answer.code == 0, answer.err
-    lines = {
-        line.split()[0]: line for line in answer.out.splitlines() if line.startswith(("ptbert", "burt", "promptbert"))
-    }
+    starts = "ptbert", "burt", "promptbert", "promcse", "angle"
+    lines = {line.split()[0]: line for line in answer.out.splitlines() if line.startswith(starts)}
     assert set(lines) == set(all_items())
     assert " none " in lines["ptbert-figure1"] and "a drawing" in lines["ptbert-figure1"]
     assert "skipthought:path=FILE" in lines["burt-table2"] and " partly " in lines["burt-table2"]

@@ -9,7 +9,6 @@ these codes are written. No line of the releases is copied: their files are impo
 # ruff: noqa: B905, RUF012, SIM118
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 import subprocess
@@ -21,11 +20,12 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 import transformers
+
+# Siblings: this file runs as a script.
+from others import ISBERT, Crops
 from safetensors import safe_open
 from safetensors.torch import save_file
-
-# A sibling: this file runs as a script.
-from step import RATE, STEPS, Release, module
+from step import STEPS, Release, module, spared
 from transformers import BertForMaskedLM
 
 
@@ -281,17 +281,10 @@ class ConSERT(Release):
     unused = ("position_ids", "pooler.dense", "classifier.")
     warmup = 2
 
-    def part(self, name):
-        """Import a module of its packages without what their __init__ imports."""
-        for package in (name.split(".")[0], name.rpartition(".")[0]):
-            shell = sys.modules.setdefault(f"released_{package}", types.ModuleType(f"released_{package}"))
-            shell.__path__, shell.__version__ = [str(self.checkout / package.replace(".", "/"))], "3.4.0"
-        return importlib.import_module(f"released_{name}")
-
     def build(self, config, settings):
         random.shuffle = list.reverse
         parts = "sentence_transformers"
-        sys.modules[f"released_{parts}.SentenceTransformer"] = types.SimpleNamespace(SentenceTransformer=None)
+        self.stub(f"{parts}.SentenceTransformer", SentenceTransformer=None)
         losses, models = self.part(f"{parts}.losses.AdvCLSoftmaxLoss"), self.part(f"{parts}.models.Transformer")
         self.library = self.part("transformers.optimization")
         states = models.Transformer.__new__(models.Transformer)
@@ -320,10 +313,7 @@ class ConSERT(Release):
 
     def optimizer(self):
         """`fit`'s: no decay of biases and LayerNorm, no bias correction."""
-        groups = [{"params": [], "weight_decay": 0.01}, {"params": [], "weight_decay": 0.0}]
-        for name, weight in self.model.named_parameters():
-            groups["bias" in name or "LayerNorm" in name]["params"].append(weight)
-        return self.library.AdamW(groups, lr=RATE, eps=1e-6, correct_bias=False)
+        return spared(self.model, self.library.AdamW, eps=1e-6, correct_bias=False)
 
 
 class PromptEOL(Release):
@@ -367,6 +357,8 @@ RELEASES = {
     "promptbert-roberta-repo": PromptRoBERTa,
     "promptbert-sup-roberta-repo": SupervisedPromptRoBERTa,
     "optiprompt-repo": OptiPrompt,
+    "isbert-repo": ISBERT,
+    "sentence-crops-repo": Crops,
     "esimcse-repo": ESimCSE,
     "diffcse-repo": DiffCSE,
     "mixcse-repo": MixCSE,

@@ -32,6 +32,9 @@ STEPS = 10
 THINGS = "cat dog tree house river stone cloud bird".split()
 SENTENCES = [f"the {a} sees a {b} near the old {a}" + " again" * (i % 3) for i, a in enumerate(THINGS) for b in THINGS]
 TOY = Corpus("toy", SENTENCES)
+# Texts of equal length, without padding, whose states IS-BERT's code reads.
+ALIKE = Corpus("alike", [text.removesuffix(" again").removesuffix(" again") for text in SENTENCES])
+DOCUMENTS = Corpus("documents", SENTENCES, documents=range(0, 64, 8))
 TRIPLETS = [text for i in range(20) for text in (SENTENCES[i], SENTENCES[i + 20], SENTENCES[i], SENTENCES[i + 40])]
 NLI = Corpus("nli", TRIPLETS, ["entailment", "contradiction"] * 20)
 # The words of the sentences and of all templates, and BERT's places for its special tokens, which released codes name.
@@ -133,6 +136,7 @@ COMPARISONS = {
     "promptbert-repo": Comparison(ADAMW, TOY),
     "promptbert-sup-repo": Comparison(ADAMW, NLI),
     "optiprompt-repo": Comparison(ADAMW, TOY),
+    "isbert-repo": Comparison(f"{ADAMW}:bias_correction=false:adam_epsilon=1e-7:channels=8:dropout=0.0", ALIKE),
     "promptbert-roberta-repo": Comparison(ADAMW, TOY, kind="roberta"),
     "promptbert-sup-roberta-repo": Comparison(ADAMW, NLI, kind="roberta"),
     "ct-repo": Comparison("min_chars=0", TOY),
@@ -143,6 +147,7 @@ COMPARISONS = {
     "cot-bert-repo": Comparison(f"{ADAMW}:accumulate=1", TOY),
     "promcse": Comparison(f"{ADAMW}:dropout=0.0", TOY),
     "gcse": Comparison(ADAMW, NLI, drifted),
+    "sentence-crops-repo": Comparison(f"{SMALL}:steps=10:dropout=0.0", DOCUMENTS),
     "rankcse-repo": Comparison(ADAMW, TOY, teachers),
     "rankcse-listnet-repo": Comparison(ADAMW, TOY, teachers),
     "prompteol-sup-repo": Comparison(f"{SMALL}:rank=4:alpha=6:warmup_steps=0", NLI, moved_adapters, "llama"),

@@ -23,6 +23,14 @@ def module(path, name="released"):
     return loaded
 
 
+def spared(model, kind, **options):
+    """Return an AdamW whose weight decay spares biases and LayerNorm."""
+    groups = [{"params": [], "weight_decay": 0.01}, {"params": [], "weight_decay": 0.0}]
+    for name, weight in model.named_parameters():
+        groups["bias" in name or "LayerNorm" in name]["params"].append(weight)
+    return kind(groups, lr=RATE, **options)
+
+
 class Release:
     """One release: its repository and commit, its model with our weights, and its training step."""
 
@@ -50,6 +58,18 @@ class Release:
     def build(self, config, settings):
         """Make the model, with weights of its own."""
         return getattr(module(self.checkout / self.file), self.cls)(config, model_args=settings)
+
+    def part(self, name):
+        """Import a module of its packages without what their __init__ imports."""
+        for package in (name.split(".")[0], name.rpartition(".")[0]):
+            shell = f"{type(self).__name__}_{package}"
+            shell = sys.modules.setdefault(shell, types.ModuleType(shell))
+            shell.__path__, shell.__version__ = [str(self.checkout / package.replace(".", "/"))], "3.4.0"
+        return importlib.import_module(f"{type(self).__name__}_{name}")
+
+    def stub(self, name, **content):
+        """Put names in the place of a module that is not imported."""
+        sys.modules[f"{type(self).__name__}_{name}"] = types.SimpleNamespace(**content)
 
     def prepare(self):
         """Set what the release's script sets on the model."""

@@ -17,6 +17,7 @@ from zoo.paths import is_file
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    import torch
     from tokenizers import Tokenizer
     from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
@@ -45,6 +46,20 @@ _LFS = b"version https://git-lfs"
 def load_pretrained(kind: Any, folder: Path, **options: object) -> Any:
     """Return what `kind` loads from a local folder; Python code in the folder is not run."""
     return kind.from_pretrained(folder, trust_remote_code=False, local_files_only=True, **options)
+
+
+def other_tensors(folder: Path, start: str) -> dict[str, torch.Tensor]:
+    """Return a checkpoint's tensors whose names begin with `start`, which a code of its own reads, not the library."""
+    import torch
+    from safetensors import safe_open
+
+    if is_file(safe := folder / "model.safetensors"):
+        with safe_open(str(safe), framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys() if name.startswith(start)}  # noqa: SIM118
+    if not is_file(pickled := folder / "pytorch_model.bin"):
+        return {}
+    tensors = torch.load(pickled, map_location="cpu", weights_only=True)
+    return {name: tensor for name, tensor in tensors.items() if name.startswith(start)}
 
 
 def cannot_load(what: str, folder: Path, error: Exception) -> ZooError:

@@ -9,7 +9,7 @@ import torch
 
 from zoo.errors import UsageError
 
-Pooling = Literal["cls", "last", "first-last-h0", "first-last-h1", "top2", "mean", "max", "sif"]
+Pooling = Literal["cls", "last", "first-last-h0", "first-last-h1", "top2", "mean", "max", "sif", "cls-mean"]
 
 NEEDS_ALL_LAYERS = frozenset({"first-last-h0", "first-last-h1", "top2"})
 
@@ -26,13 +26,15 @@ def pool(hidden: Sequence[torch.Tensor], mask: torch.Tensor, how: Pooling) -> to
     "last" (= "mean") is the mean of the last layer over the mask, [CLS] and [SEP] included; "first-last-h0" of the
     embedding layer and the last, as in published "first-last avg." numbers; "first-last-h1" of layer 1 and the last
     (SimCSE's code since 2022, BERT-whitening); "top2" of the last two layers. "cls" is the last layer's [CLS]; "max"
-    its maximum over the mask; "sif" is the mean of the last layer over a mask of token weights. Raises UsageError for
-    another name, which a plugin may pass.
+    its maximum over the mask; "sif" is the mean of the last layer over a mask of token weights; "cls-mean" is the mean
+    of "cls" and "mean" (AnglE's `cls_avg`). Raises UsageError for another name, which a plugin may pass.
     """
     if how == "cls":
         return hidden[-1][:, 0].float()
     if how in ("last", "mean", "sif"):
         return masked_mean(hidden[-1], mask)
+    if how == "cls-mean":
+        return (hidden[-1][:, 0].float() + masked_mean(hidden[-1], mask)) / 2
     if how == "max":
         return hidden[-1].float().masked_fill(mask.unsqueeze(-1) == 0, float("-inf")).amax(1)
     if how == "top2":

@@ -19,6 +19,7 @@ from zoo.engine.model_folder import (
     check_vocabulary,
     load_pretrained,
     module_folders,
+    other_tensors,
     tokens_below,
 )
 from zoo.engine.pooling import Pooling
@@ -135,6 +136,8 @@ def trained_pooler(source: BackboneSource, runtime: Runtime) -> Dense:
     from transformers import AutoModel
 
     what = f"pretrained: {source.name!r}"
+    if head := other_tensors(source.folder, "mlp.dense."):  # as SimCSE's code and its descendants save it
+        return dense(head["mlp.dense.weight"], head["mlp.dense.bias"], "Tanh")
     try:
         safe = None if runtime.allow_pickle else True
         model, loading = load_pretrained(AutoModel, source.folder, output_loading_info=True, use_safetensors=safe)

@@ -19,7 +19,9 @@ from zoo.engine.states import token_states
 from zoo.methods.base import check_in_batch, check_positive
 from zoo.methods.contrastive import Contrastive, TrainedRecipe
 from zoo.plugins import register_method
+from zoo.recipes import added
 from zoo.training.loop import Objective
+from zoo.training.settings import TrainSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 class ISBertRecipe(TrainedRecipe):
     """The architecture is the paper's; training settings, which the paper does not state, are the released code's.
 
-    The code's AdamW has no bias correction, epsilon 1e-7 and no decay on biases and LayerNorm; here it is PyTorch's.
+    The code's AdamW has no bias correction, epsilon 1e-7 and no decay on biases and LayerNorm; here it is PyTorch's
+    (optimizer=transformers-adamw:bias_correction=false:adam_epsilon=1e-7 is the code's).
     """
 
     kernels: tuple[int, ...] = (1, 3, 5)
@@ -47,10 +50,15 @@ class ISBertRecipe(TrainedRecipe):
     train_max_length: int = 128
     eval_every: int = 1000
     dropout: float | None = None  # the backbone's own
+    optimizer: Literal["adamw", "transformers-adamw"] = added("adamw")
+    bias_correction: bool = added(True)
+    adam_epsilon: float = added(1e-8)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(self, "channels")
+        check_positive(self, "channels", "adam_epsilon")
+        if not self.bias_correction and self.optimizer != "transformers-adamw":
+            raise ValueError("bias_correction: false needs optimizer: transformers-adamw")
         check_in_batch(self, "batch_size")
         if not self.kernels or any(kernel < 1 or kernel % 2 == 0 for kernel in self.kernels):
             raise ValueError(f"kernels must be odd numbers (each is centred on its token), not {self.kernels}")
@@ -129,6 +137,12 @@ class ISBert(Contrastive[ISBertRecipe]):
     def objective(self) -> Objective:
         """Return the objective of the backbone and the convolutions."""
         return ISBertObjective(self.backbone.model, self.drawn["head"])
+
+    def settings(self) -> TrainSettings:
+        """Return the settings, with the recipe's Adam."""
+        recipe = self.recipe
+        adam = {"adam_epsilon": recipe.adam_epsilon, "adam_bias_correction": recipe.bias_correction}
+        return replace(super().settings(), optimizer=recipe.optimizer, **adam)
 
     @classmethod
     def traits(cls, recipe: ISBertRecipe) -> Traits:

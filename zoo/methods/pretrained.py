@@ -33,6 +33,7 @@ from zoo.formats.finished import (
 )
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, StockModules
 from zoo.methods.base import BackboneEncoder, check_positive, count_parameters
+from zoo.methods.promcse import Prefix, PrefixPooler, released_prefix
 from zoo.paths import is_file
 from zoo.plugins import register_method
 from zoo.recipes import added, build
@@ -52,7 +53,7 @@ class PretrainedRecipe:
     model: str = DEFAULT_BACKBONE
     revision: str | None = None
     # None: the folder's; "pooler": [CLS] through the checkpoint's own linear layer and tanh
-    pooling: Literal["cls", "mean", "max", "first-last-h0", "first-last-h1", "top2", "pooler"] | None = None
+    pooling: Literal["cls", "mean", "cls-mean", "max", "first-last-h0", "first-last-h1", "top2", "pooler"] | None = None
     max_length: int | None = None  # None: the folder's
     prompt: str | None = added(None)  # before every text; None: the folder's prompts
     query_prompt: str | None = added(None)  # before queries, None: `prompt`
@@ -91,6 +92,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         self.library: SentenceTransformer | None = None
         self.after: list[Module] = []
         self.longest = recipe.max_length
+        self.prefix: Prefix | None = None
         self.roles = Roles().replaced(recipe.prompt, recipe.query_prompt, recipe.document_prompt)
         if is_file(self.source.folder / "modules.json"):
             self._load()
@@ -108,6 +110,11 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         self.own_pooling: Pooling = "cls" if recipe.pooling == "pooler" else recipe.pooling
         self.backbone = Backbone.from_source(self.source, runtime)
         self.dim = self.backbone.dim
+        self.prefix = released_prefix(self.backbone)
+        if self.prefix is not None and self.own_pooling != "cls":
+            raise UsageError(
+                f"pretrained: {recipe.model!r} has a prefix (PromCSE): name pooling=cls or pooling=pooler."
+            )
         if recipe.pooling == "pooler":
             self.after = [trained_pooler(self.source, runtime).to(runtime.device)]
 
@@ -160,6 +167,18 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         """Width of the pooled states, which the modules after the pooling may change."""
         return self.backbone.dim
 
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Pooled states (n, dim) float32, with the prefix of a checkpoint that has one."""
+        if self.prefix is None:
+            return super().forward(input_ids, attention_mask)
+        pooler = PrefixPooler(self.backbone.model, self.prefix, torch.nn.Identity())
+        vectors: torch.Tensor = pooler(input_ids, attention_mask)
+        return vectors.float()
+
+    def parts(self) -> dict[str, torch.nn.Module]:
+        """Return the prefix of a checkpoint that has one."""
+        return {} if self.prefix is None else {"prefix": self.prefix}
+
     def encode(self, texts: Sequence[str], prompt: str | None = None, role: Role | None = None) -> Vectors:
         """Return vectors (n, dim) float32 in the order of `texts`; `prompt` replaces that of the role."""
         texts = [clean_text(text, i) for i, text in enumerate(texts)]
@@ -208,6 +227,8 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
             raise UsageError(
                 f"pretrained: sentence-transformers itself runs {self.recipe.model!r}; it is not exported."
             )
+        if self.prefix is not None:
+            raise UsageError(f"pretrained: {self.recipe.model!r} has a prefix, for which the library has no module.")
         return replace(super().stock_modules(), after=self.after)
 
     def _by_library(self, texts: list[str], prompt: str = "", role: Role | None = None) -> Vectors:
@@ -226,11 +247,14 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
     @property
     def length_limit(self) -> int:
         """The recipe's limit, else the folder's (or its tokenizer's), but no more than the positions."""
-        return min(self.longest or self.backbone.max_length, positions_of(self.backbone.model) or _UNLIMITED)
+        positions = positions_of(self.backbone.model) or _UNLIMITED
+        taken = 0 if self.prefix is None else self.prefix.length
+        return min(self.longest or self.backbone.max_length, positions - taken)
 
     def parameters(self) -> int:
         """Return the size of all modules."""
-        return count_parameters(*([self.backbone.model, *self.after] if self.library is None else [self.library]))
+        modules = [self.backbone.model, *self.parts().values(), *self.after]
+        return count_parameters(*(modules if self.library is None else [self.library]))
 
     def save(self, folder: Path) -> None:
         """Write the recipe and the identity of the model, not its weights, which did not change."""

@@ -9,7 +9,9 @@ import torch
 from torch import nn
 
 from zoo.encoder import Traits
+from zoo.engine.backbone import Backbone
 from zoo.engine.dropout import set_dropout
+from zoo.engine.model_folder import other_tensors
 from zoo.engine.states import added_mask, packable
 from zoo.errors import UsageError
 from zoo.methods.base import check_positive
@@ -55,6 +57,17 @@ class Prefix(nn.Module):
         drawn = self.embedding.weight.expand(rows, -1, -1).view(rows, self.length, self.layers, 2, self.heads, -1)
         dropped: torch.Tensor = self.dropout(drawn)
         return dropped.permute(2, 3, 0, 4, 1, 5)
+
+
+def released_prefix(backbone: Backbone) -> Prefix | None:
+    """Return the prefix in a checkpoint of PromCSE's code; None if the checkpoint has none."""
+    name = "prefix_encoder.embedding.weight"
+    weight = other_tensors(backbone.source.folder, name).get(name)
+    if weight is None:
+        return None
+    prefix = Prefix(backbone.model, len(weight)).to(backbone.model.device)
+    prefix.embedding.load_state_dict({"weight": weight})
+    return prefix.eval().requires_grad_(False)
 
 
 class PrefixPooler(TrainedPooler):

@@ -31,6 +31,7 @@ def by_numpy(hidden: list[np.ndarray], mask: np.ndarray, how: str) -> np.ndarray
                 "mean": lambda h: h[-1].mean(0),
                 "sif": lambda h: h[-1].mean(0),  # where all tokens weigh the same
                 "max": lambda h: h[-1].max(0),
+                "cls-mean": lambda h: (h[-1][0] + h[-1].mean(0)) / 2,
                 "first-last-h0": lambda h: ((h[0] + h[-1]) / 2).mean(0),
                 "first-last-h1": lambda h: ((h[1] + h[-1]) / 2).mean(0),
                 "top2": lambda h: ((h[-2] + h[-1]) / 2).mean(0),

@@ -1,4 +1,4 @@
-"""Ports of the released codes of IS-BERT, InferSent, BERT-flow and PromptBERT's untrained prompts, from reading them.
+"""Ports of the released codes of BERT-flow and PromptBERT's untrained prompts, from reading them.
 
 They share nothing with the project's methods but the weights from which they start. With `released=False` a port leaves
 out what the recipe does not follow; docs/fidelity.md names it.
@@ -6,130 +6,14 @@ out what the recipe does not follow; docs/fidelity.md names it.
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
-import torch.nn.functional as F
-from released import HuggingFaceAdamW, linear_rate
-from torch import nn
 
 Pairs = tuple[Sequence[str], Sequence[str], Sequence[int]]  # first texts, second texts, numbers of classes
 Trained = tuple[list[float], torch.Tensor]  # losses of the steps, and the vectors (n, dim) of texts after them
-
-
-def isbert_port(
-    start: Any, tokenizer: Any, batches: Sequence[Sequence[str]], texts: Sequence[str], *, rate: float, released: bool
-) -> Trained:
-    """MutualInformationLoss over CNN over mean pooling, trained by the `fit` of IS-BERT's sentence-transformers.
-
-    Rows are padded to one more than the longest, and the states of padding reach the last windows of a sentence. The
-    code's loss is lower by the constant 2 log 2.
-    """
-    bert, convolutions = copy.deepcopy((start.model, start.head.convolutions))
-    named = [*bert.named_parameters(), *convolutions.named_parameters()]
-    optimizer: Any = HuggingFaceAdamW(named, epsilon=1e-7, correct_bias=False, decay=0.01)
-    if not released:
-        optimizer = torch.optim.AdamW([p for _, p in named], weight_decay=0.01)
-
-    def embed(some: Sequence[str]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        row = tokenizer(list(some), padding=True, truncation=True, max_length=128, return_tensors="pt")
-        ids, mask = F.pad(row["input_ids"], (0, 1), value=tokenizer.pad_token_id), F.pad(row["attention_mask"], (0, 1))
-        states = bert(input_ids=ids, attention_mask=mask).last_hidden_state
-        if not released:
-            states = states * mask[..., None]
-        tokens = torch.cat([one(states.transpose(1, 2)) for one in convolutions], 1).transpose(1, 2)
-        return tokens, (tokens * mask[..., None]).sum(1) / mask.sum(1, keepdim=True), mask
-
-    losses = []
-    warmup = math.ceil(sum(map(len, batches)) / len(batches[0]) * 0.1)
-    for step, batch in enumerate(batches):
-        tokens, sentences, mask = embed(batch)
-        membership = F.one_hot(torch.arange(len(mask)).repeat_interleave(mask.sum(1))).float()
-        scores = tokens[mask == 1] @ sentences.T
-        ours, others = scores * membership, scores * (1 - membership)
-        positive = (math.log(2) - F.softplus(-ours)).sum() / len(membership)
-        negative = (F.softplus(-others) + others - math.log(2)).sum() / (len(membership) * (len(mask) - 1))
-        loss = negative - positive
-        losses.append(float(loss.detach()) + 2 * math.log(2))
-        loss.backward()
-        now = linear_rate(step, rate, warmup, len(batches))
-        if released:
-            optimizer.step(now)
-            continue
-        torch.nn.utils.clip_grad_norm_([p for _, p in named], 1.0)
-        optimizer.param_groups[0]["lr"] = now
-        optimizer.step()
-        optimizer.zero_grad()
-    with torch.no_grad():
-        return losses, embed(texts)[1]
-
-
-def infersent_port(
-    start: Any,
-    words_of: Callable[[str], torch.Tensor],
-    epochs: Sequence[Sequence[Pairs]],
-    held_out: Pairs,
-    texts: Sequence[str],
-    *,
-    released: bool,
-) -> Trained:
-    """train_nli.py with its own `InferSent` encoder; `words_of` has the vectors (length, dim) of a text's words.
-
-    The maximum over a batch counts the zeros of padding, as `max_pad` of the first version does. The code's loss is a
-    sum, here divided by the size of the batch.
-    """
-    lstm, classifier = copy.deepcopy((start.encoder.lstm, start.heads[0]))
-    lstm.batch_first = False
-    assert [type(layer) for layer in classifier] == [nn.Linear] * 3, "no nonlinearity between them"
-    weights = [*lstm.parameters(), *classifier.parameters()]
-
-    def embed(some: Sequence[str]) -> torch.Tensor:
-        rows = [words_of(text) for text in some]
-        lengths = np.array([len(row) for row in rows])
-        padded = torch.zeros(int(lengths.max()), len(rows), rows[0].shape[1])
-        for i, row in enumerate(rows):
-            padded[: len(row), i] = row
-        order = np.argsort(-lengths)
-        packed = nn.utils.rnn.pack_padded_sequence(padded[:, order], torch.from_numpy(lengths[order]))
-        states = nn.utils.rnn.pad_packed_sequence(lstm(packed)[0])[0][:, np.argsort(order)]
-        if not released:
-            states = states.clone()
-            for i, length in enumerate(lengths):
-                states[length:, i] = -1e9
-        return states.max(0).values
-
-    def logits(first: Sequence[str], second: Sequence[str]) -> torch.Tensor:
-        u, v = embed(first), embed(second)
-        result: torch.Tensor = classifier(torch.cat([u, v, (u - v).abs(), u * v], 1))
-        return result
-
-    losses, rate, best, kept = [], 0.1, -1e10, lstm.state_dict()
-    for epoch, batches in enumerate(epochs):
-        rate = rate * 0.99 if epoch else rate
-        for first, second, labels in batches:
-            loss = F.cross_entropy(logits(first, second), torch.tensor(labels), reduction="sum")
-            losses.append(float(loss.detach()) / len(labels))
-            gradients = [g / len(labels) for g in torch.autograd.grad(loss, weights)]
-            norm = math.sqrt(sum(float(g.norm()) ** 2 for g in gradients))
-            with torch.no_grad():
-                for weight, gradient in zip(weights, gradients, strict=True):
-                    weight -= rate * min(1.0, 5.0 / norm) * gradient
-        with torch.no_grad():
-            right = logits(*held_out[:2]).argmax(1) == torch.tensor(held_out[2])
-        accuracy = round(100 * float(right.sum()) / len(right), 2)
-        if accuracy > best:
-            best, kept = accuracy, copy.deepcopy(lstm.state_dict())
-        else:
-            rate /= 5
-        if rate < 1e-5:
-            break
-    lstm.load_state_dict(kept)
-    with torch.no_grad():
-        return losses, embed(texts)
 
 
 def mean_of_layers(model: Any, tokenizer: Any, texts: Sequence[str]) -> torch.Tensor:

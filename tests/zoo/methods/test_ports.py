@@ -1,4 +1,4 @@
-"""IS-BERT, InferSent, BERT-flow and the untrained prompt beside ports of their released codes, by the public `fit`.
+"""BERT-flow and the untrained prompt beside ports of their released codes, by the public `fit`.
 
 Ten steps from the same weights on the same texts, without dropout, in float32: the losses, and the vectors after them.
 docs/fidelity.md states the largest differences: from the released code, and from that code without what the recipe does
@@ -8,7 +8,6 @@ not follow.
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,29 +15,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from ports import Pairs, Trained, flow_port, infersent_port, isbert_port, mean_of_layers, prompt_port
+from ports import Trained, flow_port, mean_of_layers, prompt_port
 from ten_steps import STEPS, stated
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
-from zoo.encoder import NLI_LABELS, Corpus, Encoder, Run, Runtime
+from zoo.encoder import Encoder, Run, Runtime
 from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 from zoo.training.loop import Training
-from zoo.training.siamese import held_out_by_first, labelled_task
 
 THINGS = "cat dog tree house river stone cloud bird lamp train".split()
 SENTENCES = [f"the {a} sees a {b} near the old {a}" + " again" * (i % 3) for i, a in enumerate(THINGS) for b in THINGS]
 TEXTS = ["the old lamp", "a river near the tree , again", "no", "Birds see the cloud!", "Is it a stone?", "the 'cat'"]
-PAIRS = [
-    row
-    for a in THINGS
-    for b in THINGS[:3]
-    for row in [
-        (f"the {a} is near the {b}", f"the {a} is near", "entailment"),
-        (f"the {a} is near the {b}", f"no {a} is near the old {b} of the house", "contradiction"),
-    ]
-]
-NLI = Corpus("nli", [text for first, second, _ in PAIRS for text in (first, second)], [label for *_, label in PAIRS])
 
 
 class Steps:
@@ -66,67 +54,6 @@ def encoder_of(text: str) -> Encoder:
 
 Port = Callable[[bool], Trained]
 Beside = tuple[list[float], torch.Tensor, Port]  # our losses, our vectors of TEXTS, and the port
-
-
-def isbert(name: str, backbone: Path, steps: Steps, _folder: Path) -> Beside:
-    encoder = encoder_of(f"{name}:batch_size=4:learning_rate=1e-3:channels=8:dropout=0.0:backbone={backbone}")
-    encoder.fit(Corpus("toy", SENTENCES[: 4 * STEPS]), run=Run(seed=3))
-    tokenizer = AutoTokenizer.from_pretrained(backbone)
-    batches = [[SENTENCES[i] for i in rows] for rows in steps.rows]
-    return (
-        steps.losses,
-        torch.from_numpy(encoder.encode(TEXTS)),
-        lambda released: isbert_port(steps.start, tokenizer, batches, TEXTS, rate=1e-3, released=released),
-    )
-
-
-def infersent(name: str, backbone: Path, steps: Steps, folder: Path) -> Beside:
-    """Five epochs of two steps: the rate falls after each, and is divided after those without a gain."""
-    small = "lstm_dim=6:classifier_dim=8:batch_size=24:epochs=5:dev_share=0.2"
-    if name == "infersent-repo":
-        encoder = encoder_of(f"{name}:{small}:backbone={backbone}")
-        tokenizer, model = AutoTokenizer.from_pretrained(backbone), AutoModel.from_pretrained(backbone)
-        table = model.get_input_embeddings().weight.detach()
-        table = table * (0.5 / table.square().mean().sqrt())  # no part of the code, which reads GloVe
-
-        def words_of(text: str, released: bool) -> torch.Tensor:
-            return table[tokenizer(text)["input_ids"]]
-
-    else:
-        known = [*sorted({word for text in NLI.sentences for word in text.split()} - {"old"}), "<s>", "</s>"]
-        glove = dict(zip(known, np.random.default_rng(0).normal(size=(len(known), 8)).astype(np.float32), strict=True))
-        lines = [" ".join([word, *map(repr, map(float, vector))]) for word, vector in glove.items()]
-        (folder / "words.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        encoder = encoder_of(f"{name}:{small}:path={folder / 'words.txt'}:lower_case=false")
-
-        def words_of(text: str, released: bool) -> torch.Tensor:
-            words = [word for word in text.split() if word in glove]
-            return torch.from_numpy(
-                np.stack([glove[word] for word in (["<s>", *words, "</s>"] if released else words)])
-            )
-
-    encoder.fit(NLI, run=Run(seed=3))
-    train, held_out = (
-        [
-            (NLI.sentences[i], NLI.sentences[j], int(label))
-            for i, j, label in zip(t.first, t.second, t.labels, strict=True)
-        ]
-        for t in held_out_by_first(labelled_task("NLI", NLI, NLI_LABELS, ""), NLI, 0.2)
-    )
-
-    def columns(rows: list[tuple[str, str, int]]) -> Pairs:
-        first, second, labels = zip(*rows, strict=True)
-        return first, second, labels
-
-    batches = [columns([train[i] for i in rows]) for rows in steps.rows]
-    epochs = [batches[i : i + 2] for i in range(0, STEPS, 2)]
-    texts = TEXTS[:3]  # the others have no word with a vector
-
-    def port(released: bool) -> Trained:
-        words = functools.partial(words_of, released=released)
-        return infersent_port(steps.start, words, epochs, columns(held_out), texts, released=released)
-
-    return steps.losses, torch.from_numpy(encoder.encode(texts)), port
 
 
 def three_layers(backbone: Path, folder: Path) -> Path:
@@ -160,7 +87,7 @@ def flow(name: str, backbone: Path, steps: Steps, folder: Path) -> Beside:
     return steps.losses, torch.from_numpy(adapted.encode(TEXTS)), port
 
 
-CHECKS = {"isbert-repo": isbert, "infersent-repo": infersent, "infersent-glove-repo": infersent, "flow-repo": flow}
+CHECKS = {"flow-repo": flow}
 
 
 @pytest.mark.parametrize("name", CHECKS)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from ten_steps import PAGE, stated
+from transformers import AutoModel, AutoTokenizer
 
+from tools.fidelity import infersent as script
 from tools.fidelity import start
+from zoo.encoder import Corpus, Run, Runtime
 from zoo.recipes import all_recipes
+from zoo.selection import parse_methods
+from zoo.training.loop import Training
+from zoo.training.siamese import PairTask
 
 DUMPS = Path(__file__).parent / "dumps"
 
@@ -75,13 +82,63 @@ def test_pytorchs_adamw_moves_the_losses_as_little_as_the_page_says(
 
 
 # Their codes did not run: ports of them are compared in the files of their methods and in test_ports.
-PORTS = """flow-repo infersent-repo infersent-glove-repo isbert-repo prompt-repo prompteol-repo
-    sentence-crops-repo""".split()
+PORTS = "flow-repo", "prompt-repo", "prompteol-repo"
+SCRIPTS = "infersent-repo", "infersent-glove-repo"
 
 
 def test_every_repo_recipe_has_a_dump_or_a_port() -> None:
     released = {name for name in all_recipes() if name.endswith("-repo")}
-    assert released == {name for name in start.COMPARISONS if name.endswith("-repo")} | set(PORTS) == set(stated())
+    assert (
+        released == {name for name in start.COMPARISONS if name.endswith("-repo")} | {*PORTS, *SCRIPTS} == set(stated())
+    )
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_infersent_trains_as_its_script(
+    name: str, backbones: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five epochs with the script's rate: losses, and the vectors of the epoch with the best accuracy."""
+    from zoo.methods import bilstm
+
+    dump = start.read(DUMPS / "scripts" / "infersent.safetensors")
+    small = f"lstm_dim={script.STATES}:classifier_dim={script.HIDDEN}:batch_size={script.BATCH}:epochs={script.EPOCHS}"
+    ends = "", ""
+    if name == "infersent-repo":
+        tokenizer, model = (kind.from_pretrained(backbones["bert"]) for kind in (AutoTokenizer, AutoModel))
+        table = model.get_input_embeddings().weight.data
+        for word, vector in script.vectors().items():
+            part = {"<s>": "[CLS]", "</s>": "[SEP]"}.get(word, word)
+            table[tokenizer.convert_tokens_to_ids(part)] = torch.from_numpy(vector)
+        for part in (tokenizer, model):
+            part.save_pretrained(tmp_path)
+        where = f"backbone={tmp_path}:token_rms={float(table.square().mean().sqrt())}"
+    else:
+        script.write_data(tmp_path)
+        ends = "<s> ", " </s>"  # the script puts them around each text
+        where = f"path={tmp_path / 'words.txt'}:lower_case=false"
+    cls, recipe = parse_methods(f"{name}:{small}:{where}", all_recipes())[0].resolve()
+    encoder = cls(recipe, Runtime())
+    rows, losses = np.concatenate(script.orders()).reshape(-1, script.BATCH), []
+    step = Training.one_step
+
+    def by_script(training: Training, _: np.ndarray) -> float:
+        if not losses:
+            script.fill(training.objective.encoder.lstm, training.objective.heads[0])
+        losses.append(step(training, rows[len(losses)]))
+        return losses[-1]
+
+    def split(task: PairTask, *_: object) -> list[PairTask]:
+        parts = slice(len(script.TRAIN)), slice(len(script.TRAIN), None)
+        columns = ("first", "second", "labels")
+        return [dataclasses.replace(task, **{c: getattr(task, c)[part] for c in columns}) for part in parts]
+
+    monkeypatch.setattr(Training, "one_step", by_script)
+    monkeypatch.setattr(bilstm, "held_out_by_first", split)
+    texts = [ends[0] + text + ends[1] for first, second, _ in script.PAIRS for text in (first, second)]
+    encoder.fit(Corpus("nli", texts, [label for *_, label in script.PAIRS]), run=Run(seed=3))
+    np.testing.assert_allclose(losses, dump.facts["losses"], rtol=1e-5, atol=1e-5)
+    vectors = encoder.encode([ends[0] + text + ends[1] for text in script.TEXTS])
+    torch.testing.assert_close(torch.from_numpy(vectors), dump.tensors["vectors"], rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("setting", ["key_mlp=momentum", "key_start=copy", "queue_drops=last"])
