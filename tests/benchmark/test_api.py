@@ -15,7 +15,7 @@ from fakes import Cli
 import benchmark
 import zoo
 from zoo.encoder import Runtime
-from zoo.errors import ContractError, UsageError
+from zoo.errors import UsageError
 
 pytestmark = pytest.mark.slow
 
@@ -37,14 +37,6 @@ def test_a_recipe_gives_what_the_command_gives(cli: Cli, tmp_path: Path) -> None
     assert results.records[0]["scores"] == record["scores"] and results.records[0]["key"] == record["key"]
     assert frame.loc["avg-last", "pocket-words"] == 100 * record["scores"]["main"]
     assert "avg-last" in str(results) and "<table" in results._repr_html_()
-
-
-def test_an_encoder_object_scores_as_its_recipe() -> None:
-    recipe = benchmark.evaluate("avg-last", **WORDS)
-    given = benchmark.evaluate(zoo.create("avg-last"), name="mine", **WORDS)
-    assert given.records[0]["scores"]["main"] == recipe.records[0]["scores"]["main"]
-    assert given.records[0]["method"]["name"] == "mine"
-    assert given.records[0]["method"]["sources"] == recipe.records[0]["method"]["sources"]
 
 
 def test_a_library_model_equals_pretrained_to_the_last_digit(minilm: Path) -> None:
@@ -117,12 +109,6 @@ def test_an_object_is_refused_where_processes_share_the_plan() -> None:
 def test_names_and_texts_are_escaped_in_a_notebook() -> None:
     shown = benchmark.evaluate(lengths, name="<b>&", quiet=True, **WORDS)._repr_html_()
     assert "&lt;b&gt;&amp;" in shown and "<b>" not in shown
-
-
-def test_one_string_is_refused_with_the_remedy() -> None:
-    for name in ("avg-last", "random", "bag-of-words", "pretrained:model=zoo-mini:pooling=mean"):
-        with pytest.raises(ContractError, match=r"encode\(\[text\]\)"):
-            zoo.create(name).encode("one text")
 
 
 def test_one_string_gives_one_vector_at_the_door(tmp_path: Path) -> None:

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 from fakes import Cli
 
+from benchmark.analysis.recipe import notes, reasons
 from benchmark.tasks import TASKS
 from benchmark.tasks.suites import all_suites
 from zoo.files import parse_yaml
+from zoo.methods.ptbert import PTBert
+from zoo.methods.simcse import SimCSE
 from zoo.plugins import METHODS
 from zoo.recipes import all_recipes, build
 
@@ -86,16 +89,6 @@ def test_a_part_of_the_list(cli: Cli) -> None:
     assert cli("methods", "--show").code == 2
 
 
-@pytest.mark.slow
-def test_what_is_shown_of_a_recipe(cli: Cli) -> None:
-    """Notes of the recipes that it extends, where each value is stated, conditions."""
-    (recipe,) = json.loads(cli("methods", "simcse-sup-small", "--show", "--json").out)
-    assert [note["recipe"] for note in recipe["notes"]] == ["simcse-sup-small", "simcse-sup", "simcse"]
-    (size,) = (setting for setting in recipe["settings"] if setting["name"] == "batch_size")
-    assert (size["value"], size["default"], size["stated_by"], size["choices"]) == (512, 64, "simcse-sup", [])
-    assert any("labelled pairs" in condition for condition in recipe["conditions"])
-
-
 def test_tasks_by_family_and_in_full(cli: Cli, data_dir: Path) -> None:
     lines = cli("tasks").out.splitlines()
     assert max(map(len, lines)) <= 100
@@ -111,3 +104,20 @@ def test_tasks_by_family_and_in_full(cli: Cli, data_dir: Path) -> None:
     assert "rows: test 3,108" in text and "found: folder" in text
     assert {one["family"] for one in json.loads(cli("tasks", "--family", "words", "--json").out)["tasks"]} == {"words"}
     assert cli("tasks", "STS21").code == 2
+
+
+def test_reasons_are_the_comments_beside_fields() -> None:
+    """Those of a base class count, and a subclass's own take their place."""
+    comments = reasons(SimCSE.Recipe)
+    assert comments["hard_negative_weight"].startswith("ln alpha")
+    assert comments["eval_every"].startswith("steps between dev scores; the scripts of SimCSE")
+    assert comments["dropout"] == "None: the backbone's own, 0.1 for BERT"
+    assert "temperature" not in comments  # no comment, no reason
+    assert set(reasons(PTBert.Recipe)) >= {"momentum", "heads", "states"}
+
+
+def test_notes_go_up_the_chain_of_recipes() -> None:
+    chain = [name for name, _ in notes(all_recipes()["simcse-sup-small"])]
+    assert chain == ["simcse-sup-small", "simcse-sup", "simcse"]
+    (only,) = notes(all_recipes()["simcse"])
+    assert only[1].endswith("evaluate every 125 steps instead of 250.")

@@ -1,4 +1,4 @@
-"""PromCSE: ten steps beside a port of its loss; the backbone stays as it was; saved and loaded."""
+"""PromCSE: the backbone stays as it was; test_releases has its ten steps."""
 
 from __future__ import annotations
 
