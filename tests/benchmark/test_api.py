@@ -61,13 +61,6 @@ def test_a_function_is_timed_and_identified_by_its_vectors(tmp_path: Path) -> No
     assert other.records[0]["key"] != record["key"]
 
 
-def test_results_are_kept_where_they_are_saved(tmp_path: Path, cli: Cli) -> None:
-    results = benchmark.evaluate(lengths, **WORDS)
-    results.save(tmp_path)
-    answer = cli("leaderboard", "--results", tmp_path)
-    assert answer.code == 0 and "lengths" in answer.out
-
-
 def test_two_results_are_compared_as_the_command_does(cli: Cli, tmp_path: Path) -> None:
     first, second = (benchmark.evaluate(name, quiet=True, **WORDS) for name in ("avg-last", "cls"))
     compared = benchmark.compare(first, second, tasks="pocket-words", resamples=200)

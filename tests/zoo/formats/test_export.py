@@ -62,16 +62,6 @@ def test_the_library_gives_our_vectors(name: str, tiny_bert: Path, tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_a_trained_encoder_is_exported_as_it_was_trained(tiny_bert: Path, tmp_path: Path) -> None:
-    encoder = zoo.create(f"simcse:backbone={tiny_bert}:batch_size=2:learning_rate=0.01")
-    before = encoder.encode(TEXTS)
-    encoder.fit(CORPUS, run=zoo.Run())
-    write_sentence_transformers(encoder, tmp_path / "out")
-    vectors = library(tmp_path / "out").encode(TEXTS)
-    np.testing.assert_allclose(vectors, encoder.encode(TEXTS), atol=1e-5)
-    assert not np.allclose(vectors, before, atol=1e-2)
-
-
 def test_a_whitened_pretrained_encoder_keeps_all_modules(tiny_bert: Path, tmp_path: Path) -> None:
     """Of a folder that the library itself saved: pooling, Dense and Normalize, then the whitening."""
     from sentence_transformers.sentence_transformer import modules

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from ten_steps import HuggingFaceAdamW, linear_rate
+from released import HuggingFaceAdamW, linear_rate
 from torch import nn
 
 Pairs = tuple[Sequence[str], Sequence[str], Sequence[int]]  # first texts, second texts, numbers of classes

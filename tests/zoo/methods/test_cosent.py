@@ -1,4 +1,4 @@
-"""CoSENT, AnglE and Matryoshka: their losses by hand, their pairs, nested vectors; test_ports has their ten steps."""
+"""CoSENT, AnglE and Matryoshka: their losses by hand, their pairs, nested vectors; ten steps are in test_loss_ports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from loss_ports import angle_in_batch
+from test_loss_ports import angle_in_batch
 
 from zoo.encoder import Corpus, Runtime
 from zoo.errors import ContractError, TrainingError, UsageError

@@ -1,4 +1,4 @@
-"""PromCSE: the backbone stays as it was; test_releases has its ten steps."""
+"""PromCSE: ten steps beside a port of its loss; the backbone stays as it was; saved and loaded."""
 
 from __future__ import annotations
 

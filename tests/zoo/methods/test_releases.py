@@ -74,7 +74,7 @@ def test_pytorchs_adamw_moves_the_losses_as_little_as_the_page_says(
     assert 1e-6 < np.abs(np.subtract(losses, dump.facts["losses"])).max() < 1e-4
 
 
-# Their codes did not run: test_ports compares ports of them.
+# Their codes did not run: ports of them are compared in the files of their methods and in test_ports.
 PORTS = """flow-repo infersent-repo infersent-glove-repo isbert-repo prompt-repo prompteol-repo
     sentence-crops-repo""".split()
 

@@ -1,4 +1,4 @@
-"""SNCSE: its rows, and the rules that negate a sentence; test_ports has its ten steps."""
+"""SNCSE: its rows, and the rules that negate a sentence; test_loss_ports has its ten steps."""
 
 from __future__ import annotations
 

@@ -1,17 +1,30 @@
-"""Ports of released losses, of the library's losses and of formulas, of methods for whose code no run is kept.
+"""Ten steps beside ports of losses: of released codes, of the library and of formulas, of methods without a kept run.
 
-A port has the objective's own modules and a batch, and returns the loss; ten_steps.losses_beside trains by it.
+A port has the objective's own modules and a batch, and returns the loss. Dropout is off; all is in float32.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from ten_steps import cls_vectors
+from ten_steps import cls_vectors, losses_beside
+
+from zoo.encoder import Corpus, Runtime
+from zoo.recipes import all_recipes
+from zoo.selection import parse_methods
+
+Port = Callable[..., torch.Tensor]
+WORDS = "cat dog tree house river stone cloud bird".split()
+SENTENCES = [f"the {a} sees a {b} near the old {a}" + " again" * (i % 3) for i, a in enumerate(WORDS) for b in WORDS]
+TOY = Corpus("toy", SENTENCES)
+SCORED = Corpus("scored", SENTENCES, scores=[i % 5 + 0.2 * (i % 3) for i in range(32)])
+NLI = Corpus("nli", SENTENCES, ["entailment", "neutral", "contradiction", "entailment"] * 8)
 
 
 def masked_means(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -40,13 +53,6 @@ def consert_joint_port(
         logits = torch.cat([unit @ unit.T, unit @ unit.T - torch.eye(len(unit)) * 1e9], 1) / 0.1
         loss = loss + 0.15 * 2 * F.cross_entropy(logits, torch.arange(len(unit)))
     return loss
-
-
-def sentencecrops_port(objective: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """The loop of train_stuff.py: means over the mask, each anchor's cosines with all positives, times 20."""
-    first, second = (masked_means(objective.pooler.model, ids[:, side], mask[:, side]) for side in range(2))
-    scores = torch.stack([F.cosine_similarity(anchor[None], second) for anchor in first])
-    return F.cross_entropy(scores * 20, torch.arange(len(ids)))
 
 
 def cosines_of(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -143,3 +149,32 @@ def library_tsdae(objective: Any, noisy: torch.Tensor, noisy_mask: torch.Tensor,
     vectors = cls_vectors(objective.pooler.model, noisy, noisy_mask)
     loss.encoder = lambda _: {"sentence_embedding": vectors}
     return loss([{"input_ids": noisy, "attention_mask": noisy_mask}, {"input_ids": ids}], None)
+
+
+# Its own optimiser corrects no bias and decays weights; the port's does not. Its cutoff would be drawn.
+PLAIN = "token_cutoff=[0.0,0.0]:optimizer=adamw:bias_correction=true:weight_decay=0.0"
+LOSSES: dict[str, tuple[Corpus, Port]] = {
+    "simcse-plus-plus": (TOY, plus_plus),
+    "simcse-off-dropout": (TOY, plus_plus),
+    "simcse-dcl": (TOY, plus_plus),
+    # A margin's weight of 1, so that it counts.
+    "sncse:negation=not:margin_weight=1.0": (TOY, sncse_port),
+    "tsdae": (TOY, library_tsdae),
+    f"consert-joint:{PLAIN}": (NLI, consert_joint_port),
+    "cosent": (SCORED, library_cosent),
+    "cosent:neutral=0.5": (NLI, library_cosent),
+    "matryoshka": (SCORED, library_matryoshka),
+    "angle": (SCORED, angle_port),
+    # A tenth of the script's weights, 30 and 1: near 60, float32 rounds by 4e-6 itself.
+    "angle-nli:in_batch_weight=3.0:angle_weight=0.1": (NLI, angle_port),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_ten_steps_lose_as_the_port(name: str, vivid_bert: Path) -> None:
+    corpus, port = LOSSES[name]
+    settings = f"{name}:batch_size=8:learning_rate=1e-3:dropout=0.0:backbone={vivid_bert}"
+    cls, recipe = parse_methods(settings, all_recipes())[0].resolve()
+    ours, theirs = losses_beside(cls(recipe, Runtime()), corpus, port)
+    assert max(theirs) - min(theirs) > 0.01
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
