@@ -69,8 +69,7 @@ def test_a_device_without_float64_has_the_numbers_of_the_cpu(tmp_path: Path) -> 
 
 @pytest.mark.skipif(REAL, reason="waits are counted on the pretended device")
 @pytest.mark.parametrize(
-    ("names", "least"),
-    [("simcse-mlm cot-bert cosent", 3), pytest.param("", 60, marks=pytest.mark.slow)],
+    ("names", "least"), [("simcse-mlm cot-bert cosent", 3), pytest.param("", 60, marks=pytest.mark.slow)]
 )
 def test_a_step_of_a_training_waits_for_nothing(names: str, least: int, tmp_path: Path) -> None:
     """At most 0.2 waits a step, of which every tenth step has one to read the losses."""

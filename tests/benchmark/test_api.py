@@ -15,7 +15,7 @@ from fakes import Cli
 import benchmark
 import zoo
 from zoo.encoder import Runtime
-from zoo.errors import ContractError, UsageError
+from zoo.errors import UsageError
 
 pytestmark = pytest.mark.slow
 
@@ -39,14 +39,6 @@ def test_a_recipe_gives_what_the_command_gives(cli: Cli, tmp_path: Path) -> None
     assert "avg-last" in str(results) and "<table" in results._repr_html_()
 
 
-def test_an_encoder_object_scores_as_its_recipe() -> None:
-    recipe = benchmark.evaluate("avg-last", **WORDS)
-    given = benchmark.evaluate(zoo.create("avg-last"), name="mine", **WORDS)
-    assert given.records[0]["scores"]["main"] == recipe.records[0]["scores"]["main"]
-    assert given.records[0]["method"]["name"] == "mine"
-    assert given.records[0]["method"]["sources"] == recipe.records[0]["method"]["sources"]
-
-
 def test_a_library_model_equals_pretrained_to_the_last_digit(minilm: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
@@ -67,13 +59,6 @@ def test_a_function_is_timed_and_identified_by_its_vectors(tmp_path: Path) -> No
     assert versions == [0, 1]
     other = benchmark.evaluate(lambda texts: lengths(texts)[:, ::-1] ** 2, name="lengths", results=tmp_path, **WORDS)
     assert other.records[0]["key"] != record["key"]
-
-
-def test_results_are_kept_where_they_are_saved(tmp_path: Path, cli: Cli) -> None:
-    results = benchmark.evaluate(lengths, **WORDS)
-    results.save(tmp_path)
-    answer = cli("leaderboard", "--results", tmp_path)
-    assert answer.code == 0 and "lengths" in answer.out
 
 
 def test_two_results_are_compared_as_the_command_does(cli: Cli, tmp_path: Path) -> None:
@@ -117,12 +102,6 @@ def test_an_object_is_refused_where_processes_share_the_plan() -> None:
 def test_names_and_texts_are_escaped_in_a_notebook() -> None:
     shown = benchmark.evaluate(lengths, name="<b>&", quiet=True, **WORDS)._repr_html_()
     assert "&lt;b&gt;&amp;" in shown and "<b>" not in shown
-
-
-def test_one_string_is_refused_with_the_remedy() -> None:
-    for name in ("avg-last", "random", "bag-of-words", "pretrained:model=zoo-mini:pooling=mean"):
-        with pytest.raises(ContractError, match=r"encode\(\[text\]\)"):
-            zoo.create(name).encode("one text")
 
 
 def test_one_string_gives_one_vector_at_the_door(tmp_path: Path) -> None:

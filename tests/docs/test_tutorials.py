@@ -1,4 +1,4 @@
-"""Each tutorial as a notebook: valid, with every command of the page, and one of them executed."""
+"""Each tutorial as a notebook: valid, with every command of the page, one executed; and the example of a page runs."""
 
 from __future__ import annotations
 
@@ -47,3 +47,16 @@ def test_the_notebook_of_choose_gives_the_answer_of_its_page(tmp_path: Path, mon
     shown = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", shown).split())
     assert "static-freq-sub-case-pun is first: Spearman 72.4" in shown
     assert "dims=64 int8" in shown
+
+
+PAGE = (Path(__file__).parents[2] / "docs/significance.md").read_text(encoding="utf-8")
+
+
+def test_the_example_tells_two_methods_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """One of twice the noise is below the other, and is not among the best."""
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(code, {})
+    numbers, best = capsys.readouterr().out.splitlines()
+    low, high, p = map(float, numbers.split())
+    assert 0 < low < high and p < 0.05
+    assert best == "[ True False]"

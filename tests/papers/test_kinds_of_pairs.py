@@ -174,26 +174,6 @@ def test_worst_pairs_are_those_farthest_from_their_place(cli: Cli, store: Record
     assert not any(text in everything for text in pocket().texts())
 
 
-def test_what_is_missing_is_said(cli: Cli, store: Records, tmp_path: Path) -> None:
-    """Records of before, other data than the record's, unknown names and tasks; one method's gap is not another's."""
-    table = tables(cli, store, "--methods", "old,plain")["pairs-hard"]
-    assert [line["Spearman"] is None for line in table["rows"] if line["Pairs of"] in (None, "all")] == [True, False]
-    assert any("n/a: old, pocket-pairs: old on pocket-pairs: no pair scores" in note for note in table["notes"])
-    other = pocket().gold[::-1].copy()
-    store.write(make_record("other", TASK), (predicted(0), other))
-    for words, code, text in (
-        (("--methods", "old"), 1, "no pair scores beside"),
-        (("--methods", "other"), 1, "other gold scores than the record"),
-        (("--methods", "good", "--tasks", "STS12"), 1, "has no score of STS12 (not run)"),
-    ):
-        arguments = words if {"--suite", "--tasks"} & {*words} else (*PLAIN, *words)
-        answer = cli("analyze", "pairs", "--results", store.folder, "--out", tmp_path / "o", "--no-plots", *arguments)
-        assert (answer.code, text in answer.err) == (code, True), answer.err
-        assert not (tmp_path / "o" / "pairs.md").exists()
-    answer = cli("analyze", "worst", "--results", store.folder, "--methods", "other", *PLAIN)
-    assert answer.code == 0 and "no texts: pocket-pairs: the data here has other gold scores" in answer.out
-
-
 def test_differences_of_rows_have_the_noise_of_pairs_and_seeds(cli: Cli, store: Records) -> None:
     """Values against scipy, the error of a row without seeds against a jackknife over groups of pairs."""
     words = ("--positive", 3.5, "--longer-by", 2, "--negative", 1.5, "--closer-than", 1)

@@ -11,12 +11,7 @@ from benchmark.records.folder import Records
 from benchmark.records.record import scores_of
 from benchmark.report.table import read_completed
 from zoo_bench_papers import answers
-from zoo_bench_papers.answers import (
-    AT_SCALE,
-    SO_FAR,
-    UNDECIDED,
-    UNTESTABLE,
-)
+from zoo_bench_papers.answers import AT_SCALE, SO_FAR, UNDECIDED, UNTESTABLE
 from zoo_bench_papers.claims import CODE, TEXT, open_points
 from zoo_bench_papers.properties import Measured
 

@@ -1,17 +1,21 @@
-"""The options of encode(), `similarity`, `to` and `repr`: every encoder has them, whatever its own encode() takes."""
+"""The options of encode(), `similarity`, `to`, `repr` and the number of parameters: every encoder has them."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from transformers import AutoModel
 
 import zoo
 from zoo.encoder import NLI_LABELS, PHRASE_LABELS, Encoder, Runtime
 from zoo.errors import ContractError, UsageError
+from zoo.recipes import all_recipes
+from zoo.selection import split_overrides
 
 TEXTS = ["a small dog", "rain", "the old lamp in the garden burns", "rain", ""]
 
@@ -120,3 +124,26 @@ def test_a_device_that_is_not_there_is_said() -> None:
 
 def test_no_label_means_two_things() -> None:
     assert not set(NLI_LABELS) & set(PHRASE_LABELS)
+
+
+def parameters(name: str, **changes: Any) -> int:
+    cls, recipe = all_recipes()[split_overrides(name, "test")[0]].resolve(changes)
+    return cls(recipe, Runtime()).parameters()
+
+
+@pytest.mark.parametrize("name", ["cls", "avg-last", "simcse", "prompt"])
+def test_a_backbone_counts_whole(name: str, tiny_bert: Path) -> None:
+    model = AutoModel.from_pretrained(tiny_bert, add_pooling_layer=False)
+    assert parameters(name, backbone=str(tiny_bert)) == sum(p.numel() for p in model.parameters())
+
+
+def test_a_map_comes_on_top_and_a_matrix_counts_alone(tiny_bert: Path) -> None:
+    model = AutoModel.from_pretrained(tiny_bert, add_pooling_layer=False)
+    width = model.config.hidden_size
+    model_size = sum(p.numel() for p in model.parameters())
+    assert parameters("whitening-full", backbone=str(tiny_bert)) == model_size + width + width * width
+    assert parameters("static-avg", backbone=str(tiny_bert)) == model.config.vocab_size * width
+    assert parameters("bag-of-words") == parameters("random") == 0
+    glove = all_recipes()["glove"]
+    cls, recipe = glove.resolve({})
+    assert cls(recipe, Runtime()).parameters() == 400_000 * 50

@@ -109,11 +109,7 @@ def test_bad_yaml_is_refused_with_file_and_line(tmp_path: Path, text: str, line:
 def test_unreadable_recipes_are_usage_errors(tmp_path: Path) -> None:
     (tmp_path / "no-method.yaml").write_text("summary: x\n", encoding="utf-8")
     (tmp_path / "key.yaml").write_text("method: cls\nsummary: x\nparameter: {}\n", encoding="utf-8")
-    for name, words in {
-        "absent": "does not exist",
-        "no-method": "'method'",
-        "key": "Did you mean",
-    }.items():
+    for name, words in {"absent": "does not exist", "no-method": "'method'", "key": "Did you mean"}.items():
         with pytest.raises(UsageError, match=words) as caught:
             read_recipe(tmp_path / f"{name}.yaml")
         assert f"{name}.yaml" in str(caught.value)

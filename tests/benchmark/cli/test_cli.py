@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fakes import FITTED, Cli, make_record
@@ -50,18 +51,6 @@ def test_a_reader_that_leaves_is_no_mistake() -> None:
         assert child.stdout is not None and child.stderr is not None
         child.stdout.close()
         assert (child.stderr.read(), child.wait()) == (b"", 0)
-
-
-def test_the_lists_name_everything(cli: Cli) -> None:
-    """`methods` lists the recipes with their sources, `tasks` the tasks and suites."""
-    answer = cli("methods")
-    assert answer.code == 0
-    for name in ("cls", "avg-first-last", "whitening", "simcse", "ptbert", "ptbert-repo"):
-        assert any(line.split()[0] == name for line in answer.out.splitlines() if line.strip())
-    answer = cli("tasks")
-    assert answer.code == 0
-    for name in ("STS12", "STS-B-raw", "SICK-R", "pocket-pairs", "pocket", "sts-raw"):
-        assert name in answer.out
 
 
 @pytest.mark.slow
@@ -108,24 +97,6 @@ def test_globs_mean_the_suite_first(cli: Cli, tmp_path: Path) -> None:
 
 
 # check
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("fakes")
-def test_check_fails_for_a_broken_method_and_says_why(cli: Cli) -> None:
-    """Exit 1, the finding on its line, the other checks still made."""
-    answer = cli("check", "crash-in-fit")
-    assert answer.code == 1
-    assert any(line.startswith("FAIL") and "the optimiser exploded" in line for line in answer.out.splitlines())
-    assert len(answer.out.splitlines()) >= 5
-
-
-@pytest.mark.usefixtures("fakes")
-def test_check_passes_for_the_good_fakes(cli: Cli) -> None:
-    """The fakes that the other tests take for good are good."""
-    answer = cli("check", "bag,fitted,picking")
-    assert "FAIL" not in answer.out
-    assert answer.code == 0
 
 
 # doctor and data
@@ -211,3 +182,52 @@ def test_without_a_corpus_only_methods_that_need_one_are_na(cli, tmp_path, data_
         json.loads(path.read_text())["method"]["name"]: json.loads(path.read_text())["status"] for path in records
     }
     assert states == {"static-avg": "ok"} and "1 n/a" in result.err
+
+
+def read_json(cli: Cli, *words: object, code: int = 0) -> Any:
+    answer = cli(*words, "--json")
+    assert answer.code == code, answer.err
+    return json.loads(answer.out)
+
+
+def test_leaderboard_as_json(cli: Cli, tmp_path: Path) -> None:
+    """The tables are those of the JSON files, and those are named."""
+    Records(tmp_path).write(make_record())
+    content = read_json(cli, "leaderboard", "--results", tmp_path, "--out", tmp_path / "tables")
+    written = [Path(path) for path in content["written"]]
+    files = [json.loads(path.with_suffix(".json").read_text(encoding="utf-8")) for path in written]
+    assert content["tables"] == files != []
+    assert content["left_out"] == []
+
+
+def test_data_as_json(cli: Cli, tmp_path: Path) -> None:
+    listed = read_json(cli, "data", "list")
+    assert {"name", "form", "found", "licence"} <= set(listed[0])
+    assert ("pocket-pairs", "bundled") in {(one["name"], one["found"]) for one in listed}
+    verified = read_json(cli, "data", "verify", "pocket-words", "STS12", code=1)
+    assert [(one["name"], one["status"]) for one in verified] == [
+        ("pocket-words", "ok"),
+        ("STS12", "missing"),
+        ("STS12", "missing"),
+    ]
+    fetched = read_json(cli, "data", "fetch", "STS12", code=1)
+    assert {one["status"] for one in fetched} == {"failed"}
+    out = tmp_path / "texts.txt"
+    texts = read_json(cli, "data", "texts", "--suite", "pocket", "--tasks", "pocket-words", "--out", out)
+    assert texts["texts"] == len(out.read_text(encoding="utf-8").splitlines())
+
+
+def test_doctor_as_json(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmark.cli.doctor.cpu_bf16", lambda: {"bfloat16": False, "isa_cap": None})
+    monkeypatch.setattr("benchmark.cli.doctor.choose_precision", lambda wanted, device: "fp32")
+    content = read_json(cli, "doctor")
+    assert "torch" in content["packages"] and content["problems"] == []
+    assert len(content["backbones"]["zoo-small"]) == 64
+    assert {one["name"] for one in content["data"]} >= {"STS12", "pocket-pairs"}
+
+
+@pytest.mark.slow
+def test_reproduce_as_json(cli: Cli) -> None:
+    (entry,) = read_json(cli, "reproduce", "burt-figure1", "--list")
+    assert (entry["name"], entry["possible"]) == ("burt-figure1", "none") and entry["reason"]
+    assert "--json goes with --list" in cli("reproduce", "burt-figure1", "--json").err

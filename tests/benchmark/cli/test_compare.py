@@ -244,18 +244,6 @@ def test_a_suite_with_an_accuracy_is_compared_on_its_pairs(tmp_path: Path, cli: 
     assert "pocket-topics not compared" in answer.err
 
 
-@pytest.mark.slow
-def test_a_condition_without_the_asked_tasks_is_not_in_the_way(store: Records, cli: Cli) -> None:
-    """A row of the same name that has none of them (another suite's checkpoints, say) needs no key."""
-    store.write(make_record("bad", "STS12", row="other"), (scores_of("bad", "MEN", None), GOLD["MEN"]))
-    for words in (("--tasks", "MEN"), ("--suite", "words")):
-        (comparison,) = compared(cli, "good", "bad", "--results", store.folder, *words)["comparisons"]
-        line = comparison["lines"][-1]
-        task = line["task"]
-        assert line["b"] == pytest.approx(100 * rho(scores_of("bad", task, None), GOLD[task]))
-    assert "several conditions" in cli("compare", "good", "bad", "--results", store.folder).err
-
-
 def test_an_ablation_is_compared_seed_by_seed(tmp_path: Path, cli: Cli) -> None:
     """One setting changed: the noise of each seed is in both rows. Two settings, or other texts: independent seeds."""
     store = Records(tmp_path)
@@ -332,11 +320,7 @@ def _by_code(store: Records, name: str, codes: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("second", "mixed"),
-    [
-        ({"MEN": "1", "SCWS": "1"}, ""),
-        ({"MEN": "2", "SCWS": "2"}, ""),
-        ({"MEN": "1", "SCWS": "2"}, "bad"),
-    ],
+    [({"MEN": "1", "SCWS": "1"}, ""), ({"MEN": "2", "SCWS": "2"}, ""), ({"MEN": "1", "SCWS": "2"}, "bad")],
 )
 def test_an_average_is_of_one_code(tmp_path: Path, cli: Cli, second: dict[str, str], mixed: str) -> None:
     """Each task is compared; the mean of tasks that two codes measured is n/a, with the command that helps."""

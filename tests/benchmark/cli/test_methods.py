@@ -86,16 +86,6 @@ def test_a_part_of_the_list(cli: Cli) -> None:
     assert cli("methods", "--show").code == 2
 
 
-@pytest.mark.slow
-def test_what_is_shown_of_a_recipe(cli: Cli) -> None:
-    """Notes of the recipes that it extends, where each value is stated, conditions."""
-    (recipe,) = json.loads(cli("methods", "simcse-sup-small", "--show", "--json").out)
-    assert [note["recipe"] for note in recipe["notes"]] == ["simcse-sup-small", "simcse-sup", "simcse"]
-    (size,) = (setting for setting in recipe["settings"] if setting["name"] == "batch_size")
-    assert (size["value"], size["default"], size["stated_by"], size["choices"]) == (512, 64, "simcse-sup", [])
-    assert any("labelled pairs" in condition for condition in recipe["conditions"])
-
-
 def test_tasks_by_family_and_in_full(cli: Cli, data_dir: Path) -> None:
     lines = cli("tasks").out.splitlines()
     assert max(map(len, lines)) <= 100

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -129,6 +131,10 @@ MISTAKES = [
     ("tasks nonsense", 2, "`zoo-bench tasks` lists all"),
     ("new method 'My Method'", 2, "small letters, digits and single hyphens"),
     ("new mehtod mine", 2, "Did you mean 'method'?"),
+    ("new method json", 2, "a name of Python or of a module that the file would hide"),
+    ("new task path", 2, "would hide"),
+    ("new method simcse", 2, "'simcse' is the name of a method"),
+    ("new task sts12", 2, "'sts12' is the name of a task, a suite or a data set"),
     ("export out good --results kept", 2, "There: bad, good"),
     ("export good out --results kept", 2, "train simcse, ptbert or sbert"),
     ("export good out --results kept --private", 2, "goes with --push-to-hub"),
@@ -186,3 +192,22 @@ def test_a_mistake_in_python_raises_one_sentence(what: str) -> None:
         call()
     assert remedy in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_an_interrupt_while_loading_is_one_sentence() -> None:
+    code = (
+        "import builtins, runpy, sys\n"
+        "load = builtins.__import__\n"
+        "def stop(name, *rest, **more):\n"
+        "    if name.startswith('benchmark.cli'): raise KeyboardInterrupt\n"
+        "    return load(name, *rest, **more)\n"
+        "builtins.__import__ = stop\n"
+        "runpy.run_module('benchmark', run_name='__main__')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "zoo-bench: interrupted before anything was done.\n")
+
+
+def test_a_label_that_is_no_utf8_is_refused(cli: Cli, tmp_path: Path, tiny_bert: Path) -> None:
+    answer = cli("run", "--methods", "cls", "--backbone", tiny_bert, "--label", "a\udcff", "--results", tmp_path)
+    assert answer.code == 2 and "is not UTF-8" in answer.err and "Traceback" not in answer.err

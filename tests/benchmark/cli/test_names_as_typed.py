@@ -1,7 +1,10 @@
-"""Names as people type them: lists that add up, aliases, models in the place of methods; a run prints its own rows."""
+"""Names as people type them: lists that add up, aliases, models in the place of methods, what a shell completes."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -49,12 +52,7 @@ def test_a_shell_leaves_out_names_that_are_typed_already() -> None:
     assert "simcse-sup" in values and "simcse-small" not in values
 
 
-ALIASES = {
-    "stsb": "STS-B",
-    "SICKRelatedness": "SICK-R",
-    "sts12": "STS12",
-    "Pocket_Words": "pocket-words",
-}
+ALIASES = {"stsb": "STS-B", "SICKRelatedness": "SICK-R", "sts12": "STS12", "Pocket_Words": "pocket-words"}
 
 
 @pytest.mark.parametrize("typed", ALIASES)
@@ -141,3 +139,45 @@ def test_a_run_prints_what_concerns_its_own_rows(cli: Cli, tmp_path: Path, capsy
     capsys.readouterr()
     benchmark.leaderboard(tmp_path).show({"the key of a row that another machine measured under another key"})
     assert capsys.readouterr().out == full.out
+
+
+ROOT = Path(__file__).parents[3]
+SCRIPT = (
+    "import sys\n"
+    "from benchmark.cli.main import main\n"
+    "try: main([])\n"
+    "except SystemExit: pass\n"
+    "print(sorted({'torch', 'transformers', 'datasets', 'sklearn', 'accelerate'} & set(sys.modules)))\n"
+)
+
+
+def completed(shell: str, *words: str) -> list[str]:
+    """The lines that click gives a shell for the last of the words; the process must not have loaded torch."""
+    environment = {**os.environ, "_ZOO_BENCH_COMPLETE": f"{shell}_complete"}
+    environment |= {"COMP_WORDS": " ".join(["zoo-bench", *words]), "COMP_CWORD": str(len(words))}
+    child = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment, cwd=ROOT)
+    assert child.returncode == 0, child.stderr
+    *lines, heavy = child.stdout.splitlines()
+    assert heavy == "[]"
+    return lines
+
+
+@pytest.mark.slow
+def test_bash_completes_the_names_of_a_list() -> None:
+    """Methods after those that are typed already, which are not offered again."""
+    names = {name for name in all_recipes() if name.startswith("ptbert")}
+    assert completed("bash", "run", "--methods", "ptb") == [f"plain,{name}" for name in sorted(names)]
+    small = completed("bash", "run", "--methods", "simcse-small,simcse-su")
+    assert small[0] == "plain,simcse-small,simcse-sup" and "plain,simcse-small,simcse-small" not in small
+
+
+@pytest.mark.slow
+def test_a_shell_gets_a_script_to_load() -> None:
+    for shell, part in (("zsh", "compdef"), ("fish", "complete --no-files --command zoo-bench")):
+        environment = {**os.environ, "_ZOO_BENCH_COMPLETE": f"{shell}_source"}
+        child = subprocess.run(
+            [sys.executable, "-m", "benchmark"], capture_output=True, text=True, env=environment, cwd=ROOT
+        )
+        assert part in child.stdout, child.stdout + child.stderr
+        if shell == "fish":  # click's own splits at each comma and would offer the first name of a list
+            assert 'string split --max 1 "," $completion' in child.stdout

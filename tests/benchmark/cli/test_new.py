@@ -16,7 +16,6 @@ from fakes import Answer, Cli
 
 from benchmark.data.readers.pairs import read_pairs
 from zoo.paths import resource_folder
-from zoo.recipes import all_recipes
 
 ROOT = Path(__file__).resolve().parents[3]
 SHIPPED = resource_folder("benchmark", "configs") / "new"
@@ -123,36 +122,6 @@ def test_the_examples_in_the_docstrings_are_true(cli: Cli, here: Path) -> None:
         done.stdout + done.stderr
     )
     assert not any("my-" in path.read_text(encoding="utf-8").lower() for path in here.glob("*.py"))
-
-
-@pytest.mark.parametrize("kind", ["method", "task"])
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("My Words", "small letters, digits and single hyphens"),
-        ("json", "a name of Python or of a module that the file would hide"),
-        ("path", "would hide"),
-    ],
-)
-def test_a_name_that_cannot_be_used_is_one_sentence(kind: str, name: str, words: str, cli: Cli, here: Path) -> None:
-    if (kind, name) == ("method", "path"):
-        name = "backbone"  # of what the file of a method imports
-    answer = cli("new", kind, name)
-    assert answer.code == 2 and words in answer.err and len(answer.err.splitlines()) == 1
-    assert not any(here.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "what"),
-    [
-        ("method", "simcse", "a method"),
-        ("task", "sts12", "a task, a suite or a data set"),
-    ],
-)
-def test_a_name_that_is_taken_is_refused(kind: str, name: str, what: str, cli: Cli, here: Path) -> None:
-    answer = cli("new", kind, name)
-    assert answer.code == 2 and f"{name!r} is the name of {what}" in answer.err
-    assert not any(here.iterdir()) and "my-method" not in all_recipes()
 
 
 @pytest.mark.parametrize("kind", ["method", "task"])

@@ -66,18 +66,6 @@ def test_what_is_typed_wins_over_the_file(cli: Cli, tmp_path: Path, file: Path) 
     assert record["precision"] == "fp32"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("keys", ["suite: [words]", "suites: words", "suite: words\nsuites: words"])
-def test_the_suites_of_a_file_are_under_either_key(tmp_path: Path, keys: str) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text(f"methods: bag-of-words\n{keys}\n", encoding="utf-8")
-    if "\n" in keys:
-        with pytest.raises(UsageError, match="suite and suites are one key"):
-            read_run_file(str(path))
-    else:
-        assert read_run_file(str(path))[0]["suites"] == "words"
-
-
 def test_shipped_files_name_what_there_is() -> None:
     """By name, with and without folder; their methods and suites exist."""
     folder = resource_folder("benchmark", "configs") / "runs"

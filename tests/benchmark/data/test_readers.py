@@ -172,13 +172,7 @@ def test_head_is_the_first_rows() -> None:
 
 
 TEXT = 'first line\n\n  second "line  \r\nthird\u2028still third\n\t\nfourth \x85 still fourth\nlast without newline'
-SENTENCES = [
-    "first line",
-    'second "line',
-    "third\u2028still third",
-    "fourth \x85 still fourth",
-    "last without newline",
-]
+SENTENCES = ["first line", 'second "line', "third\u2028still third", "fourth \x85 still fourth", "last without newline"]
 
 
 def write_corpus(path: Path, text: str) -> Path:

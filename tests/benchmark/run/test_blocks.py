@@ -1,4 +1,4 @@
-"""A signal inside the encoding of a method that never asks for one: acted on within blocks, what was encoded stays."""
+"""Signals: said at once; inside an encoding that never asks for one acted on within blocks, what was encoded stays."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from benchmark.run.cache import EmbeddingCache
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import Run, make_plan, resolve_methods
 from benchmark.run.runner import Runner
+from benchmark.run.stop import Stop
 from benchmark.run.vectors import Blocks, VectorStore
 from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Runtime
@@ -182,3 +183,23 @@ def test_a_method_with_a_map_of_its_own_keeps_whole_blocks(
         store.add(sentences(300))
     kept = entry.find(sentences(300))
     assert kept is not None and int(kept.known.sum()) == len(store.rows) in (120, 240)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_answered_at_once(number: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
+    with Stop().listening() as stop:
+        os.kill(os.getpid(), number)
+        assert "stopping after this batch" in capsys.readouterr().err
+        assert stop() == number
+        with pytest.raises(Interrupted):
+            stop.check()
+
+
+def test_a_signal_that_nohup_ignores_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Stop().listening() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert stop() is None
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -65,14 +65,7 @@ def test_what_was_kept_is_found_bit_by_bit_and_no_text_is_in_it() -> None:
     assert b"caf" not in content
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        ("l", None, "cpu"),
-        ("k", {"model.safetensors": "0"}, "cpu"),
-        ("k", None, "cuda:1"),
-    ],
-)
+@pytest.mark.parametrize("other", [("l", None, "cpu"), ("k", {"model.safetensors": "0"}, "cpu"), ("k", None, "cuda:1")])
 def test_another_encoder_fit_or_device_is_another_entry(other: tuple[Any, ...]) -> None:
     cache = EmbeddingCache()
     add(cache, "k", TEXTS)

@@ -131,22 +131,6 @@ def test_rounds_end_where_something_was_measured_and_something_is_left(
         assert len(rounds) == count, plan.title
 
 
-def test_tables_of_a_large_folder_wait_for_their_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cls, *trained = plans_of(tmp_path, "simcse,cls", seeds=4)
-    now, rounds = [100.0], list[float]()
-    monkeypatch.setattr("benchmark.run.runner.time.monotonic", lambda: now[0])
-
-    def slow() -> None:
-        rounds.append(now[0])
-        now[0] += 5
-
-    remaining = Remaining([cls, *trained], after_round=slow)
-    for plan, seconds in zip([cls, *trained], [0, 20, 40, 60, 80], strict=True):
-        now[0] = 100.0 + seconds
-        remaining.done(plan, 1.0)
-    assert rounds == [100.0, 160.0], "tables that take 5 s wait 50 s"
-
-
 @pytest.mark.parametrize(
     ("methods", "more", "cores", "memory", "count"),
     [
@@ -267,13 +251,7 @@ def test_a_worker_without_the_folder_gives_its_records_back(cli: Cli, fakes: Non
             methods="fitted,bag", tasks="pocket-words", limit=20, precision="fp32", seeds=1, results=out
         )
         run = Run(options, progress=Progress.silent())
-        worker = RayWorker(
-            run=run,
-            plugins=(),
-            mark=("mark", folder),
-            folder=str(Path.cwd()),
-            threads=1,
-        )
+        worker = RayWorker(run=run, plugins=(), mark=("mark", folder), folder=str(Path.cwd()), threads=1)
         for plan in prepare(run, write=False).encoders:
             cells = frozenset(cell.key for cell in plan.cells)
             report = measured_there(worker, {}, plan.key, cells, [], 0.0)

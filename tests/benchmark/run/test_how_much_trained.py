@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import Cli, make_record
+from fakes import Cli
 
 from benchmark.data.corpora import target_corpus
-from benchmark.report.conditions import about, trained
 from zoo.recipes import all_recipes
 
 # Sentences or pairs of the papers' corpora: SimCSE's million, its triplets, SNLI and MNLI, ConSERT's sentences.
@@ -50,11 +49,6 @@ def test_a_row_that_hardly_moved_is_marked(cli: Cli, tiny_bert: Path, tmp_path: 
     marked = {row: next(text for text in page if f"| {row} |" in text) for row in names}
     assert all("0.026% of the paper's updates" in text for text in marked.values())
     assert ["hardly trained" in marked[row] for row in names] == [True, False]
-
-
-def test_older_records_say_nothing_of_it() -> None:
-    training = {"steps": 9, "corpus": {"name": "wiki", "sentences": 4, "sha256": "0" * 64}}
-    assert trained(about([make_record("simcse", "STS12", 0, training=training)], 1)) == ""
 
 
 @pytest.mark.slow

@@ -126,19 +126,6 @@ def test_what_makes_a_cell_empty_is_the_recipe_s(clean_registries: None, tmp_pat
         assert plans[0] == plans[1] and "n/a" in [status for _, status, *_ in plans[0]]
 
 
-@pytest.mark.slow
-def test_a_model_that_the_library_runs_scores_alike(tiny_bert: Path, tmp_path: Path) -> None:
-    import sentence_transformers as library
-    from sentence_transformers.sentence_transformer import modules as parts
-
-    modules = [parts.Transformer(str(tiny_bert)), parts.Pooling(32), parts.LayerNorm(32)]
-    model = library.SentenceTransformer(modules=modules, device="cpu")
-    model.save(str(tmp_path / "model"))
-    given = benchmark.evaluate(model, **WORDS)
-    recipe = benchmark.evaluate(f"pretrained:model={tmp_path / 'model'}", **WORDS)
-    assert given.records[0]["scores"] == recipe.records[0]["scores"]
-
-
 def test_a_function_is_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another one of its name, alike on the probes, has its own score: no cell is kept, and no vector is cached."""
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "cache"))

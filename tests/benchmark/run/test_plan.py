@@ -241,26 +241,6 @@ def test_a_plugin_s_file_is_its_key(tmp_path: Path) -> None:
     assert not set(keys(plan_of("mine"))) & set(base)
 
 
-def test_plugins_of_the_same_file_name_have_their_own_keys(tmp_path: Path) -> None:
-    """Two plugins called methods.py in different folders: each key follows its class."""
-    load_plugin(tmp_path / "a" / "methods.py", "mine", 1)
-    load_plugin(tmp_path / "b" / "methods.py", "theirs", 1)
-    ours, theirs = keys(plan_of("mine")), keys(plan_of("theirs"))
-    (tmp_path / "a" / "methods.py").write_text(PLUGIN.format(name="mine", factor=3))
-    assert not set(keys(plan_of("mine"))) & set(ours)
-    assert keys(plan_of("theirs")) == theirs and not set(ours) & set(theirs)
-
-
-def test_a_task_without_data_keeps_its_place_and_reason() -> None:
-    """Missing data is a cell with a reason, not a gap."""
-    (loaded,) = tasks("STS12")
-    assert loaded.data is None
-    assert "STS12" in str(loaded.reason)
-    plan = plan_of("bag", tasks=[loaded])
-    assert len(plan.encoders) == len(plan.encoders[0].cells) == 1
-    assert loaded.identity()["sha256"] is None
-
-
 def test_a_method_is_given_and_keyed_by_the_pairs_that_it_reads() -> None:
     nli = Corpus("nli", ["a", "b", "c", "d"], ["entailment", "neutral"])
     joined = Corpus("nli+ppdb", [*nli.sentences, "e", "f"], ["entailment", "neutral", "ppdb:independent"])

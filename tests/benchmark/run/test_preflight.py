@@ -50,19 +50,10 @@ def test_a_cause_is_said_once_and_fails(cli: Cli, tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.delenv("ZOO_BENCH_DATA", raising=False)
-    words = (
-        "run",
-        "--methods",
-        "bag-of-words",
-        "--suite",
-        "sts",
-        "--dry-run",
-        "--results",
-        tmp_path / "out",
-        "--no-controls",
-    )
+    out = tmp_path / "out"
+    words = ("run", "--methods", "bag-of-words", "--suite", "sts", "--dry-run", "--results", out, "--no-controls")
     answer = cli(*words)
-    assert answer.code == 1 and not (tmp_path / "out").exists()
+    assert answer.code == 1 and not out.exists()
     lines = answer.out.splitlines()
     assert lines[-2] == "7 cells: 0 done, 7 would be n/a."
     assert lines[-1].startswith("n/a: 7 cells of STS12, STS13, STS14, STS15 and 3 more: not under a data folder")

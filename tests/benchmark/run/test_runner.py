@@ -260,17 +260,6 @@ def test_the_time_of_a_fit_to_the_texts_of_a_task_is_recorded(cli: Cli, tmp_path
 
 
 @pytest.mark.slow
-def test_a_fit_without_steps_is_timed_and_memory_has_a_start(cli: Cli, tmp_path: Path, tiny_bert: Path) -> None:
-    """Whitening does not time itself; the most memory says from where it was counted."""
-    assert cli("run", "--methods", "whitening", "--backbone", tiny_bert, "--results", tmp_path, *FAST).code == 0
-    for record in records(tmp_path).values():
-        assert record["training"]["seconds"] > 0
-        for part in (record["training"], record["encoding"]):
-            assert "peak_from_mb" in part
-            assert part["peak_from_mb"] is None or part["peak_from_mb"] <= record["encoding"]["peak_memory_mb"]
-
-
-@pytest.mark.slow
 def test_the_dev_score_is_used_and_named(cli: Cli, tmp_path: Path) -> None:
     """Only a method that picks checkpoints names the dev task."""
     assert cli("run", "--methods", "fitted,picking", "--seeds", 1, "--results", tmp_path, *FAST).code == 0

@@ -86,25 +86,6 @@ def test_items_that_are_in_training_data(data_dir: Path) -> None:
         assert repeated(name)["training pairs STSBenchmark"] == len(tested & trained) > 50
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", DEV)
-def test_development_pairs_that_are_test_pairs(data_dir: Path, name: str) -> None:
-    """1,131 of 1,500, each with the same gold score, by both texts' letters and digits; found here in another way."""
-    tested: dict[tuple[str, ...], list[float]] = {}
-    for task in DEV[name]:
-        pairs = pairs_of(data_dir, task)
-        for first, second, gold in zip(pairs.first, pairs.second, pairs.gold, strict=True):
-            tested.setdefault(tuple(sorted(map(normalised, (first, second)))), []).append(gold)
-    dev = pairs_of(data_dir, name, "dev")
-    golds = [tested.get(tuple(sorted(map(normalised, texts)))) for texts in zip(dev.first, dev.second, strict=True)]
-    in_tests = [row for row, gold in enumerate(golds) if gold]
-    assert (len(dev), len(in_tests)) == (1500, 1131)
-    assert dev_rows_in_tests(name) == in_tests
-    assert dev_overlap(name) == DevOverlap(1500, 1131)
-    for row in in_tests:
-        assert min(abs(gold - dev.gold[row]) for gold in golds[row] or ()) < 0.01
-
-
 def test_a_pool_s_places_are_the_pairs(data_dir: Path) -> None:
     """Rows of two tasks have one place exactly where their texts are the same; 1,007 of STS-B's are of the years."""
     names = [*POOLS["sts"], *POOLS["words"]]

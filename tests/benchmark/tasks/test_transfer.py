@@ -174,18 +174,6 @@ def only_if_asked(daily: bool) -> None:
 
 
 @pytest.mark.slow
-def test_early_stopping_favours_large_vectors(data_dir: Path) -> None:
-    """A factor moves MRPC by points under SentEval's protocol."""
-    cls, recipe = parse_methods("static-avg", all_recipes())[0].resolve({})
-    vectors = VectorStore(cls(recipe, Runtime()), "static-avg")
-
-    def accuracy(name: str, factor: float) -> float:
-        return 100 * float(load(name, data_dir).score(lambda texts: np.float32(factor) * vectors(texts))["main"])
-
-    assert accuracy("MRPC", 25) - accuracy("MRPC", 1) > 3
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("on", "setting", "name"), RUNS)
 def test_senteval_s_own_numbers_on_real_vectors(
     on: str, setting: str, name: str, data_dir: Path, request: pytest.FixtureRequest

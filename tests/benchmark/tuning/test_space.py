@@ -35,11 +35,7 @@ def test_a_space_has_bounds_multiples_and_lists() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stated", "named"),
-    [
-        ({"learning_rate": "1e-4..1e-5"}, "LOW..HIGH"),
-        ({"learning_rate": "0..1:log"}, "LOW..HIGH"),
-    ],
+    ("stated", "named"), [({"learning_rate": "1e-4..1e-5"}, "LOW..HIGH"), ({"learning_rate": "0..1:log"}, "LOW..HIGH")]
 )
 def test_a_space_that_does_not_fit_is_named(stated: dict[str, object], named: str) -> None:
     with pytest.raises(UsageError, match=named):

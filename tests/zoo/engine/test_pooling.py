@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import get_args
 
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModel, AutoTokenizer
 
-from zoo.encoder import Runtime
 from zoo.engine.pooling import Pooling, masked_mean, pool
 from zoo.errors import UsageError
-from zoo.methods.base import BackboneRecipe
-from zoo.methods.pooled import Average, Cls
 
 HOW = get_args(Pooling)
 
@@ -78,23 +73,3 @@ def test_an_unknown_pooling_is_named() -> None:
 
 def test_masked_mean_of_nothing_is_finite() -> None:
     assert torch.equal(masked_mean(torch.ones(1, 3, 2), torch.zeros(1, 3)), torch.zeros(1, 2))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("layers", ["last", "first-last-h0", "first-last-h1", "top2", "cls"])
-@pytest.mark.parametrize("backbone", ["tiny_bert", "tiny_roberta"])
-def test_methods_read_the_layers_they_name(backbone: str, layers: str, request: pytest.FixtureRequest) -> None:
-    """H0 = embedding layer, H1 = first Transformer layer, as transformers numbers its hidden_states."""
-    folder: Path = request.getfixturevalue(backbone)
-    texts = ["A small dog runs.", "rain", "The committee postponed its decision until the spring."]
-    if layers == "cls":
-        encoder: Cls | Average = Cls(BackboneRecipe(backbone=str(folder)), Runtime())
-    else:
-        encoder = Average(Average.Recipe(backbone=str(folder), layers=layers), Runtime())
-    batch = AutoTokenizer.from_pretrained(folder)(texts, padding=True, return_tensors="pt")
-    with torch.inference_mode():
-        model = AutoModel.from_pretrained(folder).eval()
-        output = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], output_hidden_states=True)
-    assert len(output.hidden_states) == 3
-    wanted = by_numpy([h.numpy() for h in output.hidden_states], batch["attention_mask"].numpy(), layers)
-    np.testing.assert_allclose(encoder.encode(texts), wanted, atol=1e-5)

@@ -134,9 +134,7 @@ def _loaded(folder: Path) -> Any:
 @given(
     st.lists(
         st.tuples(
-            st.lists(st.integers(0, len(TEXTS) - 1), max_size=8),
-            st.sampled_from([None, 6, 7, 12, 64]),
-            st.booleans(),
+            st.lists(st.integers(0, len(TEXTS) - 1), max_size=8), st.sampled_from([None, 6, 7, 12, 64]), st.booleans()
         ),
         max_size=6,
     ),

@@ -13,12 +13,7 @@ import numpy as np
 import pytest
 
 from zoo.errors import CorruptError, UsageError, ZooError
-from zoo.formats.word_vectors import (
-    find_word_vectors,
-    read_counts,
-    read_word_vectors,
-    word_vectors_identity,
-)
+from zoo.formats.word_vectors import find_word_vectors, read_counts, read_word_vectors, word_vectors_identity
 
 WORDS = ["the", ",", "caf\u00e9", "New_York", "a\u00a0b", "\u65e5\u672c"]
 VALUES = np.array([[0.418, -1e-05, 3.0], [1.5, 2.25, -0.1], [7.0, 8.0, 9.0], [0.1, 0.2, 0.3], [4, 5, 6], [1, 0, 0]])

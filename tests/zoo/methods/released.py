@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 NO_DECAY = ("bias", "LayerNorm.bias", "LayerNorm.weight")
@@ -50,61 +47,3 @@ class HuggingFaceAdamW:
 def linear_rate(step: int, peak: float, warmup: int, total: int) -> float:
     """Learning rate of a step: up over the warm-up, then down to 0 at the last."""
     return peak * (step / warmup if step < warmup else (total - step) / max(total - warmup, 1))
-
-
-def consert_pair_loss(first: torch.Tensor, second: torch.Tensor, temperature: float) -> torch.Tensor:
-    """`_contrastive_loss_forward` of ConSERT: the cross-entropies of both directions, added."""
-    first, second = F.normalize(first, dim=-1), F.normalize(second, dim=-1)
-    n = len(first)
-    diagonal = torch.eye(n) * 1e9
-    labels = torch.arange(n)
-    there = torch.cat([first @ second.T / temperature, first @ first.T / temperature - diagonal], dim=1)
-    back = torch.cat([second @ first.T / temperature, second @ second.T / temperature - diagonal], dim=1)
-    return F.cross_entropy(there, labels) + F.cross_entropy(back, labels)
-
-
-def consert_mean(bert: Any, ids: torch.Tensor, mask: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
-    """Mean of the last layer over the mask; `keep` multiplies the embedding layer's output."""
-
-    def cut(module: Any, given: Any, output: torch.Tensor) -> torch.Tensor:
-        return output if keep is None else output * keep
-
-    hook = bert.embeddings.register_forward_hook(cut)
-    states = bert(input_ids=ids, attention_mask=mask).last_hidden_state
-    hook.remove()
-    expanded = mask.unsqueeze(-1).expand(states.size()).float()
-    return (states * expanded).sum(1) / expanded.sum(1).clamp(min=1e-9)
-
-
-def consert_losses(
-    bert: Any,
-    classifier: nn.Linear,
-    batches: Sequence[tuple[torch.Tensor, ...]],
-    keeps: Sequence[torch.Tensor],
-    *,
-    rate: float,
-    warmup: int,
-    total: int,
-) -> list[float]:
-    """ConSERT's `fit` on its AdvCLSoftmaxLoss: sup-consert-joint-base.
-
-    The draws of the views, what is kept of embeddings, come from outside in their order.
-    """
-    bert, classifier = copy.deepcopy((bert, classifier))
-    named = [(f"model.{name}", p) for name, p in bert.named_parameters()]
-    named += [(f"classifier.{name}", p) for name, p in classifier.named_parameters()]
-    optimizer = HuggingFaceAdamW(named, epsilon=1e-6, correct_bias=False, decay=0.01)
-    losses = []
-    cuts = iter(keeps)
-    for step, batch in enumerate(batches):
-        bert.train()
-        sides = batch[0:2], batch[2:4]
-        u, v = (consert_mean(bert, *side, None) for side in sides)
-        cut_u, cut_v = (consert_mean(bert, *side, next(cuts)) for side in sides)
-        features = torch.cat([u, v, torch.abs(u - v), torch.max(u, v).pow(2)], 1)
-        loss = F.cross_entropy(classifier(features), batch[4])
-        loss = loss + 0.15 * (consert_pair_loss(u, cut_u, 0.1) + consert_pair_loss(v, cut_v, 0.1))
-        losses.append(float(loss.detach()))
-        loss.backward()
-        optimizer.step(linear_rate(step, rate, warmup, total))
-    return losses

@@ -1,27 +1,21 @@
-"""ConSERT's released scripts: ten steps against ports of them, the joint training, and what goes on from it."""
+"""ConSERT: its token cutoff, the checkpoint that is picked, and the second training that goes on from the first."""
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from released import consert_losses
 
 from zoo.encoder import Corpus, Encoder, Run, Runtime
-from zoo.engine.dropout import set_dropout
 from zoo.errors import ContractError, TrainingError
-from zoo.methods import twoviews
 from zoo.methods.consert import ConSERTContinued, ConSERTJoint, start_of
 from zoo.methods.twoviews import TwoViews, cut_tokens
 from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
-from zoo.training.loop import train
 
 GOLDEN = {
     "consert-continued": {"version": 1, "values": [-0.755, 0.6898, -0.3325, 1.0, 0.552, -0.0282, 0.0245, 1.0]},
@@ -36,54 +30,6 @@ PAIRS = Corpus("pairs", SENTENCES, LABELS * 8)
 
 def resolved(text: str, **defaults: Any) -> tuple[type[Encoder], Any]:
     return parse_methods(text, all_recipes())[0].resolve(defaults)
-
-
-class Draws:
-    """Records which tokens the views keep."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.keeps: list[torch.Tensor] = []
-        monkeypatch.setattr(twoviews, "cut_tokens", self.recorded(cut_tokens))
-
-    def recorded(self, original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-        def wrapped(given: torch.Tensor, *rest: Any) -> torch.Tensor:
-            state = torch.get_rng_state()
-            result = original(given, *rest)
-            torch.set_rng_state(state)
-            self.keeps.append(original(torch.ones_like(given), *rest).detach())
-            return result
-
-        return wrapped
-
-
-@pytest.mark.slow
-def test_ten_steps_lose_as_the_released_joint_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a pretrained backbone, without dropout; the views' draws are handed to the port."""
-    cls, recipe = resolved("consert-joint:dropout=0.0:batch_size=4:epochs=1:learning_rate=1e-4")
-    draws, encoder = Draws(monkeypatch), cls(recipe, Runtime())
-    set_dropout(encoder.backbone.model, 0.0)
-    batch, rows = encoder.training_rows(PAIRS, Run(seed=3))
-    encoder.rows = rows
-    torch.manual_seed(0)
-    objective = encoder.objective()
-    start = copy.deepcopy((objective.pooler.model, objective.classifier))
-    given: list[tuple[torch.Tensor, ...]] = []
-    ours: list[float] = []
-    settings = encoder.settings()
-    assert settings.warmup_steps == 1
-    train(
-        objective,
-        lambda numbers: given.append(batch(numbers)) or given[-1],
-        rows,
-        dataclasses.replace(settings, steps=10, log_every=1, warmup_steps=2),
-        runtime=Runtime(),
-        run=Run(seed=3, log_values=lambda _, values: ours.append(values["loss"])),
-        backbone=encoder.backbone.model,
-        dev_score=None,
-    )
-    theirs = consert_losses(*start, given, draws.keeps, rate=1e-4, warmup=2, total=10)
-    assert len(ours) == 10 and max(theirs) - min(theirs) > 0.05
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
 
 
 def test_token_cutoff_clears_a_share_of_each_sentences_tokens() -> None:

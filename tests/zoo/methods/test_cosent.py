@@ -1,17 +1,15 @@
-"""CoSENT, AnglE and Matryoshka: ten steps beside sentence-transformers' losses and AnglE's code; their pairs."""
+"""CoSENT, AnglE and Matryoshka: their losses by hand, their pairs, nested vectors; ten steps are in test_loss_ports."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
-from ten_steps import cls_vectors, losses_beside
+from test_loss_ports import angle_in_batch
 
 from zoo.encoder import Corpus, Runtime
 from zoo.errors import ContractError, TrainingError, UsageError
@@ -31,7 +29,6 @@ GOLDEN = {
 ROOT = Path(__file__).parents[3]
 WORDS = "cat dog tree house river stone cloud bird".split()
 SENTENCES = [f"the {a} sees a {b} near the {a}" for a in WORDS for b in WORDS]
-SCORED = Corpus("scored", SENTENCES, scores=[i % 5 + 0.2 * (i % 3) for i in range(32)])
 NLI = Corpus("nli", SENTENCES, ["entailment", "neutral", "contradiction", "entailment"] * 8)
 
 
@@ -39,77 +36,6 @@ def encoder_of(name: str, folder: Path, **fields: Any) -> Any:
     cls, recipe = parse_methods(name, all_recipes())[0].resolve()
     fields = {"batch_size": 8, "learning_rate": 1e-3, "accumulate": 1, "backbone": str(folder), **fields}
     return cls(dataclasses.replace(recipe, **fields), Runtime())
-
-
-def sides(objective: Any, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    model = objective.pooler.model
-    return cls_vectors(model, ids[:, 0], mask[:, 0]), cls_vectors(model, ids[:, 1], mask[:, 1])
-
-
-def library_cosent(objective: Any, ids: torch.Tensor, mask: torch.Tensor, grades: torch.Tensor) -> torch.Tensor:
-    losses = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
-    return losses.CoSENTLoss(None).compute_loss_from_embeddings([*sides(objective, ids, mask)], grades)
-
-
-def library_matryoshka(objective: Any, ids: torch.Tensor, mask: torch.Tensor, grades: torch.Tensor) -> torch.Tensor:
-    """MatryoshkaLoss around CoSENTLoss: vectors are cut and normalised, weights are 1."""
-    losses = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
-    u, v = sides(objective, ids, mask)
-    cut = [[F.normalize(side[:, :m]) for side in (u, v)] for m in (32, 16, 8, 4, 2)]
-    return sum(losses.CoSENTLoss(None).compute_loss_from_embeddings(pair, grades) for pair in cut)
-
-
-def released_in_batch(rows: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-    """in_batch_negative_loss on u_1, v_1, ...: texts of one product of place and truncated score are positives."""
-    score, n = scores.repeat_interleave(2)[:, None].int(), torch.arange(len(rows)).int()
-    gaps = n[None, :] * score.T + (score.T == 0).int() * -2
-    other = (n + 1 - n % 2 * 2)[:, None] * score + (score == 0).int() * -1
-    unit = F.normalize(rows, dim=1)
-    logits = 20 * (unit @ unit.T - torch.eye(len(rows)) * 1e12)
-    return -(F.log_softmax(logits, 1) * (gaps == other).float()).sum(1).mean()
-
-
-def released_angle(objective: Any, ids: torch.Tensor, mask: torch.Tensor, grades: torch.Tensor) -> torch.Tensor:
-    """AngleLoss of SeanLee97/AnglE on rows u_1, v_1, u_2, v_2 ..., labels 0 and 1, or scores with the STS-B weights."""
-    recipe = objective.recipe
-    u, v = sides(objective, ids, mask)
-    rows = torch.stack([u, v], 1).flatten(0, 1)
-
-    def ranked(similarity: torch.Tensor) -> torch.Tensor:
-        lower = (grades[:, None] < grades[None, :]).float()
-        wrong = similarity[:, None] - similarity[None, :] - (1 - lower) * 1e12
-        return torch.logsumexp(torch.cat([torch.zeros(1), wrong.view(-1)]), 0)
-
-    (a, b), (c, d) = torch.chunk(u, 2, 1), torch.chunk(v, 2, 1)
-    size = (c**2 + d**2).sum(1, keepdim=True)
-    ratio = (a**2 + b**2).sum(1, keepdim=True) ** 0.5 / size**0.5
-    parts = torch.cat([(a * c + b * d) / size / ratio, (b * c - a * d) / size / ratio], 1)
-    unit = F.normalize(rows, dim=1)
-    contrast = released_in_batch(rows, grades)
-    cosines = (unit[::2] * unit[1::2]).sum(1)
-    angles = parts.sum(1).abs()
-    weights = recipe.cosine_weight, recipe.in_batch_weight, recipe.angle_weight
-    return weights[0] * ranked(20 * cosines) + weights[1] * contrast + weights[2] * ranked(20 * angles)
-
-
-@pytest.mark.parametrize(
-    ("name", "corpus", "port"),
-    [
-        ("cosent", SCORED, library_cosent),
-        ("cosent", NLI, library_cosent),
-        ("angle", SCORED, released_angle),
-        ("angle-nli", NLI, released_angle),
-        ("matryoshka", SCORED, library_matryoshka),
-    ],
-)
-def test_ten_steps_lose_as_the_released_code(
-    name: str, corpus: Corpus, port: Callable[..., torch.Tensor], tiny_bert: Path
-) -> None:
-    # A tenth of the script's weights, 30 and 1: near 60, float32 rounds by 4e-6 itself.
-    lighter = {"in_batch_weight": 3.0, "angle_weight": 0.1} if name == "angle-nli" else {}
-    ours, theirs = losses_beside(encoder_of(name, tiny_bert, **lighter), corpus, port)
-    assert max(theirs) - min(theirs) > 0.05
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
 
 
 def test_the_losses_by_hand() -> None:
@@ -131,7 +57,7 @@ def test_scores_from_0_to_5_as_in_the_released_code() -> None:
     rows[1::2] = rows[::2] + 0.7 * rows[1::2]
     scores = torch.tensor([5.0, 4.0, 3.0, 2.0, 1.0, 0.0, 5.0, 2.5])
     ours = [in_batch_loss(rows[::2], rows[1::2], grades, 0.05) for grades in (scores / 5, (scores >= 4).float())]
-    theirs = released_in_batch(rows, scores), released_in_batch(rows, (scores >= 4).float())
+    theirs = angle_in_batch(rows, scores), angle_in_batch(rows, (scores >= 4).float())
     assert (round(float(theirs[0]), 3), round(float(ours[0]), 3)) == (8.957, 0.001)
     torch.testing.assert_close(ours[1], theirs[1])
     text = (ROOT / "configs" / "methods" / "angle.yaml").read_text(encoding="utf-8")

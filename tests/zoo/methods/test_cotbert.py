@@ -1,4 +1,4 @@
-"""CoT-BERT: ten steps beside a port of its loss and of its biases, and the rows of its templates."""
+"""CoT-BERT: the rows of its templates, and its vector; test_releases has its ten steps."""
 
 from __future__ import annotations
 

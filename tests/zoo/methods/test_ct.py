@@ -14,6 +14,7 @@ from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.errors import TrainingError
 from zoo.methods.ct import CT
 from zoo.recipes import all_recipes
+from zoo.training.optimizers import make_scheduler
 from zoo.training.pairs import Groups
 
 GOLDEN = {"ct": {"version": 1, "values": [-0.9174, 0.2171, -1.0, 0.696, 0.3842, -0.5765, -1.0, 0.6794]}}
@@ -81,6 +82,13 @@ def test_the_number_of_updates_is_the_recipe_s_or_the_corpus_s(tiny_bert: Path) 
     assert recipe_of("ct", tiny_bert).groups(100, 0).count == 12  # 100 // 16 batches
     with pytest.raises(TrainingError, match="31 sentences are fewer than the 32"):
         recipe_of("ct-st", tiny_bert).groups(31, 0)
+
+
+def test_the_rates_change_after_the_steps_that_the_recipe_states(tiny_bert: Path) -> None:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=2e-6)
+    schedule: Any = make_scheduler(optimizer, CT(recipe_of("ct-repo", tiny_bert), Runtime()).settings(), 5000)
+    at = {0: 1e-5, 500: 1e-5, 501: 8e-6, 1000: 8e-6, 1001: 6e-6, 2000: 4e-6, 2001: 2e-6}
+    assert {step: 2e-6 * schedule.lr_lambdas[0](step) for step in at} == pytest.approx(at)
 
 
 def test_short_sentences_are_left_out_where_the_recipe_says(tiny_bert: Path) -> None:

@@ -1,4 +1,4 @@
-"""DiffCSE: ten steps beside a port of its released losses; what it counts; its generator."""
+"""DiffCSE: what its discriminator counts, and its generator; test_releases has its ten steps."""
 
 from __future__ import annotations
 

@@ -1,39 +1,18 @@
-"""SNCSE: ten steps beside a port of its loss, its rows, and the rules that negate a sentence."""
+"""SNCSE: its rows, and the rules that negate a sentence; test_loss_ports has its ten steps."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-import torch
-import torch.nn.functional as F
-from ten_steps import losses_beside, texts_of_first_row
-from test_dropoutviews import CORPUS, cosines, encoder_of
+from ten_steps import texts_of_first_row
+from test_dropoutviews import encoder_of
 
 from zoo.methods.sncse import ended
 from zoo.srl.negation import negated, soft_negatives
 from zoo.srl.parse import Parse
 
 GOLDEN = {"sncse": {"version": 2, "values": [-1.0, 0.4017, 0.1226, 0.1871, -0.2009, -1.0, -0.6788, 0.6348]}}
-
-
-def port(objective: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """cl_forward of SNCSE's models: the state at [MASK] of three rows a sentence, and the two-sided margin."""
-    flat, seen = ids.flatten(0, 1), mask.flatten(0, 1)
-    states = objective.pooler.model(input_ids=flat, attention_mask=seen).last_hidden_state[flat == 103]
-    z = torch.tanh(objective.pooler.mlp.dense(states)).view(len(ids), 3, -1)
-    loss = F.cross_entropy(cosines(z[:, 0], z[:, 1]) / 0.05, torch.arange(len(ids)))
-    delta = F.cosine_similarity(z[:, 0], z[:, 2]) - F.cosine_similarity(z[:, 0], z[:, 1])
-    return loss + objective.recipe.margin_weight * (torch.relu(delta + 0.1) + torch.relu(-delta - 0.3)).mean()
-
-
-def test_ten_steps_lose_as_the_formula(vivid_bert: Path) -> None:
-    """With a margin's weight of 1, so that it counts."""
-    ours, theirs = losses_beside(encoder_of("sncse:negation=not", vivid_bert, margin_weight=1.0), CORPUS, port)
-    assert max(theirs) - min(theirs) > 0.01
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
 
 
 def test_a_row_is_two_templates_and_a_negation(tiny_bert: Path) -> None:

@@ -155,3 +155,22 @@ def test_texts_without_a_known_token_are_not_covered(tiny_bert: Path) -> None:
     encoder = make_encoder(None, tiny_bert)
     assert encoder.covers(["the river", "", "\u2603", " "]).tolist() == [True, False, False, False]
     assert not encoder.encode(["", "\u2603"]).any()
+
+
+def test_ppmi_vectors_factor_the_matrix_that_counting_gives() -> None:
+    """With as many dimensions as tokens, V S V^T of a dense re-computation has the same singular values."""
+    ids = np.random.default_rng(0).integers(0, 12, 4000)
+    counts = np.zeros((12, 12))
+    for distance in (1, 2):
+        for a, b in zip(ids[:-distance], ids[distance:], strict=True):
+            counts[a, b] += 1 / distance
+            counts[b, a] += 1 / distance
+    contexts = counts.sum(0) ** 0.75
+    with np.errstate(divide="ignore"):
+        ppmi = np.maximum(np.log(counts / counts.sum(1, keepdims=True) / (contexts / contexts.sum())), 0)
+    u, s, _ = np.linalg.svd(ppmi)
+    expected = u * np.sqrt(s)
+    expected -= expected.mean(axis=0)
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    vectors = ppmi_vectors(ids, 12, 12, seed=0, row_norm=1.0, window=2)
+    assert np.allclose(vectors @ vectors.T, expected @ expected.T, atol=1e-3)

@@ -138,18 +138,6 @@ def test_a_channel_that_does_not_vary_keeps_its_scale() -> None:
         assert torch.allclose(norm(torch.tensor([[5.0, 1.0], [5.0, 5.0]])), torch.tensor([[0.0, -1.0], [0.0, 1.0]]))
 
 
-def test_a_level_leaves_alone_what_is_finished() -> None:
-    flow = stirred(16, levels=3, depth=1, mixing="reversal")
-    assert [step.dim for step in flow.steps] == [16, 8, 4]
-    u = torch.randn(5, 16, dtype=torch.float64)
-    first = flow.steps[0](u)
-    z, _ = flow(u)
-    torch.testing.assert_close(z[:, 8:], first[:, 8:])
-    second = flow.steps[1](first[:, :8])
-    torch.testing.assert_close(z[:, 4:8], second[:, 4:])
-    assert (z[:, :4] - second[:, :4]).abs().min() > 1e-6
-
-
 def test_mixing_is_a_permutation_or_the_reversal() -> None:
     torch.manual_seed(0)
     orders = [step.order.tolist() for step in Glow(32).steps[:3]]

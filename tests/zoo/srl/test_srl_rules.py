@@ -28,27 +28,15 @@ CONSTRUCTIONS = {
     ),
     "raising": ("He seems to like her.", ["|seems||He", "He|like||her"]),
     "predicate adjective with an infinitive": ("She is able to swim.", ["|is||She", "She|swim||"]),
-    "subject relative clause": (
-        "I met the man who saw Mary.",
-        ["I|met||the man who saw Mary", "the man|saw||Mary"],
-    ),
-    "object relative clause": (
-        "The book that I read was long.",
-        ["I|read||The book", "|was||The book that I read"],
-    ),
-    "relative clause without pronoun": (
-        "The book I read was long.",
-        ["I|read||The book", "|was||The book I read"],
-    ),
+    "subject relative clause": ("I met the man who saw Mary.", ["I|met||the man who saw Mary", "the man|saw||Mary"]),
+    "object relative clause": ("The book that I read was long.", ["I|read||The book", "|was||The book that I read"]),
+    "relative clause without pronoun": ("The book I read was long.", ["I|read||The book", "|was||The book I read"]),
     "relative clause with a stranded preposition": (
         "The house he lives in is old.",
         ["he|lives||", "|is||The house he lives in"],
     ),
     "relative adverb": ("The city where he lives grew.", ["he|lives||", "|grew||The city where he lives"]),
-    "infinitival relative clause": (
-        "She has a book to read.",
-        ["She|has||a book to read", "|read||a book"],
-    ),
+    "infinitival relative clause": ("She has a book to read.", ["She|has||a book to read", "|read||a book"]),
     "present participle as modifier": (
         "The woman standing there smiled.",
         ["|standing||The woman", "The woman standing there|smiled||"],

@@ -1,4 +1,4 @@
-"""The scorer against counts made by hand, and our labeller against the real gold."""
+"""Our labeller against the real gold, and a score against counts made by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.score_srl import head_word, main, read_conllu, score, table
+from tools.score_srl import read_conllu, score, table
 from zoo.srl.labeller import Frame
 from zoo.srl.spacy_labeller import SpacyLabeller
 
@@ -46,16 +46,6 @@ def gold_file(tmp_path: Path) -> Path:
     return path
 
 
-def test_reading_the_gold(gold_file: Path) -> None:
-    (first, third), unannotated = read_conllu(gold_file)
-    assert unannotated == 1
-    assert first.words == FIRST
-    assert first.heads == (2, 2, 5, 5, 5, -1, 5, 5)
-    assert first.predicates == {5: {"ARG0": {2}, "ARG1": {6}, "ARGM-NEG": {4}}}
-    assert first.left_out == {"auxiliary": 1, "nominal": 1}
-    assert third.predicates == {3: {"ARG0": {2}, "ARG1": {0, 4}}, 5: {"ARG1": {4}}}
-
-
 def test_scores_are_those_counted_by_hand(gold_file: Path) -> None:
     gold, _ = read_conllu(gold_file)
     labelled = [
@@ -76,34 +66,6 @@ def test_scores_are_those_counted_by_hand(gold_file: Path) -> None:
         "ARGM-NEG given": (1, 2, 1),
     }
     assert "| ARG0 | 50.0 | 50.0 | 50.0 | 2 |" in table(counts)
-
-
-def test_any_head_of_a_split_argument_is_right(gold_file: Path) -> None:
-    gold, _ = read_conllu(gold_file)
-    for span in ((0, 1), (4,)):
-        counts = score(gold, [[], [Frame(SECOND, (3,), arg1=span)]])
-        assert (counts["ARG1"].right, counts["ARG1"].gold) == (1, 3)
-
-
-def test_heads_of_spans() -> None:
-    heads = (2, 2, 5, 5, 5, -1, 5, 5)
-    assert head_word((0, 1, 2), heads) == 2
-    assert head_word((0, 1), heads) == 0  # both hang on a word outside
-    assert head_word((6, 7), heads) == 6
-    assert head_word((1, 4), heads) == 4  # the higher one
-    assert head_word(tuple(range(8)), heads) == 5
-    assert head_word((), heads) is None
-
-
-@pytest.mark.slow
-def test_the_command_prints_the_table(
-    gold_file: Path, labeller: SpacyLabeller, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([str(gold_file)]) == 0
-    output = capsys.readouterr().out
-    assert output.startswith(labeller.identity())
-    assert "gold.conllu: 2 sentences; not scored: 1 unannotated sentences, 1 auxiliaries, 1 nominal" in output
-    assert "| ARGM-NEG | 100.0 | 100.0 | 100.0 | 1 |" in output
 
 
 @pytest.mark.slow

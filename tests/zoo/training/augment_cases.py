@@ -12,10 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
-from zoo.training.augment import (
-    parse_augmentation,
-    sequence,
-)
+from zoo.training.augment import parse_augmentation, sequence
 
 CLS, SEP = 1, 2
 

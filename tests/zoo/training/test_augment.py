@@ -34,12 +34,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from zoo.errors import UsageError
-from zoo.training.augment import (
-    KINDS,
-    Augmentation,
-    choose_chain,
-    parse_augmentation,
-)
+from zoo.training.augment import KINDS, Augmentation, choose_chain, parse_augmentation
 
 STRUCTURAL = ["exchange", "reorder", "duplicate", "delete", "repeat", "crop", "span-delete", "span-reorder"]
 STRUCTURAL += ["repeat-repo"]

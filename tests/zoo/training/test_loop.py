@@ -134,8 +134,7 @@ def test_best_checkpoint_is_the_one_kept(tiny_bert: Path, tmp_path: Path, corpus
 
 
 @pytest.mark.parametrize(
-    ("rows_of_batch", "steps"),
-    [(10, ["4", "8", "12", "15"]), (50, ["1", "2", "3"]), (5, ["8", "15", "23", "30"])],
+    ("rows_of_batch", "steps"), [(10, ["4", "8", "12", "15"]), (50, ["1", "2", "3"]), (5, ["8", "15", "23", "30"])]
 )
 def test_looks_are_at_equal_parts_of_the_training(rows_of_batch: int, steps: list[str]) -> None:
     """Of 15, 3 and 30 steps; `eval_every` and the ends of the epochs have no part in it."""
