@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+import benchmark
 from tools import findings
+from tools.curve import interval, read
 from zoo_bench_papers.answers import CONFIRMED, DECIDED, REVERSED, SMALLER, UNDECIDED
 
 ROOT = Path(__file__).parents[2]
@@ -51,9 +53,45 @@ def test_the_tables_are_those_of_the_verdicts() -> None:
             assert text == findings.MAKERS[name](), f"python -m tools.findings writes {name} again"
 
 
+def test_every_decided_verdict_is_in_the_table_with_its_word() -> None:
+    """Counted from claims.json by itself: no decided claim is left out, and no undecided one is in."""
+    table = dict(re.findall(r"<!-- made: (\w+) -->\n\n(.*?)\n\n<!-- end -->", PAGE, re.S))["decided"]
+    lines = table.splitlines()[2:]
+    every = [one for folder in findings.BACKBONES for one in findings.papers(folder)]
+    decided = {(one["id"], one["procedure"]) for one in every if one["verdict"] in DECIDED}
+    assert len(lines) == len(decided) > 50
+    for entry in every:
+        if entry["verdict"] in DECIDED:
+            (line,) = [
+                line
+                for line in lines
+                if f"`{entry['id']}`{', ' + entry['procedure'] if entry['procedure'] else ''})" in line
+            ]
+            assert f"**{entry['head']}" in line
+    assert "by our own margin of 1" in next(line for line in lines if "`sickr-not-improved`" in line)
+
+
 @pytest.mark.slow
 def test_the_curves_tables_are_those_of_the_records() -> None:
     assert findings.page_with_tables(PAGE) == PAGE
+
+
+@pytest.mark.slow
+def test_a_slope_is_the_line_through_the_gaps() -> None:
+    """Its value by least squares; the pairs of both folders are drawn together, so that their noise cancels."""
+    import numpy as np
+
+    curve = read()
+    sizes = [2_500, 5_000, 10_000, 20_000, 40_000]
+    for method in ("ptbert-repo", "promptbert-repo"):
+        gaps = [curve.gap(method, size)[0] for size in sizes]
+        value, low, high = curve.slope(method)
+        assert value == pytest.approx(np.polyfit(np.log2(sizes), gaps, 1)[0])
+        assert low < value < high and value - low == pytest.approx(high - value)
+        assert interval(value, low, high) in CURVE
+    (_, first), (_, second) = curve.samples
+    together = np.corrcoef(first.drawn[2], second.drawn[0])[0, 1]  # SimCSE after 10,000 and after 20,000 sentences
+    assert together > 0.95, "the pairs of both folders are drawn together"
 
 
 RESULTS = {  # a part of the paragraph on claims of docs/results.md: the verdicts that it cites
@@ -61,7 +99,7 @@ RESULTS = {  # a part of the paragraph on claims of docs/results.md: the verdict
         ("zoo-mini", "removing-biased-tokens-lifts-static-average", CONFIRMED)
     ],
     "an untrained template is below an average, which reverses": [
-        ("zoo-mini", "manual-prompt-above-averages", REVERSED)
+        ("zoo-mini", "manual-prompt-above-averages", REVERSED),
     ],
     "gains less, and may gain nothing": [
         (folder, "ptbert-above-simcse-sts", SMALLER) for folder in ("zoo-mini", "zoo-small")
@@ -123,6 +161,19 @@ def test_the_curve_is_that_of_the_records(tmp_path: Path, monkeypatch: pytest.Mo
         ours = [ran["averages"][name][int(size)] for name in ("simcse", "ptbert-repo", "promptbert-repo")]
         ours = [*ours, ours[1] - ours[0], ours[2] - ours[0]]
         assert [float(one) for one in (simcse, ptbert, promptbert, gap, other)] == pytest.approx(ours, abs=0.011)
+
+
+@pytest.mark.slow
+def test_an_interval_of_the_curve_is_that_of_compare() -> None:
+    """Up to the pairs that share a text: `compare` draws them together, and its interval is a little wider."""
+    rows = [f"{name}-tuned-40000" for name in ("promptbert-repo", "simcse")]
+    comparison = benchmark.compare(*rows, results=ROOT / "leaderboards/zoo-small-curve", suites="sts", texts=False)
+    line = comparison.to_frame().iloc[-1]
+    shown = re.search(r"^\| 40,000 .* \((\S+) to (\S+)\) \|$", CURVE, re.M)
+    assert shown is not None
+    low, high = (float(bound) for bound in shown.groups())
+    assert 0.05 < low - line["Low"] < 0.15 and 0.05 < line["High"] - high < 0.15
+    assert f"{line['Low']:.2f} to {line['High']:.2f} in the table's last cell" in PAGE
 
 
 def test_what_tuning_gains_is_the_tables() -> None:

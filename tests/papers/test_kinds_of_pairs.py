@@ -15,8 +15,10 @@ from scipy import stats
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records
-from benchmark.records.query import scored_pairs
+from benchmark.records.query import ranks, row_scores, scored_pairs, spearman
 from benchmark.tasks.loaded import load_tasks
+from zoo_bench_papers.analysis.pairs import HARD, Hard, part
+from zoo_bench_papers.analysis.worst import largest
 
 pytestmark = pytest.mark.slow
 
@@ -136,6 +138,18 @@ def test_no_text_is_written_and_all_files_agree(cli: Cli, store: Records) -> Non
     assert not any(text.lower() in everything for text in pocket().texts())
 
 
+def test_equal_gold_scores_have_no_correlation_but_a_rank_error(store: Records) -> None:
+    """The lowest fifth with one score only."""
+    low = np.where(pocket().gold < 1, 0, pocket().gold)
+    store.write(make_record("flat", TASK), (predicted(0), low))
+    records = [record for record in store.all() if record["method"]["name"] == "flat"]
+    result = part(row_scores("flat", records, TASK, store), low == 0)
+    assert (result.spearman, result.reason, result.pairs) == (None, "all of one score", 65)
+    assert result.error is not None and result.bias is not None
+    # Pairs that share the lowest place can only be put too high, as a whole.
+    assert result.error.mean() > result.bias.mean() > 0
+
+
 def test_an_average_needs_every_task(cli: Cli, tmp_path: Path) -> None:
     """Over two tasks it is the mean of theirs; words have no hard pairs, and then there is none."""
     store = Records(tmp_path)
@@ -172,6 +186,68 @@ def test_worst_pairs_are_those_farthest_from_their_place(cli: Cli, store: Record
     everything = "".join(path.read_text(encoding="utf-8") for path in (store.folder / "bare").iterdir())
     assert "First" not in everything
     assert not any(text in everything for text in pocket().texts())
+
+
+def test_ties_go_to_the_first_row() -> None:
+    """All equally wrong: the order of the rows."""
+    assert largest(np.array([-2.0, 1.0, 2.0 + 1e-9, 3.0, -2.0]), 4) == [3, 0, 2, 4]
+
+
+def test_what_is_missing_is_said(cli: Cli, store: Records, tmp_path: Path) -> None:
+    """Records of before, other data than the record's, unknown names and tasks; one method's gap is not another's."""
+    table = tables(cli, store, "--methods", "old,plain")["pairs-hard"]
+    assert [line["Spearman"] is None for line in table["rows"] if line["Pairs of"] in (None, "all")] == [True, False]
+    assert any("n/a: old, pocket-pairs: old on pocket-pairs: no pair scores" in note for note in table["notes"])
+    other = pocket().gold[::-1].copy()
+    store.write(make_record("other", TASK), (predicted(0), other))
+    for words, code, text in (
+        (("--methods", "old"), 1, "no pair scores beside"),
+        (("--methods", "other"), 1, "other gold scores than the record"),
+        (("--methods", "good", "--tasks", "STS12"), 1, "has no score of STS12 (not run)"),
+    ):
+        arguments = words if {"--suite", "--tasks"} & {*words} else (*PLAIN, *words)
+        answer = cli("analyze", "pairs", "--results", store.folder, "--out", tmp_path / "o", "--no-plots", *arguments)
+        assert (answer.code, text in answer.err) == (code, True), answer.err
+        assert not (tmp_path / "o" / "pairs.md").exists()
+    answer = cli("analyze", "worst", "--results", store.folder, "--methods", "other", *PLAIN)
+    assert answer.code == 0 and "no texts: pocket-pairs: the data here has other gold scores" in answer.out
+
+
+def test_globs_and_conditions_of_one_name(cli: Cli, store: Records) -> None:
+    """Rows that share a name carry their key, as in the tables; a glob takes all names it matches."""
+    store.write(make_record("good", TASK, row="2"), (predicted(5), pocket().gold))
+    names = {line["Method"] for line in tables(cli, store, "--methods", "goo*,plain")["pairs-gold"]["rows"]}
+    keys = {make_record("good", TASK, row=row)["row_key"][:8] for row in ("row", "2")}
+    assert names == {"plain", *(f"good [{key}]" for key in keys)}
+
+
+def test_trials_have_the_texts_of_their_pairs(cli: Cli, tmp_path: Path) -> None:
+    """A record of --limit 100 is of the first 100 pairs."""
+    store, name = Records(tmp_path), "pocket-words"
+    gold, values = pocket(name).gold[:100], predicted(0, name)[:100]
+    store.write(make_record("m", name, limit=100), (values, gold))
+    rows = tables(cli, store, "--methods", "m", "--tasks", name)["pairs-hard"]["rows"]
+    assert (rows[0]["Pairs of"], rows[0]["Pairs"]) == ("all", 100)
+    assert rows[0]["Spearman"] == pytest.approx(100 * stats.spearmanr(values, gold).statistic)
+
+
+def test_ranks_and_spearman_are_scipys() -> None:
+    values = np.random.default_rng(0).integers(0, 20, (2, 90)).astype(np.float32)
+    assert np.array_equal(ranks(values[0]), stats.rankdata(values[0]))
+    assert spearman(values[0], values[1]) == pytest.approx(100 * stats.spearmanr(values[0], values[1]).statistic)
+    assert spearman(values[0], np.ones(90)) is None
+
+
+def test_the_hard_subset_of_the_years(data_dir: Path) -> None:
+    """Pairs that the declared thresholds leave of STS12-16; both kinds in every year."""
+    counts = {}
+    for task in load_tasks([f"STS{year}" for year in range(12, 17)], DataSource(data_dir, hub=False), None):
+        pairs = scored_pairs(task, "test")
+        hard = Hard().masks(pairs)[HARD]
+        counts[task.name] = (int((hard & (pairs.gold >= 4)).sum()), int((hard & (pairs.gold <= 1)).sum()))
+    assert counts == {
+        "STS12": (99, 184), "STS13": (18, 248), "STS14": (176, 322), "STS15": (31, 296), "STS16": (20, 200),
+    }  # fmt: skip
 
 
 def test_differences_of_rows_have_the_noise_of_pairs_and_seeds(cli: Cli, store: Records) -> None:

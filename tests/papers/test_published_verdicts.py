@@ -2,18 +2,111 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import stats
-from test_claims import ROOT, SEEDS, of_published
+from test_claims import CASES, ROOT, SEEDS, of_published
 
 from benchmark.records.folder import Records
 from benchmark.records.record import scores_of
 from benchmark.report.table import read_completed
 from zoo_bench_papers import answers
-from zoo_bench_papers.answers import AT_SCALE, SO_FAR, UNDECIDED, UNTESTABLE
-from zoo_bench_papers.claims import CODE, TEXT, open_points
+from zoo_bench_papers.answers import (
+    AT_SCALE,
+    CONFIRMED,
+    NOT_MEASURED,
+    SMALLER,
+    SO_FAR,
+    UNDECIDED,
+    UNTESTABLE,
+)
+from zoo_bench_papers.claims import CODE, TEXT, all_claims, open_points
+from zoo_bench_papers.ledger import counts, ledger, markdown, of_claims
 from zoo_bench_papers.properties import Measured
+
+
+class ByHand:
+    """Differences by scipy's Spearman; their error by a jackknife that leaves out groups of pairs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = Records(folder)
+        self.records = [r for r in read_completed(self.store) if r["status"] == "ok" and r["seed"] in SEEDS]
+
+    def scores(self, method: str, task: str) -> tuple[list[np.ndarray], np.ndarray]:
+        records = [r for r in self.records if (r["method"]["name"], r["task"]["name"]) == (method, task)]
+        scores = [self.store.pair_scores(r) for r in sorted(records, key=lambda r: str(r["seed"]))]
+        assert scores
+        return [predicted for predicted, _ in scores], scores[0][1]
+
+    def compare(self, a: str, b: str, tasks: tuple[str, ...]) -> tuple[float, float]:
+        """Return the difference in points and its standard error."""
+        by_seed: list[np.ndarray] = []
+        variance = 0.0
+        for task in tasks:
+            sides = [self.scores(method, task) for method in (a, b)]
+            gold = sides[0][1]
+            groups = np.random.default_rng(1).permutation(len(gold)) % 40
+            by_seed.append(np.array([np.mean([stats.spearmanr(p, gold)[0] for p in side]) for side, _ in sides]))
+            gaps = []
+            for group in range(40):
+                kept = groups != group
+                means = [np.mean([stats.spearmanr(p[kept], gold[kept])[0] for p in side]) for side, _ in sides]
+                gaps.append(means[0] - means[1])
+            variance += 39 / 40 * float(np.sum((np.array(gaps) - np.mean(gaps)) ** 2)) / len(tasks) ** 2
+        difference = float(np.mean([one[0] - one[1] for one in by_seed]))
+        return 100 * difference, 100 * float(np.sqrt(variance + self.seeds(a, b, tasks)))
+
+    def seeds(self, a: str, b: str, tasks: tuple[str, ...]) -> float:
+        """Return the variance of the difference over seeds."""
+        total = 0.0
+        for method in (a, b):
+            of_task = [
+                [stats.spearmanr(p, gold)[0] for p in predicted]
+                for predicted, gold in (self.scores(method, task) for task in tasks)
+            ]
+            means = np.mean(of_task, axis=0)
+            if len(means) > 1:
+                total += float(np.var(means, ddof=1)) / len(means)
+        return total
+
+
+@pytest.mark.slow
+def test_verdicts_are_those_computed_by_hand() -> None:
+    hand, reached = ByHand(ROOT / "leaderboards" / "zoo-small"), of_claims(of_published("zoo-small"))
+    for verdict in reached:
+        if (expected := CASES.get(verdict.claim.id)) is None:
+            continue
+        for (place, tasks), pair in ((p, pair) for p in verdict.claim.places() for pair in verdict.claim.pairs()):
+            difference, error = hand.compare(pair[0], pair[1], tasks)
+            (ours,) = [c for c in verdict.compared if (c.a, c.b, c.on) == (*pair, place)]
+            assert ours.difference == pytest.approx(difference, abs=1e-3)  # pair scores are float32
+            assert ours.low < difference - 1.5 * error < difference + 1.5 * error < ours.high
+            assert (ours.low + ours.high) / 2 == pytest.approx(difference, abs=1e-3)
+        assert verdict.word == expected, verdict.claim.id
+
+
+@pytest.mark.slow
+def test_the_counts_and_the_answers_are_those_of_the_verdicts() -> None:
+    reached = of_published("zoo-small")
+    assert {one.claim.id for one in reached} == {one.id for one in all_claims()}
+    text = markdown(reached)
+    for verdict in reached:
+        assert f"`{verdict.claim.id}`" in text
+        if verdict.word == NOT_MEASURED:
+            assert verdict.reason or verdict.deciding
+            assert verdict.command or "no item scores" in verdict.reason
+        for c in verdict.deciding:
+            assert c.word == answers.word(c.low, c.high, -verdict.claim.margin, c.printed)
+        assert verdict.word in {*(c.word for c in verdict.deciding), NOT_MEASURED} or not verdict.deciding
+    by = Counter(one.word for one in of_claims(reached))
+    assert sum(by.values()) == len(all_claims()), "a claim with two procedures counts once"
+    assert f"Of {len(all_claims())} claims: {CONFIRMED} {by[CONFIRMED]}, {SMALLER} {by[SMALLER]}, " in counts(reached)
+    (at,) = ledger(reached)
+    assert json.loads(json.dumps(at))["counts"] == counts(reached)
 
 
 @pytest.mark.slow
@@ -53,14 +146,13 @@ def test_no_verdict_says_more_than_its_scale(name: str) -> None:
 
 def test_the_order_of_rows_on_two_tasks() -> None:
     """Every row of the folder with both tasks, by its mean over seeds."""
-    store = Records(ROOT / "leaderboards" / "zoo-small")
-    records = [r for r in read_completed(store) if r["status"] == "ok" and r["seed"] in SEEDS]
+    hand = ByHand(ROOT / "leaderboards" / "zoo-small")
     every = [
         {
-            task: [r for r in records if r["method"]["name"] == name and r["task"]["name"] == task]
+            task: [r for r in hand.records if r["method"]["name"] == name and r["task"]["name"] == task]
             for task in ("STS12", "SICK-R")
         }
-        for name in {r["method"]["name"] for r in records}
+        for name in {r["method"]["name"] for r in hand.records}
     ]
     both = [of for of in every if all(of.values())]
     measured = Measured({}, "zoo-small", lambda tasks, name: both)

@@ -61,6 +61,12 @@ class {cls}(Encoder):
 """
 
 
+def test_a_name_loads_its_class(registry: Registry[type[Encoder]]) -> None:
+    assert registry.get("cls") is Cls
+    assert registry.names() == ["cls", "simcse"]
+    assert "cls" in registry and "clx" not in registry
+
+
 def test_a_clash_names_both_places(registry: Registry[type[Encoder]]) -> None:
     with pytest.raises(UsageError) as caught:
 
@@ -133,6 +139,21 @@ def test_a_plugin_that_raises_is_rolled_back_and_listed(tmp_path: Path) -> None:
         assert METHODS.get("cls") is Cls
     finally:
         METHODS._broken.pop(str(plugin), None)
+
+
+def test_a_plugin_file_registers_a_method_that_loads(tmp_path: Path) -> None:
+    plugin = tmp_path / "fine.py"
+    plugin.write_text(
+        PLUGIN.format(cls="Fine") + "from zoo import register_method\nregister_method('fine-plugin')(Fine)\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(RuntimeError, match="undo"), METHODS.rollback():
+        assert load_plugin_file(plugin, [METHODS]) is None
+        assert METHODS.get("fine-plugin").__name__ == "Fine"
+        assert str(plugin) in METHODS.origin("fine-plugin")
+        assert METHODS.summary("fine-plugin") == "Says nothing."
+        raise RuntimeError("undo")
+    assert "fine-plugin" not in METHODS.names()
 
 
 @pytest.mark.parametrize("name", ["absent.py", "plugin.txt"])

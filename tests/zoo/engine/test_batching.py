@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import weakref
 from pathlib import Path
 from typing import Any
@@ -223,6 +226,27 @@ def test_encode_unique_spreads_rows_back() -> None:
 
     assert encode_unique(["b", "a", "b", "c", "a"], encode)[:, 0].tolist() == [ord(c) for c in "babca"]
     assert seen == ["b", "a", "c"]
+
+
+@pytest.mark.slow
+def test_bf16_gives_float32_vectors_near_those_of_fp32(tiny_bert: Path, tmp_path: Path) -> None:
+    """In a process of its own with oneDNN capped: uncapped bfloat16 kills the process on some virtual machines."""
+    code = """
+import sys
+import numpy as np
+from zoo.encoder import Runtime
+from zoo.methods.pooled import Average
+texts = ["A small dog runs.", "rain", "Two women talk while a third one reads a letter."]
+made = {p: Average(Average.Recipe(backbone=sys.argv[1]), Runtime(precision=p)).encode(texts) for p in ("bf16", "fp32")}
+np.savez(sys.argv[2], **made)
+"""
+    command = [sys.executable, "-c", code, str(tiny_bert), str(tmp_path / "made.npz")]
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    vectors = np.load(tmp_path / "made.npz")
+    assert vectors["bf16"].dtype == np.float32
+    assert 0 < np.abs(vectors["bf16"] - vectors["fp32"]).max() < 0.05 * np.linalg.norm(vectors["fp32"], axis=1).mean()
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [("fp32", None), ("bf16", torch.bfloat16), ("fp16", torch.float16)])

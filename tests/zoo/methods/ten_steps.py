@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from released import linear_rate
 
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.dropout import set_dropout
@@ -19,6 +18,11 @@ from zoo.training.loop import Objective, train
 
 STEPS = 10
 PAGE = Path(__file__).parents[3] / "docs" / "fidelity.md"
+
+
+def linear_rate(step: int, peak: float, warmup: int, total: int) -> float:
+    """Learning rate of a step: up over the warm-up, then down to 0 at the last."""
+    return peak * (step / warmup if step < warmup else (total - step) / max(total - warmup, 1))
 
 
 def stated() -> dict[str, tuple[str, str]]:
