@@ -23,9 +23,9 @@ SMALL |= {"table_steps": 4, "table_batch_size": 32, "lstm_dim": 16, "classifier_
 # One recipe of nearly every method that can be made of these weights alone. Left out are InferSent (only CUDA has the
 # kernel of its LSTM), those of files (vectors of words or texts), and ConSERT after NLI, which takes a minute.
 RECIPES = """angle avg-last burt cls consert consert-joint cosent cot-bert clear ct diffcse echo esimcse esimcse-repo
-flow isbert matryoshka max mixcse model2vec moco-reorder optiprompt promcse prompt promptbert ptbert ptbert-repo
-rankcse sbert sentence-crops sif sif-tokens simcse simcse-mlm simcse-plus-plus simcse-sup simcse-words static-head
-whitening whitening-target pretrained metaeol token-prepending""".split()
+flow gcse infocse isbert matryoshka max mixcse model2vec moco-reorder optiprompt promcse prompt promptbert ptbert
+ptbert-repo rankcse sbert sentence-crops sif sif-tokens simcse simcse-mlm simcse-plus-plus simcse-sup simcse-words
+static-head whitening whitening-target pretrained metaeol token-prepending""".split()
 
 
 def backbone(folder: Path, dropout: float) -> Path:

@@ -44,7 +44,7 @@ def list_command(data: str | None, as_json: bool) -> None:
 
 
 def _chosen_data(names: tuple[str, ...]) -> list[str]:
-    # What nobody needs to check a folder against is fetched and verified by its name alone.
+    # Sets of unknown sha256 are fetched and verified by name alone: a folder without them lacks nothing.
     known = [name for name, entry in catalog().items() if all(form.known for form in entry.forms.values())]
     return [dataset(name).name for name in names] or known
 

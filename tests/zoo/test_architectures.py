@@ -37,6 +37,7 @@ REFUSALS = {
     "promptbert-sup-repo": ("as wide as the states", {"albert", "electra"}),
     "consert": ("relative positions only", {"deberta-v2"}),
     "consert-sup": ("relative positions only", {"deberta-v2"}),
+    "infocse": ("is no BERT or RoBERTa", {"albert", "distilbert", "electra", "mpnet", "deberta-v2", "modernbert"}),
     "promcse": ("is no BERT or RoBERTa", {"albert", "distilbert", "electra", "mpnet", "deberta-v2", "modernbert"}),
     "echo": ("a decoder-only backbone", {*ARCHITECTURES}),
     "tsdae": ("has no decoder", {"albert", "distilbert", "mpnet", "deberta-v2", "modernbert"}),

@@ -22,6 +22,7 @@ from zoo.recipes import all_recipes
 NEED_MLM_HEAD = (
     "diffcse",
     "diffcse-repo",
+    "infocse",
     "optiprompt-repo",
     "prompt-top200",
     "prompt-top200-denoise",

@@ -207,6 +207,31 @@ class DiffCSE(Release):
         return given
 
 
+class InfoCSE(DiffCSE):
+    """Its own masked language model is frozen; the words of every third place are to be found."""
+
+    repository, commit, file = ESimCSE.repository, ESimCSE.commit, "InfoCSE/infocse/models_cls_mlm.py"
+    arguments = {"batchnorm": True, "skip_from": 1, "n_head_layers": 2, "mlm_weight": 0.5, "mlm_eval": True}
+    places = {
+        "bert.": "pooler.model.",
+        "mlp.net.": "pooler.mlp.",
+        "mlm.bert.": "lower.",
+        "c_head.": "upper.layer.",
+        "lm_head.": "mlm.head.",
+    }
+    unused = (*Release.unused, "mlm.cls.")
+
+    def build(self, config, settings):
+        settings.do_mlm = True
+        return Release.build(self, config, settings)
+
+    def inputs(self, batch):
+        given = super().inputs(batch)
+        ids = given["mlm_labels"]
+        given["mlm_labels"] = torch.where(given["mlm_input_ids"] == ids, torch.full_like(ids, -100), ids)
+        return given
+
+
 class MixCSE(Release):
     repository, commit = "BDBC-KG-NLP/MixCSE_AAAI2022", "884145e24a5258c044fedb658df9999f012df875"
     file = "mixcse/models_mix.py"
@@ -361,6 +386,7 @@ RELEASES = {
     "sentence-crops-repo": Crops,
     "esimcse-repo": ESimCSE,
     "diffcse-repo": DiffCSE,
+    "infocse": InfoCSE,
     "mixcse-repo": MixCSE,
     "cot-bert-repo": CoTBERT,
     "promcse": PromCSE,

@@ -25,6 +25,7 @@ from zoo.engine.dropout import set_dropout
 from zoo.methods import diffcse, twoviews
 from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
+from zoo.training import auxiliary
 from zoo.training.loop import Objective, train
 from zoo.training.lora import with_adapters
 
@@ -81,13 +82,13 @@ def teachers(encoder: Any) -> None:
 
 
 def third_masked(encoder: Any) -> None:
-    """Mask every third token, which DiffCSE draws; the release's run does the same."""
+    """Mask every third token, which DiffCSE and InfoCSE draw; the release's run does the same."""
 
-    def every_third(ids: torch.Tensor, rate: float, *, mask_id: int, **_: Any) -> tuple[torch.Tensor, None]:
+    def every_third(ids: torch.Tensor, rate: float, *, mask_id: int, **_: Any) -> tuple[torch.Tensor, torch.Tensor]:
         places = (torch.arange(ids.shape[-1]) % 3 == 1) & (ids != 102) & (ids != 0)
-        return torch.where(places, torch.full_like(ids, mask_id), ids), None
+        return torch.where(places, torch.full_like(ids, mask_id), ids), places
 
-    diffcse.mask_some = every_third  # type: ignore[attr-defined, assignment]
+    diffcse.mask_some = auxiliary.mask_some = every_third  # type: ignore[attr-defined]
 
 
 def in_reverse(encoder: Any) -> None:
@@ -143,6 +144,7 @@ COMPARISONS = {
     "esimcse-repo": Comparison(f"{ADAMW}:queue_size=10", TOY),
     "consert-repo": Comparison(SMALL, TOY, in_reverse),
     "diffcse-repo": Comparison(f"{ADAMW}:detection_weight=1.0:generator_dropout=false", TOY, third_masked),
+    "infocse": Comparison(f"{ADAMW}:lower=1:mlm_weight=0.5", TOY, third_masked),
     "mixcse-repo": Comparison(ADAMW, TOY),
     "cot-bert-repo": Comparison(f"{ADAMW}:accumulate=1", TOY),
     "promcse": Comparison(f"{ADAMW}:dropout=0.0", TOY),

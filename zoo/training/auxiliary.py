@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -44,18 +45,22 @@ class MaskedLanguageModel(nn.Module):
         super().__init__()
         # The head's output embeddings are a copy: the released code does not tie them to the trained encoder.
         self.head = mlm_head(backbone.source, Runtime())
-        self.rate = rate
+        self.rate, self.vocabulary = rate, int(backbone.model.config.vocab_size)
         self.mask_id = int(backbone.tokenizer.mask_token_id)
         self.special_ids = torch.tensor(sorted(set(backbone.tokenizer.all_special_ids)))
 
     def forward(self, model: PreTrainedModel, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Token ids and mask (n, length) -> (n, 2): each row's summed cross-entropy and number of masked tokens."""
+        return self.losses(input_ids, lambda corrupted: token_states(model, corrupted, attention_mask)[0])
+
+    def losses(self, input_ids: torch.Tensor, states_of: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """As `forward`, of the states (n, length, dim) that a function makes of the corrupted ids."""
         ids, device = host_of(input_ids), input_ids.device
         # Chosen on the host, who has to know how many they are.
         corrupted, chosen = mask_some(
-            ids, self.rate, mask_id=self.mask_id, special_ids=self.special_ids, vocabulary=model.config.vocab_size
+            ids, self.rate, mask_id=self.mask_id, special_ids=self.special_ids, vocabulary=self.vocabulary
         )
-        (states,) = token_states(model, to_device(corrupted, device), attention_mask)
+        states = states_of(to_device(corrupted, device))
         rows, columns = (to_device(places, device) for places in chosen.nonzero(as_tuple=True))
         masked = states[rows, columns]
         losses = F.cross_entropy(self.head(masked).float(), to_device(ids[chosen], device), reduction="none")

@@ -46,8 +46,10 @@ def test_losses_and_gradients_are_those_of_the_release(
 ) -> None:
     """Losses of ten steps to 1e-5; gradients of the first to 1e-5 of the largest in their tensor."""
     from zoo.methods import diffcse, twoviews
+    from zoo.training import auxiliary
 
-    for room, drawn in ((diffcse, "mask_some"), (twoviews, "shuffled_positions"), (twoviews, "cut_features")):
+    rooms = [(diffcse, "mask_some"), (auxiliary, "mask_some")]
+    for room, drawn in (*rooms, (twoviews, "shuffled_positions"), (twoviews, "cut_features")):
         monkeypatch.setattr(room, drawn, getattr(room, drawn))  # these comparisons draw by a rule
     dump = start.read(DUMPS / f"{name}.safetensors")
     encoder, objective, _, rows = start.comparison_of(name, backbones[start.COMPARISONS[name].kind])
