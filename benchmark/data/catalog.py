@@ -46,9 +46,10 @@ class Dataset:
     rows: Mapping[str, int] = field(default_factory=dict)
     subsets: Mapping[str, int] = field(default_factory=dict)
     lines: int | None = None
-    ordered: bool = False  # of a corpus: neighbouring lines are neighbouring sentences of its documents
+    # Of a corpus: neighbouring lines are neighbouring sentences of its documents.
+    ordered: bool = False
     forms: Mapping[str, Form] = field(default_factory=dict)
-    tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # see sets/README.md
+    tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def form(self, name: str) -> Form:
         """Return a form by name."""

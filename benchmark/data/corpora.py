@@ -20,12 +20,14 @@ from zoo.errors import CorruptError, MissingError, UsageError, did_you_mean
 from zoo.paths import is_dir, is_file, user_path
 from zoo.progress import print_safe
 
-_DIGEST = 10  # hexadecimal digits: among a million texts, the expected number of equal digests is below one
+# Hexadecimal digits: among a million texts, the expected number of equal digests is below one.
+_DIGEST = 10
 
 
-CORPUS, PAIRS = ("corpus",), ("nli", "ppdb-human")  # kinds of data sets that --corpus and --pairs take
-TARGET = "target"  # as --corpus: the texts of the run's own tasks, of every split and without labels
-SCORED = "STSBenchmark"  # scored pairs that --pairs takes too: its training split
+# What --corpus takes (`target`: the texts of the run's tasks, without labels) and --pairs (of STSBenchmark, train).
+CORPUS, PAIRS = ("corpus",), ("nli", "ppdb-human")
+TARGET = "target"
+SCORED = "STSBenchmark"
 
 
 def check_texts(name: str | None, kinds: Collection[str]) -> None:
@@ -49,7 +51,7 @@ def check_texts(name: str | None, kinds: Collection[str]) -> None:
 
 def _readable(name: str) -> bool:
     path = user_path(name)
-    with suppress(OSError):  # the name is too long for a file
+    with suppress(OSError):
         return is_file(path) or (path.is_fifo() and not _is_pipe(path))
     return False
 
@@ -97,7 +99,8 @@ def load_corpus(
         raise UsageError(f"corpus {path} has no sentence; give text with one sentence per line, or a table.")
     corpus = Corpus(name if entry is not None else path.name, sentences, documents=starts)
     if documents:
-        corpus.document_ends()  # raises MissingError
+        # Raises MissingError where it has none.
+        corpus.document_ends()
     return corpus
 
 
@@ -123,7 +126,8 @@ def load_pairs(
     nli+ppdb2-human; `count` limits each. Raises MissingError or CorruptError when they cannot be read, UsageError for
     scored pairs joined with others.
     """
-    is_path = is_file(user_path(name))  # the name of a file may contain a +
+    # The name of a file may contain a +.
+    is_path = is_file(user_path(name))
     check_texts(name, PAIRS)
     parts = [_load_part(part, data, count, columns, say) for part in ([name] if is_path else name.split("+"))]
     sentences = [text for part in parts for text in part.sentences]

@@ -28,8 +28,9 @@ class Located:
     source: str
     files: dict[str, Path]
     sha256: str
-    from_hub_rows: bool = False  # rows of a hub copy (no subsets), not the catalog's files
-    revision: str | None = None  # of the hub copy
+    # Rows of a hub copy, which have no subsets, and its revision.
+    from_hub_rows: bool = False
+    revision: str | None = None
 
 
 @dataclass
@@ -91,7 +92,8 @@ class DataSource:
             return self._fetch_rows(entry, form)
         except (CorruptError, MissingError):
             raise
-        except Exception as error:  # the hub's clients raise many types; each means that the data is not available now
+        except Exception as error:
+            # The hub's clients raise many types; each means that the data is not available now.
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise MissingError(
                 f"{looked or name}, and {wanted.hub['id']} on the hub gave: {reason}. {_REMEDY}"

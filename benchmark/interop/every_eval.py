@@ -33,7 +33,7 @@ from zoo.files import sha256_file, slug, write_json, write_text
 
 SCHEMA = "0.3.0"
 COLLECTION = "zoo-bench"
-_RESAMPLED = ("all_spearman", "cosine_spearman", "spearman", "accuracy")  # what `draws` resamples
+_RESAMPLED = ("all_spearman", "cosine_spearman", "spearman", "accuracy")
 
 
 def write_logs(

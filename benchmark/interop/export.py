@@ -27,7 +27,7 @@ from zoo.recipes import all_recipes
 class Exported:
     """What was written, and its place on the hub if it was uploaded."""
 
-    name: str  # the row's label and the seed
+    name: str
     folder: Path
     url: str | None = None
 
@@ -149,7 +149,7 @@ def base_card(location: str, revision: str | None) -> dict[str, object]:
     try:
         text = (find_backbone(location, revision).folder / "README.md").read_text(encoding="utf-8")
         front = yaml.safe_load(text.split("---\n")[1]) if text.startswith("---\n") else {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, ZooError):  # a card that cannot be read states nothing
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, ZooError):
         return {}
     return {key: front[key] for key in ("license", "language") if isinstance(front, dict) and front.get(key)}
 
@@ -266,7 +266,8 @@ def push_folder(folder: Path, repository: str, *, private: bool = False) -> str:
         api.create_repo(repository, private=private, exist_ok=True)
         message = f"Upload {folder.resolve().name}, made by zoo-bench"
         commit = api.upload_folder(repo_id=repository, folder_path=folder, commit_message=message)
-    except Exception as error:  # the hub's client raises many kinds; each means that nothing was published
+    except Exception as error:
+        # The hub's client raises many kinds; each means that nothing was published.
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise ZooError(
             f"{folder} was not pushed to {repository}: {reason}. It lies there complete; log in with `hf auth login`,"

@@ -57,7 +57,7 @@ def model_meta(name: str, revision: str, record: Record) -> dict[str, Any]:
         "public_training_code": None,
         "public_training_data": None,
         "framework": ["PyTorch"] if backbone else ["NumPy"],
-        "similarity_fn_name": {"": "cosine", "dot": "dot"}.get(roles.partition("similarity ")[2]),  # no distances there
+        "similarity_fn_name": {"": "cosine", "dot": "dot"}.get(roles.partition("similarity ")[2]),
         "use_instructions": "prompts of" in roles,
         "training_datasets": None if learned else [],
         "adapted_from": None if backbone.get("local") else backbone.get("name"),
@@ -95,7 +95,8 @@ def task_result(record: Record) -> dict[str, Any]:
     """Return a finished record as MTEB's TaskResult; scores are fractions in both."""
     scores: Mapping[str, Any] = scores_of(record)
     subsets: Mapping[str, Any] = scores.get("mteb") or {}
-    if not subsets:  # pairs, scored here: mteb's own subsets, or ours as one
+    # Pairs, scored here: mteb's own subsets, or ours as one.
+    if not subsets:
         of_subset = (
             scores.get("subsets", {}) if record["task"]["name"].startswith(MTEB) else {"default": scores.get("all", {})}
         )

@@ -32,8 +32,9 @@ from zoo.training.vocabulary import training_only
 _BATCH = 16
 _EPOCHS = 4
 _RATE = 2e-5
-_WARMUP = 0.1  # of the steps; then the learning rate falls linearly to 0
-_HEAD: Concatenation = "u;v;|u-v|"  # BURT's and SBERT's features
+# Of the steps; then the learning rate falls linearly to 0. The features are BURT's and SBERT's.
+_WARMUP = 0.1
+_HEAD: Concatenation = "u;v;|u-v|"
 
 Sides = tuple[Sequence[str], Sequence[str]]
 """First and second texts of pairs."""
@@ -91,10 +92,11 @@ def _trainable(encoder: BackboneEncoder, table: TokenTable, rows: int, run: Run)
     module = _Trainable(encoder)
     before = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
     frozen = [parameter for parameter in module.parameters() if not parameter.requires_grad]
-    module.requires_grad_(True)  # also weights that were frozen in the encoder's own training
+    # Also weights that were frozen in the encoder's own training.
+    module.requires_grad_(True)
     runtime = encoder.runtime
     torch.manual_seed(run.seed)
-    encoder.runtime = replace(runtime, progress=Progress.silent())  # no progress bar for each dev score
+    encoder.runtime = replace(runtime, progress=Progress.silent())
     try:
         with training_only(encoder.backbone.model, _tokens_met(encoder, table, rows)):
             yield module

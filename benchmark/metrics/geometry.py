@@ -44,7 +44,8 @@ def anisotropy(vectors: Matrix, chunk: int = 8192) -> float:
     for start in range(0, n, chunk):
         unit = unit_vectors(vectors[start : start + chunk])
         total += unit.sum(axis=0)
-        squared_norms += float(np.square(unit).sum())  # adds up to n, less the number of zero vectors
+        # Adds up to n, less the number of zero vectors.
+        squared_norms += float(np.square(unit).sum())
     return abs(float(total @ total) - squared_norms) / (n * n - n)
 
 
@@ -54,7 +55,7 @@ def principal_components(vectors: Matrix, count: int) -> tuple[NDArray[np.float6
     A component's sign is arbitrary; it is chosen so that the largest loading is positive.
     """
     centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
-    values, axes = np.linalg.eigh(centred.T @ centred)  # ascending
+    values, axes = np.linalg.eigh(centred.T @ centred)
     axes = axes[:, ::-1][:, :count]
     axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])] < 0, -1.0, 1.0)
     return centred @ axes, values[::-1][:count] / max(float(values.sum()), 1e-300)
@@ -73,7 +74,8 @@ def nearest_neighbours(vectors: Matrix, k: int, chunk: int = 128) -> tuple[NDArr
     for start in range(0, len(centred), chunk):
         block = centred[start : start + chunk]
         here = np.arange(len(block))
-        scores = squares[None, :] - 2.0 * (block @ centred.T)  # the distance squared, less the row's own square
+        # The distance squared, less the row's own square.
+        scores = squares[None, :] - 2.0 * (block @ centred.T)
         scores[here, start + here] = np.inf
         near = np.argpartition(scores, max(k - 1, 0), axis=1)[:, :k]
         exact = np.linalg.norm(centred[near].astype(np.float64) - block[:, None], axis=2)

@@ -22,12 +22,14 @@ from zoo.errors import CorruptError
 class ItemsPart(TypedDict, total=False):
     """Which test items were right, part after part; records that share `gold_sha256` are comparable."""
 
-    right: Required[str]  # base64 of a bit an item, run after run, with zeros up to a whole byte
-    parts: Required[list[Annotated[int, msgspec.Meta(gt=0)]]]  # the number of items in each
+    # Base64 of a bit an item, run after run, with zeros up to a whole byte; the number of items in each part.
+    right: Required[str]
+    parts: Required[list[Annotated[int, msgspec.Meta(gt=0)]]]
     runs: Required[Annotated[int, msgspec.Meta(gt=0)]]
-    gold_sha256: Required[Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]]  # of the answers, in this order
-    ranks: list[Annotated[int, msgspec.Meta(gt=0)]]  # of the right answer of each; 1 is right. Absent: an accuracy
-    decimals: int  # to which the accuracy x100 of a part, and their mean, are rounded, as SentEval does
+    # Of the answers, in this order; the right answers' ranks (absent: an accuracy); decimals to which SentEval rounds.
+    gold_sha256: Required[Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]]
+    ranks: list[Annotated[int, msgspec.Meta(gt=0)]]
+    decimals: int
 
 
 def items_part(

@@ -23,10 +23,12 @@ _CLASSES = 5
 _SEED = 1111
 _BATCH = 64
 _RATE = 1e-3
-_BETAS, _EPSILON = (0.9, 0.999), 1e-8  # Adam's defaults
-_PASSES = 50  # between two evaluations
-_MOST_PASSES = 1000  # SentEval checks this limit before it trains on, so that there is one more evaluation after it
-_TENACITY = 3  # evaluations (in total, not consecutive) that may bring no gain; the next one ends the fit
+_BETAS, _EPSILON = (0.9, 0.999), 1e-8
+# Between two evaluations, and the most: SentEval checks the limit before it trains on, so that one more follows.
+_PASSES = 50
+_MOST_PASSES = 1000
+# Evaluations without gain (in total, not in a row) before the next one ends the fit.
+_TENACITY = 3
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,14 @@ def regress(
     targets = torch.from_numpy(score_targets(train)).to(device)
     (weights,) = (w.to(device) for w in Linear(_CLASSES).initial(features.shape[1], x.shape[1], _SEED))
     moments = [torch.zeros_like(weights), torch.zeros_like(weights)]
-    random = np.random.RandomState(_SEED)  # SentEval's generator
+    # SentEval's generator.
+    random = np.random.RandomState(_SEED)
     held = slice(len(train), len(train) + len(dev))
     best, best_pearson = weights, -1.0
     steps = passes = evaluations = idle = 0
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # the steps are too small to gain from several threads
+    # The steps are too small to gain from several threads.
+    torch.set_num_threads(1)
     try:
         while idle <= _TENACITY and passes <= _MOST_PASSES:
             for _ in range(_PASSES):

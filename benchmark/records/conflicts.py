@@ -14,8 +14,9 @@ from typing import NamedTuple
 from benchmark.keys import without_times
 from benchmark.records.record import Record
 
-Cell = tuple[str, str, str]  # method, task, key
-_Digest = str | tuple[str | None, int, int]  # sha256 of gold scores; or of data, with versions of task and protocol
+# Method, task, key; then sha256 of gold scores, or of data with versions of task and protocol.
+Cell = tuple[str, str, str]
+_Digest = str | tuple[str | None, int, int]
 
 
 class StoredRecord(NamedTuple):
@@ -23,7 +24,8 @@ class StoredRecord(NamedTuple):
 
     record: Record
     place: str
-    digest: str = ""  # sha256 of a packed record's JSON, where another record has its key; else ""
+    # Sha256 of a packed record's JSON where another record has its key.
+    digest: str = ""
 
 
 def cell_of(record: Record) -> Cell:

@@ -61,9 +61,10 @@ class Records:
     """
 
     folder: Path
-    set_aside: bool = False  # True: a damaged record is renamed to *.corrupt when its cell is read
+    # A damaged record is renamed to *.corrupt when its cell is read.
+    set_aside: bool = False
     corrupt: list[tuple[Path, str]] = field(default_factory=list)
-    _read: Packed | None = field(default=None, repr=False, compare=False)  # the packed records that `all` has returned
+    _read: Packed | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if is_file(self.folder):
@@ -139,7 +140,8 @@ class Records:
             record = {**record, "replaces": replaced}
             content, checked = _as_json({**given, "replaces": replaced}, "the record")
         if pairs is not None:
-            with np.errstate(over="ignore"):  # numbers too large for float32 are refused in the next line
+            # Numbers too large for float32 are refused below.
+            with np.errstate(over="ignore"):
                 predicted, gold = (side.astype("float32") for side in pairs)
             if not (np.isfinite(predicted).all() and np.isfinite(gold).all()):
                 raise CorruptError("the scores of its pairs are not all finite in float32.")
@@ -259,7 +261,8 @@ class Records:
         for path in (path for of_method in folders for path in sorted(of_method.glob("*.json"))):
             try:
                 yield StoredRecord(_read(path), f"records/{path.parent.name}/{path.name}")
-            except MissingError:  # packed or set aside by another process since the folder was listed
+            except MissingError:
+                # Packed or set aside by another process since the folder was listed.
                 continue
             except CorruptError as error:
                 self.corrupt.append((path, str(error)))
@@ -318,7 +321,8 @@ def _as_json(record: Mapping[str, object], where: str) -> tuple[str, Record]:
         values["sha256"] = sha256_json(values)
         content = json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         return content, parse_record(content.encode("utf-8"), where)
-    except (TypeError, ValueError, RuntimeError) as error:  # RecursionError is a RuntimeError
+    except (TypeError, ValueError, RuntimeError) as error:
+        # RecursionError is a RuntimeError.
         raise CorruptError(f"{where} cannot be kept as JSON: {error}.") from error
 
 

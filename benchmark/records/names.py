@@ -16,8 +16,9 @@ from benchmark.records.record import MethodPart
 from zoo.recipes import SOURCES
 from zoo.selection import parts_of, split_overrides
 
-_ELSEWHERE = re.compile(r"[/~]|\.{1,2}[\\/]|[A-Za-z]:[\\/]|\\\\")  # the beginning of a path that cannot be a hub id
-_CACHED = re.compile(r"models--.+?--(.+)")  # the name of a model's folder in the hub's cache
+# The beginning of a path that cannot be a hub id; the name of a model's folder in the hub's cache.
+_ELSEWHERE = re.compile(r"[/~]|\.{1,2}[\\/]|[A-Za-z]:[\\/]|\\\\")
+_CACHED = re.compile(r"models--.+?--(.+)")
 _GENERIC = re.compile(r"(0_Transformer|best|checkpoint[-_]?\d*|encoder|final|last|model|output|snapshots|step[-_]?\d+)")
 
 # Names of recipes in older records.
@@ -79,7 +80,8 @@ def _own_name(place: str, parts: int) -> str:
     steps = [step for step in re.split(r"[\\/]+", place) if step not in ("", ".", "..", "~")]
     for i, step in enumerate(steps):
         if (cached := _CACHED.fullmatch(step)) and steps[i + 1 : i + 2] == ["snapshots"]:
-            steps = [*steps[:i], cached[1], *steps[i + 3 :]]  # leaves out the folder named by a commit
+            # Leaves out the folder named by a commit.
+            steps = [*steps[:i], cached[1], *steps[i + 3 :]]
             break
     wanted = parts
     while wanted < len(steps) and _GENERIC.fullmatch(steps[-wanted]):

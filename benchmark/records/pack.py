@@ -44,11 +44,14 @@ def pack(folder: Path) -> Packing:
     nothing to pack, CorruptError where packed files are damaged.
     """
     if not folder.is_dir():
-        Records(folder)  # raises UsageError for a file
+        # Raises UsageError for a file.
+        Records(folder)
         raise MissingError(f"{folder} does not exist; name a results folder with --results.")
     check_writable(folder)
-    with FileLock(folder / ".pack.lock"), pause_garbage_collection():  # beside the records: all machines see it
-        for name in (PAIRS, RECORDS, SUMS):  # whoever wrote these had the lock, and is dead
+    # Beside the records: all machines see it.
+    with FileLock(folder / ".pack.lock"), pause_garbage_collection():
+        # Whoever wrote these had the lock, and is dead.
+        for name in (PAIRS, RECORDS, SUMS):
             remove_dead(folder, temporary_prefix(name), seconds=0)
         for place in (folder / "records").glob("*/"):
             remove_dead(place)
@@ -94,7 +97,8 @@ def _pack(folder: Path) -> Packing:
     done.records, done.added = len(records), len(new)
     for stored, content in removable:
         path, pairs = folder / stored.place, store.pairs_file(stored.record)
-        if path.read_bytes() == content:  # else a run has written a new record meanwhile
+        # Else a run has written a new record meanwhile.
+        if path.read_bytes() == content:
             if pairs is not None:
                 pairs.unlink()
             path.unlink()

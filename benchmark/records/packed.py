@@ -31,11 +31,12 @@ if TYPE_CHECKING:
     from benchmark.tasks.base import PairScores
 
 RECORDS, PAIRS = "records.parquet", "pairs.parquet"
-LEVEL = 9  # of zstd
+LEVEL = 9
 # The fields in which nearly every record differs.
 _OWN = ("key", "scores", "pairs", "items", "started", "seconds", "encoding")
-_PIECE = 512  # records that are read at once
-_PAGE = 1 << 26  # bytes: a page holds a column of a task, so that similar rows are compressed together
+# Records read at once; bytes of a page, which holds a column of a task: similar rows are compressed together.
+_PIECE = 512
+_PAGE = 1 << 26
 
 
 class RecordParser:
@@ -62,7 +63,7 @@ class RecordParser:
             msgspec.convert(record, self._own)
             record |= {name: self._part(name, bytes(part)) for name, part in parts.items()}
         except (msgspec.MsgspecError, UnicodeError, RecursionError, KeyError):
-            return parse_record(content, where)  # which says what is wrong
+            return parse_record(content, where)
         if not record.keys() >= self._required or (
             record["status"] == "ok" and not (record["scores"] or {}).get("main")
         ):
@@ -155,7 +156,8 @@ class Packed:
                 if not self.is_alone(self._keys[number]):
                     self._digests[number] = hashlib.sha256(text.encode()).hexdigest()
                 yield self._parsed_record(number, text)
-        self._parse = RecordParser()  # the texts of the parts it knows take 15 MB
+        # The texts of the parts it knows take 15 MB.
+        self._parse = RecordParser()
         pa.default_memory_pool().release_unused()
 
     def record(self, number: int) -> Record:
@@ -233,7 +235,8 @@ class Packed:
         try:
             return any(cell in group for group in self._pair_names)
         except CorruptError:
-            return True  # `pair_scores` reports what is wrong with them
+            # `pair_scores` reports what is wrong with them.
+            return True
 
     def pair_scores(self, record: Record) -> PairScores:
         """Return predicted and gold scores (n,) of a record's pairs; raises MissingError or CorruptError."""

@@ -55,7 +55,8 @@ def rows_named(records: Sequence[Record], name: str, folder: Path, tasks: Collec
         raise UsageError(f"no records in {folder}; make some with `zoo-bench run`, or name a folder with --results.")
     called = printed_names(record["method"]["name"] for record in records)
     wanted, key = split_label(name)
-    with suppress(UsageError):  # a path without a model is no name of a row either
+    # A path without a model is no name of a row either.
+    with suppress(UsageError):
         name = with_model(name, called)
     rows: dict[tuple[str, str], list[Record]] = {}
     for record in records:
@@ -89,7 +90,8 @@ def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record
     if missing:
         reasons = [r["reason"] for r in entries if r["seed"] in missing and r["reason"]] or ["not run"]
         raise MissingError(f"{name} has no score of {task} ({reasons[0]}); run it, or name other tasks.")
-    entries = [r for r in entries if r["status"] == "ok"]  # an n/a record of a cell without data has another key
+    # An n/a record of a cell without data has another key.
+    entries = [r for r in entries if r["status"] == "ok"]
     if len(entries) > len(seeds):
         raise UsageError(f"{name} on {task}: records of different data or protocol; keep one kind in {store.folder}.")
     if mixed := two_codes(entries):
@@ -115,7 +117,7 @@ class RowScores:
     """The scores that one row gave the pairs of a task: predicted (seeds, n), gold (n,)."""
 
     name: str
-    record: Record  # of its first seed
+    record: Record
     predicted: NDArray[np.float32]
     gold: NDArray[np.float32]
 

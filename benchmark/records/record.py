@@ -19,7 +19,8 @@ from zoo.errors import CorruptError, MissingError
 from zoo.files import sha256_json
 
 SCHEMA_VERSION = 1
-MOST_BYTES = 1 << 24  # of a record's JSON; the largest one that a run has written has 40 kB
+# Of a record's JSON; the largest one that a run has written has 40 kB.
+MOST_BYTES = 1 << 24
 
 Status = Literal["ok", "failed", "n/a"]
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
@@ -34,7 +35,7 @@ class Source(TypedDict, total=False):
     name: str
     revision: str | None
     sha256: str
-    ancestry: str  # labelled data behind the weights of a backbone
+    ancestry: str
 
 
 class MethodTraits(TypedDict):
@@ -61,7 +62,8 @@ class TunedPart(TypedDict):
     corpus: str
     sentences: int
     study: str
-    spread: NotRequired[float | None]  # of the best dev scores of several studies; records of before have none
+    # Of the best dev scores of several studies; records of before have none.
+    spread: NotRequired[float | None]
 
 
 # The functional form, because `class` is a keyword.
@@ -69,10 +71,12 @@ MethodPart = TypedDict(
     "MethodPart",
     {
         "name": Name,
-        "recipe_name": NotRequired[str],  # the recipe's own name; in older records as typed, where `name` is a label
-        "overrides": NotRequired[dict[str, Any]],  # settings that were typed behind it; older records lack them
-        "typed": NotRequired[str],  # the recipe's name with these settings, where `name` is a label
-        "tuned": NotRequired[TunedPart],  # how its settings were chosen; absent: the recipe's are not tuned
+        # The recipe's own name (older records: as typed), settings typed behind it, and both, if `name` is a label.
+        "recipe_name": NotRequired[str],
+        "overrides": NotRequired[dict[str, Any]],
+        "typed": NotRequired[str],
+        # Absent: the recipe's settings are not tuned.
+        "tuned": NotRequired[TunedPart],
         "class": str,
         "recipe": dict[str, Any],
         "sources": dict[str, Source],
@@ -87,7 +91,8 @@ class TaskPart(TaskIdentity):
 
     source: Annotated[str, msgspec.Meta(pattern="^(folder|cache|hub|bundled)$")] | None
     rows: Count | None
-    revision: NotRequired[str]  # of the hub's copy, where its rows were read; older records have none
+    # Of the hub's copy, where its rows were read; older records have none.
+    revision: NotRequired[str]
 
 
 class Correlation(TypedDict):
@@ -107,15 +112,17 @@ class ScoresPart(TypedDict):
     mean: NotRequired[Correlation]
     wmean: NotRequired[Correlation]
     subsets: NotRequired[dict[str, dict[str, Any]]]
-    by_seed: NotRequired[dict[str, dict[str, Any]]]  # of an encoder without a seed that was fine-tuned several times
+    # Of an encoder without a seed that was fine-tuned several times.
+    by_seed: NotRequired[dict[str, dict[str, Any]]]
 
 
 class PairsPart(TypedDict):
     """The file with the predicted and the gold score of each pair; records that share `gold_sha256` are comparable."""
 
     file: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._=-]{1,171}\.pairs\.safetensors\.gz$")]
-    sha256: Sha256  # of the file
-    gold_sha256: Sha256  # of the gold scores as float32
+    # Of the file, and of the gold scores as float32.
+    sha256: Sha256
+    gold_sha256: Sha256
 
 
 class Coverage(TypedDict):
@@ -131,7 +138,8 @@ class CorpusPart(TypedDict, total=False):
 
     name: str
     sentences: int
-    documents: int  # where neighbouring sentences were asked for: in how many stretches they were read
+    # Where neighbouring sentences were asked for: in how many stretches they were read.
+    documents: int
     pairs: int
     sha256: str
 
@@ -157,15 +165,18 @@ class TrainingPart(TypedDict, total=False):
     best_step: int | None
     peak_memory_mb: float | None
     facts: dict[str, Any]
-    code: str  # digest of the code that trained it
-    commit: str | None  # in older records, of the checkout instead
+    # Digest of the code that trained it; in older records the checkout's commit instead.
+    code: str
+    commit: str | None
     corpus: CorpusPart | None
     dev_task: str | None
-    dev_pairs: int  # of the development set that picked the checkpoint
-    dev_pairs_in_test: int | None  # how many of them are test pairs of STS12-16 or STS-B; None: not measured
+    # Of the set that picked the checkpoint, and those that are test pairs of STS12-16 or STS-B; None: not measured.
+    dev_pairs: int
+    dev_pairs_in_test: int | None
     peak_from_mb: float | None
-    paper_updates: int | None  # of the published training of the recipe; None: not stated
-    cosine_to_start: float | None  # mean over fixed sentences, of the vectors after and before the fit
+    # Of the recipe's published training (None: not stated); mean cosine of fixed sentences after and before the fit.
+    paper_updates: int | None
+    cosine_to_start: float | None
     overlap: OverlapPart
 
 
@@ -224,16 +235,18 @@ class Record(TypedDict):
 
     schema: Annotated[int, msgspec.Meta(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
     protocol: int
-    key: Sha256  # of the cell: the ingredients that benchmark.keys names; `code` says what else made the score
-    encoder_key: Sha256  # of the (trained) encoder, seed included
-    row_key: Sha256  # depends on neither task nor seed: the records of one table row share it
+    # Of the cell, by what benchmark.keys names; of the encoder with its seed; of the row, of all tasks and seeds.
+    key: Sha256
+    encoder_key: Sha256
+    row_key: Sha256
     status: Status
     reason: str | None
     method: MethodPart
     task: TaskPart
     seed: Count | None
-    start_key: NotRequired[Sha256]  # row key of the untrained vectors that it starts from, where the run has them
-    seeds: NotRequired[int]  # how many seeds, from 0, the run planned for this row
+    # Row key of the untrained vectors that it starts from, where the run has them; how many seeds, from 0, it planned.
+    start_key: NotRequired[Sha256]
+    seeds: NotRequired[int]
     precision: Annotated[str, msgspec.Meta(pattern="^(fp32|bf16|fp16)$")]
     limit: Count | None
     scores: ScoresPart | None
@@ -241,17 +254,18 @@ class Record(TypedDict):
     encoding: Encoding | None
     facts: dict[str, Any]
     environment: Environment
-    started: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]  # UTC
+    started: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
     seconds: Annotated[float, msgspec.Meta(ge=0)]
     version: str
     command: list[str]
     coverage: NotRequired[Coverage | None]
     pairs: NotRequired[PairsPart | None]
-    items: NotRequired[ItemsPart | None]  # of an accuracy
+    items: NotRequired[ItemsPart | None]
     adapt: NotRequired[Adapt | None]
     code: NotRequired[CodePart]
     run_file: NotRequired[RunFilePart]
-    replaces: NotRequired[list[str]]  # sha256 of lines of packed records of this cell that no longer count
+    # Sha256 of lines of packed records of this cell that no longer count.
+    replaces: NotRequired[list[str]]
     traceback: NotRequired[str]
 
 
@@ -269,7 +283,8 @@ class MeasuredPart(TypedDict, total=False):
     run_file: RunFilePart
     seeds: int
     start_key: str
-    pairs: PairsPart | None  # added when the record is written, as is `replaces`
+    # Added when the record is written, as is `replaces`.
+    pairs: PairsPart | None
     replaces: list[str]
     traceback: str
 
@@ -391,5 +406,5 @@ def plain(value: object) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # replaces lone surrogates
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return value

@@ -26,7 +26,7 @@ from zoo.files import sha256_json
 Measure = Literal["cosine", "l2"]
 
 POSITIVE = 4.0
-"""The least gold score of a paraphrase: the best quarter of STS pairs, which is the paper's share."""
+"""The least gold score of a paraphrase: the 75th percentile of STS pairs; the released list has the best quarter."""
 
 _MEASURES: dict[str, Measure] = {"evalrank": "cosine", "evalrank-l2": "l2"}
 _SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B")

@@ -17,16 +17,18 @@ from zoo.recipes import OVERRIDE, SOURCES, RecipeSpec, choices
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
-DEFAULT_SPACE: Mapping[str, str | list[Any]] = {  # for every recipe, each where it has the key
+DEFAULT_SPACE: Mapping[str, str | list[Any]] = {
     "learning_rate": "1e-6..5e-4:log",
     "temperature": "0.02..0.5:log",
     "batch_size": [64, 128, 256],
     "pooler": ["cls", "cls_before_pooler", "avg", "avg_first_last"],
     "pooling": ["cls", "mean"],
 }
-BUDGET = ("epochs", "steps")  # never tuned by default: each trial has the recipe's passes over the text
+# Never tuned by default: each trial has the recipe's passes over the text.
+BUDGET = ("epochs", "steps")
 _RANGE = re.compile(r"([\d.e+-]+?)(x?)\.\.([\d.e+-]+?)(x?)(:log)?")
-_RATE = re.compile(r"(?<=[:x])[\d.]+(?=:|\+|$)")  # in an augmentation, such as span-delete:5x0.05
+# In an augmentation, such as span-delete:5x0.05.
+_RATE = re.compile(r"(?<=[:x])[\d.]+(?=:|\+|$)")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from zoo.files import sha256_json
 if TYPE_CHECKING:
     from optuna import Study as Drawn
 
-BEFORE_PRUNING = 4  # trials that are never pruned, and whose settings but the recipe's own are random
+# Trials that are never pruned, and whose settings but the recipe's own are random.
+BEFORE_PRUNING = 4
 
 Look = Callable[[float], None]
 """Called with each dev score of a training; raises PrunedError where the trial is to end."""
@@ -31,7 +32,8 @@ class Study:
 
     trials: Trials
     space: Mapping[str, Dimension]
-    start: Mapping[str, Any]  # the recipe's settings, which the first trial has
+    # The recipe's settings, which the first trial has.
+    start: Mapping[str, Any]
 
     def run(self, number: int, score: Callable[[Mapping[str, Any], Look], float]) -> Trial:
         """Make and write a trial that was begun: `score` trains with its settings and returns its dev score x100."""
@@ -47,7 +49,8 @@ class Study:
         looks: list[float] = []
 
         def look(value: float) -> None:
-            if not math.isfinite(value):  # the training ends with this reason
+            if not math.isfinite(value):
+                # The training ends with this reason.
                 return
             asked.report(value, len(looks))
             looks.append(value)
@@ -60,7 +63,7 @@ class Study:
             trial = Trial(number, values, "pruned", looks[-1], looks)
         except Interrupted:
             raise
-        except (ZooError, ValueError) as error:  # ValueError: a value that the recipe refuses
+        except (ZooError, ValueError) as error:
             trial = Trial(number, values, "failed", looks=looks, reason=str(error))
         trial = replace(trial, code=self.trials.code)
         self.trials.write(trial)
@@ -75,7 +78,8 @@ class Study:
         states = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
         study = create_study(direction="maximize", pruner=MedianPruner(n_startup_trials=BEFORE_PRUNING))
         for trial in self.trials.read():
-            if all(trial.values[key] in one for key, one in self.space.items()):  # the recipe's own may be outside
+            # The recipe's own may be outside.
+            if all(trial.values[key] in one for key, one in self.space.items()):
                 study.add_trial(
                     create_trial(
                         state=states[trial.state],

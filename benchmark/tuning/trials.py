@@ -24,13 +24,15 @@ State = Literal["complete", "pruned", "failed"]
 class Trial:
     """One trial that has ended."""
 
-    number: int  # from 1
+    number: int
     values: Mapping[str, Any]
     state: State
-    score: float | None = None  # x100; of a pruned trial its last look's
-    looks: list[float] = field(default_factory=list)  # dev scores x100 at equal parts of the training
-    reason: str = ""  # why it failed
-    code: str | None = None  # digest of the code that trained and scored it; older files state none
+    # Of a pruned trial its last look's, x100; the looks are at equal parts of the training.
+    score: float | None = None
+    looks: list[float] = field(default_factory=list)
+    reason: str = ""
+    # Digest of the code that trained and scored it; older files state none.
+    code: str | None = None
 
 
 class Trials:
@@ -82,11 +84,13 @@ class Trials:
             path = self.folder / self._name(number, "begun")
             if (self.folder / self._name(number)).exists() or self._is_begun(path):
                 continue
-            path.unlink(missing_ok=True)  # of a process that was killed
+            # Of a process that was killed.
+            path.unlink(missing_ok=True)
             try:
                 with path.open("x", encoding="utf-8") as file:
                     json.dump({"host": platform.node(), "process": os.getpid()}, file)
-            except FileExistsError:  # begun in this instant
+            except FileExistsError:
+                # Begun in this instant.
                 continue
             return number
         return None
@@ -102,7 +106,8 @@ class Trials:
         try:
             owner = read_json(path)
             host, process = owner["host"], int(owner["process"])
-        except (CorruptError, KeyError, TypeError):  # begun in this instant, or cut off
+        except (CorruptError, KeyError, TypeError):
+            # Begun in this instant, or cut off.
             return False
         if host != platform.node():
             self.say(f"{path} is of process {process} on {host}; delete it if that process has ended.")
@@ -119,6 +124,7 @@ def _is_alive(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # of another user
+    except PermissionError:
+        # Of another user.
         return True
     return True

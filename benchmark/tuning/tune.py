@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from benchmark.run.plan import EncoderPlan
     from benchmark.tasks.loaded import LoadedTask
 
-SEED = 1000  # of every trial: trials of one study differ by their settings alone
-LOOKS = 4  # dev scores of every training, at equal parts; after each but the last a trial may be pruned
+# Of every trial: trials of one study differ by their settings alone.
+SEED = 1000
+# Dev scores of every training, at equal parts; after each but the last a trial may be pruned.
+LOOKS = 4
 
 
 @dataclass(frozen=True)
@@ -48,21 +50,24 @@ class Budget:
 
     trials: int
     minutes: float | None = None
-    studies: int = 1  # of each recipe, each with draws of its own: they give the spread of tuning
+    # Of each recipe, each with draws of its own: they give the spread of tuning.
+    studies: int = 1
 
 
 @dataclass(frozen=True)
 class Tuning:
     """The result of a study: the written recipe, and the dev scores x100 of the paper's settings and of the best."""
 
-    recipe: str  # that was tuned
+    recipe: str
     name: str
     file: Path
-    before: float | None  # None: the trial with the recipe's own settings failed
+    # None: the trial with the recipe's own settings failed.
+    before: float | None
     best: float
     trials: int
     values: Mapping[str, object]
-    spread: float | None = None  # standard deviation of `best` over the studies of the recipe; None: there is one
+    # Standard deviation of `best` over the studies of the recipe; None: there is one.
+    spread: float | None = None
 
 
 def tune(
@@ -139,7 +144,8 @@ class _Tuner:
 
     def _make_trials(self, name: str, study: Study, budget: Budget, stop: Stop) -> None:
         began = time.monotonic()
-        study.trials.read()  # a damaged file is named before anything is trained
+        # A damaged file is named before anything is trained.
+        study.trials.read()
         while (number := study.trials.begin(budget.trials)) is not None:
             try:
                 stop.check()

@@ -22,7 +22,7 @@ _SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "pipes"}
 _JSON, _PARQUET = (".jsonl", ".ndjson", ".json"), (".parquet", ".pq")
 _SHEET = (".xlsx", ".xlsm")
 _SUFFIXES = (".csv", ".tsv", *_JSON, *_PARQUET, *_SHEET)
-_SPLITS = ("test", "validation", "dev", "train")  # of a DatasetDict, the first that is there
+_SPLITS = ("test", "validation", "dev", "train")
 _NOT_TEXT = {
     b"PK\x03\x04": "a zip archive or an Excel sheet",
     b"\xd0\xcf\x11\xe0": "an Excel sheet",
@@ -31,8 +31,9 @@ _NOT_TEXT = {
     b"ARROW1": "an Arrow file",
 }
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
-_SEPARATOR = re.compile(r"sep=(.)")  # the first line by which Excel is told
-_WRITTEN = re.compile(r"([+-]?\d+)(?:([.,])(\d+))?\s*%?")  # a number as spreadsheets write it
+# The first line by which Excel is told; a number as spreadsheets write it.
+_SEPARATOR = re.compile(r"sep=(.)")
+_WRITTEN = re.compile(r"([+-]?\d+)(?:([.,])(\d+))?\s*%?")
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 
@@ -44,8 +45,9 @@ class Cells:
     rows: list[list[str]]
     lines: list[int]
     names: list[str] | None = None
-    separated: str = ""  # by what the fields of a line are separated
-    nested: dict[str, list[list[str]]] = field(default_factory=dict)  # the texts in columns of lists or objects
+    # What separates the fields of a line; the texts in columns of lists or objects.
+    separated: str = ""
+    nested: dict[str, list[list[str]]] = field(default_factory=dict)
 
     def column(self, number: int) -> list[str]:
         """Return the cells of a column, empty where a row is shorter; decimal commas and percents are plain numbers."""
@@ -107,7 +109,8 @@ def _suffix(path: Path) -> str:
 
 
 def _begins(path: Path) -> bytes:
-    if not is_file(path):  # a pipe can be read only once
+    # A pipe can be read only once.
+    if not is_file(path):
         return b""
     with reading(path), path.open("rb") as file:
         return file.read(8)
@@ -145,7 +148,8 @@ def read_cells(path: Any) -> Cells:
     lines = [(number, line) for number, line in enumerate(text_lines(path), 1) if line.strip() or suffix == ".csv"]
     if suffix in _JSON:
         return _json(path, lines, is_document=suffix == ".json")
-    if len(lines) == 1:  # old programs end a line with a carriage return alone
+    # Old programs end a line with a carriage return alone.
+    if len(lines) == 1:
         lines = list(enumerate(lines[0][1].split("\r"), 1))
     stated = _SEPARATOR.fullmatch(lines[0][1].strip()) if lines else None
     lines = lines[1:] if stated else lines
@@ -167,7 +171,7 @@ def _of_object(given: Any, path: Path) -> Cells:
     if not hasattr(given, "columns") and not hasattr(given, "column_names"):
         raise UsageError(f"a {type(given).__name__} is no table; give a path, a DataFrame or a Dataset.")
     named = getattr(given, "column_names", None)
-    given = given.to_pandas() if named is None and hasattr(given, "to_pandas") else given  # polars
+    given = given.to_pandas() if named is None and hasattr(given, "to_pandas") else given
     columns = {str(name): list(given[name]) for name in (given.columns if named is None else named)}
     return _of_columns(path, columns, list(range(1, len(given) + 1)))
 
@@ -196,7 +200,7 @@ def _sheet(path: Path) -> Cells:
         raise MissingError(
             f"{path} is an Excel sheet: pip install 'zoo-bench[excel]', or save it as CSV UTF-8."
         ) from error
-    except Exception as error:  # the engine raises many kinds
+    except Exception as error:
         raise CorruptError(f"{path} cannot be read as an Excel sheet: {str(error)[:200]}") from error
     name = max(sheets, key=lambda sheet: int(sheets[sheet].count().sum()))
     path = path / str(name) if len(sheets) > 1 else path
@@ -253,7 +257,7 @@ def _json(path: Path, lines: list[tuple[int, str]], *, is_document: bool) -> Cel
         try:
             values = json.loads("\n".join(line for _, line in lines))
         except (ValueError, RecursionError):
-            values = None  # an object a line, as in .jsonl
+            values = None
         if isinstance(values, dict):
             values = _rows_of(values)
         if isinstance(values, list):
@@ -293,7 +297,7 @@ def _of_values(path: Path, values: list[Any], lines: list[int]) -> Cells:
 def _of_columns(path: Path, columns: dict[str, list[Any]], lines: list[int]) -> Cells:
     nested = {name: list(map(_texts_in, cells)) for name, cells in columns.items() if any(map(_is_nested, cells))}
     names = [name for name in columns if name not in nested]
-    if not names and len(nested) == 1:  # the lists are the rows
+    if not names and len(nested) == 1:
         return Cells(path, next(iter(nested.values())), lines)
     plain = zip(*(columns[name] for name in names), strict=True) if names else ([] for _ in lines)
     return Cells(path, [list(map(_cell, row)) for row in plain], lines, names, nested=nested)

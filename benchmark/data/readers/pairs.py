@@ -27,8 +27,9 @@ class Pairs:
     first: list[str]
     second: list[str]
     gold: NDArray[np.float64]
-    blank: int = 0  # unscored rows of the file, left out
-    report: str = ""  # which columns of a user's file were read
+    # Rows of the file without a score, which are left out; which columns of a user's file were read.
+    blank: int = 0
+    report: str = ""
 
     def __len__(self) -> int:
         return len(self.first)
@@ -158,7 +159,8 @@ def iterate_text(path: Path) -> Iterator[str]:
     return (text for line in lines_of(path) if (text := line.strip()))
 
 
-_RUN = 100  # sentences of a document that are drawn together
+# Sentences of a document that are drawn together.
+_RUN = 100
 
 
 def sample_documents(lines: Iterable[str], count: int | None, seed: int = 0) -> tuple[list[str], list[int], bool]:
@@ -168,7 +170,8 @@ def sample_documents(lines: Iterable[str], count: int | None, seed: int = 0) -> 
     same runs); each run is then a document, the last one drawn being cut short.
     """
     generator = random.Random(seed)
-    kept: list[tuple[float, int, list[str]]] = []  # a heap; its first run is the one that makes room
+    # A heap: its first run is the one that makes room.
+    kept: list[tuple[float, int, list[str]]] = []
     total = number = 0
     blank = False
     for run, ended in _runs(lines, sys.maxsize if count is None else _RUN):

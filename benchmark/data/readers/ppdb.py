@@ -29,11 +29,12 @@ LABEL_OF = {
     "ReverseEntailment": PHRASE_LABELS[1],
     "Independent": PHRASE_LABELS[2],
 }
-MAX_WORDS = 6  # the longest phrase in words (BURT section 3.2)
-PER_CLASS = 354_000  # pairs drawn of each class (BURT section 3.1)
-TEST_SHARE = 0.02  # of a pack's target phrases; the paper tests 32,202 of 1.53 million pairs by an unknown split
+# BURT, sections 3.1 and 3.2; it tests 32,202 of 1.53 million pairs by an unknown split, here a share of target phrases.
+MAX_WORDS = 6
+PER_CLASS = 354_000
+TEST_SHARE = 0.02
 
-HUMAN_TEST_SHARE = 0.5  # of the target phrases that people scored
+HUMAN_TEST_SHARE = 0.5
 # Classes by the raters' mean, 1 (unrelated) to 5 (the same): means that round to 4 or 5 are equivalent, those below 2
 # independent; the others (related but not the same) count as entailment. Each class has at least a fifth of the pairs.
 EQUIVALENT_FROM = 3.5
@@ -41,7 +42,8 @@ INDEPENDENT_BELOW = 2.0
 
 _EQUIVALENCE = re.compile(r"(?:^|\s)Equivalence=(\S*)")
 _NONTERMINAL = re.compile(r"\[\S+,\d+\]")
-_NAMED = 5  # malformed lines that a report names; the others are counted
+# Malformed lines that a report names; the others are counted.
+_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class PPDBReport:
 
     lines: int = 0
     malformed: int = 0
-    named: list[str] = field(default_factory=list)  # the first malformed lines, each as "file:line: problem"
+    named: list[str] = field(default_factory=list)
     dropped: Counter[str] = field(default_factory=Counter)
 
     def malformed_line(self, where: str, problem: str) -> None:
@@ -93,7 +95,7 @@ def read_ppdb(path: Path, report: PPDBReport) -> Iterator[PPDBPair]:
         report.lines += 1
         try:
             pair = _parse(line.decode("utf-8"))
-        except ValueError as error:  # UnicodeDecodeError is a ValueError
+        except ValueError as error:
             report.malformed_line(f"{path}:{number}", str(error))
             continue
         yield pair

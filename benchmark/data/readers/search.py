@@ -45,7 +45,8 @@ def read_search(folder: Path) -> Search:
     places = [{name: place for place, name in enumerate(of)} for of in (queries, documents)]
     judged = []
     for line, row in zip(lines, rows, strict=True):
-        query, document, grade = [row[0], row[2], row[3]] if len(row) == 4 else [*row, "1"][:3]  # trec has four
+        # Lines of trec have four fields.
+        query, document, grade = [row[0], row[2], row[3]] if len(row) == 4 else [*row, "1"][:3]
         if not is_number(grade):
             raise CorruptError(f"{path}:{line}: {grade!r:.80} is no grade of relevance.")
         for name, known, what in ((query, places[0], "query"), (document, places[1], "document")):

@@ -26,7 +26,8 @@ Kind = Literal[
 
 _GRADES = "relevance rel qrel qrels relevancejudgment relevancejudgement judgment judgement grade grades judged"
 
-_NAMES = {  # role -> names of columns, without case and signs; the first that is there counts
+# The names of a role's columns, without case and signs; the first that is there counts.
+_NAMES = {
     "first": "premise anchor query question first source text sentence sentences content review tweet utterance",
     "second": "hypothesis positive pos document doc passage answer second target paraphrase response context text"
     " positives positivepassages positivectxs documents passages answers paraphrases",
@@ -36,16 +37,19 @@ _NAMES = {  # role -> names of columns, without case and signs; the first that i
     " entailmentjudgment",
 }
 _TEXTS = ("first", "second", "negative")
-_UNFOLDED = {"query", "question", "anchor", *_NAMES["second"].split(), *_NAMES["negative"].split()}  # if lists
+# Columns that are unfolded where they are lists.
+_UNFOLDED = {"query", "question", "anchor", *_NAMES["second"].split(), *_NAMES["negative"].split()}
 _STEMS = ("sentence", "sent", "text", "question", "s", "word", "phrase", "term", "query", "string", "document")
-_NUMBERED = (("0", "1"), ("1", "2"), ("a", "b"))  # sent0 and sent1, question1 and question2 ...
-_NUMERIC_LABELS = dict(zip(("0", "1", "2"), NLI_LABELS, strict=True))  # as the Hugging Face hub numbers them
-_UNLABELLED = ("", "-", "-1")  # the annotators had no majority
+# Ends of sent0 and sent1, question1 and question2; labels as the hub numbers them; annotators without a majority.
+_NUMBERED = (("0", "1"), ("1", "2"), ("a", "b"))
+_NUMERIC_LABELS = dict(zip(("0", "1", "2"), NLI_LABELS, strict=True))
+_UNLABELLED = ("", "-", "-1")
 _ASKS = ("query", "question")
 _ANSWERS = ("document", "doc", "passage", "answer")
 _NO_NUMBER = ("nan", "none", "null", "na", "n/a")
-_FEW = 6  # rows; fewer show nothing about what a column is
-_LONGEST_NAME, _MOST_WORDS = 40, 3  # of a column or a class; what is longer is a text
+# Fewer rows show nothing about what a column is; what is longer than a column's or a class's name is a text.
+_FEW = 6
+_LONGEST_NAME, _MOST_WORDS = 40, 3
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Table:
 
     frame: pd.DataFrame
     kind: Kind
-    report: str  # the columns and the number of rows, for the user
+    report: str
 
     def texts(self) -> Iterator[str]:
         """Yield the texts of each row, each on one line."""
@@ -217,12 +221,12 @@ def _roles(cells: Cells, names: list[str], chosen: list[int] | None, take: Take)
     places = range(len(names)) if chosen is None else chosen
     columns = {place: cells.column(place) for place in places}
     known = {role: places[at] for role, at in _by_name([names[place] for place in places]).items()}
-    if chosen is not None:  # the order of texts is the caller's
+    if chosen is not None:
         known = {role: place for role, place in known.items() if role not in _TEXTS}
     elif "second" in known and take != "judged" and _stands_in_half(columns[known["second"]]):
-        known.pop("second")  # no document, whatever its name
+        known.pop("second")
     if "first" in known and _plain(names[known["first"]]) == "source" and _is_class(columns[known["first"]]):
-        known.pop("first")  # where the texts are from
+        known.pop("first")
     if "score" in known and _mostly(columns[known["score"]], _is_nli):
         known["label"] = known.pop("score")
     sides = sum(role in known for role in ("first", "second"))
@@ -265,7 +269,8 @@ def _roles(cells: Cells, names: list[str], chosen: list[int] | None, take: Take)
         _ask(cells, names, columns, texts, [place for place in others if place not in texts], numeric, value)
     roles = dict(zip(_TEXTS, texts, strict=False))
     if value is not None:
-        first = len(texts) == 2 and value in numeric and value < texts[0]  # a score precedes its texts, a label follows
+        # A score precedes its texts, a label follows.
+        first = len(texts) == 2 and value in numeric and value < texts[0]
         roles["score" if first or known.get("score") == value else "label"] = value
     return roles
 
@@ -286,7 +291,8 @@ def _ask(
         raise UsageError(
             f"{cells.path}: is {names[value]} a grade of relevance (--kind retrieval) or a similarity (--kind score)?"
         )
-    numbers = [place for place in numeric if 2 * len(set(columns[place])) <= len(columns[place])]  # others are ids
+    # Others are ids.
+    numbers = [place for place in numeric if 2 * len(set(columns[place])) <= len(columns[place])]
     lists = [name for name, column in cells.nested.items() if any(column)]
     if value is not None or (len(others) + 2 * len(lists) < 2 if len(texts) == 1 else search or len(numbers) < 2):
         return

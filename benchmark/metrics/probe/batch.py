@@ -23,9 +23,11 @@ from benchmark.metrics.probe.models import Classifier, Hidden, Linear
 
 Rows = NDArray[np.int64]
 
-_DEV_SHARE = 0.05  # of the rows, drawn for early stopping where a fit has no development rows
-_CACHED = 3 * 2**20  # bytes of minibatches per step on a CPU, at most: they should stay in its cache
-_SMALL = 2**18  # bytes of minibatches per step, at least: with shorter calls, two threads mostly wait for each other
+# The share of rows drawn for early stopping where a fit has no development rows.
+_DEV_SHARE = 0.05
+# Bytes of minibatches per step on a CPU: at most what stays in its cache, at least what spares two threads waiting.
+_CACHED = 3 * 2**20
+_SMALL = 2**18
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,12 @@ class Recipe:
     """How each fit is trained; the defaults are SentEval's full setting."""
 
     hidden: int = 0
-    optimiser: str = "adam"  # or "rmsprop"
+    optimiser: str = "adam"
     learning_rate: float = 1e-3
     batch_size: int = 64
-    tenacity: int = 5  # evaluations (in total, not consecutive) that may bring no gain; the next one ends the fit
-    epoch_size: int = 4  # passes between two evaluations
+    # Evaluations without gain (in total, not in a row) before the next one ends the fit; passes between evaluations.
+    tenacity: int = 5
+    epoch_size: int = 4
     max_epoch: int = 200
     seed: int = 1111
 
@@ -71,7 +74,8 @@ class _Order:
     """The random draws for all fits with the same number of rows: the dev share, then a permutation per pass."""
 
     def __init__(self, count: int, draws_dev: bool, seed: int) -> None:
-        self.random = np.random.RandomState(seed)  # SentEval's generator
+        # SentEval's generator.
+        self.random = np.random.RandomState(seed)
         drawn = self.random.permutation(count) if draws_dev else np.arange(count)
         cut = int(_DEV_SHARE * count) if draws_dev else 0
         self.dev, self.train = drawn[:cut], drawn[cut:]
@@ -87,8 +91,8 @@ class _Track:
 
     rows: Rows
     dev: Tensor
-    key: tuple[int, bool]  # identifies its `_Order`
-    count: int  # number of training rows
+    key: tuple[int, bool]
+    count: int
     passes: list[Rows] = field(default_factory=list)
 
 
@@ -137,7 +141,8 @@ class _Trainer:
         start = self.model.initial(dim, x.shape[1], recipe.seed)
         count = len(fold_of)
         self.weights = [w.to(x.device).expand(count, *w.shape).clone() for w in start]
-        self.first = [torch.zeros_like(w) for w in self.weights]  # moments of the gradient; RMSprop has only the second
+        # Moments of the gradient; RMSprop has only the second.
+        self.first = [torch.zeros_like(w) for w in self.weights]
         self.second = [torch.zeros_like(w) for w in self.weights]
         self.best = [torch.zeros_like(w) for w in self.weights]
         self.penalties = torch.from_numpy(penalties.astype(np.float32)).to(x.device)
@@ -180,7 +185,7 @@ class _Trainer:
     def _packs(self, workers: int) -> list[Rows]:
         """Return blocks (folds, fits per fold) of all active fits; the folds of a block have equal steps per pass."""
         of_fold: dict[int, list[int]] = defaultdict(list)
-        for fit in np.argsort(~self.active, kind="stable").tolist():  # active fits come first
+        for fit in np.argsort(~self.active, kind="stable").tolist():
             of_fold[self.fold_of[fit]].append(fit)
         remaining = {fold: int(self.active[fits].sum()) for fold, fits in of_fold.items()}
         alike: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -279,7 +284,7 @@ class _Trainer:
                 maximize=False,
             )
             return
-        for w, g, square in zip(weights, gradients, second, strict=True):  # RMSprop, alpha 0.99
+        for w, g, square in zip(weights, gradients, second, strict=True):
             square.mul_(0.99).addcmul_(g, g, value=0.01)
             w.addcdiv_(g, square.sqrt().add_(1e-8), value=-rate)
 
@@ -287,7 +292,8 @@ class _Trainer:
         """Return the development accuracy of every fit of a block."""
         counts = []
         for number, track in enumerate(tracks):
-            rows = torch.index_select(self.x, 0, track.dev)[None]  # four times as fast as indexing, on a CPU
+            # Four times as fast as indexing, on a CPU.
+            rows = torch.index_select(self.x, 0, track.dev)[None]
             scores = self.model.scores([w[number : number + 1] for w in weights], rows)
             # argmax(1) would find the same class (the first of equal ones), but takes twenty times as long.
             counts.append((scores[0].max(1).indices == self.labels[track.dev]).sum(1))

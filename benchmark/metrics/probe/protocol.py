@@ -45,9 +45,10 @@ class ProbeScores:
     accuracy: float
     dev_accuracy: float
     penalties: tuple[float, ...]
-    parts: tuple[float, ...]  # accuracy x100 of every test part: the outer folds, or the one test set
-    predicted: NDArray[np.int64]  # of all test rows, part after part
-    tested: tuple[Rows, ...]  # the rows of each test part
+    # Of every test part, the outer folds or the one test set: accuracy x100, predictions and rows.
+    parts: tuple[float, ...]
+    predicted: NDArray[np.int64]
+    tested: tuple[Rows, ...]
 
 
 def stratified(labels: NDArray[np.int64], folds: int) -> list[tuple[Rows, Rows]]:
