@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmark.records.folder import Records
-from benchmark.stats.draws import ByTask, by_seed, compared, is_alone
+from benchmark.records.record import Record
+from benchmark.stats.draws import ByTask, by_seed, compared, finished, is_alone
 from benchmark.stats.mcb import LEVEL, Differences, Sample, SeedNoise, not_told_apart, pooled_noise, unsettled
+from zoo.errors import ContractError
 
 TIE, UNTOLD = "≈", "?"
 
@@ -91,6 +93,40 @@ def _one_seed_noise(rows: Sequence[ByTask], backbones: Sequence[str]) -> dict[in
         if backbone and place not in alone:
             scores[backbone].append(list(by_seed(rows[place]).values()))
     return {place: pooled_noise(scores[backbones[place]] if backbones else []) for place in alone}
+
+
+def compared_by_name(
+    ours: Mapping[str, Sequence[Record]],
+    others: Mapping[str, Sequence[Record]],
+    folder: Iterable[Sequence[Record]],
+    tasks: Sequence[str],
+    store: Records,
+    *,
+    trial: bool,
+) -> tuple[tuple[str, ...], list[str], Sample | None]:
+    """Return tasks, the rows that can be compared on them, and their sample; () and None where there is nothing.
+
+    The tasks are those of which all scored rows of `ours` keep item scores. Rows are given as their records.
+    """
+
+    def complete(records: Sequence[Record], task: str) -> bool:
+        of_task = finished(records, [task], trial=trial).get(task, [])
+        return len(of_task) == len({r["seed"] for r in records}) and all(map(store.has_items, of_task))
+
+    scored = {name: records for name, records in ours.items() if any(complete(records, task) for task in tasks)}
+    common = tuple(task for task in tasks if scored and all(complete(records, task) for records in scored.values()))
+    named = {**scored, **others} if common else {}
+    rows = {
+        name: finished(records, common, trial=trial)
+        for name, records in named.items()
+        if all(complete(records, task) for task in common)
+    }
+    try:
+        every = (finished(records, common, trial=trial) for records in folder)
+        places, sample, _ = compared([*rows.values()], store, common, every) if rows else ([], None, {})
+    except ContractError:  # there are so few pairs that no resample has a correlation
+        return (), [], None
+    return (common, [[*rows][place] for place in places], sample) if sample is not None else ((), [], None)
 
 
 def beyond_noise(values: Mapping[int, float]) -> dict[int, bool]:
