@@ -76,15 +76,9 @@ def learned(table: Table, store: Records, keys: Collection[str]) -> tuple[str, t
     starts = starts_of(table.rows)
     controls = [row for row in table.rows if role(row) and row not in ours]
     begun = [starts[row.name] for row in ours if row.name in starts]
-    others = {row.name: row.records for row in [*controls, *begun]}
-    tasks, names, sample = compared_by_name(
-        {row.name: row.records for row in ours},
-        others,
-        [row.records for row in table.rows],
-        table.suite.tasks,
-        store,
-        trial=table.partial,
-    )
+    by_name, others = ({row.name: row.records for row in rows} for rows in (ours, [*controls, *begun]))
+    folder, trial = [row.records for row in table.rows], table.partial
+    tasks, names, sample = compared_by_name(by_name, others, folder, table.suite.tasks, store, trial=trial)
     on, unit = on_tasks(table.suite, tasks), unit_of(row.records for row in ours)
     if sample is not None:
         of = _of_sample(names, sample, on, unit)

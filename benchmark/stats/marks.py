@@ -22,7 +22,7 @@ TIE, UNTOLD = "≈", "?"
 
 @dataclass(frozen=True)
 class Marks:
-    """The rows compared with the best of a table, and what was found of each.
+    """The rows compared with the best of a table, and the mark of each.
 
     Args:
         one_seed: The noise that stands in for that of a row of one seed; without degrees of freedom, none is known.
@@ -72,10 +72,10 @@ def marked(
     if sample is None or numbers[0] != 0:
         return Marks(one_seed, known, damaged=damaged)
     best = not_told_apart(sample)
-    several, open_ends = best.sum() > 1, unsettled(sample, best)
+    several, undecided = best.sum() > 1, unsettled(sample, best)
     marks = [
-        "" if not among or not several else UNTOLD if undecided else TIE
-        for among, undecided in zip(best, open_ends, strict=True)
+        "" if not among or not several else UNTOLD if alone else TIE
+        for among, alone in zip(best, undecided, strict=True)
     ]
     return Marks(one_seed, known, [kept[number] for number in numbers], sample, best.tolist(), marks, damaged)
 
