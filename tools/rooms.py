@@ -1,12 +1,13 @@
 """Rooms of the three packages, the floors on which they lie, and what imports what.
 
 A room is a folder of a package; the files beside the folders are one room too. All imports count, those inside
-functions and those for the type checker alone as well.
+functions and those for the type checker alone as well. `python -m tools.rooms` counts what each room has.
 """
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -112,3 +113,26 @@ def between_rooms(arrows: Mapping[str, set[str]], floors: list[list[str]]) -> di
         room = room_of(module, floors)
         rooms.setdefault(room, set()).update({room_of(other, floors) for other in others} - {room})
     return rooms
+
+
+def counted(package: str) -> dict[str, Counter[str]]:
+    """Return the files, lines and classes of each room of a package."""
+    rooms: dict[str, Counter[str]] = {}
+    for module, path in modules_of(PACKAGES[package], package).items():
+        text = path.read_text(encoding="utf-8")
+        classes = sum(isinstance(node, ast.ClassDef) for node in ast.walk(ast.parse(text)))
+        of_file = {"files": 1, "lines": text.count("\n"), "classes": classes}
+        rooms.setdefault(room_of(module, FLOORS[package]), Counter()).update(of_file)
+    return rooms
+
+
+def main() -> None:
+    """Print the counts of each room, and their sums by package."""
+    for package in PACKAGES:
+        rooms = counted(package)
+        for name, counts in [*sorted(rooms.items()), (f"{package} in all", sum(rooms.values(), Counter()))]:
+            print(f"{name:36}" + "".join(f"{counts[what]:8,} {what}" for what in ("files", "lines", "classes")))
+
+
+if __name__ == "__main__":
+    main()

@@ -195,14 +195,14 @@ def compare_rows(
     rows = row_named(records, a, results, wanted), row_named(records, b, results, wanted)
     compared: list[Comparison] = []
     left_out: list[str] = []
-    stand_in = [_of_its_backbone(row, records) if borrow_seed_noise and seeds_of(row) == "one" else [] for row in rows]
-    folder: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
-        folder[record["method"]["name"], record["row_key"]].append(record)
+        by_row[record["method"]["name"], record["row_key"]].append(record)
+    every = [*by_row.values()]
+    stand_in = [_of_its_backbone(row, every) if borrow_seed_noise and seeds_of(row) == "one" else [] for row in rows]
     for title, of_suite in asked or suites_in_common(*rows, named):
         names = of_suite if tasks is not None else tuple(task for task in of_suite if task not in without_items(*rows))
         try:
-            every = list(folder.values())
             compared.append(
                 compare(title, names or of_suite, *rows, store, resamples, stand_in, every, PairTexts(data))
             )
@@ -229,13 +229,10 @@ def compare_rows(
     return Compared(*rows, compared, resamples, differing, left_out, borrowed)
 
 
-def _of_its_backbone(row: list[Record], records: Sequence[Record]) -> list[list[Record]]:
+def _of_its_backbone(row: list[Record], rows: Sequence[list[Record]]) -> list[list[Record]]:
     """Return the rows of several seeds on a row's backbone; none for a row without a backbone."""
-    by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for record in records:
-        if (name := _backbone(record)) and name == _backbone(row[0]):
-            by_row[record["method"]["name"], record["row_key"]].append(record)
-    return [records for records in by_row.values() if seeds_of(records) == "several"]
+    name = _backbone(row[0])
+    return [other for other in rows if name and _backbone(other[0]) == name and seeds_of(other) == "several"]
 
 
 def _backbone(record: Record) -> str:

@@ -15,11 +15,10 @@ import numpy as np
 from benchmark.records.folder import Records
 from benchmark.report.conditions import group, role
 from benchmark.report.rows import Row, Table, score_text, signed
-from benchmark.stats.draws import compared, finished, unit_of
-from benchmark.stats.marks import told_apart
+from benchmark.stats.draws import unit_of
+from benchmark.stats.marks import compared_by_name, told_apart
 from benchmark.stats.mcb import LEVEL, Differences, Sample, differences
 from benchmark.tasks.suites import Suite
-from zoo.errors import ContractError
 
 _NAMED = 5  # rows that have a sentence; the others are counted
 _INTERVALS = "In parentheses: the 95% interval of each difference by itself, with the noise of {unit} and of seeds."
@@ -54,14 +53,16 @@ class _Compared:
 
 def learned_of(rows: Sequence[Row], sample: Sample, on: str, unit: str) -> str:
     """Return what a table shows: its compared rows, best first, and their sample on the mean of all tasks."""
-    names = [row.name for row in rows]
-    values = dict(zip(names, map(float, sample.value), strict=True))
-    places = {name: place for place, name in enumerate(names)}
-    of = _Compared(on, values, places, differences(sample), unit)
+    of = _of_sample([row.name for row in rows], sample, on, unit)
     methods = [row for row in rows if not role(row)]
     marked = sum(row.mark != "" for row in rows)
     tied = f"; {marked} rows are tied for the best" if marked else ", above all others compared with it"
     return _sentences(of, methods or rows, rows, starts_of(rows), tied)
+
+
+def _of_sample(names: Sequence[str], sample: Sample, on: str, unit: str) -> _Compared:
+    values = dict(zip(names, map(float, sample.value), strict=True))
+    return _Compared(on, values, {name: place for place, name in enumerate(names)}, differences(sample), unit)
 
 
 def learned(table: Table, store: Records, keys: Collection[str]) -> tuple[str, tuple[str, str] | None]:
@@ -75,18 +76,22 @@ def learned(table: Table, store: Records, keys: Collection[str]) -> tuple[str, t
     starts = starts_of(table.rows)
     controls = [row for row in table.rows if role(row) and row not in ours]
     begun = [starts[row.name] for row in ours if row.name in starts]
-    tasks, places, differences_of_rows, values = _compared(table, ours, [*controls, *begun], store)
-    if not tasks:
-        values = {row.name: row.average.mean for row in [*ours, *controls, *begun] if row.average.mean}
-    unit = unit_of(row.records for row in ours)
-    of = _Compared(on_tasks(table.suite, tasks), values, places, differences_of_rows, unit)
+    by_name, others = ({row.name: row.records for row in rows} for rows in (ours, [*controls, *begun]))
+    folder, trial = [row.records for row in table.rows], table.partial
+    tasks, names, sample = compared_by_name(by_name, others, folder, table.suite.tasks, store, trial=trial)
+    on, unit = on_tasks(table.suite, tasks), unit_of(row.records for row in ours)
+    if sample is not None:
+        of = _of_sample(names, sample, on, unit)
+    else:
+        averages = {row.name: row.average.mean for row in [*ours, *controls, *begun] if row.average.mean}
+        of = _Compared(on, averages, {}, None, unit)
     best = of.best_first(ours)
     if not best:
         return "No row of this run has a score on all tasks, so that nothing is compared.", None
     complete = table.learned and tasks == table.suite.tasks and all(role(row) or row in ours for row in table.rows)
     text = table.learned if complete else _sentences(of, ours, controls, starts)
-    others = [starts[best[0].name]] if best[0].name in starts else [*best[1:2], *of.best_first(controls)]
-    return text, (best[0].name, others[0].name) if tasks and others else None
+    second = [starts[best[0].name]] if best[0].name in starts else [*best[1:2], *of.best_first(controls)]
+    return text, (best[0].name, second[0].name) if tasks and second else None
 
 
 def starts_of(rows: Sequence[Row]) -> dict[str, Row]:
@@ -134,34 +139,6 @@ def _named(row: Row) -> str:
     if role(row):
         return f"{row.name} ({role(row)})"
     return f"{row.name} ({kind})" if kind in ("supervised", "transductive", "released") else row.name
-
-
-def _compared(
-    table: Table, ours: Sequence[Row], others: Sequence[Row], store: Records
-) -> tuple[tuple[str, ...], dict[str, int], Differences | None, dict[str, float]]:
-    """Return the tasks of which all of a run's scored rows keep pairs, the places of rows, differences and values."""
-    trial = table.partial
-
-    def complete(row: Row, task: str) -> bool:
-        records = finished(row.records, [task], trial=trial).get(task, [])
-        return len(records) == len({r["seed"] for r in row.records}) and all(map(store.has_items, records))
-
-    scored = [row for row in ours if any(complete(row, task) for task in table.suite.tasks)]
-    tasks = tuple(task for task in table.suite.tasks if scored and all(complete(row, task) for row in scored))
-    by_name = {row.name: row for row in [*scored, *others]}
-    named = [name for name, row in by_name.items() if tasks and all(complete(row, task) for task in tasks)]
-    if not named:
-        return (), {}, None, {}
-    every = [finished(by_name[name].records, tasks, trial=trial) for name in named]
-    try:
-        folder = (finished(row.records, tasks, trial=trial) for row in table.rows)
-        kept, sample, _ = compared(every, store, tasks, folder)
-    except ContractError:  # there are so few pairs that no resample has a correlation
-        return (), {}, None, {}
-    if sample is None:
-        return (), {}, None, {}
-    places = {named[i]: place for place, i in enumerate(kept)}
-    return tasks, places, differences(sample), {name: float(sample.value[i]) for name, i in places.items()}
 
 
 def on_tasks(suite: Suite, tasks: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from zoo.errors import UsageError, did_you_mean
 from zoo.files import read_yaml
 from zoo.paths import is_file, resource_folder, user_path
-from zoo.recipes import all_recipes, build
+from zoo.recipes import RecipeSpec, all_recipes, build, tuned_recipes
 from zoo.selection import parts_of
 
 if TYPE_CHECKING:
@@ -201,6 +201,10 @@ class RunOptions:
         from benchmark.run.tracking import find_trackers
 
         return find_trackers(self.tracker, self.results / "trackers", self.tracker_folder)
+
+    def recipes(self) -> dict[str, RecipeSpec]:
+        """Return all recipes by name, those tuned in the results folder too."""
+        return all_recipes() | tuned_recipes(self.results)
 
     def recipe_defaults(self) -> dict[str, str]:
         """Return values for fields that a recipe leaves open: `backbone` and `revision`, where they are given."""

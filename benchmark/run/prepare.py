@@ -18,7 +18,7 @@ from zoo.engine.backbone import check_backbone, find_backbone
 from zoo.errors import MissingError, UsageError
 from zoo.files import check_writable, parse_yaml
 from zoo.machine import make_runtime, memory_here, precision_reason, threads_here
-from zoo.recipes import RecipeSpec, all_recipes, tuned_recipes
+from zoo.recipes import RecipeSpec
 from zoo.selection import items_of, parse_methods, saved_named
 
 # Below so many sentences of all trainings, processes start longer than they save.
@@ -104,24 +104,9 @@ def _validated(run: Run, *, write: bool) -> tuple[Run, Suite, DataSource]:
     options.trackers()
     suites = suites_for(options.suites, options.tasks)
     suite = merged(suites)
-    methods: list[EncoderPlan] = []
-    items = items_of(options.methods)
-    if run.given is None and any(map(saved_named, items)):
-        names = items if options.label is None else labels_of(options.label, items)
-        called = (None if name == item else name for name, item in zip(names, items, strict=True))
-        run = replace(run, given=tuple(zip(called, items, strict=True)))
-    if run.given is None:
-        recipes = all_recipes() | tuned_recipes(options.results)
-        if options.backbone in recipes:
-            raise UsageError(f"--backbone {options.backbone}: that is a method: --methods {options.backbone}.")
-        specs = parse_methods(options.methods, recipes)
-        rows = dict(zip(labels_of(options.label, [spec.name for spec in specs]), specs, strict=True))
-        methods = resolve_methods(list(rows.values()), options.recipe_defaults())
-        if options.label is not None:
-            pairs = zip(rows, methods, strict=True)
-            methods = [replace(method, name=name, typed=method.name) for name, method in pairs]
+    run = _resolved(run)
     suite = replace(suite, tasks=tuple(choose_tasks(suite, options.tasks)), seeds=options.seeds or suite.seeds)
-    if dev := options.dev or _tuned_on(methods):
+    if dev := options.dev or _tuned_on(run.methods):
         suite = replace(suite, dev=TASKS.canonical(dev))
         tasks_named(suite.dev)
     source = DataSource.from_options(options.data)
@@ -137,7 +122,26 @@ def _validated(run: Run, *, write: bool) -> tuple[Run, Suite, DataSource]:
     if run.progress is not None:
         runtime = replace(runtime, progress=run.progress)
     names = [one.name for one in suites] if options.suites is None else options.suites.split(",")
-    return replace(run, runtime=runtime, suites=tuple(names), methods=tuple(methods)), suite, source
+    return replace(run, runtime=runtime, suites=tuple(names)), suite, source
+
+
+def _resolved(run: Run) -> Run:
+    """Return the run with its methods; saved encoders that it names are given, as objects are, and load later."""
+    options, items = run.options, items_of(run.options.methods)
+    if run.given is None and any(map(saved_named, items)):
+        names = zip(labels_of(options.label, items), items, strict=True)
+        run = replace(run, given=tuple((None if name == item else name, item) for name, item in names))
+    if run.given is not None:
+        return replace(run, methods=())
+    recipes = options.recipes()
+    if options.backbone in recipes:
+        raise UsageError(f"--backbone {options.backbone}: that is a method: --methods {options.backbone}.")
+    specs = parse_methods(options.methods, recipes)
+    rows = dict(zip(labels_of(options.label, [spec.name for spec in specs]), specs, strict=True))
+    methods = resolve_methods(list(rows.values()), options.recipe_defaults())
+    if options.label is not None:
+        methods = [replace(row, name=name, typed=row.name) for name, row in zip(rows, methods, strict=True)]
+    return replace(run, methods=tuple(methods))
 
 
 def _tuned_on(methods: Sequence[EncoderPlan]) -> str | None:
@@ -169,8 +173,7 @@ def _loaded(run: Run, suite: Suite, source: DataSource) -> Run:
         # Otherwise every cell would report it.
         check_backbone(options.backbone, options.revision, run.runtime)
     if options.controls:
-        recipes = all_recipes() | tuned_recipes(options.results)
-        methods += controls_for(methods, tasks, recipes, options.recipe_defaults())
+        methods += controls_for(methods, tasks, options.recipes(), options.recipe_defaults())
     if options.pairs and not options.allow_missing and not any(m.traits.needs_pairs for m in methods):
         raise UsageError(
             f"--pairs {options.pairs}: none of these methods learns from labelled pairs, as simcse-sup and sbert do;"

@@ -48,7 +48,8 @@ def by_seed(of_row: ByTask, tasks: Collection[str] | None = None) -> dict[int | 
     """Return a row's mean over tasks, by default all it has, for each seed that has a score of every one, sorted."""
     scores: dict[int | None, dict[str, float]] = defaultdict(dict)
     names = set(of_row if tasks is None else tasks)
-    for task in names & of_row.keys():
+    # In the row's order: that of a set changes from process to process, and with it the last bits of a mean.
+    for task in [task for task in of_row if task in names]:
         for record in of_row[task]:
             runs = scores_of(record).get("by_seed") or {} if record["seed"] is None else {}
             if len(runs) > 1 and record.get("items"):  # fine-tuned several times: each is a seed's score

@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmark.records.folder import Records
-from benchmark.stats.draws import ByTask, by_seed, compared, is_alone
+from benchmark.records.record import Record
+from benchmark.stats.draws import ByTask, by_seed, compared, finished, is_alone
 from benchmark.stats.mcb import LEVEL, Differences, Sample, SeedNoise, not_told_apart, pooled_noise, unsettled
+from zoo.errors import ContractError
 
 TIE, UNTOLD = "≈", "?"
 
 
 @dataclass(frozen=True)
 class Marks:
-    """The rows compared with the best of a table, and what was found of each.
+    """The rows compared with the best of a table, and the mark of each.
 
     Args:
         one_seed: The noise that stands in for that of a row of one seed; without degrees of freedom, none is known.
@@ -70,10 +72,10 @@ def marked(
     if sample is None or numbers[0] != 0:
         return Marks(one_seed, known, damaged=damaged)
     best = not_told_apart(sample)
-    several, open_ends = best.sum() > 1, unsettled(sample, best)
+    several, undecided = best.sum() > 1, unsettled(sample, best)
     marks = [
-        "" if not among or not several else UNTOLD if undecided else TIE
-        for among, undecided in zip(best, open_ends, strict=True)
+        "" if not among or not several else UNTOLD if alone else TIE
+        for among, alone in zip(best, undecided, strict=True)
     ]
     return Marks(one_seed, known, [kept[number] for number in numbers], sample, best.tolist(), marks, damaged)
 
@@ -91,6 +93,40 @@ def _one_seed_noise(rows: Sequence[ByTask], backbones: Sequence[str]) -> dict[in
         if backbone and place not in alone:
             scores[backbone].append(list(by_seed(rows[place]).values()))
     return {place: pooled_noise(scores[backbones[place]] if backbones else []) for place in alone}
+
+
+def compared_by_name(
+    ours: Mapping[str, Sequence[Record]],
+    others: Mapping[str, Sequence[Record]],
+    folder: Iterable[Sequence[Record]],
+    tasks: Sequence[str],
+    store: Records,
+    *,
+    trial: bool,
+) -> tuple[tuple[str, ...], list[str], Sample | None]:
+    """Return tasks, the rows that can be compared on them, and their sample; () and None where there is nothing.
+
+    The tasks are those of which all scored rows of `ours` keep item scores. Rows are given as their records.
+    """
+
+    def complete(records: Sequence[Record], task: str) -> bool:
+        of_task = finished(records, [task], trial=trial).get(task, [])
+        return len(of_task) == len({r["seed"] for r in records}) and all(map(store.has_items, of_task))
+
+    scored = {name: records for name, records in ours.items() if any(complete(records, task) for task in tasks)}
+    common = tuple(task for task in tasks if scored and all(complete(records, task) for records in scored.values()))
+    named = {**scored, **others} if common else {}
+    rows = {
+        name: finished(records, common, trial=trial)
+        for name, records in named.items()
+        if all(complete(records, task) for task in common)
+    }
+    try:
+        every = (finished(records, common, trial=trial) for records in folder)
+        places, sample, _ = compared([*rows.values()], store, common, every) if rows else ([], None, {})
+    except ContractError:  # there are so few pairs that no resample has a correlation
+        return (), [], None
+    return (common, [[*rows][place] for place in places], sample) if sample is not None else ((), [], None)
 
 
 def beyond_noise(values: Mapping[int, float]) -> dict[int, bool]:

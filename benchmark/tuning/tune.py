@@ -31,7 +31,7 @@ from zoo.encoder import Encoder, Run, Runtime
 from zoo.errors import MissingError, TrainingError, UsageError
 from zoo.files import sha256_json, slug, write_text
 from zoo.progress import Progress
-from zoo.recipes import OVERRIDE, RecipeSpec, Tuned, all_recipes, tuned_recipes
+from zoo.recipes import OVERRIDE, RecipeSpec, Tuned
 from zoo.selection import parse_methods
 
 if TYPE_CHECKING:
@@ -84,8 +84,7 @@ def tune(
     if min(budget.trials, budget.studies) < 1:
         raise UsageError(f"--trials {budget.trials} --studies {budget.studies}: give at least 1 of each.")
     options = dataclasses.replace(options, dev=options.dev or TUNED_ON)
-    known = all_recipes() | tuned_recipes(options.results)
-    specs = {spec.name: spec for spec in parse_methods(options.methods, known)}
+    specs = {spec.name: spec for spec in parse_methods(options.methods, options.recipes())}
     asked = dataclasses.replace(options, tasks=options.dev, seeds=1)
     prepared = prepare(BenchmarkRun(asked, progress=progress))
     assert prepared.dev is not None

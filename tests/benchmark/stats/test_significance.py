@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fakes import make_record
 from scipy import stats
 from test_bootstrap import correlated
 
 from benchmark.stats.bootstrap import resample
+from benchmark.stats.draws import by_seed
 from benchmark.stats.marks import told_apart
 from benchmark.stats.mcb import (
     Noise,
@@ -346,3 +348,15 @@ def test_a_row_whose_noise_is_not_known_hides_no_other(unknown: int) -> None:
     expected = {1: "↑", 2: "↓", 4: "↑"}
     expected.pop(unknown)
     assert np.isnan(compared.p[unknown, 0]) and told_apart(compared, 0) == expected
+
+
+def test_a_mean_over_tasks_has_the_same_bits_in_every_process() -> None:
+    """The order of the sum is the row's, not that of a set, which another process has otherwise."""
+    scores = dict(zip("abcdefgh", np.random.default_rng(0).uniform(0.1, 0.9, 8).tolist(), strict=True))
+    means = set()
+    for shift in range(8):
+        order = [*scores][shift:] + [*scores][:shift]
+        row = {task: [make_record("bag", task, main=scores[task])] for task in order}
+        means.add(by_seed(row)[None])
+        assert by_seed(row, {*scores}) == {None: float(np.mean([100 * scores[task] for task in order]))}
+    assert len(means) > 1
