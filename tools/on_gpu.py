@@ -25,7 +25,7 @@ SMALL |= {"table_steps": 4, "table_batch_size": 32, "lstm_dim": 16, "classifier_
 RECIPES = """angle avg-last burt cls consert consert-joint cosent cot-bert clear ct diffcse echo esimcse esimcse-repo
 flow gcse infocse isbert matryoshka max mixcse model2vec moco-reorder optiprompt promcse prompt promptbert ptbert
 ptbert-repo rankcse sbert sentence-crops sif sif-tokens simcse simcse-mlm simcse-plus-plus simcse-sup simcse-words
-static-head whitening whitening-target pretrained metaeol token-prepending""".split()
+static-head whitening whitening-target pretrained metaeol token-prepending angle-llama prompteol-sup""".split()
 
 
 def backbone(folder: Path, dropout: float) -> Path:
@@ -60,7 +60,7 @@ def _wrong(name: str, model: str, device: str, precision: str) -> dict[str, str]
 
 
 def _small(cls: type[Any], recipe: Any, model: str, **more: Any) -> Any:
-    if cls.__name__ in ("Causal", "EOL"):
+    if cls.__name__ in ("Causal", "EOL", "AdaptedSimCSE", "AdaptedAnglE"):
         model = str(Path(model).with_name("causal"))
     fields = {**SMALL, "backbone": model, "model": model, **more}
     values = {field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe)}

@@ -14,7 +14,14 @@ from test_golden import BUILT_IN, SMALL, fixed_bert, golden_vectors, stated
 from zoo.plugins import METHODS
 
 EVERYWHERE = ("temperature",)  # each loss reads it for itself; other shared keys are read in one place
-FIRST = {"SimCSERecipe": "simcse", "PromptTrainingRecipe": "promptbert", "PromptBERTRecipe": "promptbert"}
+ANGLE = "BackboneRecipe TrainedRecipe ContrastiveRecipe CoSENTRecipe AnglERecipe".split()
+FIRST = {
+    **dict.fromkeys(ANGLE, "angle"),
+    "TemplateRecipe": "causal",
+    "SimCSERecipe": "simcse",
+    "PromptTrainingRecipe": "promptbert",
+    "PromptBERTRecipe": "promptbert",
+}
 UNSEEN = {  # why a key cannot, or must not, change the vectors of a training without a development set
     "backbone": "names files, which are part of a cell's key",
     "model": "names files",
@@ -121,6 +128,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "walk_length": (1, {"weighting": "usif"}),
     "warmup": (0.9, {}),
     "sentence-crops.warmup": (0.9, {"batch_size": 2}),
+    "warmup_steps": (1, {}),
     "weights": ((5.0, 1.0), {"nested": (1.0, 0.5)}),
     "width": (8, {}),
     "flow.width": (8, {}),

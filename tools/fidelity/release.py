@@ -22,10 +22,11 @@ import torch.nn.functional as F
 import transformers
 
 # Siblings: this file runs as a script.
+from decoders_trained import AnglELLaMA, PromptEOL
 from others import ISBERT, Crops
 from safetensors import safe_open
 from safetensors.torch import save_file
-from step import STEPS, Release, module, spared
+from step import RATE, STEPS, Release, module, spared
 from transformers import BertForMaskedLM
 
 
@@ -341,37 +342,6 @@ class ConSERT(Release):
         return spared(self.model, self.library.AdamW, eps=1e-6, correct_bias=False)
 
 
-class PromptEOL(Release):
-    """`compute_loss` of its trainer, on a LLaMA in peft's class; rows are padded on the left, as its tokenizer does."""
-
-    repository, commit = "kongds/scaling_sentemb", "8567aa083c1b3c77586670f91e7f78eb80694ad3"
-    kind = "llama"
-    places = {"base_model.model.model.": "pooler.model."}
-    unused = ("lm_head.", "rotary_emb")
-
-    def build(self, config, settings):
-        from peft import LoraConfig, get_peft_model
-
-        for name in ("fire", "bitsandbytes", "datasets"):
-            sys.modules[name] = types.SimpleNamespace(load_dataset=None)
-        self.trainer = types.SimpleNamespace(is_nli=True, use_neg_sentence=True)
-        self.compute_loss = module(self.checkout / "ft_llm.py").SentembTrainer.compute_loss
-        every = "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj".split()
-        adapters = LoraConfig(r=4, lora_alpha=6, target_modules=every, bias="none", task_type="CAUSAL_LM")
-        return get_peft_model(transformers.LlamaForCausalLM(config), adapters)
-
-    def ours(self, name):
-        other = super().ours(name)
-        return other if other is None or other in self.start else other.replace("proj.", "proj.base_layer.")
-
-    def loss(self, batch):
-        ids, mask = batch
-        rows = zip(ids.flatten(0, 1), mask.flatten(0, 1))
-        ids = torch.stack([row.roll(int(len(row) - seen.sum())) for row, seen in rows]).view_as(ids)
-        names = "input_ids", "labels", "attention_mask"
-        return self.compute_loss(self.trainer, self.model, dict(zip(names, ids.unbind(1))))
-
-
 RELEASES = {
     "consert-repo": ConSERT,
     "simcse": SimCSE,
@@ -394,6 +364,7 @@ RELEASES = {
     "rankcse-repo": RankCSE,
     "rankcse-listnet-repo": ListNet,
     "prompteol-sup-repo": PromptEOL,
+    "angle-llama": AnglELLaMA,
 }
 
 

@@ -44,7 +44,7 @@ WORDS = [
     *"this sentence of means it can be summarized as not does cannot so mean , . : '".split(),
     '"',
     "##s",  # augmentations of words ask whether a tokenizer marks their parts
-    *"in one word".split(),
+    *"in one word summarize".split(),
 ]
 SPECIALS = {
     "bert": {"[CLS]": 101, "[SEP]": 102, "[PAD]": 0, "[UNK]": 100, "[MASK]": 103},
@@ -153,6 +153,7 @@ COMPARISONS = {
     "rankcse-repo": Comparison(ADAMW, TOY, teachers),
     "rankcse-listnet-repo": Comparison(ADAMW, TOY, teachers),
     "prompteol-sup-repo": Comparison(f"{SMALL}:rank=4:alpha=6:warmup_steps=0", NLI, moved_adapters, "llama"),
+    "angle-llama": Comparison(f"{ADAMW}:accumulate=1:rank=4:alpha=6:warmup_steps=0", NLI, moved_adapters, "llama"),
 }
 
 

@@ -98,9 +98,15 @@ CausalRecipeT = TypeVar("CausalRecipeT", bound=TemplateRecipe, default=CausalRec
 
 
 def last_states(model: PreTrainedModel, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-    """Token ids and mask (n, length), padded on the right -> the states of the rows' last tokens (n, dim) float32."""
-    at = (attention_mask.sum(1) - 1).clamp(min=0)
-    return token_states(model, input_ids, attention_mask, at=at)[0][:, 0].float()
+    """Token ids and mask (n, length), padded on the right -> the states of the rows' last tokens (n, dim) float32.
+
+    No token sees the padding behind it, so that the model is told of none: of a mask it asks whether anything is
+    padded, for which the host has to wait.
+    """
+    states = model(input_ids=input_ids, return_dict=True).last_hidden_state
+    rows, at = torch.arange(len(states), device=states.device), (attention_mask.sum(1) - 1).clamp(min=0)
+    vectors: torch.Tensor = states[rows, at].float()
+    return vectors
 
 
 @register_method("causal", family="prompts")
