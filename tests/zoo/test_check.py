@@ -311,7 +311,8 @@ def recipe_for(name: str, folder: Path, **more: Any) -> tuple[type[Encoder], Any
 
 
 CASES = [
-    (name, "tiny_causal" if RECIPES[name].method in ("causal", "eol") else "tiny_bert") for name in sorted(RECIPES)
+    (name, "tiny_causal" if RECIPES[name].method in ("causal", "eol", "llm2vec") else "tiny_bert")
+    for name in sorted(RECIPES)
 ]
 CASES += [(name, "tiny_roberta") for name in sorted(RECIPES) if "roberta" in name]  # others: test_architectures.py
 

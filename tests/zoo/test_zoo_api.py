@@ -42,7 +42,7 @@ METHODS_MADE = sorted(set(RECIPES) - {"pretrained", "vectors"})
 def test_any_encoder_comes_back_from_its_folder_alone(
     method: str, tiny_bert: Path, tiny_causal: Path, tmp_path: Path
 ) -> None:
-    name, backbone = RECIPES[method], tiny_causal if method in ("causal", "eol") else tiny_bert
+    name, backbone = RECIPES[method], tiny_causal if method in ("causal", "eol", "llm2vec") else tiny_bert
     encoder = zoo.create(f"{name}:backbone={backbone}" if has_backbone(method) else name)
     zoo.save(encoder, tmp_path)
     again = zoo.load(tmp_path)

@@ -59,7 +59,7 @@ def made_by_forward(encoder: Encoder) -> bool:
 @pytest.mark.parametrize("name", names())
 def test_fine_tunes_is_told_by_the_vectors(name: str, tiny_bert: Path, tiny_causal: Path) -> None:
     encoder, traits = make_encoder(
-        name, tiny_causal if RECIPES.get(name, BERT).method in ("causal", "eol") else tiny_bert
+        name, tiny_causal if RECIPES.get(name, BERT).method in ("causal", "eol", "llm2vec") else tiny_bert
     )
     with torch.no_grad():  # a part that changes nothing before it is trained would hide what it is for
         for part in encoder.parts().values() if isinstance(encoder, BackboneEncoder) else ():
@@ -71,7 +71,7 @@ def test_fine_tunes_is_told_by_the_vectors(name: str, tiny_bert: Path, tiny_caus
 @pytest.mark.parametrize("name", names())
 def test_exports_is_told_by_the_export(name: str, tiny_bert: Path, tiny_causal: Path, tmp_path: Path) -> None:
     encoder, traits = make_encoder(
-        name, tiny_causal if RECIPES.get(name, BERT).method in ("causal", "eol") else tiny_bert
+        name, tiny_causal if RECIPES.get(name, BERT).method in ("causal", "eol", "llm2vec") else tiny_bert
     )
     if traits.exports:
         write_sentence_transformers(encoder, tmp_path / "out")  # which reads the folder again and compares the vectors
