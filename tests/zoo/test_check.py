@@ -38,7 +38,7 @@ NEED_MLM_HEAD = (
     "tsdae",
 )
 SMALL = {"batch_size": 32, "steps": 10, "pseudo_tokens": 4, "queue_size": 64, "k": 8, "lstm_dim": 8}
-SMALL |= {"table_steps": 10, "table_batch_size": 32}
+SMALL |= {"table_steps": 10, "table_batch_size": 32, "mntp_steps": 5, "mntp_batch_size": 8, "mntp_length": 32}
 RECIPES = all_recipes()
 
 

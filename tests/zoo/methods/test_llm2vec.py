@@ -16,7 +16,7 @@ from ten_steps import PAGE
 from tools.fidelity import decoders, start
 from tools.fidelity import release_llm2vec as release
 from zoo.encoder import Corpus, Run, Runtime
-from zoo.errors import Interrupted, UsageError
+from zoo.errors import UsageError
 from zoo.formats.export import write_sentence_transformers
 from zoo.methods import llm2vec
 from zoo.recipes import all_recipes
@@ -101,18 +101,26 @@ def test_vectors_without_training_are_those_of_the_release(llama: Path) -> None:
     assert np.abs(encoder_of("causal-mean", llama).encode(texts[:-1]) - theirs).max() > 0.1
 
 
-@pytest.mark.parametrize("calls", [3, 9])
-def test_a_training_that_was_stopped_in_either_stage_ends_with_the_same_bits(
-    calls: int, llama: Path, tmp_path: Path
+@pytest.mark.parametrize("step", [3, 9])
+def test_a_training_that_was_killed_in_either_stage_ends_with_the_same_bits(
+    step: int, llama: Path, tmp_path: Path
 ) -> None:
-    """The first stage has steps 0 to 5, the second 6 to 11; checkpoints are two steps apart."""
+    """The first stage has steps 0 to 5, the second 6 to 11; checkpoints are two steps apart, the last before it."""
     undisturbed = encoder_of(f"llm2vec:{SHORT}", llama)
     report = undisturbed.fit(CORPUS, run=Run(seed=1))
     assert (report.steps, report.facts["mntp_steps"]) == (6, 6)
-    asked = iter(range(99))
-    run = Run(tmp_path, seed=1, checkpoint_steps=2, stop_signal=lambda: 15 if next(asked) == calls else None)
-    with pytest.raises(Interrupted):
-        encoder_of(f"llm2vec:{SHORT}", llama).fit(CORPUS, run=run)
+    steps = iter(range(99))
+
+    def kill() -> None:
+        if next(steps) == step:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        encoder_of(f"llm2vec:{SHORT}", llama).fit(
+            CORPUS, run=Run(tmp_path, seed=1, checkpoint_steps=2, stop_signal=kill)
+        )
+    assert (tmp_path / "mntp" / "checkpoint.safetensors").exists()
+    assert (tmp_path / "checkpoint.safetensors").exists() == (step == 9)
     resumed = encoder_of(f"llm2vec:{SHORT}", llama)
     resumed.fit(CORPUS, run=Run(tmp_path, seed=1))
     assert resumed.fingerprint() == undisturbed.fingerprint() != encoder_of(f"llm2vec:{SHORT}", llama).fingerprint()
@@ -137,6 +145,9 @@ def test_what_cannot_be_is_refused(llama: Path, tiny_bert: Path) -> None:
         encoder_of("llm2vec", tiny_bert)
     with pytest.raises(UsageError, match=r"mask_token '_' is no token of backbone 'llama'"):
         encoder_of("llm2vec", llama).fit(CORPUS, run=Run())
+    encoder = encoder_of("llm2vec:mask_token=fact", llama)
+    fact = encoder.backbone.tokenizer.convert_tokens_to_ids("fact")
+    assert encoder.next_tokens().mask.keywords["mask_id"] == fact
     for fields in ({"lora_rank": -1}, {"masked": 1.5}, {"pooler": "cls"}, {"mntp_steps": 0}):
         with pytest.raises(ValueError, match=next(iter(fields))):
             llm2vec.LLM2Vec.Recipe(**fields)
