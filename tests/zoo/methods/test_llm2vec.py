@@ -109,6 +109,8 @@ def test_a_training_that_was_killed_in_either_stage_ends_with_the_same_bits(
     undisturbed = encoder_of(f"llm2vec:{SHORT}", llama)
     report = undisturbed.fit(CORPUS, run=Run(seed=1))
     assert (report.steps, report.facts["mntp_steps"]) == (6, 6)
+    rates = {getattr(module, "attention_dropout", 0.3) for module in undisturbed.backbone.model.modules()}
+    assert rates == {0.3}, "it draws its dropout by itself, where no layer of it can be found"
     steps = iter(range(99))
 
     def kill() -> None:
