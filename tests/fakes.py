@@ -15,6 +15,9 @@ from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Trai
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
 
+# Methods whose backbone is a decoder.
+DECODERS = ("causal", "eol", "llm2vec", "adapted-simcse", "adapted-angle")
+
 
 @dataclass
 class Answer:

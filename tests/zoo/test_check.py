@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 import pytest
 import torch
+from fakes import DECODERS
 from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer
 
 from zoo.check import ODD_TEXTS, PROBES, check, check_vectors, own_line, probe
@@ -39,7 +40,7 @@ NEED_MLM_HEAD = (
     "tsdae",
 )
 SMALL = {"batch_size": 32, "steps": 10, "pseudo_tokens": 4, "queue_size": 64, "k": 8, "lstm_dim": 8}
-SMALL |= {"table_steps": 10, "table_batch_size": 32}
+SMALL |= {"table_steps": 10, "table_batch_size": 32, "mntp_steps": 5, "mntp_batch_size": 8, "mntp_length": 32}
 RECIPES = all_recipes()
 
 
@@ -311,13 +312,7 @@ def recipe_for(name: str, folder: Path, **more: Any) -> tuple[type[Encoder], Any
     return cls, type(recipe)(**{**vars(recipe), **known})
 
 
-CASES = [
-    (
-        name,
-        "tiny_causal" if RECIPES[name].method in ("causal", "eol", "adapted-simcse", "adapted-angle") else "tiny_bert",
-    )
-    for name in sorted(RECIPES)
-]
+CASES = [(name, "tiny_causal" if RECIPES[name].method in DECODERS else "tiny_bert") for name in sorted(RECIPES)]
 CASES += [(name, "tiny_roberta") for name in sorted(RECIPES) if "roberta" in name]  # others: test_architectures.py
 
 

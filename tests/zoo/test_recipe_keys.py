@@ -58,6 +58,7 @@ UNSEEN = {  # why a key cannot, or must not, change the vectors of a training wi
     "matrix": "the model here has one matrix for both; test_static",
     "ppmi_tokens": "a bound on a corpus of millions of tokens; test_static_contrastive",
     "most_words": "a bound on millions of words; test_wordvectors",
+    "mask_token": "of decoders, which have no such token; test_llm2vec",
 }
 # By key, or by method and key: the value to set, and the settings under which the key is read.
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -75,6 +76,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "kernels": ((1, 3), {}),
     "layers": ("top2", {}),
     "linear_biases": (False, {"double_linear": True}),
+    "masked": (0.1, {}),
     "max_grad_norm": (1e-3, {}),
     "max_length": (5, {}),
     "pretrained.max_length": (5, {"pooling": "mean"}),

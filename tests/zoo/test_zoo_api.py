@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fakes import DECODERS
 from one_recipe import has_backbone, one_recipe_a_method
 
 import zoo
@@ -42,10 +43,7 @@ METHODS_MADE = sorted(set(RECIPES) - {"pretrained", "vectors"})
 def test_any_encoder_comes_back_from_its_folder_alone(
     method: str, tiny_bert: Path, tiny_causal: Path, tmp_path: Path
 ) -> None:
-    name, backbone = (
-        RECIPES[method],
-        tiny_causal if method in ("causal", "eol", "adapted-simcse", "adapted-angle") else tiny_bert,
-    )
+    name, backbone = RECIPES[method], tiny_causal if method in DECODERS else tiny_bert
     encoder = zoo.create(f"{name}:backbone={backbone}" if has_backbone(method) else name)
     zoo.save(encoder, tmp_path)
     again = zoo.load(tmp_path)

@@ -26,7 +26,7 @@ from decoders_trained import AnglELLaMA, PromptEOL
 from others import ISBERT, Crops
 from safetensors import safe_open
 from safetensors.torch import save_file
-from step import RATE, STEPS, Release, module, spared
+from step import STEPS, Release, module, spared
 from transformers import BertForMaskedLM
 
 

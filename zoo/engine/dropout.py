@@ -63,5 +63,11 @@ def set_dropout(model: nn.Module, rate: float | None) -> None:
 
 def has_dropout(model: nn.Module) -> bool:
     """Return whether the model has dropout, so that two passes in training mode may differ."""
-    layers = (module.p for module in model.modules() if isinstance(module, nn.Dropout))
-    return any(rate > 0 for rate in (*layers, *(getattr(m, "attention_dropout", 0.0) for m in model.modules())))
+    rates = [module.p if isinstance(module, nn.Dropout) else _of_attention(module) for module in model.modules()]
+    return any(rate > 0 for rate in rates)
+
+
+def _of_attention(module: nn.Module) -> float:
+    """Return the rate of an attention that draws its dropout by itself; 0 for another module."""
+    rate = getattr(module, "attention_dropout", 0.0)
+    return rate if isinstance(rate, float) else 0.0

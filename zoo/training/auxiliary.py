@@ -1,4 +1,4 @@
-"""The masked-language-model loss as an auxiliary of a contrastive loss (SimCSE, section 4.3 and appendix)."""
+"""The masked-language-model loss as an auxiliary of a contrastive loss (SimCSE, section 4.3 and appendix), and MNTP."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, mlm_head
 from zoo.engine.host import host_of, to_device
 from zoo.engine.states import token_states
+from zoo.training.loop import Objective
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -66,3 +67,30 @@ class MaskedLanguageModel(nn.Module):
         losses = F.cross_entropy(self.head(masked).float(), to_device(ids[chosen], device), reduction="none")
         sums = torch.zeros(len(ids), device=device).index_add(0, rows, losses)
         return torch.stack([sums, to_device(chosen.sum(1).to(sums.dtype), device)], dim=1)
+
+
+class MaskedNextTokens(Objective):
+    """Cross-entropy of masked tokens, each predicted from the state of the token before it (LLM2Vec, section 2.1)."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        head: nn.Module,
+        mask: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]],
+    ) -> None:
+        super().__init__()
+        self.model, self.head, self.mask = model, head, mask
+
+    @property
+    def ungraphed(self) -> str | None:
+        """The number of masked tokens."""
+        return "its masked tokens are chosen by the host"
+
+    def forward(self, *collated: torch.Tensor, **_: object) -> torch.Tensor:
+        """Token ids and mask (n, length) -> scalar loss."""
+        input_ids, attention_mask = collated
+        corrupted, chosen = self.mask(host_of(input_ids))
+        (states,) = token_states(self.model, to_device(corrupted, input_ids.device), attention_mask)
+        rows, before = (to_device(places, input_ids.device) for places in chosen[:, 1:].nonzero(as_tuple=True))
+        logits, wanted = self.head(states[rows, before]).float(), input_ids[rows, before + 1]
+        return F.cross_entropy(logits, wanted, reduction="sum") / max(len(rows), 1)

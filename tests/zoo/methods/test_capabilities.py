@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fakes import DECODERS
 from one_recipe import one_recipe_a_method
 
 import zoo
@@ -58,12 +59,7 @@ def made_by_forward(encoder: Encoder) -> bool:
 
 @pytest.mark.parametrize("name", names())
 def test_fine_tunes_is_told_by_the_vectors(name: str, tiny_bert: Path, tiny_causal: Path) -> None:
-    encoder, traits = make_encoder(
-        name,
-        tiny_causal
-        if RECIPES.get(name, BERT).method in ("causal", "eol", "adapted-simcse", "adapted-angle")
-        else tiny_bert,
-    )
+    encoder, traits = make_encoder(name, tiny_causal if RECIPES.get(name, BERT).method in DECODERS else tiny_bert)
     with torch.no_grad():  # a part that changes nothing before it is trained would hide what it is for
         for part in encoder.parts().values() if isinstance(encoder, BackboneEncoder) else ():
             for weight in part.parameters():
@@ -73,12 +69,7 @@ def test_fine_tunes_is_told_by_the_vectors(name: str, tiny_bert: Path, tiny_caus
 
 @pytest.mark.parametrize("name", names())
 def test_exports_is_told_by_the_export(name: str, tiny_bert: Path, tiny_causal: Path, tmp_path: Path) -> None:
-    encoder, traits = make_encoder(
-        name,
-        tiny_causal
-        if RECIPES.get(name, BERT).method in ("causal", "eol", "adapted-simcse", "adapted-angle")
-        else tiny_bert,
-    )
+    encoder, traits = make_encoder(name, tiny_causal if RECIPES.get(name, BERT).method in DECODERS else tiny_bert)
     if traits.exports:
         write_sentence_transformers(encoder, tmp_path / "out")  # which reads the folder again and compares the vectors
     else:

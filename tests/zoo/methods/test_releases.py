@@ -90,9 +90,9 @@ SCRIPTS = "infersent-repo", "infersent-glove-repo"
 
 def test_every_repo_recipe_has_a_dump_or_a_port() -> None:
     released = {name for name in all_recipes() if name.endswith("-repo")}
-    assert (
-        released == {name for name in start.COMPARISONS if name.endswith("-repo")} | {*PORTS, *SCRIPTS} == set(stated())
-    )
+    # The dump of a decoder is in test_llm2vec.
+    dumps = {name for name in start.COMPARISONS if name.endswith("-repo")} | {"llm2vec-repo"}
+    assert released == dumps | {*PORTS, *SCRIPTS} == set(stated())
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
