@@ -79,7 +79,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     conditions: str = ""
     untestable: str = ""
     published: tuple[Any, ...] = ()
-    gains: tuple[float | None, ...] = ()  # of the contrasts, where the text alone prints them
+    gains: tuple[float | None, ...] = ()  # of the contrasts, or of one contrast by place
+    open: dict[str, str] = {}  # points of a property's measure that the paper leaves open, and how they are filled
     released: dict[str, str] = {}  # the released code's recipes, by the paper's
 
     def pairs(self) -> list[tuple[str, ...]]:
@@ -113,7 +114,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             return None if None in halves else halves[0] - halves[1]  # type: ignore[operator]
         pairs = self.pairs()
         if self.gains and contrast in pairs:
-            return self.gains[pairs.index(tuple(contrast))]
+            at = self.on.index(place) if len(pairs) == 1 else pairs.index(tuple(contrast))
+            if (gain := self.gains[at]) is not None:
+                return gain
         alone = len(pairs) == len(self.on) == 1
         each = [self._cell(contrast, place, (task,), alone=False) for task in tasks]
         known = [value for value in each if value is not None]
