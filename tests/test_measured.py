@@ -16,8 +16,8 @@ REASONS = {
     "needs a file of one's own": "fasttext gensen infersent-2 skipthought use vectors word2vec wordvectors",
     "needs RoBERTa's weights": """promptbert-roberta promptbert-sup-roberta promptbert-sup-roberta-repo
         promptbert-sup-roberta-transfer""",
-    "needs a decoder-only model of one's own": """angle-llama causal-mean echo geneol llm2vec llm2vec-bi llm2vec-repo metaeol
-        pretended-cot prompteol prompteol-repo prompteol-sup prompteol-sup-repo token-prepending""",
+    "needs a decoder-only model of one's own": """angle-llama causal-mean echo geneol llm2vec llm2vec-bi llm2vec-repo
+        metaeol pretended-cot prompteol prompteol-repo prompteol-sup prompteol-sup-repo token-prepending""",
     "needs scored pairs, STS-B's, whose test part is in the tables": "angle",
     "ten epochs, an hour of one core": "consert-joint consert-repo consert-sup consert-target",
     "its code never updates the key encoder": "moco-q320 moco-delete-q320 moco-duplicate-q320 moco-reorder-q320",

@@ -80,7 +80,10 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     conditions: str = ""
     untestable: str = ""
     published: tuple[Any, ...] = ()
+    # Of the contrasts, or of one contrast by place.
     gains: tuple[float | None, ...] = ()
+    # Points of a property's measure that the paper leaves open, and how they are filled.
+    open: dict[str, str] = {}
     # The released code's recipes, by the paper's.
     released: dict[str, str] = {}
 
@@ -115,7 +118,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             return None if None in halves else halves[0] - halves[1]  # type: ignore[operator]
         pairs = self.pairs()
         if self.gains and contrast in pairs:
-            return self.gains[pairs.index(tuple(contrast))]
+            at = self.on.index(place) if len(pairs) == 1 else pairs.index(tuple(contrast))
+            if (gain := self.gains[at]) is not None:
+                return gain
         alone = len(pairs) == len(self.on) == 1
         each = [self._cell(contrast, place, (task,), alone=False) for task in tasks]
         known = [value for value in each if value is not None]

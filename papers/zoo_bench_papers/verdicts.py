@@ -305,6 +305,7 @@ def _properties(claim: Claim, folder: Folder, at: Condition) -> list[Verdict]:
             by = [value for _, value in known]
             verdict.word = answers.of_all([CONFIRMED if v > 0 else REVERSED if v < 0 else UNDECIDED for v in by])
             verdict.share, verdict.open = folder.share(measured.asked, at), open_points(sorted(measured.asked))
+            verdict.open |= {"the measure": len(claim.open)} if claim.open else {}
             verdict.scale = answers.scale(verdict.share, small=True)
             if claim.id in OF_UNTRAINED and folder.ancestry.get(at.backbone):
                 verdict.word, verdict.scale, verdict.reason = (

@@ -74,5 +74,5 @@ def _lines(tested: Sequence[Verdict], width: int | None) -> list[str]:
             if c.difference is not None:
                 ours = f"{signed(c.difference)} ({signed(c.low)} to {signed(c.high)})"
                 paper = "" if c.printed is None else f"paper {signed(c.printed)}"
-                lines += hanging(f"  {ours:<24}{paper}", f"{c.a} - {c.b}, {c.on}", 39, width)
+                lines += hanging(f"  {ours:<25} {paper}", f"{c.a} - {c.b}, {c.on}", 41, width)
     return lines
