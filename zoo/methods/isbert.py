@@ -139,8 +139,12 @@ class ISBert(Contrastive[ISBertRecipe]):
     def settings(self) -> TrainSettings:
         """Return the settings, with the recipe's Adam."""
         recipe = self.recipe
-        adam = {"adam_epsilon": recipe.adam_epsilon, "adam_bias_correction": recipe.bias_correction}
-        return replace(super().settings(), optimizer=recipe.optimizer, **adam)
+        return replace(
+            super().settings(),
+            optimizer=recipe.optimizer,
+            adam_epsilon=recipe.adam_epsilon,
+            adam_bias_correction=recipe.bias_correction,
+        )
 
     @classmethod
     def traits(cls, recipe: ISBertRecipe) -> Traits:
