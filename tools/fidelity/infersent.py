@@ -93,11 +93,11 @@ def main(checkout: str, dump: str) -> None:
         raise SystemExit(f"{checkout}: check out {COMMIT} of github.com/{REPOSITORY}.")
     place, target, permutations = Path(checkout).resolve(), Path(dump).resolve(), iter(orders())
     sys.path.insert(0, str(place))
-    torch.cuda.set_device = lambda device: None  # type: ignore[assignment]
-    torch.Tensor.cuda = nn.Module.cuda = lambda it: it  # type: ignore[assignment, method-assign]
-    inspect.getargspec = inspect.getfullargspec  # type: ignore[attr-defined]
+    torch.cuda.set_device = lambda device: None
+    torch.Tensor.cuda = nn.Module.cuda = lambda it: it
+    inspect.getargspec = inspect.getfullargspec
     np.random.permutation = lambda count: next(permutations)
-    nn.CrossEntropyLoss = SummedLoss  # type: ignore[misc]
+    nn.CrossEntropyLoss = SummedLoss
     kind = __import__("models").NLINet
     begin = kind.__init__
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from ten_steps import PAGE, stated
 from transformers import AutoModel, AutoTokenizer
 
+from tools.fidelity import flow as glow
 from tools.fidelity import infersent as script
 from tools.fidelity import start
 from zoo.encoder import Corpus, Run, Runtime
@@ -84,15 +86,16 @@ def test_pytorchs_adamw_moves_the_losses_as_little_as_the_page_says(
 
 
 # Their codes did not run: ports of them are compared in the files of their methods and in test_ports.
-PORTS = "flow-repo", "prompt-repo", "prompteol-repo"
+PORTS = "prompt-repo", "prompteol-repo"
 SCRIPTS = "infersent-repo", "infersent-glove-repo"
+FLOW = "flow-repo"
+DRAWN = "first.weight", "middle.weight"
 
 
 def test_every_repo_recipe_has_a_dump_or_a_port() -> None:
-    released = {name for name in all_recipes() if name.endswith("-repo")}
-    # The dump of a decoder is in test_llm2vec.
-    dumps = {name for name in start.COMPARISONS if name.endswith("-repo")} | {"llm2vec-repo"}
-    assert released == dumps | {*PORTS, *SCRIPTS} == set(stated())
+    # The dump of `llm2vec-repo` is in test_llm2vec.
+    compared = {name for name in start.COMPARISONS if name.endswith("-repo")} | {*PORTS, *SCRIPTS, FLOW, "llm2vec-repo"}
+    assert {name for name in all_recipes() if name.endswith("-repo")} == compared == set(stated())
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -141,6 +144,45 @@ def test_infersent_trains_as_its_script(
     np.testing.assert_allclose(losses, dump.facts["losses"], rtol=1e-5, atol=1e-5)
     vectors = encoder.encode([ends[0] + text + ends[1] for text in script.TEXTS])
     torch.testing.assert_close(torch.from_numpy(vectors), dump.tensors["vectors"], rtol=0, atol=1e-5)
+
+
+def test_a_flow_is_the_releases_and_its_training_is_near(
+    backbones: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For given weights its rows' losses, gradients and vectors; of ten steps what docs/fidelity.md does not follow."""
+    dump = start.read(DUMPS / "scripts" / "flow.safetensors")
+    cls, recipe = parse_methods(f"{FLOW}:backbone={backbones['bert']}", all_recipes())[0].resolve()
+    encoder, vectors = cls(recipe, Runtime()), torch.cat([glow.batch(step) for step in range(glow.STEPS)])
+    given = dict(glow.weights())
+    assert given.keys() == dict(encoder.glow.named_parameters()).keys()
+    encoder.glow.load_state_dict(given, strict=False)
+    bits = -encoder.glow.log_prob(glow.batch(0)) / (math.log(2) * glow.DIM)
+    torch.testing.assert_close(bits, dump.tensors["rows"], rtol=0, atol=1e-5)
+    half, quarter = glow.DIM // 2, glow.DIM // 4
+    z = encoder.glow(glow.batch(0))[0]
+    # The release puts first what is final first.
+    z = torch.cat([z[:, half:], z[:, quarter:half], z[:, :quarter]], 1)
+    torch.testing.assert_close(z, dump.tensors["vectors"], rtol=0, atol=1e-5)
+    bits.mean().backward()
+    for name, weight in encoder.glow.named_parameters():
+        theirs = dump.named("gradient")[name]
+        torch.testing.assert_close(weight.grad, theirs, rtol=0, atol=1e-6 + 1e-5 * float(theirs.abs().max()))
+    losses: list[float] = []
+    step = Training.one_step
+
+    def by_release(training: Training, _: np.ndarray) -> float:
+        flow = training.objective.glow
+        if not losses:
+            drawn = {name: w if name.endswith(DRAWN) else torch.zeros_like(w) for name, w in given.items()}
+            flow.load_state_dict(drawn, strict=False)
+            flow.initialise(glow.batch(0))
+        losses.append(step(training, np.arange(2 * glow.ROWS) + 2 * glow.ROWS * len(losses)))
+        return losses[-1]
+
+    monkeypatch.setattr(Training, "one_step", by_release)
+    encoder.learn(vectors.numpy(), Run(seed=3))
+    off = np.abs(np.subtract(losses, dump.facts["losses"])).max()
+    assert len(losses) == glow.STEPS and f"{off:.1f}" == "0.2", "docs/fidelity.md states it"
 
 
 @pytest.mark.parametrize("setting", ["key_mlp=momentum", "key_start=copy", "queue_drops=last"])
