@@ -21,7 +21,7 @@ from benchmark.stats.compare import noise_of_move
 from benchmark.stats.marks import beyond_noise
 from zoo.errors import MissingError
 
-_Row = dict[str, list[Record]]  # a row's finished records by task
+_Row = dict[str, list[Record]]
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,14 @@ class Cell:
     state: Literal["new", "gone", "moved", "damaged"]
     a: float | None
     b: float | None
-    made_by: list[str] = field(default_factory=list)  # what differs between the records
-    low: float | None = None  # 95 % interval of B - A
+    # What differs between the records; the 95 % interval of B - A.
+    made_by: list[str] = field(default_factory=list)
+    low: float | None = None
     high: float | None = None
     p: float | None = None
-    beyond_noise: bool | None = None  # by Holm's procedure over all moved cells; None: not known
-    damaged: list[str] = field(default_factory=list)  # a sentence for each damaged record, which names its file
+    # By Holm's procedure over all moved cells (None: not known); a sentence for each damaged record, with its file.
+    beyond_noise: bool | None = None
+    damaged: list[str] = field(default_factory=list)
 
     @property
     def worse(self) -> bool:
@@ -56,7 +58,8 @@ class Diff:
     cells: list[Cell]
     equal: int
     ranks: list[tuple[str, str, int, int]]
-    conditions: list[str] = field(default_factory=list)  # that differ between the folders, each with both values
+    # Those that differ between the folders, each with both values.
+    conditions: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""

@@ -30,7 +30,8 @@ def unadapted_encoder_of(record: Record, store: Records, device: str) -> Encoder
     """Return the encoder of a record, before a transductive one is fitted to a task's texts; raises as above."""
     runtime = _runtime(device, record["precision"])
     method, training = record["method"], record["training"]
-    if training is not None:  # never for an untrained method: a folder could hold anything under its name
+    # Never for an untrained method: a folder could hold anything under its name.
+    if training is not None:
         folder = store.encoder_folder(method["name"], record["encoder_key"])
         if not folder.is_dir():
             raise MissingError("its trained encoder is not in the folder")
@@ -49,7 +50,8 @@ def unadapted_encoder_of(record: Record, store: Records, device: str) -> Encoder
     if text_kind(resolved.traits):
         raise CorruptError("it is stated to be untrained, and its method learns from text")
     encoder: Encoder = cls(recipe, runtime)
-    encoder.fit(None, run=Run(None, record["seed"] or 0))  # stores the seed
+    # Stores the seed.
+    encoder.fit(None, run=Run(None, record["seed"] or 0))
     return encoder
 
 

@@ -105,7 +105,8 @@ def reasons(recipe: type[Any]) -> dict[str, str]:
 def _of_class(cls: type[Any]) -> dict[str, str]:
     try:
         source = inspect.getsource(cls)
-    except (OSError, TypeError):  # a class without a source file, as in a notebook
+    except (OSError, TypeError):
+        # A class without a source file, as in a notebook.
         return {}
     comments, above = {}, list[str]()
     for line in source.splitlines():

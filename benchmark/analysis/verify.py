@@ -30,16 +30,22 @@ from zoo.errors import CorruptError, MissingError, ZooError, error_text
 Word = Literal["verified", "differs", "not verifiable"]
 Numbers = NDArray[Any]
 
-DRAWN = 256  # pairs that are encoded again at least, drawn by this machine's own random numbers
-SECONDS = 10.0  # all pairs of a cell are encoded again where that takes no longer
-MOST_ROWS = 4096  # of a task without pair scores that is measured again
-ROUNDING = 0.01  # x100: what storing cosines as float32 may move a score, which was once of float64 cosines
-COSINE = {"fp32": 1e-3}  # what a cosine may move between two machines, by precision
-SCORE = {"fp32": 0.1}  # x100: what the score of the compared pairs may move
-ORDER = 99.5  # the least Spearman x100 with places, which older folders keep in the place of cosines
-TURNED, TURNED_HALF = {"fp32": 0.02}, 0.05  # the share of items that may turn over between two machines
-TURN = 0.05  # by what an item that is right or wrong, or its reciprocal rank, moves at least where it turns over
-COSINE_HALF, SCORE_HALF = 0.03, 1.0  # the same for bf16 and fp16
+# Pairs that are encoded again at least, drawn by this machine; all of a cell where they take no longer than this.
+DRAWN = 256
+SECONDS = 10.0
+# Of a task without pair scores that is measured again.
+MOST_ROWS = 4096
+# x100: what storing cosines as float32 may move a score, which was once of float64 cosines.
+ROUNDING = 0.01
+# What a cosine, and the score x100 of the compared pairs, may move between two machines, by precision.
+COSINE = {"fp32": 1e-3}
+SCORE = {"fp32": 0.1}
+# The least Spearman x100 with places, which older folders keep in the place of cosines.
+ORDER = 99.5
+# The share of items that may turn over between two machines, and what such an item, or its reciprocal rank, moves.
+TURNED, TURNED_HALF = {"fp32": 0.02}, 0.05
+TURN = 0.05
+COSINE_HALF, SCORE_HALF = 0.03, 1.0
 LIMITS = (
     "This does not show that an encoder saw no test text in training, that it was trained as stated, or that tables and"
     " texts beside the records follow from them."
@@ -119,7 +125,7 @@ class _Check:
         self.store, self.data, self.encode, self.device = store, data, encode, device
         self._tasks: dict[tuple[str, int | None], LoadedTask] = {}
         self._row = ""
-        self._vectors: dict[str, VectorStore | str] = {}  # by key; a text says why there are none
+        self._vectors: dict[str, VectorStore | str] = {}
 
     def verdict(self, record: Record) -> Verdict:
         """Return the verdict on one cell."""
@@ -132,7 +138,8 @@ class _Check:
             return Verdict("differs", row, cell, str(error))
         except ZooError as error:
             return Verdict("not verifiable", row, cell, str(error))
-        except Exception as error:  # of any encoder's or task's code
+        except Exception as error:
+            # Of any encoder's or task's code.
             return Verdict("not verifiable", row, cell, error_text(error))
 
     def _compared(self, record: Record) -> str:

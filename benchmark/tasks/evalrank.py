@@ -28,7 +28,7 @@ Measure = Literal["cosine", "l2"]
 POSITIVE = 4.0
 """The least gold score of a paraphrase: the 75th percentile of STS pairs; the released list has the best quarter."""
 
-_MEASURES: dict[str, Measure] = {"evalrank": "cosine", "evalrank-l2": "l2"}
+_MEASURES: dict[str, Measure] = {"evalrank-cosine": "cosine", "evalrank-l2": "l2"}
 _SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B")
 _BLOCK, _TIE = 256, 1e-9
 

@@ -96,7 +96,7 @@ def test_vectors_that_would_win_every_tie_have_no_score(vector: float, reason: s
 
 def test_the_pairs_are_those_of_the_sts_sets(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The counts that the protocol states; a pair once, whatever its order; without data the set is named."""
-    task, source = TASKS.get("evalrank"), DataSource(data_dir, hub=False)
+    task, source = TASKS.get("evalrank-cosine"), DataSource(data_dir, hub=False)
     data = task.load(source)
     assert isinstance(data, EvalRankData)
     assert (data.rows, len(data.sentences)) == (3749, 24750)
@@ -114,7 +114,7 @@ def test_rows_are_compared_and_a_forged_one_differs(data_dir: Path, tmp_path: Pa
     """Each pair keeps its rank; a record of better ranks, with the score that they make, is not what is measured."""
     benchmark.evaluate(
         "static-avg,cls",
-        tasks="evalrank",
+        tasks="evalrank-cosine",
         results=tmp_path,
         data=data_dir,
         limit=4,
@@ -123,7 +123,7 @@ def test_rows_are_compared_and_a_forged_one_differs(data_dir: Path, tmp_path: Pa
     )
     store = Records(tmp_path)
     rows = {name: [r for r in store.all() if r["method"]["name"] == name] for name in ("static-avg", "cls")}
-    (line, *_) = compare("", ["evalrank"], rows["static-avg"], rows["cls"], store, 500).lines
+    (line, *_) = compare("", ["evalrank-cosine"], rows["static-avg"], rows["cls"], store, 500).lines
     assert line.low is not None and line.high is not None and line.low <= line.difference <= line.high
 
     def verdicts() -> list[str]:
