@@ -313,7 +313,7 @@ def recipe_for(name: str, folder: Path, **more: Any) -> tuple[type[Encoder], Any
 CASES = [
     (
         name,
-        "tiny_causal" if RECIPES[name].method in ("causal", "eol", "adapted-simcse", "adapted-angle") else "tiny_bert",
+        "tiny_causal" if RECIPES[name].method.startswith(("causal", "eol", "adapted")) else "tiny_bert",
     )
     for name in sorted(RECIPES)
 ]

@@ -106,12 +106,7 @@ def small(name: str, backbone: Path, **settings: Any) -> Encoder:
     chosen |= {"path": str(backbone / ("texts.tsv" if name == "vectors" else "words.txt"))} if "path" in fields else {}
     chosen |= {"dropout": 0.1} if "dropout" in fields else {}
     recipe = cls.Recipe(**chosen | settings)
-    if name in (
-        "causal",
-        "eol",
-        "adapted-simcse",
-        "adapted-angle",
-    ):  # the same weights, with attention to earlier tokens only
+    if name.startswith(("causal", "eol", "adapted")):  # the same weights, with attention to earlier tokens only
         config = (backbone / "config.json").read_text(encoding="utf-8")
         folder = Path(shutil.copytree(backbone, backbone.parent / "decoder", dirs_exist_ok=True))
         decoder = config.replace('"is_decoder": false', '"is_decoder": true')

@@ -60,9 +60,7 @@ def made_by_forward(encoder: Encoder) -> bool:
 def test_fine_tunes_is_told_by_the_vectors(name: str, tiny_bert: Path, tiny_causal: Path) -> None:
     encoder, traits = make_encoder(
         name,
-        tiny_causal
-        if RECIPES.get(name, BERT).method in ("causal", "eol", "adapted-simcse", "adapted-angle")
-        else tiny_bert,
+        tiny_causal if RECIPES.get(name, BERT).method.startswith(("causal", "eol", "adapted")) else tiny_bert,
     )
     with torch.no_grad():  # a part that changes nothing before it is trained would hide what it is for
         for part in encoder.parts().values() if isinstance(encoder, BackboneEncoder) else ():
@@ -75,9 +73,7 @@ def test_fine_tunes_is_told_by_the_vectors(name: str, tiny_bert: Path, tiny_caus
 def test_exports_is_told_by_the_export(name: str, tiny_bert: Path, tiny_causal: Path, tmp_path: Path) -> None:
     encoder, traits = make_encoder(
         name,
-        tiny_causal
-        if RECIPES.get(name, BERT).method in ("causal", "eol", "adapted-simcse", "adapted-angle")
-        else tiny_bert,
+        tiny_causal if RECIPES.get(name, BERT).method.startswith(("causal", "eol", "adapted")) else tiny_bert,
     )
     if traits.exports:
         write_sentence_transformers(encoder, tmp_path / "out")  # which reads the folder again and compares the vectors
