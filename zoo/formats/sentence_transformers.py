@@ -26,7 +26,8 @@ class StockModules:
     pooling: Pooling | Literal["lasttoken"]  # one of EXPORTED_POOLINGS
     max_length: int
     after: Sequence[Module] = ()
-    template: str | None = None  # of a text, in the language of templates for chats
+    # of a text, in the language of templates for chats
+    template: str | None = None
 
 
 @dataclass(frozen=True)

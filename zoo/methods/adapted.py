@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import nn
@@ -14,12 +15,12 @@ from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start
 from zoo.engine.tokens import TokenTable, clean_text
+from zoo.files import read_json, write_json
 from zoo.formats.sentence_transformers import StockModules
 from zoo.methods.angle import AnglEObjective, AnglERecipe
 from zoo.methods.causal import Causal, CausalRecipe, TemplateRecipe, last_states
 from zoo.methods.cosent import CoSENT
 from zoo.methods.simcse import SimCSE, SimCSEObjective, SimCSERecipe
-from zoo.paths import is_dir
 from zoo.plugins import register_method
 from zoo.training.loop import Objective
 from zoo.training.lora import (
@@ -33,7 +34,11 @@ from zoo.training.lora import (
 )
 from zoo.training.settings import TrainSettings
 
-_FOLDER = "adapters"  # in that of a saved encoder
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+# In that of a saved encoder.
+_FOLDER = "adapters"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +50,8 @@ class AdaptedRecipe(TemplateRecipe):
     adapter_dropout: float = 0.05
     # names of linear layers, such as q_proj and v_proj; none: all of them, as in the code's runs in 4 bits
     targets: tuple[str, ...] = ()
-    train_max_length: int = 32  # tokens of a sentence, without the template
+    # tokens of a sentence, without the template
+    train_max_length: int = 32
 
     @property
     def adapters(self) -> LoraSettings:
@@ -63,13 +69,13 @@ AdaptedRecipeT = TypeVar("AdaptedRecipeT", bound=AdaptedRecipe, default=Any)
 class LastState(nn.Module):
     """Token ids and mask (n, length) -> the states of the rows' last tokens (n, dim)."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Encode."""
-        return last_states(self.model, input_ids, attention_mask)  # type: ignore[arg-type]
+        return last_states(self.model, input_ids, attention_mask)
 
 
 class Adapted(Causal[AdaptedRecipeT]):
@@ -101,7 +107,7 @@ class Adapted(Causal[AdaptedRecipeT]):
         objective: Objective = self.loss_of_batch(LastState(model), self.recipe)
         return objective
 
-    def training_table(self, texts: Any) -> TokenTable:
+    def training_table(self, texts: Sequence[str]) -> TokenTable:
         """Return the rows of texts of which `train_max_length` tokens are put into the template, as the code has it."""
         most, clean = self.recipe.train_max_length, [clean_text(text, i) for i, text in enumerate(texts)]
         rows = self.tokenizer(clean, add_special_tokens=False, verbose=False)["input_ids"] if clean else []
@@ -113,7 +119,8 @@ class Adapted(Causal[AdaptedRecipeT]):
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
         """Train the adapters."""
         report = super().fit(corpus, dev_score=dev_score, run=run)
-        self.trained = False  # the decoder did not change, so only its name is saved
+        # The decoder did not change, so only its name is saved.
+        self.trained = False
         return report
 
     def stock_modules(self) -> StockModules:
@@ -127,12 +134,13 @@ class Adapted(Causal[AdaptedRecipeT]):
         super().save(folder)
         if has_adapters(self.backbone.model):
             save_adapters(self.backbone.model, folder / _FOLDER)
+            write_json(folder / "backbone.json", {**read_json(folder / "backbone.json"), "adapters": True})
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
         """Return the encoder that `save` wrote; raises CorruptError when a file is damaged."""
         encoder = super().load(folder, runtime)
-        if is_dir(folder / _FOLDER):
+        if "adapters" in read_json(folder / "backbone.json"):
             load_adapters(encoder.backbone.model, folder / _FOLDER)
         return encoder
 
@@ -144,7 +152,8 @@ class AdaptedSimCSERecipe(AdaptedRecipe, SimCSERecipe):
     supervised: bool = True
     batch_size: int = 256
     learning_rate: float = 5e-4
-    warmup_steps: int = 100  # at most half of all steps
+    # at most half of all steps
+    warmup_steps: int = 100
     eval_every: int = 50
 
     def __post_init__(self) -> None:

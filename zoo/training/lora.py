@@ -19,7 +19,8 @@ from zoo.files import read_mapping, read_tensors, write_json, write_tensors
 
 Model = TypeVar("Model", bound=nn.Module)
 
-_PREFIX = "base_model.model."  # of peft's names, which are those of the model inside its own class
+# Of peft's names, which are those of the model inside its own class.
+_PREFIX = "base_model.model."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,8 @@ class LoraSettings:
     rank: int
     alpha: int
     dropout: float = 0.0
-    targets: tuple[str, ...] = ()  # names of linear layers, such as q_proj; none: every linear layer but the output's
+    # names of linear layers, such as q_proj; none: every linear layer but the output's
+    targets: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.rank < 1 or self.alpha <= 0 or not 0 <= self.dropout < 1:

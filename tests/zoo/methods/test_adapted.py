@@ -17,7 +17,7 @@ from transformers import AutoModel
 import zoo
 from tools.fidelity import decoders, start
 from zoo.encoder import Corpus, Run, Runtime
-from zoo.errors import Interrupted, UsageError
+from zoo.errors import Interrupted, UsageError, ZooError
 from zoo.formats.export import write_sentence_transformers
 from zoo.methods.adapted import AdaptedSimCSE
 
@@ -94,6 +94,9 @@ def test_peft_and_the_library_load_what_is_saved_and_exported(name: str, llama: 
     np.testing.assert_allclose(exported.encode(texts[:-1]), vectors[:-1], atol=1e-4)
     assert not list((tmp_path / "out").glob("adapter*"))
     assert np.array_equal(encoder.encode(texts), vectors), "the export leaves the encoder as it was"
+    (tmp_path / "saved" / "adapters" / "adapter_model.safetensors").unlink()
+    with pytest.raises(ZooError, match="adapter_model"):
+        type(encoder).load(tmp_path / "saved")
 
 
 def test_a_row_of_the_training_is_the_released_one(llama: Path) -> None:
