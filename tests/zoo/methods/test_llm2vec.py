@@ -61,9 +61,9 @@ def batches_of(name: str, encoder: Any, dump: dict[str, torch.Tensor], monkeypat
     drawn = {}
     for step in range(release.STEPS):
         ids, labels = (dump[f"{name}.batch.{step}.{key}"].long() for key in ("input_ids", "labels"))
-        whole = torch.where(labels == -100, ids, labels)
-        drawn[whole.numpy().tobytes()] = ids, labels != -100
-        batches.append((whole, torch.ones_like(whole)))
+        original = torch.where(labels == -100, ids, labels)
+        drawn[original.numpy().tobytes()] = ids, labels != -100
+        batches.append((original, torch.ones_like(original)))
     monkeypatch.setattr(llm2vec, "mask_some", lambda ids, *_, **__: drawn[ids.numpy().tobytes()])
     return batches
 
