@@ -30,7 +30,8 @@ GOLDEN = {
     }
 }
 DUMP = Path(__file__).parent / "dumps" / "decoders" / "llm2vec.safetensors"
-EXACT = "lora_rank=4:lora_dropout=0:dropout=0.0:learning_rate=1e-3:mask_token=fact"  # as the release was run
+# As the release was run.
+EXACT = "lora_rank=4:lora_dropout=0:dropout=0.0:learning_rate=1e-3:mask_token=fact"
 NAMES = {
     "mntp": f"llm2vec:{EXACT}",
     "mntp-all": f"llm2vec:{EXACT}:mask_rate=0.8:masked=1.0",
