@@ -49,25 +49,25 @@ def cheapen_dropout(model: nn.Module) -> None:
                 setattr(module, name, cheap.train(child.training))
 
 
+# Rates of modules that draw by themselves, without a layer for it (LLaMA, OPT).
+_RATES = ("attention_dropout", "dropout")
+
+
 def set_dropout(model: nn.Module, rate: float | None) -> None:
-    """Set the rate of every dropout layer of a model, or of its attention if it has none, as LLaMA; None: no change."""
+    """Set the rate of every dropout layer of a model, or where it has none, of its modules; None changes nothing."""
     if rate is None:
         return
     layers = [module for module in model.modules() if isinstance(module, nn.Dropout)]
     for layer in layers:
         layer.p = rate
     for module in () if layers else model.modules():
-        if hasattr(module, "attention_dropout"):
-            module.attention_dropout = rate  # type: ignore[assignment]
+        for name in _RATES:
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, rate)
 
 
 def has_dropout(model: nn.Module) -> bool:
     """Return whether the model has dropout, so that two passes in training mode may differ."""
-    rates = [module.p if isinstance(module, nn.Dropout) else _of_attention(module) for module in model.modules()]
-    return any(rate > 0 for rate in rates)
-
-
-def _of_attention(module: nn.Module) -> float:
-    """Return the rate of an attention that draws its dropout by itself; 0 for another module."""
-    rate = getattr(module, "attention_dropout", 0.0)
-    return rate if isinstance(rate, float) else 0.0
+    layers = [module.p for module in model.modules() if isinstance(module, nn.Dropout)]
+    others = (getattr(module, name, None) for module in model.modules() for name in _RATES)
+    return any(rate > 0 for rate in (*layers, *(rate for rate in others if isinstance(rate, float))))

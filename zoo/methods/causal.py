@@ -62,7 +62,8 @@ class CausalRecipe(TemplateRecipe):
     """The defaults are PromptEOL's."""
 
     pooling: Literal["last", "mean"] = "last"  # state of the row's last token; mean over the tokens of the last [X]
-    bidirectional: bool = added(False)  # each token sees the later ones too, as in LLM2Vec, without training
+    # Each token sees the later ones too, as in LLM2Vec, without training.
+    bidirectional: bool = added(False)
 
 
 def sees_later_tokens(backbone: Backbone) -> bool:

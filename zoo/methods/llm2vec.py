@@ -38,18 +38,25 @@ class LLM2VecRecipe(SimCSERecipe):
     mntp_steps: int = 1000
     mntp_batch_size: int = 32
     mntp_learning_rate: float = 5e-5
-    mntp_length: int = 512  # tokens of a row, which is cut from the text without regard to sentences
+    # Tokens of a row, which is cut from the text without regard to sentences.
+    mntp_length: int = 512
     mask_rate: float = 0.2
-    masked: float = 0.8  # of the chosen tokens; half of the others are random. For Mistral 1.0, and mask_rate 0.8
-    mask_token: str = "_"  # of a decoder that has none of its own
-    lora_rank: int = 16  # of the adapters in both stages, whose alpha is twice the rank; 0: all weights are trained
+    # Of the chosen tokens; half of the others are random. For Mistral 1.0, and mask_rate 0.8.
+    masked: float = 0.8
+    # Of a decoder that has none of its own.
+    mask_token: str = "_"
+    # Of the adapters in both stages, whose alpha is twice the rank; 0: all weights are trained.
+    lora_rank: int = 16
     lora_dropout: float = 0.05
-    padded_mean: bool = False  # in SimCSE the mean also over padding on the left, as the released code trains
-    special_tokens: bool = False  # at test the mean also over <s>, as sentence-transformers' pooling
+    # In SimCSE the mean also over padding on the left, as the released code trains.
+    padded_mean: bool = False
+    # At test the mean also over <s>, as sentence-transformers' pooling.
+    special_tokens: bool = False
     batch_size: int = 128
     train_max_length: int = 128
     steps: int | None = 1000
-    dropout: float | None = 0.3  # of the attention, in SimCSE alone
+    # Of the attention, in SimCSE alone.
+    dropout: float | None = 0.3
     pooler: Pooler = "avg"
 
     def __post_init__(self) -> None:

@@ -7,8 +7,9 @@ import math
 import pytest
 import torch
 from torch import nn
+from transformers import AutoConfig, AutoModel
 
-from zoo.engine.dropout import Dropout, cheapen_dropout, dropout
+from zoo.engine.dropout import Dropout, cheapen_dropout, dropout, has_dropout, set_dropout
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -68,3 +69,15 @@ def test_modules_are_exchanged_with_their_rate_and_mode() -> None:
     x = torch.ones(100)
     assert torch.equal(dropouts[0](x), x)
     assert (dropouts[0].train()(x) == 0).any()
+
+
+@pytest.mark.parametrize(("kind", "rate"), [("llama", 0.0), ("opt", 0.1), ("albert", 0.1)])
+def test_a_rate_is_set_also_where_modules_draw_by_themselves(kind: str, rate: float) -> None:
+    shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 50}
+    more = {"albert": {"embedding_size": 16, "attention_probs_dropout_prob": rate}, "opt": {"word_embed_proj_dim": 32}}
+    model = AutoModel.from_config(AutoConfig.for_model(kind, **shape, **more.get(kind, {}))).train()
+    ids = torch.arange(2, 40)[None]
+    for number in (rate, 0.0, 0.5):
+        set_dropout(model, number)
+        first, second = (model(input_ids=ids).last_hidden_state for _ in range(2))
+        assert has_dropout(model) == (number > 0) != torch.equal(first, second)

@@ -30,7 +30,8 @@ GOLDEN = {
     }
 }
 DUMP = Path(__file__).parent / "dumps" / "decoders" / "llm2vec.safetensors"
-EXACT = "lora_rank=4:lora_dropout=0:dropout=0.0:learning_rate=1e-3:mask_token=fact"  # as the release was run
+# As the release was run.
+EXACT = "lora_rank=4:lora_dropout=0:dropout=0.0:learning_rate=1e-3:mask_token=fact"
 NAMES = {
     "mntp": f"llm2vec:{EXACT}",
     "mntp-all": f"llm2vec:{EXACT}:mask_rate=0.8:masked=1.0",
@@ -61,9 +62,9 @@ def batches_of(name: str, encoder: Any, dump: dict[str, torch.Tensor], monkeypat
     drawn = {}
     for step in range(release.STEPS):
         ids, labels = (dump[f"{name}.batch.{step}.{key}"].long() for key in ("input_ids", "labels"))
-        whole = torch.where(labels == -100, ids, labels)
-        drawn[whole.numpy().tobytes()] = ids, labels != -100
-        batches.append((whole, torch.ones_like(whole)))
+        original = torch.where(labels == -100, ids, labels)
+        drawn[original.numpy().tobytes()] = ids, labels != -100
+        batches.append((original, torch.ones_like(original)))
     monkeypatch.setattr(llm2vec, "mask_some", lambda ids, *_, **__: drawn[ids.numpy().tobytes()])
     return batches
 
