@@ -27,7 +27,7 @@ PLACES = {"a": (3, 1), "b": (1, 3), "c": (-1, -1), "d": (-3, -3)}
 
 def lookup(places: dict[str, tuple[int, int]]) -> Any:
     """Return the function of texts that gives these places, all moved by the same vector."""
-    return lambda texts: np.array([places[text] for text in texts], np.float32) + np.float32([10, -7])
+    return lambda texts: np.array([places[text] for text in texts], np.float32) + np.array([10, -7], np.float32)
 
 
 @pytest.mark.parametrize(
