@@ -43,12 +43,14 @@ from zoo.recipes import RecipeSpec, all_recipes
 from zoo.selection import parse_methods
 
 METHODS = ("whitening", "sentence-crops", "simcse", "tsdae", "static-contrastive", "cosent", "simcse-sup")
-_PARTS = {"development": 1, "test": 2, "training": 1}  # shares; the smaller the test, the less it shows
-_FOR_TRAINING = 200  # labels, from which on a part of them is trained on
-_LOOKS = 4  # at the development score, of which the best checkpoint is kept
-_PROBE = 4  # updates whose seconds are measured
-_LEAST = 10  # updates of a training
-_SHARE = 0.7  # of the time is for trainings; the rest reads, measures and compares
+# Shares of the rows: the smaller the test, the less it shows. From so many labels on, a part of them is trained on.
+_PARTS = {"development": 1, "test": 2, "training": 1}
+_FOR_TRAINING = 200
+# Looks at the development score; updates that are timed, and the least of a training; the trainings' share of time.
+_LOOKS = 4
+_PROBE = 4
+_LEAST = 10
+_SHARE = 0.7
 _BUDGET = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|updates?)\s*")
 _MEAN = {"pooler": "avg", "layers": "last"}
 _POOLERS = {"mean": "avg", "cls": "cls_before_pooler"}
@@ -60,9 +62,10 @@ class Beginning:
 
     name: str
     untrained: RecipeSpec
-    settings: dict[str, Any]  # of recipes that have these fields
-    base: str | None = None  # of transforms
-    fixed: str = ""  # why its weights cannot be trained
+    settings: dict[str, Any]
+    base: str | None = None
+    # Why its weights cannot be trained.
+    fixed: str = ""
 
 
 def beginning(name: str, runtime: Any) -> Beginning:
@@ -305,7 +308,8 @@ def _affordable(spec: RecipeSpec, start: Beginning, run: Run, seconds: float) ->
     runtime = replace(run.runtime, progress=Progress.silent())
     try:
         report = plan.cls(plan.recipe, runtime).fit(text, run=TrainingRun())
-    except Exception:  # of any method's code: the run meets it again, and records the reason
+    except Exception:
+        # Any method's code may fail here: the run meets it again, and records the reason.
         return _LEAST
     return max(math.floor(seconds * _PROBE / max(report.seconds, 1e-3)), _LEAST)
 
@@ -334,7 +338,8 @@ def _changes(names: Sequence[str], elsewhere: str, results: Path) -> dict[str, d
             continue
         try:
             compared = compare_rows(results, name, NONE, suites=elsewhere, resamples=2_000).comparisons[0]
-        except ZooError:  # one of its cells failed, as the run has said
+        except ZooError:
+            # One of its cells failed, as the run has said.
             continue
         line = compared.average or compared.lines[0]
         ends = [math.nan if end is None else end for end in (line.difference, line.low, line.high)]
@@ -361,6 +366,6 @@ def _written(
     about = f"Adapted from {adaptation.encoder} to {texts}. {adaptation.verdict}"
     try:
         export_encoder(adaptation.advice, folder, results, seed=best["seed"], about=about)
-    except UsageError as error:  # its form, or the folder has a model of before
+    except UsageError as error:
         return replace(adaptation, failed={**adaptation.failed, f"export of {adaptation.advice}": str(error)})
     return replace(adaptation, written=folder)

@@ -24,8 +24,8 @@ from zoo.progress import Progress
 from zoo.roles import Role, Roles
 from zoo.selection import saved_named
 
-UNTRAINED = ("static-freq-sub-case-pun", "avg-last", "bag-of-words")  # candidates without download or training
-OWN_TEXTS = "own"  # the word for --corpus: the texts of the table itself
+UNTRAINED = ("static-freq-sub-case-pun", "avg-last", "bag-of-words")
+OWN_TEXTS = "own"
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,8 @@ def choose(
             candidate = prepared(name, given, runtime, data.texts, corpus, backend)
             loaded = {"load_seconds": time.perf_counter() - started, "memory_before": used}
             measured = [*_measured(candidate, data, wordings, runtime, dims, formats, at_precision, loaded)]
-        except Exception as error:  # of any encoder's code: the others are ranked without it
+        except Exception as error:
+            # Any encoder's code may fail: the others are ranked without it.
             failed[name] = str(error) if isinstance(error, ZooError) else error_text(error)
         else:
             for suffix, row, of_units in measured:

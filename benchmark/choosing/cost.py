@@ -11,12 +11,14 @@ import numpy as np
 from zoo.encoder import Runtime
 from zoo.machine import cpu_name, threads_here
 
-_QUERIES, _FEWEST, _SECONDS = 50, 5, 2.0  # timed one by one; a slow encoder has fewer
+# Texts are timed one by one; a slow encoder has fewer.
+_QUERIES, _FEWEST, _SECONDS = 50, 5, 2.0
 
 
 def query_times(encode: Callable[[list[str]], Any], texts: Sequence[str]) -> dict[str, float]:
     """Return the median and the 95th percentile of the milliseconds that one text takes, alone in its call."""
-    encode([texts[0]])  # the first call is slower
+    # The first call is slower.
+    encode([texts[0]])
     taken: list[float] = []
     began = time.perf_counter()
     for text in texts[:: max(1, len(texts) // _QUERIES)][:_QUERIES]:

@@ -26,7 +26,8 @@ MEASURES: dict[Kind, str] = {
     "label": "5-NN accuracy",
 }
 UNITS: dict[Kind, str] = {"score": "pairs", "binary": "pairs", "retrieval": "queries", "label": "texts"}
-FEWEST = 20  # units: with fewer, no interval covers what it claims
+# With fewer units, no interval covers what it claims.
+FEWEST = 20
 _KINDS: dict[str, Kind] = {
     "scored pairs": "score",
     "binary pairs": "binary",
@@ -102,7 +103,7 @@ def read_texts(source: Any, columns: str | None = None, kind: Kind | None = None
     table = read(source, columns, take=_TAKEN[kind])
     frame = table.frame
     meant = _KINDS.get(table.kind)
-    if kind == "score" and meant == "binary":  # a score may have two values
+    if kind == "score" and meant == "binary":
         meant = "score"
     if meant is None or kind not in (None, meant):
         shown = {"texts": "one column of texts", "labelled pairs": "pairs with labels of inference"}
@@ -114,7 +115,8 @@ def read_texts(source: Any, columns: str | None = None, kind: Kind | None = None
         data = _search(table)
     else:
         if meant == "label":
-            frame = frame.drop_duplicates("first")  # an equal text would lend its label
+            # An equal text would lend its label.
+            frame = frame.drop_duplicates("first")
         sides = [frame[role] for role in ("first", "second") if role in frame]
         place, texts = pd.factorize(pd.concat(sides))
         places = np.split(place.astype(np.intp), len(sides))

@@ -42,7 +42,7 @@ class Budget:
 class Floor:
     """The least value of a measure that the winner must have."""
 
-    metric: str  # a column of the frame
+    metric: str
     least: float
 
 

@@ -12,7 +12,8 @@ from benchmark.choosing.data import FEWEST, UNITS, Texts
 from zoo.encoder import Corpus
 from zoo.errors import UsageError
 
-_MOST = 0.6  # the share of all rows that hang together by their texts, above which some are left out
+# Where a larger share of the rows hangs together by texts, some are left out.
+_MOST = 0.6
 
 
 def divided(data: Texts, parts: Mapping[str, int], seed: int = 0) -> list[Texts]:

@@ -29,7 +29,7 @@ class HomeScores(Scores, total=False):
 class HomeData(TaskData):
     """Both parts of the user's test."""
 
-    trains_encoder = True  # `score_encoder` is called, so that queries and documents have their roles
+    trains_encoder = True
 
     def __init__(self, development: Texts, test: Texts) -> None:
         self.development, self.test, self.rows = development, test, test.units

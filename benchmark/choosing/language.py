@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 _WORDS = re.compile(r"[^\W\d_]+")
 _ENGLISH = frozenset("the of and to is in that it for was with on are this be you not what how".split())
-_OTHERS = [  # the commonest words of other languages in Latin letters, without those that English has too
+# The commonest words of other languages in Latin letters, without those that English has too.
+_OTHERS = [
     frozenset(words.split())
     for words in (
         "der die das und ist nicht ein eine mit von zu den auf für ich wie",

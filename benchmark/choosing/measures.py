@@ -21,7 +21,7 @@ from zoo.roles import pair_similarities, similarities
 RESAMPLES = 2_000
 _TOP, _NEIGHBOURS = 10, 5
 _WORDS = re.compile(r"[^\W\d_]+")
-_AT_ONCE = 1 << 24  # similarities in memory
+_AT_ONCE = 1 << 24
 
 
 def measure(
@@ -122,7 +122,8 @@ def threshold(
     order = np.argsort(cosines)
     ordered, steps = cosines[order], 1 - 2 * gold[order].astype(np.int32)
     between = np.concatenate([ordered[:1], (ordered[1:] + ordered[:-1]) / 2, ordered[-1:]])
-    inside = np.concatenate([[True], ordered[1:] != ordered[:-1], [True]])  # equal cosines cannot be parted
+    # Equal cosines cannot be parted.
+    inside = np.concatenate([[True], ordered[1:] != ordered[:-1], [True]])
 
     def best(counts: NDArray[Any]) -> Values:
         """Return the middle of the best thresholds (resamples,) for counts (resamples, n) of the pairs."""

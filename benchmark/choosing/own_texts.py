@@ -17,8 +17,9 @@ from zoo.encoder import Corpus
 from zoo.errors import MissingError, UsageError
 from zoo.paths import user_path
 
-FEWEST_TEXTS = 100  # distinct ones: a few batches
-_SENTENCES = 4  # that two blocks of two need: texts with as many are documents
+FEWEST_TEXTS = 100
+# Two blocks of two need so many: texts with as many are documents.
+_SENTENCES = 4
 _END = re.compile(r"(?<=[.!?…])[\"')\]”’]*\s+(?=\S)")
 
 

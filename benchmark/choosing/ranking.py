@@ -18,7 +18,8 @@ from benchmark.stats.mcb import Noise, differences, pairs_needed
 if TYPE_CHECKING:
     import pandas
 
-_MANY = 0.1  # the share of texts with a near-duplicate from which on the verdict speaks of them
+# From this share of texts with a near-duplicate on, the verdict speaks of them.
+_MANY = 0.1
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class Ranking:
     frame: pandas.DataFrame
     winner: str | None
     tied: list[str]
-    needed: int | None  # units that would tell the first two apart
+    # Units that would tell the first two apart.
+    needed: int | None
     above_own: list[str] = field(default_factory=list)
     baseline: str | None = None
     beaten: bool | None = None
@@ -132,7 +134,7 @@ def _first(data: Texts, ranking: Ranking) -> list[str]:
     rivals = frame[frame["may_be_best"]]
     if rivals["texts_per_second"].nunique() > 1:
         sentences.append(f"The fastest of them is {rivals['texts_per_second'].idxmax()}.")
-    elif rivals["bytes"].nunique() > 1:  # sizes of one encoder
+    elif rivals["bytes"].nunique() > 1:
         sentences.append(f"The smallest of them is {rivals['bytes'].idxmin()}.")
     if ranking.needed is not None:
         sentences.append(

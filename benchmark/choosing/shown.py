@@ -115,7 +115,7 @@ def drawn(frame: pandas.DataFrame, kind: Kind, path: Path) -> None:
         raise MissingError("--plot needs Matplotlib: pip install 'zoo-bench[plots]'.") from error
     figure = Figure(figsize=(7.0, 5.0), layout="constrained")
     axes = figure.add_subplot(xscale="log", xlabel="texts per second", ylabel=MEASURES[kind])
-    for name, row in frame.dropna(subset="texts_per_second").iterrows():  # BM25 has no vectors
+    for name, row in frame.dropna(subset="texts_per_second").iterrows():
         colour = "#1f4e79" if row["may_be_best"] else "#a0a0a0"
         sides = [[row["score"] - row["low"]], [row["high"] - row["score"]]]
         axes.errorbar(row["texts_per_second"], row["score"], sides, fmt="o", color=colour)

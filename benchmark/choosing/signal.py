@@ -12,12 +12,14 @@ import numpy as np
 from benchmark.choosing.data import FEWEST, Texts
 from zoo.errors import UsageError
 
-_SHARE = 5  # one document of so many is for development, and one for the test
-_MOST = 8  # couples of a document, so that a long one does not decide alone
+# One document of so many is for development, and one for the test; a long one has at most so many couples.
+_SHARE = 5
+_MOST = 8
 _TITLE_WORDS = 12
-_ENDS = (".", "!", "?", "…", ":", ";", '"', "'", ")", "”", "’")  # of a sentence, which a title lacks
+_ENDS = (".", "!", "?", "…", ":", ";", '"', "'", ")", "”", "’")
 
-Couple = tuple[int, str, str]  # a document's number, and two of its lines that stand together
+# A document's number, and two of its lines that stand together.
+Couple = tuple[int, str, str]
 
 
 @dataclass(frozen=True)

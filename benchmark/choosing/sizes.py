@@ -37,14 +37,16 @@ from zoo.machine import choose_device
 if TYPE_CHECKING:
     from benchmark.report.rows import Table
 
-SAME_ORDER = 99.5  # the least correlation x100 of a row's cosines with those that were scored
+# The least correlation x100 of a row's cosines with those that were scored.
+SAME_ORDER = 99.5
 _NOTE = (
     "Avg. is Spearman x100, the mean over the tasks with pair scores, and change its distance to the whole vectors;"
     " each has a 95 % interval with the noise of pairs and seeds, which a row of one seed has not. Bytes are of a text."
 )
 
-Size = tuple[int, str, int]  # dimensions, number format, bytes per text
-Cosines = dict[Size, dict[str, list[NDArray[Any]]]]  # by task, of each seed
+# Dimensions, number format, bytes per text; then cosines by task, of each seed.
+Size = tuple[int, str, int]
+Cosines = dict[Size, dict[str, list[NDArray[Any]]]]
 ByTask = dict[str, list[Record]]
 
 
@@ -52,7 +54,7 @@ ByTask = dict[str, list[Record]]
 class Sizes:
     """The rows of a table at several sizes: a line for each, and why a row has none."""
 
-    stem: str  # of the table's files
+    stem: str
     title: str
     lines: list[dict[str, Any]]
     missing: dict[str, str]
@@ -143,7 +145,8 @@ def sized(
             of_row = {task: measured_on[task] for task in tasks}
             cosines = _cosines(of_row, store, texts, dims, formats, device)
             lines += [{"method": row.name, **line} for line in _lines(of_row, cosines, texts)]
-        except Exception as error:  # of any encoder's code: the other rows have their lines
+        except Exception as error:
+            # Any encoder's code may fail: the other rows have their lines.
             missing[row.name] = str(error) if isinstance(error, ZooError) else error_text(error)
     return Sizes(table.stem, table.suite.title, lines, missing)
 
@@ -153,7 +156,7 @@ def _cosines(
 ) -> Cosines:
     """Return the cosines of each size by task, of each seed."""
     cosines: Cosines = defaultdict(lambda: defaultdict(list))
-    stores: dict[str, VectorStore] = {}  # by the encoder's key, that is of each seed
+    stores: dict[str, VectorStore] = {}
     for task, records in of_row.items():
         for record in records:
             pairs = texts.of(record)
@@ -181,7 +184,7 @@ def _vectors(record: Record, store: Records, device: str) -> VectorStore:
 
 def _lines(of_row: ByTask, cosines: Cosines, texts: PairTexts) -> Iterator[dict[str, Any]]:
     """Yield the line of each size."""
-    together: dict[Pool | str, list[Scored]] = defaultdict(list)  # by what is drawn together
+    together: dict[Pool | str, list[Scored]] = defaultdict(list)
     by_seed: dict[str, NDArray[Any]] = {}  # (sizes, seeds)
     for task, records in of_row.items():
         predicted, gold = np.concatenate([of_size[task] for of_size in cosines.values()]), texts.of(records[0]).gold

@@ -39,7 +39,8 @@ def variants(
             if form == "float32":
                 yield width, form, 4 * width, cut
             elif form == "int8":
-                ranges = np.stack([unit.min(axis=0), unit.max(axis=0)])  # as it takes by itself, with a warning
+                # As it takes by itself, with a warning.
+                ranges = np.stack([unit.min(axis=0), unit.max(axis=0)])
                 yield width, form, width, np.asarray(quantize_embeddings(unit, "int8", ranges=ranges), np.float32)
             else:
                 packed = np.asarray(quantize_embeddings(unit, precision="ubinary"))
