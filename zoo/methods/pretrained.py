@@ -253,8 +253,9 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
 
     def parameters(self) -> int:
         """Return the size of all modules."""
-        modules = [self.backbone.model, *self.parts().values(), *self.after]
-        return count_parameters(*(modules if self.library is None else [self.library]))
+        if self.library is not None:
+            return count_parameters(self.library)
+        return count_parameters(self.backbone.model, *self.parts().values(), *self.after)
 
     def save(self, folder: Path) -> None:
         """Write the recipe and the identity of the model, not its weights, which did not change."""
