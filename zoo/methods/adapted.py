@@ -168,7 +168,7 @@ class AdaptedSimCSERecipe(AdaptedRecipe, SimCSERecipe):
 class AdaptedSimCSE(Adapted[AdaptedSimCSERecipe], SimCSE[AdaptedSimCSERecipe]):
     """PromptEOL fine-tuned: SimCSE's loss on the last token's state, by adapters beside a frozen decoder.
 
-    Example:
+    Examples:
         >>> from zoo import Runtime
         >>> recipe = AdaptedSimCSE.Recipe(backbone="FOLDER_OR_HUB_ID", supervised=False)
         >>> vectors = AdaptedSimCSE(recipe, Runtime()).encode(["a small dog"])
@@ -213,7 +213,7 @@ class AdaptedAnglERecipe(AdaptedRecipe, AnglERecipe):
 class AdaptedAnglE(Adapted[AdaptedAnglERecipe], CoSENT[AdaptedAnglERecipe]):
     """AnglE-LLaMA: AnglE's losses on the last token's state, by adapters beside a frozen decoder.
 
-    Example:
+    Examples:
         >>> from zoo import Runtime
         >>> vectors = AdaptedAnglE(AdaptedAnglE.Recipe(backbone="FOLDER_OR_HUB_ID"), Runtime()).encode(["a small dog"])
     """

@@ -83,7 +83,7 @@ class GCSEObjective(SimCSEObjective):
 class GCSE(SimCSE[GCSERecipe]):
     """GCSE: triplets that a language model wrote, hard negatives decayed; at test [CLS].
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = GCSE(GCSE.Recipe(batch_size=4, epochs=1), Runtime())
         >>> texts = [f"{word} number {i}" for i in range(8) for word in ("a", "one", "a", "no")]

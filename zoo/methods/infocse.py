@@ -93,7 +93,7 @@ class InfoCSEObjective(DropoutViewsObjective):
 class InfoCSE(DropoutViews[InfoCSERecipe]):
     """InfoCSE: SimCSE whose vector also helps to find masked words; at test [CLS].
 
-    Example:
+    Examples:
         >>> from zoo import Corpus, Run, Runtime
         >>> encoder = InfoCSE(InfoCSE.Recipe(batch_size=4, epochs=1), Runtime())
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps

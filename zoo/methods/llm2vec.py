@@ -88,7 +88,7 @@ class PaddedMean(TrainedPooler):
 class LLM2Vec(SimCSE[LLM2VecRecipe]):
     """LLM2Vec: at test the mean of the states of a sentence's tokens, each of which sees all of them.
 
-    Example:
+    Examples:
         >>> from zoo import Runtime
         >>> vectors = LLM2Vec(LLM2Vec.Recipe(backbone="FOLDER_OR_HUB_ID"), Runtime()).encode(["a small dog"])
     """
