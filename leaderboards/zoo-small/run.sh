@@ -33,6 +33,7 @@ claims --suite sts-dev --methods "prompt:period=true$(template '[X] [MASK] .' '[
 run --no-controls --suite sts,words --methods static-contrastive-neighbours,avg-sif # token tables, and SIF's weights
 claims --suite sts,sts-dev --methods moco
 claims --suite sts --methods moco-2linear,moco-2linear-avg-biases,ptbert-repo,ptbert-tokens-sharp,esimcse,promptbert-repo:second_template=null:denoise=false,promptbert-repo:denoise=false,simcse-sup,promptbert-sup-repo,clear,flow-target,optiprompt-repo
+claims --suite sts --methods moco-2linear-avg,moco:double_linear=true # the controls of ptbert-tokens-avg and ptbert
 claims --suite sts --methods mixcse,simcse-plus-plus,promcse,sentence-crops # after 2022
 claims --suite sts --methods cot-bert,matryoshka --seeds 1
 claims --suite sts,words,phrases --methods burt,burt-nli,burt-nli-pi,burt-nli-ptc
