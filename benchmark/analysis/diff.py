@@ -81,11 +81,11 @@ def _line(cell: Cell) -> str:
     if cell.damaged:
         return f"{where}: {' '.join(cell.damaged)}"
     if cell.a is None or cell.b is None:
-        return f"{where}: {cell.b if cell.a is None else cell.a:.2f}"
+        return f"{where}: {cell.b if cell.a is None else cell.a:z.2f}"
     noise = {True: "beyond noise", False: "within noise", None: "its noise is not known"}[cell.beyond_noise]
     interval = "" if cell.low is None or cell.high is None else f" ({signed(cell.low)} to {signed(cell.high)})"
     causes = ", ".join(cell.made_by) or "nothing that records state"
-    change = f"{cell.a:.2f} to {cell.b:.2f}, {signed(cell.b - cell.a)}{interval}"
+    change = f"{cell.a:z.2f} to {cell.b:z.2f}, {signed(cell.b - cell.a)}{interval}"
     return f"{where}: {change}, {noise}; other: {causes}"
 
 

@@ -49,10 +49,10 @@ class Ablation:
         width = width_of(stream)
         fields = [
             Field("Change", [one.change for one in self.changes], right=False, name=True),
-            Field("Score", [f"{one.line.a:.2f}" for one in self.changes], priority=1),
+            Field("Score", [f"{one.line.a:z.2f}" for one in self.changes], priority=1),
             Field("Difference [95 % interval]", [*map(_difference, self.changes)], right=False),
         ]
-        title = f"{self.base} on {self.title}: {self.score:.2f}"
+        title = f"{self.base} on {self.title}: {self.score:z.2f}"
         note = f"* p < {LEVEL:g} by Holm's procedure over the rows. {_NOISE}"
         lines = [*folded([title], width), *fitted(fields, width)[0], *folded([note], width)]
         print_safe("\n".join(lines), stream)
@@ -78,7 +78,7 @@ class Ablation:
     def latex(self) -> str:
         """Return a `table` environment; needs \\usepackage{booktabs}."""
         rows = [
-            f"{escape(one.change)} & {one.line.a:.2f} & ${_difference(one).replace('*', '^{*}')}$ \\\\"
+            f"{escape(one.change)} & {one.line.a:z.2f} & ${_difference(one).replace('*', '^{*}')}$ \\\\"
             for one in self.changes
         ]
         caption = f"{escape(self.title)}. Differences to the first row with 95\\,\\% intervals. {_NOISE}"
@@ -90,7 +90,7 @@ class Ablation:
                 "\\toprule",
                 "Change & Score & Difference \\\\",
                 "\\midrule",
-                f"{escape(self.base)} & {self.score:.2f} & \\\\",
+                f"{escape(self.base)} & {self.score:z.2f} & \\\\",
                 *rows,
                 "\\bottomrule",
                 "\\end{tabular}",

@@ -163,7 +163,7 @@ class Compared:
     def _repr_html_(self) -> str:
         from html import escape
 
-        table = self.to_frame().to_html(float_format="{:.2f}".format, na_rep="")
+        table = self.to_frame().to_html(float_format="{:z.2f}".format, na_rep="")
         return "\n".join([table, *(f"<p>{escape(text)}</p>" for text in [*self._notes(), *self.left_out])])
 
 
@@ -333,8 +333,8 @@ def _fields(comparison: Comparison) -> list[Field]:
         [
             line.task,
             f"{line.pairs:,}",
-            f"{line.a:.2f}",
-            f"{line.b:.2f}",
+            f"{line.a:z.2f}",
+            f"{line.b:z.2f}",
             signed(line.difference),
             "n/a" if line.low is None or line.high is None else f"{signed(line.low)} to {signed(line.high)}",
             "n/a" if line.p is None else _p_text(line.p),
