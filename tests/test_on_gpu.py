@@ -77,7 +77,11 @@ def test_a_step_of_a_training_waits_for_nothing(names: str, least: int, tmp_path
     assert waits.pop("kinds") == [1] * 8 + [0] * 4
     # Only CUDA has the kernel of InferSent's LSTM.
     counted = {name: waits for name, waits in waits.items() if not name.startswith("infersent")}
-    assert {name: waits for name, waits in counted.items() if not (isinstance(waits, float) and waits <= 0.1)} == {}
+    # For the mask of a decoder that sees both ways the library asks once whether anything is padded.
+    most = {name: 1.0 if name.startswith("llm2vec") else 0.1 for name in counted}
+    assert {
+        name: waits for name, waits in counted.items() if not (isinstance(waits, float) and waits <= most[name])
+    } == {}
     assert len(counted) >= least
 
 

@@ -20,6 +20,7 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = {"batch_size": 32, "pseudo_tokens": 4, "queue_size": 64, "k": 8, "pooling": "mean", "epochs": 1, "steps": 4}
 SMALL |= {"table_steps": 4, "table_batch_size": 32, "lstm_dim": 16, "classifier_dim": 16, "channels": 16}
+SMALL |= {"mntp_steps": 4, "mntp_batch_size": 8, "mntp_length": 32}
 # One recipe of nearly every method that can be made of these weights alone. Left out are InferSent (only CUDA has the
 # kernel of its LSTM), those of files (vectors of words or texts), and ConSERT after NLI, which takes a minute.
 RECIPES = """angle avg-last burt cls consert consert-joint cosent cot-bert clear ct diffcse echo esimcse esimcse-repo
@@ -60,7 +61,7 @@ def _wrong(name: str, model: str, device: str, precision: str) -> dict[str, str]
 
 
 def _small(cls: type[Any], recipe: Any, model: str, **more: Any) -> Any:
-    if cls.__name__ in ("Causal", "EOL", "AdaptedSimCSE", "AdaptedAnglE"):
+    if cls.__name__ in ("Causal", "EOL", "AdaptedSimCSE", "AdaptedAnglE", "LLM2Vec"):
         model = str(Path(model).with_name("causal"))
     fields = {**SMALL, "backbone": model, "model": model, **more}
     values = {field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe)}

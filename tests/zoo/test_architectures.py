@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from architectures import ARCHITECTURES
+from fakes import DECODERS
 from one_recipe import has_backbone, one_recipe_a_method
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
@@ -39,7 +40,7 @@ REFUSALS = {
     "consert-sup": ("relative positions only", {"deberta-v2"}),
     "infocse": ("is no BERT or RoBERTa", {"albert", "distilbert", "electra", "mpnet", "deberta-v2", "modernbert"}),
     "promcse": ("is no BERT or RoBERTa", {"albert", "distilbert", "electra", "mpnet", "deberta-v2", "modernbert"}),
-    "echo": ("a decoder-only backbone", {*ARCHITECTURES}),
+    **{name: ("a decoder-only backbone", {*ARCHITECTURES}) for name in CHECKED if RECIPES[name].method in DECODERS},
     "tsdae": ("has no decoder", {"albert", "distilbert", "mpnet", "deberta-v2", "modernbert"}),
 }
 # BERT is the backbone of test_check.py; the others differ from one that is checked in little but their heads.

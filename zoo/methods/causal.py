@@ -75,7 +75,7 @@ def sees_later_tokens(backbone: Backbone) -> bool:
     return not torch.allclose(first, other, atol=1e-3)
 
 
-def check_decoder(who: str, backbone: Backbone, *, bidirectional: bool) -> None:
+def check_decoder(backbone: Backbone, *, bidirectional: bool) -> None:
     """Raise UsageError for a backbone that is no decoder; with `bidirectional` its tokens then see the later ones too.
 
     The library reads `is_causal` of a configuration, also in a folder that was saved with it.
@@ -83,8 +83,8 @@ def check_decoder(who: str, backbone: Backbone, *, bidirectional: bool) -> None:
     config, name = backbone.model.config, backbone.source.name
     if sees_later_tokens(backbone) and not (bidirectional and getattr(config, "is_causal", None) is False):
         raise UsageError(
-            f"{who} a decoder-only backbone, but in {name!r} ({config.model_type}) a token's state depends on later"
-            " tokens; give a causal model, such as --backbone FOLDER after `zoo-bench pretrain tiny-causal --out"
+            f"the recipe needs a decoder-only backbone, but in {name!r} ({config.model_type}) a token's state depends"
+            " on later tokens; give a causal model, such as --backbone FOLDER after `zoo-bench pretrain tiny-causal --out"
             " FOLDER`."
         )
     if bidirectional:
@@ -129,7 +129,7 @@ class Causal(BackboneEncoder[CausalRecipeT]):
 
     def __init__(self, recipe: CausalRecipeT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
-        check_decoder("prompteol, echo and causal-mean need", self.backbone, bidirectional=recipe.bidirectional)
+        check_decoder(self.backbone, bidirectional=recipe.bidirectional)
         tokenizer = self.tokenizer
         self.start_of_row, _ = frame_of(tokenizer)
         texts = self.template.split(SENTENCE)

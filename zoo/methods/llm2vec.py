@@ -97,7 +97,7 @@ class LLM2Vec(SimCSE[LLM2VecRecipe]):
 
     def __init__(self, recipe: LLM2VecRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
-        check_decoder("llm2vec needs", self.backbone, bidirectional=True)
+        check_decoder(self.backbone, bidirectional=True)
         self.frame = tuple(map(len, frame_of(self.backbone.tokenizer)))
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:

@@ -144,7 +144,7 @@ def test_an_export_reads_both_ways_and_what_it_cannot_pool_is_refused(llama: Pat
 
 
 def test_what_cannot_be_is_refused(llama: Path, tiny_bert: Path) -> None:
-    with pytest.raises(UsageError, match="llm2vec needs a decoder-only backbone, but in 'tiny-bert'"):
+    with pytest.raises(UsageError, match="the recipe needs a decoder-only backbone, but in 'tiny-bert'"):
         encoder_of("llm2vec", tiny_bert)
     with pytest.raises(UsageError, match=r"mask_token '_' is no token of backbone 'llama'"):
         encoder_of("llm2vec", llama).fit(CORPUS, run=Run())
