@@ -84,8 +84,8 @@ def check_decoder(backbone: Backbone, *, bidirectional: bool) -> None:
     if sees_later_tokens(backbone) and not (bidirectional and getattr(config, "is_causal", None) is False):
         raise UsageError(
             f"the recipe needs a decoder-only backbone, but in {name!r} ({config.model_type}) a token's state depends"
-            " on later tokens; give a causal model, such as --backbone FOLDER after `zoo-bench pretrain tiny-causal --out"
-            " FOLDER`."
+            " on later tokens; give a causal model, such as --backbone FOLDER after `zoo-bench pretrain tiny-causal"
+            " --out FOLDER`."
         )
     if bidirectional:
         config.is_causal = False
