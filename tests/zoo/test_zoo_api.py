@@ -92,3 +92,15 @@ def test_a_file_that_no_folder_can_have_is_told(tmp_path: Path, name: str) -> No
 def test_a_seed_that_no_generator_takes_is_refused(seed: Any) -> None:
     with pytest.raises(UsageError, match=f"seed is {seed}"):
         zoo.fit("simcse:backbone=zoo-mini", ["A text.", "Another."], seed=seed)
+
+
+@pytest.mark.slow
+def test_a_trained_encoder_comes_back_trained(tiny_bert: Path, tmp_path: Path) -> None:
+    """A run's folder is taken as well as the folder in it."""
+    encoder = zoo.create(f"simcse:backbone={tiny_bert}:batch_size=4:learning_rate=0.01")
+    before = encoder.encode(PROBES)
+    encoder.fit(zoo.Corpus("toy", [f"sentence number {i}" for i in range(16)]), run=zoo.Run())
+    zoo.save(encoder, tmp_path / "run" / "encoder")
+    for place in (tmp_path / "run", str(tmp_path / "run" / "encoder")):
+        vectors = zoo.load(place).encode(PROBES)
+        assert np.array_equal(vectors, encoder.encode(PROBES)) and not np.allclose(vectors, before)

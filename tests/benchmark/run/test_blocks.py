@@ -26,6 +26,7 @@ from benchmark.run.vectors import Blocks, VectorStore
 from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Runtime
 from zoo.errors import Interrupted
+from zoo.methods.pooled import Average
 from zoo.plugins import METHODS
 from zoo.progress import Progress
 from zoo.recipes import RecipeSpec
@@ -203,3 +204,17 @@ def test_a_signal_that_nohup_ignores_stays_ignored() -> None:
             assert stop() is None
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_encoding_stops_within_a_batch(tiny_bert: Path) -> None:
+    """Of a hundred batches of one text each, three are encoded when the signal is there at the third question."""
+    asked: list[int] = []
+
+    def stop() -> int | None:
+        asked.append(1)
+        return signal.SIGTERM if len(asked) >= 3 else None
+
+    encoder = Average(Average.Recipe(backbone=str(tiny_bert)), Runtime(token_budget=8, stop_signal=stop))
+    with pytest.raises(Interrupted, match="signal 15"):
+        encoder.encode([f"one {number} two three four five" for number in range(100)])
+    assert len(asked) == 3

@@ -256,3 +256,13 @@ def test_a_method_is_given_and_keyed_by_the_pairs_that_it_reads() -> None:
     assert planned("whitening-nli", other).key == whitening.key  # the phrases are none of its business
     assert planned("burt", other).key != joint.key
     assert planned("whitening-nli", nli).corpus_identity == nli.identity()
+
+
+def test_plugins_of_the_same_file_name_have_their_own_keys(tmp_path: Path) -> None:
+    """Two plugins called methods.py in different folders: each key follows its class."""
+    load_plugin(tmp_path / "a" / "methods.py", "mine", 1)
+    load_plugin(tmp_path / "b" / "methods.py", "theirs", 1)
+    ours, theirs = keys(plan_of("mine")), keys(plan_of("theirs"))
+    (tmp_path / "a" / "methods.py").write_text(PLUGIN.format(name="mine", factor=3))
+    assert not set(keys(plan_of("mine"))) & set(ours)
+    assert keys(plan_of("theirs")) == theirs and not set(ours) & set(theirs)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import AutoModelForMaskedLM
 
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.methods import prompttraining
@@ -114,3 +115,24 @@ def test_what_picks_the_checkpoint(tiny_bert: Path, like_training: bool) -> None
     with_period, _ = numpy_vectors(model, HEADS[0], [[4542, 1012]], denoise=False)
     np.testing.assert_allclose(asked[-1], (h - bias)[0] if like_training else with_period[0], atol=1e-5)
     np.testing.assert_allclose(encoder.encode(["rain"])[0], with_period[0], atol=1e-5)
+
+
+def test_a_kept_mlm_head_is_saved_with_the_encoder(tiny_mlm: Path, tmp_path: Path) -> None:
+    fields = {"second_template": None, "supervised": True, "head": "mlm", "mlp_only_train": False}
+    encoder = make(tiny_mlm, test_denoise=True, batch_size=2, learning_rate=1e-3, epochs=1, **fields)
+    start = AutoModelForMaskedLM.from_pretrained(tiny_mlm).cls.predictions.transform.state_dict()
+    pretrained = {key.replace("LayerNorm", "norm"): value for key, value in start.items()}
+    encoder.fit(PAIRS, run=Run(seed=0))
+    assert encoder.mlp is not None
+    moved = {k: float((v - pretrained[k]).abs().max()) for k, v in encoder.mlp.state_dict().items()}
+    assert moved.pop("norm.bias") < 1e-6  # g(h) - g(bias) has none
+    assert all(0 < m < 0.1 for m in moved.values())  # it started as it was pretrained, and was trained
+    encoder.save(tmp_path)
+    loaded = PromptBERT.load(tmp_path)
+    assert loaded.fingerprint() == encoder.fingerprint()
+    np.testing.assert_array_equal(loaded.encode(list(SENTENCES)), encoder.encode(list(SENTENCES)))
+    with torch.inference_mode():
+        h, bias = (torch.from_numpy(x).float() for x in numpy_vectors(
+            encoder.backbone.model, HEADS[0], [SENTENCES["rain"]], denoise=True))  # fmt: skip
+        wanted = encoder.mlp(h) - encoder.mlp(bias)
+    np.testing.assert_allclose(encoder.encode(["rain"]), wanted.numpy(), atol=1e-5)
