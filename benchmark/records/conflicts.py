@@ -7,8 +7,9 @@ data digest.
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from benchmark.keys import without_times
@@ -143,3 +144,25 @@ def _short(value: _Digest) -> str:
     if isinstance(value, tuple):
         return f"sha256 {str(value[0])[:8]}, version {value[1]}, protocol {value[2]}"
     return f"sha256 {value[:8]}"
+
+
+def code_of(record: Record) -> tuple[str | None, str | None]:
+    """Return the digests of the code that scored a cell and of the code that trained its encoder.
+
+    Each is None where a record does not state it, as older ones do not.
+    """
+    return record.get("code", {}).get("digest"), (record["training"] or {}).get("code")
+
+
+def two_codes(records: Collection[Record]) -> str | None:
+    """Return why measured cells have no mean if they are not all of one code, with the command that helps; else None.
+
+    Older records state no digest: their cells count as of one code.
+    """
+    measured = [record for record in records if record["status"] == "ok"]
+    if len({code_of(record) for record in measured}) < 2:
+        return None
+    latest = max(measured, key=lambda record: record["started"])
+    command = [word for word in latest["command"] if word != "--remeasure"]
+    again = f"{shlex.join(command)} --remeasure" if command[:1] == ["zoo-bench"] else "the same run with remeasure"
+    return f"it was measured by two versions of the code; measure it again: {again}"

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
 from benchmark.metrics.correlation import ranks
+from benchmark.records.conflicts import two_codes
 from benchmark.records.folder import Records
 from benchmark.records.names import printed_names, short_name
-from benchmark.records.record import Record, pairs_of, scores_of, two_codes
+from benchmark.records.record import Record, pairs_of, scores_of
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.relatedness import RegressorData

@@ -7,8 +7,7 @@ checks values against the same types; keys that they do not name, such as a task
 from __future__ import annotations
 
 import math
-import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict, TypeGuard
 
 import msgspec
@@ -356,28 +355,6 @@ def pairs_of(record: Record) -> PairsPart:
             " run the method again, which keeps them (without training again where the encoder is still in the folder)."
         )
     return pairs
-
-
-def code_of(record: Record) -> tuple[str | None, str | None]:
-    """Return the digests of the code that scored a cell and of the code that trained its encoder.
-
-    Each is None where a record does not state it, as older ones do not.
-    """
-    return record.get("code", {}).get("digest"), (record["training"] or {}).get("code")
-
-
-def two_codes(records: Collection[Record]) -> str | None:
-    """Return why measured cells have no mean if they are not all of one code, with the command that helps; else None.
-
-    Older records state no digest: their cells count as of one code.
-    """
-    measured = [record for record in records if record["status"] == "ok"]
-    if len({code_of(record) for record in measured}) < 2:
-        return None
-    latest = max(measured, key=lambda record: record["started"])
-    command = [word for word in latest["command"] if word != "--remeasure"]
-    again = f"{shlex.join(command)} --remeasure" if command[:1] == ["zoo-bench"] else "the same run with remeasure"
-    return f"it was measured by two versions of the code; measure it again: {again}"
 
 
 class ItemsIdentity(NamedTuple):

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from benchmark.data.sources import DataSource
+from benchmark.records.conflicts import code_of
 from benchmark.records.folder import Records, read_records
 from benchmark.records.query import PairTexts, label, row_named, row_scores
-from benchmark.records.record import Record, code_of, plain
+from benchmark.records.record import Record, plain
 from benchmark.report.conditions import tuned
 from benchmark.report.rows import signed
 from benchmark.report.signature import differing

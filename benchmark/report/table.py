@@ -8,10 +8,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from benchmark.records.conflicts import one_digest
+from benchmark.records.conflicts import one_digest, two_codes
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names, typed_label
-from benchmark.records.record import Record, main_score, scores_of, two_codes
+from benchmark.records.record import Record, main_score, scores_of
 from benchmark.report.conditions import about
 from benchmark.report.rows import Aggregation, Row, Table, Value, over_seeds, seed_order
 from benchmark.tasks.suites import Suite

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.keys import code_digest
+from benchmark.records.conflicts import code_of
 from benchmark.records.folder import Records
-from benchmark.records.record import Record, code_of
+from benchmark.records.record import Record
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.fit import Fitter
 from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, listening, not_measured, record_of

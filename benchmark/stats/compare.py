@@ -11,9 +11,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from benchmark.records.conflicts import two_codes
 from benchmark.records.folder import Records
 from benchmark.records.query import PairTexts, Ranks, RowScores, label, of_task
-from benchmark.records.record import Record, items_identity, scores_of, two_codes
+from benchmark.records.record import Record, items_identity, scores_of
 from benchmark.stats.bootstrap import RESAMPLES
 from benchmark.stats.clusters import Clusters
 from benchmark.stats.draws import (

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmark.records.conflicts import two_codes
 from benchmark.records.folder import Records
 from benchmark.records.names import recipe_of, typed_recipe
-from benchmark.records.record import Record, two_codes
+from benchmark.records.record import Record
 from benchmark.report.conditions import about, recipes
 from benchmark.report.rows import About
 from benchmark.stats.draws import ByTask, finished, is_alone

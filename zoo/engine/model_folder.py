@@ -48,18 +48,23 @@ def load_pretrained(kind: Any, folder: Path, **options: object) -> Any:
     return kind.from_pretrained(folder, trust_remote_code=False, local_files_only=True, **options)
 
 
-def other_tensors(folder: Path, start: str) -> dict[str, torch.Tensor]:
-    """Return a checkpoint's tensors whose names begin with `start`, which a code of its own reads, not the library."""
+def other_tensors(folder: Path, start: str, *, allow_pickle: bool) -> dict[str, torch.Tensor]:
+    """Return a checkpoint's tensors whose names begin with `start`, which a code of its own reads, not the library.
+
+    A pickle is read where the user allows it and nothing else is there, of tensors alone.
+    """
     import torch
     from safetensors import safe_open
 
-    if is_file(safe := folder / "model.safetensors"):
-        with safe_open(str(safe), framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys() if name.startswith(start)}  # noqa: SIM118
-    if not is_file(pickled := folder / "pytorch_model.bin"):
-        return {}
-    tensors = torch.load(pickled, map_location="cpu", weights_only=True)
-    return {name: tensor for name, tensor in tensors.items() if name.startswith(start)}
+    tensors: dict[str, torch.Tensor] = {}
+    safe = sorted(folder.glob("model*.safetensors"))
+    for path in safe:
+        with safe_open(str(path), framework="pt") as file:
+            tensors |= {name: file.get_tensor(name) for name in file.keys() if name.startswith(start)}  # noqa: SIM118
+    for path in sorted(folder.glob("pytorch_model*.bin")) if allow_pickle and not safe else ():
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        tensors |= {name: tensor for name, tensor in content.items() if name.startswith(start)}
+    return tensors
 
 
 def cannot_load(what: str, folder: Path, error: Exception) -> ZooError:
@@ -122,27 +127,36 @@ def module_folders(folder: Path) -> list[Path]:
     return list(dict.fromkeys([*parts, *routes]))
 
 
+def _formats(part: Path) -> tuple[bool, bool]:
+    """Return whether a folder has weights as safetensors, and as pickle."""
+    return any(any(part.glob(name)) for name in _SAFE), any(part.glob("*.bin"))
+
+
+def has_weights(folder: Path) -> bool:
+    """Return whether any folder that is loaded has weights; none is read."""
+    return any(any(_formats(part)) for part in module_folders(folder))
+
+
 def check_weights(what: str, folder: Path, *, allow_pickle: bool) -> None:
     """Check the weights in every folder that is loaded: the model's own, or those of its modules.
 
     Raises MissingError if there are none or an adapter needs peft, CorruptError for git-lfs pointers, and UsageError
     for weights that are pickle only.
     """
-    parts, has_weights = module_folders(folder), False
+    parts = module_folders(folder)
     for part in parts:
         for path in sorted(part.glob("*")):
             if is_file(path) and path.stat().st_size < 1024 and path.read_bytes().startswith(_LFS):
                 raise CorruptError(f"{what}: {path} is a git-lfs pointer, not the file itself; run `git lfs pull`.")
         if is_file(part / "adapter_config.json"):
             check_adapter(what, folder, part)
-        safe, pickled = any(any(part.glob(name)) for name in _SAFE), any(part.glob("*.bin"))
-        has_weights |= safe or pickled
+        safe, pickled = _formats(part)
         if pickled and not safe and not allow_pickle:
             raise UsageError(
                 f"{what} has weights only as pickle (*.bin in {part}), which can run code when loaded. Convert it to"
                 " safetensors, or pass --allow-pickle if you trust its source (loaded with weights_only)."
             )
-    if not has_weights and parts == [folder]:
+    if parts == [folder] and not has_weights(folder):
         raise MissingError(f"{what}: {folder} has no weights (model.safetensors).")
 
 

@@ -136,7 +136,8 @@ def trained_pooler(source: BackboneSource, runtime: Runtime) -> Dense:
     from transformers import AutoModel
 
     what = f"pretrained: {source.name!r}"
-    if head := other_tensors(source.folder, "mlp.dense."):  # as SimCSE's code and its descendants save it
+    # As SimCSE's code and its descendants save it.
+    if head := other_tensors(source.folder, "mlp.dense.", allow_pickle=runtime.allow_pickle):
         return dense(head["mlp.dense.weight"], head["mlp.dense.bias"], "Tanh")
     try:
         safe = None if runtime.allow_pickle else True

@@ -32,6 +32,12 @@ def check_positive(recipe: object, *names: str) -> None:
             raise ValueError(f"{name} must be above 0, not {value}")
 
 
+def check_adam(recipe: Any) -> None:
+    """Raise ValueError for an AdamW without the correction of its bias that is not the library's of 2021."""
+    if not recipe.bias_correction and recipe.optimizer != "transformers-adamw":
+        raise ValueError("bias_correction: false needs optimizer: transformers-adamw")
+
+
 def check_in_batch(recipe: object, *names: str) -> None:
     """Raise ValueError for a batch of one, for an objective that compares the sentences of a batch."""
     for name in names:

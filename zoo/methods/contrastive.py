@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from zoo.engine.backbone import Backbone
 
 
+# Fields of Adam that some recipes have, and what the training calls them.
+_ADAM = {"optimizer": "optimizer", "adam_epsilon": "adam_epsilon", "bias_correction": "adam_bias_correction"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainedRecipe(BackboneRecipe):
     """The recipe fields that `Contrastive` reads; the properties are fixed here, and fields in other recipes."""
@@ -207,7 +211,7 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
     def settings(self) -> TrainSettings:
         """Return the recipe's optimisation settings."""
         recipe = self.recipe
-        optimizer = recipe.optimizer if isinstance(recipe, ContrastiveRecipe) else "adamw"
+        adam: dict[str, Any] = {of: getattr(recipe, name) for name, of in _ADAM.items() if hasattr(recipe, name)}
         rows, batch_size = recipe.chunk_rows or recipe.batch_size, recipe.batch_size * recipe.accumulate
         return TrainSettings(
             batch_size=batch_size,
@@ -215,13 +219,13 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
             chunk_rows=recipe.chunk_rows,
             tokens=round(rows * recipe.train_max_length * self.traits(recipe).training_passes / recipe.epochs),
             learning_rate=recipe.learning_rate,
-            optimizer=optimizer,
             epochs=recipe.epochs,
             steps=recipe.steps,
             eval_every=recipe.eval_every,
             looks=recipe.looks,
             weight_decay=recipe.weight_decay,
             warmup_steps=math.ceil((recipe.steps or self.rows * recipe.epochs / batch_size) * recipe.warmup),
+            **adam,
         )
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:

@@ -16,12 +16,11 @@ from torch import nn
 from zoo.encoder import Runtime, Traits
 from zoo.engine.pooling import masked_mean
 from zoo.engine.states import token_states
-from zoo.methods.base import check_in_batch, check_positive
+from zoo.methods.base import check_adam, check_in_batch, check_positive
 from zoo.methods.contrastive import Contrastive, TrainedRecipe
 from zoo.plugins import register_method
 from zoo.recipes import added
 from zoo.training.loop import Objective
-from zoo.training.settings import TrainSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -57,8 +56,7 @@ class ISBertRecipe(TrainedRecipe):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive(self, "channels", "adam_epsilon")
-        if not self.bias_correction and self.optimizer != "transformers-adamw":
-            raise ValueError("bias_correction: false needs optimizer: transformers-adamw")
+        check_adam(self)
         check_in_batch(self, "batch_size")
         if not self.kernels or any(kernel < 1 or kernel % 2 == 0 for kernel in self.kernels):
             raise ValueError(f"kernels must be odd numbers (each is centred on its token), not {self.kernels}")
@@ -137,16 +135,6 @@ class ISBert(Contrastive[ISBertRecipe]):
     def objective(self) -> Objective:
         """Return the objective of the backbone and the convolutions."""
         return ISBertObjective(self.backbone.model, self.drawn["head"])
-
-    def settings(self) -> TrainSettings:
-        """Return the settings, with the recipe's Adam."""
-        recipe = self.recipe
-        return replace(
-            super().settings(),
-            optimizer=recipe.optimizer,
-            adam_epsilon=recipe.adam_epsilon,
-            adam_bias_correction=recipe.bias_correction,
-        )
 
     @classmethod
     def traits(cls, recipe: ISBertRecipe) -> Traits:

@@ -110,7 +110,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         self.own_pooling: Pooling = "cls" if recipe.pooling == "pooler" else recipe.pooling
         self.backbone = Backbone.from_source(self.source, runtime)
         self.dim = self.backbone.dim
-        self.prefix = released_prefix(self.backbone)
+        self.prefix = released_prefix(self.backbone, allow_pickle=runtime.allow_pickle)
         if self.prefix is not None and self.own_pooling != "cls":
             raise UsageError(
                 f"pretrained: {recipe.model!r} has a prefix (PromCSE): name pooling=cls or pooling=pooler."

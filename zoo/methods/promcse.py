@@ -59,10 +59,10 @@ class Prefix(nn.Module):
         return dropped.permute(2, 3, 0, 4, 1, 5)
 
 
-def released_prefix(backbone: Backbone) -> Prefix | None:
+def released_prefix(backbone: Backbone, *, allow_pickle: bool) -> Prefix | None:
     """Return the prefix in a checkpoint of PromCSE's code; None if the checkpoint has none."""
     name = "prefix_encoder.embedding.weight"
-    weight = other_tensors(backbone.source.folder, name).get(name)
+    weight = other_tensors(backbone.source.folder, name, allow_pickle=allow_pickle).get(name)
     if weight is None:
         return None
     prefix = Prefix(backbone.model, len(weight)).to(backbone.model.device)

@@ -89,7 +89,8 @@ class TokenTableEncoder(CountedEncoder[TableT]):
         """Take a table (vocabulary, dim); the unknown token's row becomes 0."""
         vectors = vectors.detach().float().clone()
         vectors[list(self.tokens.dropped)] = 0
-        self.bag = torch.nn.EmbeddingBag.from_pretrained(vectors, freeze=False, mode="mean").to(self.runtime.device)
+        vectors = vectors.to(self.runtime.device)
+        self.bag = torch.nn.EmbeddingBag(len(vectors), vectors.shape[1], mode="mean", _weight=vectors)
         self.dim = vectors.shape[1]
 
     def means(self, table: TokenTable) -> torch.Tensor:

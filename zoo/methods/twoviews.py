@@ -13,7 +13,7 @@ from zoo.encoder import Corpus, Run, Traits
 from zoo.engine.pooling import Pooling
 from zoo.engine.states import pooled
 from zoo.errors import UsageError
-from zoo.methods.base import check_positive
+from zoo.methods.base import check_adam, check_positive
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, Rows
 from zoo.modules.pooler import POOLINGS, Pooler, TrainedPooler
 from zoo.modules.templates import first_position
@@ -57,8 +57,7 @@ class TwoViewsRecipe(ContrastiveRecipe):
             raise ValueError("shuffle and cutoff have one value for each of the two views")
         if len(self.token_cutoff) != 2 or not all(0 <= share < 1 for share in (*self.cutoff, *self.token_cutoff)):
             raise ValueError(f"cutoff must be between 0 and 1, not {list(self.cutoff)}; so must token_cutoff")
-        if not self.bias_correction and self.optimizer != "transformers-adamw":
-            raise ValueError("bias_correction: false needs optimizer: transformers-adamw")
+        check_adam(self)
         if self.train_pooler not in (None, self.pooler) and not self.mlp_only_train:
             raise ValueError("mlp_only_train: false needs the pooler of training at test; leave train_pooler out")
         check_positive(self, "loss_weight", "adam_epsilon", "patience")
@@ -158,14 +157,8 @@ class TwoViews(Contrastive[TwoViewsRecipeT]):
 
     def settings(self) -> TrainSettings:
         """Return the optimisation that the recipe states."""
-        recipe = self.recipe
-        return replace(
-            super().settings(),
-            adam_bias_correction=recipe.bias_correction,
-            adam_epsilon=recipe.adam_epsilon,
-            patience=recipe.patience,
-            eval_within_epochs=recipe.eval_within_epochs,
-        )
+        patience, within = self.recipe.patience, self.recipe.eval_within_epochs
+        return replace(super().settings(), patience=patience, eval_within_epochs=within)
 
     def objective(self) -> Objective:
         """Contrast of the two views within the batch."""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save_file
 from tokenizers import Tokenizer
 
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, check_backbone, find_backbone
+from zoo.engine.model_folder import other_tensors
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.files import sha256_file, write_sums
 from zoo.methods.pooled import Average, Cls
@@ -34,7 +38,6 @@ def test_no_call_may_run_a_models_own_code() -> None:
     lines = [line for room in ("zoo", "benchmark") for file in (ROOT / room).rglob("*.py") for line in open(file)]  # noqa: SIM115, PTH123
     code = [line for line in lines if not line.lstrip().startswith(('"', "#", "'", "f'"))]
     calls = [line for line in code if "from_pretrained(" in line or " SentenceTransformer(" in line]
-    calls = [line for line in calls if "torch.nn.EmbeddingBag." not in line]  # it loads no folder, but a tensor
     assert calls, "the helper is gone"
     assert all("trust_remote_code=False" in line or "`" in line for line in calls), calls
 
@@ -73,6 +76,24 @@ def test_python_in_a_model_folder_never_runs(
         except ZooError as error:
             assert "refused" in str(error)
     assert not ran.exists()
+
+
+def test_a_pickle_is_read_only_where_it_is_allowed_and_alone(tmp_path: Path) -> None:
+    """Of tensors beside the library's: no pickle without leave, none beside safetensors, sharded or not."""
+    torch.save({"prefix.a": torch.ones(2)}, tmp_path / "pytorch_model.bin")
+    assert other_tensors(tmp_path, "prefix.", allow_pickle=False) == {}
+    assert [*other_tensors(tmp_path, "prefix.", allow_pickle=True)] == ["prefix.a"]
+    for number, name in enumerate("bc", 1):
+        save_file(
+            {f"prefix.{name}": torch.ones(2), "other": torch.ones(1)}, tmp_path / f"model-0000{number}.safetensors"
+        )
+    assert [*other_tensors(tmp_path, "prefix.", allow_pickle=True)] == ["prefix.b", "prefix.c"]
+    (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps(print))
+    assert [*other_tensors(tmp_path, "prefix.b", allow_pickle=True)] == ["prefix.b"]
+    for path in tmp_path.glob("*.safetensors"):
+        path.unlink()
+    with pytest.raises(pickle.UnpicklingError):
+        other_tensors(tmp_path, "prefix.", allow_pickle=True)
 
 
 def test_a_folder_without_tokenizer_is_refused(copied: Path) -> None:
