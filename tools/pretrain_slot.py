@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-# Tokens of a row, of them labelled, bytes of a part.
-ROW, LABELLED, PART = 128, 25, 96_000_000
+# Tokens of a row, of them labelled (15 %, as BERT has it), bytes of a part.
+ROW, LABELLED, PART = 128, 19, 96_000_000
 # Of bert-base-uncased.
 CLS, SEP, MASK, VOCABULARY = 101, 102, 103, 30_522
 HELD = 2048
@@ -111,17 +111,30 @@ def forward(model: Any, ids: Any, places: Any, labels: Any) -> tuple[Any, Any]:
     return F.cross_entropy(logits, labels.flatten()), (logits.argmax(-1) == labels.flatten()).sum()
 
 
-def masked(ids: Any, generator: Any) -> tuple[Any, Any, Any]:
-    """Return ids with 25 labelled places a row (80 % [MASK], 10 % another token, 10 % as they are), places, labels."""
+def masked(ids: Any, weights: Any, generator: Any) -> tuple[Any, Any, Any]:
+    """Return ids with 19 labelled places a row (80 % [MASK], 10 % another token, 10 % as they are), places, labels.
+
+    Places are drawn without replacement by the weights (30,522) of their tokens: the smallest of exponential times.
+    """
     import torch
 
-    noise = torch.rand(ids.shape, device=ids.device, generator=generator)
-    places = noise.masked_fill((ids == CLS) | (ids == SEP), -1).topk(LABELLED, dim=1).indices
+    times = torch.empty(ids.shape, device=ids.device).exponential_(generator=generator) / weights[ids]
+    places = times.masked_fill((ids == CLS) | (ids == SEP), torch.inf).topk(LABELLED, dim=1, largest=False).indices
     labels = ids.gather(1, places)
     kind = torch.rand(labels.shape, device=ids.device, generator=generator)
     other = torch.randint(VOCABULARY, labels.shape, device=ids.device, generator=generator)
     put = torch.where(kind < 0.8, MASK, torch.where(kind < 0.9, other, labels))
     return ids.scatter(1, places, put), places, labels
+
+
+def mean_model(models: list[Any]) -> Any:
+    """Return the first model with the mean of all weights: branches of one start lie in one basin (Wortsman 2022)."""
+    import torch
+
+    with torch.no_grad():
+        for several in zip(*(model.parameters() for model in models), strict=True):
+            several[0].copy_(torch.stack(several).mean(0))
+    return models[0]
 
 
 def rate(share: float, warm: float, peak: float, constant: float) -> float:
@@ -132,8 +145,8 @@ def rate(share: float, warm: float, peak: float, constant: float) -> float:
 class Matrix:
     """The token matrix on the device: all parts that have arrived, its rows in a new order in every pass."""
 
-    def __init__(self, folder: Path, device: str, generator: Any) -> None:
-        self.folder, self.device, self.generator = folder, device, generator
+    def __init__(self, folder: Path, device: str, generator: Any, power: float) -> None:
+        self.folder, self.device, self.generator, self.power = folder, device, generator, power
         self.names: list[str] = []
         self.look()
 
@@ -147,9 +160,14 @@ class Matrix:
             if not self.names:
                 self.held, parts[0] = parts[0][:HELD].int() & 0xFFFF, parts[0][HELD:]
                 self.rows = parts.pop(0)
-                # The share of the most frequent token: what a model that learned nothing else gets right.
-                words = self.held[self.held > SEP]
-                self.frequent = float(torch.bincount(words).max() / len(words))
+                share = torch.bincount(self.rows[:100_000].flatten(), minlength=VOCABULARY).float()
+                share[[CLS, SEP]] = 0
+                share /= share.sum()
+                # XLM's draw (Lample and Conneau 2019): by the inverse square root of a token's frequency.
+                self.weights = share.clamp_min(1e-6) ** -self.power
+                # The share of the most frequent label: what a model that learned nothing else gets right.
+                drawn = share * self.weights
+                self.frequent = float(drawn.max() / drawn.sum())
             self.rows = torch.cat([self.rows, *parts])
             self.names += [path.name for path in new]
             self.order, self.at = torch.empty(0, dtype=torch.int64), 0
@@ -181,14 +199,15 @@ class Slot:
         if options.begin is None:
             layers, width, heads = SHAPES[options.shape]
             shape: dict[str, Any] = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
-            sizes: dict[str, Any] = {
-                "intermediate_size": 4 * width,
-                "max_position_embeddings": ROW,
-                "vocab_size": VOCABULARY,
-            }
-            model = BertForMaskedLM(BertConfig(**shape, **sizes))
+            shape |= {"intermediate_size": 4 * width, "max_position_embeddings": ROW, "vocab_size": VOCABULARY}
+            model = BertForMaskedLM(BertConfig(**shape))
         else:
-            model = BertForMaskedLM.from_pretrained(options.begin, dtype=torch.float32, trust_remote_code=False)
+            model = mean_model(
+                [
+                    BertForMaskedLM.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False)
+                    for folder in options.begin
+                ]
+            )
         self.model = model.to(self.device)
         self.weights = dict(model.named_parameters())
         kinds = {decay: [w for w in self.weights.values() if (w.ndim > 1) == (decay > 0)] for decay in (0.01, 0.0)}
@@ -198,7 +217,7 @@ class Slot:
         self.forward: Callable[..., Any] = forward
         if (self.out / "state.json").is_file():
             self.resume()
-        self.matrix = Matrix(options.text, self.device, self.generator)
+        self.matrix = Matrix(options.text, self.device, self.generator, options.power)
         self.origin = self.began - self.state["seconds"]
 
     def resume(self) -> None:
@@ -236,17 +255,14 @@ class Slot:
         import torch
 
         with torch.autocast(self.device, torch.bfloat16, enabled=self.options.bf16):
-            return function(self.model, *masked(ids, generator))
+            return function(self.model, *masked(ids, self.matrix.weights, generator))
 
     def score(self) -> float:
         """Add a point to the held-out curve, with the same masks in every call, and return its accuracy."""
         import torch
 
-        fixed, rows, results = (
-            torch.Generator(self.device).manual_seed(0),
-            min(self.options.rows, self.options.held),
-            [],
-        )
+        fixed = torch.Generator(self.device).manual_seed(0)
+        rows, results = min(self.options.rows, self.options.held), []
         with torch.inference_mode():
             for first in range(0, self.options.held // rows * rows, rows):
                 batch = self.matrix.held[first : first + rows].long()
@@ -318,9 +334,10 @@ class Slot:
                     first = time.monotonic()
                 else:
                     self.save()
-        if not self.state["step"]:
+        if self.state["step"]:
+            self.save()
+        elif self.options.seconds:
             raise SystemExit(f"no step was made in {self.options.seconds:g} s; give more --seconds.")
-        self.save()
         if stopped:
             raise SystemExit(143)
         self.score()
@@ -331,13 +348,17 @@ class Slot:
         self.model.half().save_pretrained(self.out / "model")
         for name in TOKENIZER:
             shutil.copyfile(self.options.text / name, self.out / "model" / name)
-        begun = self.options.begin
-        lineage: dict[str, list[str]] = {"ancestors": [], "labelled": []}
-        if begun is not None:
-            stated = begun / "pretraining.json"
-            lineage |= json.loads(stated.read_text()).get("ancestry", {}) if stated.is_file() else {}
-            lineage["ancestors"] = [begun.name, *lineage["ancestors"]]
+        begun = self.options.begin or []
+        # A folder OUT/model is named OUT.
+        names = [folder.parent.name if folder.name == "model" else folder.name for folder in begun]
+        paths = [path for folder in begun if (path := folder / "pretraining.json").is_file()]
+        stated = [json.loads(path.read_text()).get("ancestry", {}) for path in paths]
+        lineage = {
+            kind: list(dict.fromkeys([*first, *(name for ancestry in stated for name in ancestry.get(kind, []))]))
+            for kind, first in (("ancestors", names), ("labelled", []))
+        }
         settings = {key: str(value) for key, value in vars(self.options).items() if key not in ("out", "text", "run")}
+        settings["begin"] = " ".join(names)
         text = json.loads((self.options.text / "text.json").read_text())
         facts = {"ancestry": lineage, "text": text, "parts": self.matrix.names, "settings": settings, **self.state}
         (self.out / "model" / "pretraining.json").write_text(json.dumps(facts, indent=1) + "\n")
@@ -356,8 +377,10 @@ def main() -> None:
     slot.add_argument("text", type=Path)
     slot.add_argument("out", type=Path)
     slot.add_argument("--shape", choices=list(SHAPES), default="base")
-    slot.add_argument("--begin", type=Path, help="a model folder to go on from, with its shape")
-    slot.add_argument("--seconds", type=float, default=660)
+    slot.add_argument(
+        "--begin", type=Path, nargs="+", help="model folders to go on from: from the mean of their weights"
+    )
+    slot.add_argument("--seconds", type=float, default=660, help="length of the slot; 0 writes what it begins from")
     slot.add_argument("--every", type=float, default=60, help="seconds between checkpoints")
     slot.add_argument("--held", type=int, default=HELD, help="held-out rows that are scored")
     slot.add_argument("--device", default="cuda")
@@ -365,6 +388,9 @@ def main() -> None:
     slot.add_argument("--rate", type=float, default=5e-4, help="highest learning rate")
     slot.add_argument("--warm", type=float, default=0.08, help="share of the time in which the rate rises")
     slot.add_argument("--constant", type=float, default=0.5, help="share of the time after which it falls")
+    slot.add_argument(
+        "--power", type=float, default=0.5, help="labels by their frequency to this power less; 0 as BERT"
+    )
     slot.add_argument("--seed", type=int, default=0)
     slot.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True)
     slot.set_defaults(run=lambda options: Slot(options).run())

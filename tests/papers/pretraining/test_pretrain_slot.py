@@ -42,11 +42,41 @@ def test_the_loss_is_that_of_transformers():
     config = BertConfig(**sizes, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     model = BertForMaskedLM(config)
     ids = torch.randint(1000, 2000, (3, slot.ROW), generator=torch.Generator().manual_seed(0))
-    masked, places, labels = slot.masked(ids, torch.Generator().manual_seed(0))
+    masked, places, labels = slot.masked(ids, torch.ones(slot.VOCABULARY), torch.Generator().manual_seed(0))
     ours, _ = slot.forward(model, masked, places, labels)
     theirs = model(input_ids=masked, labels=torch.full_like(ids, -100).scatter(1, places, labels)).loss
     assert ours.item() == pytest.approx(theirs.item(), abs=1e-5)
     assert (masked != ids).sum() <= places.numel() == 3 * slot.LABELLED
+
+
+def test_labels_are_drawn_by_the_inverse_root_of_frequency():
+    ids = torch.where(torch.arange(slot.ROW) % 5 == 0, 2000, 1000).repeat(2000, 1)
+    weights = torch.ones(slot.VOCABULARY).index_fill(0, torch.tensor([2000]), 2.0)
+    labels = slot.masked(ids, weights, torch.Generator().manual_seed(0))[2]
+    # Draws one after the other without replacement, as numpy makes them.
+    chances = np.where(np.arange(slot.ROW) % 5 == 0, 2.0, 1.0)
+    draw = np.random.default_rng(0)
+    expected = np.mean(
+        [
+            (draw.choice(slot.ROW, slot.LABELLED, replace=False, p=chances / chances.sum()) % 5 == 0).mean()
+            for _ in range(2000)
+        ]
+    )
+    assert (labels == 2000).float().mean().item() == pytest.approx(expected, abs=0.01)
+
+
+def test_a_slot_of_no_seconds_writes_the_mean_of_models(text, tmp_path):
+    folders, states = [tmp_path / "a", tmp_path / "b"], []
+    for seed, folder in enumerate(folders):
+        run([*command(text, folder, 2), "--seed", str(seed)], check=True)
+        states.append(BertForMaskedLM.from_pretrained(folder / "model", dtype=torch.float32).state_dict())
+    models = [str(folder / "model") for folder in folders]
+    run([*command(text, tmp_path / "mean", 0), "--begin", *models], check=True)
+    mean = BertForMaskedLM.from_pretrained(tmp_path / "mean" / "model", dtype=torch.float32).state_dict()
+    for name, weight in mean.items():
+        torch.testing.assert_close(weight, (states[0][name] + states[1][name]) / 2, atol=1e-3, rtol=1e-3)
+    facts = json.loads((tmp_path / "mean" / "model" / "pretraining.json").read_text())
+    assert facts["step"] == 0 and len(facts["curve"]) == 1
 
 
 def test_a_stopped_slot_goes_on_and_its_model_is_loaded(text, tmp_path):
