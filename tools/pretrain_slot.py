@@ -14,6 +14,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -156,9 +157,10 @@ class Matrix:
 
         new = [path for path in sorted(self.folder.glob("tokens-*.npy")) if path.name not in self.names]
         if new:
+            # Every id is below 2 ** 15, so that int16 holds it.
             parts = [torch.from_numpy(np.load(path).view(np.int16)).to(self.device) for path in new]
             if not self.names:
-                self.held, parts[0] = parts[0][:HELD].int() & 0xFFFF, parts[0][HELD:]
+                self.held, parts[0] = parts[0][:HELD], parts[0][HELD:]
                 self.rows = parts.pop(0)
                 share = torch.bincount(self.rows[:100_000].flatten(), minlength=VOCABULARY).float()
                 share[[CLS, SEP]] = 0
@@ -181,7 +183,7 @@ class Matrix:
             self.at = 0
         chosen = self.order[self.at : self.at + rows]
         self.at += rows
-        return self.rows[chosen].long() & 0xFFFF
+        return self.rows[chosen].long()
 
 
 class Slot:
@@ -202,12 +204,8 @@ class Slot:
             shape |= {"intermediate_size": 4 * width, "max_position_embeddings": ROW, "vocab_size": VOCABULARY}
             model = BertForMaskedLM(BertConfig(**shape))
         else:
-            model = mean_model(
-                [
-                    BertForMaskedLM.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False)
-                    for folder in options.begin
-                ]
-            )
+            read = partial(BertForMaskedLM.from_pretrained, dtype=torch.float32, trust_remote_code=False)
+            model = mean_model(list(map(read, options.begin)))
         self.model = model.to(self.device)
         self.weights = dict(model.named_parameters())
         kinds = {decay: [w for w in self.weights.values() if (w.ndim > 1) == (decay > 0)] for decay in (0.01, 0.0)}
@@ -377,9 +375,7 @@ def main() -> None:
     slot.add_argument("text", type=Path)
     slot.add_argument("out", type=Path)
     slot.add_argument("--shape", choices=list(SHAPES), default="base")
-    slot.add_argument(
-        "--begin", type=Path, nargs="+", help="model folders to go on from: from the mean of their weights"
-    )
+    slot.add_argument("--begin", type=Path, nargs="+", help="models to go on from: from the mean of their weights")
     slot.add_argument("--seconds", type=float, default=660, help="length of the slot; 0 writes what it begins from")
     slot.add_argument("--every", type=float, default=60, help="seconds between checkpoints")
     slot.add_argument("--held", type=int, default=HELD, help="held-out rows that are scored")
@@ -388,9 +384,7 @@ def main() -> None:
     slot.add_argument("--rate", type=float, default=5e-4, help="highest learning rate")
     slot.add_argument("--warm", type=float, default=0.08, help="share of the time in which the rate rises")
     slot.add_argument("--constant", type=float, default=0.5, help="share of the time after which it falls")
-    slot.add_argument(
-        "--power", type=float, default=0.5, help="labels by their frequency to this power less; 0 as BERT"
-    )
+    slot.add_argument("--power", type=float, default=0.5, help="labels by frequency ** -power; 0: evenly")
     slot.add_argument("--seed", type=int, default=0)
     slot.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True)
     slot.set_defaults(run=lambda options: Slot(options).run())
