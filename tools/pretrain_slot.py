@@ -26,6 +26,8 @@ ROW, LABELLED, PART = 128, 19, 96_000_000
 # Of bert-base-uncased.
 CLS, SEP, MASK, VOCABULARY = 101, 102, 103, 30_522
 HELD = 2048
+# Steps of a new model before it can be called collapsed: one of 200 steps knows no more than frequent words either.
+JUDGED = 1000
 MOMENTS = ("exp_avg", "exp_avg_sq")
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 # Layers, width, heads.
@@ -318,6 +320,7 @@ class Slot:
             self.compile()
         # The warm-up begins with the first step: after a jump of the rate the model predicts only frequent words.
         first = checked = time.monotonic()
+        begun = self.state["step"]
         warm_seconds, end = self.options.warm * self.options.seconds, self.origin + self.options.seconds
         while (now := time.monotonic()) < end and not stopped:
             loss = self.step(1 - (end - now) / self.options.seconds, (now - first) / warm_seconds)
@@ -326,10 +329,11 @@ class Slot:
             if now - checked > self.options.every:
                 checked = now
                 self.matrix.look()
-                learned = self.score() > 1.2 * self.matrix.frequent and loss.isfinite().item()
-                if not learned and now - first > 2 * warm_seconds:
+                learned = self.score() > 1.2 * self.matrix.frequent
+                late = now - first > 2 * warm_seconds and self.state["step"] - begun >= JUDGED
+                if not loss.isfinite().item() or (late and not learned):
                     self.restart()
-                    first = time.monotonic()
+                    first, begun = time.monotonic(), self.state["step"]
                 else:
                     self.save()
         if self.state["step"]:

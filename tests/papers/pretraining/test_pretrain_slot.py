@@ -79,6 +79,14 @@ def test_a_slot_of_no_seconds_writes_the_mean_of_models(text, tmp_path):
     assert facts["step"] == 0 and len(facts["curve"]) == 1
 
 
+def test_a_model_of_a_few_steps_is_not_called_collapsed(text, tmp_path):
+    rows = np.random.default_rng(0).integers(1000, 20_000, (4096, slot.ROW)).astype(np.uint16)
+    np.save(text / "tokens-00.npy", rows)
+    run(command(text, tmp_path / "out", 8), check=True)
+    facts = json.loads((tmp_path / "out" / "model" / "pretraining.json").read_text())
+    assert len(facts["curve"]) > 2 and facts["rate"] == 5e-4
+
+
 def test_a_stopped_slot_goes_on_and_its_model_is_loaded(text, tmp_path):
     out = tmp_path / "out"
     process = subprocess.Popen(command(text, out, 600))
