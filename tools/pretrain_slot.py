@@ -25,9 +25,8 @@ import numpy as np
 ROW, LABELLED, PART = 128, 19, 96_000_000
 # Of bert-base-uncased.
 CLS, SEP, MASK, VOCABULARY = 101, 102, 103, 30_522
-HELD = 2048
-# Steps of a new model before it can be called collapsed: one of 200 steps knows no more than frequent words either.
-JUDGED = 1000
+# Held-out rows; steps before which a model is not called collapsed, because it knows only frequent words.
+HELD, JUDGED = 2048, 1000
 MOMENTS = ("exp_avg", "exp_avg_sq")
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 # Layers, width, heads.
@@ -132,11 +131,8 @@ def masked(ids: Any, weights: Any, generator: Any) -> tuple[Any, Any, Any]:
 
 def mean_model(models: list[Any]) -> Any:
     """Return the first model with the mean of all weights: branches of one start lie in one basin (Wortsman 2022)."""
-    import torch
-
-    with torch.no_grad():
-        for several in zip(*(model.parameters() for model in models), strict=True):
-            several[0].copy_(torch.stack(several).mean(0))
+    for weights in zip(*(model.parameters() for model in models), strict=True):
+        weights[0].data.copy_(sum(weight.data for weight in weights) / len(weights))
     return models[0]
 
 
@@ -343,6 +339,10 @@ class Slot:
         if stopped:
             raise SystemExit(143)
         self.score()
+        if not np.isfinite(self.state["curve"][-1]["held_out_loss"]):
+            raise SystemExit(
+                f"the loss is not finite at a rate of {self.state['rate']:g}; begin again at a lower --rate."
+            )
         self.write()
 
     def write(self) -> None:
