@@ -91,6 +91,16 @@ def held_first(rows: int) -> Any:
     return np.concatenate([held, np.random.default_rng(0).permutation(np.setdiff1d(np.arange(rows), held))])
 
 
+def attention(query: Any, key: Any, value: Any) -> Any:
+    """Return attention's mixed values; written out on a CPU, where torch's kernel has a slow backward pass."""
+    import torch.nn.functional as F
+
+    if query.is_cuda:
+        return F.scaled_dot_product_attention(query, key, value)
+    weights = (query @ key.transpose(-1, -2)).float() * query.shape[-1] ** -0.5
+    return weights.softmax(-1).to(value.dtype) @ value
+
+
 def forward(model: Any, ids: Any, places: Any, labels: Any) -> tuple[Any, Any]:
     """Return the mean loss and right predictions at labelled places (rows, k), as `BertForMaskedLM` computes them."""
     import torch
@@ -103,9 +113,8 @@ def forward(model: Any, ids: Any, places: Any, labels: Any) -> tuple[Any, Any]:
     x = parts.word_embeddings(ids) + parts.position_embeddings.weight[:ROW] + parts.token_type_embeddings.weight[0]
     x = parts.LayerNorm(x)
     for layer in model.bert.encoder.layer:
-        attention = layer.attention.self
-        query, key, value = (heads(linear(x)) for linear in (attention.query, attention.key, attention.value))
-        mixed = F.scaled_dot_product_attention(query, key, value)
+        inner = layer.attention.self
+        mixed = attention(*(heads(linear(x)) for linear in (inner.query, inner.key, inner.value)))
         x = layer.attention.output.LayerNorm(x + layer.attention.output.dense(mixed.transpose(1, 2).flatten(2)))
         x = layer.output.LayerNorm(x + layer.output.dense(F.gelu(layer.intermediate.dense(x))))
     chosen = x.gather(1, places[:, :, None].expand(-1, -1, x.shape[-1])).flatten(0, 1)
@@ -209,7 +218,7 @@ class Slot:
         kinds = {decay: [w for w in self.weights.values() if (w.ndim > 1) == (decay > 0)] for decay in (0.01, 0.0)}
         groups = [{"params": weights, "weight_decay": decay} for decay, weights in kinds.items()]
         self.optimizer = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.98), eps=1e-6, fused=True)
-        self.state: dict[str, Any] = {"seconds": 0.0, "step": 0, "rate": options.rate, "curve": []}
+        self.state: dict[str, Any] = {"seconds": 0.0, "step": 0, "rate": options.rate, "restarts": 0, "curve": []}
         self.forward: Callable[..., Any] = forward
         if (self.out / "state.json").is_file():
             self.resume()
@@ -253,8 +262,11 @@ class Slot:
         with torch.autocast(self.device, torch.bfloat16, enabled=self.options.bf16):
             return function(self.model, *masked(ids, self.matrix.weights, generator))
 
-    def score(self) -> float:
-        """Add a point to the held-out curve, with the same masks in every call, and return its accuracy."""
+    def learns(self, judged: bool) -> bool:
+        """Add a point to the held-out curve, with the same masks in every call; return False for a model to give up.
+
+        Its loss is not finite, or above that of a guess. If it is judged, its accuracy may also be that of one label.
+        """
         import torch
 
         fixed = torch.Generator(self.device).manual_seed(0)
@@ -269,7 +281,8 @@ class Slot:
         point |= {"held_out_accuracy": right / rows / LABELLED, "held_out_loss": loss}
         self.state["curve"].append(point)
         print(json.dumps(point), flush=True)
-        return float(point["held_out_accuracy"])
+        known = not judged or point["held_out_accuracy"] > 1.2 * self.matrix.frequent
+        return bool(known and loss < 1.05 * np.log(VOCABULARY))
 
     def compile(self) -> None:
         """Compile the step where that works; a slot goes on without it."""
@@ -300,6 +313,7 @@ class Slot:
     def restart(self) -> None:
         """Begin with new weights at a third of the rate: a BERT that collapses early predicts only frequent words."""
         self.state["rate"] /= 3
+        self.state["restarts"] += 1
         print(f"collapsed: new weights at a rate of {self.state['rate']:g}", flush=True)
         self.model.apply(self.model._init_weights)
         self.model.tie_weights()
@@ -312,7 +326,7 @@ class Slot:
         """Train to the slot's end, and write OUT/model (float16, with its facts)."""
         stopped: list[int] = []
         signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
-        if self.device == "cuda":
+        if self.options.compile:
             self.compile()
         # The warm-up begins with the first step: after a jump of the rate the model predicts only frequent words.
         first = checked = time.monotonic()
@@ -325,9 +339,8 @@ class Slot:
             if now - checked > self.options.every:
                 checked = now
                 self.matrix.look()
-                learned = self.score() > 1.2 * self.matrix.frequent
                 late = now - first > 2 * warm_seconds and self.state["step"] - begun >= JUDGED
-                if not loss.isfinite().item() or (late and not learned):
+                if not self.learns(judged=late):
                     self.restart()
                     first, begun = time.monotonic(), self.state["step"]
                 else:
@@ -338,11 +351,8 @@ class Slot:
             raise SystemExit(f"no step was made in {self.options.seconds:g} s; give more --seconds.")
         if stopped:
             raise SystemExit(143)
-        self.score()
-        if not np.isfinite(self.state["curve"][-1]["held_out_loss"]):
-            raise SystemExit(
-                f"the loss is not finite at a rate of {self.state['rate']:g}; begin again at a lower --rate."
-            )
+        if not self.learns(judged=self.state["restarts"] > 0 or self.state["step"] >= JUDGED):
+            raise SystemExit(f"nothing was learned at a rate of {self.state['rate']:g}; begin again at a lower --rate.")
         self.write()
 
     def write(self) -> None:
@@ -391,6 +401,7 @@ def main() -> None:
     slot.add_argument("--power", type=float, default=0.5, help="labels by frequency ** -power; 0: evenly")
     slot.add_argument("--seed", type=int, default=0)
     slot.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True)
+    slot.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     slot.set_defaults(run=lambda options: Slot(options).run())
     options = parser.parse_args()
     options.run(options)
