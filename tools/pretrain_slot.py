@@ -198,23 +198,14 @@ class Slot:
 
     def __init__(self, options: argparse.Namespace) -> None:
         import torch
-        from transformers import BertConfig, BertForMaskedLM
 
         self.began, self.options, self.out, self.device = time.monotonic(), options, options.out, options.device
         self.out.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(options.seed)
         torch.set_float32_matmul_precision("high")
         self.generator = torch.Generator(self.device).manual_seed(options.seed)
-        if options.begin is None:
-            layers, width, heads = SHAPES[options.shape]
-            shape: dict[str, Any] = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
-            shape |= {"intermediate_size": 4 * width, "max_position_embeddings": ROW, "vocab_size": VOCABULARY}
-            model = BertForMaskedLM(BertConfig(**shape))
-        else:
-            read = partial(BertForMaskedLM.from_pretrained, dtype=torch.float32, trust_remote_code=False)
-            model = mean_model(list(map(read, options.begin)))
-        self.model = model.to(self.device)
-        self.weights = dict(model.named_parameters())
+        self.model = self.start()
+        self.weights = dict(self.model.named_parameters())
         kinds = {decay: [w for w in self.weights.values() if (w.ndim > 1) == (decay > 0)] for decay in (0.01, 0.0)}
         groups = [{"params": weights, "weight_decay": decay} for decay, weights in kinds.items()]
         self.optimizer = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.98), eps=1e-6, fused=True)
@@ -224,6 +215,19 @@ class Slot:
             self.resume()
         self.matrix = Matrix(options.text, self.device, self.generator, options.power)
         self.origin = self.began - self.state["seconds"]
+
+    def start(self) -> Any:
+        """Return the model that a slot begins from: new weights, or the mean of `--begin`."""
+        import torch
+        from transformers import BertConfig, BertForMaskedLM
+
+        if self.options.begin:
+            read = partial(BertForMaskedLM.from_pretrained, dtype=torch.float32, trust_remote_code=False)
+            return mean_model(list(map(read, self.options.begin))).to(self.device)
+        layers, width, heads = SHAPES[self.options.shape]
+        shape: dict[str, Any] = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
+        shape |= {"intermediate_size": 4 * width, "max_position_embeddings": ROW, "vocab_size": VOCABULARY}
+        return BertForMaskedLM(BertConfig(**shape)).to(self.device)
 
     def resume(self) -> None:
         """Read the last checkpoint; its `state.json` is written last, so the weights that it names are whole."""
@@ -235,8 +239,7 @@ class Slot:
         step = torch.tensor(float(self.state["step"]), device=self.device)
         for name, weight in self.weights.items():
             weight.data.copy_(tensors[name])
-            moments = {key: tensors[f"{key}:{name}"] for key in MOMENTS}
-            self.optimizer.state[weight] = {**moments, "step": step.clone()}
+            self.optimizer.state[weight] = {key: tensors[f"{key}:{name}"] for key in MOMENTS} | {"step": step.clone()}
         self.generator.manual_seed(self.options.seed + self.state["step"])
 
     def save(self) -> None:
@@ -244,11 +247,8 @@ class Slot:
         from safetensors.torch import save_file
 
         before, self.state["file"] = self.state.get("file"), f"state-{self.state['step']}.safetensors"
-        tensors = {name: weight.data for name, weight in self.weights.items()}
-        for name, weight in self.weights.items():
-            for key in MOMENTS:
-                tensors[f"{key}:{name}"] = self.optimizer.state[weight][key]
-        save_file(tensors, self.out / self.state["file"])
+        moments = {f"{k}:{name}": self.optimizer.state[w][k] for name, w in self.weights.items() for k in MOMENTS}
+        save_file({name: w.data for name, w in self.weights.items()} | moments, self.out / self.state["file"])
         self.state["seconds"] = time.monotonic() - self.origin
         (self.out / "state.new").write_text(json.dumps(self.state))
         (self.out / "state.new").replace(self.out / "state.json")
@@ -311,16 +311,15 @@ class Slot:
         return loss.detach()
 
     def restart(self) -> None:
-        """Begin with new weights at a third of the rate: a BERT that collapses early predicts only frequent words."""
+        """Begin again at a third of the rate: a BERT that collapses early predicts only frequent words."""
         self.state["rate"] /= 3
         self.state["restarts"] += 1
-        print(f"collapsed: new weights at a rate of {self.state['rate']:g}", flush=True)
-        self.model.apply(self.model._init_weights)
-        self.model.tie_weights()
+        print(f"collapsed: it begins again at a rate of {self.state['rate']:g}", flush=True)
+        for weight, first in zip(self.weights.values(), self.start().parameters(), strict=True):
+            weight.data.copy_(first.data)
         # As they were before the first step, and not gone: the slot may end here, and a checkpoint has them.
-        for state in self.optimizer.state.values():
-            for moment in state.values():
-                moment.zero_()
+        for moment in (value for state in self.optimizer.state.values() for value in state.values()):
+            moment.zero_()
 
     def run(self) -> None:
         """Train to the slot's end, and write OUT/model (float16, with its facts)."""

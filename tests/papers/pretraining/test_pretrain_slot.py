@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import Namespace
 
 import numpy as np
 import pytest
@@ -85,6 +86,28 @@ def test_a_model_of_a_few_steps_is_not_called_collapsed(text, tmp_path):
     run(command(text, tmp_path / "out", 8), check=True)
     facts = json.loads((tmp_path / "out" / "model" / "pretraining.json").read_text())
     assert len(facts["curve"]) > 2 and facts["rate"] == 5e-4
+
+
+def test_a_slot_that_collapses_goes_back_to_the_model_that_it_began_from(text, tmp_path):
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    BertForMaskedLM(BertConfig(**sizes)).save_pretrained(tmp_path / "begun")
+    settings = {"shape": "tiny", "device": "cpu", "rate": 0.3, "power": 0.5, "seed": 0}
+    trained = slot.Slot(Namespace(text=text, out=tmp_path / "out", begin=[tmp_path / "begun"], **settings))
+    begun = {name: weight.detach().clone() for name, weight in trained.weights.items()}
+    for weight in trained.weights.values():
+        weight.data.fill_(1)
+    trained.restart()
+    torch.testing.assert_close(dict(trained.model.named_parameters()), begun)
+    assert (trained.state["rate"], trained.state["restarts"]) == (pytest.approx(0.1), 1)
+
+
+# At "inf" the last check begins again with new weights, and no step may follow it.
+@pytest.mark.parametrize("rate", ["inf", pytest.param("1", marks=pytest.mark.slow)])
+def test_a_slot_that_learns_nothing_writes_no_model(text, tmp_path, rate):
+    ended = subprocess.run([*command(text, tmp_path, 8), "--rate", rate], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1].endswith("begin again at a lower --rate.")
+    assert not (tmp_path / "model").exists()
 
 
 def test_a_stopped_slot_goes_on_and_its_model_is_loaded(text, tmp_path):
