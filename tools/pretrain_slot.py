@@ -1,28 +1,25 @@
-"""Pretrains a BERT in a slot of time: `python -m tools.pretrain_slot text FOLDER`, then `... train FOLDER OUT`.
+"""Pretrains a BERT in a slot of time: `python -m tools.pretrain_slot TEXT OUT`, where `tools.slot_text` wrote TEXT.
 
-`text` writes the token matrix once, in parts. `train` reads the parts that are there, and looks for new ones with every
-checkpoint. The learning rate falls by the clock, so that a slot of any length ends with a finished model. `train` needs
+It reads the parts of the text that are there, and looks for new ones with every checkpoint. The learning rate falls by
+the clock, so that a slot of any length ends with a finished model. The same command goes on after a stop. It needs
 torch, numpy, safetensors, transformers and this file alone, because a machine that is lent may have no more.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import islice
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-# Tokens of a row, of them labelled (15 %, as BERT has it), bytes of a part.
-ROW, LABELLED, PART = 128, 19, 96_000_000
+# Tokens of a row, and of them labelled (15 %, as BERT has it).
+ROW, LABELLED = 128, 19
 # Of bert-base-uncased.
 CLS, SEP, MASK, VOCABULARY = 101, 102, 103, 30_522
 # Held-out rows; steps before which a model is not called collapsed, because it knows only frequent words.
@@ -31,64 +28,6 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 # Layers, width, heads.
 SHAPES = {"base": (8, 512, 8), "mini": (4, 256, 4), "tiny": (2, 64, 2)}
-
-
-def write_text(folder: Path, names: list[str], data: str | None) -> None:
-    """Write rows (n, 128) of token ids as `tokens-NN.npy`, in a drawn order, and their facts as `text.json`.
-
-    Repeated sentences, and those that a task tests, are left out. The first rows of part 0 are held out in training.
-    """
-    from transformers import AutoTokenizer
-
-    from benchmark.data.corpora import normalised
-    from benchmark.data.sources import DataSource
-    from zoo.engine.backbone import find_backbone
-    from zoo.engine.model_folder import load_pretrained
-    from zoo.progress import Progress
-    from zoo_bench_papers.pretraining.sources import clean_texts
-
-    texts = clean_texts(names, DataSource.from_options(data, hub=False), Progress())
-    tokenizer = load_pretrained(AutoTokenizer, find_backbone("zoo-small").folder)
-    seen: set[bytes] = set()
-
-    def distinct() -> Iterator[str]:
-        for sentence in texts.sentences():
-            key = hashlib.blake2b(normalised(sentence).encode(), digest_size=8).digest()
-            if key not in seen:
-                seen.add(key)
-                yield sentence
-
-    chunks, sentences = [], distinct()
-    while some := list(islice(sentences, 50_000)):
-        ids = tokenizer(some, add_special_tokens=False, verbose=False)["input_ids"]
-        chunks.append(np.fromiter((t for one in ids for t in (*one, SEP)), dtype=np.uint16))
-    stream = np.concatenate(chunks)
-    inner = stream[: len(stream) // (ROW - 2) * (ROW - 2)].reshape(-1, ROW - 2)
-    rows = np.pad(inner, ((0, 0), (1, 1)))
-    rows[:, 0], rows[:, -1] = CLS, SEP
-    rows = rows[held_first(len(rows))]
-    folder.mkdir(parents=True, exist_ok=True)
-    for part, first in enumerate(range(0, len(rows), PART // 2 // ROW)):
-        np.save(folder / f"tokens-{part:02d}.npy", rows[first : first + PART // 2 // ROW])
-    facts = {
-        "texts": [path.name for path in texts.paths],
-        "rows": len(rows),
-        "row_length": ROW,
-        "sentences": len(seen),
-        "excluded_sentences": len(texts.exclude),
-        "sha256": hashlib.sha256(rows.tobytes()).hexdigest(),
-    }
-    (folder / "text.json").write_text(json.dumps(facts, indent=1))
-    for name in TOKENIZER:
-        shutil.copyfile(find_backbone("zoo-small").folder / name, folder / name)
-    print(json.dumps(facts))
-
-
-def held_first(rows: int) -> Any:
-    """Return an order of the rows: held-out blocks of 32 neighbours spread over the text, then the others."""
-    starts = np.linspace(0, rows - 32, HELD // 32).astype(np.int64)
-    held = (starts[:, None] + np.arange(32)).ravel()
-    return np.concatenate([held, np.random.default_rng(0).permutation(np.setdiff1d(np.arange(rows), held))])
 
 
 def attention(query: Any, key: Any, value: Any) -> Any:
@@ -140,6 +79,8 @@ def masked(ids: Any, weights: Any, generator: Any) -> tuple[Any, Any, Any]:
 
 def mean_model(models: list[Any]) -> Any:
     """Return the first model with the mean of all weights: branches of one start lie in one basin (Wortsman 2022)."""
+    if len({tuple(weight.shape for weight in model.parameters()) for model in models}) > 1:
+        raise SystemExit("the models of --begin differ in shape; their weights have no mean.")
     for weights in zip(*(model.parameters() for model in models), strict=True):
         weights[0].data.copy_(sum(weight.data for weight in weights) / len(weights))
     return models[0]
@@ -199,6 +140,16 @@ class Slot:
     def __init__(self, options: argparse.Namespace) -> None:
         import torch
 
+        # What a slot needs at its end is looked for at its start.
+        wanted = {options.text: ("tokens-00.npy", "text.json", *TOKENIZER)}
+        wanted |= dict.fromkeys(options.begin or [], ("config.json", "model.safetensors"))
+        missing = [
+            str(folder / name) for folder, names in wanted.items() for name in names if not (folder / name).is_file()
+        ]
+        if missing:
+            raise SystemExit(f"missing: {', '.join(missing)}; `tools.slot_text` writes a text, a slot writes a model.")
+        if options.device.startswith("cuda") and not torch.cuda.is_available():
+            raise SystemExit("torch sees no CUDA device here; give --device cpu.")
         self.began, self.options, self.out, self.device = time.monotonic(), options, options.out, options.device
         self.out.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(options.seed)
@@ -222,8 +173,11 @@ class Slot:
         from transformers import BertConfig, BertForMaskedLM
 
         if self.options.begin:
-            read = partial(BertForMaskedLM.from_pretrained, dtype=torch.float32, trust_remote_code=False)
-            return mean_model(list(map(read, self.options.begin))).to(self.device)
+            models = [
+                BertForMaskedLM.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False)
+                for folder in self.options.begin
+            ]
+            return mean_model(models).to(self.device)
         layers, width, heads = SHAPES[self.options.shape]
         shape: dict[str, Any] = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
         shape |= {"intermediate_size": 4 * width, "max_position_embeddings": ROW, "vocab_size": VOCABULARY}
@@ -368,7 +322,7 @@ class Slot:
             kind: list(dict.fromkeys([*first, *(name for ancestry in stated for name in ancestry.get(kind, []))]))
             for kind, first in (("ancestors", names), ("labelled", []))
         }
-        settings = {key: str(value) for key, value in vars(self.options).items() if key not in ("out", "text", "run")}
+        settings = {key: str(value) for key, value in vars(self.options).items() if key not in ("out", "text")}
         settings["begin"] = " ".join(names)
         text = json.loads((self.options.text / "text.json").read_text())
         facts = {"ancestry": lineage, "text": text, "parts": self.matrix.names, "settings": settings, **self.state}
@@ -378,32 +332,23 @@ class Slot:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    commands = parser.add_subparsers(required=True)
-    text = commands.add_parser("text", help="write the token matrix")
-    text.add_argument("folder", type=Path)
-    text.add_argument("--text", action="append", help="texts of the catalog, or files (default: wiki and books)")
-    text.add_argument("--data", help="the data folder")
-    text.set_defaults(run=lambda options: write_text(options.folder, options.text or ["wiki", "books"], options.data))
-    slot = commands.add_parser("train", help="train for a number of seconds; the same command goes on after a stop")
-    slot.add_argument("text", type=Path)
-    slot.add_argument("out", type=Path)
-    slot.add_argument("--shape", choices=list(SHAPES), default="base")
-    slot.add_argument("--begin", type=Path, nargs="+", help="models to go on from: from the mean of their weights")
-    slot.add_argument("--seconds", type=float, default=660, help="length of the slot; 0 writes what it begins from")
-    slot.add_argument("--every", type=float, default=60, help="seconds between checkpoints")
-    slot.add_argument("--held", type=int, default=HELD, help="held-out rows that are scored")
-    slot.add_argument("--device", default="cuda")
-    slot.add_argument("--rows", type=int, default=512, help="rows of 128 tokens in a batch")
-    slot.add_argument("--rate", type=float, default=5e-4, help="highest learning rate")
-    slot.add_argument("--warm", type=float, default=0.08, help="share of the time in which the rate rises")
-    slot.add_argument("--constant", type=float, default=0.5, help="share of the time after which it falls")
-    slot.add_argument("--power", type=float, default=0.5, help="labels by frequency ** -power; 0: evenly")
-    slot.add_argument("--seed", type=int, default=0)
-    slot.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True)
-    slot.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
-    slot.set_defaults(run=lambda options: Slot(options).run())
-    options = parser.parse_args()
-    options.run(options)
+    parser.add_argument("text", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--shape", choices=list(SHAPES), default="base")
+    parser.add_argument("--begin", type=Path, nargs="+", help="models to go on from: from the mean of their weights")
+    parser.add_argument("--seconds", type=float, default=660, help="length of the slot; 0 writes what it begins from")
+    parser.add_argument("--every", type=float, default=60, help="seconds between checkpoints")
+    parser.add_argument("--held", type=int, default=HELD, help="held-out rows that are scored")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--rows", type=int, default=512, help="rows of 128 tokens in a batch")
+    parser.add_argument("--rate", type=float, default=5e-4, help="highest learning rate")
+    parser.add_argument("--warm", type=float, default=0.08, help="share of the time in which the rate rises")
+    parser.add_argument("--constant", type=float, default=0.5, help="share of the time after which it falls")
+    parser.add_argument("--power", type=float, default=0.5, help="labels by frequency ** -power; 0: evenly")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
+    Slot(parser.parse_args()).run()
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def text(tmp_path):
 
 def command(text, out, seconds):
     settings = "--shape tiny --device cpu --rows 4 --no-bf16 --no-compile --every 1 --held 8".split()
-    words = ("train", text, out, *settings)
+    words = (text, out, *settings)
     return [sys.executable, "-m", "tools.pretrain_slot", *map(str, words), "--seconds", str(seconds)]
 
 
