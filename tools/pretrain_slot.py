@@ -100,13 +100,19 @@ class Matrix:
         self.look()
 
     def look(self) -> None:
-        """Read the parts that are new."""
+        """Read the parts that are new; one that is still being copied is read at a later look."""
         import torch
 
-        new = [path for path in sorted(self.folder.glob("tokens-*.npy")) if path.name not in self.names]
-        if new:
-            # Every id is below 2 ** 15, so that int16 holds it.
-            parts = [torch.from_numpy(np.load(path).view(np.int16)).to(self.device) for path in new]
+        names, parts = [], []
+        for path in sorted(self.folder.glob("tokens-*.npy")):
+            if path.name not in self.names:
+                try:
+                    # Every id is below 2 ** 15, so that int16 holds it.
+                    parts.append(torch.from_numpy(np.load(path).view(np.int16)).to(self.device))
+                    names.append(path.name)
+                except (ValueError, EOFError):
+                    print(f"{path} is not whole", flush=True)
+        if parts:
             if not self.names:
                 self.held, parts[0] = parts[0][:HELD], parts[0][HELD:]
                 self.rows = parts.pop(0)
@@ -119,8 +125,10 @@ class Matrix:
                 drawn = share * self.weights
                 self.frequent = float(drawn.max() / drawn.sum())
             self.rows = torch.cat([self.rows, *parts])
-            self.names += [path.name for path in new]
+            self.names += names
             self.order, self.at = torch.empty(0, dtype=torch.int64), 0
+        if not self.names:
+            raise SystemExit(f"no part of {self.folder} can be read; write it again by `python -m tools.slot_text`.")
 
     def batch(self, rows: int) -> Any:
         """Return the next ids (rows, 128), int64."""
