@@ -6,7 +6,6 @@ import functools
 import importlib.metadata
 import json
 import logging
-import math
 import os
 import platform
 import subprocess
@@ -200,32 +199,6 @@ def precision_reason() -> str:
     if not measured["bfloat16"]:
         return "bfloat16 does not run on this CPU"
     return f"bfloat16 multiplies {measured['speedup']:.1f} times as fast as float32 here; it is taken from {_FASTER} on"
-
-
-def threads_here() -> int:
-    """Return how many threads torch uses in this process, or fewer where a container has fewer processors."""
-    import torch
-
-    quota, _, period = _limit_of_container("cpu.max").partition(" ")
-    given = max(int(quota) // int(period), 1) if quota.isdecimal() and period.isdecimal() else math.inf
-    return int(min(torch.get_num_threads(), given))
-
-
-def memory_here() -> int:
-    """Return the memory of the machine, or of the container, in bytes; 0 where it is not known."""
-    try:
-        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError):
-        return 0
-    limit = _limit_of_container("memory.max")
-    return min(machine, int(limit)) if limit.isdecimal() else machine
-
-
-def _limit_of_container(name: str) -> str:
-    try:
-        return Path("/sys/fs/cgroup", name).read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
 
 
 def keep_freed_memory() -> None:

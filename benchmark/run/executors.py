@@ -33,7 +33,7 @@ from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairScores
 from zoo.errors import Interrupted, MissingError, UsageError, ZooError, error_text
 from zoo.files import atomic_path
-from zoo.machine import threads_here
+from zoo.limits import threads_here
 from zoo.plugins import METHODS, load_plugin_file
 from zoo.progress import Progress
 

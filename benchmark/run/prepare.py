@@ -17,7 +17,8 @@ from zoo.encoder import Corpus, Start
 from zoo.engine.backbone import check_backbone, find_backbone
 from zoo.errors import MissingError, UsageError
 from zoo.files import check_writable, parse_yaml
-from zoo.machine import make_runtime, memory_here, precision_reason, threads_here
+from zoo.limits import memory_here, threads_here
+from zoo.machine import make_runtime, precision_reason
 from zoo.recipes import RecipeSpec
 from zoo.selection import items_of, parse_methods, saved_named
 
