@@ -21,6 +21,7 @@ from zoo.limits import memory_here, threads_here
 from zoo.machine import make_runtime, precision_reason
 from zoo.recipes import RecipeSpec
 from zoo.selection import items_of, parse_methods, saved_named
+from zoo.training.doubts import doubts_of
 
 # Below so many sentences of all trainings, processes start longer than they save.
 _WORTH_A_START = 2_000
@@ -269,7 +270,8 @@ def _texts(run: Run, suite: Suite, source: DataSource) -> dict[str, TrainingText
             # Other methods do without this text.
             texts[kind] = TrainingTexts(missing=f"{error} Or name a {what}.")
             continue
-        run.runtime.progress.say(report)
+        for sentence in (report, *(f"warning: {doubt}." for doubt in doubts_of(text))):
+            run.runtime.progress.say(sentence)
         texts[kind] = TrainingTexts(text)
     return texts
 
