@@ -13,13 +13,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from benchmark.records.record import MethodPart
+from zoo.paths import own_name
 from zoo.recipes import SOURCES
 from zoo.selection import parts_of, split_overrides
 
-# The beginning of a path that cannot be a hub id; the name of a model's folder in the hub's cache.
+# The beginning of a path that cannot be a hub id.
 _ELSEWHERE = re.compile(r"[/~]|\.{1,2}[\\/]|[A-Za-z]:[\\/]|\\\\")
-_CACHED = re.compile(r"models--.+?--(.+)")
-_GENERIC = re.compile(r"(0_Transformer|best|checkpoint[-_]?\d*|encoder|final|last|model|output|snapshots|step[-_]?\d+)")
 
 # Names of recipes in older records.
 _FORMER = {f"moco-{how}repo": f"moco-{how}q320" for how in ("", "reorder-", "delete-", "duplicate-")}
@@ -70,23 +69,9 @@ def short_name(name: str, parts: int = 1) -> str:
     for key, value in settings:
         text = value.strip("'\"")
         is_place = key in SOURCES or _ELSEWHERE.match(text) is not None
-        text = _own_name(text, parts) if is_place else value
+        text = own_name(text, parts) if is_place else value
         shown.append(text if key == "model" else f"{key}={text}")
     return ":".join(shown)
-
-
-def _own_name(place: str, parts: int) -> str:
-    """Return the last part of a path or hub id, and earlier parts where it is as general as `checkpoint-500`."""
-    steps = [step for step in re.split(r"[\\/]+", place) if step not in ("", ".", "..", "~")]
-    for i, step in enumerate(steps):
-        if (cached := _CACHED.fullmatch(step)) and steps[i + 1 : i + 2] == ["snapshots"]:
-            # Leaves out the folder named by a commit.
-            steps = [*steps[:i], cached[1], *steps[i + 3 :]]
-            break
-    wanted = parts
-    while wanted < len(steps) and _GENERIC.fullmatch(steps[-wanted]):
-        wanted += 1
-    return "/".join(steps[-wanted:]) or place
 
 
 def _alike(printed: Mapping[str, str]) -> list[str]:

@@ -7,6 +7,7 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from benchmark.records.conflicts import one_digest, two_codes
 from benchmark.records.folder import Records, read_records
@@ -21,6 +22,7 @@ AGGREGATED: dict[Aggregation, str] = {
     "mean": "`mean` aggregation (mean over the subsets of a task)",
     "wmean": "`wmean` aggregation (mean over the subsets of a task, weighted by their pairs)",
 }
+_DIGITS = 8  # of a digest or a revision in a name
 _EQUAL = 1e-11  # difference of averages x100: above the noise of float64, below the effect of swapping two ranks
 
 
@@ -128,9 +130,34 @@ def _table(
     for row in rows:
         if row.name in shared:
             row.name = f"{row.name} [{row.row_key[:8]}]"  # the same name under other conditions (corpus, precision ...)
+    _tell_apart(rows)
     records = [record for row in rows for record in by_row[row.identity, row.row_key]]
     in_order = dict.fromkeys(tuple(r["command"]) for r in sorted(records, key=lambda r: str(r["started"])))
     return Table(suite, rows, list(map(shlex.join, in_order)), trial, aggregation=aggregation)
+
+
+def _tell_apart(rows: Sequence[Row]) -> None:
+    """Add the revision or the start of the digest to backbones and training texts of one name and other content."""
+    for kind, sizes in (("backbone", ()), ("corpus", ("corpus_sentences", "corpus_pairs"))):
+        contents: dict[tuple[object, ...], set[str]] = defaultdict(set)
+        named = [(row.about, tuple(row.about.get(key) for key in (kind, *sizes))) for row in rows]
+        parts = [_content(row.records, kind) for row in rows]
+        for (_, name), content in zip(named, parts, strict=True):
+            contents[name].add(content)
+        for (conditions, name), content in zip(named, parts, strict=True):
+            if name[0] and content and len(contents[name]) > 1:
+                conditions.update({kind: f"{name[0]}@{content}"})  # type: ignore[typeddict-item]
+
+
+def _content(records: Sequence[Record], kind: str) -> str:
+    """Return the revision of a backbone of the hub, else the start of the sha256 of a backbone or a training text."""
+    for record in records:
+        source: Mapping[str, Any] = record["method"]["sources"].get("backbone") or {}
+        if kind == "corpus":
+            source = (record["training"] or {}).get("corpus") or {}
+        if stated := source.get("revision") or source.get("sha256"):
+            return str(stated)[:_DIGITS]
+    return ""
 
 
 def _set_ranks(rows: Sequence[Row]) -> None:

@@ -257,7 +257,7 @@ class VectorStore:
         return sum(not self.covered[self.rows[text]] for text in distinct)
 
     def coverage(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Return how many distinct texts are covered, the first ten single words that are not, and many equal vectors."""
+        """Return the counts of distinct texts and of covered ones, ten single words that are not, and equal vectors."""
         distinct = list(dict.fromkeys(self._told_apart(texts)))
         self.add(distinct)
         rows = [self.rows[text] for text in distinct]

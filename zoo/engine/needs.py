@@ -15,17 +15,18 @@ if TYPE_CHECKING:
 
 Need = Literal["mask token", "padding token", "MLM head", "first token"]
 
-# What a backbone without it lacks, and what a user does then.
-_LACKS: dict[Need, tuple[str, str]] = {
-    "mask token": ("its tokenizer has no mask token", "take a masked language model, such as zoo-small"),
+_MASKED = "take a masked language model, such as zoo-small"
+# What is said of a backbone that lacks it, and what a user does then.
+_REFUSALS: dict[Need, tuple[str, str]] = {
+    "mask token": ("needs a mask token, which the tokenizer of backbone {!r} lacks", _MASKED),
     "padding token": (
-        "its tokenizer has no padding token",
-        "set one (tokenizer.pad_token = tokenizer.eos_token) and save the tokenizer into the folder",
+        "needs a padding token, which the tokenizer of backbone {!r} lacks",
+        "set tokenizer.pad_token = tokenizer.eos_token and save the tokenizer into the folder",
     ),
-    "MLM head": ("its architecture has no MLM head", "take a masked language model, such as zoo-small"),
+    "MLM head": ("needs an MLM head, which the architecture of backbone {!r} lacks", _MASKED),
     "first token": (
-        "its first token sees no other, so that texts that begin alike have one vector",
-        "read the mean: avg-last, or pooler=avg (pooling=mean) of this recipe",
+        "reads [CLS], and the first token of backbone {!r} sees no other: texts that begin alike would share a vector",
+        "read the mean, by avg-last or this recipe's pooler=avg (or pooling=mean)",
     ),
 }
 
@@ -64,9 +65,8 @@ def sees_later_tokens(backbone: Backbone) -> bool:
 
 
 def _refused(name: str, need: Need, recipe: str) -> UsageError:
-    lacks, remedy = _LACKS[need]
-    reads = "reads [CLS], the first token's state" if need == "first token" else f"needs a backbone with its {need}"
-    return UsageError(f"{recipe} {reads}, and of {name!r} {lacks}; {remedy}.")
+    lacks, remedy = _REFUSALS[need]
+    return UsageError(f"{recipe} {lacks.format(name)}; {remedy}.")
 
 
 @functools.cache
