@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 import statistics
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from benchmark.records.conflicts import one_digest, two_codes
 from benchmark.records.folder import Records, read_records
-from benchmark.records.names import printed_names, typed_label
+from benchmark.records.names import content_of, printed_names, told_apart, typed_label
 from benchmark.records.record import Record, main_score, scores_of
 from benchmark.report.conditions import about
 from benchmark.report.rows import Aggregation, Row, Table, Value, over_seeds, seed_order
@@ -22,7 +22,6 @@ AGGREGATED: dict[Aggregation, str] = {
     "mean": "`mean` aggregation (mean over the subsets of a task)",
     "wmean": "`wmean` aggregation (mean over the subsets of a task, weighted by their pairs)",
 }
-_DIGITS = 8  # of a digest or a revision in a name
 _EQUAL = 1e-11  # difference of averages x100: above the noise of float64, below the effect of swapping two ranks
 
 
@@ -126,10 +125,14 @@ def _table(
     suite: Suite, rows: list[Row], by_row: Mapping[tuple[str, str], list[Record]], trial: bool, aggregation: Aggregation
 ) -> Table:
     _set_ranks(rows)
-    shared = {name for name, count in Counter(row.name for row in rows).items() if count > 1}
+    by_name: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        if row.name in shared:
-            row.name = f"{row.name} [{row.row_key[:8]}]"  # the same name under other conditions (corpus, precision ...)
+        by_name[row.name].append(row)
+    # The same name under other conditions (corpus, precision ...).
+    for name, same in by_name.items():
+        parts = told_apart({number: row.records[0] for number, row in enumerate(same)}) if len(same) > 1 else {}
+        for number, part in parts.items():
+            same[number].name = f"{name} [{part}]"
     _tell_apart(rows)
     records = [record for row in rows for record in by_row[row.identity, row.row_key]]
     in_order = dict.fromkeys(tuple(r["command"]) for r in sorted(records, key=lambda r: str(r["started"])))
@@ -150,13 +153,13 @@ def _tell_apart(rows: Sequence[Row]) -> None:
 
 
 def _content(records: Sequence[Record], kind: str) -> str:
-    """Return the revision of a backbone of the hub, else the start of the sha256 of a backbone or a training text."""
+    """Return what tells a row's backbone or training text from another of its name; "" where no record states it."""
     for record in records:
         source: Mapping[str, Any] = record["method"]["sources"].get("backbone") or {}
         if kind == "corpus":
             source = (record["training"] or {}).get("corpus") or {}
-        if stated := source.get("revision") or source.get("sha256"):
-            return str(stated)[:_DIGITS]
+        if content := content_of(source):
+            return content
     return ""
 
 
