@@ -106,8 +106,8 @@ def fit(
         UsageError: The recipe is unknown or several, `sentences` is one string, or all sentences are equal.
         MissingError: The recipe needs labels or documents that are not given.
     """
+    from zoo.doubts import doubts_of
     from zoo.encoder import Corpus, Run
-    from zoo.training.doubts import doubts_of
 
     if isinstance(sentences, str):
         raise UsageError("fit takes a list of sentences, not one string; put them into a list.")

@@ -42,8 +42,8 @@ def _folders(controller: str) -> Iterator[PurePosixPath]:
             groups[_MOUNT] = PurePosixPath(path)
         elif controller in controllers.split(","):
             groups |= {_MOUNT / name: PurePosixPath(path) for name in (controller, controllers)}
-    for mount, path in groups.items():
-        for group in (path, *path.parents):
+    for mount, inner in groups.items():
+        for group in (inner, *inner.parents):
             yield mount / str(group).lstrip("/")
 
 

@@ -141,15 +141,24 @@ def _table(
 
 def _tell_apart(rows: Sequence[Row]) -> None:
     """Add the revision or the start of the digest to backbones and training texts of one name and other content."""
-    for kind, sizes in (("backbone", ()), ("corpus", ("corpus_sentences", "corpus_pairs"))):
-        contents: dict[tuple[object, ...], set[str]] = defaultdict(set)
-        named = [(row.about, tuple(row.about.get(key) for key in (kind, *sizes))) for row in rows]
-        parts = [_content(row.records, kind) for row in rows]
-        for (_, name), content in zip(named, parts, strict=True):
-            contents[name].add(content)
-        for (conditions, name), content in zip(named, parts, strict=True):
-            if name[0] and content and len(contents[name]) > 1:
-                conditions.update({kind: f"{name[0]}@{content}"})  # type: ignore[typeddict-item]
+    backbones = [(str(row.about["backbone"]),) for row in rows]
+    for row, name in zip(rows, _distinct(rows, backbones, "backbone"), strict=True):
+        row.about["backbone"] = name
+    texts = [(row.about["corpus"], row.about["corpus_sentences"], row.about["corpus_pairs"]) for row in rows]
+    for row, name in zip(rows, _distinct(rows, texts, "corpus"), strict=True):
+        row.about["corpus"] = name
+
+
+def _distinct(rows: Sequence[Row], names: Sequence[tuple[Any, ...]], kind: str) -> list[str]:
+    """Return each row's name, the first of its `names`, with what its content begins with where others differ in it."""
+    parts = [_content(row.records, kind) for row in rows]
+    contents: dict[tuple[Any, ...], set[str]] = defaultdict(set)
+    for name, content in zip(names, parts, strict=True):
+        contents[name].add(content)
+    return [
+        f"{name[0]}@{content}" if name[0] and content and len(contents[name]) > 1 else str(name[0])
+        for name, content in zip(names, parts, strict=True)
+    ]
 
 
 def _content(records: Sequence[Record], kind: str) -> str:

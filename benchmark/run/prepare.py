@@ -13,6 +13,7 @@ from benchmark.run.plan import EncoderPlan, Run, TrainingTexts, make_plan, resol
 from benchmark.tasks import TASKS
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_for, tasks_named
+from zoo.doubts import doubts_of
 from zoo.encoder import Corpus, Start
 from zoo.engine.backbone import check_backbone, find_backbone
 from zoo.errors import MissingError, UsageError
@@ -21,7 +22,6 @@ from zoo.limits import memory_here, threads_here
 from zoo.machine import make_runtime, precision_reason
 from zoo.recipes import RecipeSpec
 from zoo.selection import items_of, parse_methods, saved_named
-from zoo.training.doubts import doubts_of
 
 # Below so many sentences of all trainings, processes start longer than they save.
 _WORTH_A_START = 2_000

@@ -277,8 +277,8 @@ def sharing(vectors: Vectors) -> int:
     """
     if len(vectors) < 2:
         return 0
-    direction = np.random.default_rng(0).standard_normal(vectors.shape[1]).astype(np.float32)
+    direction = np.asarray(np.random.default_rng(0).standard_normal(vectors.shape[1]), np.float32)
     ordered = vectors[np.argsort(vectors @ direction)]
-    apart = np.linalg.norm(np.diff(ordered, axis=0), axis=1)
-    equal = apart <= _EQUAL * np.linalg.norm(ordered[1:], axis=1)
+    lengths = np.linalg.norm(ordered, axis=1)
+    equal: NDArray[np.bool_] = np.linalg.norm(np.diff(ordered, axis=0), axis=1) <= _EQUAL * lengths[1:]
     return int((np.append(equal, False) | np.insert(equal, 0, False)).sum())

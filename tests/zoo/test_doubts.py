@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import zoo
+from zoo.doubts import doubts_of
 from zoo.encoder import Corpus
 from zoo.errors import UsageError
-from zoo.training.doubts import doubts_of
 
 WORDS = st.sampled_from(["a dog", "two cats", "rain", "the sun", "a b", "c"])
 BLANKS = st.sampled_from(["{}", " {}", "{}\t", "{} "])
