@@ -70,6 +70,8 @@ MethodPart = TypedDict(
     "MethodPart",
     {
         "name": Name,
+        # Of the method's class; older records state none.
+        "version": NotRequired[int],
         # The recipe's own name (older records: as typed), settings typed behind it, and both, if `name` is a label.
         "recipe_name": NotRequired[str],
         "overrides": NotRequired[dict[str, Any]],
@@ -167,6 +169,7 @@ class TrainingPart(TypedDict, total=False):
     # Digest of the code that trained it; in older records the checkout's commit instead.
     code: str
     commit: str | None
+    ended: str
     corpus: CorpusPart | None
     dev_task: str | None
     # Of the set that picked the checkpoint, and those that are test pairs of STS12-16 or STS-B; None: not measured.
