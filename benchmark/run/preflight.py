@@ -61,7 +61,8 @@ def preflight(run: Run) -> Preflight:
     broken: dict[str, str] = {}
     listed, reasons, failed = [], defaultdict(list), defaultdict(list)
     for plan in run.encoders:
-        done = [cell for cell in plan.cells if records.finished(plan.name, cell.task.name, cell.key) is not None]
+        finished = [cell for cell in plan.cells if records.finished(plan.name, cell.task.name, cell.key) is not None]
+        done = [] if run.options.remeasure else finished
         if plan.row_key not in broken:
             cause = "" if len(done) == len(plan.cells) else _made(plan, run)
             broken[plan.row_key] = plan.missing or plan.failed or cause

@@ -10,10 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from benchmark.keys import code_digest
-from benchmark.records.conflicts import code_of
 from benchmark.records.folder import Records
-from benchmark.records.record import Record
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.fit import Fitter
 from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, listening, not_measured, record_of
@@ -22,7 +19,6 @@ from benchmark.run.stop import Stop
 from zoo.errors import CorruptError, error_text
 from zoo.progress import clock
 
-_NAMED = 5
 # The tables of a large folder take at most a tenth of a run's time.
 _TABLES_SHARE = 10
 # Seconds between two looks at signals, and for which a lock is waited for when idle.
@@ -35,9 +31,6 @@ class Outcome:
 
     measured: int = 0
     kept: int = 0
-    # Kept cells that other code made.
-    other: int = 0
-    reused: list[str] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)  # (what, reason)
     missing: list[tuple[str, str]] = field(default_factory=list)
     set_aside: list[tuple[Path, str]] = field(default_factory=list)
@@ -46,16 +39,6 @@ class Outcome:
         """Add the cells of a further run."""
         for count in fields(self):
             setattr(self, count.name, getattr(self, count.name) + getattr(other, count.name))
-
-    def notices(self) -> list[str]:
-        """Return sentences on what other code made than the one that runs."""
-        notices = []
-        if self.other:
-            notices.append(f"{self.other} kept cells were made by other code; --remeasure measures them again")
-        if self.reused:
-            named = ", ".join(self.reused[:_NAMED]) + (" and more" if len(self.reused) > _NAMED else "")
-            notices.append(f"trained by other code, and measured by this: {named}; --remeasure trains them again")
-        return notices
 
 
 class Remaining:
@@ -189,7 +172,7 @@ class Runner:
         return done
 
     def _measure(self, plan: EncoderPlan, cells: Sequence[Cell], folder: Path, stop: Stop, done: Outcome) -> None:
-        fitter = Fitter(replace(self.run, runtime=replace(self.run.runtime, stop_signal=stop)), done.reused)
+        fitter = Fitter(replace(self.run, runtime=replace(self.run.runtime, stop_signal=stop)))
         with listening(plan.given, stop):
             for measured in EncoderMeasurement(plan, folder, fitter, self._cache, stop, self._overlap).measure(cells):
                 self._keep(plan, measured, done)
@@ -201,12 +184,10 @@ class Runner:
         pending = []
         for cell in plan.cells:
             record = self.records.finished(plan.name, cell.task.name, cell.key)
-            other = record is not None and any(code != code_digest() for code in _codes(record))
-            if record is None or (other and self.run.options.remeasure):
+            if record is None or record["started"] <= self.run.since:
                 pending.append(cell)
-                continue
-            done.kept += 1
-            done.other += other
+            else:
+                done.kept += 1
         return pending
 
     @contextmanager
@@ -315,12 +296,6 @@ class Workers:
                 number += 1
                 remaining.done(plan, seconds if done.measured else None)
                 runner.say(f"[{number}/{len(plans)}] {plan.title}: finished{remaining.text()}")
-
-
-def _codes(record: Record) -> list[str | None]:
-    """Return the digests of the code that scored a cell and, if it is of a trained encoder, that trained it."""
-    scored, trained = code_of(record)
-    return [scored] if record["training"] is None else [scored, trained]
 
 
 def exit_code(outcome: Outcome, *, allow_missing: bool) -> int:
