@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from benchmark.data.sources import cause_of, each_cause_once, in_one
 from benchmark.records.folder import Records
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.fit import Fitter
@@ -214,9 +215,12 @@ class Runner:
         what, reason = f"{plan.label} on {measured.cell.task.name}", measured.reason or "?"
         said_before = (*self.outcome.missing, *self.outcome.failed, *done.missing, *done.failed)
         if measured.absent:
-            if reason not in [known for _, known in said_before]:
-                whose = "" if measured.cell.task.data is None else f"{plan.label}: "
-                self.say(f"{measured.status}: {whose}{reason}")
+            known = {cause for _, cause in said_before}
+            if measured.cell.task.data is not None and reason not in known:
+                self.say(f"{measured.status}: {plan.label}: {reason}")
+            elif cause_of(reason) not in map(cause_of, known):
+                absent = each_cause_once(task.reason or "?" for task in self.run.tasks if task.data is None)
+                self.say(f"{measured.status}: {in_one(absent.get(cause_of(reason), [reason]))}")
         else:
             try:
                 self.records.write(record_of(plan, measured, self.run), measured.pairs)
