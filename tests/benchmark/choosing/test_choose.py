@@ -13,8 +13,8 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import benchmark
-from benchmark.choosing.data import Texts, read_texts
-from benchmark.choosing.measures import measure, threshold
+from benchmark.choosing.data import read_texts
+from benchmark.choosing.measures import threshold
 from benchmark.choosing.variants import variants
 from benchmark.cli.main import main
 from benchmark.metrics.correlation import cosine
