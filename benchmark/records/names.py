@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from benchmark.records.record import MethodPart, Record
 from zoo.paths import own_name
+from zoo.progress import clean_line
 from zoo.recipes import SOURCES
 from zoo.selection import parts_of, split_overrides
 
@@ -74,7 +75,7 @@ def short_name(name: str, parts: int = 1) -> str:
         is_place = key in SOURCES or _ELSEWHERE.match(text) is not None
         text = own_name(text, parts) if is_place else value
         shown.append(text if key == "model" else f"{key}={text}")
-    return ":".join(shown)
+    return clean_line(":".join(shown))
 
 
 def distinctions(record: Record) -> list[str]:

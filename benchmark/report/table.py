@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from benchmark.records.conflicts import one_digest, two_codes
+from benchmark.records.conflicts import command_of, one_digest, two_versions
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import content_of, printed_names, told_apart, typed_label
 from benchmark.records.record import Record, main_score, scores_of
@@ -78,7 +78,7 @@ def tables_by_suite(
                 by_row[record["method"]["name"], record["row_key"]].append(record)
             suite = _aggregated(suite, records_of_suite, aggregation)
             rows = _rows(suite, by_row, called, aggregation, store)
-            if not any(row.scored or two_codes(row.records) for row in rows):
+            if not any(row.scored or two_versions(row.records) for row in rows):
                 continue  # every cell is n/a; the run has said why
             table = _table(suite, rows, by_row, trial, aggregation)
             table.baseline = baseline
@@ -130,8 +130,14 @@ def _table(
         by_name[row.name].append(row)
     # The same name under other conditions (corpus, precision ...).
     for name, same in by_name.items():
+        newest = max(map(_version, same))
         parts = told_apart({number: row.records[0] for number, row in enumerate(same)}) if len(same) > 1 else {}
         for number, part in parts.items():
+            if (version := _version(same[number])) < newest:
+                same[number].notes.append(
+                    f"version {version} of the method made it, and version {newest} the other; measure it"
+                    f" again: {command_of(same[number].records)}"
+                )
             same[number].name = f"{name} [{part}]"
     _tell_apart(rows)
     records = [record for row in rows for record in by_row[row.identity, row.row_key]]
@@ -172,6 +178,11 @@ def _content(records: Sequence[Record], kind: str) -> str:
     return ""
 
 
+def _version(row: Row) -> int:
+    """Return the version of the method that made a row; records of before state none."""
+    return row.records[0]["method"].get("version", 1)
+
+
 def _set_ranks(rows: Sequence[Row]) -> None:
     """Rank sorted rows: equal averages (of the same vectors, for example) share a rank; without an average, no rank."""
     last: Row | None = None
@@ -206,13 +217,9 @@ def _row(
         scores[task], values[task] = _task_value(by_task[task], seeds, aggregation, " ".join(damaged))
         if reason := values[task].reason:
             reasons.setdefault(reason, []).append(task)
-    if mixed := two_codes(records):
-        reasons.setdefault(mixed, ["mean"])
     notes = [f"{', '.join(tasks)}: {reason}" for reason, tasks in reasons.items()]
     means = {name: _average(tasks, scores, seeds) for name, tasks in suite.means.items()}
     average = _average(suite.tasks, scores, seeds)
-    if mixed:
-        means, average = dict.fromkeys(means, Value(None, None, 0, mixed)), Value(None, None, 0, mixed)
     if not suite.average and len(suite.tasks) > 1:
         average = Value(None, None, 0, "no mean of all tasks")
     made_by = records[0]["method"]
@@ -235,12 +242,12 @@ def _task_value(
     records: list[Record], seeds: list[int | None], aggregation: Aggregation, damaged: str
 ) -> tuple[dict[int | None, float], Value]:
     good = [r for r in records if r["status"] == "ok"]
-    if len({(r["task"]["sha256"], r["task"]["version"], r["protocol"]) for r in good}) > 1:
-        return {}, Value(None, None, 0, "conflict: records of different data or protocol; keep one kind in the folder")
+    if mixed := two_versions(good):
+        return {}, Value(None, None, 0, mixed)
+    if len({r["task"]["sha256"] for r in good}) > 1:
+        return {}, Value(None, None, 0, "conflict: records of different data; keep one kind in the folder")
     if len({(r["seed"], r["key"]) for r in good}) > len({r["seed"] for r in good}):
         return {}, Value(None, None, 0, "conflict: records of different vectors; keep one kind in the folder")
-    if mixed := two_codes(good):
-        return {}, Value(None, None, 0, mixed)
     by_seed = {r["seed"]: 100 * score for r in good if (score := _score(r, aggregation)) is not None}
     missing = [seed for seed in seeds if seed not in by_seed]
     if missing:
