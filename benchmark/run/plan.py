@@ -68,6 +68,8 @@ class EncoderPlan:
     cells: tuple[Cell, ...] = ()
     called: str = ""
     start_key: str | None = None
+    # About how long it takes (benchmark.run.estimate). 0: not known.
+    seconds: float = 0.0
 
     def encoder(self, runtime: Runtime) -> Encoder:
         """Return the object, or a new encoder, which is not trained."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from benchmark.data.sources import cause_of, each_cause_once, in_one
 from benchmark.records.folder import Records
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.fit import Fitter
@@ -44,7 +45,8 @@ class Outcome:
 class Remaining:
     """The rest of a plan: the time left, and what is to be done after each round.
 
-    An encoder takes what the others of its row took, else what rows of its kind took: trained ones, or the others.
+    An encoder takes what the others of its row took, else its estimate by the ratio that this had for rows of its kind:
+    trained ones, or the others.
     """
 
     def __init__(
@@ -53,6 +55,9 @@ class Remaining:
         self.at_once = at_once
         self._after_round = after_round
         self._waiting = Counter((one.trained, one.name) for one in plans)
+        # Without an estimate all encoders of a kind count alike.
+        self._estimates = {(one.trained, one.name): one.seconds or 1.0 for one in plans}
+        self._estimated = all(one.seconds for one in plans)
         self._seconds: dict[tuple[bool, str], list[float]] = defaultdict(list)
         self._rounds = Counter(one.round for one in plans)
         self._news = False
@@ -75,17 +80,21 @@ class Remaining:
 
     def text(self) -> str:
         """Return ", about 1:02:03 left in all", or "" while a kind of row that is left has no finished encoder."""
-        of_kind: dict[bool, list[float]] = defaultdict(list)
-        for (trained, _), several in self._seconds.items():
-            of_kind[trained] += several
         seconds = 0.0
         for row, count in self._waiting.items():
-            known = self._seconds.get(row) or of_kind[row[0]]
-            if count and not known:
+            if count and (ratio := self._ratio(row)) is None:
                 return ""
-            seconds += count * sum(known) / max(len(known), 1)
+            seconds += count * self._estimates[row] * (ratio or 0.0) if count else 0.0
         count = self._waiting.total()
         return f", about {clock(seconds / min(self.at_once, count))} left in all" if count else ""
+
+    def _ratio(self, row: tuple[bool, str]) -> float | None:
+        """Return how many times its estimate an encoder of a row takes; None where nothing tells."""
+        rows = [row] if row in self._seconds else [other for other in self._seconds if other[0] == row[0]]
+        estimates = sum(self._estimates[other] * len(self._seconds[other]) for other in rows)
+        if estimates:
+            return sum(sum(self._seconds[other]) for other in rows) / estimates
+        return 1.0 if self._estimated else None
 
 
 class Runner:
@@ -206,9 +215,12 @@ class Runner:
         what, reason = f"{plan.label} on {measured.cell.task.name}", measured.reason or "?"
         said_before = (*self.outcome.missing, *self.outcome.failed, *done.missing, *done.failed)
         if measured.absent:
-            if reason not in [known for _, known in said_before]:
-                whose = "" if measured.cell.task.data is None else f"{plan.label}: "
-                self.say(f"{measured.status}: {whose}{reason}")
+            known = {cause for _, cause in said_before}
+            if measured.cell.task.data is not None and reason not in known:
+                self.say(f"{measured.status}: {plan.label}: {reason}")
+            elif cause_of(reason) not in map(cause_of, known):
+                absent = each_cause_once(task.reason or "?" for task in self.run.tasks if task.data is None)
+                self.say(f"{measured.status}: {in_one(absent.get(cause_of(reason), [reason]))}")
         else:
             try:
                 self.records.write(record_of(plan, measured, self.run), measured.pairs)
