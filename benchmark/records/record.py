@@ -79,6 +79,8 @@ MethodPart = TypedDict(
     "MethodPart",
     {
         "name": Name,
+        # Of the method's class; older records state none.
+        "version": NotRequired[int],
         # The recipe's own name (older records: as typed), settings typed behind it, and both, if `name` is a label.
         "recipe_name": NotRequired[Text],
         "overrides": NotRequired[dict[str, Any]],
@@ -142,11 +144,15 @@ class PairsPart(TypedDict):
 
 
 class Coverage(TypedDict):
-    """How many of the task's distinct texts the encoder knows; `missing` are the first words that it does not."""
+    """How many of the task's distinct texts the encoder knows; `missing` are the first words that it does not.
+
+    `shared` texts have the vector of another one; it is stated where they are many.
+    """
 
     texts: int
     covered: int
     missing: list[str]
+    shared: NotRequired[int]
 
 
 class CorpusPart(TypedDict, total=False):
@@ -184,6 +190,7 @@ class TrainingPart(TypedDict, total=False):
     # Digest of the code that trained it; in older records the checkout's commit instead.
     code: str
     commit: str | None
+    ended: str
     corpus: CorpusPart | None
     dev_task: Text | None
     # Of the set that picked the checkpoint, and those that are test pairs of STS12-16 or STS-B; None: not measured.
