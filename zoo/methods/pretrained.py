@@ -110,7 +110,8 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
             )
             raise UsageError(
                 f"pretrained: {recipe.model!r} has no modules.json, which states the pooling."
-                f" Name it{rest}: pretrained:model={recipe.model}:pooling=cls (or mean ...)."
+                f" Name it{rest}: pretrained:model={recipe.model}:pooling=mean (or cls, of an encoder"
+                " that was trained for it)."
             )
         self.own_pooling: Pooling = "cls" if recipe.pooling == "pooler" else recipe.pooling
         self.backbone = Backbone.from_source(self.source, runtime)
