@@ -12,14 +12,19 @@ if TYPE_CHECKING:
     from benchmark.api import Results, RunOptions, compare, evaluate, export, for_mteb, leaderboard
     from benchmark.choosing.adapt import adapt
     from benchmark.choosing.choice import choose
+    from benchmark.interop.second_opinion import second_opinion
 
+_PLACES = {
+    "adapt": "choosing.adapt",
+    "choose": "choosing.choice",
+    "second_opinion": "interop.second_opinion",
+    **dict.fromkeys(("Results", "RunOptions", "compare", "evaluate", "export", "for_mteb", "leaderboard"), "api"),
+}
 __all__ = ["Results", "RunOptions", "adapt", "choose", "compare", "evaluate", "export", "for_mteb", "leaderboard"]
+__all__ += ["second_opinion"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("adapt", "choose"):
-        module = {"adapt": "adapt", "choose": "choice"}[name]
-        return getattr(importlib.import_module(f"benchmark.choosing.{module}"), name)
-    if name in __all__:
-        return getattr(importlib.import_module("benchmark.api"), name)
+    if name in _PLACES:
+        return getattr(importlib.import_module(f"benchmark.{_PLACES[name]}"), name)
     raise AttributeError(f"module 'benchmark' has no attribute {name!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from benchmark.cli.options import (
     say_json,
     wide_option,
 )
+from benchmark.interop.published_scores import is_published
+from benchmark.interop.second_opinion import second_opinion, split_names
 from zoo.errors import UsageError
 from zoo.files import write_text
 from zoo.progress import print_safe
@@ -52,7 +55,9 @@ from zoo.progress import print_safe
 @wide_option
 @click.option("--no-texts", is_flag=True, help="With --pairs: row numbers instead of texts.")
 @data_option
+@click.pass_context
 def command(
+    ctx: click.Context,
     rows: tuple[str, ...],
     as_json: bool,
     no_texts: bool,
@@ -62,6 +67,8 @@ def command(
     **options: Any,
 ) -> int:
     """Compare two ROWS, A and B, pair by pair: differences, bootstrap intervals, p-values, Williams' test.
+
+    Where --results is a file or folder of others' results, as `leaderboard PUBLISHED` reads: the noise of tasks.
 
     With --ablation BASE, each of ROWS is compared with BASE, seed by seed where one setting differs.
     """
@@ -76,6 +83,18 @@ def command(
             say_json(table.as_dict())
         else:
             table.show()
+        return 0
+    if is_published(options["results"]) and len(rows) == 2:
+        for option in ctx.command.params:
+            name = option.name or ""
+            typed = ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+            if typed and name not in ("rows", "results", "tasks", "as_json"):
+                raise UsageError(f"{option.opts[0]} is for our records, and {options['results']} is of others.")
+        verdict = second_opinion(options["results"], tasks=split_names(options["tasks"])).compare(*rows)
+        if as_json:
+            say_json(asdict(verdict))
+        else:
+            print_safe(str(verdict), sys.stdout)
         return 0
     if len(rows) != 2:
         raise UsageError(f"compare takes two rows, A and B, and got {len(rows)}; several beside one: --ablation BASE.")

@@ -24,10 +24,13 @@ from benchmark.cli.options import (
     sizes_options,
     wide_option,
 )
+from benchmark.interop.second_opinion import second_opinion, split_names
 from benchmark.report.write import as_dict
+from zoo.errors import UsageError
 
 
 @click.command("leaderboard")
+@click.argument("published", required=False, type=PATH)
 @results_only_option
 @click.option("--out", type=PATH, help="Where to write the tables [default: the results folder].")
 @click.option(
@@ -45,6 +48,7 @@ from benchmark.report.write import as_dict
 @click.option("--methods", cls=Listed, help="Only these rows: names or globs, comma-separated; see --out.")
 @click.option("--baseline", default="", help="Mark the rows above or below this one beyond noise (Holm over all rows).")
 @click.option("--borrow-seed-noise", is_flag=True, help="For rows of one seed: the pooled noise of their backbone's.")
+@click.option("--tasks", cls=Listed, help="Of PUBLISHED: the tasks of the mean, comma-separated [default: all].")
 @click.option(
     "--strict",
     is_flag=True,
@@ -56,7 +60,11 @@ from benchmark.report.write import as_dict
 @device_option
 @plugin_option
 @json_option
+@click.pass_context
 def command(
+    ctx: click.Context,
+    published: Path | None,
+    tasks: str | None,
     results: Path,
     strict: bool,
     wide: bool,
@@ -70,8 +78,15 @@ def command(
 ) -> int:
     """Make the tables (md, csv, json, LaTeX, published values beside ours, HTML page) from the records.
 
+    With PUBLISHED, results that others made (a folder of mteb's, EuroEval's jsonl, a table as csv or parquet): which of
+    its ranks can be told apart, with the noise of another draw of tasks. --out writes the table.
+
     --dims and --bytes add a table of what smaller vectors would cost each row, for which its texts are encoded again.
     """
+    if published is not None:
+        return _second_opinion(ctx, published, tasks, options["out"], wide=wide, as_json=as_json)
+    if tasks is not None:
+        raise UsageError("--tasks is for results of others; of the records take --suite or --columns.")
     load_plugins(plugins)
     board = api.leaderboard(results, **options)
     if strict:
@@ -96,3 +111,23 @@ def command(
     if as_json:
         say_json(answer)
     return 1 if board.corrupt and strict else 0
+
+
+def _second_opinion(
+    ctx: click.Context, published: Path, tasks: str | None, out: Path | None, *, wide: bool, as_json: bool
+) -> int:
+    """Print the table of others' results; no option of our records goes with it."""
+    for option in ctx.command.params:
+        name = option.name or ""
+        typed = ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if typed and name not in ("published", "tasks", "out", "wide", "as_json"):
+            raise UsageError(f"{option.opts[0]} is for our records and does not go with {published}; leave it out.")
+    opinion = second_opinion(published, tasks=split_names(tasks))
+    written = opinion.write(out) if out is not None else []
+    if as_json:
+        say_json(opinion.as_dict() | {"written": written})
+        return 0
+    opinion.show(wide=wide)
+    if written:
+        say(f"written: {', '.join(map(str, written))}")
+    return 0

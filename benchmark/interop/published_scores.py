@@ -1,0 +1,254 @@
+"""Reads scores that others measured: mteb's result folders, EuroEval's lines, long and wide tables."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zoo.errors import MissingError, UsageError, ZooError
+from zoo.files import iterate_lines, read_json
+from zoo.progress import clean_line
+
+if TYPE_CHECKING:
+    import pandas
+
+_MODEL, _TASK = ("model", "model_name", "name", "models"), ("task", "task_name", "dataset")
+_SCORE, _GROUP = ("score", "main_score", "value"), ("type", "task_type", "group", "source")
+_REVISION = ("revision", "model_revision")
+# Columns of public tables that are no task: means of tasks, ranks, sizes.
+_NO_TASK = re.compile(
+    r"(?i)^(avg|average|mean|overall|rank|borda|zero.?shot|(number of |n_)?param\w*|size|(embedding )?dim\w*|"
+    r"(max )?tokens|memory|year|seeds?)\b"
+)
+_LINK = re.compile(r"^\[([^\]]+)\]\(.*\)$")
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Published:
+    """Scores of others in points (models, tasks), NaN where none is; each task's group, and what a reader must know."""
+
+    values: pandas.DataFrame
+    groups: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+def read_published(source: str | Path | pandas.DataFrame) -> Published:
+    """Return the scores of a folder of mteb's, a jsonl file of EuroEval's, or a table (csv, tsv, parquet, DataFrame).
+
+    Raises MissingError where nothing is read, UsageError where a table can be read in two ways.
+    """
+    import pandas
+
+    notes: list[str] = []
+    if isinstance(source, pandas.DataFrame):
+        rows = _from_table(source, notes)
+    elif (path := Path(source)).is_dir():
+        rows = _from_mteb(path, notes)
+    elif not path.is_file():
+        raise MissingError(f"there is no {path}; name a folder of mteb's results, a table (csv, parquet) or a jsonl.")
+    elif path.suffix == ".jsonl":
+        rows = _from_euroeval(path)
+    else:
+        rows = _from_table(_table(path), notes)
+    return _joined(rows, notes)
+
+
+def is_published(path: Path) -> bool:
+    """Return whether a path is a table or a folder of results that others made, and not a folder of our records."""
+    if path.is_file():
+        return path.suffix in (".csv", ".tsv", ".parquet", ".jsonl")
+    metas = ("*/*/model_meta.json", "results/*/*/model_meta.json")
+    return not (path / "records.parquet").is_file() and any(next(path.glob(place), None) for place in metas)
+
+
+def named(names: list[str]) -> str:
+    """Return the first of some names and the number of others.
+
+    Examples:
+        >>> named([*"abcdefg"])
+        'a, b, c, d, e and 2 more'
+    """
+    more = len(names) - _NAMED
+    return ", ".join(map(clean_line, names[:_NAMED])) + (f" and {more} more" if more > 0 else "")
+
+
+def _table(path: Path) -> pandas.DataFrame:
+    import pandas
+
+    try:
+        if path.suffix == ".parquet":
+            return pandas.read_parquet(path)
+        return pandas.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",")
+    except (ValueError, OSError) as error:
+        raise UsageError(f"{path} is no table of csv, tsv or parquet: {clean_line(str(error)):.200}.") from error
+
+
+def _from_table(frame: pandas.DataFrame, notes: list[str]) -> pandas.DataFrame:
+    """Return a row per score: of a long table, or of a wide table with a row for each model or for each task."""
+    import pandas
+
+    if frame.index.names != [None] or not pandas.api.types.is_numeric_dtype(frame.index):
+        frame = frame.reset_index(names=None if frame.index.names != [None] else "model")
+    frame = frame.rename(columns=str)
+    names = {column.strip().lower().replace(" ", "_"): column for column in frame.columns}
+
+    def column(of: tuple[str, ...]) -> str | None:
+        return next((names[name] for name in of if name in names), None)
+
+    model, task, score, group, revision = map(column, (_MODEL, _TASK, _SCORE, _GROUP, _REVISION))
+    known = [name for name in (model, task, score, group, revision) if name is not None]
+    if task is not None and score is not None and model is not None:
+        keys = {model: "model", task: "task", score: "score", group: "group", revision: "revision"}
+        long = frame.rename(columns={old: new for old, new in keys.items() if old is not None})
+    else:
+        kind, key = ("task", task) if task is not None and model is None else ("model", model)
+        if key is None:
+            texts = [name for name in frame.columns if not pandas.api.types.is_numeric_dtype(frame[name])]
+            key = texts[0] if texts else None
+        if key is None:
+            raise UsageError(f"the table has no column of models; call it 'model'. Its columns: {named([*names])}.")
+        keys = {key: kind, **({revision: "revision"} if revision else {}), **({group: "group"} if group else {})}
+        frame = frame.rename(columns=keys)
+        others = [name for name in frame.columns if name not in keys.values() and not _NO_TASK.match(name.strip())]
+        tasks = [name for name in others if frame[name].dtype != bool and _numbers(frame[name]).notna().mean() >= 0.5]
+        ids = [name for name in frame.columns if name in keys.values()]
+        long = frame.melt(ids, tasks, "model" if kind == "task" else "task", "score")
+        known = [key, *(old for old in keys if old != key), *tasks]
+    if unused := sorted(set(names.values()) - set(known)):
+        notes.append(f"Not used: the columns {named(unused)}.")
+    long = long.assign(score=_numbers(long["score"])).dropna(subset=["score"])
+    return long.assign(model=[_LINK.sub(r"\1", str(name).strip()) for name in long["model"]])
+
+
+def _numbers(column: pandas.Series[Any]) -> pandas.Series[Any]:
+    import pandas
+
+    return pandas.to_numeric(column, errors="coerce")
+
+
+def _from_euroeval(path: Path) -> pandas.DataFrame:
+    """Return a row per line, in EuroEval's older form or in its newer; the first metric of a data set is its score."""
+    import pandas
+
+    rows: list[dict[str, Any]] = []
+    metrics: dict[str, str] = {}
+    for number, line in enumerate(iterate_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+            if "results" in entry:
+                about, model, total = entry, entry["model"], entry["results"]["total"]
+            else:
+                about, model = entry["eval_library"]["additional_details"], entry["model_info"]["name"]
+                results = entry["evaluation_results"]
+                total = {each["evaluation_name"]: each["score_details"]["score"] for each in results}
+            metric = next(name for name in total if name.startswith("test_") and not name.endswith("_se"))
+            row = {"model": model, "task": about["dataset"], "group": about["task"], "score": float(total[metric])}
+        except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
+            raise UsageError(f"line {number} of {path} is no result of EuroEval; take it out.") from error
+        if metrics.setdefault(row["task"], metric) != metric:
+            raise UsageError(
+                f"{path} scores {row['task']} by {metrics[row['task']]} and, in line {number}, by {metric};"
+                " leave the lines of one in it."
+            )
+        rows.append(row | {"percent": True})
+    return pandas.DataFrame(rows)
+
+
+def _from_mteb(folder: Path, notes: list[str]) -> pandas.DataFrame:
+    """Return a row per file MODEL/REVISION/TASK.json: the mean over subsets of the test split, else of all splits."""
+    import pandas
+
+    rows: list[dict[str, Any]] = []
+    damaged: list[str] = []
+    splits: list[str] = []
+    for path in sorted(folder.glob("**/*.json")):
+        if path.name == "model_meta.json" or len(path.relative_to(folder).parts) < 3:
+            continue
+        try:
+            result = read_json(path)
+            scores = result["scores"]
+            used = {"test": scores["test"]} if "test" in scores else scores
+            values = [float(entry["main_score"]) for entries in used.values() for entry in entries]
+            row = {"task": str(result["task_name"]), "score": sum(values) / len(values)}
+        except (ZooError, KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
+            damaged.append(str(path.relative_to(folder)))
+            continue
+        splits += [row["task"]] if len(used) > 1 else []
+        rows.append(row | {"model": path.parts[-3].replace("__", "/", 1), "revision": path.parts[-2], "percent": False})
+    if damaged:
+        notes.append(f"Not read, since they are no results of mteb's present form: {named(damaged)}.")
+    if splits:
+        notes.append(f"The mean over several splits is the score of {named(sorted(set(splits)))}.")
+    types = _types() if rows else {}
+    return pandas.DataFrame([row | {"group": types.get(row["task"], "")} for row in rows])
+
+
+def _types() -> dict[str, str]:
+    """Return the types of tasks by the installed mteb's folders, without importing it, which takes seconds."""
+    spec = importlib.util.find_spec("mteb")
+    roots = spec.submodule_search_locations or () if spec else ()
+    files = [path for root in roots for path in Path(root, "descriptive_stats").glob("**/*.json")]
+    return {path.stem: path.parent.name for path in files}
+
+
+def _joined(rows: pandas.DataFrame, notes: list[str]) -> Published:
+    if rows.empty:
+        raise MissingError(
+            "there are no scores of others: a folder has MODEL/REVISION/TASK.json, a table model, task and score; our"
+            " own records are read by `zoo-bench leaderboard --results FOLDER`."
+        )
+    rows = rows.assign(model=rows["model"].astype(str), task=rows["task"].astype(str))
+    if "revision" in rows:
+        revisions = rows.assign(revision=rows["revision"].astype(str))
+        for model, of_model in revisions.groupby("model")["revision"]:
+            if len(several := sorted(of_model.unique())) > 1:
+                notes.append(f"{clean_line(model)} has {len(several)} revisions, each a row: {named(several)}.")
+                here = revisions["model"] == model
+                rows.loc[here, "model"] = f"{model}@" + revisions.loc[here, "revision"].str[:12]
+    rows = rows.drop_duplicates(["model", "task", "score"])
+    if (twice := rows.duplicated(["model", "task"])).any():
+        first = rows[twice].iloc[0]
+        raise UsageError(
+            f"{clean_line(first['model'])} has several scores on {clean_line(first['task'])}; keep one row for each"
+            " model and task, or tell its rows apart in a column 'revision'."
+        )
+    groups = {}
+    if "group" in rows:
+        stated = rows[rows["group"].notna() & (rows["group"] != "")]
+        if (stated.groupby("task")["group"].nunique() > 1).any():
+            notes.append("Not used: the groups of tasks, since a task has several.")
+        else:
+            groups = {task: str(group) for task, group in zip(stated["task"], stated["group"], strict=True)}
+    values = rows.pivot(index="model", columns="task", values="score").sort_index().sort_index(axis=1).astype(float)
+    percent = set(rows.loc[rows["percent"], "task"]) if "percent" in rows else set()
+    return Published(_in_points(values, percent, notes), groups, tuple(notes))
+
+
+def _in_points(values: pandas.DataFrame, percent: set[str], notes: list[str]) -> pandas.DataFrame:
+    """Return scores x100; a task with a score beyond 1 is taken to be in points already."""
+    sizes = values.abs()
+    large = [task for task in values if task in percent or sizes[task].max() > 1]
+    for task in large:
+        of = sizes[task].dropna()
+        if (of > 100).any():
+            raise UsageError(
+                f"{clean_line(task)} has {values[task][of.idxmax()]:g} for {clean_line(of.idxmax())}, which is no"
+                " score within -100 and 100; take the column out."
+            )
+        small, others = of[(of > 0) & (of <= 1)], of[of > 1]
+        if task not in percent and ((small * 100 >= others.min()) & (small * 100 <= others.max())).any():
+            raise UsageError(
+                f"{clean_line(task)} mixes 0..1 with 0..100 ({small.max():g} for {clean_line(small.idxmax())}, and"
+                f" {others.max():g} for {clean_line(others.idxmax())}); write all of its scores in one scale."
+            )
+    if large and len(large) < values.shape[1] and not percent:
+        notes.append(f"Taken as 0..100 among tasks in 0..1: {named(large)}.")
+    return values * [1.0 if task in large else 100.0 for task in values]

@@ -1,0 +1,271 @@
+"""Which ranks of a table that others published can be told apart, with the noise of another draw of such tasks."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmark.interop.published_scores import named, read_published
+from benchmark.report.markdown import markdown_table
+from benchmark.report.terminal import Field, fitted, folded, width_of
+from benchmark.stats.bootstrap import Scored, resample_together
+from benchmark.stats.clusters import clusters_of
+from benchmark.stats.mcb import LEVEL, Differences, Sample, differences, not_told_apart, sample
+from zoo.errors import MissingError, UsageError, did_you_mean
+from zoo.files import write_text
+from zoo.progress import clean_line, print_safe
+
+if TYPE_CHECKING:
+    import pandas
+
+RESAMPLES = 2_000
+_LEAST = 3  # units: fewer say nothing of others
+
+Matrix = NDArray[np.float64]
+
+
+def sample_tasks(values: Matrix, groups: Sequence[str]) -> tuple[Sample, Matrix]:
+    """Return the sample of models (models, tasks) over tasks, and draws with the tails of a t of few units.
+
+    Tasks of one group are drawn together; "" is a task by itself. Neither the names of tasks nor their order matters.
+    """
+    order = np.lexsort([*values[::-1], *np.sort(values, axis=0)[::-1]])
+    values, in_order = values[:, order], [groups[i] or f" {place}" for place, i in enumerate(order)]
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(in_order))}
+    clusters = clusters_of(np.array([numbers[group] for group in in_order]))
+    tasks = Scored(values, np.ones(len(order)), metric="accuracy", identity=f"{len(order)} tasks")
+    drawn = clusters.unbiased(resample_together([tasks], clusters=clusters, resamples=RESAMPLES)[0])
+    of = sample([[mean] for mean in values.mean(axis=1)], drawn, len(order), unrelated=clusters.effective)
+    spread = np.sqrt(of.pairs_df / np.random.default_rng(0).chisquare(of.pairs_df, RESAMPLES))
+    centre = drawn.mean(axis=1, keepdims=True)
+    return of, centre + (drawn - centre) * spread
+
+
+def rank_intervals(of: Sample, compared: Differences, tails: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the first and last rank (models,) that each may have: 95% for each model, over all it is compared with."""
+    noise, first, last = tails - tails.mean(axis=1, keepdims=True), [], []
+    for i, error in enumerate(compared.error):
+        lead = of.value - of.value[i]
+        scale = np.where(error > 0, error, np.inf)[:, None]
+        bound = np.quantile((np.abs(noise - noise[i]) / scale).max(axis=0), 1 - LEVEL) * error + 1e-9
+        first.append(1 + (lead > bound).sum())
+        last.append(len(lead) - (lead < -bound).sum())
+    return np.array(first), np.array(last)
+
+
+@dataclass(frozen=True, repr=False)
+class SecondOpinion:
+    """The table of others' scores with intervals over tasks; prints as text, `to_frame` gives a DataFrame.
+
+    Args:
+        frame: A row per model that has every task: mean, its interval, rank, first and last rank, tied for the best.
+        scores: Points (models, tasks) of these models.
+        groups: The group of each task, "" for none.
+        notes: Sentences on the unit, on what was not used, on missing tasks.
+    """
+
+    frame: pandas.DataFrame
+    scores: pandas.DataFrame
+    groups: list[str]
+    notes: list[str]
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return the table: a row per model, points x100."""
+        return self.frame.copy()
+
+    def compare(self, a: str, b: str) -> Comparison:
+        """Compare two models on the same tasks, and say which tasks decide it."""
+        for name in (a, b):
+            if name not in self.scores.index:
+                raise UsageError(f"no model {name!r:.100} with all tasks.{did_you_mean(name, self.scores.index)}")
+        return compare_models(self.scores.loc[[a, b]], self.groups)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the table and its sentences as JSON has them."""
+        return {"of_others": True, "rows": self.frame.reset_index().to_dict("records"), "notes": self.notes}
+
+    def cells(self) -> list[list[str]]:
+        """Return the printed columns, each with its heading."""
+        f = self.frame
+        shown = {
+            "Rank": [f"{low}-{high}" if low < high else str(low) for low, high in zip(f.first, f.last, strict=True)],
+            "Model": [clean_line(name) + (" *" if tied else "") for name, tied in f.tied.items()],
+            "Mean": [f"{mean:.2f}" for mean in f["mean"]],
+            "95% over tasks": [f"{low:.2f} to {high:.2f}" for low, high in zip(f.low, f.high, strict=True)],
+        }
+        return [[head, *cells] for head, cells in shown.items()]
+
+    def show(self, *, wide: bool = False) -> None:
+        """Print the table and its sentences."""
+        print_safe(self._text(None if wide else width_of(sys.stdout)), sys.stdout)
+
+    def _text(self, width: int | None) -> str:
+        fields = [Field(head, cells, head != "Model", name=head == "Model") for head, *cells in self.cells()]
+        return "\n".join([*folded(self.notes[:1], width), *fitted(fields, width)[0], *folded(self.notes[1:], width)])
+
+    def __str__(self) -> str:
+        return self._text(None)
+
+    def write(self, out: Path) -> list[Path]:
+        """Write second-opinion.md, .csv and .json into a folder; returns their paths."""
+        (heads, *lines) = zip(*self.cells(), strict=True)
+        table = markdown_table(heads, lines, [head != "Model" for head in heads])
+        text = "\n\n".join([self.notes[0], "\n".join(table), *self.notes[1:]])
+        buffer = io.StringIO()
+        self.frame.to_csv(buffer, lineterminator="\n")
+        files = {"md": f"{text}\n", "csv": buffer.getvalue(), "json": f"{json.dumps(self.as_dict(), indent=1)}\n"}
+        paths = {out / f"second-opinion.{suffix}": content for suffix, content in files.items()}
+        for path, content in paths.items():
+            write_text(path, content)
+        return [*paths]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The difference A - B in points with its interval and p over tasks, and the tasks whose loss changes the verdict.
+
+    `tasks` are the differences by task, the largest first; `deciding` are groups, or tasks without one.
+    """
+
+    a: str
+    b: str
+    difference: float
+    low: float
+    high: float
+    p: float
+    tasks: dict[str, float]
+    deciding: list[str]
+
+    def __str__(self) -> str:
+        told = f"p = {self.p:.2g}" if self.p < LEVEL else f"not told apart: {self.low:.2f} to {self.high:.2f}"
+        alone = named(self.deciding) if self.deciding else "none"
+        return "\n".join(
+            [
+                f"Unit: {len(self.tasks)} tasks of others' results; another draw of such tasks.",
+                f"{clean_line(self.a)} - {clean_line(self.b)}: {self.difference:+.2f} points"
+                f" ({self.low:.2f} to {self.high:.2f}; {told}).",
+                f"Without it the verdict would be another: {alone}.",
+                *(f"  {difference:+7.2f}  {clean_line(task)}" for task, difference in self.tasks.items()),
+            ]
+        )
+
+
+def compare_models(scores: pandas.DataFrame, groups: Sequence[str]) -> Comparison:
+    """Compare two models (2, tasks); a task decides if without it, or its group, the verdict is another."""
+    values = scores.to_numpy()
+
+    def verdict(kept: Sequence[int]) -> Differences:
+        return differences(sample_tasks(values[:, kept], [groups[i] for i in kept])[0])
+
+    every = verdict(range(len(groups)))
+    units: dict[str, list[int]] = {}
+    for i, task in enumerate(scores.columns):
+        units.setdefault(groups[i] or str(task), []).append(i)
+    deciding = []
+    for unit, places in units.items() if len(units) > _LEAST else ():
+        without = verdict([i for i in range(len(groups)) if i not in places])
+        if (without.p[0, 1] < LEVEL) != (every.p[0, 1] < LEVEL) or without.value[0, 1] * every.value[0, 1] < 0:
+            deciding.append(unit)
+    by_task = sorted(zip(map(str, scores.columns), values[0] - values[1], strict=True), key=lambda it: -abs(it[1]))
+    low, high, p, value = (float(of[0, 1]) for of in (every.low, every.high, every.p, every.value))
+    return Comparison(*map(str, scores.index), value, low, high, p, {k: float(v) for k, v in by_task}, deciding)
+
+
+def second_opinion(
+    source: str | Path | pandas.DataFrame, *, tasks: Sequence[str] | None = None, grouped: bool = True
+) -> SecondOpinion:
+    """Say which ranks of published results can be told apart; the noise is that of another draw of such tasks.
+
+    Args:
+        source: A folder of mteb's results, a jsonl of EuroEval's, or a long or wide table (csv, parquet, DataFrame).
+        tasks: The tasks of the mean; by default all that any model has.
+        grouped: Whether tasks of one type are drawn together where the results state types.
+
+    Returns:
+        Mean, interval and rank interval of every model that has all tasks, and the set tied for the best.
+
+    Raises:
+        MissingError: Nothing can be ranked.
+        UsageError: The results can be read in two ways.
+
+    Examples:
+        >>> import pandas
+        >>> table = pandas.DataFrame({"model": ["a", "b"], "t1": [0.9, 0.2], "t2": [0.8, 0.1], "t3": [0.7, 0.1]})
+        >>> second_opinion(table).frame.rank_of.tolist()
+        [1, 2]
+    """
+    import pandas
+    from scipy.special import stdtrit
+
+    given = read_published(source)
+    values = given.values if tasks is None else _of_tasks(given.values, tasks)
+    complete = values[values.notna().all(axis=1)]
+    lacking = [f"{model} ({named([*row.index[row.isna()]])})" for model, row in values.iterrows() if row.isna().any()]
+    if len(complete) < 2:
+        common = [*values.columns[values.notna().all()]]
+        remedy = f"--tasks '{','.join(common)}' takes those that all have" if common else "no task is in all of them"
+        raise MissingError(
+            f"fewer than two of {len(values)} models have all {values.shape[1]} tasks, and a mean over other tasks is"
+            f" never made; {remedy}."
+        )
+    groups = [given.groups.get(task, "") if grouped else "" for task in values.columns]
+    units = len({group or str(place) for place, group in enumerate(groups)})
+    if units < _LEAST:
+        raise MissingError(f"{len(groups)} tasks in {units} groups are too few to speak of other tasks; give {_LEAST}.")
+    of, tails = sample_tasks(complete.to_numpy(), groups)
+    compared, tied = differences(of), not_told_apart(replace(of, drawn=tails))
+    first, last = rank_intervals(of, compared, tails)
+    better = (compared.value < -1e-9).sum(axis=1)
+    margin = of.drawn.std(axis=1, ddof=1) * float(stdtrit(of.pairs_df, 1 - LEVEL / 2))
+    low, high = of.value - margin, of.value + margin
+    frame = pandas.DataFrame(
+        {"mean": of.value, "low": low, "high": high, "rank_of": 1 + better, "first": first, "last": last, "tied": tied},
+        index=complete.index,
+    )
+    order = np.lexsort([np.arange(len(frame)), 1 + better])
+    notes = [_unit(groups, of), *_verdicts(frame.iloc[order], compared, order), *given.notes]
+    if lacking:
+        notes.append(f"n/a, for want of tasks: {'; '.join(map(clean_line, lacking))}.")
+    return SecondOpinion(frame.iloc[order], complete, groups, notes)
+
+
+def _of_tasks(values: pandas.DataFrame, tasks: Sequence[str]) -> pandas.DataFrame:
+    for task in tasks:
+        if task not in values:
+            raise UsageError(f"no model has a score on {task!r:.100}.{did_you_mean(task, map(str, values.columns))}")
+    return values[sorted(set(tasks))].dropna(how="all")
+
+
+def _unit(groups: Sequence[str], of: Sample) -> str:
+    kinds = sorted({group for group in groups if group})
+    by = f", those of one type drawn together ({named(kinds)}: they count as {of.unrelated:.1f})" if kinds else ""
+    return (
+        f"Others' results, not ours. Unit: {len(groups)} tasks{by}; intervals hold for another draw of such tasks, and"
+        " nothing is known within a task. Higher counts as better."
+    )
+
+
+def _verdicts(frame: pandas.DataFrame, compared: Differences, order: NDArray[np.intp]) -> list[str]:
+    """Return the sentences on the tied set, on neighbours and on all pairs."""
+    p = compared.p[np.ix_(order, order)]
+    apart, pairs = p < LEVEL, len(p) * (len(p) - 1) // 2
+    neighbours = int((~apart.diagonal(1)).sum())
+    return [
+        f"* {int(frame.tied.sum())} of {len(frame)} may be the best: with 95% confidence the best is among them.",
+        "Each range of ranks contains the model's own with 95% confidence, over all that it is compared with.",
+        f"Of {len(p) - 1} neighbours {neighbours} are not told apart, and of {pairs} pairs"
+        f" {100 * np.triu(apart, 1).sum() / pairs:.1f}% are (each by itself, p < {LEVEL}).",
+    ]
+
+
+def split_names(names: str | None) -> list[str] | None:
+    """Return the names of a list with commas; None for none."""
+    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]

@@ -1,0 +1,181 @@
+"""Others' results: every form gives the same table, order and names decide nothing, what is doubtful is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import benchmark
+from benchmark.interop.published_scores import is_published, read_published
+from benchmark.interop.second_opinion import SecondOpinion, compare_models, second_opinion
+from zoo.errors import MissingError, UsageError
+
+
+def made(models: int = 5, tasks: int = 9, seed: int = 0, lead: float = 0.0) -> pandas.DataFrame:
+    """Return scores in 0..1 of models (rows) on tasks; the first leads by `lead`."""
+    generator = np.random.default_rng(seed)
+    scores = generator.uniform(0.3, 0.6, tasks) + generator.normal(0, 0.02, (models, tasks))
+    scores[0] += lead
+    names = [f"org/m{i}" for i in range(models)]
+    return pandas.DataFrame(scores, index=names, columns=[f"task{i}" for i in range(tasks)])
+
+
+def long_of(frame: pandas.DataFrame) -> pandas.DataFrame:
+    return frame.rename_axis("model").reset_index().melt("model", var_name="task", value_name="score").dropna()
+
+
+def write_mteb(folder: Path, frame: pandas.DataFrame, revision: str = "r1") -> Path:
+    for model, row in frame.iterrows():
+        place = folder / str(model).replace("/", "__") / revision
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "model_meta.json").write_text("{}")
+        for task, score in row.dropna().items():
+            result = {"task_name": task, "scores": {"test": [{"hf_subset": "default", "main_score": score}]}}
+            (place / f"{task}.json").write_text(json.dumps(result))
+    return folder
+
+
+def write_lines(path: Path, frame: pandas.DataFrame, newer: bool) -> Path:
+    lines: list[dict[str, Any]] = []
+    for each in long_of(frame).itertuples():
+        about = {"dataset": each.task, "task": ""}
+        scores = {"test_mcc": 100 * each.score, "test_mcc_se": 1.0, "test_f1": 3.0}
+        results = [{"evaluation_name": name, "score_details": {"score": value}} for name, value in scores.items()]
+        new = {"model_info": {"name": each.model}, "eval_library": {"additional_details": about}}
+        old = {**about, "model": each.model, "results": {"total": scores, "raw": []}}
+        lines.append(new | {"evaluation_results": results} if newer else old)
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return path
+
+
+def same(a: SecondOpinion, b: SecondOpinion) -> None:
+    pandas.testing.assert_frame_equal(a.to_frame(), b.to_frame(), check_names=False, rtol=1e-12)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(2, 6), st.integers(3, 12), st.integers(0, 99))
+def test_every_form_gives_the_same_table(
+    tmp_path_factory: pytest.TempPathFactory, models: int, tasks: int, seed: int
+) -> None:
+    frame, place = made(models, tasks, seed), tmp_path_factory.mktemp("forms")
+    wide = second_opinion(frame)
+    named = frame.rename_axis("Model").reset_index()
+    named.to_csv(place / "wide.csv", index=False)
+    long_of(frame).to_parquet(place / "long.parquet")
+    generator = np.random.default_rng(seed)
+    shuffled = named.iloc[generator.permutation(models), [0, *(1 + generator.permutation(tasks))]]
+    forms: list[Any] = [place / "wide.csv", place / "long.parquet", shuffled, frame.T.rename_axis("task_name")]
+    forms += [write_mteb(place / "results", frame), frame * 100]
+    forms += [write_lines(place / f"{newer}.jsonl", frame, newer) for newer in (False, True)]
+    for form in forms:
+        same(wide, second_opinion(form))
+    assert all(is_published(form) for form in forms if isinstance(form, Path))
+    # Other names of the tasks are other columns of the same scores.
+    same(wide, second_opinion(frame.set_axis([f"x{i}" for i in range(tasks)][::-1], axis=1)))
+    assert wide.frame["mean"].to_dict() == pytest.approx((100 * frame.mean(axis=1)).to_dict())
+
+
+def test_a_clear_lead_is_seen_and_none_is_invented() -> None:
+    clear = second_opinion(made(lead=0.2)).frame
+    assert clear.index[0] == "org/m0" and clear.tied.tolist() == [True] + 4 * [False]
+    assert (clear["first"].iloc[0], clear["last"].iloc[0]) == (1, 1)
+    same_scores = second_opinion(pandas.concat([made(1), made(1).set_axis(["twin"])])).frame
+    assert same_scores.tied.all() and same_scores["rank_of"].tolist() == [1, 1]
+    assert set(same_scores["first"]) == {1} and set(same_scores["last"]) == {2}
+
+
+def test_tasks_of_a_type_are_drawn_together() -> None:
+    # Copies of a task add nothing: the interval is that of the tasks without their copies.
+    frame = made(4, 6)
+    copies = pandas.concat([frame, frame.add_suffix("-again"), frame.add_suffix("-third")], axis=1)
+    long = long_of(copies)
+    grouped = second_opinion(long.assign(type=long["task"].str.partition("-")[0]))
+    alone, apart = second_opinion(frame), second_opinion(long)
+    width = {"grouped": grouped, "alone": alone, "apart": apart}
+    spread = {name: (of.frame.high - of.frame.low).mean() for name, of in width.items()}
+    assert spread["grouped"] == pytest.approx(spread["alone"], rel=0.1)
+    assert spread["apart"] < 0.7 * spread["alone"]
+    # A source that differs from model to model is no group of tasks.
+    sources = second_opinion(long.assign(source=long["model"]))
+    same(sources, apart)
+    assert any("a task has several" in note for note in sources.notes)
+    assert "drawn together" in grouped.notes[0] and "Unit: 18 tasks" in grouped.notes[0]
+
+
+def test_missing_tasks_revisions_and_scales_are_each_a_sentence(tmp_path: Path) -> None:
+    frame = made()
+    frame.loc["org/m3", "task2"] = np.nan
+    opinion = second_opinion(write_mteb(tmp_path / "a", frame))
+    assert "org/m3" not in opinion.frame.index and "org/m3 (task2)" in opinion.notes[-1]
+    write_mteb(tmp_path / "b", made())
+    both = second_opinion(write_mteb(tmp_path / "b", made(seed=1).iloc[:1], "r2"))
+    assert {"org/m0@r1", "org/m0@r2"} < set(both.frame.index)
+    assert any("org/m0 has 2 revisions" in note for note in both.notes)
+    points = made().assign(task4=lambda it: 100 * it.task4)
+    same(second_opinion(points), second_opinion(made()))
+    assert any("Taken as 0..100 among tasks in 0..1: task4." in note for note in second_opinion(points).notes)
+
+
+def test_nothing_is_read_in_two_ways(tmp_path: Path) -> None:
+    mixed = made()
+    mixed.loc["org/m1", "task1"] *= 100
+    mixed.loc["org/m2", "task1"] *= 120
+    mixed.loc["org/m4", "task1"] *= 50
+    with pytest.raises(UsageError, match=r"task1 mixes 0\.\.1 with 0\.\.100"):
+        second_opinion(mixed)
+    with pytest.raises(UsageError, match="several scores on task0"):
+        second_opinion(pandas.concat([long_of(made()), long_of(made(seed=3))]))
+    with pytest.raises(UsageError, match="no score within"):
+        second_opinion(made().assign(latency=[900, 3, 4, 5, 6]))
+    scattered = made(2, 6)
+    scattered.iloc[0, 0] = scattered.iloc[1, 5] = np.nan
+    with pytest.raises(MissingError, match="a mean over other tasks is never made") as raised:
+        second_opinion(scattered)
+    # The remedy in the error works.
+    assert len(second_opinion(scattered, tasks=str(raised.value).split("'")[1].split(",")).frame) == 2
+    for empty in (tmp_path, tmp_path / "none.csv"):
+        with pytest.raises(MissingError):
+            read_published(empty)
+
+
+def test_columns_that_are_no_tasks_are_named() -> None:
+    frame = made()
+    more = frame.assign(
+        **{"Rank (Borda)": range(5), "Mean (Task)": 50.0, "Licence": "mit", "Open": 3 * [True] + [False] * 2}
+    )
+    opinion = second_opinion(more)
+    same(opinion, second_opinion(frame))
+    assert any(
+        all(name in note for name in ("Rank (Borda)", "Mean (Task)", "Licence", "Open")) for note in opinion.notes
+    )
+
+
+def test_the_task_that_decides_is_named() -> None:
+    scores = pandas.DataFrame([np.linspace(51, 53, 8), np.full(8, 50.0)], ["a", "b"], [f"t{i}" for i in range(8)])
+    assert compare_models(scores, 8 * [""]).deciding == []
+    scores.loc["b", "t0"] = 58.6
+    result = compare_models(scores, 8 * [""])
+    assert result.deciding == ["t0"] and next(iter(result.tasks)) == "t0"
+    assert result.difference == pytest.approx((scores.loc["a"] - scores.loc["b"]).mean())
+
+
+def test_by_command(tmp_path: Path, cli: Any) -> None:
+    path = tmp_path / "scores.csv"
+    made(lead=0.2).rename_axis("model").to_csv(path)
+    run = cli("leaderboard", str(path), "--out", str(tmp_path / "out"))
+    assert run.code == 0 and run.out.startswith("Others' results, not ours. Unit: 9 tasks")
+    assert sorted(p.suffix for p in (tmp_path / "out").iterdir()) == [".csv", ".json", ".md"]
+    shown = json.loads(cli("leaderboard", str(path), "--json", "--tasks", "task1,task2,task5").out)
+    assert shown["of_others"] and shown["rows"][0]["model"] == "org/m0"
+    compared = json.loads(cli("compare", "org/m0", "org/m1", "--results", str(path), "--json").out)
+    assert compared["p"] < 0.05 and compared["low"] > 0
+    refused = cli("leaderboard", str(path), "--suite", "sts")
+    assert refused.code and "--suite is for our records" in refused.err
+    assert benchmark.second_opinion(path).frame.tied.sum() == 1
