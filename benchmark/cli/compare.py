@@ -58,6 +58,7 @@ from zoo.progress import print_safe
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     rows: tuple[str, ...],
     as_json: bool,
     no_texts: bool,

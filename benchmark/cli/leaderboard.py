@@ -63,6 +63,7 @@ from zoo.errors import UsageError
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     published: Path | None,
     tasks: str | None,
     results: Path,

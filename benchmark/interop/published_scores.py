@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,7 +67,7 @@ def is_published(path: Path) -> bool:
     return not (path / "records.parquet").is_file() and any(next(path.glob(place), None) for place in metas)
 
 
-def named(names: list[str]) -> str:
+def named(names: Sequence[object]) -> str:
     """Return the first of some names and the number of others.
 
     Examples:
@@ -75,7 +75,7 @@ def named(names: list[str]) -> str:
         'a, b, c, d, e and 2 more'
     """
     more = len(names) - _NAMED
-    return ", ".join(map(clean_line, names[:_NAMED])) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(clean_line(str(name)) for name in names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _table(path: Path) -> pandas.DataFrame:
@@ -104,8 +104,8 @@ def _from_table(frame: pandas.DataFrame, notes: list[str]) -> pandas.DataFrame:
     model, task, score, group, revision = map(column, (_MODEL, _TASK, _SCORE, _GROUP, _REVISION))
     known = [name for name in (model, task, score, group, revision) if name is not None]
     if task is not None and score is not None and model is not None:
-        keys = {model: "model", task: "task", score: "score", group: "group", revision: "revision"}
-        long = frame.rename(columns={old: new for old, new in keys.items() if old is not None})
+        places = {model: "model", task: "task", score: "score", group: "group", revision: "revision"}
+        long = frame.rename(columns={old: new for old, new in places.items() if old is not None})
     else:
         kind, key = ("task", task) if task is not None and model is None else ("model", model)
         if key is None:
@@ -113,13 +113,17 @@ def _from_table(frame: pandas.DataFrame, notes: list[str]) -> pandas.DataFrame:
             key = texts[0] if texts else None
         if key is None:
             raise UsageError(f"the table has no column of models; call it 'model'. Its columns: {named([*names])}.")
-        keys = {key: kind, **({revision: "revision"} if revision else {}), **({group: "group"} if group else {})}
+        keys: dict[str, str] = {
+            key: kind,
+            **({revision: "revision"} if revision else {}),
+            **({group: "group"} if group else {}),
+        }
         frame = frame.rename(columns=keys)
         others = [name for name in frame.columns if name not in keys.values() and not _NO_TASK.match(name.strip())]
         tasks = [name for name in others if frame[name].dtype != bool and _numbers(frame[name]).notna().mean() >= 0.5]
         ids = [name for name in frame.columns if name in keys.values()]
         long = frame.melt(ids, tasks, "model" if kind == "task" else "task", "score")
-        known = [key, *(old for old in keys if old != key), *tasks]
+        known = [*keys, *tasks]
     if unused := sorted(set(names.values()) - set(known)):
         notes.append(f"Not used: the columns {named(unused)}.")
     long = long.assign(score=_numbers(long["score"])).dropna(subset=["score"])
@@ -181,7 +185,7 @@ def _from_mteb(folder: Path, notes: list[str]) -> pandas.DataFrame:
         except (ZooError, KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
             damaged.append(str(path.relative_to(folder)))
             continue
-        splits += [row["task"]] if len(used) > 1 else []
+        splits += [str(row["task"])] if len(used) > 1 else []
         rows.append(row | {"model": path.parts[-3].replace("__", "/", 1), "revision": path.parts[-2], "percent": False})
     if damaged:
         notes.append(f"Not read, since they are no results of mteb's present form: {named(damaged)}.")
@@ -210,7 +214,7 @@ def _joined(rows: pandas.DataFrame, notes: list[str]) -> Published:
         revisions = rows.assign(revision=rows["revision"].astype(str))
         for model, of_model in revisions.groupby("model")["revision"]:
             if len(several := sorted(of_model.unique())) > 1:
-                notes.append(f"{clean_line(model)} has {len(several)} revisions, each a row: {named(several)}.")
+                notes.append(f"{clean_line(str(model))} has {len(several)} revisions, each a row: {named(several)}.")
                 here = revisions["model"] == model
                 rows.loc[here, "model"] = f"{model}@" + revisions.loc[here, "revision"].str[:12]
     rows = rows.drop_duplicates(["model", "task", "score"])
@@ -238,16 +242,16 @@ def _in_points(values: pandas.DataFrame, percent: set[str], notes: list[str]) ->
     large = [task for task in values if task in percent or sizes[task].max() > 1]
     for task in large:
         of = sizes[task].dropna()
+        small, others = of[(of > 0) & (of <= 1)], of[of > 1]
         if (of > 100).any():
             raise UsageError(
-                f"{clean_line(task)} has {values[task][of.idxmax()]:g} for {clean_line(of.idxmax())}, which is no"
-                " score within -100 and 100; take the column out."
+                f"{named([task])} has {of.max():g} for {named([of.idxmax()])}, which is no score within -100 and 100;"
+                " take the column out."
             )
-        small, others = of[(of > 0) & (of <= 1)], of[of > 1]
         if task not in percent and ((small * 100 >= others.min()) & (small * 100 <= others.max())).any():
             raise UsageError(
-                f"{clean_line(task)} mixes 0..1 with 0..100 ({small.max():g} for {clean_line(small.idxmax())}, and"
-                f" {others.max():g} for {clean_line(others.idxmax())}); write all of its scores in one scale."
+                f"{named([task])} mixes 0..1 with 0..100 ({small.max():g} for {named([small.idxmax()])}, and"
+                f" {others.max():g} for {named([others.idxmax()])}); write all of its scores in one scale."
             )
     if large and len(large) < values.shape[1] and not percent:
         notes.append(f"Taken as 0..100 among tasks in 0..1: {named(large)}.")

@@ -6,7 +6,7 @@ import io
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from benchmark.report.markdown import markdown_table
 from benchmark.report.terminal import Field, fitted, folded, width_of
 from benchmark.stats.bootstrap import Scored, resample_together
 from benchmark.stats.clusters import clusters_of
-from benchmark.stats.mcb import LEVEL, Differences, Sample, differences, not_told_apart, sample
+from benchmark.stats.mcb import LEVEL, Differences, Sample, differences, sample
 from zoo.errors import MissingError, UsageError, did_you_mean
 from zoo.files import write_text
 from zoo.progress import clean_line, print_safe
@@ -27,38 +27,56 @@ if TYPE_CHECKING:
     import pandas
 
 RESAMPLES = 2_000
+_SIMULATED = 1_000  # draws of the largest t
+_NOTHING, _EQUAL = 1e-12, 1e-9  # shares of a variance, and points, that rounding leaves
 _LEAST = 3  # units: fewer say nothing of others
 
 Matrix = NDArray[np.float64]
 
 
 def sample_tasks(values: Matrix, groups: Sequence[str]) -> tuple[Sample, Matrix]:
-    """Return the sample of models (models, tasks) over tasks, and draws with the tails of a t of few units.
+    """Return the sample of models (models, tasks) over tasks, and what each unit adds to their means (models, units).
 
     Tasks of one group are drawn together; "" is a task by itself. Neither the names of tasks nor their order matters.
     """
     order = np.lexsort([*values[::-1], *np.sort(values, axis=0)[::-1]])
     values, in_order = values[:, order], [groups[i] or f" {place}" for place, i in enumerate(order)]
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(in_order))}
-    clusters = clusters_of(np.array([numbers[group] for group in in_order]))
+    places = {group: number for number, group in enumerate(dict.fromkeys(in_order))}
+    numbers = np.array([places[group] for group in in_order])
+    clusters = clusters_of(numbers)
     tasks = Scored(values, np.ones(len(order)), metric="accuracy", identity=f"{len(order)} tasks")
     drawn = clusters.unbiased(resample_together([tasks], clusters=clusters, resamples=RESAMPLES)[0])
     of = sample([[mean] for mean in values.mean(axis=1)], drawn, len(order), unrelated=clusters.effective)
-    spread = np.sqrt(of.pairs_df / np.random.default_rng(0).chisquare(of.pairs_df, RESAMPLES))
-    centre = drawn.mean(axis=1, keepdims=True)
-    return of, centre + (drawn - centre) * spread
+    units = np.zeros((len(values), len(places)))
+    np.add.at(units.T, numbers, (values - values.mean(axis=1, keepdims=True)).T)
+    return of, units
 
 
-def rank_intervals(of: Sample, compared: Differences, tails: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the first and last rank (models,) that each may have: 95% for each model, over all it is compared with."""
-    noise, first, last = tails - tails.mean(axis=1, keepdims=True), [], []
-    for i, error in enumerate(compared.error):
-        lead = of.value - of.value[i]
-        scale = np.where(error > 0, error, np.inf)[:, None]
-        bound = np.quantile((np.abs(noise - noise[i]) / scale).max(axis=0), 1 - LEVEL) * error + 1e-9
-        first.append(1 + (lead > bound).sum())
-        last.append(len(lead) - (lead < -bound).sum())
-    return np.array(first), np.array(last)
+def ranks(of: Sample, units: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the first and last rank (models,) of each, over all it is compared with, and which may be the best.
+
+    Leads are divided by their own errors, and compared with the largest that equally good models have over one of them:
+    in simulated units each lead has an error of its own, which few units make too small for some (a parametric
+    bootstrap of the largest t; Romano and Wolf 2005).
+    """
+    number, generator = of.pairs_df + 1, np.random.default_rng(0)
+    largest = np.empty((2, _SIMULATED, len(units)))
+    for i in range(_SIMULATED):
+        noise = units @ generator.standard_normal((units.shape[1], number))
+        mean = noise.mean(axis=1)
+        noise -= mean[:, None]
+        products = noise @ noise.T
+        squares = products.diagonal()
+        variance = (squares[:, None] + squares - 2 * products) / (number * (number - 1))
+        nothing = variance <= _NOTHING * squares.max()
+        t = np.where(nothing, 0.0, (mean[:, None] - mean) / np.sqrt(np.where(nothing, 1.0, variance)))
+        largest[:, i] = t.max(axis=0), np.abs(t).max(axis=0)
+    over, beside = np.quantile(largest, 1 - LEVEL, axis=1)
+    compared = differences(of)
+    lead, error = compared.value, compared.error
+    first = 1 + (lead > beside * error + _EQUAL).sum(axis=0)
+    last = len(lead) - (lead < -beside * error - _EQUAL).sum(axis=0)
+    return first, last, ~(lead > over * error + _EQUAL).any(axis=0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,7 +115,7 @@ class SecondOpinion:
         f = self.frame
         shown = {
             "Rank": [f"{low}-{high}" if low < high else str(low) for low, high in zip(f.first, f.last, strict=True)],
-            "Model": [clean_line(name) + (" *" if tied else "") for name, tied in f.tied.items()],
+            "Model": [clean_line(str(name)) + (" *" if tied else "") for name, tied in f.tied.items()],
             "Mean": [f"{mean:.2f}" for mean in f["mean"]],
             "95% over tasks": [f"{low:.2f} to {high:.2f}" for low, high in zip(f.low, f.high, strict=True)],
         }
@@ -176,7 +194,8 @@ def compare_models(scores: pandas.DataFrame, groups: Sequence[str]) -> Compariso
             deciding.append(unit)
     by_task = sorted(zip(map(str, scores.columns), values[0] - values[1], strict=True), key=lambda it: -abs(it[1]))
     low, high, p, value = (float(of[0, 1]) for of in (every.low, every.high, every.p, every.value))
-    return Comparison(*map(str, scores.index), value, low, high, p, {k: float(v) for k, v in by_task}, deciding)
+    a, b = map(str, scores.index)
+    return Comparison(a, b, value, low, high, p, {task: float(of) for task, of in by_task}, deciding)
 
 
 def second_opinion(
@@ -220,10 +239,9 @@ def second_opinion(
     units = len({group or str(place) for place, group in enumerate(groups)})
     if units < _LEAST:
         raise MissingError(f"{len(groups)} tasks in {units} groups are too few to speak of other tasks; give {_LEAST}.")
-    of, tails = sample_tasks(complete.to_numpy(), groups)
-    compared, tied = differences(of), not_told_apart(replace(of, drawn=tails))
-    first, last = rank_intervals(of, compared, tails)
-    better = (compared.value < -1e-9).sum(axis=1)
+    of, parts = sample_tasks(complete.to_numpy(), groups)
+    compared, (first, last, tied) = differences(of), ranks(of, parts)
+    better = (compared.value < -_EQUAL).sum(axis=1)
     margin = of.drawn.std(axis=1, ddof=1) * float(stdtrit(of.pairs_df, 1 - LEVEL / 2))
     low, high = of.value - margin, of.value + margin
     frame = pandas.DataFrame(

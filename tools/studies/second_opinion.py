@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.interop.second_opinion import rank_intervals, sample_tasks
-from benchmark.stats.mcb import differences, not_told_apart
+from benchmark.interop.second_opinion import ranks, sample_tasks
 
 _SPREAD = 5.0  # points: of a model's score over tasks, its share of the group included
 
@@ -35,15 +33,14 @@ def drawn_scores(
 
 def errors(models: int, tasks: int, groups: int, step: float, repeats: int) -> tuple[float, float]:
     """Return how often the set misses the best model, and the share of rank intervals that contain the true ranks."""
-    truth, misses, covered = -step * np.arange(models), 0, 0.0
+    truth, misses, covered = -step * np.arange(float(models)), 0, 0.0
     named = [f"g{task % groups}" if groups else "" for task in range(tasks)]
     better = (truth > truth[:, None]).sum(axis=1)
     worse = (truth < truth[:, None]).sum(axis=1)
     for repeat in range(repeats):
         scores = drawn_scores(truth, named, np.random.default_rng([models, tasks, groups, repeat]))
-        of, tails = sample_tasks(scores, named)
-        misses += not not_told_apart(replace(of, drawn=tails), only=[0])[0]
-        first, last = rank_intervals(of, differences(of), tails)
+        first, last, tied = ranks(*sample_tasks(scores, named))
+        misses += not tied[0]
         covered += float(((first <= 1 + better) & (last >= models - worse)).mean())
     return misses / repeats, covered / repeats
 
