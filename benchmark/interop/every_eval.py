@@ -27,7 +27,7 @@ from benchmark.interop.hub_results import hub_copy
 from benchmark.records.folder import Records
 from benchmark.records.record import Record, main_score, scores_of
 from benchmark.report.signature import cell_signature
-from benchmark.stats.draws import TABLE_RESAMPLES, draws
+from benchmark.stats.draws import item_noise
 from benchmark.tasks import MTEB
 from zoo.files import sha256_file, slug, write_json, write_text
 
@@ -81,7 +81,7 @@ def evaluation_log(name: str, revision: str, records: Sequence[Record], store: R
         "precision": first["precision"],
         "revision": revision,
     }
-    samples = _draws(records, store)
+    errors = _errors(records, store)
     return {
         "schema_version": SCHEMA,
         "evaluation_id": f"{COLLECTION}/{model}/{revision}/{stamp}",
@@ -95,18 +95,25 @@ def evaluation_log(name: str, revision: str, records: Sequence[Record], store: R
         },
         "eval_library": {"name": "zoo-bench", "version": first["version"]},
         "model_info": {"name": name, "id": model, "additional_details": about},
-        "evaluation_results": [_result(record, samples.get(record["key"])) for record in records],
+        "evaluation_results": [_result(record, errors.get(record["key"])) for record in records],
     }
 
 
-def _draws(records: Sequence[Record], store: Records) -> dict[str, Any]:
-    """Return the scores (resamples,), fractions, by the key of each record whose main score can be resampled."""
+def _errors(records: Sequence[Record], store: Records) -> dict[str, tuple[float, float]]:
+    """Return the standard error, a fraction, and half its 95% interval, by the key of each record that has items."""
+    from scipy.special import stdtrit
+
     kept = [r for r in records if scores_of(r)["main_metric"] in _RESAMPLED and store.has_items(r)]
     of_task = {record["task"]["name"]: record for record in kept}
     if not kept:
         return {}
-    drawn, _ = draws([{task: [record] for task, record in of_task.items()}], store)
-    return {of_task[task]["key"]: of[0] / 100 for task, of in drawn.items() if np.isfinite(of).all()}
+    noise, _ = item_noise([{task: [record] for task, record in of_task.items()}], store)
+    errors = {task: [float(value[0]) for value in noise.errors(task)] for task in of_task}
+    return {
+        of_task[task]["key"]: (error / 100, error / 100 * float(stdtrit(df, 0.975)))
+        for task, (error, df) in errors.items()
+        if np.isfinite(error)
+    }
 
 
 def _name(record: Record) -> str:
@@ -114,8 +121,8 @@ def _name(record: Record) -> str:
     return f"mteb.{task.removeprefix(MTEB)}" if task.startswith(MTEB) else f"{COLLECTION}.{task}"
 
 
-def _result(record: Record, drawn: Any) -> dict[str, Any]:
-    """Return a record as an evaluation result, with the interval of its resamples."""
+def _result(record: Record, noise: tuple[float, float] | None) -> dict[str, Any]:
+    """Return a record as an evaluation result, with its standard error and half its interval, if they are known."""
     metric, task, copy = scores_of(record)["main_metric"], record["task"], hub_copy(record)
     correlation = metric.endswith(("spearman", "pearson"))
     source: dict[str, Any] = {"dataset_name": task["dataset"], "source_type": "other"}
@@ -124,13 +131,15 @@ def _result(record: Record, drawn: Any) -> dict[str, Any]:
         source |= {"source_type": "hf_dataset", "hf_repo": copy.id, "hf_split": split}
         source |= {"samples_number": task["rows"]} if task["rows"] else {}
     details: dict[str, Any] = {"score": main_score(record), "details": {"signature": cell_signature(record)}}
-    if drawn is not None:
-        lower, upper = np.percentile(drawn, [2.5, 97.5]).tolist()
-        how = "bootstrap of the items"
+    if noise is not None:
+        error, half = noise
+        lower, upper = (
+            min(max(main_score(record) + side, -1.0 if correlation else 0.0), 1.0) for side in (-half, half)
+        )
+        how = "influences of the items (infinitesimal jackknife)"
         details["uncertainty"] = {
-            "standard_error": {"value": float(drawn.std()), "method": how},
+            "standard_error": {"value": error, "method": how},
             "confidence_interval": {"lower": lower, "upper": upper, "confidence_level": 0.95, "method": how},
-            "num_bootstrap_samples": TABLE_RESAMPLES,
             **({"num_samples": task["rows"]} if task["rows"] else {}),
         }
     return {
