@@ -24,6 +24,7 @@ from benchmark.choosing.control import CONTROL, bm25
 from benchmark.choosing.cost import device_name, query_times
 from benchmark.choosing.data import MEASURES, Kind, Texts, Values, read_texts
 from benchmark.choosing.demands import Budget, Floor, read_floors
+from benchmark.choosing.division import arranged
 from benchmark.choosing.measures import measure, search
 from benchmark.choosing.ranking import Ranking, ranked, reached, verdict
 from benchmark.choosing.shown import note, table_lines
@@ -167,7 +168,7 @@ def choose(
         ZooError: Every encoder fails.
     """
     check_backend(backend)
-    data = table if isinstance(table, Texts) else read_texts(table, columns, kind)
+    data = arranged(table if isinstance(table, Texts) else read_texts(table, columns, kind))
     wordings = read_wordings(prompts)
     demanded, budget = read_floors(floors, data.kind), Budget(max_mb, max_ms)
     if at_precision is not None and data.kind not in ("binary", "retrieval"):

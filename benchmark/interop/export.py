@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from benchmark.report.links import paper_name
 from benchmark.report.markdown import code_span, markdown_row, markdown_text
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.paths import is_dir, user_path
+from zoo.progress import without_orders
 from zoo.recipes import all_recipes
 
 
@@ -184,13 +186,15 @@ def export_card(
         "---",
         f"# {markdown_text(_title(first, backbone) or name)}",
         "",
-        f"Method {code_span(short_name(method))}{seed}: {source}. Made by zoo-bench {first['version']}.",
+        f"Method {code_span(short_name(method))}{seed}: {markdown_text(source)}."
+        f" Made by zoo-bench {markdown_text(first['version'])}.",
         "",
         *([markdown_text(about), ""] if about else []),
         "```python",
         "from sentence_transformers import SentenceTransformer",
         "",
-        f'vectors = SentenceTransformer("{name}").encode(["A small dog runs.", "A puppy is running."])',
+        f"vectors = SentenceTransformer({without_orders(json.dumps(name, ensure_ascii=False))}).encode("
+        '["A small dog runs.", "A puppy is running."])',
         "```",
         "",
         "## Training",
@@ -212,7 +216,7 @@ def export_card(
         "",
         "## Licence",
         "",
-        f"{known['license']}."
+        markdown_text(f"{known['license']}.")
         if "license" in known
         else "Not stated by the base model's card; its terms and those of the training text apply.",
         "",

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from benchmark.records.record import MethodPart
+from zoo.progress import clean_line
 from zoo.recipes import SOURCES
 from zoo.selection import parts_of, split_overrides
 
@@ -72,7 +73,7 @@ def short_name(name: str, parts: int = 1) -> str:
         is_place = key in SOURCES or _ELSEWHERE.match(text) is not None
         text = _own_name(text, parts) if is_place else value
         shown.append(text if key == "model" else f"{key}={text}")
-    return ":".join(shown)
+    return clean_line(":".join(shown))
 
 
 def _own_name(place: str, parts: int) -> str:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
 from benchmark.metrics.correlation import ranks
-from benchmark.records.conflicts import two_codes
+from benchmark.records.conflicts import two_versions
 from benchmark.records.folder import Records
 from benchmark.records.names import printed_names, short_name
 from benchmark.records.record import Record, pairs_of, scores_of
@@ -93,10 +93,10 @@ def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record
         raise MissingError(f"{name} has no score of {task} ({reasons[0]}); run it, or name other tasks.")
     # An n/a record of a cell without data has another key.
     entries = [r for r in entries if r["status"] == "ok"]
+    if mixed := two_versions(entries):
+        raise UsageError(f"{name} on {task}: {mixed}")
     if len(entries) > len(seeds):
         raise UsageError(f"{name} on {task}: records of different data or protocol; keep one kind in {store.folder}.")
-    if mixed := two_codes(entries):
-        raise UsageError(f"{name} on {task}: {mixed}")
     metric = scores_of(entries[0])["main_metric"]
     if not (entries[0].get("pairs") or entries[0].get("items")) and metric != "all_spearman":
         raise MissingError(

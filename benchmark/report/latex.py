@@ -16,6 +16,7 @@ from benchmark.report.rows import Row, Table, Value, score_text
 from benchmark.report.signature import signature
 from benchmark.stats.draws import unit_of
 from benchmark.stats.marks import TIE, UNTOLD
+from zoo.progress import clean_line
 
 _ESCAPES = {
     **{sign: rf"\{sign}" for sign in "&%$#_{}"},
@@ -52,7 +53,13 @@ _POINTS = {"small": 10, "footnotesize": 9, "scriptsize": 8, "tiny": 6}  # in an 
 
 def escape(text: str) -> str:
     """Escape a text for LaTeX, on one line; letters beyond Latin need XeLaTeX or LuaLaTeX."""
-    return _SPECIAL.sub(lambda match: _ESCAPES[match[0]], " ".join(text.split()))
+    return _SPECIAL.sub(lambda match: _ESCAPES[match[0]], clean_line(text))
+
+
+def _cell(text: str, marks: str = "") -> str:
+    """Return a cell; behind the end of a row LaTeX would take a bracket or an asterisk for an argument."""
+    cell = escape(text)
+    return (f"{{{cell[0]}}}{cell[1:]}" if cell[:1] in ("[", "*") else cell) + (f"$^{{{marks}}}$" if marks else "")
 
 
 def latex(table: Table) -> str:
@@ -84,7 +91,7 @@ def latex(table: Table) -> str:
         notes=_notes(table, letters, spread, beyond),
         label=f"tab:{table.stem}",
         sides="".join("r" if column.right else "l" for column in columns),
-        heads=["Method", *(escape(column.head) for column in columns)],
+        heads=["Method", *(_cell(column.head) for column in columns)],
         parts=parts,
     )
 
@@ -117,11 +124,11 @@ def _line(
 ) -> list[str]:
     """Return the cells of a row of a table of this size; `best` has by column the two best means of its part."""
     marks = ",".join(filter(None, [letters[described(row)], _SIGNS[row.mark] + _SIGNS[row.against]]))
-    cells = [escape(display_name(row)) + (f"$^{{{marks}}}$" if marks else "")]
+    cells = [_cell(display_name(row), marks)]
     for column in columns:
         value = column.of(row)
         if not isinstance(value, Value):
-            cells.append(escape(column.text(row)))
+            cells.append(_cell(column.text(row)))
             continue
         if value.mean is None:
             cells.append(NONE)

@@ -32,8 +32,8 @@ from benchmark.run.stop import OfParent, Stop, ignore_terminal, start_tracker
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairScores
 from zoo.errors import Interrupted, MissingError, UsageError, ZooError, error_text
-from zoo.files import atomic_path
-from zoo.machine import threads_here
+from zoo.files import atomic_path, sha256_json, write_text
+from zoo.machine import threads_here, utc_now
 from zoo.plugins import METHODS, load_plugin_file
 from zoo.progress import Progress
 
@@ -55,6 +55,12 @@ def carry_out(run: Run, after_round: Callable[[Run], None] | None = None) -> tup
         # The workers have the GPU, not this process.
         run = replace(run, options=replace(options, device="auto"))
     run = prepare(run)
+    mark = run.options.results / f".remeasure-{sha256_json(repr(replace(run.options, workers=None)))[:16]}"
+    if options.remeasure:
+        # The start of this command's first run that did not end: what it made since is kept.
+        if not mark.is_file():
+            write_text(mark, utc_now())
+        run = replace(run, since=mark.read_text("utf-8"))
     runner = Runner(run)
     if after_round is not None:
         runner.after_round = functools.partial(after_round, run)
@@ -62,19 +68,27 @@ def carry_out(run: Run, after_round: Callable[[Run], None] | None = None) -> tup
     if options.workers is None and ray is None and run.given is None:
         count = automatic_workers(run)
     if ray is None and count == 1:
-        return run, runner.measure_all()
-    unfinished = []
-    for plan in run.encoders:
+        runner.measure_all()
+    else:
+        _shared(runner, count)
+    if not runner.ended():
+        mark.unlink(missing_ok=True)
+    return run, runner.outcome
+
+
+def _shared(runner: Runner, count: int) -> None:
+    """Share what is unfinished among processes of this machine, or the machines of a Ray cluster."""
+    options, unfinished = runner.run.options, []
+    for plan in runner.run.encoders:
         done = Outcome()
         if runner.pending(plan, done):
             unfinished.append(plan)
         else:
             runner.outcome.add(done)
-    if unfinished and ray is None:
+    if unfinished and options.executor is None:
         _in_processes(runner, unfinished, count)
     elif unfinished:
         _on_ray(runner, unfinished, options.device)
-    return run, runner.outcome
 
 
 def load_plugins(paths: Iterable[Path]) -> dict[Path, str]:

@@ -288,6 +288,7 @@ def record_of(plan: EncoderPlan, measured: Measured, run: Run) -> Record:
     cell, data = measured.cell, measured.cell.task.data
     method: MethodPart = {
         "name": plan.name,
+        "version": plan.cls.version,
         "recipe_name": plan.recipe_name,
         "overrides": plain(plan.overrides),
         "class": f"{plan.cls.__module__}.{plan.cls.__qualname__}",

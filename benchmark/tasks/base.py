@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Required, TypedDict
 import numpy as np
 
 from benchmark.data.readers.pairs import Pairs
+from benchmark.metrics import VERSIONS
 from benchmark.metrics.items import ItemsPart
 from zoo.errors import CorruptError
 
@@ -78,6 +79,12 @@ class TaskData(ABC):
     device: str = "cpu"
     # True: the runner calls `score_encoder`, which trains the encoder itself.
     trains_encoder: ClassVar[bool] = False
+    # Names in `benchmark.metrics.VERSIONS` of what computes its scores.
+    metrics: ClassVar[tuple[str, ...]] = ()
+
+    def raised_metrics(self) -> dict[str, int]:
+        """Return the versions of its metrics that are above 1, which are in keys."""
+        return {name: VERSIONS[name] for name in self.metrics if VERSIONS[name] > 1}
 
     @abstractmethod
     def texts(self) -> list[str]:
@@ -179,6 +186,8 @@ def _compare(vectors: Lookup, pairs: Pairs) -> tuple[NDArray[np.float64], NDArra
 
 class PairsData(TaskData):
     """Scored pairs in subsets; the score is the correlation of cosine and gold."""
+
+    metrics = ("correlation",)
 
     def __init__(
         self,

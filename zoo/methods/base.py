@@ -149,7 +149,8 @@ class BackboneEncoder(Encoder[BackboneT]):
 
     def token_table(self, texts: list[str]) -> TokenTable:
         """Return the token ids of texts for `forward`; methods with equal tokenizers share the cache."""
-        return MEMORY.tokenise(self.backbone.reader, texts, max_length=self.length_limit)
+        progress = self.runtime.progress
+        return MEMORY.tokenise(self.backbone.reader, texts, max_length=self.length_limit, progress=progress)
 
     def _encode_unique(self, texts: list[str]) -> Vectors:
         return encode_table(

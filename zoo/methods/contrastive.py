@@ -281,4 +281,5 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
 
     def training_table(self, texts: Sequence[str]) -> TokenTable:
         """Return the token ids of texts, cut to the length of the training."""
-        return tokenise(self.backbone.tokenizer, texts, max_length=self.recipe.train_max_length)
+        most, progress = self.recipe.train_max_length, self.runtime.progress
+        return tokenise(self.backbone.tokenizer, texts, max_length=most, progress=progress)

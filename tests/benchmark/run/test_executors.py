@@ -10,8 +10,10 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from fakes import Cli
 from server import run
@@ -116,6 +118,22 @@ def test_the_time_left_is_that_of_rows_of_the_own_kind(tmp_path: Path) -> None:
     assert remaining.text() == ", about 1:10 left in all"
     remaining.done(ptbert, None)
     assert remaining.text() == ", about 0:40 left in all", "one encoder uses one process"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_time_left_is_within_twofold_after_the_first_encoder(seed: int) -> None:
+    """Whichever encoder ends first, where each takes a quarter more or less than its estimate."""
+    draw = np.random.default_rng(seed)
+    rows = [(f"m{i % 3}", i > 3, 60.0 if i > 3 else 2.0) for i in range(9)]
+    plans = [SimpleNamespace(name=name, trained=trained, round=0, seconds=seconds) for name, trained, seconds in rows]
+    taken = [plan.seconds * draw.uniform(0.75, 1.3) for plan in plans]
+    order = draw.permutation(9)
+    remaining = Remaining(plans)  # type: ignore[arg-type]
+    for number, place in enumerate(order[:-1], 1):
+        remaining.done(plans[place], taken[place])  # type: ignore[arg-type]
+        there = sum(taken[other] for other in order[number:])
+        minutes, seconds = remaining.text().removeprefix(", about ").removesuffix(" left in all").split(":")
+        assert there / 2 - 1 <= int(minutes) * 60 + int(seconds) <= 2 * there + 1
 
 
 def test_rounds_end_where_something_was_measured_and_something_is_left(
