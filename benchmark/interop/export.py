@@ -11,7 +11,6 @@ from statistics import fmean, stdev
 import yaml
 
 from benchmark.data.catalog import catalog
-from benchmark.interop.hub_results import FILE, eval_results
 from benchmark.interop.results import card_data
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names, recipe_of, short_name
@@ -122,8 +121,8 @@ def _export_row(
     if isinstance(modules, StockModules):
         base = base_card(modules.backbone.source.location, modules.backbone.source.revision)
     known = base | {key: value for key, value in (("license", licence), ("language", language)) if value}
-    texts = {"README.md": export_card(folder.resolve().name, trained, known, row, about), FILE: eval_results(trained)}
-    write_sentence_transformers(encoder, folder, {file: text for file, text in texts.items() if text})
+    card = export_card(folder.resolve().name, trained, known, row, about)
+    write_sentence_transformers(encoder, folder, {"README.md": card})
     return name
 
 

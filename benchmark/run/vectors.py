@@ -145,20 +145,21 @@ class VectorStore:
             self._encode_all(encoder, [text for text in texts if kind_of(text) == kind], set(new), entry)
 
     def _told_apart(self, texts: Sequence[str]) -> Sequence[str]:
-        """Return texts without the roles in which the encoder has no vectors of their own."""
+        """Return texts with the encoder's prompts, without the roles in which it has no vectors of their own."""
         if not any(isinstance(text, RoleText) for text in texts):
             return texts
-        cls = type(self.encoder)
+        cls, roles = type(self.encoder), self.encoder.roles
         alike: dict[str | None, bool] = {
             "query": cls.encode_query is Encoder.encode_query,
             "document": cls.encode_document is Encoder.encode_document,
         }
 
-        def plain_text(text: str) -> bool:
+        def told_apart(text: str) -> str:
+            text = text.by(roles) if isinstance(text, RoleText) else text
             role, prompt = kind_of(text)
-            return prompt is None and alike.get(role, True)
+            return str(text) if prompt is None and alike.get(role, True) else text
 
-        return [str(text) if plain_text(text) else text for text in texts]
+        return list(map(told_apart, texts))
 
     def _encode_all(self, encoder: Encoder, texts: list[str], new: set[str], entry: Entry | None) -> None:
         """Encode what is new, in blocks that a stop does not change; what is encoded is cached even after an error."""
