@@ -16,7 +16,7 @@ from benchmark.metrics.items import accuracy_of, fold_items
 from benchmark.metrics.probe.protocol import FAST, FULL, cross_validated, nested, pair_features, split
 from benchmark.metrics.relatedness import regress
 from benchmark.stats.bootstrap import measured, resample
-from benchmark.stats.mcb import williams
+from benchmark.stats.williams import williams
 
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "golden_scores.json"
 _DRAW = np.random.RandomState(0)  # legacy: its stream is the same in every version of numpy
