@@ -103,9 +103,10 @@ def fit(
         The trained encoder.
 
     Raises:
-        UsageError: The recipe is unknown or several, or `sentences` is one string.
+        UsageError: The recipe is unknown or several, `sentences` is one string, or all sentences are equal.
         MissingError: The recipe needs labels or documents that are not given.
     """
+    from zoo.doubts import doubts_of
     from zoo.encoder import Corpus, Run
 
     if isinstance(sentences, str):
@@ -114,6 +115,8 @@ def fit(
         raise UsageError(f"seed is {seed!r:.100}; give a whole number from 0 to 2**32 - 1.")
     encoder = create(method, runtime)
     corpus = Corpus("sentences", sentences, labels, documents)
+    for doubt in doubts_of(corpus):
+        encoder.runtime.progress.say(f"warning: {doubt}.")
     encoder.fit(corpus, run=Run(None if folder is None else Path(folder), seed))
     return encoder
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from pathlib import Path
 
 from zoo.errors import MissingError, UsageError
+
+# The name of a model's folder in the hub's cache, and names that say nothing of their content.
+_CACHED = re.compile(r"models--.+?--(.+)")
+_GENERIC = re.compile(r"(0_Transformer|best|checkpoint[-_]?\d*|encoder|final|last|model|output|snapshots|step[-_]?\d+)")
 
 
 def user_path(text: str | Path) -> Path:
@@ -47,6 +52,20 @@ def saved_encoder(path: str | Path) -> Path | None:
     folder = user_path(path)
     places = (folder, folder / "encoder")
     return next((place for place in places if is_file(place / "recipe.json")), None)
+
+
+def own_name(place: str, parts: int = 1) -> str:
+    """Return the last part of a path or hub id, and earlier parts where it is as general as `checkpoint-500`."""
+    steps = [step for step in re.split(r"[\\/]+", place) if step not in ("", ".", "..", "~")]
+    for i, step in enumerate(steps):
+        if (cached := _CACHED.fullmatch(step)) and steps[i + 1 : i + 2] == ["snapshots"]:
+            # Leaves out the folder named by a commit.
+            steps = [*steps[:i], cached[1], *steps[i + 3 :]]
+            break
+    wanted = parts
+    while wanted < len(steps) and _GENERIC.fullmatch(steps[-wanted]):
+        wanted += 1
+    return "/".join(steps[-wanted:]) or place
 
 
 def snapshot_hint(folder: Path) -> str:

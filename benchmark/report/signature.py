@@ -42,20 +42,6 @@ def signature(table: Table) -> str:
     return clean_line("|".join([*parts, _joined(limits)] if table.partial else parts))
 
 
-def cell_signature(record: Record) -> str:
-    """Return what the number of one record depends on, as the signature of a table says it."""
-    parts = [
-        f"zoo-bench {record['version']}",
-        f"{record['task']['name']}:{scores_of(record)['main_metric']}",
-        *([] if record["seed"] is None else [f"seed {record['seed']}"]),
-        record["precision"],
-        f"data {(record['task']['sha256'] or '')[:_DATA]}",
-        f"protocol {record['protocol']}",
-        *(f"{name} {text}" for name, text in _conditions(record).items() if text),
-    ]
-    return clean_line("|".join([*parts, *([f"trial of {record['limit']} rows"] if record["limit"] else [])]))
-
-
 def conditions_of(records: Sequence[Record]) -> dict[str, str]:
     """Return the conditions of records by name, each with the values that any record has; more than two are counted."""
     conditions = [_conditions(record) for record in records]

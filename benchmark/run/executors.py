@@ -33,7 +33,8 @@ from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairScores
 from zoo.errors import Interrupted, MissingError, UsageError, ZooError, error_text
 from zoo.files import atomic_path, sha256_json, write_text
-from zoo.machine import threads_here, utc_now
+from zoo.limits import threads_here
+from zoo.machine import utc_now
 from zoo.plugins import METHODS, load_plugin_file
 from zoo.progress import Progress
 

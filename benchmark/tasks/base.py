@@ -213,10 +213,9 @@ class PairsData(TaskData):
         return [text for pairs in self.subsets.values() for text in pairs.texts()]
 
     def unlabelled(self) -> list[str]:
-        """Both sides of all subsets and splits."""
-        return (
-            self.texts() + [text for pairs in (self.dev, self.train) if pairs for text in pairs.texts()] + self.others
-        )
+        """Both sides of all subsets and splits, without roles."""
+        others = [text for pairs in (self.dev, self.train) if pairs for text in pairs.texts()]
+        return list(map(str, self.texts() + others + self.others))
 
     def score(self, vectors: Lookup) -> Scores:
         """Return `all`, `mean`, `wmean` and per-subset Spearman and Pearson; `main` is the `all` Spearman, of `pairs`.

@@ -18,14 +18,12 @@ from benchmark.metrics import VERSIONS
 from benchmark.tasks import TASKS
 from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Encoder, Runtime, Traits
-from zoo.engine.backbone import find_backbone
 from zoo.errors import Interrupted
 from zoo.identity import method_identity
 from zoo.methods.pooled import Average
 from zoo.plugins import METHODS
 from zoo.recipes import all_recipes
 
-KIND = "sentence_transformers.models.Transformer"
 ROOT = Path(__file__).parents[3]
 FAST = ("--precision", "fp32", "--tasks", "pocket-words", "--limit", "20")
 
@@ -180,24 +178,6 @@ def test_a_plugins_swapped_weights_are_another_cell(cli: Cli, tmp_path: Path) ->
     assert "1 kept from before" in cli(*words, "--embedding-cache", "1").err
     answer = cli("check", "loads-its-own", "--plugin", plugin)
     assert "sources() names no file" in answer.out
-
-
-def _model(folder: Path, tiny_bert: Path, path: str) -> Path:
-    shutil.copytree(tiny_bert, folder)
-    (folder / "modules.json").write_text(json.dumps([{"path": "", "type": KIND}, {"path": path, "type": KIND}]))
-    (folder / path).mkdir(parents=True, exist_ok=True)
-    shutil.copy(tiny_bert / "model.safetensors", folder / path / "model.safetensors")
-    return folder
-
-
-def test_weights_of_any_named_module_are_in_the_hash(tiny_bert: Path, tmp_path: Path) -> None:
-    """A module's folder that does not begin with a digit counts as well."""
-    folder = _model(tmp_path / "model", tiny_bert, "dense/inner")
-    before = find_backbone(str(folder)).sha256
-    content = bytearray((folder / "dense/inner/model.safetensors").read_bytes())
-    content[-1] ^= 1
-    (folder / "dense/inner/model.safetensors").write_bytes(content)
-    assert find_backbone(str(folder)).sha256 != before
 
 
 def test_keys_of_published_cells_stand() -> None:
