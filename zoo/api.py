@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.errors import CorruptError, MissingError, UsageError
-from zoo.files import hashes_of, read_mapping, sha256_file, well_formed, write_json
+from zoo.files import hashes_of, read_mapping, sha256_file, well_formed, write_json, writing
 from zoo.paths import is_file, saved_encoder
 from zoo.plugins import METHODS
 from zoo.recipes import all_recipes
@@ -129,7 +129,8 @@ def save(encoder: Encoder, folder: str | Path) -> None:
         folder: The folder, which is made if it is not there.
     """
     folder = Path(folder)
-    encoder.save(folder)
+    with writing(folder):
+        encoder.save(folder)
     files = {name: sha256 for name, sha256 in hashes_of(folder).items() if name != _METHOD}
     about = {"method": METHODS.name_of(type(encoder)), "class": type(encoder).__qualname__, "files": files}
     write_json(folder / _METHOD, about)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import stat
+import tempfile
 from pathlib import Path
 
 from zoo.errors import MissingError, UsageError
@@ -47,6 +49,20 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def no_file(path: Path) -> str:
+    """Return what stands at a path that nobody can read to its end and again; "" for a file, a folder or nothing.
+
+    The pipe of <(COMMAND) has a writer already, and is read once.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return ""
+    if stat.S_ISFIFO(mode) and not str(path).startswith(("/dev/", "/proc/")):
+        return "a named pipe, which may wait for ever; give a file or <(COMMAND)"
+    return "a device; give a file" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or stat.S_ISSOCK(mode) else ""
+
+
 def saved_encoder(path: str | Path) -> Path | None:
     """Return the folder of the encoder that a run or `zoo.save` put into a folder; None where there is none."""
     folder = user_path(path)
@@ -82,7 +98,13 @@ def cache_folder() -> Path:
     import platformdirs
 
     named = os.environ.get("ZOO_BENCH_CACHE")
-    return user_path(named) if named else Path(platformdirs.user_cache_dir("zoo-bench"))
+    if named:
+        return user_path(named)
+    try:
+        return Path(platformdirs.user_cache_dir("zoo-bench")).expanduser()
+    except RuntimeError:
+        # A user of a machine may have neither HOME nor a line in passwd.
+        return Path(tempfile.gettempdir()) / f"zoo-bench-{os.getuid()}"
 
 
 def resource_folder(package: str, name: str) -> Path:

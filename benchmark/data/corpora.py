@@ -17,7 +17,7 @@ from benchmark.data.readers.tables import Table, read
 from benchmark.data.sources import DataSource
 from zoo.encoder import PHRASE_LABELS, Corpus
 from zoo.errors import CorruptError, MissingError, UsageError, did_you_mean
-from zoo.paths import is_dir, is_file, user_path
+from zoo.paths import is_dir, is_file, no_file, user_path
 from zoo.progress import print_safe
 
 # Hexadecimal digits: among a million texts, the expected number of equal digests is below one.
@@ -41,8 +41,8 @@ def check_texts(name: str | None, kinds: Collection[str]) -> None:
             what = "is no file"
             if is_dir(user_path(part)):
                 what = "is a folder"
-            elif _is_pipe(user_path(part)):
-                what = "is a named pipe, which may wait for ever; give a file or <(COMMAND);"
+            elif kind := no_file(user_path(part)):
+                what = f"is {kind};"
             raise MissingError(
                 f"{'--corpus' if kinds == CORPUS else '--pairs'} {part}: it {what} and none of"
                 f" {', '.join(known)}.{did_you_mean(part, known)}"
@@ -52,13 +52,8 @@ def check_texts(name: str | None, kinds: Collection[str]) -> None:
 def _readable(name: str) -> bool:
     path = user_path(name)
     with suppress(OSError):
-        return is_file(path) or (path.is_fifo() and not _is_pipe(path))
+        return is_file(path) or (path.is_fifo() and not no_file(path))
     return False
-
-
-def _is_pipe(path: Path) -> bool:
-    """Return whether a path is a named pipe; the pipe of <(COMMAND) has a writer already and is none."""
-    return path.is_fifo() and not str(path).startswith(("/dev/fd/", "/proc/"))
 
 
 Say = Callable[[str], None]

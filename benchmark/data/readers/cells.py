@@ -30,6 +30,7 @@ _NOT_TEXT = {
     b"\x28\xb5\x2f\xfd": "packed by zstd",
     b"ARROW1": "an Arrow file",
 }
+_MOST_COLUMNS = 10_000
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 # The first line by which Excel is told; a number as spreadsheets write it.
 _SEPARATOR = re.compile(r"sep=(.)")
@@ -109,11 +110,12 @@ def _suffix(path: Path) -> str:
 
 
 def _begins(path: Path) -> bytes:
-    # A pipe can be read only once.
-    if not is_file(path):
-        return b""
-    with reading(path), path.open("rb") as file:
-        return file.read(8)
+    with reading(path):
+        # A pipe can be read only once.
+        if not is_file(path):
+            return b""
+        with path.open("rb") as file:
+            return file.read(8)
 
 
 def text_lines(path: Path, what: str = "") -> Iterator[str]:
@@ -154,6 +156,8 @@ def read_cells(path: Any) -> Cells:
     stated = _SEPARATOR.fullmatch(lines[0][1].strip()) if lines else None
     lines = lines[1:] if stated else lines
     sample = [line for _, line in lines[:40] if line.strip()][:20]
+    if sample and max(map(sample[0].count, _SEPARATORS)) > _MOST_COLUMNS:
+        raise UsageError(f"{path}: more than {_MOST_COLUMNS:,} columns; give a table of texts.")
     order = ",;\t|" if suffix == ".csv" else "\t,;|"
     separator = stated[1] if stated else max(order, key=lambda sign: _agreement(sample, sign))
     if separator == "\t":
