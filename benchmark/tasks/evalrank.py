@@ -71,6 +71,8 @@ class EvalRankScores(Scores, total=False):
 class EvalRankData(TaskData):
     """Pairs of paraphrases, and all sentences among which the second of each is looked for."""
 
+    metrics = ("items",)
+
     def __init__(
         self, located: Located, pairs: list[tuple[str, str]], sentences: list[str], measure: Measure = "cosine"
     ) -> None:

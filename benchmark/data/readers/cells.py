@@ -35,6 +35,7 @@ _NOT_TEXT = {
     b"<html": "a web page (HTML), perhaps of a login",
     b"version https://git-lfs": "a pointer of git-lfs (run git lfs pull)",
 }
+_MOST_COLUMNS = 10_000
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 # The first line by which Excel is told; a number as spreadsheets write it.
 _SEPARATOR = re.compile(r"sep=(.)")
@@ -52,7 +53,7 @@ class Cells:
     rows: list[list[str]]
     lines: list[int]
     names: list[str] | None = None
-    # What separates the fields of a line; the values in columns of lists or objects; the columns unfolded from them.
+    # What separates the fields of a line; the values of columns of lists or objects; the columns made of them.
     separated: str = ""
     nested: dict[str, list[list[Any]]] = field(default_factory=dict)
     unfolded: tuple[str, ...] = ()
@@ -107,7 +108,12 @@ def _plain_numbers(cells: list[str], *, commas: bool) -> list[str]:
 
 def is_table(path: Path) -> bool:
     """Return whether a file's name says that it is a table, or its content that it is a parquet file."""
-    return _suffix(path) in _SUFFIXES or _begins(path).startswith(b"PAR1")
+    return is_saved(path) or _suffix(path) in _SUFFIXES or _begins(path).startswith(b"PAR1")
+
+
+def is_saved(path: Path) -> bool:
+    """Return whether a folder is one of `Dataset.save_to_disk`."""
+    return any(is_file(path / name) for name in ("dataset_dict.json", "state.json"))
 
 
 def check_text(path: Path) -> None:
@@ -125,11 +131,12 @@ def _suffix(path: Path) -> str:
 
 
 def _begins(path: Path) -> bytes:
-    # A pipe can be read only once.
-    if not is_file(path):
-        return b""
-    with reading(path), path.open("rb") as file:
-        return file.read(32)
+    with reading(path):
+        # A pipe can be read only once.
+        if not is_file(path):
+            return b""
+        with path.open("rb") as file:
+            return file.read(32)
 
 
 def text_lines(path: Path, what: str = "") -> Iterator[str]:
@@ -170,6 +177,8 @@ def read_cells(path: Any, splits: Sequence[str] = SPLITS) -> Cells:
     stated = _SEPARATOR.fullmatch(lines[0][1].strip()) if lines else None
     lines = lines[1:] if stated else lines
     sample = [line for _, line in lines[:40] if line.strip()][:20]
+    if sample and max(map(sample[0].count, _SEPARATORS)) > _MOST_COLUMNS:
+        raise UsageError(f"{path}: more than {_MOST_COLUMNS:,} columns; give a table of texts.")
     order = ",;\t|" if suffix == ".csv" else "\t,;|"
     separator = stated[1] if stated else max(order, key=lambda sign: _agreement(sample, sign))
     if separator == "\t":
@@ -213,8 +222,8 @@ def _parts(given: Mapping[Any, Any]) -> list[Any]:
 
 def _of_folder(path: Path, splits: Sequence[str]) -> Cells:
     """Return the cells of a saved Dataset, or of a data set as it is cloned from the hub."""
-    saved = any((path / name).is_file() for name in ("dataset_dict.json", "state.json"))
-    if not saved and not any(file.suffix in (".parquet", ".csv", ".jsonl") for file in path.rglob("*")):
+    saved = is_saved(path) or any(file.suffix in (".parquet", ".csv", ".jsonl") for file in path.rglob("*"))
+    if not saved:
         inside = ", ".join(sorted(file.name for file in path.iterdir())[:5])
         raise UsageError(
             f"{path} is a folder with {inside or 'no file'}; give a table, a folder of Dataset.save_to_disk, or one of"
@@ -224,7 +233,7 @@ def _of_folder(path: Path, splits: Sequence[str]) -> Cells:
     from datasets.exceptions import DatasetGenerationError
 
     try:
-        if saved:
+        if is_saved(path):
             return _of_object(load_from_disk(str(path)), path, splits)
         with TemporaryDirectory() as cache:
             return _of_object(load_dataset(str(path), cache_dir=cache), path, splits)
@@ -363,8 +372,8 @@ def _of_columns(path: Path, columns: dict[str, list[Any]], lines: list[int], fea
         if single and not isinstance(next(filter(is_nested, cells)), dict) and not any(map(holds_objects, cells)):
             columns[name] = [next(iter(values), None) for values in lists.pop(name)]
         nested |= lists
-    (alone, *more) = [*nested.values()] or [[]]
-    if not columns and not more and len(alone) > 1 and len({*map(len, alone)}) == 1:
+    alone = [*nested.values()][0] if not columns and len(nested) == 1 else []
+    if len(alone) > 1 and len({*map(len, alone)}) == 1:
         return Cells(path, [list(map(_cell, row)) for row in alone], lines)
     plain = zip(*columns.values(), strict=True) if columns else ([] for _ in lines)
     return Cells(path, [list(map(_cell, row)) for row in plain], lines, [*columns], nested=nested, typed=bool(features))

@@ -37,7 +37,7 @@ def items(cell: Any) -> list[Any]:
 
 
 def inner(name: str, rows: list[list[Any]]) -> dict[str, list[list[Any]]]:
-    """Return the lists inside a column: its texts, after their titles, under its name, and each number of its objects."""
+    """Return the lists in a column: its texts, after their titles, under its name; each number of its objects."""
     objects = [item for row in rows for item in row if isinstance(item, dict)]
     if not objects:
         return {name: rows}

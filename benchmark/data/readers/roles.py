@@ -121,7 +121,7 @@ class Column:
     @cached_property
     def key(self) -> str:
         """The plain name, singular; empty without a header."""
-        return re.sub(r"(?<=[^s])s$", "", plain(self.name)) if self.named else ""
+        return re.sub(r"(?<=..[^s])s$", "", plain(self.name)) if self.named else ""
 
     @cached_property
     def levels(self) -> int:

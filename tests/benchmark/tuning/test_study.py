@@ -16,7 +16,7 @@ import pytest
 from benchmark.tuning.space import Dimension
 from benchmark.tuning.study import Look, Study, best_of
 from benchmark.tuning.trials import Trial, Trials
-from zoo.errors import CorruptError, Interrupted, TrainingError, UsageError
+from zoo.errors import CorruptError, Interrupted, TrainingError
 
 SPACE = {"rate": Dimension(low=1e-6, high=5e-4, log=True), "how": Dimension(("cls", "avg"))}
 OWN = {"rate": 3e-5, "how": "cls"}
@@ -171,18 +171,3 @@ def test_of_two_files_of_one_trial_the_first_stays(tmp_path: Path) -> None:
     first.trials.write(Trial(1, OWN, "complete", 1.0))
     first.trials.write(Trial(1, OWN, "complete", 2.0))
     assert first.trials.read() == [Trial(1, OWN, "complete", 1.0)]
-
-
-@pytest.mark.parametrize(("before", "now"), [("1" * 64, "2" * 64), (None, "2" * 64), ("1" * 64, None)])
-def test_a_study_does_not_mix_two_codes(tmp_path: Path, before: str | None, now: str | None) -> None:
-    """Of an earlier version, of one that stated none, and one whose file another process wrote meanwhile."""
-    first, second = (Trials(tmp_path, "a" * 64, print, code) for code in (before, now))
-    Study(first, SPACE, OWN).run(1, lambda values, look: 1.0)
-    assert [trial.code for trial in first.read(goes_on=True)] == [before]
-    assert [trial.code for trial in second.read()] == [before], "a study that has ended is of one code"
-    with pytest.raises(UsageError, match=r"two versions of the code .* Delete the folder"):
-        second.read(goes_on=True)
-    Study(second, SPACE, OWN).run(2, lambda values, look: 1.0)
-    for trials in (first, second):
-        with pytest.raises(UsageError, match="two versions of the code"):
-            trials.read()
