@@ -57,7 +57,7 @@ class Cells:
     separated: str = ""
     nested: dict[str, list[list[Any]]] = field(default_factory=dict)
     unfolded: tuple[str, ...] = ()
-    # Whether the file says that -1 is no label; parts of the file that are not read.
+    # Whether -1 is no label; parts of the file that are not read.
     typed: bool = False
     others: tuple[str, ...] = ()
 
@@ -372,7 +372,7 @@ def _of_columns(path: Path, columns: dict[str, list[Any]], lines: list[int], fea
         if single and not isinstance(next(filter(is_nested, cells)), dict) and not any(map(holds_objects, cells)):
             columns[name] = [next(iter(values), None) for values in lists.pop(name)]
         nested |= lists
-    alone = [*nested.values()][0] if not columns and len(nested) == 1 else []
+    alone = next(iter(nested.values())) if not columns and len(nested) == 1 else []
     if len(alone) > 1 and len({*map(len, alone)}) == 1:
         return Cells(path, [list(map(_cell, row)) for row in alone], lines)
     plain = zip(*columns.values(), strict=True) if columns else ([] for _ in lines)
