@@ -26,6 +26,7 @@ from zoo.formats.finished import (
     AGREES,
     cut_texts,
     load_finished,
+    lost_with_prompts,
     sample,
     taken_over,
     trained_pooler,
@@ -133,6 +134,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         self.library = load_finished(self.source, runtime, recipe.pooling, recipe.max_length, self.onnx)
         of_recipe = recipe.prompt, recipe.query_prompt, recipe.document_prompt
         self.roles = roles_of(self.library).replaced(*of_recipe)
+        self.roles = replace(self.roles, note=lost_with_prompts(self.library, self.roles))
         parts = taken_over(self.library, self.source) if self.onnx is None else None
         if parts is None:
             self.runtime = runtime if self.onnx is None else replace(runtime, device="cpu", precision="fp32")
