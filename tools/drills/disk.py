@@ -215,7 +215,9 @@ def _with_limit(run: Callable[[], object], folder: Path, size: int, mounted: boo
 def _limit(place: Path, size: int | None, mounted: bool) -> None:
     """Give the mounted disk a size in bytes (None: room enough); it is never made smaller than what it holds."""
     if mounted:
-        options = f"size={2**30 if size is None else max(size, 4096)}".encode()
+        there = os.statvfs(place)
+        used = (there.f_blocks - there.f_bfree) * there.f_frsize
+        options = f"size={2**30 if size is None else max(size, used, 4096)}".encode()
         if ctypes.CDLL(None, use_errno=True).mount(b"none", bytes(place), b"tmpfs", _REMOUNT, options) != 0:
             raise OSError(ctypes.get_errno(), f"the disk cannot be given {size} bytes")
 
