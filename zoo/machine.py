@@ -6,7 +6,6 @@ import functools
 import importlib.metadata
 import json
 import logging
-import math
 import os
 import platform
 import statistics
@@ -226,32 +225,6 @@ def product_rate(device: str, precision: str) -> float:
         torch.set_num_threads(threads)
     # The first one loads the kernel.
     return 2.0 * rows * 384 * 1536 / statistics.median(times[1:])
-
-
-def threads_here() -> int:
-    """Return how many threads torch uses in this process, or fewer where a container has fewer processors."""
-    import torch
-
-    quota, _, period = _limit_of_container("cpu.max").partition(" ")
-    given = max(int(quota) // int(period), 1) if quota.isdecimal() and period.isdecimal() else math.inf
-    return int(min(torch.get_num_threads(), given))
-
-
-def memory_here() -> int:
-    """Return the memory of the machine, or of the container, in bytes; 0 where it is not known."""
-    try:
-        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError):
-        return 0
-    limit = _limit_of_container("memory.max")
-    return min(machine, int(limit)) if limit.isdecimal() else machine
-
-
-def _limit_of_container(name: str) -> str:
-    try:
-        return Path("/sys/fs/cgroup", name).read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
 
 
 def keep_freed_memory() -> None:

@@ -22,6 +22,8 @@ class Roles:
     default: str = ""
     similarity: str = "cosine"
     stated_by: str = "its folder"
+    # What the encoder does with its prompts that nobody would expect.
+    note: str = ""
 
     def prompt(self, role: Role | None) -> str:
         """Return what stands before a text: the first prompt of the role's names, as the library takes it."""
@@ -64,7 +66,9 @@ class Roles:
         others = sorted(name for name, prompt in self.prompts.items() if name not in ours and prompt)
         named += [f"{name} by its name" for name in others if self.prompts[name] != self.default]
         parts = [f"prompts of {self.stated_by}: {', '.join(named)}"] if named else []
-        return "; ".join(parts + [f"similarity {self.similarity}"] * (self.similarity != "cosine"))
+        return "; ".join(
+            [*parts, *[f"similarity {self.similarity}"] * (self.similarity != "cosine"), *[self.note] * bool(self.note)]
+        )
 
 
 class RoleText(str):

@@ -55,7 +55,7 @@ def export_encoder(
     if private and push_to_hub is None:
         raise UsageError("--private goes with --push-to-hub OWNER/NAME: a folder on this machine is yours alone.")
     if isinstance(method, str) and not ("/" in method and is_dir(user_path(method))):
-        name = _export_row(method, folder, results, seed, licence, language, about)
+        name = _export_row(method, folder, results, seed, licence, language, about, push_to_hub)
     elif named := [key for key, value in (("seed", seed), ("licence", licence), ("language", language)) if value]:
         raise UsageError(f"--{named[0]} is for a row of a results folder; {method!s:.100} is written as it is.")
     else:
@@ -84,8 +84,9 @@ def _export_row(
     licence: str | None,
     language: str | None,
     about: str = "",
+    repository: str | None = None,
 ) -> str:
-    """Write the encoder of a row, with a card; returns the row's label and the seed."""
+    """Write the encoder of a row, with a card that names its place; returns the row's label and the seed."""
     store = Records(results)
     records = read_records(store)
     row = [record for record in row_named(records, method, results) if record["status"] == "ok"]
@@ -121,7 +122,8 @@ def _export_row(
     if isinstance(modules, StockModules):
         base = base_card(modules.backbone.source.location, modules.backbone.source.revision)
     known = base | {key: value for key, value in (("license", licence), ("language", language)) if value}
-    card = export_card(folder.resolve().name, trained, known, row, about)
+    # The card of an upload names the place that its readers load from.
+    card = export_card(repository or folder.resolve().name, trained, known, row, about)
     write_sentence_transformers(encoder, folder, {"README.md": card})
     return name
 

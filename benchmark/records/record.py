@@ -144,11 +144,15 @@ class PairsPart(TypedDict):
 
 
 class Coverage(TypedDict):
-    """How many of the task's distinct texts the encoder knows; `missing` are the first words that it does not."""
+    """How many of the task's distinct texts the encoder knows; `missing` are the first words that it does not.
+
+    `shared` texts have the vector of another one; it is stated where they are many.
+    """
 
     texts: int
     covered: int
     missing: list[str]
+    shared: NotRequired[int]
 
 
 class CorpusPart(TypedDict, total=False):

@@ -33,9 +33,11 @@ from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairScores
 from zoo.errors import Interrupted, MissingError, UsageError, ZooError, error_text
 from zoo.files import atomic_path, sha256_json, write_text
-from zoo.machine import threads_here, utc_now
+from zoo.limits import threads_here
+from zoo.machine import utc_now
 from zoo.plugins import METHODS, load_plugin_file
 from zoo.progress import Progress
+from zoo.workers import end_with_parent, task
 
 _RETRIES = 3
 # After a signal, the trainings of a Ray cluster have so long to write their checkpoints.
@@ -171,6 +173,7 @@ _BEGUN: list[tuple[Run, OfParent]] = []
 
 def _begin(run: Run, numbers: Any, count: int, stopped: Any) -> None:
     """Begin a worker process."""
+    end_with_parent()
     ignore_terminal()
     number, enabled = numbers.get(), run.progress is not None and run.progress.enabled
     # All workers together print a line of progress every ten seconds.
@@ -197,9 +200,10 @@ def _runner_here() -> Runner:
 
 def _measured_here(key: str, patience: float) -> tuple[Outcome | None, float]:
     """Measure an encoder in this worker process."""
-    runner, started = _runner_here(), time.monotonic()
-    done = runner.measure(_planned(runner.run, key), _BEGUN[0][1], patience=patience)
-    return done, time.monotonic() - started
+    with task():
+        runner, started = _runner_here(), time.monotonic()
+        done = runner.measure(_planned(runner.run, key), _BEGUN[0][1], patience=patience)
+        return done, time.monotonic() - started
 
 
 @contextmanager
@@ -301,14 +305,14 @@ def _on_ray(runner: Runner, plans: Sequence[EncoderPlan], device: str) -> None:
         )
         shared, texts = ray.put(worker), ray.put(run.texts)
         # A process that has used CUDA keeps a context and cached memory on the GPU until it ends.
-        task = ray.remote(max_calls=1)(measured_there) if gpus else ray.remote(measured_there)
-        task = task.options(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES)
+        remote = ray.remote(max_calls=1)(measured_there) if gpus else ray.remote(measured_there)
+        remote = remote.options(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES)
 
         def submit(plan: EncoderPlan, patience: float) -> Any:
             cells = frozenset(cell.key for cell in runner.pending(plan, Outcome()))
             trained = files_of(options.results, records.encoder_folder(plan.name, plan.key))
             # In a list: Ray fetches only what a worker asks for.
-            return task.remote(shared, texts, plan.key, cells, [ray.put(trained)] if trained else [], patience)
+            return remote.remote(shared, texts, plan.key, cells, [ray.put(trained)] if trained else [], patience)
 
         def result(plan: EncoderPlan, job: Any) -> tuple[Outcome | None, float]:
             try:

@@ -12,7 +12,7 @@ from benchmark.run.plan import EncoderPlan, Run
 from benchmark.run.prepare import memory_of
 from benchmark.run.runner import is_locked
 from zoo.errors import error_text
-from zoo.machine import memory_here
+from zoo.limits import memory_here
 
 
 @dataclass(frozen=True)

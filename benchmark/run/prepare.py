@@ -14,11 +14,13 @@ from benchmark.run.plan import EncoderPlan, Run, TrainingTexts, make_plan, resol
 from benchmark.tasks import TASKS
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_for, tasks_named
+from zoo.doubts import doubts_of
 from zoo.encoder import Corpus, Start
 from zoo.engine.backbone import check_backbone, find_backbone
 from zoo.errors import MissingError, UsageError
 from zoo.files import check_writable, parse_yaml
-from zoo.machine import make_runtime, memory_here, precision_reason, threads_here
+from zoo.limits import memory_here, threads_here
+from zoo.machine import make_runtime, precision_reason
 from zoo.recipes import RecipeSpec
 from zoo.selection import items_of, parse_methods, saved_named
 
@@ -276,7 +278,8 @@ def _texts(run: Run, suite: Suite, source: DataSource) -> dict[str, TrainingText
             # Other methods do without this text.
             texts[kind] = TrainingTexts(missing=f"{error} Or name a {what}.")
             continue
-        run.runtime.progress.say(report)
+        for sentence in (report, *(f"warning: {doubt}." for doubt in doubts_of(text))):
+            run.runtime.progress.say(sentence)
         texts[kind] = TrainingTexts(text)
     return texts
 

@@ -230,7 +230,7 @@ class _Tuner:
             "|--:" * (len(self.space) + 2) + "|:--|",
         ]
         for trial in trials:
-            name = "best" if trial is best else trial.state.replace("complete", "")
+            name = "best" if trial is best else trial.state.replace("complete", "") or trial.reason
             score = f"{trial.score:.2f}" if trial.score is not None else ""
             cells = [str(trial.number), *(shown(trial.values[key]) for key in self.space), score, name]
             lines.append(f"| {' | '.join(cells)} |")

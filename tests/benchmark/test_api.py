@@ -76,9 +76,7 @@ def test_two_results_are_compared_as_the_command_does(cli: Cli, tmp_path: Path) 
     )
     assert line["Low"] <= line["A - B"] <= line["High"] and "noise of the pairs" in str(compared)
     assert "<table" in compared._repr_html_() and "A: avg-last [" in compared._repr_html_()
-    assert (
-        benchmark.compare(first, second).comparisons == compared.comparisons
-    )  # the tasks with pair scores
+    assert benchmark.compare(first, second).comparisons == compared.comparisons  # the tasks with pair scores
     with pytest.raises(UsageError, match="not one of each"):
         benchmark.compare(first, "cls")
 

@@ -24,7 +24,7 @@ from zoo.engine.named import named_folder, stated_ancestry
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.files import read_mapping, read_tensors, reading, write_json, write_tensors
 from zoo.machine import keep_few_kernels
-from zoo.paths import is_dir, snapshot_hint, user_path
+from zoo.paths import is_dir, own_name, snapshot_hint, user_path
 
 if TYPE_CHECKING:
     import torch
@@ -89,7 +89,7 @@ def find_backbone(
     if weights:
         check_weights(f"backbone {name!r}", folder, allow_pickle=allow_pickle)
     return BackboneSource(
-        (place.name or folder.name) if local else name,
+        own_name(str(place if place.name else folder)) if local else name,
         revision,
         str(folder) if local else name,
         folder,

@@ -33,6 +33,8 @@ _OTHER_WEIGHTS = {
 }
 # A share of the embeddings' rows: some models have unused rows, up to a round number.
 _LEAST_VOCABULARY = 0.75
+_MOST_LAYERS, _LARGE = 1000, 10_000_000
+_SIZES = ("hidden_size", "d_model", "n_embd", "dim", "intermediate_size", "embedding_size", "vocab_size")
 # A file that git-lfs left as a pointer begins like this.
 _LFS = b"version https://git-lfs"
 
@@ -150,8 +152,28 @@ def check_weights(what: str, folder: Path, *, allow_pickle: bool) -> None:
                 f"{what} has weights only as pickle (*.bin in {part}), which can run code when loaded. Convert it to"
                 " safetensors, or pass --allow-pickle if you trust its source (loaded with weights_only)."
             )
+        _check_sizes(what, part)
     if parts == [folder] and not has_weights(folder):
         raise MissingError(f"{what}: {folder} has no weights (model.safetensors).")
+
+
+def _check_sizes(what: str, part: Path) -> None:
+    """Raise CorruptError for a config.json of a model that its weights cannot be: building it would not end."""
+    try:
+        config = read_mapping(part / "config.json")
+    except (MissingError, CorruptError):
+        # Who loads the model says so.
+        return
+    parts = [config, *(value for value in config.values() if isinstance(value, dict))]
+    held = sum(path.stat().st_size for name in (_SAFE[0], "*.bin") for path in part.glob(name))
+    for name, value in ((name, value) for one in parts for name, value in one.items() if isinstance(value, int)):
+        # With four bits a number, a byte has two; a small file may be what is damaged.
+        most = max(2 * held, _LARGE) if name in _SIZES else value
+        if value > (_MOST_LAYERS if "layer" in name else most):
+            raise CorruptError(
+                f"{what}: {part / 'config.json'} states {name} {value:,}, more than its weights can hold; fetch"
+                " the folder again or correct the configuration."
+            )
 
 
 def check_adapter(what: str, folder: Path, part: Path) -> None:

@@ -28,6 +28,7 @@ from zoo.files import read_mapping
 from zoo.formats.onnx import OnnxModel, load_onnx
 from zoo.formats.sentence_transformers import dense
 from zoo.paths import is_file
+from zoo.roles import Roles
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -114,6 +115,28 @@ def taken_over(model: SentenceTransformer, source: BackboneSource) -> tuple[Back
         # The engine would pool the tokens of a prompt too.
         return None
     return Backbone(encoder_of(first.auto_model), first.tokenizer, source), second.pooling_mode, after
+
+
+def lost_with_prompts(model: Any, roles: Roles) -> str:
+    """Return a sentence on prompts with which the pooling leaves out a text's first word; empty where none does.
+
+    A tokenizer of bytes joins the blank at the end of a prompt to the next word, and the library counts the tokens of
+    the prompt alone.
+    """
+    pools = [module for module in model if getattr(module, "include_prompt", True) is False]
+    if not pools or not callable(tokenizer := getattr(model[0], "tokenizer", None)):
+        return ""
+
+    def ids(text: str) -> list[int]:
+        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    prompts = sorted({roles.default, *roles.prompts.values()} - {""})
+    joined = [prompt for prompt in prompts if ids(f"{prompt}word")[: len(ids(prompt))] != ids(prompt)]
+    return (
+        f"a text's first word is left out with the prompt {joined[0]!r}: move its last blank to the texts"
+        if joined
+        else ""
+    )
 
 
 def cut_texts(model: Any, texts: list[str]) -> int:

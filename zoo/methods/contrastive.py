@@ -13,6 +13,7 @@ from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
 from zoo.engine.dropout import has_dropout, set_dropout
+from zoo.engine.needs import Need
 from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import TokenTable, tokenise
 from zoo.errors import ContractError, UsageError
@@ -182,6 +183,11 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         """Return pooled vectors (n, dim) float32, after the MLP if the recipe keeps it at test."""
         vectors = super().forward(input_ids, attention_mask)
         return vectors if self.mlp is None else self.mlp(vectors).float()
+
+    @classmethod
+    def needs(cls, recipe: TrainedRecipeT) -> frozenset[Need]:
+        """Return [CLS] if the pooler reads it."""
+        return frozenset({"first token"} if POOLINGS[recipe.pooler] == "cls" else ())
 
     @classmethod
     def traits(cls, recipe: TrainedRecipeT) -> Traits:

@@ -26,6 +26,7 @@ from zoo.formats.finished import (
     AGREES,
     cut_texts,
     load_finished,
+    lost_with_prompts,
     sample,
     taken_over,
     trained_pooler,
@@ -109,7 +110,8 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
             )
             raise UsageError(
                 f"pretrained: {recipe.model!r} has no modules.json, which states the pooling."
-                f" Name it{rest}: pretrained:model={recipe.model}:pooling=cls (or mean ...)."
+                f" Name it{rest}: pretrained:model={recipe.model}:pooling=mean (or cls, of an encoder"
+                " that was trained for it)."
             )
         self.own_pooling: Pooling = "cls" if recipe.pooling == "pooler" else recipe.pooling
         self.backbone = Backbone.from_source(self.source, runtime)
@@ -132,6 +134,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         self.library = load_finished(self.source, runtime, recipe.pooling, recipe.max_length, self.onnx)
         of_recipe = recipe.prompt, recipe.query_prompt, recipe.document_prompt
         self.roles = roles_of(self.library).replaced(*of_recipe)
+        self.roles = replace(self.roles, note=lost_with_prompts(self.library, self.roles))
         parts = taken_over(self.library, self.source) if self.onnx is None else None
         if parts is None:
             self.runtime = runtime if self.onnx is None else replace(runtime, device="cpu", precision="fp32")

@@ -114,6 +114,11 @@ class Training:
         self.progress = runtime.progress
         self.steps_per_epoch = math.ceil(rows / settings.batch_size)
         self.total_steps = settings.steps or self.steps_per_epoch * settings.epochs
+        if self.total_steps == 1:
+            self.progress.say(
+                f"warning: {rows:,} rows in batches of {settings.batch_size:,} are one update in all, which hardly"
+                " trains; give more text, a smaller batch_size or more epochs."
+            )
         self.narrow = NarrowWeights(self.device)
         trained = [(name, part) for name, part in objective.named_parameters() if part.requires_grad]
         self.optimizer = make_optimizer(trained, settings)

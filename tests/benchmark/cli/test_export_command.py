@@ -89,6 +89,7 @@ def test_the_command_pushes_what_it_wrote(
     pushed: list[Any] = []
 
     def push(folder: Path, repository: str, *, private: bool) -> str:
+        assert f'SentenceTransformer("{repository}")' in (folder / "README.md").read_text("utf-8")
         pushed.append((sorted(path.name for path in folder.iterdir()), repository, private))
         return "https://hub/me/mine/commit/abc"
 

@@ -256,12 +256,14 @@ SIGNS = ("\\", "](:", "`a``", "<", "`", "[", "\\<", "|", "\\|", "1.", "![", "\x1
 def test_a_megabyte_is_escaped(sign: str) -> None:
     """In linear time: with a quadratic expression this does not end."""
     text = (sign * 2**20)[: 2**20]
-    assert all(
-        map(
-            str,
-            (markdown_text(text), markdown_row([text]), code_span(text), escape(f"x{text}"), csv_text([{"a": text}])),
-        )
+    cells = (
+        markdown_text(f"x{text}"),
+        markdown_row([text]),
+        code_span(text),
+        escape(f"x{text}"),
+        csv_text([{"a": text}]),
     )
+    assert all(cells)
 
 
 @pytest.mark.parametrize("name", ["=1+1", "\t=1+1", "\r=1+1", "+cmd", "-cmd|' /C'!A0", "@SUM(A1)", "\u3000＝1"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -83,6 +84,37 @@ def test_a_run_with_a_killed_worker_ends_with_a_sentence(tiny_bert: Path, tmp_pa
     os.kill(children(process.pid)[0], signal.SIGKILL)
     errors = process.communicate(timeout=120)[1]
     assert process.returncode == 1 and "the same command goes on from here" in errors and "Traceback" not in errors
+
+
+def with_word(word: str) -> set[int]:
+    """The living processes whose environment names a word."""
+    numbers = set()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            state = path.with_name("stat").read_text("ascii").rpartition(")")[2].split()[0]
+            if state != "Z" and word.encode() in path.read_bytes():
+                numbers.add(int(path.parent.name))
+    return numbers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["--workers 2", "--executor ray"])
+def test_no_process_outlives_a_killed_command(tiny_bert: Path, tmp_path: Path, how: str) -> None:
+    """As where the system kills it for lack of memory: workers end after their task, and what is finished is kept."""
+    if "ray" in how:
+        pytest.importorskip("ray")
+    line = [*words(tiny_bert, tmp_path, *how.split()), "--train-sentences", "512"]
+    environment = {**os.environ, **ONE_THREAD, "ZOO_BENCH_TEST_MARK": tmp_path.as_posix()}
+    process = subprocess.Popen([sys.executable, "-c", MAIN, *line], env=environment, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 300
+    while time.monotonic() < until and not list(tmp_path.glob("encoders/simcse*/training/log.jsonl")):
+        time.sleep(0.1)
+    assert len(with_word(tmp_path.as_posix())) > 2 and process.poll() is None
+    process.kill()
+    process.wait()
+    while time.monotonic() < until and with_word(tmp_path.as_posix()):
+        time.sleep(0.2)
+    assert not with_word(tmp_path.as_posix())
 
 
 def plans_of(out: Path, methods: str, **more: Any) -> list[EncoderPlan]:

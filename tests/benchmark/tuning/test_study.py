@@ -68,6 +68,22 @@ def test_each_study_has_draws_of_its_own_and_draws_them_again(tmp_path: Path) ->
     assert len(set(drawn[0])) == 5
 
 
+@pytest.mark.parametrize("settings", [1, 2, 5, 9])
+def test_no_setting_is_measured_twice(tmp_path: Path, settings: int) -> None:
+    """A space of few settings is used up; the trials that are left have the score of the equal one."""
+    trained: list[object] = []
+
+    def score(values: Mapping[str, Any], look: Look) -> float:
+        trained.append(values["how"])
+        return float(values["how"])
+
+    few = {"how": Dimension(tuple(range(settings)))}
+    trials = run(Study(Trials(tmp_path, "c" * 64, print), few, {"how": 0}), 9, score)
+    assert len(trials) == 9 and len(set(trained)) == len(trained) >= min(settings, 8)
+    assert [trial.score for trial in trials] == [float(trial.values["how"]) for trial in trials]
+    assert sum(trial.reason.startswith("as trial ") for trial in trials) == 9 - len(trained)
+
+
 def test_trials_below_the_median_are_pruned_from_the_fifth_on(tmp_path: Path) -> None:
     run(study(tmp_path), 3, looking(50.0, 60.0))
     run(study(tmp_path), 4, looking(10.0, 20.0))

@@ -9,6 +9,7 @@ import httpx
 import huggingface_hub
 import numpy as np
 import pytest
+import sentence_transformers as st
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 from sentence_transformers.sentence_transformer import modules
 from test_pretrained import build, ours
@@ -97,3 +98,18 @@ def test_vectors_of_texts_with_blanks_tabs_or_a_mark(content: bytes, tmp_path: P
     rows, vectors = read([tmp_path / "v.tsv"])
     assert [*rows] == ["a b", "c"]
     np.testing.assert_array_equal(vectors, [[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize("prompt", ["query: ", "query:", "passage : ", "about"])
+@pytest.mark.parametrize("kind", ["tiny_bert", "tiny_roberta"])
+def test_a_word_that_is_lost_with_the_prompt_is_said(
+    prompt: str, kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """The row says so exactly where the tokens before the mean are more than the prompt's."""
+    bert = modules.Transformer(str(request.getfixturevalue(kind)))
+    pooling = modules.Pooling(32, "mean", include_prompt=False)
+    st.SentenceTransformer(modules=[bert, pooling], prompts={"query": prompt}, device="cpu").save(str(tmp_path / "m"))
+    encoder = ours(tmp_path / "m")
+    tokens = [bert.tokenizer.tokenize(text) for text in (prompt, f"{prompt}dog")]
+    said = "first word is left out" in encoder.facts()["roles"]
+    assert said == (tokens[1][: len(tokens[0])] != tokens[0])
