@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from benchmark.records.folder import Records
 from benchmark.records.names import typed_label
@@ -33,7 +34,9 @@ def plan_of(record: Record, recipes: Mapping[str, RecipeSpec]) -> EncoderPlan:
     """Return the method that a record's name stands for here; raises MissingError where it stands for none."""
     method = record["method"]
     if method["class"] == OBJECT:
-        traits = {name: value for name, value in method["traits"].items() if name in Traits.__dataclass_fields__}
+        traits: dict[str, Any] = {
+            name: value for name, value in method["traits"].items() if name in Traits.__dataclass_fields__
+        }
         plan = EncoderPlan(method["name"], ObjectEncoder, ObjectRecipe(**method["recipe"]), Traits(**traits))
         return replace(plan, recipe_name=method["name"], unstated=tuple(method.get("unstated", ())))
     backbone = method["recipe"].get("backbone")
@@ -80,7 +83,7 @@ def encoder_of(
 def _with_weights(record: Record, plan: EncoderPlan, weights: Sequence[Path], runtime: Runtime) -> object:
     """Return the recipe with the places of its weights here, which have the sha256 that the record states."""
     stated = record["method"]["sources"]
-    local = any(source.get("local") for source in stated.values() if isinstance(source, Mapping))  # type: ignore[attr-defined]
+    local = any(source.get("local") for source in stated.values() if isinstance(source, Mapping))
     fields = [name for name in SOURCES[:3] if hasattr(plan.recipe, name)]
     others = [replace(plan.recipe, **dict.fromkeys(fields[:1], str(folder))) for folder in _folders(record, weights)]
     reason = ""

@@ -107,7 +107,7 @@ def compare_kept(
     both = [{name: value for name, value in part.items() if name not in left_out} for part in (stated, again)]
     if older:
         both = [{name: value for name, value in part.items() if name in stated} for part in both]
-    require(differences(*both, close))
+    require(differences(both[0], both[1], close))
 
 
 def _slack_of(part: str, data: PairsData, kept: PairScores) -> float:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from benchmark.analysis.tolerances import (
     compare_measured,
     compare_score,
 )
+from benchmark.analysis.verdicts import Verdict, Verified, Word
 from benchmark.data.catalog import catalog
 from benchmark.data.corpora import load_corpus, load_pairs, normalised_texts, overlap
 from benchmark.data.readers.pairs import Pairs
@@ -49,9 +50,6 @@ from zoo.errors import CorruptError, MissingError, ZooError, error_text
 from zoo.files import sha256_json
 from zoo.plugins import METHODS
 
-Word = Literal["verified", "differs", "not verifiable", "failed", "missing"]
-WORDS: tuple[Word, ...] = ("verified", "differs", "not verifiable", "failed", "missing")
-
 # Pairs that are encoded again at least, drawn by this machine; all of a cell where they take no longer than this.
 DRAWN = 256
 # The rows of all tasks of an encoder that are encoded together, as a run does: vectors may then be equal to the bit.
@@ -61,52 +59,6 @@ SECONDS = 10.0
 MOST_ROWS = 4096
 # Sentences or pairs of a training text that is read again, for its overlap with the test texts.
 MOST_TEXTS = 200_000
-LIMITS = (
-    "This does not show that an encoder saw no test text in training, that it was trained as stated, or that tables and"
-    " texts beside the records follow from them."
-)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The word for one cell, and what was compared, what differs, or why it cannot be verified."""
-
-    word: Word
-    row: str
-    cell: str
-    why: str
-
-
-@dataclass(frozen=True)
-class Verified:
-    """The verdicts on the cells of a folder."""
-
-    verdicts: list[Verdict]
-    limits: str = LIMITS
-
-    def exit_code(self, *, allow_unverified: bool = False) -> int:
-        """Return 0 only where every cell is verified, or, if so allowed, where none differs."""
-        words = {verdict.word for verdict in self.verdicts}
-        return int("differs" in words or (words != {"verified"} and not allow_unverified))
-
-    def __str__(self) -> str:
-        lines = [f"differs: {one.cell}: {one.why}" for one in self.verdicts if one.word == "differs"]
-        groups: dict[tuple[Word, str], list[Verdict]] = {}
-        for verdict in self.verdicts:
-            if verdict.word != "differs":
-                groups.setdefault((verdict.word, verdict.why), []).append(verdict)
-        for (word, why), group in sorted(groups.items(), reverse=True):
-            rows = list(dict.fromkeys(one.row for one in group))
-            names = ", ".join(rows[:3]) + (f" and {len(rows) - 3} more rows" if len(rows) > 3 else "")
-            lines.append(f"{word}: {_cells(len(group))} of {names}: {why}")
-        counts = Counter(one.word for one in self.verdicts)
-        shown = [word for word in WORDS if counts[word] or word in WORDS[:3]]
-        total = f"{_cells(len(self.verdicts))}: " + ", ".join(f"{counts[word]:,} {word}" for word in shown) + "."
-        return "\n".join([*lines, total, self.limits])
-
-
-def _cells(count: int) -> str:
-    return "1 cell" if count == 1 else f"{count:,} cells"
 
 
 def verify(
@@ -195,6 +147,8 @@ class Check:
         done.append("its keys")
         kept = self._kept(record, done) if record["status"] == "ok" else None
         plan, reason = self._bound(record, done)
+        if record["status"] == "failed":
+            raise MissingError(record["reason"] or "it failed")
         task = self._task(record)
         if task.data is None:
             raise MissingError(task.reason or "its data is not here")
@@ -320,9 +274,10 @@ class Check:
         folder = self.store.encoder_folder(record["method"]["name"], record["encoder_key"])
         run = Run(RunOptions(methods=""), runtime=encoder.runtime)
         measurement = EncoderMeasurement(plan, folder, Fitter(run), None, self._stop, self._overlap)
-        tasks = [task.data for one in self._tasks_of[record["encoder_key"]] if (task := self._task_named(*one)).data]
-        if not plan.traits.transductive and sum(data.rows or 0 for data in tasks if data) <= FEW:
-            measurement.read([data for data in tasks if data and not data.trains_encoder])
+        several = [self._task_named(*task).data for task in self._tasks_of[record["encoder_key"]]]
+        read = [data for data in several if data is not None and not data.trains_encoder]
+        if not plan.traits.transductive and sum(data.rows or 0 for data in read) <= FEW:
+            measurement.read(read)
         return measurement
 
     def _corpus(self, record: Record, plan: EncoderPlan) -> Corpus | None:
@@ -368,13 +323,13 @@ class Check:
         if record["status"] == "n/a" and (measured.status, measured.reason) == ("n/a", record["reason"]):
             return f"n/a here too: {measured.reason}"
         if measured.status != record["status"]:
-            here = (
-                f"{100 * (measured.more['scores'] or {})['main']:.2f}" if measured.status == "ok" else measured.reason
-            )
+            scores = measured.more.get("scores")
+            main = scores["main"] if scores else None
+            here = measured.reason if main is None else f"{100 * main:.2f}"
             there = record["reason"] if record["scores"] is None else f"{100 * main_score(record):.2f}"
             raise DifferenceError(f"the score is {there}, and {here} when measured again")
         again = plain(measured.more)
-        if kept is not None and isinstance(data, PairsData):
+        if kept is not None and measured.pairs is not None and isinstance(data, PairsData):
             exact = compare_cosines(record, measured.pairs[0], *kept)
             if exact:
                 self._exact.add(record["encoder_key"])
@@ -398,7 +353,8 @@ class Check:
             if shown["texts"] != len(tested) or not set(every).issuperset(shown["digests"]):
                 raise DifferenceError("the overlap with its training text is of other test texts")
             again["training"]["overlap"] = shown
-        again["adapt"] = again["adapt"] and {**again["adapt"], "seconds": (record.get("adapt") or {}).get("seconds")}
+        if again["adapt"] is not None and (adapt := record.get("adapt")):
+            again["adapt"]["seconds"] = adapt["seconds"]
         stated = {name: record.get(name) for name in ("coverage", "training", "adapt", "facts")}
         bound.require(
             bound.differences(
