@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.records.folder import Records
-from benchmark.records.names import typed_label
+from benchmark.records.names import FORMER, typed_label
 from benchmark.records.record import Record
 from benchmark.run.objects import ObjectEncoder, ObjectRecipe
 from benchmark.run.plan import EncoderPlan, resolve_methods, text_kind
@@ -42,10 +42,12 @@ def plan_of(record: Record, recipes: Mapping[str, RecipeSpec]) -> EncoderPlan:
     backbone = method["recipe"].get("backbone")
     given = {} if backbone is None else {"backbone": backbone}
     try:
-        (plan,) = resolve_methods(parse_methods(typed_label(method) or method["name"], recipes), given)
+        name = typed_label(method) or method["name"]
+        (plan,) = resolve_methods(parse_methods(FORMER.get(name, name), recipes), given)
     except UsageError as error:
         raise MissingError(f"{error} --plugin FILE names a method of somebody's own.") from error
-    return replace(plan, name=method["name"], typed=plan.name) if typed_label(method) else plan
+    typed = plan.name if typed_label(method) else None
+    return replace(plan, name=method["name"], typed=typed)
 
 
 def encoder_of(
