@@ -2,7 +2,8 @@
 
 A key is a sha256. It contains no path, no module and no name of a user's file: a finished cell is kept while nothing
 that made it has changed, and a changed input gives another cell. A plugin's file is in its key. This project's own code
-and the libraries are in none: records state the versions and a digest of the code. Imports no torch.
+is in keys by the versions of method, task, metric and protocol, which golden vectors and scores guard; records state
+the libraries' versions and a digest of the code. Imports no torch.
 """
 
 from __future__ import annotations
@@ -101,30 +102,21 @@ def cell_key(encoder_key: str, task: TaskIdentity) -> str:
 
 
 def cache_key(encoder: str, fitted: Mapping[str, str] | None, device: str) -> str:
-    """Return the key of an encoder's cached vectors: also of fitted files, the device, libraries and this code."""
-    place = {"encoder": encoder, "fitted": fitted, "device": device.partition(":")[0]}
-    return sha256_json({**place, "code": code_digest(), **libraries()})
+    """Return the key of an encoder's cached vectors: also of fitted files, the device and the libraries.
 
-
-# The code that computes numbers. Recipes, suites and bundled data are in keys, each by what was used of it.
-_CODE = ("zoo", "benchmark/data", "benchmark/metrics", "benchmark/run", "benchmark/tasks")
-_NO_NUMBERS = (
-    "zoo/models/",
-    "zoo/configs/",
-    *(f"zoo/{name}.py" for name in ("__init__", "errors", "identity", "paths", "plugins", "progress", "selection")),
-    *(f"benchmark/run/{name}.py" for name in ("options", "stop", "tracking")),
-)
+    The encoder's own key contains the versions of its method and of the protocol.
+    """
+    return sha256_json({"encoder": encoder, "fitted": fitted, "device": device.partition(":")[0], **libraries()})
 
 
 _ROOT = Path(__file__).resolve().parents[1]
 
 
 @functools.cache
-def code_digest(root: Path = _ROOT) -> str:
-    """Return the sha256 of the code that computes numbers: of a clone as its files are now, or as it is installed."""
-    files = {path.relative_to(root).as_posix(): path for room in _CODE for path in (root / room).rglob("*.*")}
-    kept = {name: path for name, path in files.items() if not name.startswith(_NO_NUMBERS)}
-    return sha256_json({name: sha256_file(path) for name, path in kept.items() if path.suffix in (".py", ".txt")})
+def code_digest() -> str:
+    """Return the sha256 of the code here, of which records and workers inform; no number is kept or refused by it."""
+    files = sorted(path for package in ("zoo", "benchmark") for path in (_ROOT / package).rglob("*.py"))
+    return sha256_json({path.relative_to(_ROOT).as_posix(): sha256_file(path) for path in files})
 
 
 @functools.cache

@@ -5,7 +5,8 @@ python -m speed.counts [--methods simcse,ptbert] [--layers 12] [--steps 3] [--ou
 The device is pretended (tools/pretend_gpu.py), in bfloat16 by autocast, with narrow layers, whose number counts.
 An operation counts as a kernel unless it makes only a view; a fused or foreach operation, and attention, count as one.
 A cast changes the type of a tensor, a copy moves values between both sides, a wait brings values to the host.
-Numbers are per step (and per batch of encoding, `encode`), with what is read every ten steps spread over them.
+Numbers are per step (and per batch of encoding, `encode`), with what is read every ten steps spread over them;
+`run` counts a whole run, with its dev scores.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import random
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from speed.device import TINY, corpus, make_encoder, weights
 from speed.script import run
 from speed.table import write_csv
 
-METHODS = "simcse,moco,ptbert,promptbert,burt,sbert,encode"
+METHODS = "simcse,moco,ptbert,promptbert,burt,sbert,encode,run"
 _WORDS = "city river school season team album film station church island north south war book".split()
 _FREE = {
     "empty",
@@ -148,6 +150,27 @@ def encoded(backbone: str, device: str, counting: Counting, batches: int) -> dic
     return {"what": "encode", **{k: round((totals[1][k] - totals[0][k]) / batches, 1) for k in _KINDS}}
 
 
+def whole_run(backbone: str, device: str, counting: Counting, steps: int, looks: int) -> dict[str, Any]:
+    """Return what a whole run of SimCSE counts: steps, dev scores that rise, each with its encoding, and the texts."""
+    from zoo.encoder import Run
+
+    encoder = make_encoder("simcse", backbone, device, "bf16", tiny=True, batch=4)
+    encoder.recipe = replace(encoder.recipe, looks=looks)
+    texts = [" ".join(random.Random(i).choices(_WORDS, k=9)) for i in range(40)]
+    rising = iter(range(looks))
+    before = counting.counts.copy()
+
+    def dev_score(own: Any) -> float:
+        return float(len(own.encode(texts)) + next(rising))
+
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(Path(folder), seed=0, checkpoint_steps=10**9)
+        encoder.fit(corpus(encoder, 4 * steps), run=run, dev_score=dev_score)
+        encoder.encode(texts)
+    counts = counting.counts - before
+    return {"what": f"a run of {steps} steps and {looks} dev scores", **{kind: counts[kind] for kind in _KINDS}}
+
+
 _KINDS = ("kernels", "casts", "copies", "waits")
 
 
@@ -169,12 +192,12 @@ def main(methods: str, layers: int, steps: int, batch: int, out: Path | None) ->
     with tempfile.TemporaryDirectory() as folder:
         backbone = weights(Path(folder), tiny=True)
         for method in methods.split(","):
-            row = (
-                encoded(backbone, device, counting, steps)
-                if method == "encode"
-                else counted(method, backbone, device, counting, steps, batch)
-            )
-            rows.append(row)
+            if method == "encode":
+                rows.append(encoded(backbone, device, counting, steps))
+            elif method == "run":
+                rows.append(whole_run(backbone, device, counting, 4 * steps, 4))
+            else:
+                rows.append(counted(method, backbone, device, counting, steps, batch))
             print(", ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
     if out is not None:
         write_csv(out, rows, {"layers": layers, "torch": torch.__version__})

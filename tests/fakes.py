@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -11,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from zoo.check import SENTENCES
 from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
@@ -244,3 +246,44 @@ def make_record(name: str = "bag", task: str = "pocket-pairs", seed: int | None 
 def failed(record: Any, reason: str, status: str = "failed") -> Any:
     """Return the record as one that was not measured."""
     return {**record, "status": status, "reason": reason, "scores": None}
+
+
+def fixed_bert(folder: Path) -> Path:
+    """A BERT of two layers, 32 wide, whose weights are a plain formula: no random generator decides them."""
+    import torch
+    from transformers import BertConfig, BertForMaskedLM
+
+    models = Path(__file__).parents[1] / "zoo" / "models" / "zoo-mini"
+    config = BertConfig(
+        vocab_size=30522,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    model = BertForMaskedLM(config)
+    with torch.no_grad():
+        for number, (name, tensor) in enumerate(sorted(model.named_parameters())):
+            places = torch.arange(tensor.numel(), dtype=torch.float64).reshape(tensor.shape)
+            wave = torch.sin(places * (0.37 + 0.11 * number) + number).to(tensor.dtype)
+            tensor.copy_(1 + 0.1 * wave if "LayerNorm.weight" in name else (0.6 if tensor.dim() > 1 else 0.1) * wave)
+    model.save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(models / name, folder)
+    words = sorted({word.strip(".,?").lower() for text in (*SENTENCES, *sentences()) for word in text.split()} - {""})
+    lines = [f"{w} " + " ".join(f"{np.sin(7.3 * i + 1.7 * j):.4f}" for j in range(8)) for i, w in enumerate(words)]
+    (folder / "words.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    rows = [f"{text}\t{np.sin(i):.4f} {np.cos(i):.4f}\n" for i, text in enumerate(SENTENCES)]
+    (folder / "texts.tsv").write_text("".join(rows), encoding="utf-8")
+    return folder
+
+
+def sentences() -> list[str]:
+    """160 sentences that differ in their words and lengths: ten steps of 16."""
+    words = "river stone lamp garden winter train letter bridge market apple dog cat".split()
+    every = [
+        f"The {a} is near the {b}" + " in the old town" * (i % 3) + "." for i, a in enumerate(words) for b in words
+    ]
+    return every + [text.replace("near", "not near") for text in every[:16]]

@@ -45,7 +45,6 @@ def test_every_recipe_has_a_row_or_a_reason() -> None:
 FOLDERS = sorted(path.parent for path in (Path(__file__).parents[1] / "leaderboards").glob("*/records.parquet"))
 FEWEST = {  # cells of which each score follows from what is kept; the others keep no item scores, or need an encoder
     "all-MiniLM-L6-v2": 0,
-    "smoke": 1,
     "words": 79,
     "zoo-mini": 6_537,
     "zoo-mini-float32": 126,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.errors import CorruptError, MissingError, UsageError
-from zoo.files import hashes_of, read_mapping, sha256_file, well_formed, write_json
+from zoo.files import hashes_of, read_mapping, sha256_file, well_formed, write_json, writing
 from zoo.paths import is_file, saved_encoder
 from zoo.plugins import METHODS
 from zoo.recipes import all_recipes
@@ -103,9 +103,10 @@ def fit(
         The trained encoder.
 
     Raises:
-        UsageError: The recipe is unknown or several, or `sentences` is one string.
+        UsageError: The recipe is unknown or several, `sentences` is one string, or all sentences are equal.
         MissingError: The recipe needs labels or documents that are not given.
     """
+    from zoo.doubts import doubts_of
     from zoo.encoder import Corpus, Run
 
     if isinstance(sentences, str):
@@ -114,6 +115,8 @@ def fit(
         raise UsageError(f"seed is {seed!r:.100}; give a whole number from 0 to 2**32 - 1.")
     encoder = create(method, runtime)
     corpus = Corpus("sentences", sentences, labels, documents)
+    for doubt in doubts_of(corpus):
+        encoder.runtime.progress.say(f"warning: {doubt}.")
     encoder.fit(corpus, run=Run(None if folder is None else Path(folder), seed))
     return encoder
 
@@ -126,7 +129,8 @@ def save(encoder: Encoder, folder: str | Path) -> None:
         folder: The folder, which is made if it is not there.
     """
     folder = Path(folder)
-    encoder.save(folder)
+    with writing(folder):
+        encoder.save(folder)
     files = {name: sha256 for name, sha256 in hashes_of(folder).items() if name != _METHOD}
     about = {"method": METHODS.name_of(type(encoder)), "class": type(encoder).__qualname__, "files": files}
     write_json(folder / _METHOD, about)

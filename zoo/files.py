@@ -13,12 +13,14 @@ import re
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 import yaml
 
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
+from zoo.paths import no_file
 from zoo.temporaries import TEMPORARY_NAME, lock, remove_dead, temporary_beside, temporary_prefix
 
 if TYPE_CHECKING:
@@ -26,13 +28,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+# safetensors, pyarrow and tokenizers raise errors of their own, or plain ones, where the system refuses a write.
+_WRITERS = ("safetensors", "safetensors_rust", "pyarrow")
+_SYSTEM = re.compile(r"\(os error (\d+)\)|\[Errno (\d+)\]")
 _READ_ERRORS = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
 
 
 @contextlib.contextmanager
 def reading(path: Path, what: str = "") -> Iterator[None]:
-    """Turn errors of reading into MissingError (absent, unreadable) or CorruptError (damaged), which name the file."""
+    """Turn errors of reading into MissingError (absent, no file) or CorruptError (damaged), which name the file."""
     name = f"{what} {path}".strip()
+    if kind := no_file(path):
+        raise MissingError(f"{name} is {kind}.")
     try:
         yield
     except FileNotFoundError as error:
@@ -41,6 +48,23 @@ def reading(path: Path, what: str = "") -> Iterator[None]:
         raise CorruptError(f"{name} cannot be read to its end: {error}.") from error
     except OSError as error:
         raise MissingError(f"{name} cannot be read: {error.strerror or error}.") from error
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn errors of writing into ZooError, which names the file or folder; also those of libraries."""
+    try:
+        yield
+    except Exception as error:
+        # Others than of writing, a ZooError among them, pass.
+        system = _SYSTEM.search(str(error))
+        number = error.errno if isinstance(error, OSError) else int(system[1] or system[2]) if system else None
+        of_writer = isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _WRITERS
+        if isinstance(error, ZooError) or not (of_writer or system):
+            raise
+        reason = os.strerror(number) if number else one_line(error)
+        remedy = "Free space or choose another folder." if number in _FULL else "Choose another folder or free it."
+        raise ZooError(f"cannot write {path}: {reason}. {remedy}") from error
 
 
 WRONG_CONTENT = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RecursionError)
@@ -107,15 +131,13 @@ def atomic_path(path: Path) -> Iterator[Path]:
     The file has the permissions that the umask gives. What a killed writer of `path` left is removed.
     """
     temporary = temporary_beside(path)
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         remove_dead(path.parent, temporary_prefix(path.name))
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    except OSError as error:
-        raise ZooError(f"cannot write {path}: {error.strerror or error}. Choose another folder or free it.") from error
     try:
         # Windows refuses to rename an open file.
-        with os.fdopen(handle, "wb"):
+        with writing(path), os.fdopen(handle, "wb"):
             lock(handle)
             yield temporary
             with temporary.open("rb") as written:
@@ -123,11 +145,9 @@ def atomic_path(path: Path) -> Iterator[Path]:
             with contextlib.suppress(OSError):
                 # A library may have put a private file in its place.
                 temporary.chmod(os.fstat(handle).st_mode & 0o777)
-        temporary.replace(path)
+        with writing(path):
+            temporary.replace(path)
         _fsync_folder(path.parent)
-    except OSError as error:
-        remedy = "Free space or choose another folder." if error.errno in _FULL else "Choose another folder."
-        raise ZooError(f"cannot write {path}: {error.strerror or error}. {remedy}") from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -199,16 +219,34 @@ _Loader.add_implicit_resolver(
 )
 
 
+# No file of settings comes near.
+_DEEPEST, _MOST_PARTS = 50, 1_000_000
+
+
+def _parts(value: dict[Any, Any] | list[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
+
+
 def one_line(problem: object) -> str:
     """Return the message of a parser, which may quote several lines of text, on one line."""
     return " ".join(str(problem).split())[:300].rstrip(".")
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """Parse one safe YAML document; raises UsageError with `where` and the line."""
+    """Parse one safe YAML document; raises UsageError with `where` and the line, also for one nested without end."""
     try:
         loader: Any = _Loader
-        return loader(text).get_single_data()
+        value = loader(text).get_single_data()
+        # Aliases may stand for more than their text; parts of parts are counted as they would be printed.
+        level, count = [value], 0
+        for _ in range(_DEEPEST):
+            inner = (part for one in level if isinstance(one, dict | list) for part in _parts(one))
+            level = list(islice(inner, _MOST_PARTS))
+            if not level or (count := count + len(level)) >= _MOST_PARTS:
+                break
+        if level:
+            raise UsageError(f"{where}: nested too deeply, or too large; write it flat.")
+        return value
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""

@@ -6,9 +6,9 @@ import functools
 import importlib.metadata
 import json
 import logging
-import math
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import time
@@ -202,30 +202,29 @@ def precision_reason() -> str:
     return f"bfloat16 multiplies {measured['speedup']:.1f} times as fast as float32 here; it is taken from {_FASTER} on"
 
 
-def threads_here() -> int:
-    """Return how many threads torch uses in this process, or fewer where a container has fewer processors."""
+@functools.cache
+def product_rate(device: str, precision: str) -> float:
+    """Return how many FLOP a second one core of the CPU, or another device, makes in a product of a small encoder's."""
     import torch
 
-    quota, _, period = _limit_of_container("cpu.max").partition(" ")
-    given = max(int(quota) // int(period), 1) if quota.isdecimal() and period.isdecimal() else math.inf
-    return int(min(torch.get_num_threads(), given))
-
-
-def memory_here() -> int:
-    """Return the memory of the machine, or of the container, in bytes; 0 where it is not known."""
+    narrow = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
+    wait = getattr(torch, torch.device(device).type).synchronize
+    # Larger ones on a GPU, which a small product does not fill.
+    rows = 512 if device == "cpu" else 8192
+    x, w = torch.ones(rows, 384, device=device, dtype=narrow), torch.ones(1536, 384, device=device, dtype=narrow)
+    threads, times = torch.get_num_threads(), []
+    torch.set_num_threads(1)
     try:
-        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError):
-        return 0
-    limit = _limit_of_container("memory.max")
-    return min(machine, int(limit)) if limit.isdecimal() else machine
-
-
-def _limit_of_container(name: str) -> str:
-    try:
-        return Path("/sys/fs/cgroup", name).read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
+        with torch.inference_mode():
+            for _ in range(6):
+                started = time.perf_counter()
+                torch.nn.functional.linear(x, w)
+                wait()
+                times.append(time.perf_counter() - started)
+    finally:
+        torch.set_num_threads(threads)
+    # The first one loads the kernel.
+    return 2.0 * rows * 384 * 1536 / statistics.median(times[1:])
 
 
 def keep_freed_memory() -> None:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
+import stat
+import tempfile
 from pathlib import Path
 
 from zoo.errors import MissingError, UsageError
+
+# The name of a model's folder in the hub's cache, and names that say nothing of their content.
+_CACHED = re.compile(r"models--.+?--(.+)")
+_GENERIC = re.compile(r"(0_Transformer|best|checkpoint[-_]?\d*|encoder|final|last|model|output|snapshots|step[-_]?\d+)")
 
 
 def user_path(text: str | Path) -> Path:
@@ -42,11 +49,39 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def no_file(path: Path) -> str:
+    """Return what stands at a path that nobody can read to its end and again; "" for a file, a folder or nothing.
+
+    The pipe of <(COMMAND) has a writer already, and is read once.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return ""
+    if stat.S_ISFIFO(mode) and not str(path).startswith(("/dev/", "/proc/")):
+        return "a named pipe, which may wait for ever; give a file or <(COMMAND)"
+    return "a device; give a file" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or stat.S_ISSOCK(mode) else ""
+
+
 def saved_encoder(path: str | Path) -> Path | None:
     """Return the folder of the encoder that a run or `zoo.save` put into a folder; None where there is none."""
     folder = user_path(path)
     places = (folder, folder / "encoder")
     return next((place for place in places if is_file(place / "recipe.json")), None)
+
+
+def own_name(place: str, parts: int = 1) -> str:
+    """Return the last part of a path or hub id, and earlier parts where it is as general as `checkpoint-500`."""
+    steps = [step for step in re.split(r"[\\/]+", place) if step not in ("", ".", "..", "~")]
+    for i, step in enumerate(steps):
+        if (cached := _CACHED.fullmatch(step)) and steps[i + 1 : i + 2] == ["snapshots"]:
+            # Leaves out the folder named by a commit.
+            steps = [*steps[:i], cached[1], *steps[i + 3 :]]
+            break
+    wanted = parts
+    while wanted < len(steps) and _GENERIC.fullmatch(steps[-wanted]):
+        wanted += 1
+    return "/".join(steps[-wanted:]) or place
 
 
 def snapshot_hint(folder: Path) -> str:
@@ -63,7 +98,13 @@ def cache_folder() -> Path:
     import platformdirs
 
     named = os.environ.get("ZOO_BENCH_CACHE")
-    return user_path(named) if named else Path(platformdirs.user_cache_dir("zoo-bench"))
+    if named:
+        return user_path(named)
+    try:
+        return Path(platformdirs.user_cache_dir("zoo-bench")).expanduser()
+    except RuntimeError:
+        # A user of a machine may have neither HOME nor a line in passwd.
+        return Path(tempfile.gettempdir()) / f"zoo-bench-{os.getuid()}"
 
 
 def resource_folder(package: str, name: str) -> Path:

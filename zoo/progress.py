@@ -132,6 +132,11 @@ def without_orders(text: str) -> str:
     return _CONTROL_CHARACTERS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
+def clean_line(text: str) -> str:
+    """Return text on one line, without control characters: whatever its author wrote, it begins no other line."""
+    return without_orders(" ".join(text.split()))
+
+
 def fit_to(text: str, stream: TextIO) -> str:
     """Return `text` without control characters and with only characters that `stream` can print."""
     text = without_orders(text)

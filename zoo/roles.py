@@ -22,6 +22,8 @@ class Roles:
     default: str = ""
     similarity: str = "cosine"
     stated_by: str = "its folder"
+    # What the encoder does with its prompts that nobody would expect.
+    note: str = ""
 
     def prompt(self, role: Role | None) -> str:
         """Return what stands before a text: the first prompt of the role's names, as the library takes it."""
@@ -29,14 +31,19 @@ class Roles:
             return self.default
         return next((self.prompts[name] for name in _PROMPTS[role] if name in self.prompts), self.default)
 
+    def named(self, names: Sequence[str], role: Role | None) -> str | None:
+        """Return the prompt of the first of `names` that there is; None where it is the role's own, or none is."""
+        name = next((name for name in names if name in self.prompts), role)
+        return None if name is None or name == role else self.prompts[name]
+
     def replaced(self, every: str | None, query: str | None, document: str | None) -> Roles:
         """Return the roles with a user's prompts: of every text, and of queries and documents where they differ."""
         stated = {"query": every if query is None else query, "document": every if document is None else document}
         given = {name: prompt for name, prompt in stated.items() if prompt is not None}
         if every is None and not given:
             return self
-        default = self.default if every is None else every
-        return replace(self, prompts={**self.prompts, **given}, default=default, stated_by="the recipe")
+        default, kept = (self.default, self.prompts) if every is None else (every, {})
+        return replace(self, prompts={**kept, **given}, default=default, stated_by="the recipe")
 
     def card(self) -> dict[str, Any]:
         """Return what sentence-transformers reads in config_sentence_transformers.json."""
@@ -55,22 +62,37 @@ class Roles:
     def __str__(self) -> str:
         """Return what differs from plain texts and cosines, in words; empty where nothing does."""
         named = [role for role in _PROMPTS if self.prompt(role)] + ["every text"] * bool(self.default)
+        ours = {name for names in _PROMPTS.values() for name in names}
+        others = sorted(name for name, prompt in self.prompts.items() if name not in ours and prompt)
+        named += [f"{name} by its name" for name in others if self.prompts[name] != self.default]
         parts = [f"prompts of {self.stated_by}: {', '.join(named)}"] if named else []
-        return "; ".join(parts + [f"similarity {self.similarity}"] * (self.similarity != "cosine"))
+        return "; ".join(
+            [*parts, *[f"similarity {self.similarity}"] * (self.similarity != "cosine"), *[self.note] * bool(self.note)]
+        )
 
 
 class RoleText(str):
-    """A text as it is encoded in a role, or behind a prompt; it equals no other text, so its vector is kept apart."""
+    """A text as it is encoded in a role, or behind a prompt; it equals no other text, so its vector is kept apart.
 
-    __slots__ = ("prompt", "role")
+    `names` are of prompts, of which the first that an encoder has stands before it.
+    """
+
+    __slots__ = ("names", "prompt", "role")
     role: Role | None
     prompt: str | None
+    names: tuple[str, ...]
 
-    def __new__(cls, text: str, role: Role | None = None, prompt: str | None = None) -> Self:
+    def __new__(
+        cls, text: str, role: Role | None = None, prompt: str | None = None, names: tuple[str, ...] = ()
+    ) -> Self:
         """Return the text in a role."""
         role_text = super().__new__(cls, text)
-        role_text.role, role_text.prompt = role, prompt
+        role_text.role, role_text.prompt, role_text.names = role, prompt, names
         return role_text
+
+    def by(self, roles: Roles) -> RoleText:
+        """Return the text with the prompt that an encoder of these roles puts before it."""
+        return RoleText(self, self.role, roles.named(self.names, self.role)) if self.names else self
 
     @property
     def kind(self) -> tuple[Role | None, str | None]:

@@ -89,7 +89,7 @@ def check_keys(record: Record) -> None:
     """Raise DifferenceError unless the keys of the encoder and of the cell are those of seed and task."""
     if encoder_key(record["row_key"], record["seed"]) != record["encoder_key"]:
         raise DifferenceError(f"its encoder_key is not that of its row and of seed {record['seed']}")
-    identity = {name: record["task"][name] for name in TaskIdentity.__annotations__}  # type: ignore[literal-required]
+    identity = {name: value for name, value in record["task"].items() if name in TaskIdentity.__annotations__}
     if cell_key(record["encoder_key"], cast("TaskIdentity", identity)) != record["key"]:
         raise DifferenceError("its key is not that of its encoder and its task")
     if record["status"] == "ok" and record["reason"] is not None:

@@ -14,7 +14,7 @@ from benchmark.choosing.adaptation import NONE, Adaptation, frame_of
 from benchmark.choosing.candidates import installed
 from benchmark.choosing.choice import choose
 from benchmark.choosing.data import Kind, Texts, read_texts
-from benchmark.choosing.division import divided, training_pairs
+from benchmark.choosing.division import arranged, divided, training_pairs
 from benchmark.choosing.home import HOME, HomeData, HomeTask
 from benchmark.choosing.own_texts import OwnTexts, language_notes, read_own_texts
 from benchmark.choosing.signal import document_items
@@ -206,7 +206,7 @@ def _test_of(
         signal = document_items(given.documents) if given.ordered else document_items([])
         note = f"{signal.test.report}. How well it predicts labelled tests: docs/how-to/own-domain.md"
         return signal.development, signal.test, None, signal.held_out, [note]
-    data = pairs if isinstance(pairs, Texts) else read_texts(pairs, columns, kind)
+    data = arranged(pairs if isinstance(pairs, Texts) else read_texts(pairs, columns, kind))
     training = None
     if data.units >= _FOR_TRAINING:
         development, test, training = divided(data, _PARTS)

@@ -19,6 +19,7 @@ from zoo.api import load
 from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.formats.finished import Backend
+from zoo.formats.onnx import onnx_parts
 from zoo.methods.pretrained import Pretrained
 from zoo.progress import Progress
 from zoo.roles import Role, Roles
@@ -38,7 +39,9 @@ class Candidate:
 
     @property
     def weights_mb(self) -> float:
-        """The MB of its weights as float32; NaN for a function or another backend, of which nothing is known."""
+        """The MB of its weights as float32, or of its ONNX file; NaN for a function, of which nothing is known."""
+        if isinstance(self.encoder, Pretrained) and self.encoder.onnx is not None:
+            return sum(path.stat().st_size for path in onnx_parts(self.encoder.onnx)) / 2**20
         unknown = isinstance(self.encoder, ObjectEncoder | Pretrained) and not self.encoder.parameters()
         return np.nan if unknown else self.encoder.parameters() * 4 / 2**20
 

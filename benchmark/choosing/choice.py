@@ -24,6 +24,7 @@ from benchmark.choosing.control import CONTROL, bm25
 from benchmark.choosing.cost import device_name, query_times
 from benchmark.choosing.data import MEASURES, Kind, Texts, Values, read_texts
 from benchmark.choosing.demands import Budget, Floor, read_floors
+from benchmark.choosing.division import arranged
 from benchmark.choosing.measures import measure, search
 from benchmark.choosing.ranking import Ranking, ranked, reached, verdict
 from benchmark.choosing.shown import note, table_lines
@@ -33,7 +34,7 @@ from benchmark.report.terminal import folded
 from zoo import __version__
 from zoo.encoder import Runtime
 from zoo.errors import UsageError, ZooError, error_text
-from zoo.formats.finished import Backend, check_backend
+from zoo.formats.finished import Backend
 from zoo.machine import forget_peak_memory, make_runtime, peak_memory_mb
 from zoo.progress import Progress
 from zoo.roles import Role
@@ -148,7 +149,7 @@ def choose(
         formats: The formats of vectors: float32, int8, binary.
         prompts: Roles that are compared: none, card, or files of wordings; by default the card's.
         corpus: The training text of recipes that learn: a file, or "own" for the table's texts; by default the bundled.
-        backend: What runs finished encoders: torch, onnx or openvino.
+        backend: What runs finished encoders: torch, or onnx (onnxruntime, on an ONNX file of the folder).
         max_mb: The most megabytes of weights that the winner may have.
         max_ms: The most milliseconds of one query (95th percentile) that the winner may take.
         at_precision: A precision from 0 to 1; the lowest threshold that reaches it is returned.
@@ -166,8 +167,7 @@ def choose(
         CorruptError: The table cannot be read.
         ZooError: Every encoder fails.
     """
-    check_backend(backend)
-    data = table if isinstance(table, Texts) else read_texts(table, columns, kind)
+    data = arranged(table if isinstance(table, Texts) else read_texts(table, columns, kind))
     wordings = read_wordings(prompts)
     demanded, budget = read_floors(floors, data.kind), Budget(max_mb, max_ms)
     if at_precision is not None and data.kind not in ("binary", "retrieval"):

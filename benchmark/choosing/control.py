@@ -15,6 +15,7 @@ Scores = Callable[[Sequence[str]], NDArray[np.float32]]  # queries -> (queries, 
 def bm25(documents: Sequence[str]) -> Scores:
     """Return the function that scores all documents for queries, by bm25s with its defaults (k1 1.5, b 0.75).
 
+    A document without a word of the query is not retrieved: its score is -inf.
     Words are runs of two or more letters or digits, in lower case; no language is assumed, so none is left out.
     """
     import bm25s
@@ -28,6 +29,7 @@ def bm25(documents: Sequence[str]) -> Scores:
 
     def scores(queries: Sequence[str]) -> NDArray[np.float32]:
         rows = [index.get_scores(query) if query else np.zeros(len(documents)) for query in words(queries)]
-        return np.asarray(rows, np.float32)
+        every = np.asarray(rows, np.float32)
+        return np.where(every > 0, every, -np.inf)
 
     return scores

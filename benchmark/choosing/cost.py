@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from zoo.encoder import Runtime
-from zoo.machine import cpu_name, threads_here
+from zoo.limits import threads_here
+from zoo.machine import cpu_name
 
 # Texts are timed one by one; a slow encoder has fewer.
 _QUERIES, _FEWEST, _SECONDS = 50, 5, 2.0

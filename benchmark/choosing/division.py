@@ -45,6 +45,24 @@ def divided(data: Texts, parts: Mapping[str, int], seed: int = 0) -> list[Texts]
             enumerate(parts)]  # fmt: skip
 
 
+def arranged(data: Texts) -> Texts:
+    """Return the same rows in an order that their contents decide, so that the table's own order decides nothing.
+
+    What an encoder gets in a batch, and what is drawn, depend on an order.
+    """
+    texts, n = data.texts, data.queries
+    order = np.array([*sorted(range(n), key=texts.__getitem__), *sorted(range(n, len(texts)), key=texts.__getitem__)])
+    place = np.argsort(order)
+    first, second = place[data.first], place[data.second]
+    rows = np.lexsort((data.gold, second, first))
+    gold = data.gold[rows]
+    if data.kind == "label":
+        _, begins, which = np.unique(gold, return_index=True, return_inverse=True)
+        gold = np.argsort(np.argsort(begins))[which].astype(np.float64)
+    same = None if data.same is None else np.where(data.same < 0, -1, place[data.same])[order[:n]]
+    return replace(data, texts=[texts[i] for i in order], first=first[rows], second=second[rows], gold=gold, same=same)
+
+
 def _subset(data: Texts, rows: NDArray[np.intp], name: str) -> Texts:
     """Return some rows with their texts; of a search, their queries and all documents."""
     first, second = data.first[rows], data.second[rows]

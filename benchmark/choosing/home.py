@@ -87,6 +87,7 @@ class HomeTask(Task):
     title: str = "Own texts"
     dataset: str = HOME
     metric: str = "that of the labels"
+    version: int = 2
 
     def load(self, data: DataSource, limit: int | None = None) -> Any:
         """Return the data, which is read already."""

@@ -7,21 +7,26 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from benchmark.choosing.data import Texts, Values
 from benchmark.metrics.correlation import undefined
+from benchmark.metrics.ties import first_places
 from benchmark.stats.bootstrap import measured, statistic_of
 from benchmark.stats.clusters import Clusters
 from benchmark.stats.mcb import LEVEL, Sample, differences, not_told_apart, sample
+from benchmark.tasks.phrases import unit
 from zoo.errors import ZooError
 from zoo.roles import pair_similarities, similarities
 
 RESAMPLES = 2_000
-_TOP, _NEIGHBOURS = 10, 5
+# A text's neighbours, and how many of them are kept, so that each half of the texts has enough.
+_TOP, _NEIGHBOURS, _NEAREST, SPLITS = 10, 5, 32, 500
 _WORDS = re.compile(r"[^\W\d_]+")
-_AT_ONCE = 1 << 24
+# Equal similarities differ behind these, as in benchmark/metrics/correlation.py.
+_DECIMALS = 9
+# Similarities at a time; more than any table has documents.
+_AT_ONCE, _SPAN = 1 << 24, 1 << 40
 
 
 def measure(
@@ -35,9 +40,9 @@ def measure(
     if data.kind == "label":
         return _neighbours(data, vectors, similarity)
     if data.kind == "retrieval":
-        documents = vectors[data.queries :]
-        return search(data, lambda some: similarities(vectors[some], documents, similarity), at_precision)
-    of_pairs = pair_similarities(vectors[data.first], vectors[data.second], similarity)
+        points, kind, scale = _points(vectors, similarity)
+        return search(data, lambda some: similarities(points[some], points[data.queries :], kind), at_precision, scale)
+    of_pairs = pair_similarities(vectors[data.first], vectors[data.second], similarity).round(_DECIMALS)
     if undefined(of_pairs, data.gold):
         raise ZooError(f"all its values of {similarity} are equal.")
     if data.kind == "score":
@@ -49,22 +54,56 @@ def measure(
 
 
 def _neighbours(data: Texts, vectors: NDArray[Any], similarity: str) -> tuple[Values, dict[str, float | None]]:
-    """Return whether each text's neighbours have its label, and the accuracy where none is its near-duplicate."""
-    from scipy import stats
+    """Return each text's verdict with the draws of `_halves`, and the accuracy where no neighbour is a near-duplicate.
 
-    vectors = vectors[data.first]
-    near = np.empty((len(vectors), min(_NEIGHBOURS, len(vectors) - 1)), np.intp)
-    step = max(1, _AT_ONCE // len(vectors))
-    for start in range(0, len(vectors), step):
-        rows = np.arange(start, min(start + step, len(vectors)))
-        scores = similarities(vectors[rows], vectors, similarity)
-        scores[np.arange(len(rows)), rows] = -np.inf
-        near[rows] = np.argpartition(-scores, near.shape[1] - 1, axis=1)[:, : near.shape[1]]
-    right: Values = (stats.mode(data.gold[near], axis=1).mode == data.gold).astype(np.float64)
+    A neighbour has as many votes as it has of the first five places on average, and classes of equally many votes share
+    the verdict.
+    """
+    points, kind, scale = _points(vectors[data.first], similarity)
+    gold, n, generator = np.unique(data.gold, return_inverse=True)[1], len(points), np.random.default_rng(0)
     words = [frozenset(_WORDS.findall(data.texts[place].casefold())) for place in data.first]
-    alike = np.array([any(_nearly_equal(words[row], words[one]) for one in near[row]) for row in range(len(near))])
+    right, alike, nearest = np.empty(n), np.zeros(n, np.bool_), np.empty((n, min(_NEAREST, n - 1)), np.intp)
+    step = max(1, _AT_ONCE // 4 // n)
+    for start in range(0, n, step):
+        rows = np.arange(start, min(start + step, n))
+        scores = similarities(points[rows], points, kind)
+        scores[np.arange(len(rows)), rows] = -np.inf
+        places = first_places(scores, nearest.shape[1], scale)
+        shares = places.mean(np.ones(_NEIGHBOURS))
+        right[rows] = _verdict(places.row, gold[places.column], shares, gold[rows])
+        for row, column in zip(rows[places.row[shares > 0]], places.column[shares > 0], strict=True):
+            alike[row] = alike[row] or _nearly_equal(words[row], words[column])
+        order = np.lexsort((generator.random(len(places.row)), places.before, places.row))
+        starts = np.searchsorted(places.row, np.arange(len(rows)))
+        nearest[rows] = places.column[order][starts[:, None] + np.arange(nearest.shape[1])]
     others = np.nan if alike.all() else 100 * float(right[~alike].mean())
-    return right, {"near_duplicates": float(alike.sum()), "accuracy_without_them": others}
+    more: dict[str, float | None] = {"near_duplicates": float(alike.sum()), "accuracy_without_them": others}
+    return np.concatenate([right, _halves(nearest, gold, generator)]), more
+
+
+def _halves(nearest: NDArray[np.intp], gold: NDArray[np.intp], generator: np.random.Generator) -> Values:
+    """Return half the difference (splits,) of the accuracies of random halves, of which no text has neighbours in both.
+
+    Two halves are independent, so that the mean square of it is the variance of half a table's accuracy, halved: that
+    of all texts. A bootstrap of the verdicts has less, since texts that are neighbours depend on one another.
+    """
+    drawn, rows = np.empty(SPLITS), np.broadcast_to(np.arange(len(gold))[:, None], nearest.shape)
+    for split in range(SPLITS):
+        side = generator.permutation(len(gold)) < len(gold) // 2
+        same = side[nearest] == side[:, None]
+        same &= np.cumsum(same, axis=1) <= _NEIGHBOURS
+        right = _verdict(rows[same], gold[nearest[same]], None, gold)
+        drawn[split] = (right[side].mean() - right[~side].mean()) / 2
+    return drawn
+
+
+def _verdict(row: NDArray[np.intp], label: NDArray[np.intp], votes: Values | None, gold: NDArray[np.intp]) -> Values:
+    """Return the share (n,) that each text's own class has in being the one with the most votes."""
+    classes = int(gold.max()) + 1
+    sums = np.bincount(row * classes + label, votes, minlength=len(gold) * classes).reshape(-1, classes)
+    first = sums >= sums.max(axis=1, keepdims=True) - 1e-9
+    shares: Values = first[np.arange(len(gold)), gold] / first.sum(axis=1)
+    return shares
 
 
 def _nearly_equal(first: frozenset[str], second: frozenset[str]) -> bool:
@@ -72,43 +111,69 @@ def _nearly_equal(first: frozenset[str], second: frozenset[str]) -> bool:
     return 5 * len(first & second) >= 4 * len(first | second) > 0
 
 
+def _points(vectors: NDArray[Any], similarity: str) -> tuple[Values, str, float]:
+    """Return vectors in float64, whose similarities round far below a tie; their kind, and the most that they can be.
+
+    A cosine is a product of vectors of length 1.
+    """
+    points = unit(vectors) if similarity == "cosine" else vectors.astype(np.float64)
+    length = float(np.linalg.norm(points, ord=1 if similarity == "manhattan" else 2, axis=1).max())
+    return points, "dot" if similarity == "cosine" else similarity, length**2 if similarity == "dot" else length
+
+
 def search(
-    data: Texts, near: Callable[[NDArray[np.intp]], NDArray[Any]], at_precision: float | None = None
+    data: Texts,
+    near: Callable[[NDArray[np.intp]], NDArray[Any]],
+    at_precision: float | None = None,
+    scale: float = 1.0,
 ) -> tuple[Values, dict[str, float | None]]:
     """Return nDCG@10 of each query among all documents but its own text, and the means of recall and MRR.
 
-    `near` gives the similarities (queries, documents) of some queries. The definitions are those of
-    sentence-transformers' InformationRetrievalEvaluator: recall@k is the share of a query's relevant documents among
-    the first k, MRR@10 is 1 / rank of the first relevant one of ten. The gain of a document is its grade, as in
-    trec_eval and mteb. A query's own text is a candidate if it is relevant.
+    `near` gives the similarities (queries, documents) of some queries, at most `scale`; -inf is not retrieved. The
+    definitions are those of sentence-transformers' InformationRetrievalEvaluator: recall@k is the share of a query's
+    relevant documents among the first k, MRR@10 is 1 / rank of the first relevant one of ten. The gain of a document is
+    its grade, as in trec_eval and mteb. A query's own text is a candidate if it is relevant. Tied documents share their
+    places.
     """
-    relevant, queries = data.gold > 0, data.asked
-    discount = 1 / np.log2(np.arange(2, _TOP + 2))
-    grades = {query: dict(zip(rows["second"], rows["gold"], strict=True)) for query, rows in pd.DataFrame(
-        {"first": data.first[relevant], "second": data.second[relevant], "gold": data.gold[relevant]}
-    ).groupby("first")}  # fmt: skip
-    ndcg, means, hits = np.empty(len(queries)), np.empty((len(queries), 3)), np.empty((len(queries), 2))
+    queries, discount = data.asked, 1 / np.log2(np.arange(2, _TOP + 2))
+    place = np.full(max(data.queries, 1), -1)
+    place[queries] = np.arange(len(queries))
+    judged = data.gold > 0
+    keys = place[data.first[judged]] * _SPAN + data.second[judged] - data.queries
+    # Of several judgements the highest counts.
+    order = np.lexsort((-data.gold[judged], keys))
+    keys, first = np.unique(keys[order], return_index=True)
+    grades, asked = data.gold[judged][order][first], keys // _SPAN
+    count = np.bincount(asked)
+    best = np.lexsort((-grades, asked))
+    rank = np.arange(len(best)) - np.repeat(np.cumsum(count) - count, count)
+    ideal = np.bincount(asked, np.where(rank < _TOP, grades[best] * discount[np.minimum(rank, _TOP - 1)], 0.0))
+    same = np.full(len(queries), -1) if data.same is None else data.same[queries] - data.queries
+    apart = (same >= 0) & ~np.isin(np.arange(len(queries)) * _SPAN + same, keys)
+    values, hits = np.empty((4, len(queries))), np.empty((2, len(queries)))
     step = max(1, _AT_ONCE // max(len(data.texts) - data.queries, 1))
     for start in range(0, len(queries), step):
-        some = queries[start : start + step]
-        scores = near(some)
-        if data.same is not None:
-            for row, query in enumerate(some):
-                if data.same[query] >= 0 and data.same[query] not in grades[query]:
-                    scores[row, data.same[query] - data.queries] = -np.inf
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :_TOP]
-        for row, (query, top) in enumerate(zip(some, best, strict=True)):
-            gains = np.array([grades[query].get(place + data.queries, 0.0) for place in top])
-            ideal = np.sort([*grades[query].values()])[::-1][:_TOP]
-            ndcg[start + row] = discount[: len(top)] @ gains / (discount[: len(ideal)] @ ideal)
-            first, count = int(np.argmax(gains > 0)), len(grades[query])
-            means[start + row] = (gains[0] > 0) / count, (gains > 0).sum() / count, (gains[first] > 0) / (first + 1)
-            hits[start + row] = scores[row, top[0]], gains[0] > 0
+        rows = np.arange(start, min(start + step, len(queries)))
+        scores = near(queries[rows])
+        scores[np.flatnonzero(apart[rows]), same[rows][apart[rows]]] = -np.inf
+        places = first_places(scores, _TOP, scale)
+        of_places = (start + places.row) * _SPAN + places.column
+        at = np.minimum(np.searchsorted(keys, of_places), len(keys) - 1)
+        hit = keys[at] == of_places
+        of_one, of_ten = (places.mean(np.ones(k)) * hit for k in (1, _TOP))
+        sums = (
+            np.bincount(places.row, of, len(rows)) for of in (places.mean(discount) * grades[at] * hit, of_one, of_ten)
+        )
+        values[:, rows] = [*sums, places.first_hit(hit, len(rows), _TOP)]
+        hits[0, rows], hits[1, rows] = 0.0, values[1, rows]
+        some, top = np.unique(places.row, return_index=True)
+        hits[0, rows[some]] = scores[some, places.column[top]].round(_DECIMALS)
+    values[:3] /= np.stack([ideal, count, count])
     names = ("recall_at_1", f"recall_at_{_TOP}", f"mrr_at_{_TOP}")
-    more: dict[str, float | None] = dict(zip(names, 100 * means.mean(axis=0), strict=True))
+    more: dict[str, float | None] = dict(zip(names, 100 * values[1:].mean(axis=1), strict=True))
     if at_precision is not None:
-        more |= threshold_at(at_precision, hits[:, 0], hits[:, 1], data.clusters, of_all=True)
-    return ndcg, more
+        more |= threshold_at(at_precision, *hits, data.clusters, of_all=True)
+    return values[0], more
 
 
 def threshold(
@@ -157,7 +222,7 @@ def threshold_at(
     accepted. None where no threshold is so precise; an upper end of None: many resamples have none.
     """
     order = np.argsort(-similarity, kind="stable")
-    ordered, correct = similarity[order], right[order] > 0
+    ordered, correct = similarity[order], right[order]
     below = np.append(ordered[1:], ordered[-1])
     parted = np.append(ordered[1:] != ordered[:-1], True)
 
@@ -185,7 +250,7 @@ def score(data: Texts, rows: Values) -> Values:
     """Return the score (encoders,), at most 1, of the values (encoders, units) of the units."""
     if data.kind in ("score", "binary"):
         return measured(rows, data.gold, "spearman" if data.kind == "score" else "auc")
-    means: Values = rows.mean(axis=1)
+    means: Values = rows[:, : data.units].mean(axis=1)
     return means
 
 
@@ -199,6 +264,9 @@ def sampled(data: Texts, values: list[Values]) -> Sample:
     if data.kind in ("score", "binary"):
         statistic = statistic_of(rows, data.gold, "spearman" if data.kind == "score" else "auc")
         drawn = np.concatenate([statistic(counts) for counts in clusters.counts(RESAMPLES, [0])], axis=1)
+    elif rows.shape[1] > data.units:
+        halves = rows[:, data.units :]
+        drawn = score(data, rows)[:, None] + np.concatenate([halves, -halves], axis=1)
     else:
         parts = clusters.counts(RESAMPLES, [0])
         drawn = np.concatenate([rows @ counts.T / counts.sum(axis=1) for counts in parts], axis=1)

@@ -58,9 +58,7 @@ from benchmark.cli.options import (
 )
 @click.option("--baseline", metavar="ENCODER", help="Exit with 1 where the winner is not better beyond noise.")
 @click.option("--corpus", metavar="FILE|own", help="Text on which recipes are trained [default: the bundled one].")
-@click.option(
-    "--backend", type=click.Choice(["torch", "onnx", "openvino"]), default="torch", help="Runs finished ones."
-)
+@click.option("--backend", type=click.Choice(["torch", "onnx"]), default="torch", help="Runs finished ones.")
 @sizes_options
 @click.option("--plot", type=PATH, help="Draw score against speed into this PNG file (extra `plots`).")
 @wide_option

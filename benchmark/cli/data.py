@@ -20,11 +20,14 @@ from benchmark.cli.options import (
 )
 from benchmark.data.catalog import catalog, dataset
 from benchmark.data.overview import data_rows, data_sets
-from benchmark.data.sources import DataSource
+from benchmark.data.sources import DataSource, each_cause_once, in_one
 from benchmark.tasks import TASKS
 from benchmark.tasks.suites import choose_tasks, merged, suites_named
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.files import check_writable, write_text
+
+# What is not there often has one cause, which is told once.
+_TOGETHER = ("missing", "FAILED")
 
 
 @click.group("data")
@@ -59,13 +62,17 @@ class _Findings:
     def add(self, status: str, name: str, form: str, text: str, **more: object) -> None:
         """Add the finding on one form of a data set, and print it unless JSON is wanted."""
         self.findings.append({"name": name, "form": form, "status": status.lower(), "text": text, **more})
-        if not self.as_json:
+        if not self.as_json and status not in _TOGETHER:
             say(f"{status:<7}  {text}")
 
     def finish(self) -> int:
-        """Print the JSON if it is wanted; returns 1 where anything is wrong or missing, else 0."""
+        """Print the JSON if it is wanted, else what is missing, by cause; returns 1 where any is not right, else 0."""
         if self.as_json:
             say_json(self.findings)
+        for status in () if self.as_json else _TOGETHER:
+            texts = (one["text"] for one in self.findings if one["status"] == status.lower())
+            for several in each_cause_once(texts).values():
+                say(f"{status:<7}  {in_one(several)}")
         return int(any(one["status"] not in ("ok", "skipped") for one in self.findings))
 
 

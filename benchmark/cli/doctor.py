@@ -20,6 +20,8 @@ from zoo.paths import cache_folder
 from zoo.plugins import METHODS
 from zoo.selection import BUNDLED
 
+# Spearman x100 of a row that this version measures everywhere; machines add in other orders.
+_ELSEWHERE, _ROUNDING = 68.14, 0.05
 Fact = tuple[str, str]
 """A line of the report: its subject and its text."""
 
@@ -63,7 +65,7 @@ def findings(data: str | None) -> tuple[list[Fact], dict[str, Any], int]:
     values["mps"] = torch.backends.mps.is_available()
     if values["mps"]:
         lines.append(("mps", f"usable by --device mps, precision {choose_precision('auto', 'mps')}"))
-    problems = [*_backbones(lines, values), *_caches(lines, values)]
+    problems = [*_backbones(lines, values), *_caches(lines, values), *_score(lines, values)]
     values["data"] = data_sets(data)
     for name, form, rows, source, _ in data_rows(data):
         lines.append((f"data {name} ({form})", f"{source}; {rows}"))
@@ -105,11 +107,37 @@ def _caches(lines: list[Fact], values: dict[str, Any]) -> list[str]:
     return problems
 
 
+def _score(lines: list[Fact], values: dict[str, Any]) -> list[str]:
+    """Measure a row without training, whose score other machines have too."""
+    from benchmark.api import evaluate
+
+    row: dict[str, Any] = {
+        "backbone": "zoo-small",
+        "precision": "fp32",
+        "device": "cpu",
+        "controls": False,
+        "embedding_cache": 0.0,
+    }
+    try:
+        value = evaluate("avg-last", "pocket-words", quiet=True, **row).tables[0].rows[0].average.text()
+    except ZooError as error:
+        lines.append(("score", f"BROKEN: {error}"))
+        return [f"score: {error}"]
+    values["score"] = {"measured": value, "elsewhere": _ELSEWHERE}
+    equal = value != "n/a" and abs(float(value) - _ELSEWHERE) <= _ROUNDING
+    what = "as" if equal else "BROKEN: not as"
+    lines.append(("score", f"avg-last on pocket-words, zoo-small: {value}, {what} on other machines ({_ELSEWHERE})"))
+    return [] if equal else [lines[-1][1]]
+
+
 @click.command("doctor")
 @data_option
 @json_option
 def command(data: str | None, as_json: bool) -> int:
-    """Show versions, devices, precision, data, cache and disk; exit 1 when something that every run needs is broken."""
+    """Show versions, devices, precision, data, cache and disk, and whether one row has the score of other machines.
+
+    Exits with 1 when something that every run needs is broken.
+    """
     lines, values, problems = findings(data)
     if as_json:
         say_json(values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 GROUPS = {
-    "Measure": ("run", "choose", "adapt", "tune", "reproduce", "smoke", "search-templates", "pretrain"),
+    "Measure": ("run", "choose", "adapt", "tune", "reproduce", "search-templates", "pretrain"),
     "Read": ("leaderboard", "compare", "claims", "methods", "tasks", "analyze", "cite"),
     "Trust": ("verify", "diff", "data", "doctor"),
     "Extend": ("new", "check", "export", "pack"),
@@ -28,7 +28,6 @@ EXAMPLES = {
         "zoo-bench tune simcse,ptbert --space learning_rate=1e-5..3e-4:log --minutes 60",
     ),
     "reproduce": ("zoo-bench reproduce --list", "zoo-bench reproduce ptbert-table3 --data FOLDER"),
-    "smoke": ("zoo-bench smoke",),
     "leaderboard": (
         "zoo-bench leaderboard",
         "zoo-bench leaderboard --methods 'simcse*,ptbert' --baseline simcse --out paper",

@@ -1,4 +1,4 @@
-"""`zoo-bench export`: a trained encoder for sentence-transformers, or scores for mteb and the hub."""
+"""`zoo-bench export`: a trained encoder for sentence-transformers, or scores for mteb."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from benchmark import api
 from benchmark.cli.complete import METHOD
 from benchmark.cli.options import PATH, load_plugins, plugin_option, results_only_option, say
 from benchmark.interop.scores import export_scores
-from zoo.errors import UsageError
 from zoo.files import check_writable
 
 
@@ -38,14 +37,10 @@ class _Options(TypedDict):
 @click.option(
     "--scores",
     is_flag=True,
-    help="Write scores of METHOD, a name or a glob, instead: mteb's result files, the hub's evaluation results, logs of"
-    " Every Eval Ever.",
+    help="Write scores of METHOD, a name or a glob, instead: mteb's result files, and a card for the hub.",
 )
-@click.option("--samples", is_flag=True, help="With --scores: a line for each test item in the logs, without its text.")
 @plugin_option
-def command(
-    method: str, folder: Path, scores: bool, samples: bool, plugins: tuple[Path, ...], **options: Unpack[_Options]
-) -> None:
+def command(method: str, folder: Path, scores: bool, plugins: tuple[Path, ...], **options: Unpack[_Options]) -> None:
     """Write a trained METHOD as a new sentence-transformers FOLDER with a model card, or its scores (--scores).
 
     METHOD is a row of the results; the folder of a saved encoder (./FOLDER) is written without a card.
@@ -53,17 +48,10 @@ def command(
     load_plugins(plugins)
     if scores:
         check_writable(folder)
-        written = export_scores(method, folder, options["results"], samples=samples)
-        logs = [path for path in written if path.is_relative_to(folder / "data")]
+        written = export_scores(method, folder, options["results"])
         cards = sum(path.name == "README.md" for path in written)
-        results = sum(path.suffix == ".json" for path in written) - sum(path.suffix == ".json" for path in logs)
-        say(
-            f"written: {results} result files in MTEB's form, {cards} cards for the hub and {len(logs)} files of Every"
-            f" Eval Ever below {folder}"
-        )
+        say(f"written: {len(written) - cards} result files in MTEB's form and {cards} cards for the hub below {folder}")
         return
-    if samples:
-        raise UsageError("--samples goes with --scores.")
     exported = api.export(method, folder, **options)
     say(f"written: {exported.folder} ({exported.name})")
     if exported.url is not None:

@@ -37,7 +37,6 @@ COMMANDS = {
     "new": "Write a file for a method or a task of your own, which runs as it is.",
     "pack": "Join the records of a results folder into one file.",
     "run": "Train, evaluate and record methods; then print the table.",
-    "smoke": "Train a published row again, in seconds, and say whether it is equal.",
     "tune": "Tune the settings of methods, the same budget for each, on development pairs.",
     "verify": "Verify a results folder: scores, gold scores, and vectors again.",
     "tasks": "List the tasks that --tasks takes, and the suites.",

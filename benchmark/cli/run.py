@@ -118,8 +118,6 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
         f"{outcome.measured} cells measured, {outcome.kept} kept from before,"
         f" {len(outcome.failed)} failed, {len(outcome.missing)} n/a"
     )
-    for notice in outcome.notices():
-        tell(notice)
     for path, reason in outcome.set_aside:
         tell(f"a damaged record was set aside as {path}: {reason}")
     suites = ",".join(run.suites)
@@ -161,7 +159,6 @@ def _as_values(options: RunOptions, outcome: Outcome, tables: Leaderboard | None
         "results": options.results,
         "measured": outcome.measured,
         "kept": outcome.kept,
-        "notices": outcome.notices(),
         "failed": [{"what": what, "reason": reason} for what, reason in outcome.failed],
         "missing": [{"what": what, "reason": reason} for what, reason in outcome.missing],
         "set_aside": [{"path": path, "reason": reason} for path, reason in outcome.set_aside],

@@ -11,13 +11,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from benchmark.data.catalog import catalog
+from benchmark.data.readers.cells import is_saved
 from benchmark.data.readers.pairs import Pairs, lines_of, read_hub_rows, read_stsb, sample_documents, sample_text
 from benchmark.data.readers.ppdb import PER_CLASS, PPDBReport, human_training_rows, is_pack, ppdb_training_rows
 from benchmark.data.readers.tables import Table, read
 from benchmark.data.sources import DataSource
 from zoo.encoder import PHRASE_LABELS, Corpus
 from zoo.errors import CorruptError, MissingError, UsageError, did_you_mean
-from zoo.paths import is_dir, is_file, user_path
+from zoo.paths import is_dir, is_file, no_file, user_path
 from zoo.progress import print_safe
 
 # Hexadecimal digits: among a million texts, the expected number of equal digests is below one.
@@ -41,8 +42,8 @@ def check_texts(name: str | None, kinds: Collection[str]) -> None:
             what = "is no file"
             if is_dir(user_path(part)):
                 what = "is a folder"
-            elif _is_pipe(user_path(part)):
-                what = "is a named pipe, which may wait for ever; give a file or <(COMMAND);"
+            elif kind := no_file(user_path(part)):
+                what = f"is {kind};"
             raise MissingError(
                 f"{'--corpus' if kinds == CORPUS else '--pairs'} {part}: it {what} and none of"
                 f" {', '.join(known)}.{did_you_mean(part, known)}"
@@ -52,13 +53,8 @@ def check_texts(name: str | None, kinds: Collection[str]) -> None:
 def _readable(name: str) -> bool:
     path = user_path(name)
     with suppress(OSError):
-        return is_file(path) or (path.is_fifo() and not _is_pipe(path))
+        return is_file(path) or is_saved(path) or (path.is_fifo() and not no_file(path))
     return False
-
-
-def _is_pipe(path: Path) -> bool:
-    """Return whether a path is a named pipe; the pipe of <(COMMAND) has a writer already and is none."""
-    return path.is_fifo() and not str(path).startswith(("/dev/fd/", "/proc/"))
 
 
 Say = Callable[[str], None]
@@ -127,7 +123,7 @@ def load_pairs(
     scored pairs joined with others.
     """
     # The name of a file may contain a +.
-    is_path = is_file(user_path(name))
+    is_path = is_file(user_path(name)) or is_saved(user_path(name))
     check_texts(name, PAIRS)
     parts = [_load_part(part, data, count, columns, say) for part in ([name] if is_path else name.split("+"))]
     sentences = [text for part in parts for text in part.sentences]
@@ -154,7 +150,7 @@ def _load_part(name: str, data: DataSource, count: int | None, columns: str | No
     per_class = None if count is None else max(count // len(PHRASE_LABELS), 1)
     if entry is not None and entry.kind == "ppdb-human":
         rows = human_training_rows(files, per_class)
-    elif is_pack(files[0]):
+    elif is_file(files[0]) and is_pack(files[0]):
         report = PPDBReport()
         rows = ppdb_training_rows(files[0], report, per_class or PER_CLASS)
         print_safe(f"{files[0].name}: {report}", sys.stderr)

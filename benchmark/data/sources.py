@@ -9,6 +9,7 @@ import os
 import shutil
 import tarfile
 import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from benchmark.data.catalog import POCKET, Dataset, Form, dataset
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import atomic_path, read_signed, reading, sha256_file, sha256_json, write_signed, write_text
 from zoo.paths import cache_folder, is_dir, is_file, user_path
+
+# Data sets that a line names beside the first.
+_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -66,9 +70,10 @@ class DataSource:
         rows = self.cache / "hub-rows" / f"{name}-{form}"
         if (rows / "done.json").is_file():
             return _hub_rows(entry, form, rows, "cache")
-        looked = (
-            f"{name} ({form}): not under {self.folder or 'a data folder (none given)'}, not in the cache {self.cache}"
-        )
+        looked = f"{name} ({form}, {wanted.folder}): not under {self.folder or 'a data folder (none given)'}"
+        if self.folder is not None and (place := _nearby(self.folder, wanted)) is not None:
+            raise MissingError(f"{looked}, but under {place}: give that with --data or ZOO_BENCH_DATA.")
+        looked += f", not in the cache {self.cache}"
         if wanted.hub is None:
             why = f" ({wanted.hub_note})" if wanted.hub_note else ""
             raise MissingError(f"{looked}, and no hub has it{why}. Give the folder with --data or ZOO_BENCH_DATA.")
@@ -182,6 +187,39 @@ def _layouts(folder: Path, form: Form) -> list[Path]:
     parts = Path(form.folder).parts
     tails = [parts[i:] for i in range(len(parts)) if i == 0 or parts[0] == "senteval"]
     return [folder.joinpath(*tail) for tail in tails[:3]]
+
+
+def _nearby(folder: Path, form: Form) -> Path | None:
+    """Return the folder above or directly below the user's that has a data set, if it is there."""
+    first = next(iter(form.files))
+    places = [folder.parent, *sorted(path for path in folder.iterdir() if is_dir(path))]
+    return next((place for place in places if any(is_file(at / first) for at in _layouts(place, form))), None)
+
+
+def each_cause_once(reasons: Iterable[str]) -> dict[str, list[str]]:
+    """Return the reasons "WHAT: CAUSE" of each cause; `in_one` makes one line of those of a cause."""
+    by_cause: dict[str, list[str]] = {}
+    for reason in dict.fromkeys(reasons):
+        by_cause.setdefault(cause_of(reason), []).append(reason)
+    return by_cause
+
+
+def cause_of(reason: str) -> str:
+    """Return why data is missing, without which."""
+    return reason.partition(": ")[2] or reason
+
+
+def in_one(reasons: Sequence[str]) -> str:
+    """Return reasons of one cause as one: the first with the place that was looked at, then the names of others.
+
+    Examples:
+        >>> in_one(["STS12 (raw, STS/12): not here", "STS13 (raw, STS/13): not here"])
+        'STS12 (raw, STS/12), STS13: not here'
+    """
+    first, colon, cause = reasons[0].partition(": ")
+    names = [name for name in dict.fromkeys(r.partition(" (")[0] for r in reasons) if name != first.partition(" (")[0]]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join([first, *names[:_NAMED]]) + more + colon + cause
 
 
 def _hub_rows(entry: Dataset, form: str, folder: Path, source: str) -> Located:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,6 @@ from statistics import fmean, stdev
 import yaml
 
 from benchmark.data.catalog import catalog
-from benchmark.interop.hub_results import FILE, eval_results
 from benchmark.interop.results import card_data
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names, recipe_of, short_name
@@ -20,6 +20,7 @@ from benchmark.report.links import paper_name
 from benchmark.report.markdown import code_span, markdown_row, markdown_text
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.paths import is_dir, user_path
+from zoo.progress import without_orders
 from zoo.recipes import all_recipes
 
 
@@ -54,7 +55,7 @@ def export_encoder(
     if private and push_to_hub is None:
         raise UsageError("--private goes with --push-to-hub OWNER/NAME: a folder on this machine is yours alone.")
     if isinstance(method, str) and not ("/" in method and is_dir(user_path(method))):
-        name = _export_row(method, folder, results, seed, licence, language, about)
+        name = _export_row(method, folder, results, seed, licence, language, about, push_to_hub)
     elif named := [key for key, value in (("seed", seed), ("licence", licence), ("language", language)) if value]:
         raise UsageError(f"--{named[0]} is for a row of a results folder; {method!s:.100} is written as it is.")
     else:
@@ -83,8 +84,9 @@ def _export_row(
     licence: str | None,
     language: str | None,
     about: str = "",
+    repository: str | None = None,
 ) -> str:
-    """Write the encoder of a row, with a card; returns the row's label and the seed."""
+    """Write the encoder of a row, with a card that names its place; returns the row's label and the seed."""
     store = Records(results)
     records = read_records(store)
     row = [record for record in row_named(records, method, results) if record["status"] == "ok"]
@@ -120,8 +122,9 @@ def _export_row(
     if isinstance(modules, StockModules):
         base = base_card(modules.backbone.source.location, modules.backbone.source.revision)
     known = base | {key: value for key, value in (("license", licence), ("language", language)) if value}
-    texts = {"README.md": export_card(folder.resolve().name, trained, known, row, about), FILE: eval_results(trained)}
-    write_sentence_transformers(encoder, folder, {file: text for file, text in texts.items() if text})
+    # The card of an upload names the place that its readers load from.
+    card = export_card(repository or folder.resolve().name, trained, known, row, about)
+    write_sentence_transformers(encoder, folder, {"README.md": card})
     return name
 
 
@@ -184,13 +187,15 @@ def export_card(
         "---",
         f"# {markdown_text(_title(first, backbone) or name)}",
         "",
-        f"Method {code_span(short_name(method))}{seed}: {source}. Made by zoo-bench {first['version']}.",
+        f"Method {code_span(short_name(method))}{seed}: {markdown_text(source)}."
+        f" Made by zoo-bench {markdown_text(first['version'])}.",
         "",
         *([markdown_text(about), ""] if about else []),
         "```python",
         "from sentence_transformers import SentenceTransformer",
         "",
-        f'vectors = SentenceTransformer("{name}").encode(["A small dog runs.", "A puppy is running."])',
+        f"vectors = SentenceTransformer({without_orders(json.dumps(name, ensure_ascii=False))}).encode("
+        '["A small dog runs.", "A puppy is running."])',
         "```",
         "",
         "## Training",
@@ -212,7 +217,7 @@ def export_card(
         "",
         "## Licence",
         "",
-        f"{known['license']}."
+        markdown_text(f"{known['license']}.")
         if "license" in known
         else "Not stated by the base model's card; its terms and those of the training text apply.",
         "",

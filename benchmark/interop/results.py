@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmark.records.record import Record, main_score, scores_of
 from benchmark.tasks import MTEB
+from zoo.progress import clean_line
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelCardData
@@ -71,18 +72,20 @@ def card_data(name: str, records: Sequence[Record], **known: Any) -> ModelCardDa
     results = [
         EvalResult(
             task_type="text-classification" if scores_of(one)["main_metric"] == "accuracy" else "sentence-similarity",
-            dataset_type=one["task"]["dataset"],
-            dataset_name=one["task"]["name"],
-            dataset_split=str(scores_of(one).get("split", "test")),
-            dataset_revision=f"sha256:{one['task']['sha256']}",
-            metric_type=scores_of(one)["main_metric"],
-            metric_name=f"{scores_of(one)['main_metric']} (x100)",
+            dataset_type=clean_line(one["task"]["dataset"]),
+            dataset_name=clean_line(one["task"]["name"]),
+            dataset_split=clean_line(str(scores_of(one).get("split", "test"))),
+            dataset_revision=clean_line(f"sha256:{one['task']['sha256']}"),
+            metric_type=clean_line(scores_of(one)["main_metric"]),
+            metric_name=clean_line(f"{scores_of(one)['main_metric']} (x100)"),
             metric_value=round(100 * main_score(one), 2),
         )
         for one in records
         if one["limit"] is None
     ]
-    return ModelCardData(model_name=name, eval_results=results or None, **known)
+    # A line of a text must not end the card's metadata.
+    stated = {key: clean_line(value) if isinstance(value, str) else value for key, value in known.items()}
+    return ModelCardData(model_name=clean_line(name), eval_results=results or None, **stated)
 
 
 def name_in_mteb(record: Record) -> str | None:

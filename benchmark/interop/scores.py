@@ -1,4 +1,4 @@
-"""Writes the scores of a results folder in the forms of others: MTEB's files, the hub's, Every Eval Ever's."""
+"""Writes the scores of a results folder as MTEB's result files, with a card for the hub."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmark.interop.every_eval import write_logs
-from benchmark.interop.hub_results import FILE, eval_results
 from benchmark.interop.results import card_data, model_meta, name_in_mteb, task_result
 from benchmark.records.conflicts import one_digest
 from benchmark.records.folder import Records, read_records
@@ -19,11 +17,11 @@ from zoo.errors import MissingError, UsageError
 from zoo.files import slug, write_json, write_text
 
 
-def export_scores(method: str, out: Path, results: Path, *, samples: bool = False) -> list[Path]:
-    """Write the scores of rows for MTEB, for the hub and for Every Eval Ever, and return the paths.
+def export_scores(method: str, out: Path, results: Path) -> list[Path]:
+    """Write the scores of rows as MTEB's result files, and return the paths.
 
-    `method` names rows as `compare` does, or is a glob. `samples` adds a line for each test item. Raises UsageError
-    where there is no such row, and the errors of `export_results`.
+    `method` names rows as `compare` does, or is a glob. Raises UsageError where there is no such row, and the errors of
+    `export_results`.
     """
     store = Records(results)
     every = one_digest(read_records(store))
@@ -31,7 +29,7 @@ def export_scores(method: str, out: Path, results: Path, *, samples: bool = Fals
     written = export_results(records, out)
     if not written:
         raise MissingError(f"{method!r} has no score of whole data in {results}; run it first.")
-    return [*written, *write_logs(by_encoder(records), out, store, samples=samples)]
+    return written
 
 
 def by_encoder(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
@@ -51,11 +49,10 @@ def export_results(records: Sequence[Record], out: Path) -> list[Path]:
     A model is a method; each seed under each of its conditions is a revision. Trials (--limit) are left out. MTEB's
     files are of STS tasks and of MTEB's own; if MTEB read a task itself (mteb:NAME), that score is written instead of
     ours of the same name. The metadata of README.md has the evaluation results of all tasks, as a model card of the hub
-    has them, `.eval_results` those on the hub's own data. Raises UsageError for a cell measured on two versions of its
-    data.
+    has them. Raises UsageError for a cell measured on two versions of its data.
     """
     written: dict[Path, Record] = {}
-    more: list[Path] = []
+    cards: list[Path] = []
     for (name, revision), of_model in by_encoder(records).items():
         folder = out / f"zoo-bench__{slug(name)}" / revision
         write_json(folder / "model_meta.json", model_meta(f"zoo-bench/{name}", revision, of_model[0]))
@@ -70,13 +67,9 @@ def export_results(records: Sequence[Record], out: Path) -> list[Path]:
                 )
             written[path] = record
             write_json(path, task_result(record))
-        texts = {"README.md": f"---\n{card_data(folder.parent.name, of_model).to_yaml()}\n---\n"}
-        if on_hub := eval_results(of_model):
-            texts[FILE] = on_hub
-        for file, text in texts.items():
-            write_text(folder / file, text)
-            more.append(folder / file)
-    return [*written, *more]
+        cards.append(folder / "README.md")
+        write_text(cards[-1], f"---\n{card_data(folder.parent.name, of_model).to_yaml()}\n---\n")
+    return [*written, *cards]
 
 
 def _by_mteb(record: Record | None) -> bool:

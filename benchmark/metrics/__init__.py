@@ -1,1 +1,4 @@
-"""Computes scores from vectors, in float64; a score that is not defined is returned as NaN or None."""
+"""Measures of vectors."""
+
+VERSIONS = {"correlation": 1, "finetuning": 1, "items": 1, "probe": 1, "relatedness": 1}
+"""Raised by hand when a metric gives the same vectors another score; the cells of its tasks are then measured again."""

@@ -1,7 +1,7 @@
 """Records that contradict each other: two of one cell, or one column of a table measured on different data.
 
 No record wins silently: a cell with two different scores counts as failed, and a column keeps only the rows of one
-data digest.
+data digest and of one version of its task. The bytes of the code decide nothing here.
 """
 
 from __future__ import annotations
@@ -15,9 +15,22 @@ from typing import NamedTuple
 from benchmark.keys import without_times
 from benchmark.records.record import Record
 
-# Method, task, key; then sha256 of gold scores, or of data with versions of task and protocol.
+# Method, task, key; then sha256 of gold scores, or of data with its versions.
 Cell = tuple[str, str, str]
-_Digest = str | tuple[str | None, int, int]
+_Digest = str | tuple[str | None, "Versions"]
+
+
+class Versions(NamedTuple):
+    """What decides whether two scores mix, beside their data; a method's version is in the key of its row."""
+
+    protocol: int
+    task: int
+    metrics: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        return ", ".join(
+            [f"version {self.task}", *(f"{name} {n}" for name, n in self.metrics), f"protocol {self.protocol}"]
+        )
 
 
 class StoredRecord(NamedTuple):
@@ -40,8 +53,7 @@ def _text(stored: StoredRecord) -> str:
 
 def _measured(record: Record) -> tuple[object, ...]:
     """Return what two measurements of a cell must agree on."""
-    task, pairs = record["task"], record.get("pairs")
-    return without_times(record["scores"]), task["sha256"], task["version"], pairs["gold_sha256"] if pairs else None
+    return without_times(record["scores"]), _data(record), _gold(record)
 
 
 def settle(several: Sequence[StoredRecord]) -> list[StoredRecord]:
@@ -80,11 +92,36 @@ def settled(stored: Iterable[StoredRecord]) -> tuple[list[Record], list[str]]:
             conflicts.append(f"{name} on {task}: {reason}.")
             record = {**record, "status": "failed", "reason": reason, "scores": None, "pairs": None}
         records.append(record)
-    return records, conflicts
+    return _newest(records), conflicts
+
+
+def _newest(records: Sequence[Record]) -> list[Record]:
+    """Return the records without those of a cell that a later version of its task or metric has measured again."""
+    latest: dict[tuple[object, ...], int] = {}
+    for record in records:
+        if record["status"] == "ok":
+            cell = _data_cell(record)
+            latest[cell] = max(latest.get(cell, 0), _age(record))
+    return [record for record in records if _age(record) >= latest.get(_data_cell(record), 0)]
+
+
+def _data_cell(record: Record) -> tuple[object, ...]:
+    """Return what a cell has in every version of its task; a version of the method, or a protocol, is another row."""
+    return record["method"]["name"], record["row_key"], record["seed"], record["task"]["name"], record["task"]["sha256"]
+
+
+def _age(record: Record) -> int:
+    return record["task"]["version"] + sum(record["task"].get("metrics", {}).values())
+
+
+def versions_of(record: Record) -> Versions:
+    """Return the versions of protocol, task and metrics by which a cell was measured."""
+    task = record["task"]
+    return Versions(record["protocol"], task["version"], tuple(sorted(task.get("metrics", {}).items())))
 
 
 def _data(record: Record) -> _Digest:
-    return record["task"]["sha256"], record["task"]["version"], record["protocol"]
+    return record["task"]["sha256"], versions_of(record)
 
 
 def _gold(record: Record) -> str | None:
@@ -96,13 +133,13 @@ def one_digest(records: Sequence[Record]) -> list[Record]:
     """Return the records; where a task's data differs from that of most rows, a record becomes n/a.
 
     Compared are the sha256 of the files with the versions of task and protocol, then the gold scores where they are
-    known. A row that has several digests of its data is returned unchanged; its table has no value for it. Trials
-    (--limit) are compared separately.
+    known. A row that has several digests of its data is returned unchanged; its table has no value for it. Trials of
+    each --limit are compared separately.
     """
-    by_task: dict[tuple[str, bool], list[Record]] = defaultdict(list)
+    by_task: dict[tuple[str, int | None], list[Record]] = defaultdict(list)
     for record in records:
         if record["status"] == "ok":
-            by_task[record["task"]["name"], record["limit"] is not None].append(record)
+            by_task[record["task"]["name"], record["limit"]].append(record)
     refused: dict[int, str] = {}
     for (task, _), of_task in by_task.items():
         digests: tuple[tuple[Callable[[Record], _Digest | None], str], ...] = (
@@ -142,27 +179,24 @@ def _others(
 
 def _short(value: _Digest) -> str:
     if isinstance(value, tuple):
-        return f"sha256 {str(value[0])[:8]}, version {value[1]}, protocol {value[2]}"
+        return f"sha256 {str(value[0])[:8]}, {value[1]}"
     return f"sha256 {value[:8]}"
 
 
-def code_of(record: Record) -> tuple[str | None, str | None]:
-    """Return the digests of the code that scored a cell and of the code that trained its encoder.
-
-    Each is None where a record does not state it, as older ones do not.
-    """
-    return record.get("code", {}).get("digest"), (record["training"] or {}).get("code")
-
-
-def two_codes(records: Collection[Record]) -> str | None:
-    """Return why measured cells have no mean if they are not all of one code, with the command that helps; else None.
-
-    Older records state no digest: their cells count as of one code.
-    """
+def two_versions(records: Collection[Record]) -> str | None:
+    """Return why measured cells of a task are not one number, with the command that helps; None where they are."""
     measured = [record for record in records if record["status"] == "ok"]
-    if len({code_of(record) for record in measured}) < 2:
+    of_task = {(record["task"]["name"], versions_of(record)) for record in measured}
+    if len(of_task) == len({task for task, _ in of_task}):
         return None
-    latest = max(measured, key=lambda record: record["started"])
-    command = [word for word in latest["command"] if word != "--remeasure"]
-    again = f"{shlex.join(command)} --remeasure" if command[:1] == ["zoo-bench"] else "the same run with remeasure"
-    return f"it was measured by two versions of the code; measure it again: {again}"
+    return f"it was measured by two versions of its task or metric; measure it again: {command_of(measured)}"
+
+
+def command_of(records: Collection[Record]) -> str:
+    """Return the command of a row's records that measures what is not finished: of the most seeds, then the latest."""
+    latest = max(records, key=lambda record: (record.get("seeds", 0), record["started"]))
+    words = [word for word in latest["command"] if word != "--remeasure"]
+    if "--shard" in words:
+        place = words.index("--shard")
+        del words[place : place + 2]
+    return shlex.join(words) if words[:1] == ["zoo-bench"] else "the same run"

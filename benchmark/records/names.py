@@ -10,16 +10,19 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from benchmark.records.record import MethodPart
+from benchmark.records.record import MethodPart, Record
+from zoo.paths import own_name
+from zoo.progress import clean_line
 from zoo.recipes import SOURCES
 from zoo.selection import parts_of, split_overrides
 
-# The beginning of a path that cannot be a hub id; the name of a model's folder in the hub's cache.
+# The beginning of a path that cannot be a hub id.
 _ELSEWHERE = re.compile(r"[/~]|\.{1,2}[\\/]|[A-Za-z]:[\\/]|\\\\")
-_CACHED = re.compile(r"models--.+?--(.+)")
-_GENERIC = re.compile(r"(0_Transformer|best|checkpoint[-_]?\d*|encoder|final|last|model|output|snapshots|step[-_]?\d+)")
+
+Row = TypeVar("Row")
+DIGITS = 8  # of a key, a digest or a revision
 
 # Names of recipes in older records.
 FORMER = {f"moco-{how}repo": f"moco-{how}q320" for how in ("", "reorder-", "delete-", "duplicate-")}
@@ -70,23 +73,41 @@ def short_name(name: str, parts: int = 1) -> str:
     for key, value in settings:
         text = value.strip("'\"")
         is_place = key in SOURCES or _ELSEWHERE.match(text) is not None
-        text = _own_name(text, parts) if is_place else value
+        text = own_name(text, parts) if is_place else value
         shown.append(text if key == "model" else f"{key}={text}")
-    return ":".join(shown)
+    return clean_line(":".join(shown))
 
 
-def _own_name(place: str, parts: int) -> str:
-    """Return the last part of a path or hub id, and earlier parts where it is as general as `checkpoint-500`."""
-    steps = [step for step in re.split(r"[\\/]+", place) if step not in ("", ".", "..", "~")]
-    for i, step in enumerate(steps):
-        if (cached := _CACHED.fullmatch(step)) and steps[i + 1 : i + 2] == ["snapshots"]:
-            # Leaves out the folder named by a commit.
-            steps = [*steps[:i], cached[1], *steps[i + 3 :]]
-            break
-    wanted = parts
-    while wanted < len(steps) and _GENERIC.fullmatch(steps[-wanted]):
-        wanted += 1
-    return "/".join(steps[-wanted:]) or place
+def distinctions(record: Record) -> list[str]:
+    """Return what may tell a row from others of its name, the most telling first; the start of its key always does."""
+    backbone: Mapping[str, Any] = record["method"]["sources"].get("backbone") or {}
+    training: Mapping[str, Any] = record["training"] or {}
+    text: Mapping[str, Any] = training.get("corpus") or {}
+    size = text.get("pairs") or text.get("sentences")
+    named = (backbone.get("name"), text.get("name"), training.get("dev_task"))
+    return [
+        str(named[0] or ""),
+        f"{named[0]}@{content_of(backbone)}" if named[0] else "",
+        record["precision"],
+        f"{size:,} of {named[1]}" if size else "",
+        f"{named[1]}@{content_of(text)}" if named[1] else "",
+        f"dev {named[2]}" if named[2] else "",
+        record["row_key"][:DIGITS],
+    ]
+
+
+def content_of(source: Mapping[str, Any]) -> str:
+    """Return the revision of weights of the hub, else the start of the sha256 of weights or of a training text."""
+    return str(source.get("revision") or source.get("sha256") or "")[:DIGITS]
+
+
+def told_apart(records: Mapping[Row, Record]) -> dict[Row, str]:
+    """Return for rows of one name what stands behind it in brackets: the first distinction that each row has alone."""
+    kinds = zip(*map(distinctions, records.values()), strict=True)
+    alone = (texts for texts in kinds if all(texts) and len(set(texts)) == len(texts))
+    return dict(
+        zip(records, next(alone, tuple(record["row_key"][:DIGITS] for record in records.values())), strict=True)
+    )
 
 
 def _alike(printed: Mapping[str, str]) -> list[str]:

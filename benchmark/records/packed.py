@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast, get_args, g
 import msgspec
 import numpy as np
 
-from benchmark.records.record import Record, pairs_of, parse_record
+from benchmark.records.record import MOST, Record, pairs_of, parse_record
 from zoo.errors import CorruptError, MissingError
 from zoo.files import SUMS, atomic_path, sha256_file, write_text
 
@@ -64,9 +64,8 @@ class RecordParser:
             record |= {name: self._part(name, bytes(part)) for name, part in parts.items()}
         except (msgspec.MsgspecError, UnicodeError, RecursionError, KeyError):
             return parse_record(content, where)
-        if not record.keys() >= self._required or (
-            record["status"] == "ok" and not (record["scores"] or {}).get("main")
-        ):
+        main = (record.get("scores") or {}).get("main")
+        if not record.keys() >= self._required or (record["status"] == "ok" and not main) or abs(main or 0) > MOST:
             return parse_record(content, where)
         return cast("Record", record)
 

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
 from benchmark.metrics.correlation import ranks
-from benchmark.records.conflicts import two_codes
+from benchmark.records.conflicts import two_versions
 from benchmark.records.folder import Records
-from benchmark.records.names import printed_names, short_name
+from benchmark.records.names import distinctions, printed_names, short_name, told_apart
 from benchmark.records.record import Record, pairs_of, scores_of
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import LoadedTask, load_tasks
@@ -41,8 +41,8 @@ def label(records: Sequence[Record]) -> str:
 
 
 def split_label(text: str) -> tuple[str, str]:
-    """Split a label into the name and the start of the row's key; the key is "" where `text` is only a name."""
-    match = re.fullmatch(r"(.*) \[([0-9a-f]{8})\]", text)
+    """Split a label into the name and what tells its row from others; that is "" where `text` is only a name."""
+    match = re.fullmatch(r"(.*) \[([^\[\]]+)\]", text)
     return (match[1], match[2]) if match else (text, "")
 
 
@@ -55,7 +55,7 @@ def rows_named(records: Sequence[Record], name: str, folder: Path, tasks: Collec
     if not records:
         raise UsageError(f"no records in {folder}; make some with `zoo-bench run`, or name a folder with --results.")
     called = printed_names(record["method"]["name"] for record in records)
-    wanted, key = split_label(name)
+    wanted, part = split_label(name)
     # A path without a model is no name of a row either.
     with suppress(UsageError):
         name = with_model(name, called)
@@ -64,7 +64,7 @@ def rows_named(records: Sequence[Record], name: str, folder: Path, tasks: Collec
         method = record["method"]["name"]
         names = (method, called[method])
         by_name = name in names or ("*" in name and any(fnmatch.fnmatchcase(one, name) for one in names))
-        if by_name or (key and record["row_key"].startswith(key) and wanted in (*names, short_name(method))):
+        if by_name or (part in distinctions(record) and wanted in (*names, short_name(method))):
             rows.setdefault((method, record["row_key"]), []).append(record)
     if not rows:
         known = sorted(set(called.values()))
@@ -78,7 +78,8 @@ def row_named(records: Sequence[Record], name: str, folder: Path, tasks: Collect
     """Return the records of the one row with this name (see `rows_named`); raises UsageError unless there is one."""
     rows = rows_named(records, name, folder, tasks)
     if len(rows) > 1:
-        labels = ", ".join(repr(label(row)) for row in rows)
+        parts = told_apart({number: row[0] for number, row in enumerate(rows)})
+        labels = ", ".join(repr(f"{split_label(label(row))[0]} [{parts[number]}]") for number, row in enumerate(rows))
         raise UsageError(f"{name!r} stands in {folder} under several conditions; name one of {labels}.")
     return rows[0]
 
@@ -93,10 +94,10 @@ def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record
         raise MissingError(f"{name} has no score of {task} ({reasons[0]}); run it, or name other tasks.")
     # An n/a record of a cell without data has another key.
     entries = [r for r in entries if r["status"] == "ok"]
+    if mixed := two_versions(entries):
+        raise UsageError(f"{name} on {task}: {mixed}")
     if len(entries) > len(seeds):
         raise UsageError(f"{name} on {task}: records of different data or protocol; keep one kind in {store.folder}.")
-    if mixed := two_codes(entries):
-        raise UsageError(f"{name} on {task}: {mixed}")
     metric = scores_of(entries[0])["main_metric"]
     if not (entries[0].get("pairs") or entries[0].get("items")) and metric != "all_spearman":
         raise MissingError(

@@ -7,6 +7,7 @@ checks values against the same types; keys that they do not name, such as a task
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict, TypeGuard
 
@@ -23,18 +24,26 @@ MOST_BYTES = 1 << 24
 
 Status = Literal["ok", "failed", "n/a"]
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
-Name = Annotated[str, msgspec.Meta(min_length=1)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]
+Text = Annotated[str, msgspec.Meta(max_length=10_000)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Score = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
+# Beyond 1 by rounding alone.
+MOST = 1 + 1e-6
+Fraction = Annotated[float, msgspec.Meta(ge=-MOST, le=MOST)]
+Step = Annotated[str, msgspec.Meta(pattern=r"^\d{1,18}$")]
+Curve = dict[Step, float | None]
+# A plugin's task may have another measure.
+_FRACTIONS = re.compile("spearman|pearson|accuracy|mrr|ndcg|map|f1|nearest")
 
 
 class Source(TypedDict, total=False):
     """Identity of a file or model outside the recipe; a source that is itself a method has more keys."""
 
-    name: str
-    revision: str | None
-    sha256: str
-    ancestry: str
+    name: Text
+    revision: Text | None
+    sha256: Text
+    ancestry: Text
 
 
 class MethodTraits(TypedDict):
@@ -56,11 +65,11 @@ class TunedPart(TypedDict):
     """What `zoo.recipes.Tuned` says of the recipe's settings."""
 
     trials: int
-    dev: str
-    backbone: str
-    corpus: str
+    dev: Text
+    backbone: Text
+    corpus: Text
     sentences: int
-    study: str
+    study: Text
     # Of the best dev scores of several studies; records of before have none.
     spread: NotRequired[float | None]
 
@@ -70,13 +79,15 @@ MethodPart = TypedDict(
     "MethodPart",
     {
         "name": Name,
+        # Of the method's class; older records state none.
+        "version": NotRequired[int],
         # The recipe's own name (older records: as typed), settings typed behind it, and both, if `name` is a label.
-        "recipe_name": NotRequired[str],
+        "recipe_name": NotRequired[Text],
         "overrides": NotRequired[dict[str, Any]],
-        "typed": NotRequired[str],
+        "typed": NotRequired[Text],
         # Absent: the recipe's settings are not tuned.
         "tuned": NotRequired[TunedPart],
-        "class": str,
+        "class": Text,
         "recipe": dict[str, Any],
         "sources": dict[str, Source],
         "traits": MethodTraits,
@@ -97,22 +108,30 @@ class TaskPart(TaskIdentity):
 class Correlation(TypedDict):
     """Correlations as fractions; None where one side is constant."""
 
-    spearman: float | None
-    pearson: NotRequired[float | None]
+    spearman: Fraction | None
+    pearson: NotRequired[Fraction | None]
+
+
+class SubsetScores(TypedDict, total=False):
+    """What is known of a subset, or of one training; tasks add keys of their own."""
+
+    spearman: Fraction | None
+    pearson: Fraction | None
+    accuracy: Fraction | None
 
 
 class ScoresPart(TypedDict):
     """What the task measured, as fractions; `main` is None with a `reason`. Tasks add keys of their own."""
 
     main: Score | None
-    main_metric: str
+    main_metric: Text
     reason: str | None
     all: NotRequired[Correlation]
     mean: NotRequired[Correlation]
     wmean: NotRequired[Correlation]
-    subsets: NotRequired[dict[str, dict[str, Any]]]
+    subsets: NotRequired[dict[str, SubsetScores]]
     # Of an encoder without a seed that was fine-tuned several times.
-    by_seed: NotRequired[dict[str, dict[str, Any]]]
+    by_seed: NotRequired[dict[Step, SubsetScores]]
 
 
 class PairsPart(TypedDict):
@@ -125,17 +144,21 @@ class PairsPart(TypedDict):
 
 
 class Coverage(TypedDict):
-    """How many of the task's distinct texts the encoder knows; `missing` are the first words that it does not."""
+    """How many of the task's distinct texts the encoder knows; `missing` are the first words that it does not.
+
+    `shared` texts have the vector of another one; it is stated where they are many.
+    """
 
     texts: int
     covered: int
     missing: list[str]
+    shared: NotRequired[int]
 
 
 class CorpusPart(TypedDict, total=False):
     """The training text: `sentences` of a corpus or labelled `pairs`."""
 
-    name: str
+    name: Text
     sentences: int
     # Where neighbouring sentences were asked for: in how many stretches they were read.
     documents: int
@@ -159,16 +182,17 @@ class TrainingPart(TypedDict, total=False):
     seconds: float
     sentences_per_second: float | None
     final_loss: float | None
-    dev_scores: dict[str, float | None]
-    dev_curves: dict[str, dict[str, float | None]]
+    dev_scores: Curve
+    dev_curves: dict[str, Curve]
     best_step: int | None
     peak_memory_mb: float | None
     facts: dict[str, Any]
     # Digest of the code that trained it; in older records the checkout's commit instead.
     code: str
     commit: str | None
+    ended: str
     corpus: CorpusPart | None
-    dev_task: str | None
+    dev_task: Text | None
     # Of the set that picked the checkpoint, and those that are test pairs of STS12-16 or STS-B; None: not measured.
     dev_pairs: int
     dev_pairs_in_test: int | None
@@ -206,20 +230,20 @@ class Adapt(TypedDict):
 class Environment(TypedDict):
     """Where a cell was measured."""
 
-    python: str
-    cpu: str
+    python: Text
+    cpu: Text
     threads: int
-    gpu: str | None
-    packages: dict[str, str]
-    platform: NotRequired[str]
-    cuda: NotRequired[str | None]
+    gpu: Text | None
+    packages: dict[str, Text]
+    platform: NotRequired[Text]
+    cuda: NotRequired[Text | None]
 
 
 class CodePart(TypedDict, total=False):
     """The digest of the code that computed the score; older records state the commit of its checkout instead."""
 
-    digest: str
-    commit: str | None
+    digest: Text
+    commit: Text | None
 
 
 class RunFilePart(TypedDict):
@@ -255,7 +279,7 @@ class Record(TypedDict):
     environment: Environment
     started: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
     seconds: Annotated[float, msgspec.Meta(ge=0)]
-    version: str
+    version: Text
     command: list[str]
     coverage: NotRequired[Coverage | None]
     pairs: NotRequired[PairsPart | None]
@@ -306,15 +330,19 @@ def check_record(record: object, where: str) -> TypeGuard[Record]:
         checked = msgspec.convert(record, Record)
     except (msgspec.ValidationError, RecursionError) as error:
         raise CorruptError(f"{where}: {str(error)[:300]}.") from error
-    if checked["status"] == "ok" and (checked["scores"] is None or checked["scores"]["main"] is None):
+    scores = checked["scores"]
+    if checked["status"] == "ok" and (scores is None or scores["main"] is None):
         raise CorruptError(f"{where}: its status is ok, and it has no score.")
+    if scores and abs(scores["main"] or 0) > MOST and _FRACTIONS.search(scores["main_metric"]):
+        raise CorruptError(f"{where}: {scores['main_metric']} is {scores['main']:g}; it is a fraction, at most 1.")
     return True
 
 
-def parse_record(content: bytes | str, where: str) -> Record:
+def parse_record(content: bytes | str, where: str, unsigned: list[str] | None = None) -> Record:
     """Return the record that JSON states; raises CorruptError, or NewerRecordError, naming `where`.
 
-    If the record has the field `sha256` over its other fields, that is checked; a record without it is read too.
+    If the record has the field `sha256` over its other fields, that is checked; a record without it is read too, and
+    `where` is added to `unsigned`.
     """
     try:
         record = msgspec.json.decode(content)
@@ -328,6 +356,8 @@ def parse_record(content: bytes | str, where: str) -> Record:
     if not intact:
         raise CorruptError(f"{where} is damaged or was changed: its sha256 is not the one it was written with.")
     assert check_record(record, where)
+    if checksum is None and unsigned is not None:
+        unsigned.append(where)
     return record
 
 

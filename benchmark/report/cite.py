@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from benchmark.data.catalog import catalog
 from benchmark.report.conditions import recipes
+from benchmark.report.latex import escape
 from benchmark.report.rows import Table
 from benchmark.report.signature import signature
 from benchmark.tasks import TASKS
@@ -35,9 +36,10 @@ def citation(tables: Sequence[Table]) -> str:
 def _sentence(table: Table) -> str:
     several = max((row.about["seeds"] for row in table.rows), default=1)
     means = f", means over up to {several} seeds," if several > 1 else ""
+    line = "|".join(map(escape, signature(table).split("|")))
     return (
-        f"Scores on {table.suite.title} (x100{means} on {', '.join(table.suite.columns)}) were measured with"
-        f" zoo-bench~\\cite{{zoobench}}; signature: \\texttt{{{_escaped(signature(table))}}}."
+        f"Scores on {escape(table.suite.title)} (x100{means} on {escape(', '.join(table.suite.columns))})"
+        f" were measured with zoo-bench~\\cite{{zoobench}}; signature: \\texttt{{{line}}}."
     )
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from benchmark.data.sources import DataSource
-from benchmark.records.conflicts import code_of
 from benchmark.records.folder import Records, read_records
 from benchmark.records.query import PairTexts, label, row_named, row_scores
 from benchmark.records.record import Record, plain
@@ -138,8 +137,6 @@ class Compared:
             ]
         if unlike := differing(self.a, self.b):
             parts.append(f"Not like with like, A and B: {'; '.join(unlike)}.")
-        if len({code_of(record)[0] for record in (*self.a, *self.b)}) > 1:
-            parts.append("Two versions of the code measured A and B.")
         if any(tuned(rows[0]["method"]) for rows in (self.a, self.b)):
             parts.append("Intervals of tuned rows contain no spread of tuning.")
         parts += [f"Standard deviations over seeds: {'; '.join(spreads)}."] if spreads else []
@@ -153,7 +150,6 @@ class Compared:
             counts = ", ".join(f"{count:,} of {task}" for task, count in shared.items())
             parts.append(f"Pairs of several tasks are drawn together: {counts}.")
         parts += _about_texts([line for one in self.comparisons for line in one.lines])
-        parts += [f"{one.title}: no average: {one.no_average}." for one in self.comparisons if one.no_average]
         return [*sides, " ".join(parts)]
 
     def __str__(self) -> str:
@@ -343,8 +339,6 @@ def _fields(comparison: Comparison) -> list[Field]:
         ]
         for line in _lines(comparison)
     ]
-    if comparison.no_average:
-        rows.append([AVERAGE, "", "", "", "n/a", "n/a", "n/a", ""])
     heads = ("Task", comparison.unit.capitalize(), "A", "B", "A - B", "95% interval", "p", "Williams' p, pairs alone")
     columns = zip(heads, (0, 4, 3, 3, 0, 1, 2, 5), zip(*rows, strict=True), strict=True)
     return [Field(head, cells, head != "Task", place, name=head == "Task") for head, place, cells in columns]

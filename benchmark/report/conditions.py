@@ -138,6 +138,15 @@ def contamination(about: About) -> str:
     return f"⚠ {count:,} test text{' is' if count == 1 else 's are'} in the training text"
 
 
+def shared_vectors(row: Row) -> str:
+    """Return a warning with the largest number of a task's texts that share a vector; "" where they are few."""
+    parts = [part for record in row.records if (part := record.get("coverage")) and "shared" in part]
+    if not parts:
+        return ""
+    most = max(parts, key=lambda part: part["shared"] / part["texts"])
+    return f"⚠ {most['shared']:,} of {most['texts']:,} texts of a task have the vector of another text"
+
+
 def trained(about: About) -> str:
     """Return the updates as a share of the paper's, and whether the vectors hardly moved; "" where neither is known."""
     share, cosine = about["updates_share"], about["cosine_to_start"]
@@ -179,7 +188,8 @@ def described(row: Row, fitted: str = "") -> str:
     about = row.about
     by = f"encoded by {about['run_by']}" if about["run_by"] else ""
     parts = [backbone_of(about), about["precision"], by, roles(row), learned_from(about), fitted, trained(about)]
-    parts += [tuning(row), contamination(about), chosen_on(about), redefined(about), row.missing_seeds]
+    parts += [tuning(row), contamination(about), shared_vectors(row), chosen_on(about), redefined(about)]
+    parts.append(row.missing_seeds)
     return ", ".join(filter(None, parts))
 
 

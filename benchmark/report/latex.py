@@ -10,12 +10,13 @@ from string import ascii_lowercase
 
 from benchmark.report.columns import Column, columns_of, score_columns
 from benchmark.report.conditions import GROUPS, described, group
-from benchmark.report.links import display_name
+from benchmark.report.links import display_names
 from benchmark.report.render import fill
 from benchmark.report.rows import Row, Table, Value, score_text
 from benchmark.report.signature import signature
 from benchmark.stats.draws import unit_of
 from benchmark.stats.marks import TIE, UNTOLD
+from zoo.progress import clean_line
 
 _ESCAPES = {
     **{sign: rf"\{sign}" for sign in "&%$#_{}"},
@@ -52,7 +53,13 @@ _POINTS = {"small": 10, "footnotesize": 9, "scriptsize": 8, "tiny": 6}  # in an 
 
 def escape(text: str) -> str:
     """Escape a text for LaTeX, on one line; letters beyond Latin need XeLaTeX or LuaLaTeX."""
-    return _SPECIAL.sub(lambda match: _ESCAPES[match[0]], " ".join(text.split()))
+    return _SPECIAL.sub(lambda match: _ESCAPES[match[0]], clean_line(text))
+
+
+def _cell(text: str, marks: str = "") -> str:
+    """Return a cell; behind the end of a row LaTeX would take a bracket or an asterisk for an argument."""
+    cell = escape(text)
+    return (f"{{{cell[0]}}}{cell[1:]}" if cell[:1] in ("[", "*") else cell) + (f"$^{{{marks}}}$" if marks else "")
 
 
 def latex(table: Table) -> str:
@@ -64,34 +71,37 @@ def latex(table: Table) -> str:
     """
     columns = [column for column in columns_of(table, "latex") if column.name != "method"]
     letters = _letters(table.rows)
+    names = display_names(table.rows, {row.name: described(row) for row in table.rows})
     for environment, size, spread in _SHAPES:
-        if _width(table.rows, columns, _POINTS[size] / 10, spread) <= (_ONE if environment == "table" else _TWO):
+        if _width(table.rows, names, columns, _POINTS[size] / 10, spread) <= (_ONE if environment == "table" else _TWO):
             break
-    caption, beyond = _caption(table, _ONE if environment == "table" else _TWO)
+    caption, beyond = _caption(table, names, _ONE if environment == "table" else _TWO)
     parts = []
     for name in GROUPS:
         if rows := [row for row in table.rows if group(row) == name]:
             best = {
                 column.name: _best(rows, column) if len(rows) > 1 and not table.partial else [] for column in columns
             }
-            parts.append((name, [_line(row, best, columns, letters, spread, size) for row in rows]))
+            parts.append((name, [_line(row, names[row.name], best, columns, letters, spread, size) for row in rows]))
     return fill(
         "table.tex.j2",
         signature=signature(table),
         environment=environment,
         size=size,
         caption=caption,
-        notes=_notes(table, letters, spread, beyond),
+        notes=_notes(table, names, letters, spread, beyond),
         label=f"tab:{table.stem}",
         sides="".join("r" if column.right else "l" for column in columns),
-        heads=["Method", *(escape(column.head) for column in columns)],
+        heads=["Method", *(_cell(column.head) for column in columns)],
         parts=parts,
     )
 
 
-def _width(rows: Sequence[Row], columns: Sequence[Column], scale: float, spread: bool) -> float:
+def _width(
+    rows: Sequence[Row], names: Mapping[str, str], columns: Sequence[Column], scale: float, spread: bool
+) -> float:
     """Return about how many points a table takes; `scale` is 1 for 10 pt, where a bold digit has 5.8."""
-    total = scale * 5.3 * max(len(display_name(row)) + 2 for row in rows)
+    total = scale * 5.3 * max(len(names[row.name]) + 2 for row in rows)
     for column in columns:
         values = [column.of(row) for row in rows]
         texts = [score_text(v.mean) if isinstance(v, Value) and v.mean is not None else "" for v in values]
@@ -109,6 +119,7 @@ def _best(rows: Sequence[Row], column: Column) -> list[str]:
 
 def _line(
     row: Row,
+    name: str,
     best: Mapping[str, Sequence[str]],
     columns: Sequence[Column],
     letters: dict[str, str],
@@ -117,11 +128,11 @@ def _line(
 ) -> list[str]:
     """Return the cells of a row of a table of this size; `best` has by column the two best means of its part."""
     marks = ",".join(filter(None, [letters[described(row)], _SIGNS[row.mark] + _SIGNS[row.against]]))
-    cells = [escape(display_name(row)) + (f"$^{{{marks}}}$" if marks else "")]
+    cells = [_cell(name, marks)]
     for column in columns:
         value = column.of(row)
         if not isinstance(value, Value):
-            cells.append(escape(column.text(row)))
+            cells.append(_cell(column.text(row)))
             continue
         if value.mean is None:
             cells.append(NONE)
@@ -147,20 +158,20 @@ def _letters(rows: Sequence[Row]) -> dict[str, str]:
     return dict(zip(ordered, names, strict=False))
 
 
-def _caption(table: Table, width: float) -> tuple[str, list[str]]:
+def _caption(table: Table, names: Mapping[str, str], width: float) -> tuple[str, list[str]]:
     """Return the caption of at most four lines, title and what was learned, and the sentences that do not fit."""
     learned = table.learned.partition("\n")[0]
     for row in table.rows:
-        shown_name = display_name(row).replace("\\", r"\\")
+        shown_name = names[row.name].replace("\\", r"\\")
         learned = re.sub(rf"(?<!\S){re.escape(row.name)}(?=[\s,])", shown_name, learned)
-    shown = [f"{table.title.replace(' (--limit)', '')}."]
+    shown = [f"{re.sub(r' [(]--limit.*?[)]', '', table.title)}."]
     beyond = [sentence for sentence in re.split(r" (?=The best control, )", learned) if sentence]
     while beyond and _POINTS_A_LETTER * len(" ".join(["Table 1:", *shown, beyond[0]])) <= _LINES * width:
         shown.append(beyond.pop(0))
     return escape(" ".join(shown)), beyond
 
 
-def _notes(table: Table, letters: dict[str, str], spread: bool, beyond: Sequence[str]) -> str:
+def _notes(table: Table, names: Mapping[str, str], letters: dict[str, str], spread: bool, beyond: Sequence[str]) -> str:
     """Return what stands below the table: the measure, the marks, the conditions."""
     about_seeds = "" if spread else " (of the tasks in the other files)"
     means = [f"{column.help}." for column in score_columns(table.suite) if column.name in table.suite.means]
@@ -175,7 +186,7 @@ def _notes(table: Table, letters: dict[str, str], spread: bool, beyond: Sequence
         sentences.append("?: undecided, for want of seeds.")
     for row in table.rows:
         if row.name == table.baseline:
-            sentences.append(table.against.replace(f" {row.name}", f" {display_name(row)}", 2))
+            sentences.append(table.against.replace(f" {row.name}", f" {names[row.name]}", 2))
     text = escape(" ".join(filter(None, sentences)).replace("x100", "×100"))
     text = text.replace("↑", r"$^{\dagger}$").replace("↓", r"$^{\ddagger}$")
     rest = "Rows without a letter" if len(letters) > 1 else "All rows"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -48,6 +49,18 @@ def display_name(row: Row) -> str:
     """Return a row's name for a paper: "SimCSE (crop, temperature 0.1)" for simcse-crop:temperature=0.1."""
     # A recipe of the user's own keeps its name.
     return row.name if row.recipe else paper_name(*row.made_of) or row.name
+
+
+def display_names(rows: Sequence[Row], conditions: Mapping[str, str]) -> dict[str, str]:
+    """Return by a row's name what a paper calls it; rows of one display name and equal conditions keep their keys."""
+    shown = {row.name: display_name(row) for row in rows}
+    counted = Counter((shown[row.name], conditions[row.name]) for row in rows)
+    return {
+        row.name: f"{shown[row.name]} [{row.row_key[:8]}]"
+        if counted[shown[row.name], conditions[row.name]] > 1
+        else shown[row.name]
+        for row in rows
+    }
 
 
 def paper_name(recipe: str, overrides: Mapping[str, object] = MappingProxyType({})) -> str:

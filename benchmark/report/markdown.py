@@ -5,26 +5,55 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from zoo.progress import without_orders
+from zoo.progress import clean_line
 
-# Code spans, where no sign has a meaning; tags (none begins with a blank, and a backslash before one takes the next
-# from it), pictures, links with a scheme but the web's, also those that are defined in a line of their own.
-_MARKS = re.compile(
-    r"(?<![`\\])(`+)(?!`).+?(?<!`)\1(?!`)|(\\*)<(?! )|!\[|\]\((?=\s*(?!https?://)[^)]*[:&])|^\[(?=[^]]*\]:)"
-)
+# Read from left to right, as CommonMark does: a backslash with what it escapes, a run of backticks, and what would be a
+# tag (none begins with a blank), a picture or a link that is not of the web.
+_MARKS = re.compile(r"\\.?|`+|<(?! )|!\[|\]\((?!\s*https?://)")
+# What would be a list, a heading, a quotation, a block of code or the definition of a link, if a line begins so.
+_BLOCK = re.compile(r"\A(\d*)(?=(?<=\d)[.)](?:\s|$)|(?<!\d)(?:[-+*=_#>~]|```|\[.*\]:))")
 
 
 def markdown_text(text: str) -> str:
     """Return a text on one line, without terminal control codes; tags, pictures and other links are shown as text."""
-    line = without_orders(" ".join(text.splitlines()))
-    return _MARKS.sub(lambda match: match[0] if match[1] else f"{match[2] or ''}{match[0][:-1]}\\{match[0][-1]}", line)
+    return _BLOCK.sub(r"\1\\", _inline(text))
+
+
+def _inline(text: str) -> str:
+    """Return what `markdown_text` does for a text that begins no line."""
+    line = clean_line(text)
+    runs = [match.span() for match in re.finditer("`+", line)]
+    # By length, the last first: whether a run of backticks has another one that closes it.
+    ends: dict[int, list[int]] = {}
+    for start, end in reversed(runs):
+        ends.setdefault(end - start, []).append(end)
+    parts, place = [], 0
+    while (match := _MARKS.search(line, place)) is not None:
+        mark = match[0]
+        parts.append(line[place : match.start()])
+        place = match.end()
+        if mark[0] == "`":
+            closing = ends.get(len(mark), [])
+            while closing and closing[-1] <= place:
+                closing.pop()
+            if closing:
+                mark, place = line[match.start() : closing[-1]], closing[-1]
+            # What nothing closes here, a later line of the paragraph could.
+            parts.append(mark if closing else "\\`" * len(mark))
+        elif mark[0] == "\\":
+            # A backslash stays one: it does not escape what gets one of its own.
+            parts.append(f"\\\\\\{mark[1]}" if mark[1:] == "<" else f"\\{mark}" if mark[1:] == "|" else mark)
+        else:
+            parts.append(f"{mark[:-1]}\\{mark[-1]}")
+    return "".join([*parts, line[place:]])
 
 
 def code_span(text: str) -> str:
     """Return a text as code within a line, between more backticks than it has in a row."""
-    ticks = _fence(text, 1)
-    edge = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{ticks}{edge}{' '.join(text.splitlines())}{edge}{ticks}"
+    line = clean_line(text)
+    ticks = _fence(line, 1)
+    edge = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{ticks}{edge}{line}{edge}{ticks}"
 
 
 def code_block(lines: Iterable[str]) -> list[str]:
@@ -40,7 +69,7 @@ def _fence(text: str, least: int) -> str:
 
 def markdown_row(cells: Iterable[str]) -> str:
     """Return a line of a table; bars are escaped, because a bar would end its cell even inside backticks."""
-    return "| " + " | ".join(markdown_text(cell).replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(_inline(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
 def markdown_table(heads: Sequence[str], lines: Iterable[Iterable[str]], numbers: Sequence[bool] = ()) -> list[str]:

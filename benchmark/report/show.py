@@ -15,7 +15,7 @@ from benchmark.report.conditions import ancestry_lines
 from benchmark.report.rows import Row, Table, Value
 from benchmark.report.signature import signature
 from benchmark.report.terminal import Field, fitted, folded, width_of
-from zoo.progress import fit_to, print_safe
+from zoo.progress import clean_line, fit_to, print_safe
 
 if TYPE_CHECKING:
     import pandas
@@ -43,12 +43,12 @@ def print_table(
     drawn, left_out = _drawn(table, shown, None if wide else width, stream)
     notes = [left_out, table.learned if row_keys is None else "", *_notes(table, measured, ancestry_lines(table.rows))]
     below = "\n".join(filter(None, [*notes, signature(table)])).splitlines()
-    print_safe("\n".join([*folded([table.title], width), *drawn, *folded(below, width)]), stream)
+    print_safe("\n".join([*folded([clean_line(table.title)], width), *drawn, *folded(below, width)]), stream)
 
 
 def _notes(table: Table, measured: Sequence[Row], ancestry: Sequence[str] = ()) -> list[str]:
     reasons = [f"n/a: {reason}" for row in measured for reason in row.reasons()]
-    return [table.suite.note, *table.legends, *ancestry, *reasons]
+    return [*map(clean_line, [table.suite.note, *table.legends, *ancestry, *reasons])]
 
 
 def scores_of(table: Table, stream: TextIO) -> str:
@@ -80,7 +80,7 @@ def _drawn(table: Table, rows: Sequence[Row], width: int | None, stream: TextIO)
     """Return the lines of a table that fits the width, and a sentence on what does not."""
     fields = []
     for column in columns_of(table, "terminal"):
-        cells = [fit_to(" ".join(column.text(row).split()), stream) for row in rows]
+        cells = [fit_to(clean_line(column.text(row)), stream) for row in rows]
         values = [column.of(row) for row in rows]
         # Where the table is narrow, the mean alone keeps its spread over seeds.
         means = [replace(value, sd=None).text() if isinstance(value, Value) else "" for value in values]
@@ -89,7 +89,9 @@ def _drawn(table: Table, rows: Sequence[Row], width: int | None, stream: TextIO)
         # The last task goes first, the means of some tasks last.
         priority = 0 if kept else 1 if column.name in table.suite.means else 2
         short = means if scored else None
-        fields.append(Field(column.head, cells, column.right, priority, short, name=column.name == "method"))
+        fields.append(
+            Field(clean_line(column.head), cells, column.right, priority, short, name=column.name == "method")
+        )
     lines, left_out = fitted(fields, width)
     if left_out or lines != fitted(fields, None)[0]:
         several = any(value.sd is not None for row in rows for value in row.values.values())

@@ -8,6 +8,7 @@ from hashlib import sha256
 from benchmark.records.record import Record, scores_of
 from benchmark.report.conditions import tuned
 from benchmark.report.rows import Table
+from zoo.progress import clean_line
 
 _DATA = 4  # hexadecimal digits: enough to see that two tables have other data
 _NAMED = 2  # values of a part that are named; more are counted
@@ -38,21 +39,7 @@ def signature(table: Table) -> str:
         *(f"{name} {text}" for name, text in conditions_of(records).items()),
         f"conditions {_digest(sorted({tuple(_conditions(r).items()) for r in records}))}",
     ]
-    return "|".join([*parts, _joined(limits)] if table.partial else parts)
-
-
-def cell_signature(record: Record) -> str:
-    """Return what the number of one record depends on, as the signature of a table says it."""
-    parts = [
-        f"zoo-bench {record['version']}",
-        f"{record['task']['name']}:{scores_of(record)['main_metric']}",
-        *([] if record["seed"] is None else [f"seed {record['seed']}"]),
-        record["precision"],
-        f"data {(record['task']['sha256'] or '')[:_DATA]}",
-        f"protocol {record['protocol']}",
-        *(f"{name} {text}" for name, text in _conditions(record).items() if text),
-    ]
-    return "|".join([*parts, *([f"trial of {record['limit']} rows"] if record["limit"] else [])])
+    return clean_line("|".join([*parts, _joined(limits)] if table.partial else parts))
 
 
 def conditions_of(records: Sequence[Record]) -> dict[str, str]:

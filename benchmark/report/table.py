@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 import statistics
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from benchmark.records.conflicts import one_digest, two_codes
+from benchmark.records.conflicts import command_of, one_digest, two_versions
 from benchmark.records.folder import Records, read_records
-from benchmark.records.names import printed_names, typed_label
+from benchmark.records.names import content_of, printed_names, told_apart, typed_label
 from benchmark.records.record import Record, main_score, scores_of
 from benchmark.report.conditions import about
 from benchmark.report.rows import Aggregation, Row, Table, Value, over_seeds, seed_order
@@ -38,7 +39,7 @@ def build_tables(
     borrow_seed_noise: bool = False,
     baseline: str = "",
 ) -> list[Table]:
-    """Return a table for each suite that has scores, and a separate one for its trial (--limit) records.
+    """Return a table for each suite that has scores, and a separate one for its trials of each --limit.
 
     A suite of which only some tasks were run has their columns, and their mean, which is named as theirs.
     With `store`, the folder of the records, rows that are tied for the best are marked. `aggregation` chooses the
@@ -62,12 +63,13 @@ def tables_by_suite(
 ) -> Iterator[tuple[Suite, Table]]:
     """Yield what `build_tables` returns, each table with the suite that it was made for."""
     called = printed_names(dict.fromkeys(record["method"]["name"] for record in records))
-    by_task: dict[tuple[str, bool], list[tuple[int, Record]]] = defaultdict(list)
+    by_task: dict[tuple[str, int | None], list[tuple[int, Record]]] = defaultdict(list)
     for number, record in enumerate(records):
-        by_task[record["task"]["name"], record["limit"] is not None].append((number, record))
+        by_task[record["task"]["name"], record["limit"]].append((number, record))
     for whole_suite in suites:
-        for trial in (False, True):
-            chosen = [entry for task in set(whole_suite.tasks) for entry in by_task[task, trial]]
+        limits = {limit for task, limit in by_task if limit is not None and task in whole_suite.tasks}
+        for limit in (None, *sorted(limits, reverse=True)):
+            chosen = [entry for task in set(whole_suite.tasks) for entry in by_task.get((task, limit), ())]
             records_of_suite = [record for _, record in sorted(chosen, key=lambda entry: entry[0])]
             if not records_of_suite:
                 continue
@@ -77,10 +79,11 @@ def tables_by_suite(
                 by_row[record["method"]["name"], record["row_key"]].append(record)
             suite = _aggregated(suite, records_of_suite, aggregation)
             rows = _rows(suite, by_row, called, aggregation, store)
-            if not any(row.scored or two_codes(row.records) for row in rows):
+            if not any(row.scored or two_versions(row.records) for row in rows):
                 continue  # every cell is n/a; the run has said why
+            trial = limit is not None
             table = _table(suite, rows, by_row, trial, aggregation)
-            table.baseline = baseline
+            table.baseline, table.limit, table.smaller = baseline, limit, trial and limit != max(limits)
             if store is not None and aggregation == "all":  # the pair scores are those of the concatenated subsets
                 from benchmark.report.learned import on_tasks
                 from benchmark.report.significance import mark_best
@@ -124,13 +127,62 @@ def _table(
     suite: Suite, rows: list[Row], by_row: Mapping[tuple[str, str], list[Record]], trial: bool, aggregation: Aggregation
 ) -> Table:
     _set_ranks(rows)
-    shared = {name for name, count in Counter(row.name for row in rows).items() if count > 1}
+    by_name: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        if row.name in shared:
-            row.name = f"{row.name} [{row.row_key[:8]}]"  # the same name under other conditions (corpus, precision ...)
+        by_name[row.name].append(row)
+    # The same name under other conditions (corpus, precision ...).
+    for name, same in by_name.items():
+        newest = max(map(_version, same))
+        parts = told_apart({number: row.records[0] for number, row in enumerate(same)}) if len(same) > 1 else {}
+        for number, part in parts.items():
+            if (version := _version(same[number])) < newest:
+                same[number].notes.append(
+                    f"version {version} of the method made it, and version {newest} the other; measure it"
+                    f" again: {command_of(same[number].records)}"
+                )
+            same[number].name = f"{name} [{part}]"
+    _tell_apart(rows)
     records = [record for row in rows for record in by_row[row.identity, row.row_key]]
     in_order = dict.fromkeys(tuple(r["command"]) for r in sorted(records, key=lambda r: str(r["started"])))
     return Table(suite, rows, list(map(shlex.join, in_order)), trial, aggregation=aggregation)
+
+
+def _tell_apart(rows: Sequence[Row]) -> None:
+    """Add the revision or the start of the digest to backbones and training texts of one name and other content."""
+    backbones = [(str(row.about["backbone"]),) for row in rows]
+    for row, name in zip(rows, _distinct(rows, backbones, "backbone"), strict=True):
+        row.about["backbone"] = name
+    texts = [(row.about["corpus"], row.about["corpus_sentences"], row.about["corpus_pairs"]) for row in rows]
+    for row, name in zip(rows, _distinct(rows, texts, "corpus"), strict=True):
+        row.about["corpus"] = name
+
+
+def _distinct(rows: Sequence[Row], names: Sequence[tuple[Any, ...]], kind: str) -> list[str]:
+    """Return each row's name, the first of its `names`, with what its content begins with where others differ in it."""
+    parts = [_content(row.records, kind) for row in rows]
+    contents: dict[tuple[Any, ...], set[str]] = defaultdict(set)
+    for name, content in zip(names, parts, strict=True):
+        contents[name].add(content)
+    return [
+        f"{name[0]}@{content}" if name[0] and content and len(contents[name]) > 1 else str(name[0])
+        for name, content in zip(names, parts, strict=True)
+    ]
+
+
+def _content(records: Sequence[Record], kind: str) -> str:
+    """Return what tells a row's backbone or training text from another of its name; "" where no record states it."""
+    for record in records:
+        source: Mapping[str, Any] = record["method"]["sources"].get("backbone") or {}
+        if kind == "corpus":
+            source = (record["training"] or {}).get("corpus") or {}
+        if content := content_of(source):
+            return content
+    return ""
+
+
+def _version(row: Row) -> int:
+    """Return the version of the method that made a row; records of before state none."""
+    return row.records[0]["method"].get("version", 1)
 
 
 def _set_ranks(rows: Sequence[Row]) -> None:
@@ -167,13 +219,9 @@ def _row(
         scores[task], values[task] = _task_value(by_task[task], seeds, aggregation, " ".join(damaged))
         if reason := values[task].reason:
             reasons.setdefault(reason, []).append(task)
-    if mixed := two_codes(records):
-        reasons.setdefault(mixed, ["mean"])
     notes = [f"{', '.join(tasks)}: {reason}" for reason, tasks in reasons.items()]
     means = {name: _average(tasks, scores, seeds) for name, tasks in suite.means.items()}
     average = _average(suite.tasks, scores, seeds)
-    if mixed:
-        means, average = dict.fromkeys(means, Value(None, None, 0, mixed)), Value(None, None, 0, mixed)
     if not suite.average and len(suite.tasks) > 1:
         average = Value(None, None, 0, "no mean of all tasks")
     made_by = records[0]["method"]
@@ -196,12 +244,12 @@ def _task_value(
     records: list[Record], seeds: list[int | None], aggregation: Aggregation, damaged: str
 ) -> tuple[dict[int | None, float], Value]:
     good = [r for r in records if r["status"] == "ok"]
-    if len({(r["task"]["sha256"], r["task"]["version"], r["protocol"]) for r in good}) > 1:
-        return {}, Value(None, None, 0, "conflict: records of different data or protocol; keep one kind in the folder")
+    if mixed := two_versions(good):
+        return {}, Value(None, None, 0, mixed)
+    if len({r["task"]["sha256"] for r in good}) > 1:
+        return {}, Value(None, None, 0, "conflict: records of different data; keep one kind in the folder")
     if len({(r["seed"], r["key"]) for r in good}) > len({r["seed"] for r in good}):
         return {}, Value(None, None, 0, "conflict: records of different vectors; keep one kind in the folder")
-    if mixed := two_codes(good):
-        return {}, Value(None, None, 0, mixed)
     by_seed = {r["seed"]: 100 * score for r in good if (score := _score(r, aggregation)) is not None}
     missing = [seed for seed in seeds if seed not in by_seed]
     if missing:

@@ -20,7 +20,7 @@ from benchmark.report.markdown import code_block, code_span, markdown_row, markd
 from benchmark.report.published import BesidePublished
 from benchmark.report.rows import About, Row, Table, Value
 from benchmark.report.signature import signature
-from zoo.progress import without_orders
+from zoo.progress import clean_line, without_orders
 
 # What a spreadsheet computes begins so, also behind blanks and in wide signs; a number is none.
 _FORMULA = re.compile(r"(?![-+]?\d+(\.\d+)?$)\s*[-=+@－＝＋＠]")
@@ -44,9 +44,9 @@ def table_files(table: Table) -> dict[str, str]:
     comparisons = published.beside_published(table)
     files = {
         f"{stem}.md": without_orders(markdown(table)),
-        f"{stem}.csv": without_orders(csv(table)),
+        f"{stem}.csv": csv(table),
         f"{stem}.json": _indented(as_dict(table, comparisons)),
-        f"{stem}.tex": without_orders(latex(table)),
+        f"{stem}.tex": latex(table),
     }
     return files | ({f"{stem}-published.md": published_markdown(table, comparisons)} if comparisons else {})
 
@@ -60,12 +60,12 @@ def markdown(table: Table) -> str:
     """Return the table as Markdown, followed by costs, the reasons for every n/a, and the commands that made it."""
     columns = columns_of(table, "markdown")
     lines = [
-        f"# {table.title}",
+        f"# {markdown_text(table.title)}",
         "",
         *([*map(markdown_text, table.learned.splitlines()), ""] if table.learned else []),
-        table.suite.note,
+        markdown_text(table.suite.note),
         "Mean ± sample standard deviation over seeds; Avg. is the mean of the tasks, per seed.",
-        *(f"{name} is the mean of {', '.join(tasks)}." for name, tasks in table.suite.means.items()),
+        *(markdown_text(f"{name} is the mean of {', '.join(tasks)}.") for name, tasks in table.suite.means.items()),
         "",
         *_rows(columns, table.rows),
         *([] if table.partial else _ceilings(columns, table)),
@@ -119,8 +119,11 @@ def csv_text(lines: Sequence[Mapping[str, object]]) -> str:
 
 
 def inert(value: object) -> object:
-    """Return a cell of a CSV file; a text that a spreadsheet would compute has an apostrophe before it."""
-    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+    """Return a cell of a CSV file, on one line; a text that a spreadsheet would compute has an apostrophe before it."""
+    if not isinstance(value, str):
+        return value
+    line = clean_line(value)
+    return f"'{line}" if _FORMULA.match(line) else line
 
 
 def as_dict(

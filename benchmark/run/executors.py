@@ -32,10 +32,12 @@ from benchmark.run.stop import OfParent, Stop, ignore_terminal, start_tracker
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairScores
 from zoo.errors import Interrupted, MissingError, UsageError, ZooError, error_text
-from zoo.files import atomic_path
-from zoo.machine import threads_here
+from zoo.files import atomic_path, sha256_json, write_text
+from zoo.limits import threads_here
+from zoo.machine import utc_now
 from zoo.plugins import METHODS, load_plugin_file
 from zoo.progress import Progress
+from zoo.workers import end_with_parent, task
 
 _RETRIES = 3
 # After a signal, the trainings of a Ray cluster have so long to write their checkpoints.
@@ -55,6 +57,12 @@ def carry_out(run: Run, after_round: Callable[[Run], None] | None = None) -> tup
         # The workers have the GPU, not this process.
         run = replace(run, options=replace(options, device="auto"))
     run = prepare(run)
+    mark = run.options.results / f".remeasure-{sha256_json(repr(replace(run.options, workers=None)))[:16]}"
+    if options.remeasure:
+        # The start of this command's first run that did not end: what it made since is kept.
+        if not mark.is_file():
+            write_text(mark, utc_now())
+        run = replace(run, since=mark.read_text("utf-8"))
     runner = Runner(run)
     if after_round is not None:
         runner.after_round = functools.partial(after_round, run)
@@ -62,19 +70,27 @@ def carry_out(run: Run, after_round: Callable[[Run], None] | None = None) -> tup
     if options.workers is None and ray is None and run.given is None:
         count = automatic_workers(run)
     if ray is None and count == 1:
-        return run, runner.measure_all()
-    unfinished = []
-    for plan in run.encoders:
+        runner.measure_all()
+    else:
+        _shared(runner, count)
+    if not runner.ended():
+        mark.unlink(missing_ok=True)
+    return run, runner.outcome
+
+
+def _shared(runner: Runner, count: int) -> None:
+    """Share what is unfinished among processes of this machine, or the machines of a Ray cluster."""
+    options, unfinished = runner.run.options, []
+    for plan in runner.run.encoders:
         done = Outcome()
         if runner.pending(plan, done):
             unfinished.append(plan)
         else:
             runner.outcome.add(done)
-    if unfinished and ray is None:
+    if unfinished and options.executor is None:
         _in_processes(runner, unfinished, count)
     elif unfinished:
         _on_ray(runner, unfinished, options.device)
-    return run, runner.outcome
 
 
 def load_plugins(paths: Iterable[Path]) -> dict[Path, str]:
@@ -157,6 +173,7 @@ _BEGUN: list[tuple[Run, OfParent]] = []
 
 def _begin(run: Run, numbers: Any, count: int, stopped: Any) -> None:
     """Begin a worker process."""
+    end_with_parent()
     ignore_terminal()
     number, enabled = numbers.get(), run.progress is not None and run.progress.enabled
     # All workers together print a line of progress every ten seconds.
@@ -183,9 +200,10 @@ def _runner_here() -> Runner:
 
 def _measured_here(key: str, patience: float) -> tuple[Outcome | None, float]:
     """Measure an encoder in this worker process."""
-    runner, started = _runner_here(), time.monotonic()
-    done = runner.measure(_planned(runner.run, key), _BEGUN[0][1], patience=patience)
-    return done, time.monotonic() - started
+    with task():
+        runner, started = _runner_here(), time.monotonic()
+        done = runner.measure(_planned(runner.run, key), _BEGUN[0][1], patience=patience)
+        return done, time.monotonic() - started
 
 
 @contextmanager
@@ -287,14 +305,14 @@ def _on_ray(runner: Runner, plans: Sequence[EncoderPlan], device: str) -> None:
         )
         shared, texts = ray.put(worker), ray.put(run.texts)
         # A process that has used CUDA keeps a context and cached memory on the GPU until it ends.
-        task = ray.remote(max_calls=1)(measured_there) if gpus else ray.remote(measured_there)
-        task = task.options(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES)
+        remote = ray.remote(max_calls=1)(measured_there) if gpus else ray.remote(measured_there)
+        remote = remote.options(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES)
 
         def submit(plan: EncoderPlan, patience: float) -> Any:
             cells = frozenset(cell.key for cell in runner.pending(plan, Outcome()))
             trained = files_of(options.results, records.encoder_folder(plan.name, plan.key))
             # In a list: Ray fetches only what a worker asks for.
-            return task.remote(shared, texts, plan.key, cells, [ray.put(trained)] if trained else [], patience)
+            return remote.remote(shared, texts, plan.key, cells, [ray.put(trained)] if trained else [], patience)
 
         def result(plan: EncoderPlan, job: Any) -> tuple[Outcome | None, float]:
             try:

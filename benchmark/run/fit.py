@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from zoo.encoder import DevScore, Encoder, FitReport
 from zoo.encoder import Run as TrainingRun
 from zoo.errors import CorruptError, MissingError
 from zoo.files import hashes_of, read_signed, write_signed
+from zoo.machine import utc_now
 from zoo.plugins import METHODS
 from zoo.progress import Progress
 
@@ -30,7 +31,6 @@ class Fitter:
     """Obtains the encoders of a run."""
 
     run: Run
-    reused: list[str] = field(default_factory=list)
 
     def obtain(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None = None) -> Encoder:
         """Return an object, or the encoder in `folder`, or fit it and save it there if fitting learned something."""
@@ -73,15 +73,12 @@ class Fitter:
             return None
         try:
             saved = _checked_fit(read_signed(folder / "fit.json"))
-            if (other := saved["training"].get("code") != code_digest()) and self.run.options.remeasure:
+            if self.run.since and saved["training"].get("ended", "") <= self.run.since:
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir(parents=True)
                 return None
             check_files(folder / "encoder", saved["files"])
-            encoder = plan.cls.load(folder / "encoder", self.run.runtime)
-            if other:
-                self.reused.append(plan.title)
-            return encoder
+            return plan.cls.load(folder / "encoder", self.run.runtime)
         except (CorruptError, KeyError, TypeError, AttributeError) as error:
             self.run.runtime.progress.say(f"warning: {plan.label}: {error}; discarded and trained again.")
             shutil.rmtree(folder, ignore_errors=True)
@@ -107,7 +104,7 @@ class Fitter:
 
     def _training_record(self, report: FitReport, plan: EncoderPlan) -> dict[str, Any]:
         result: dict[str, Any] = plain(dataclasses.asdict(report))
-        result |= {"code": code_digest(), "corpus": plan.corpus_identity}
+        result |= {"code": code_digest(), "ended": utc_now(), "corpus": plan.corpus_identity}
         result["dev_task"] = None
         dev = self.run.dev
         if dev is not None and dev.data is not None and plan.traits.picks_checkpoint:

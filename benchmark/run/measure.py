@@ -225,6 +225,9 @@ class EncoderMeasurement:
         if without := coverage["texts"] - coverage["covered"]:
             texts = f"{without:,} of {coverage['texts']:,} texts have the zero vector; their cosines are 0"
             self._runtime.progress.say(f"{self.plan.label} on {cell.task.name}: {texts}")
+        if shared := coverage.get("shared"):
+            texts = f"{shared:,} of {coverage['texts']:,} different texts have the vector of another text"
+            self._runtime.progress.say(f"warning: {self.plan.label} on {cell.task.name}: {texts}.")
         # A task that trains the encoder resumes from this folder.
         folder = self.folder / f"{slug(cell.task.name)}-{cell.key[:16]}"
         training = training_run(self._fitter.run, self.plan, folder)
@@ -290,6 +293,7 @@ def method_part(plan: EncoderPlan) -> MethodPart:
     """Return what records state of a method."""
     method: MethodPart = {
         "name": plan.name,
+        "version": plan.cls.version,
         "recipe_name": plan.recipe_name,
         "overrides": plain(plan.overrides),
         "class": f"{plan.cls.__module__}.{plan.cls.__qualname__}",

@@ -135,7 +135,11 @@ class RunOptions:
     allow_missing: bool = _option("Exit 0 although data or weights were missing.", False)
     allow_pickle: bool = _option("Load weights that exist only as pickle (with weights_only).", False)
     fail_fast: bool = _option("Stop at the first failed cell.", False)
-    remeasure: bool = _option("Measure again, and train again, what other code made.", False)
+    remeasure: bool = _option(
+        "Measure every cell again, and train every encoder again, although it is finished; if it is stopped, the same"
+        " command goes on.",
+        False,
+    )
     embedding_cache: float = _option(
         "Keep the vectors of texts between runs, up to this size; 0 keeps and reads none.",
         4.0,

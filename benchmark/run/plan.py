@@ -68,6 +68,8 @@ class EncoderPlan:
     cells: tuple[Cell, ...] = ()
     called: str = ""
     start_key: str | None = None
+    # About how long it takes (benchmark.run.estimate). 0: not known.
+    seconds: float = 0.0
 
     def encoder(self, runtime: Runtime) -> Encoder:
         """Return the object, or a new encoder, which is not trained."""
@@ -112,6 +114,8 @@ class Run:
     progress: Progress | None = None
     given: tuple[tuple[str | None, object], ...] | None = None
     version: str | None = None
+    # What was measured or trained until then is made again (--remeasure); "": nothing is.
+    since: str = ""
     checkpoints: Mapping[str, Any] = field(default_factory=dict)
     runtime: Runtime = field(default_factory=Runtime)
     suites: tuple[str, ...] = ()
@@ -125,7 +129,7 @@ class Run:
     def for_worker(self, options: RunOptions) -> Run:
         """Return what another process needs to prepare the same run, and to print what it does."""
         progress = Progress(enabled=self.runtime.progress.enabled)
-        return Run(options, self.command, self.plugins, progress, checkpoints=self.checkpoints)
+        return Run(options, self.command, self.plugins, progress, since=self.since, checkpoints=self.checkpoints)
 
 
 def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) -> list[EncoderPlan]:

@@ -6,12 +6,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmark.data.sources import each_cause_once, in_one
 from benchmark.records.folder import Records
 from benchmark.run.plan import EncoderPlan, Run
 from benchmark.run.prepare import memory_of
 from benchmark.run.runner import is_locked
 from zoo.errors import error_text
-from zoo.machine import memory_here
+from zoo.limits import memory_here
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,10 @@ class Preflight:
         lines = [f"{self.cells} cells: {self.done} done{now}, {self.missing} would be n/a."]
         for what, reasons in (("failed", self.failed), ("n/a", self.reasons)):
             for reason, about in reasons.items():
-                names = list(dict.fromkeys(about))
+                names = list(dict.fromkeys(filter(None, about)))
                 more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-                lines.append(f"{what}: {len(about)} cells of {', '.join(names[:4])}{more}: {reason}")
+                of = f" of {', '.join(names[:4])}{more}" if names else ""
+                lines.append(f"{what}: {len(about)} cells{of}: {reason}")
         if 0 < memory_here() < self.memory:
             gib = [f"{value / 2**30:.1f}" for value in (self.memory, memory_here())]
             lines.append(f"A training may need {gib[0]} GiB of memory; this machine has {gib[1]}.")
@@ -59,9 +61,10 @@ def preflight(run: Run) -> Preflight:
     """Look at every encoder of a prepared run: each row's encoder is made once, so that a wrong folder shows now."""
     records = Records(run.options.results)
     broken: dict[str, str] = {}
-    listed, reasons, failed = [], defaultdict(list), defaultdict(list)
+    listed, reasons, failed, absent = [], defaultdict(list), defaultdict(list), list[str]()
     for plan in run.encoders:
-        done = [cell for cell in plan.cells if records.finished(plan.name, cell.task.name, cell.key) is not None]
+        finished = [cell for cell in plan.cells if records.finished(plan.name, cell.task.name, cell.key) is not None]
+        done = [] if run.options.remeasure else finished
         if plan.row_key not in broken:
             cause = "" if len(done) == len(plan.cells) else _made(plan, run)
             broken[plan.row_key] = plan.missing or plan.failed or cause
@@ -72,9 +75,7 @@ def preflight(run: Run) -> Preflight:
             if reason:
                 reasons[reason].append(plan.title)
             elif cell.task.data is None:
-                # Data sets that are missing for one reason are named together: "STS12 (tokenised): not under ...".
-                _, _, why = (cell.task.reason or "").rpartition("): ")
-                reasons[why or "no data"].append(cell.task.name)
+                absent.append(cell.task.reason or "no data")
             elif failure := records.failure(plan.name, cell.task.name, cell.key):
                 failed[failure].append(plan.title)
         listed.append(
@@ -89,6 +90,8 @@ def preflight(run: Run) -> Preflight:
                 "missing": reason or None,
             }
         )
+    for several in each_cause_once(absent).values():
+        reasons[in_one(several)] += [""] * sum(map(absent.count, several))
     trained = [plan for plan in run.encoders if plan.trained and not broken[plan.row_key]]
     memory = max((memory_of(plan, run.runtime.allow_pickle) for plan in trained), default=0)
     return Preflight(listed, dict(reasons), memory, dict(failed))

@@ -9,15 +9,18 @@ from dataclasses import replace
 
 from benchmark.data.corpora import CORPUS, PAIRS, TARGET, check_texts, load_corpus, load_pairs, target_corpus
 from benchmark.data.sources import DataSource
+from benchmark.run.estimate import estimated, in_all
 from benchmark.run.plan import EncoderPlan, Run, TrainingTexts, make_plan, resolve_methods, text_kind
 from benchmark.tasks import TASKS
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_for, tasks_named
+from zoo.doubts import doubts_of
 from zoo.encoder import Corpus, Start
 from zoo.engine.backbone import check_backbone, find_backbone
 from zoo.errors import MissingError, UsageError
 from zoo.files import check_writable, parse_yaml
-from zoo.machine import make_runtime, memory_here, precision_reason, threads_here
+from zoo.limits import memory_here, threads_here
+from zoo.machine import make_runtime, precision_reason
 from zoo.recipes import RecipeSpec
 from zoo.selection import items_of, parse_methods, saved_named
 
@@ -92,8 +95,7 @@ def prepare(run: Run, *, write: bool = True) -> Run:
     """
     ready, suite, source = _validated(run, write=write)
     loaded = _loaded(ready, suite, source)
-    _announce(loaded)
-    return loaded
+    return _announced(loaded)
 
 
 def _validated(run: Run, *, write: bool) -> tuple[Run, Suite, DataSource]:
@@ -205,13 +207,21 @@ def _cost(plan: EncoderPlan) -> float:
     return 100.0 + (len(plan.corpus.sentences) * float(epochs) if trained and plan.corpus is not None else 0.0)
 
 
-def _announce(run: Run) -> None:
-    """Print how much there is to measure, and on what."""
+def _announced(run: Run) -> Run:
+    """Print how much there is to measure, on what, and how long that takes; return the run with these times."""
+    progress, device = run.runtime.progress, run.runtime.device
+    # Another process has measured the product.
+    if not progress.enabled:
+        return run
+    at_once = run.options.workers or automatic_workers(run)
+    cores = max(threads_here() // at_once, 1) if device == "cpu" else 1
+    run = estimated(run, cores)
     count = f"{len(run.encoders)} encoders x {len(run.tasks)} tasks"
-    chosen = run.options.precision == "auto" and run.runtime.device.startswith("cpu")
+    chosen = run.options.precision == "auto" and device.startswith("cpu")
     why = f" ({precision_reason()})" if chosen else ""
     graphs = ", by CUDA graphs where a training can be captured" if run.runtime.cuda_graphs else ""
-    run.runtime.progress.say(f"{count} on {run.runtime.device} in {run.runtime.precision}{why}{graphs}")
+    progress.say(f"{count} on {device} in {run.runtime.precision}{why}{graphs}{in_all(run.encoders, at_once)}")
+    return run
 
 
 def automatic_workers(run: Run) -> int:
@@ -268,7 +278,8 @@ def _texts(run: Run, suite: Suite, source: DataSource) -> dict[str, TrainingText
             # Other methods do without this text.
             texts[kind] = TrainingTexts(missing=f"{error} Or name a {what}.")
             continue
-        run.runtime.progress.say(report)
+        for sentence in (report, *(f"warning: {doubt}." for doubt in doubts_of(text))):
+            run.runtime.progress.say(sentence)
         texts[kind] = TrainingTexts(text)
     return texts
 
@@ -278,8 +289,9 @@ def _text(kind: str, run: Run, suite: Suite, source: DataSource) -> tuple[Corpus
     options, say = run.options, run.runtime.progress.say
     if kind == "pairs":
         columns = options.columns if options.pairs else None
-        text = load_pairs(options.pairs or suite.pairs, source, options.train_pairs, columns=columns, say=say)
-        return text, f"training pairs: {len(text.sentences) // 2:,} of {text.name}"
+        bound = suite.train_sentences if options.pairs is None and options.train_pairs is None else None
+        text = load_pairs(options.pairs or suite.pairs, source, bound or options.train_pairs, columns=columns, say=say)
+        return text, f"training pairs: {len(text.sentences) // 2:,} of {text.name}{_more(text, bound, 'pairs')}"
     if kind == "target" or options.corpus == TARGET:
         if kind == "neighbours":
             raise MissingError(f"the texts of the tasks (--corpus {TARGET}) have no order.")
@@ -288,9 +300,17 @@ def _text(kind: str, run: Run, suite: Suite, source: DataSource) -> tuple[Corpus
         return text, f"training text: {len(text.sentences):,} texts of the tasks themselves"
     documents, columns = kind == "neighbours", options.columns if options.corpus and not options.pairs else None
     name, count = options.corpus or suite.corpus, options.train_sentences
-    text = load_corpus(name, source, count, documents=documents, columns=columns, say=say)
+    bound = suite.train_sentences if count is None and options.corpus is None else None
+    text = load_corpus(name, source, bound or count, documents=documents, columns=columns, say=say)
     kept = f", with their neighbours, in {len(text.documents):,} stretches" if text.documents else ""
-    return text, f"training text: {len(text.sentences):,} sentences of {text.name}{kept}"
+    more = _more(text, bound, "sentences")
+    return text, f"training text: {len(text.sentences):,} sentences of {text.name}{kept}{more}"
+
+
+def _more(text: Corpus, bound: int | None, unit: str) -> str:
+    """Return how to train on more, where a suite's bound, not the user's, may have left out a part of a text."""
+    rows = len(text.sentences) // (1 if text.labels is None else 2)
+    return f" (--train-{unit} N takes more of them)" if bound is not None and rows >= bound else ""
 
 
 def _check_dev(dev: LoadedTask) -> None:

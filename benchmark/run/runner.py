@@ -10,10 +10,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from benchmark.keys import code_digest
-from benchmark.records.conflicts import code_of
+from benchmark.data.sources import cause_of, each_cause_once, in_one
 from benchmark.records.folder import Records
-from benchmark.records.record import Record
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.fit import Fitter
 from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, listening, not_measured, record_of
@@ -22,7 +20,6 @@ from benchmark.run.stop import Stop
 from zoo.errors import CorruptError, error_text
 from zoo.progress import clock
 
-_NAMED = 5
 # The tables of a large folder take at most a tenth of a run's time.
 _TABLES_SHARE = 10
 # Seconds between two looks at signals, and for which a lock is waited for when idle.
@@ -35,9 +32,6 @@ class Outcome:
 
     measured: int = 0
     kept: int = 0
-    # Kept cells that other code made.
-    other: int = 0
-    reused: list[str] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)  # (what, reason)
     missing: list[tuple[str, str]] = field(default_factory=list)
     set_aside: list[tuple[Path, str]] = field(default_factory=list)
@@ -47,21 +41,12 @@ class Outcome:
         for count in fields(self):
             setattr(self, count.name, getattr(self, count.name) + getattr(other, count.name))
 
-    def notices(self) -> list[str]:
-        """Return sentences on what other code made than the one that runs."""
-        notices = []
-        if self.other:
-            notices.append(f"{self.other} kept cells were made by other code; --remeasure measures them again")
-        if self.reused:
-            named = ", ".join(self.reused[:_NAMED]) + (" and more" if len(self.reused) > _NAMED else "")
-            notices.append(f"trained by other code, and measured by this: {named}; --remeasure trains them again")
-        return notices
-
 
 class Remaining:
     """The rest of a plan: the time left, and what is to be done after each round.
 
-    An encoder takes what the others of its row took, else what rows of its kind took: trained ones, or the others.
+    An encoder takes what the others of its row took, else its estimate by the ratio that this had for rows of its kind:
+    trained ones, or the others.
     """
 
     def __init__(
@@ -70,6 +55,9 @@ class Remaining:
         self.at_once = at_once
         self._after_round = after_round
         self._waiting = Counter((one.trained, one.name) for one in plans)
+        # Without an estimate all encoders of a kind count alike.
+        self._estimates = {(one.trained, one.name): one.seconds or 1.0 for one in plans}
+        self._estimated = all(one.seconds for one in plans)
         self._seconds: dict[tuple[bool, str], list[float]] = defaultdict(list)
         self._rounds = Counter(one.round for one in plans)
         self._news = False
@@ -92,17 +80,21 @@ class Remaining:
 
     def text(self) -> str:
         """Return ", about 1:02:03 left in all", or "" while a kind of row that is left has no finished encoder."""
-        of_kind: dict[bool, list[float]] = defaultdict(list)
-        for (trained, _), several in self._seconds.items():
-            of_kind[trained] += several
         seconds = 0.0
         for row, count in self._waiting.items():
-            known = self._seconds.get(row) or of_kind[row[0]]
-            if count and not known:
+            if count and (ratio := self._ratio(row)) is None:
                 return ""
-            seconds += count * sum(known) / max(len(known), 1)
+            seconds += count * self._estimates[row] * (ratio or 0.0) if count else 0.0
         count = self._waiting.total()
         return f", about {clock(seconds / min(self.at_once, count))} left in all" if count else ""
+
+    def _ratio(self, row: tuple[bool, str]) -> float | None:
+        """Return how many times its estimate an encoder of a row takes; None where nothing tells."""
+        rows = [row] if row in self._seconds else [other for other in self._seconds if other[0] == row[0]]
+        estimates = sum(self._estimates[other] * len(self._seconds[other]) for other in rows)
+        if estimates:
+            return sum(sum(self._seconds[other]) for other in rows) / estimates
+        return 1.0 if self._estimated else None
 
 
 class Runner:
@@ -181,7 +173,7 @@ class Runner:
         return done
 
     def _measure(self, plan: EncoderPlan, cells: Sequence[Cell], folder: Path, stop: Stop, done: Outcome) -> None:
-        fitter = Fitter(replace(self.run, runtime=replace(self.run.runtime, stop_signal=stop)), done.reused)
+        fitter = Fitter(replace(self.run, runtime=replace(self.run.runtime, stop_signal=stop)))
         with listening(plan.given, stop):
             for measured in EncoderMeasurement(plan, folder, fitter, self._cache, stop, self._overlap).measure(cells):
                 self._keep(plan, measured, done)
@@ -193,12 +185,10 @@ class Runner:
         pending = []
         for cell in plan.cells:
             record = self.records.finished(plan.name, cell.task.name, cell.key)
-            other = record is not None and any(code != code_digest() for code in _codes(record))
-            if record is None or (other and self.run.options.remeasure):
+            if record is None or record["started"] <= self.run.since:
                 pending.append(cell)
-                continue
-            done.kept += 1
-            done.other += other
+            else:
+                done.kept += 1
         return pending
 
     @contextmanager
@@ -225,9 +215,12 @@ class Runner:
         what, reason = f"{plan.label} on {measured.cell.task.name}", measured.reason or "?"
         said_before = (*self.outcome.missing, *self.outcome.failed, *done.missing, *done.failed)
         if measured.absent:
-            if reason not in [known for _, known in said_before]:
-                whose = "" if measured.cell.task.data is None else f"{plan.label}: "
-                self.say(f"{measured.status}: {whose}{reason}")
+            known = {cause for _, cause in said_before}
+            if measured.cell.task.data is not None and reason not in known:
+                self.say(f"{measured.status}: {plan.label}: {reason}")
+            elif cause_of(reason) not in map(cause_of, known):
+                absent = each_cause_once(task.reason or "?" for task in self.run.tasks if task.data is None)
+                self.say(f"{measured.status}: {in_one(absent.get(cause_of(reason), [reason]))}")
         else:
             try:
                 self.records.write(record_of(plan, measured, self.run), measured.pairs)
@@ -307,12 +300,6 @@ class Workers:
                 number += 1
                 remaining.done(plan, seconds if done.measured else None)
                 runner.say(f"[{number}/{len(plans)}] {plan.title}: finished{remaining.text()}")
-
-
-def _codes(record: Record) -> list[str | None]:
-    """Return the digests of the code that scored a cell and, if it is of a trained encoder, that trained it."""
-    scored, trained = code_of(record)
-    return [scored] if record["training"] is None else [scored, trained]
 
 
 def exit_code(outcome: Outcome, *, allow_missing: bool) -> int:

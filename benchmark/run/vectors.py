@@ -26,6 +26,8 @@ _SMALL_BLOCK = 256
 _CACHE_SECONDS = 60.0
 # Unknown words that a record lists; not sentences, because these belong to the data sets.
 _MISSING = 10
+# Relative distance of equal vectors, and the share of texts from which on they are doubted.
+_EQUAL, _MANY_SHARED = 1e-3, 0.1
 
 
 def facts_of(encoder: Encoder) -> dict[str, object]:
@@ -145,20 +147,21 @@ class VectorStore:
             self._encode_all(encoder, [text for text in texts if kind_of(text) == kind], set(new), entry)
 
     def _told_apart(self, texts: Sequence[str]) -> Sequence[str]:
-        """Return texts without the roles in which the encoder has no vectors of their own."""
+        """Return texts with the encoder's prompts, without the roles in which it has no vectors of their own."""
         if not any(isinstance(text, RoleText) for text in texts):
             return texts
-        cls = type(self.encoder)
+        cls, roles = type(self.encoder), self.encoder.roles
         alike: dict[str | None, bool] = {
             "query": cls.encode_query is Encoder.encode_query,
             "document": cls.encode_document is Encoder.encode_document,
         }
 
-        def plain_text(text: str) -> bool:
+        def told_apart(text: str) -> str:
+            text = text.by(roles) if isinstance(text, RoleText) else text
             role, prompt = kind_of(text)
-            return prompt is None and alike.get(role, True)
+            return str(text) if prompt is None and alike.get(role, True) else text
 
-        return [str(text) if plain_text(text) else text for text in texts]
+        return list(map(told_apart, texts))
 
     def _encode_all(self, encoder: Encoder, texts: list[str], new: set[str], entry: Entry | None) -> None:
         """Encode what is new, in blocks that a stop does not change; what is encoded is cached even after an error."""
@@ -255,10 +258,28 @@ class VectorStore:
         return sum(not self.covered[self.rows[text]] for text in distinct)
 
     def coverage(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Return how many distinct texts are covered, and the first ten single words that are not."""
+        """Return the counts of distinct texts and of covered ones, ten single words that are not, and equal vectors."""
         distinct = list(dict.fromkeys(self._told_apart(texts)))
         self.add(distinct)
         rows = [self.rows[text] for text in distinct]
         covered = self.covered[rows] & np.asarray(self.matrix[rows].any(axis=1))
         words = [text for text, known in zip(distinct, covered, strict=True) if not known and len(text.split()) == 1]
-        return {"texts": len(distinct), "covered": int(covered.sum()), "missing": words[:_MISSING]}
+        counts = {"texts": len(distinct), "covered": int(covered.sum()), "missing": words[:_MISSING]}
+        shared = sharing(self.matrix[rows][covered])
+        # Words of one stem, or texts of the same words in another order, may share a vector.
+        return counts | ({"shared": shared} if shared > _MANY_SHARED * len(distinct) else {})
+
+
+def sharing(vectors: Vectors) -> int:
+    """Return how many of the vectors (n, dim) equal another one, up to a thousandth of their length.
+
+    Equal vectors are neighbours in the order of any projection. Others may stand between two that rounding keeps apart,
+    so that the number is a lower bound.
+    """
+    if len(vectors) < 2:
+        return 0
+    direction = np.asarray(np.random.default_rng(0).standard_normal(vectors.shape[1]), np.float32)
+    ordered = vectors[np.argsort(vectors @ direction)]
+    lengths = np.linalg.norm(ordered, axis=1)
+    equal: NDArray[np.bool_] = np.linalg.norm(np.diff(ordered, axis=0), axis=1) <= _EQUAL * lengths[1:]
+    return int((np.append(equal, False) | np.insert(equal, 0, False)).sum())

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from benchmark.records.conflicts import two_codes
+from benchmark.records.conflicts import two_versions
 from benchmark.records.folder import Records
 from benchmark.records.query import PairTexts, Ranks, RowScores, label, of_task
 from benchmark.records.record import Record, items_identity, scores_of
@@ -81,14 +81,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The lines of a suite's tasks, and of their average if there are several; `no_average` says why there is none."""
+    """The lines of a suite's tasks, and of their average if there are several."""
 
     title: str
     lines: list[Line]
     average: Line | None
     correlation: tuple[float, int] | None = None  # of the seeds of the folder's rows that share draws, and their pairs
     unit: str = "pairs"  # of which the scores are made; "items" where some are right or wrong
-    no_average: str = ""
 
 
 Others = Sequence[Sequence[Sequence[Record]]]  # for A and for B: the rows whose noise of seeds may stand in
@@ -142,12 +141,14 @@ def compare(
     A pair of several tasks is drawn for all of them together, so that the noise of their average is right, and so are
     pairs that share a text; `texts` reads those of tasks that `overlap.json` lacks. The pooled noise of the seeds of
     `others` stands in for that of a row with one seed. `folder` has the records of the folder's rows, whose spreads say
-    how small a row's noise of seeds may be. Rows whose tasks two codes measured have no average.
+    how small a row's noise of seeds may be.
     """
     rows: list[ByTask] = [{task: of_task(row, task, store) for task in tasks} for row in (a, b)]
     for task in tasks:
         if len(comparable([{task: row[task]} for row in rows])) < 2:
             raise UsageError(f"{task}: {label(a)} and {label(b)} were measured on different pairs (--limit, say).")
+        if mixed := two_versions([*rows[0][task], *rows[1][task]]):
+            raise UsageError(f"{label(a)} and {label(b)} on {task}: {mixed}")
     clusters = {task: clusters_in(rows[0][task][0], texts or PairTexts(None)) for task in tasks}
     drawn, damaged = draws(rows, store, resamples, clusters)
     if damaged:
@@ -174,13 +175,8 @@ def compare(
         spreads = [list(by_seed(row, [task]).values()) for row in rows]
         test = _williams([row[task] for row in rows], store)
         lines.append(replace(line(task, shared, spreads, of([task]), test), unrelated=unrelated[task]))
-    mixed = [
-        f"{label(side)}: {why}"
-        for side, row in zip((a, b), rows, strict=True)
-        if (why := two_codes([record for of_task in row.values() for record in of_task]))
-    ]
-    if len(lines) == 1 or mixed:
-        return Comparison(title, lines, None, correlation, unit, "; ".join(mixed))
+    if len(lines) == 1:
+        return Comparison(title, lines, None, correlation, unit)
     spreads = [list(by_seed(row, tasks).values()) for row in rows]
     average = line(AVERAGE, sum(one.shared for one in lines), spreads, of(tasks), None)
     return Comparison(title, lines, average, correlation, unit)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Required, TypedDict
 import numpy as np
 
 from benchmark.data.readers.pairs import Pairs
+from benchmark.metrics import VERSIONS
 from benchmark.metrics.items import ItemsPart
 from zoo.errors import CorruptError
 
@@ -78,6 +79,12 @@ class TaskData(ABC):
     device: str = "cpu"
     # True: the runner calls `score_encoder`, which trains the encoder itself.
     trains_encoder: ClassVar[bool] = False
+    # Names in `benchmark.metrics.VERSIONS` of what computes its scores.
+    metrics: ClassVar[tuple[str, ...]] = ()
+
+    def raised_metrics(self) -> dict[str, int]:
+        """Return the versions of its metrics that are above 1, which are in keys."""
+        return {name: VERSIONS[name] for name in self.metrics if VERSIONS[name] > 1}
 
     @abstractmethod
     def texts(self) -> list[str]:
@@ -180,6 +187,8 @@ def compare(vectors: Lookup, pairs: Pairs) -> tuple[NDArray[np.float64], NDArray
 class PairsData(TaskData):
     """Scored pairs in subsets; the score is the correlation of cosine and gold."""
 
+    metrics = ("correlation",)
+
     def __init__(
         self,
         located: Located,
@@ -204,10 +213,9 @@ class PairsData(TaskData):
         return [text for pairs in self.subsets.values() for text in pairs.texts()]
 
     def unlabelled(self) -> list[str]:
-        """Both sides of all subsets and splits."""
-        return (
-            self.texts() + [text for pairs in (self.dev, self.train) if pairs for text in pairs.texts()] + self.others
-        )
+        """Both sides of all subsets and splits, without roles."""
+        others = [text for pairs in (self.dev, self.train) if pairs for text in pairs.texts()]
+        return list(map(str, self.texts() + others + self.others))
 
     def score(self, vectors: Lookup) -> Scores:
         """Return `all`, `mean`, `wmean` and per-subset Spearman and Pearson; `main` is the `all` Spearman, of `pairs`.

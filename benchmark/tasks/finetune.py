@@ -75,6 +75,8 @@ class FinetuneData(TaskData):
 class ScoredFinetuneData(FinetuneData):
     """Pairs scored from `low` to `high`, in splits for training, choosing the epoch and testing by cosine."""
 
+    metrics = ("correlation", "finetuning")
+
     main = "spearman"
 
     def __init__(self, located: Located, splits: Splits, limit: int | None, *, low: float, high: float) -> None:
@@ -111,6 +113,8 @@ class ScoredFinetuneData(FinetuneData):
 
 class LabelledFinetuneData(FinetuneData):
     """Pairs with classes, in a training and a test part."""
+
+    metrics = ("finetuning", "items")
 
     main = "accuracy"
 

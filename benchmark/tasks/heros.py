@@ -63,6 +63,8 @@ class HerosScores(Scores, total=False):
 class HerosData(TaskData):
     """Sentences, each with its versions."""
 
+    metrics = ("items",)
+
     def __init__(self, located: Located, columns: dict[str, list[str]]) -> None:
         self.located, self.columns = located, columns
         self.rows = len(columns["original"])

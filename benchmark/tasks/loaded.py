@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from benchmark.data.sources import DataSource
 from benchmark.tasks import TASKS, Task, TaskData
@@ -25,6 +25,8 @@ class TaskIdentity(TypedDict):
     dataset: str
     form: str
     sha256: str | None
+    # Versions of the metrics that compute its scores, of those above 1.
+    metrics: NotRequired[dict[str, int]]
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,16 @@ class LoadedTask:
     def identity(self) -> TaskIdentity:
         """Return what goes into keys and records."""
         located = self.data.located if self.data is not None else None
-        return {
+        identity: TaskIdentity = {
             "name": self.name,
             "version": self.task.version,
             "dataset": self.task.dataset,
             "form": self.task.form,
             "sha256": None if located is None else located.sha256,
         }
+        if self.data is not None and (raised := self.data.raised_metrics()):
+            identity["metrics"] = raised
+        return identity
 
     @cached_property
     def sample(self) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,6 +26,7 @@ from zoo.roles import Roles, RoleText
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
+    from mteb.types import PromptType
 
 _BY_MTEB = ("Classification", "Clustering", "PairClassification", "Reranking", "Retrieval", "Summarization")
 _TEXT_COLUMNS = (
@@ -90,8 +91,8 @@ class MTEBTask(Task):
 
     @property
     def version(self) -> int:  # type: ignore[override]
-        """2 where mteb's evaluator asks for roles, and for the similarity, which it got of no encoder before."""
-        return Task.version if self.task.metadata.type == "STS" else 2
+        """2, since an encoder's roles, prompts and similarity are those that mteb asks for."""
+        return 2
 
     @property
     def split(self) -> str:
@@ -108,6 +109,7 @@ class MTEBTask(Task):
             return ByMTEB(self._located({subset: _plain(self._rows(subset)) for subset in self.task.hf_subsets}), self)
         task: Any = self.task
         first, second = task.column_names
+        sides = {first: task.input1_prompt_type, second: task.input2_prompt_type}
         subsets = {}
         for subset in self.task.hf_subsets:
             rows = self._rows(subset)
@@ -115,9 +117,17 @@ class MTEBTask(Task):
             if missing:
                 raise CorruptError(f"{self.name}: its data has no column {min(missing)}.")
             gold = np.array(rows["score"], dtype=np.float64)
-            subsets[subset] = Pairs(list(rows[first]), list(rows[second]), gold)
+            texts = [self.in_role(rows[name], asked) for name, asked in sides.items()]
+            subsets[subset] = Pairs(texts[0], texts[1], gold)
         content = {name: [pairs.first, pairs.second, pairs.gold.tolist()] for name, pairs in subsets.items()}
         return PairsData(self._located(content), subsets, limit=limit)
+
+    def in_role(self, texts: Iterable[str], asked: PromptType | None = None) -> list[str]:
+        """Return texts as mteb would have them encoded: in a role, behind the prompt that its rule names."""
+        from benchmark.tasks.mteb_model import prompt_names, role_of
+
+        names = prompt_names(self.task.metadata, asked)
+        return [RoleText(text, role_of(asked), None, names) for text in texts]
 
     def _read(self) -> None:
         if self.task.data_loaded:
@@ -163,20 +173,25 @@ class ByMTEB(TaskData):
 
     def texts(self) -> list[str]:
         """The texts of the scored split, in their roles; what mteb trains classifiers on is encoded when it asks."""
-        columns = [getattr(self.task.task, name) for name in _TEXT_COLUMNS if hasattr(self.task.task, name)]
+        from mteb.types import PromptType
+
+        task: Any = self.task.task
+        columns = {getattr(task, name): name for name in _TEXT_COLUMNS if hasattr(task, name)}
         texts: list[str] = []
-        for subset in self.task.task.hf_subsets:
+        for subset in task.hf_subsets:
             rows = self.task._rows(subset)
             # Queries or documents of retrieval or reranking, with or without a title.
             if isinstance(rows, Mapping):
-                texts += [RoleText(text, "query") for text in _strings(list(rows["queries"]["text"]))]
+                texts += self.task.in_role(_strings(list(rows["queries"]["text"])), PromptType.query)
                 documents = rows["corpus"]
                 titles = documents["title"] if "title" in documents.column_names else [""] * len(documents)
                 both = zip(titles, documents["text"], strict=True)
                 together = (f"{title} {text}".strip() if title else text.strip() for title, text in both)
-                texts += [RoleText(text, "document") for text in together]
+                texts += self.task.in_role(together, PromptType.document)
             else:
-                texts += [text for column in columns for text in _strings(list(rows[column]))]
+                for column, name in columns.items():
+                    asked = getattr(task, name.replace("column_name", "prompt_type"), None)
+                    texts += self.task.in_role(_strings(list(rows[column])), asked)
         return texts
 
     def unlabelled(self) -> list[str]:

@@ -7,12 +7,37 @@ from typing import Any
 
 import numpy as np
 import torch
-from mteb.models.abs_encoder import AbsEncoder
+from mteb.models.abs_encoder import AbsEncoder, get_prompt_name
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 from mteb.types import PromptType
 
 from zoo.encoder import Vectors
 from zoo.roles import Role, Roles, RoleText, pair_similarities, similarities
+
+_ROLES: dict[PromptType | None, Role] = {PromptType.query: "query", PromptType.document: "document"}
+
+
+class _Asked(dict[str, str]):
+    """Prompts without any: it keeps the names that are looked for."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def __contains__(self, name: object) -> bool:
+        self.names.append(str(name))
+        return False
+
+
+def prompt_names(task_metadata: Any, prompt_type: PromptType | None) -> tuple[str, ...]:
+    """Return the names of the prompts that mteb looks for, in its order, which is the installed mteb's own."""
+    asked = _Asked()
+    get_prompt_name(asked, task_metadata, prompt_type)
+    return tuple(asked.names)
+
+
+def role_of(prompt_type: PromptType | None) -> Role | None:
+    """Return mteb's kind of a text as a role."""
+    return _ROLES.get(prompt_type)
 
 
 class TextModel(AbsEncoder):
@@ -23,7 +48,7 @@ class TextModel(AbsEncoder):
     def __init__(self, encode: Callable[[list[str]], Vectors], roles: Roles, meta: ModelMeta | None = None) -> None:
         self.model = None
         self._encode = encode
-        self.model_prompts: dict[str, str] = dict(roles.prompts)
+        self._roles, self.model_prompts = roles, dict(roles.prompts)
         self.similarity_name = roles.similarity
         self.mteb_model_meta = meta or ModelMeta.create_empty({"similarity_fn_name": ScoringFunction(roles.similarity)})
 
@@ -43,9 +68,8 @@ class TextModel(AbsEncoder):
 
     def encode(self, inputs: Any, *, task_metadata: Any = None, prompt_type: Any = None, **_: object) -> Vectors:
         """Return vectors (n, dim) of a loader's texts, behind the task's prompt by mteb's rules, or their role's."""
-        roles: dict[Any, Role] = {PromptType.query: "query", PromptType.document: "document"}
-        role = roles.get(prompt_type)
-        name = self.get_prompt_name(task_metadata, prompt_type) if self.model_prompts and task_metadata else None
-        prompt = None if name is None or name == role else self.model_prompts[name]
+        role = role_of(prompt_type)
+        names = () if task_metadata is None else prompt_names(task_metadata, prompt_type)
+        prompt = self._roles.named(names, role)
         texts: list[str] = [RoleText(text, role, prompt) for batch in inputs for text in batch["text"]]
         return np.asarray(self._encode(texts), dtype=np.float32)

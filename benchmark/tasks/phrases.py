@@ -43,6 +43,8 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 class ChoiceData(TaskData):
     """Phrases, each with seven words to choose from."""
 
+    metrics = ("items",)
+
     def __init__(self, located: Located, choices: list[Choice]) -> None:
         self.located, self.choices = located, choices
         self.rows = len(choices)
@@ -70,6 +72,8 @@ class ChoiceData(TaskData):
 
 class RetrievalData(TaskData):
     """Phrases, the right word of each, and all candidate words."""
+
+    metrics = ("items",)
 
     def __init__(self, located: Located, phrases: list[str], right: list[str], words: list[str]) -> None:
         self.located, self.phrases, self.right = located, phrases, right

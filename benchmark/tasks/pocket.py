@@ -37,6 +37,8 @@ def graded_pairs(row: TaskRow, data: DataSource, limit: int | None, *, file: str
 
 
 class _LabelledData(TaskData):
+    metrics = ("items",)
+
     def __init__(self, located: Located, labels: list[str], sentences: list[str]) -> None:
         self.located, self.labels, self.sentences = located, labels, sentences
         self.rows = len(sentences)

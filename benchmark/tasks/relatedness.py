@@ -27,6 +27,8 @@ def sick_splits(located: Located) -> Splits:
 class RegressorData(TaskData):
     """Train, dev and test pairs in SentEval's order, to fit, stop and test a regressor on frozen vectors."""
 
+    metrics = ("correlation", "probe", "relatedness")
+
     def __init__(self, located: Located, splits: Splits, limit: int | None) -> None:
         self.located, self.train = located, splits["train"]
         self.test = splits["test"].head(limit)

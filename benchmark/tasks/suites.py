@@ -27,6 +27,8 @@ class Suite:
     dev: str
     corpus: str
     pairs: str = "nli"
+    # At most so many of a training text that no one named.
+    train_sentences: int = 20_000
     seeds: int = 3
     place: int = 100
     note: str = ""

@@ -29,6 +29,8 @@ _LEAST = 20
 class TransferData(TaskData):
     """Labelled rows in parts, in SentEval's order: all of them, or train and test, or train, dev and test."""
 
+    metrics = ("items", "probe")
+
     def __init__(self, located: Located, parts: list[Labelled], setting: str, f1: bool, limit: int | None) -> None:
         each = None if limit is None else max(limit, _LEAST)
         self.located, self.setting, self.f1 = located, setting, f1

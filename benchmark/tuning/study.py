@@ -14,9 +14,12 @@ from zoo.files import sha256_json
 
 if TYPE_CHECKING:
     from optuna import Study as Drawn
+    from optuna import Trial as DrawnTrial
 
 # Trials that are never pruned, and whose settings but the recipe's own are random.
 BEFORE_PRUNING = 4
+# Of settings that no earlier trial has; a space of few settings may have none left.
+DRAWS = 20
 
 Look = Callable[[float], None]
 """Called with each dev score of a training; raises PrunedError where the trial is to end."""
@@ -37,15 +40,13 @@ class Study:
 
     def run(self, number: int, score: Callable[[Mapping[str, Any], Look], float]) -> Trial:
         """Make and write a trial that was begun: `score` trains with its settings and returns its dev score x100."""
-        from optuna.samplers import TPESampler
-
-        drawn = self._replayed()
-        seed = int(sha256_json([self.trials.study, number])[:8], 16)
-        drawn.sampler = TPESampler(n_startup_trials=BEFORE_PRUNING, seed=seed)
-        asked = drawn.ask({key: one.distribution() for key, one in self.space.items()})
-        values: Mapping[str, Any] = {key: one.decoded(asked.params[key]) for key, one in self.space.items()}
-        if number == 1:
-            values = self.start
+        asked, values = self._drawn(number)
+        done = {sha256_json(dict(trial.values)): trial for trial in self.trials.read() if trial.state != "failed"}
+        if (same := done.get(sha256_json(dict(values)))) is not None:
+            # The space has few settings, and the same training has the same score.
+            again = replace(same, number=number, reason=f"as trial {same.number}")
+            self.trials.write(again)
+            return again
         looks: list[float] = []
 
         def look(value: float) -> None:
@@ -68,6 +69,23 @@ class Study:
         trial = replace(trial, code=self.trials.code)
         self.trials.write(trial)
         return trial
+
+    def _drawn(self, number: int) -> tuple[DrawnTrial, Mapping[str, Any]]:
+        """Return a trial of optuna and its settings, drawn again while they are those of an earlier trial."""
+        from optuna.samplers import TPESampler
+
+        known = {sha256_json(dict(trial.values)) for trial in self.trials.read()}
+        for attempt in range(DRAWS):
+            study = self._replayed()
+            seed = int(sha256_json([self.trials.study, number, *([attempt] if attempt else [])])[:8], 16)
+            study.sampler = TPESampler(n_startup_trials=BEFORE_PRUNING, seed=seed)
+            asked = study.ask({key: one.distribution() for key, one in self.space.items()})
+            values: Mapping[str, Any] = {key: one.decoded(asked.params[key]) for key, one in self.space.items()}
+            if number == 1:
+                return asked, self.start
+            if sha256_json(dict(values)) not in known:
+                break
+        return asked, values
 
     def _replayed(self) -> Drawn:
         """Return the trials that have ended as a study of optuna in memory."""

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from zoo.errors import CorruptError, UsageError
+from zoo.errors import CorruptError
 from zoo.files import read_json, read_signed, well_formed, write_signed
 
 State = Literal["complete", "pruned", "failed"]
@@ -45,19 +45,9 @@ class Trials:
         self.folder, self.study, self.say, self.code = folder, study, say, code
         folder.mkdir(parents=True, exist_ok=True)
 
-    def read(self, *, goes_on: bool = False) -> list[Trial]:
-        """Return the trials that have ended, in order.
-
-        Raises CorruptError for a file that is not what was written, UsageError where the trials are of two codes, or,
-        if the study `goes_on`, of another code than this one.
-        """
-        trials = sorted(map(self._read, self.folder.glob("*.json")), key=lambda trial: trial.number)
-        if len({trial.code for trial in trials} | ({self.code} if goes_on else set())) > 1:
-            raise UsageError(
-                f"{self.folder}: two versions of the code made its trials, or would, and a study has one. Delete the"
-                " folder: the same command makes them again."
-            )
-        return trials
+    def read(self) -> list[Trial]:
+        """Return the trials that have ended, in order; raises CorruptError for a file that is not what was written."""
+        return sorted(map(self._read, self.folder.glob("*.json")), key=lambda trial: trial.number)
 
     def _read(self, path: Path) -> Trial:
         remedy = "Delete it: the same command makes this trial again."

@@ -76,8 +76,7 @@ def tune(
     """Tune each of `options.methods` on the task `options.dev` (default: TUNED_ON); write its recipes and pages.
 
     Raises UsageError for a budget without a trial and for a space that does not fit, MissingError without optuna, data
-    or weights, CorruptError for a damaged trial, UsageError where two codes would make one study, TrainingError where
-    every trial failed, Interrupted after a signal.
+    or weights, CorruptError for a damaged trial, TrainingError where every trial failed, Interrupted after a signal.
     """
     if importlib.util.find_spec("optuna") is None:
         raise MissingError("optuna is not installed: `pip install 'zoo-bench[tune]'`.")
@@ -148,7 +147,6 @@ class _Tuner:
         while (number := study.trials.begin(budget.trials)) is not None:
             try:
                 stop.check()
-                study.trials.read(goes_on=True)
                 if number > 1 and budget.minutes is not None and time.monotonic() - began > 60 * budget.minutes:
                     return
                 trial = study.run(number, lambda values, look: self._score_of_training(values, look, stop))
@@ -232,7 +230,7 @@ class _Tuner:
             "|--:" * (len(self.space) + 2) + "|:--|",
         ]
         for trial in trials:
-            name = "best" if trial is best else trial.state.replace("complete", "")
+            name = "best" if trial is best else trial.state.replace("complete", "") or trial.reason
             score = f"{trial.score:.2f}" if trial.score is not None else ""
             cells = [str(trial.number), *(shown(trial.values[key]) for key in self.space), score, name]
             lines.append(f"| {' | '.join(cells)} |")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmark.records.conflicts import two_codes
+from benchmark.records.conflicts import two_versions
 from benchmark.records.folder import Records
 from benchmark.records.names import recipe_of, typed_recipe
 from benchmark.records.record import Record
@@ -111,7 +111,7 @@ class Folder:
         every = [record for of in of_row.values() for record in of]
         if set(Counter(r["seed"] for r in every).values()) != {len(tasks)}:
             return f"{name} lacks seeds on a task, or has two records of one"
-        if mixed := two_codes(every):
+        if mixed := two_versions(every):
             return f"{name}: {mixed}"
         if pairs and not all(self.store.has_items(record) for record in every):
             return "no item scores, so no interval"

@@ -21,6 +21,7 @@ from zoo.paths import resource_folder
 # A figure shows the course of a training on a corpus smaller than the papers' million.
 _EVALUATIONS = 20
 _BATCH, _EVERY = 64, 125
+_ALL = 10**9
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -155,8 +156,10 @@ def options_of(item: Item, step: Step, chosen: PaperOptions, known: Collection[s
     options = dict(step.options)
     if "backbone" in known and not item.own_backbones:
         options.setdefault("backbone", item.backbone)
-    if "train-sentences" in known and item.train_sentences:
-        options.setdefault("train-sentences", item.train_sentences)
+    for name, count in (("train-sentences", item.train_sentences), ("train-pairs", None)):
+        if name in known:
+            # Of a suite's own text, a run takes a part.
+            options.setdefault(name, count or _ALL)
     given = {name: value for name, value in chosen.values.items() if name in known}
     given.pop("methods", None)
     if item.own_backbones:

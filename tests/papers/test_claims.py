@@ -290,15 +290,16 @@ def test_a_difference_of_two_differences(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert first.seen / second.seen == pytest.approx(1, rel=0.2)
 
 
-def _of_accuracies(store: Records, name: str, codes: tuple[str, ...] = ("1",), bits: bool = True) -> None:
+def _of_accuracies(store: Records, name: str, versions: tuple[int, ...] = (1,), bits: bool = True) -> None:
     """Write a row of three seeds on MR, each with a bit per item."""
     for seed in range(3):
         right = np.random.default_rng([seed, len(name)]).random(400) < (0.8 if name == "simcse" else 0.6)
         items = items_part(right, range(400))
         scores = {"main": accuracy_of(items), "main_metric": "accuracy", "reason": None}
-        code = {"digest": codes[seed % len(codes)] * 64}
         kept = {"items": items} if bits else {}
-        store.write(make_record(name, "MR", seed, scores=scores, training={"steps": 9}, code=code, **kept))
+        record = make_record(name, "MR", seed, scores=scores, training={"steps": 9}, **kept)
+        record["task"]["version"] = versions[seed % len(versions)]
+        store.write(record)
 
 
 def test_claims_on_accuracies_rest_on_the_items(tmp_path: Path) -> None:
@@ -317,17 +318,19 @@ def test_claims_on_accuracies_rest_on_the_items(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("codes", "bits", "why"),
+    ("versions", "bits", "why"),
     [
-        (("1",), False, "no item scores, so no interval"),
-        (("1", "2"), True, "clear: it was measured by two versions of the code"),
-        (("1", "1", "2"), False, "clear: it was measured by two versions of the code"),
+        ((1,), False, "no item scores, so no interval"),
+        ((1, 2), True, "clear: it was measured by two versions of its task"),
+        ((1, 1, 2), False, "clear: it was measured by two versions of its task"),
     ],
 )
-def test_a_claim_says_why_a_row_has_no_interval(tmp_path: Path, codes: tuple[str, ...], bits: bool, why: str) -> None:
+def test_a_claim_says_why_a_row_has_no_interval(
+    tmp_path: Path, versions: tuple[int, ...], bits: bool, why: str
+) -> None:
     store = Records(tmp_path)
     _of_accuracies(store, "simcse")
-    _of_accuracies(store, "clear", codes, bits)
+    _of_accuracies(store, "clear", versions, bits)
     folder = Folder(tmp_path, store, store.all())
     place = _Place(folder, "MR", ("MR",), "", [("simcse", "clear")], folder.conditions[0])
     comparison = place.compare(("simcse", "clear"), read(tmp_path), {})

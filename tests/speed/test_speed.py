@@ -65,10 +65,12 @@ def test_methods_are_timed_beside_their_passes(tiny_bert: Path) -> None:
 def test_on_a_gpu_a_step_casts_weights_together_and_waits_once_in_ten(tmp_path: Path) -> None:
     """One layer, counted on a pretended device."""
     out = tmp_path / "counts.csv"
-    command = [sys.executable, "-m", "speed.counts", "--layers", "1", "--batch", "4", "--methods", "simcse,encode"]
+    command = [sys.executable, "-m", "speed.counts", "--layers", "1", "--batch", "4", "--methods", "simcse,encode,run"]
     root = Path(__file__).resolve().parents[2]
     run([*command, "--out", str(out)], cwd=root, check=True)
-    step, batch = csv.DictReader(out.open(encoding="utf-8"))
+    step, batch, whole = csv.DictReader(out.open(encoding="utf-8"))
     assert float(step["waits"]) <= 0.1 and float(batch["waits"]) == 0
     assert float(step["kernels"]) < 160 and float(step["casts"]) < 20
     assert float(batch["casts"]) < 4
+    # 40 steps are read in four waits; each of four looks, and the texts, wait for what was not read and for vectors.
+    assert float(whole["waits"]) <= 4 + 4 * 2 + 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gzip
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 from safetensors.numpy import load
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import (
@@ -33,6 +34,7 @@ from zoo.files import (
     write_json,
     write_tensors,
     write_text,
+    writing,
 )
 from zoo.temporaries import TEMPORARY_NAME
 
@@ -57,12 +59,53 @@ def test_a_writer_that_raises_leaves_the_old_file_alone(tmp_path: Path, error: B
     assert names_in(tmp_path) == ["x.txt"]
 
 
+def _write(library: str, path: Path) -> None:
+    """Write 100 kB by a library's own function."""
+    import tokenizers
+    from matplotlib.figure import Figure
+    from pyarrow import parquet, table
+
+    numbers = np.random.default_rng(0).normal(size=12_500)
+    if library == "tokenizers":
+        vocabulary = {str(number): i for i, number in enumerate(numbers)}
+        tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, "x")).save(str(path))
+    elif library == "pyarrow":
+        parquet.write_table(table({"a": numbers}), path)
+    elif library == "matplotlib":
+        figure = Figure(dpi=300)
+        figure.subplots().scatter(numbers, numbers[::-1], c=numbers)
+        figure.savefig(path, format="png")
+    elif library == "safetensors":
+        save_file({"a": torch.from_numpy(numbers)}, path)
+    else:
+        path.write_bytes(numbers.tobytes())
+
+
+@pytest.mark.parametrize("library", ["safetensors", "tokenizers", "pyarrow", "matplotlib", "none"])
+def test_what_no_library_can_write_is_one_sentence(library: str, tmp_path: Path) -> None:
+    """A limit of a file's size stands for a full disk; what was there before stays."""
+    path = tmp_path / "file"
+    path.write_text("before")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))
+    try:
+        with (
+            pytest.raises(ZooError, match=r"cannot write .*file: File too large\. Choose another"),
+            atomic_path(path) as new,
+        ):
+            _write(library, new)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert path.read_text() == "before" and [*tmp_path.iterdir()] == [path]
+
+
 def test_a_full_disk_is_told_with_the_path(tmp_path: Path) -> None:
-    path = tmp_path / "x.txt"
-    with pytest.raises(ZooError, match="No space left on device") as caught, atomic_path(path):
-        raise OSError(errno.ENOSPC, "No space left on device")
-    assert str(path) in str(caught.value)
-    assert names_in(tmp_path) == []
+    path = tmp_path / "record.json"
+    for error in (OSError(errno.ENOSPC, "No space"), Exception("No space left on device (os error 28)")):
+        with pytest.raises(ZooError, match=r"record.json: No space left on device. Free space"), writing(path):
+            raise error
+    with pytest.raises(KeyError), writing(path):
+        raise KeyError("not of writing")
 
 
 @pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o027, 0o640), (0o077, 0o600)])

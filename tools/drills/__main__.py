@@ -10,14 +10,14 @@ from tools.drills.kills import kills
 from tools.drills.processes import processes
 
 KILLS = {"run": 200, "pretrain": 50, "pack": 50, "leaderboard": 50}
-COUNTS = {"processes": 20, "disk": 50, "flips": 2000}
+COUNTS = {"processes": 20, "disk": 8, "flips": 2000}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tools.drills", description="Try to break zoo-bench.")
     parser.add_argument("what", choices=("kills", *COUNTS))
     parser.add_argument("count", type=int, nargs="?", help=f"by default {KILLS | COUNTS}")
     parser.add_argument("--of", choices=KILLS, action="append", help="what is killed; by default all of them")
-    parser.add_argument("--only", help="flips only in files of a kind with this in its name")
+    parser.add_argument("--only", help="flips: files of a kind with this in its name; disk: commands, with commas")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if options.what == "kills":
@@ -25,4 +25,6 @@ if __name__ == "__main__":
     count = options.count or COUNTS[options.what]
     if options.what == "flips":
         raise SystemExit(flips(count, options.seed, options.only))
-    raise SystemExit((processes if options.what == "processes" else disk)(count, options.seed))
+    if options.what == "disk":
+        raise SystemExit(disk(count, options.seed, (options.only or "").split(",") if options.only else ()))
+    raise SystemExit(processes(count, options.seed))

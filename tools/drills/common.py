@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # What two equal runs may differ in: clocks, memory, and how much a resumed run still had to encode.
 DIFFERING = (
     "started",
+    "ended",
     "seconds",
     "sentences_per_second",
     "peak_memory_mb",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,14 +17,14 @@ from zoo.engine.model_folder import (
     check_vocabulary,
     check_weights,
     config_of,
-    folder_sha256,
     load_pretrained,
 )
+from zoo.engine.model_identity import HUB_ID, loaded_sha256
 from zoo.engine.named import named_folder, stated_ancestry
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.files import read_mapping, read_tensors, reading, write_json, write_tensors
 from zoo.machine import keep_few_kernels
-from zoo.paths import is_dir, snapshot_hint, user_path
+from zoo.paths import is_dir, own_name, snapshot_hint, user_path
 
 if TYPE_CHECKING:
     import torch
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 
     from zoo.engine.bert import Bert
     from zoo.engine.wordpiece import WordPieceTokenizer
-
-_HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$")
 
 
 @dataclass(frozen=True)
@@ -62,8 +59,13 @@ class BackboneSource:
         return {"name": self.name, "revision": self.revision, "sha256": self.sha256, **locality, **ancestry}
 
 
-def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool = False) -> BackboneSource:
-    """Locate a checkpoint without loading it; raises MissingError or UsageError with the remedy."""
+def find_backbone(
+    name: str, revision: str | None = None, *, allow_pickle: bool = False, weights: bool = True
+) -> BackboneSource:
+    """Locate a checkpoint without loading it; raises MissingError or UsageError with the remedy.
+
+    Without `weights` it may have none, because another file is run.
+    """
     place = user_path(name)
     named = named_folder(name)
     local = named is None and is_dir(place)
@@ -73,7 +75,7 @@ def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool 
         folder = named
     elif local:
         folder = place.resolve()
-    elif not _HUB_ID.match(name):
+    elif not HUB_ID.match(name):
         raise MissingError(f"backbone {name!r}: no such folder, and not a hub id (owner/name).")
     else:
         folder = from_hub(name, revision)
@@ -84,13 +86,14 @@ def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool 
     if not {"config.json", "modules.json"} & files:
         remedy = snapshot_hint(folder) or "give a transformers model folder"
         raise MissingError(f"backbone {name!r}: {folder} has no config.json; {remedy}.")
-    check_weights(f"backbone {name!r}", folder, allow_pickle=allow_pickle)
+    if weights:
+        check_weights(f"backbone {name!r}", folder, allow_pickle=allow_pickle)
     return BackboneSource(
-        (place.name or folder.name) if local else name,
+        own_name(str(place if place.name else folder)) if local else name,
         revision,
         str(folder) if local else name,
         folder,
-        folder_sha256(folder),
+        loaded_sha256(name, folder, allow_pickle=allow_pickle),
         *stated_ancestry(name, folder),
     )
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo.engine.named import NOT_READ
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
-from zoo.files import SUMS, read_json, read_mapping, read_sums, sha256_file, sha256_json
+from zoo.files import read_json, read_mapping
 from zoo.paths import is_file
 
 if TYPE_CHECKING:
@@ -25,11 +22,10 @@ if TYPE_CHECKING:
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken", "*.bpe.codes", "bpe.codes")
 _SAFE = ("model*.safetensors", "adapter_model.safetensors")
 _LOADED = ("model.safetensors", "model.safetensors.index.json", "adapter_model.safetensors", "pytorch_model*")
-_BY_BACKEND = "name its backend (pretrained:model=...:backend={0}, after `pip install 'sentence-transformers[{0}]'`)"
 # Weights that are not read here, and what their owner can do.
 _OTHER_WEIGHTS = {
-    "*.onnx": _BY_BACKEND.format("onnx"),
-    "openvino_model*.xml": _BY_BACKEND.format("openvino"),
+    "*.onnx": "let onnxruntime run that file: `pip install 'zoo-bench[onnx]'`, then pretrained:model=...:backend=onnx",
+    "openvino_model*.xml": "an ONNX file: optimum-intel 2.2, which opens OpenVINO's, needs transformers below 5.6",
     "model.*.safetensors": "rename that variant to model.safetensors",
     "*.gguf": "take the model that was quantised to this file",
     "tf_model.h5": "convert these weights of TensorFlow",
@@ -37,8 +33,8 @@ _OTHER_WEIGHTS = {
 }
 # A share of the embeddings' rows: some models have unused rows, up to a round number.
 _LEAST_VOCABULARY = 0.75
-_SHA256 = re.compile(r"[0-9a-f]{64}$")
-_WEIGHTS = (".safetensors", ".bin")
+_MOST_LAYERS, _LARGE = 1000, 10_000_000
+_SIZES = ("hidden_size", "d_model", "n_embd", "dim", "intermediate_size", "embedding_size", "vocab_size")
 # A file that git-lfs left as a pointer begins like this.
 _LFS = b"version https://git-lfs"
 
@@ -156,8 +152,28 @@ def check_weights(what: str, folder: Path, *, allow_pickle: bool) -> None:
                 f"{what} has weights only as pickle (*.bin in {part}), which can run code when loaded. Convert it to"
                 " safetensors, or pass --allow-pickle if you trust its source (loaded with weights_only)."
             )
+        _check_sizes(what, part)
     if parts == [folder] and not has_weights(folder):
         raise MissingError(f"{what}: {folder} has no weights (model.safetensors).")
+
+
+def _check_sizes(what: str, part: Path) -> None:
+    """Raise CorruptError for a config.json of a model that its weights cannot be: building it would not end."""
+    try:
+        config = read_mapping(part / "config.json")
+    except (MissingError, CorruptError):
+        # Who loads the model says so.
+        return
+    parts = [config, *(value for value in config.values() if isinstance(value, dict))]
+    held = sum(path.stat().st_size for name in (_SAFE[0], "*.bin") for path in part.glob(name))
+    for name, value in ((name, value) for one in parts for name, value in one.items() if isinstance(value, int)):
+        # With four bits a number, a byte has two; a small file may be what is damaged.
+        most = max(2 * held, _LARGE) if name in _SIZES else value
+        if value > (_MOST_LAYERS if "layer" in name else most):
+            raise CorruptError(
+                f"{what}: {part / 'config.json'} states {name} {value:,}, more than its weights can hold; fetch"
+                " the folder again or correct the configuration."
+            )
 
 
 def check_adapter(what: str, folder: Path, part: Path) -> None:
@@ -221,37 +237,3 @@ def tokens_below(tokenizer: Tokenizer, rows: int) -> Tokenizer:
     state = json.loads(tokenizer.to_str())
     state["added_tokens"] = [token for token in state["added_tokens"] if token["id"] < rows]
     return Tokenizer.from_str(json.dumps(state))
-
-
-@functools.lru_cache(maxsize=64)
-def _file_sha256(path: Path, size: int, mtime: int) -> str:
-    return sha256_file(path)
-
-
-def folder_sha256(folder: Path) -> str:
-    """Return the sha256 over all that loading reads: weights, configuration, tokenizer, also in module subfolders."""
-    paths = [p for p in sorted(folder.rglob("*")) if p.is_file() and p.suffix in (".json", ".txt", ".model", *_WEIGHTS)]
-    paths = [p for p in paths if p.name not in NOT_READ]
-    # Module folders of sentence-transformers are numbered, or modules.json names them; onnx, openvino and the like are
-    # other copies of the model.
-    modules = set(module_folders(folder)) - {folder}
-    paths = [
-        p for p in paths if p.parent == folder or p.relative_to(folder).parts[0][0].isdigit() or modules & {*p.parents}
-    ]
-    safe = {p.parent for p in paths if p.suffix == ".safetensors"}
-    paths = [p for p in paths if p.suffix != ".bin" or p.parent not in safe]
-    hashes = {}
-    for path in paths:
-        stat = path.stat()
-        sha256 = hashes[path.relative_to(folder).as_posix()] = _file_sha256(path, stat.st_size, stat.st_mtime_ns)
-        # The hub's cache stores large files under their sha256.
-        blob = path.resolve()
-        if blob.parent.name == "blobs" and _SHA256.match(blob.name) and blob.name != sha256:
-            raise CorruptError(f"{path} is damaged (its sha256 is not the hub's); delete {blob} and fetch it again.")
-    for name, sha256 in read_sums(folder).items():
-        if hashes.get(name, sha256) != sha256:
-            raise CorruptError(
-                f"{folder / name} is damaged or was changed: its sha256 is not the one in {SUMS} beside it."
-                f" Restore it, or delete {SUMS} if the change was meant."
-            )
-    return sha256_json(hashes)

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from zoo.errors import ContractError, UsageError
+from zoo.progress import Bar, Progress
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -130,16 +131,32 @@ def frame_of(tokenizer: PreTrainedTokenizerBase) -> tuple[NDArray[np.int32], NDA
 
 
 def tokenise(
-    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], *, max_length: int | None, add_special_tokens: bool = True
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    *,
+    max_length: int | None,
+    add_special_tokens: bool = True,
+    progress: Progress | None = None,
 ) -> TokenTable:
     """Tokenise all texts in big batches, each cut to `max_length`; raises UsageError if special tokens fill that."""
-    return _tokenise(tokenizer, texts, max_length, add_special_tokens)[0]
+    return _tokenise(tokenizer, texts, max_length, add_special_tokens, progress)[0]
 
 
 def _tokenise(
-    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int | None, add_special_tokens: bool
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    max_length: int | None,
+    add_special_tokens: bool,
+    progress: Progress | None,
 ) -> tuple[TokenTable, NDArray[np.bool_]]:
     """Return the table, and whether each row (n,) was cut."""
+    with (progress or Progress.silent()).bar("tokenising", len(texts)) as bar:
+        return _in_chunks(tokenizer, texts, max_length, add_special_tokens, bar)
+
+
+def _in_chunks(
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int | None, add_special_tokens: bool, bar: Bar
+) -> tuple[TokenTable, NDArray[np.bool_]]:
     specials = tokenizer.num_special_tokens_to_add() if add_special_tokens else 0
     if max_length is not None and max_length <= specials:
         raise UsageError(f"max_length {max_length} leaves no room for a text beside {specials} special tokens.")
@@ -147,6 +164,7 @@ def _tokenise(
     lengths: list[int] = []
     cut = np.zeros(len(texts), np.bool_)
     for start in range(0, len(texts), _CHUNK):
+        bar.update(start)
         chunk = [clean_text(text, start + i) for i, text in enumerate(texts[start : start + _CHUNK])]
         encoded = tokenizer(
             chunk,
@@ -207,18 +225,19 @@ class TokenMemory:
         *,
         max_length: int | None,
         add_special_tokens: bool = True,
+        progress: Progress | None = None,
     ) -> TokenTable:
         """Return what `tokenise` returns."""
         identity = self._identity(tokenizer)
         if identity is None or sum(map(len, texts)) > self.most_characters:
-            return tokenise(tokenizer, texts, max_length=max_length, add_special_tokens=add_special_tokens)
+            return _tokenise(tokenizer, texts, max_length, add_special_tokens, progress)[0]
         key = (identity, max_length, add_special_tokens)
         new = [text for text in dict.fromkeys(texts) if text not in self._known[key].rows]
         if self.characters + sum(map(len, new)) > self.most_characters:
             self.forget()
             new = list(dict.fromkeys(texts))
         if new:
-            self._known[key].add(new, *_tokenise(tokenizer, new, max_length, add_special_tokens))
+            self._known[key].add(new, *_tokenise(tokenizer, new, max_length, add_special_tokens, progress))
             self.characters += sum(map(len, new))
         return self._known[key].take(texts)
 

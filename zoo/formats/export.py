@@ -10,8 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 from zoo.check import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder
 from zoo.engine.backbone import without_pooler
-from zoo.errors import ContractError, UsageError, ZooError
-from zoo.files import read_json, write_json, write_sums, write_tensors, write_text
+from zoo.errors import ContractError, UsageError
+from zoo.files import read_json, write_json, write_sums, write_tensors, write_text, writing
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, StaticModules, StockModules
 from zoo.plugins import METHODS
 from zoo.roles import Role, RoleText, encode_alike
@@ -41,7 +41,7 @@ def write_sentence_transformers(encoder: Encoder, folder: Path, texts: Mapping[s
     modules = modules_of(encoder)
     if folder.exists():
         raise UsageError(f"{folder} exists; name a new folder.")
-    try:
+    with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
             target = Path(temporary) / folder.name
@@ -64,8 +64,6 @@ def write_sentence_transformers(encoder: Encoder, folder: Path, texts: Mapping[s
                 write_text(target / file, text)
             write_sums(target)
             target.replace(folder)
-    except OSError as error:
-        raise ZooError(f"cannot write {folder}: {error.strerror or error}. Name another folder.") from error
 
 
 def modules_of(encoder: Encoder) -> StockModules | StaticModules:

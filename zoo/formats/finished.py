@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,17 +23,18 @@ from zoo.engine.model_folder import (
 )
 from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import clean_text
-from zoo.errors import MissingError, UsageError
+from zoo.errors import UsageError
 from zoo.files import read_mapping
+from zoo.formats.onnx import OnnxModel, load_onnx
 from zoo.formats.sentence_transformers import dense
 from zoo.paths import is_file
+from zoo.roles import Roles
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Dense, Module
 
-Backend = Literal["torch", "onnx", "openvino"]
-_EXTRAS = {"onnx": "onnxruntime", "openvino": "openvino"}
+Backend = Literal["torch", "onnx"]
 # The largest difference of a value, relative to the vectors' length.
 AGREES = 1e-4
 # A sample's long texts grow no further with the limit of a model.
@@ -52,46 +52,40 @@ def sample(limit: int | None) -> list[str]:
     return [*plain, *long, *itertools.islice(filler, 64 - len(plain) - len(long))]
 
 
-def check_backend(backend: Backend) -> None:
-    """Raise MissingError where the extra of a backend is not installed."""
-    if backend != "torch" and not all(map(find_spec, ("optimum", _EXTRAS[backend]))):
-        raise MissingError(
-            f"backend {backend} needs sentence-transformers' extra: pip install 'sentence-transformers[{backend}]'."
-        )
-
-
 def load_finished(
     source: BackboneSource,
     runtime: Runtime,
     pooling: str | None = None,
     max_length: int | None = None,
-    backend: Backend = "torch",
+    onnx: Path | None = None,
 ) -> SentenceTransformer:
     """Return a folder as sentence-transformers loads it, in float32, without its code and from safetensors.
 
-    `pooling` replaces that of the folder; another `backend` loads its own files. Raises UsageError for a model of
-    another kind, and for code of its own;
+    `pooling` replaces that of the folder; onnxruntime runs the transformer of an `onnx` file. Raises UsageError for a
+    model of another kind, and for code of its own;
     CorruptError for files that cannot be loaded, and for weights that are missing.
     """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer import modules as parts
 
     what = f"pretrained: {source.name!r}"
-    _check_kind(what, source.folder)
-    weights = {"dtype": torch.float32, "use_safetensors": None if runtime.allow_pickle else True}
-    where: dict[str, Any] = {"device": runtime.device, "local_files_only": True, "backend": backend}
-    where |= {"model_kwargs": weights} if backend == "torch" else {}
+    if is_file(source.folder / "modules.json"):
+        _check_kind(what, source.folder)
     quiet()
-    try:
-        model = SentenceTransformer(str(source.folder), trust_remote_code=False, **where)
-    except Exception as error:
-        # An error of any kind means that the library cannot load this folder.
-        raise cannot_load(what, source.folder, error) from error
+    if onnx is not None:
+        model = load_onnx(what, source.folder, onnx, pooling)
+    else:
+        weights = {"dtype": torch.float32, "use_safetensors": None if runtime.allow_pickle else True}
+        where: dict[str, Any] = {"device": runtime.device, "local_files_only": True, "model_kwargs": weights}
+        try:
+            model = SentenceTransformer(str(source.folder), trust_remote_code=False, **where)
+        except Exception as error:
+            # An error of any kind means that the library cannot load this folder.
+            raise cannot_load(what, source.folder, error) from error
     transformers = [module for module in model.modules() if isinstance(module, parts.Transformer)]
     folders = [folder for folder in module_folders(source.folder) if _is_transformer(folder)]
-    if backend == "torch":
-        for transformer, folder in zip(transformers, folders, strict=False):
-            _check_transformer(what, folder, transformer)
+    for transformer, folder in zip(transformers, folders, strict=False):
+        _check_transformer(what, folder, transformer)
     _check_pooled(what, source.folder, model)
     if pooling is not None:
         pools = [module for module in model if isinstance(module, parts.Pooling)]
@@ -102,7 +96,8 @@ def load_finished(
         if isinstance(part, parts.StaticEmbedding):
             part.tokenizer = tokens_below(part.tokenizer, part.embedding.num_embeddings)
     for part in transformers:
-        positions = positions_of(encoder_of(part.auto_model)) if backend == "torch" else None
+        network = part.auto_model
+        positions = positions_of(encoder_of(network.outline[0] if isinstance(network, OnnxModel) else network))
         limits = [max_length or part.max_seq_length, positions]
         part.max_seq_length = min(filter(None, limits), default=None)
     return model.eval()
@@ -120,6 +115,28 @@ def taken_over(model: SentenceTransformer, source: BackboneSource) -> tuple[Back
         # The engine would pool the tokens of a prompt too.
         return None
     return Backbone(encoder_of(first.auto_model), first.tokenizer, source), second.pooling_mode, after
+
+
+def lost_with_prompts(model: Any, roles: Roles) -> str:
+    """Return a sentence on prompts with which the pooling leaves out a text's first word; empty where none does.
+
+    A tokenizer of bytes joins the blank at the end of a prompt to the next word, and the library counts the tokens of
+    the prompt alone.
+    """
+    pools = [module for module in model if getattr(module, "include_prompt", True) is False]
+    if not pools or not callable(tokenizer := getattr(model[0], "tokenizer", None)):
+        return ""
+
+    def ids(text: str) -> list[int]:
+        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    prompts = sorted({roles.default, *roles.prompts.values()} - {""})
+    joined = [prompt for prompt in prompts if ids(f"{prompt}word")[: len(ids(prompt))] != ids(prompt)]
+    return (
+        f"a text's first word is left out with the prompt {joined[0]!r}: move its last blank to the texts"
+        if joined
+        else ""
+    )
 
 
 def cut_texts(model: Any, texts: list[str]) -> int:
@@ -203,7 +220,7 @@ def _check_transformer(what: str, folder: Path, transformer: Any) -> None:
     model = transformer.auto_model
     if transformer.tokenizer is not None:
         check_vocabulary(what, folder, transformer.tokenizer, model.config)
-    if is_file(folder / "adapter_config.json"):
+    if is_file(folder / "adapter_config.json") or isinstance(model, OnnxModel):
         return
     try:
         _, loading = load_pretrained(type(model), folder, config=model.config, output_loading_info=True)

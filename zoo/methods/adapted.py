@@ -14,6 +14,7 @@ from torch import nn
 from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start
+from zoo.engine.needs import Need
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.files import read_json, write_json
 from zoo.formats.sentence_transformers import StockModules
@@ -86,6 +87,11 @@ class Adapted(Causal[AdaptedRecipeT]):
     """
 
     loss_of_batch: ClassVar[type[Any]]
+
+    @classmethod
+    def needs(cls, recipe: Any) -> frozenset[Need]:
+        """Return nothing: the last token is read."""
+        return frozenset()
 
     @classmethod
     def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from zoo.encoder import AnyRecipe, Encoder, Runtime, Traits, Vectors
 from zoo.engine.backbone import Backbone, find_backbone, sha256_weights
 from zoo.engine.batching import EncodingStats, encode_table, encode_unique
 from zoo.engine.named import DEFAULT_BACKBONE
+from zoo.engine.needs import Need, check_files, check_first_token
 from zoo.engine.pooling import Pooling
 from zoo.engine.states import pooled
 from zoo.engine.tokens import MEMORY, TokenTable
@@ -112,6 +113,9 @@ class BackboneEncoder(Encoder[BackboneT]):
         self.backbone = backbone or Backbone.load(
             recipe.backbone, recipe.revision, runtime, states_only=self.traits(recipe).untrained
         )
+        check_files(self.backbone.source, self.needs(recipe), type(self).__name__)
+        if "first token" in self.needs(recipe):
+            check_first_token(self.backbone, type(self).__name__)
         self.dim = self.backbone.dim
         self.trained = False
         self.stats = EncodingStats()
@@ -149,7 +153,8 @@ class BackboneEncoder(Encoder[BackboneT]):
 
     def token_table(self, texts: list[str]) -> TokenTable:
         """Return the token ids of texts for `forward`; methods with equal tokenizers share the cache."""
-        return MEMORY.tokenise(self.backbone.reader, texts, max_length=self.length_limit)
+        progress = self.runtime.progress
+        return MEMORY.tokenise(self.backbone.reader, texts, max_length=self.length_limit, progress=progress)
 
     def _encode_unique(self, texts: list[str]) -> Vectors:
         return encode_table(
@@ -206,7 +211,13 @@ class BackboneEncoder(Encoder[BackboneT]):
     def sources(cls, recipe: BackboneT, runtime: Runtime) -> dict[str, Any]:
         """Return the identity of the backbone's files."""
         source = find_backbone(recipe.backbone, recipe.revision, allow_pickle=runtime.allow_pickle)
+        check_files(source, cls.needs(recipe), cls.__name__)
         return {"backbone": source.identity()}
+
+    @classmethod
+    def needs(cls, recipe: BackboneT) -> frozenset[Need]:
+        """Return what a backbone must have for this recipe; nothing by default."""
+        return frozenset()
 
     def parameters(self) -> int:
         """Return the size of the backbone and the parts."""

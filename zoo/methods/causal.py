@@ -12,6 +12,7 @@ from typing_extensions import TypeVar
 
 from zoo.encoder import Runtime, Traits
 from zoo.engine.backbone import Backbone
+from zoo.engine.needs import sees_later_tokens
 from zoo.engine.states import token_states
 from zoo.engine.tokens import MEMORY, TokenTable, clean_text, frame_of
 from zoo.errors import UsageError
@@ -64,15 +65,6 @@ class CausalRecipe(TemplateRecipe):
     pooling: Literal["last", "mean"] = "last"  # state of the row's last token; mean over the tokens of the last [X]
     # Each token sees the later ones too, as in LLM2Vec, without training.
     bidirectional: bool = added(False)
-
-
-def sees_later_tokens(backbone: Backbone) -> bool:
-    """Return whether the state of a first token depends on the second one."""
-    last = backbone.token_vectors.shape[0] - 1
-    pairs = torch.tensor([[last, last - 1], [last, last - 2]], device=backbone.model.device)
-    with torch.no_grad():
-        first, other = token_states(backbone.model, pairs, torch.ones_like(pairs))[0][:, 0].float()
-    return not torch.allclose(first, other, atol=1e-3)
 
 
 def check_decoder(backbone: Backbone, *, bidirectional: bool) -> None:

@@ -13,6 +13,7 @@ from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
 from zoo.engine.dropout import has_dropout, set_dropout
+from zoo.engine.needs import Need
 from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import TokenTable, tokenise
 from zoo.errors import ContractError, UsageError
@@ -184,6 +185,11 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         return vectors if self.mlp is None else self.mlp(vectors).float()
 
     @classmethod
+    def needs(cls, recipe: TrainedRecipeT) -> frozenset[Need]:
+        """Return [CLS] if the pooler reads it."""
+        return frozenset({"first token"} if POOLINGS[recipe.pooler] == "cls" else ())
+
+    @classmethod
     def traits(cls, recipe: TrainedRecipeT) -> Traits:
         """Trained on a corpus, stochastic, with a checkpoint chosen by dev score."""
         return Traits(
@@ -281,4 +287,5 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
 
     def training_table(self, texts: Sequence[str]) -> TokenTable:
         """Return the token ids of texts, cut to the length of the training."""
-        return tokenise(self.backbone.tokenizer, texts, max_length=self.recipe.train_max_length)
+        most, progress = self.recipe.train_max_length, self.runtime.progress
+        return tokenise(self.backbone.tokenizer, texts, max_length=most, progress=progress)

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from zoo.encoder import Runtime, Traits
 from zoo.engine.backbone import Backbone
 from zoo.engine.host import host_of, to_device
+from zoo.engine.needs import Need
 from zoo.engine.tokens import TokenTable
 from zoo.methods.promptbert import PromptBERT, PromptBERTRecipe
 from zoo.methods.simcse import SimCSEObjective
@@ -93,6 +94,11 @@ class CoTBERT(PromptBERT[CoTBERTRecipe]):
     def first_position(self) -> int:
         """0: padding stands in the sentence's places, so that no position is moved."""
         return 0
+
+    @classmethod
+    def needs(cls, recipe: CoTBERTRecipe) -> frozenset[Need]:
+        """Return what PromptBERT needs, and the padding that the template is put around."""
+        return super().needs(recipe) | {"padding token"}
 
     @classmethod
     def traits(cls, recipe: CoTBERTRecipe) -> Traits:

@@ -13,6 +13,7 @@ from torch import nn
 from zoo.encoder import Runtime, Traits
 from zoo.engine.backbone import Backbone, find_backbone, mlm_head
 from zoo.engine.host import changed
+from zoo.engine.needs import Need
 from zoo.engine.states import added_mask, packable, token_states
 from zoo.errors import UsageError
 from zoo.methods.contrastive import ContrastiveRecipe
@@ -163,6 +164,11 @@ class DiffCSE(DropoutViews[DiffCSERecipe]):
         generator = Generator(copy.deepcopy(backbone.model), head, dropout=recipe.generator_dropout)
         pooler = TrainedPooler(start.model, recipe.pooler, self.new_head())
         return DiffCSEObjective(pooler, recipe, generator, start.tokenizer)
+
+    @classmethod
+    def needs(cls, recipe: DiffCSERecipe) -> frozenset[Need]:
+        """Return what the pooler needs, and what the generator and its masked texts need."""
+        return super().needs(recipe) | {"mask token", "MLM head"}
 
     @classmethod
     def traits(cls, recipe: DiffCSERecipe) -> Traits:

@@ -12,6 +12,7 @@ from torch import nn
 from zoo.encoder import Traits
 from zoo.engine.dropout import set_dropout
 from zoo.engine.host import changed
+from zoo.engine.needs import Need
 from zoo.engine.states import added_mask, packable, pooled, token_states
 from zoo.errors import UsageError
 from zoo.methods.contrastive import ContrastiveRecipe
@@ -112,6 +113,11 @@ class InfoCSE(DropoutViews[InfoCSERecipe]):
             raise UsageError(f"infocse: backbone {self.backbone.source.name!r} is no BERT or RoBERTa; use one.")
         pooler = TrainedPooler(self.backbone.model, self.recipe.pooler, self.new_head())
         return InfoCSEObjective(pooler, self.recipe, self.backbone)
+
+    @classmethod
+    def needs(cls, recipe: InfoCSERecipe) -> frozenset[Need]:
+        """Return what the pooler needs, and what the loss of masked words needs."""
+        return super().needs(recipe) | {"mask token", "MLM head"}
 
     @classmethod
     def traits(cls, recipe: InfoCSERecipe) -> Traits:

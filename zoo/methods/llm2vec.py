@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
 from zoo.engine.backbone import Backbone, masked_lm
 from zoo.engine.mlm_head import mlm_head_of
+from zoo.engine.needs import Need
 from zoo.engine.pooling import masked_mean
 from zoo.engine.states import token_states
 from zoo.engine.tokens import frame_of, tokenise
@@ -109,6 +110,11 @@ class LLM2Vec(SimCSE[LLM2VecRecipe]):
         # An empty text has the states of its special tokens.
         kept = torch.where(inner.any(1, keepdim=True), inner.to(attention_mask.dtype), attention_mask)
         return masked_mean(token_states(self.backbone.model, input_ids, attention_mask)[0], kept)
+
+    @classmethod
+    def needs(cls, recipe: LLM2VecRecipe) -> frozenset[Need]:
+        """Return nothing: the mean is read, and the recipe names the mask."""
+        return frozenset()
 
     @classmethod
     def traits(cls, recipe: LLM2VecRecipe) -> Traits:

@@ -9,6 +9,7 @@ from torch import nn
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
 from zoo.engine.backbone import Backbone
+from zoo.engine.needs import Need
 from zoo.engine.pooling import Pooling
 from zoo.errors import ContractError
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS
@@ -34,6 +35,11 @@ class Cls(BackboneEncoder[BackboneRecipe]):
     def pooling(self) -> Pooling:
         """Always [CLS]."""
         return "cls"
+
+    @classmethod
+    def needs(cls, recipe: BackboneRecipe) -> frozenset[Need]:
+        """Return [CLS]."""
+        return frozenset({"first token"})
 
     @classmethod
     def traits(cls, recipe: BackboneRecipe) -> Traits:

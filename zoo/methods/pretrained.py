@@ -21,16 +21,17 @@ from zoo.engine.named import DEFAULT_BACKBONE
 from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError, MissingError, UsageError
-from zoo.files import read_json, sha256_file, sha256_json, write_json
+from zoo.files import read_json, sha256_json, write_json
 from zoo.formats.finished import (
     AGREES,
-    check_backend,
     cut_texts,
     load_finished,
+    lost_with_prompts,
     sample,
     taken_over,
     trained_pooler,
 )
+from zoo.formats.onnx import OnnxModel, onnx_digests, onnx_file
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, StockModules
 from zoo.methods.base import BackboneEncoder, check_positive, count_parameters
 from zoo.methods.promcse import Prefix, PrefixPooler, released_prefix
@@ -58,11 +59,14 @@ class PretrainedRecipe:
     prompt: str | None = added(None)  # before every text; None: the folder's prompts
     query_prompt: str | None = added(None)  # before queries, None: `prompt`
     document_prompt: str | None = added(None)  # before documents, None: `prompt`
-    # what runs the transformer; the others are extras of sentence-transformers
-    backend: Literal["torch", "onnx", "openvino"] = added("torch")
+    # what runs the transformer: torch, or onnxruntime (extra `onnx`) on an ONNX file of the folder
+    backend: Literal["torch", "onnx"] = added("torch")
+    file_name: str | None = added(None)  # the ONNX file; None: model.onnx, or the only one
 
     def __post_init__(self) -> None:
         check_positive(self, "max_length")
+        if self.file_name is not None and self.backend != "onnx":
+            raise UsageError(f"file_name={self.file_name} goes with backend=onnx.")
 
     @property
     def backbone(self) -> str:
@@ -94,10 +98,11 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         self.longest = recipe.max_length
         self.prefix: Prefix | None = None
         self.roles = Roles().replaced(recipe.prompt, recipe.query_prompt, recipe.document_prompt)
-        if is_file(self.source.folder / "modules.json"):
+        self.onnx = onnx_file(self.source.folder, recipe.file_name) if recipe.backend == "onnx" else None
+        if is_file(self.source.folder / "modules.json") or (self.onnx and recipe.pooling in ("cls", "mean", "max")):
             self._load()
             return
-        if recipe.pooling is None or recipe.backend != "torch":
+        if recipe.pooling is None or self.onnx:
             rest = (
                 f" if `hf download {recipe.model}` fetches none"
                 if self.source.folder.parent.name == "snapshots"
@@ -105,7 +110,8 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
             )
             raise UsageError(
                 f"pretrained: {recipe.model!r} has no modules.json, which states the pooling."
-                f" Name it{rest}: pretrained:model={recipe.model}:pooling=cls (or mean ...)."
+                f" Name it{rest}: pretrained:model={recipe.model}:pooling=mean (or cls, of an encoder"
+                " that was trained for it)."
             )
         self.own_pooling: Pooling = "cls" if recipe.pooling == "pooler" else recipe.pooling
         self.backbone = Backbone.from_source(self.source, runtime)
@@ -125,11 +131,13 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
             raise UsageError(
                 f"pretrained: {recipe.model!r} has a modules.json, which states the pooling; leave out the pooling."
             )
-        self.library = load_finished(self.source, runtime, recipe.pooling, recipe.max_length, recipe.backend)
+        self.library = load_finished(self.source, runtime, recipe.pooling, recipe.max_length, self.onnx)
         of_recipe = recipe.prompt, recipe.query_prompt, recipe.document_prompt
         self.roles = roles_of(self.library).replaced(*of_recipe)
-        parts = taken_over(self.library, self.source) if recipe.backend == "torch" else None
+        self.roles = replace(self.roles, note=lost_with_prompts(self.library, self.roles))
+        parts = taken_over(self.library, self.source) if self.onnx is None else None
         if parts is None:
+            self.runtime = runtime if self.onnx is None else replace(runtime, device="cpu", precision="fp32")
             self.dim, self.stats = self._by_library(["a"]).shape[1], EncodingStats()
             return
         library, limit = self.library, min(self.library.max_seq_length or _UNLIMITED, _UNLIMITED)
@@ -201,7 +209,8 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
 
     def facts(self) -> dict[str, Any]:
         """Return who encodes where it is not the engine, and the roles where they differ from plain texts."""
-        by = {} if self.library is None else {"run_by": "sentence-transformers"}
+        name = "sentence-transformers" if self.onnx is None else f"onnxruntime, {self.onnx.name}"
+        by = {} if self.library is None else {"run_by": name}
         return {**by, **self.roles.facts()}
 
     @classmethod
@@ -212,6 +221,8 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
     @classmethod
     def traits(cls, recipe: PretrainedRecipe) -> Traits:
         """Return the traits of a finished encoder; one that cannot be fine-tuned raises in `token_table`."""
+        if recipe.backend == "onnx":
+            return Traits(released=True, precision="fp32")
         exports = recipe.pooling in (None, "pooler", *EXPORTED_POOLINGS)
         return Traits(released=True, fine_tunes=True, exports=exports)
 
@@ -237,8 +248,12 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         # The methods of roles also choose the tower of a model that has two.
         encode: Any = getattr(library, f"encode_{role}" if role else "encode")
         started = time.perf_counter()
+        network: Any = getattr(library[0], "model", None)
+        size = {"batch_size": 1} if isinstance(network, OnnxModel) and network.alone else {}
         with autocast(self.runtime):
-            vectors = encode(texts, prompt=prompt, show_progress_bar=False) if texts else np.empty((0, self.dim))
+            vectors = (
+                encode(texts, prompt=prompt, show_progress_bar=False, **size) if texts else np.empty((0, self.dim))
+            )
         self.stats.texts += len(texts)
         self.stats.truncated += cut_texts(library, [prompt + text for text in texts])
         self.stats.seconds += time.perf_counter() - started
@@ -254,7 +269,8 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
     def parameters(self) -> int:
         """Return the size of all modules."""
         if self.library is not None:
-            return count_parameters(self.library)
+            outlines = [part.outline[0] for part in self.library.modules() if isinstance(part, OnnxModel)]
+            return count_parameters(self.library, *outlines)
         return count_parameters(self.backbone.model, *self.parts().values(), *self.after)
 
     def save(self, folder: Path) -> None:
@@ -282,11 +298,10 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
 
 
 def _located(recipe: PretrainedRecipe, runtime: Runtime) -> BackboneSource:
-    """Return the model without loading it; the files of another backend are a part of its identity."""
-    source = find_backbone(recipe.model, recipe.revision, allow_pickle=runtime.allow_pickle)
-    if recipe.backend == "torch":
+    """Return the model without loading it; an ONNX file is a part of its identity."""
+    by_torch = recipe.backend == "torch"
+    source = find_backbone(recipe.model, recipe.revision, allow_pickle=runtime.allow_pickle, weights=by_torch)
+    if by_torch:
         return source
-    check_backend(recipe.backend)
-    pattern = {"onnx": "*.onnx*", "openvino": "openvino_model*"}[recipe.backend]
-    digests = {path.relative_to(source.folder).as_posix(): sha256_file(path) for path in source.folder.rglob(pattern)}
-    return replace(source, sha256=sha256_json([source.sha256, recipe.backend, digests]))
+    digests = onnx_digests(onnx_file(source.folder, recipe.file_name))
+    return replace(source, sha256=sha256_json([source.sha256, digests]))

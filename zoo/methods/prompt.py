@@ -11,6 +11,7 @@ from typing_extensions import TypeVar
 
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, mlm_head
+from zoo.engine.needs import Need
 from zoo.engine.tokens import TokenTable
 from zoo.errors import UsageError
 from zoo.methods.base import BackboneEncoder, BackboneFields, BackboneRecipe, check_positive
@@ -48,6 +49,11 @@ class Prompted(BackboneEncoder[PromptT]):
         ended = self.ended if self.recipe.period else None
         self.test_prompt = Template.parse(template).bind(self.backbone.tokenizer, as_text=self.whole_rows, ended=ended)
         self.test_prompt.room(self.length_limit)
+
+    @classmethod
+    def needs(cls, recipe: PromptT) -> frozenset[Need]:
+        """Return the mask token of the template."""
+        return frozenset({"mask token"})
 
     @property
     def prompt(self) -> BoundTemplate:
@@ -106,6 +112,11 @@ class Prompt(Prompted[PromptRecipe]):
             raise UsageError(f"prompt: top_k {recipe.top_k} is more than the vocabulary's {len(self.words)} words.")
         self.head = mlm_head(self.backbone.source, runtime)
         self.dim = self.words.shape[1]
+
+    @classmethod
+    def needs(cls, recipe: PromptRecipe) -> frozenset[Need]:
+        """Return the template's mask token, and the head that names the likeliest words."""
+        return super().needs(recipe) | (set() if recipe.top_k is None else {"MLM head"})
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Prompted token ids and mask (n, length) -> vectors (n, dim) float32."""

@@ -14,6 +14,7 @@ from typing_extensions import TypeVar
 
 from zoo.encoder import Runtime, Start, Traits
 from zoo.engine.backbone import Backbone, mlm_head
+from zoo.engine.needs import Need
 from zoo.methods.prompt import Prompted, PromptRecipe
 from zoo.methods.prompttraining import PromptPooler, PromptTrainingRecipe
 from zoo.methods.simcse import SimCSE, SimCSEObjective
@@ -75,6 +76,12 @@ class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT])
     def prompt(self) -> BoundTemplate:
         """The template at test, or the first one of training while `as_trained` is True."""
         return self.training_prompts[0] if self.as_trained else self.test_prompt
+
+    @classmethod
+    def needs(cls, recipe: PromptTrainingRecipeT) -> frozenset[Need]:
+        """Return the template's mask token, and what the head and an MLM loss need."""
+        of_head: set[Need] = {"MLM head"} if recipe.head == "mlm" or recipe.mlm_weight else set()
+        return Prompted.needs(recipe) | of_head
 
     @classmethod
     def traits(cls, recipe: PromptTrainingRecipeT) -> Traits:

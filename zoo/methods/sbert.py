@@ -11,6 +11,7 @@ from typing_extensions import TypeVar
 
 from zoo.encoder import NLI_LABELS, Corpus, DevScore, FitReport, Run, Start, Traits
 from zoo.engine.dropout import set_dropout
+from zoo.engine.needs import Need
 from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import tokenise
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS
@@ -91,6 +92,11 @@ class SBERT(BackboneEncoder[SBERTRecipeT]):
         """The recipe's pooling at test."""
         how: Pooling = self.recipe.pooling if self.recipe.test_pooling is None else self.recipe.test_pooling
         return how
+
+    @classmethod
+    def needs(cls, recipe: SBERTRecipeT) -> frozenset[Need]:
+        """Return [CLS] if it is the pooling."""
+        return frozenset({"first token"} if recipe.pooling == "cls" else ())
 
     @classmethod
     def traits(cls, recipe: SBERTRecipeT) -> Traits:

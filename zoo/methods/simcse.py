@@ -14,6 +14,7 @@ from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, Run, Traits
 from zoo.engine.host import changed
+from zoo.engine.needs import Need
 from zoo.errors import ContractError, TrainingError
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, Rows
 from zoo.modules.pooler import TrainedPooler
@@ -142,6 +143,12 @@ class SimCSE(Contrastive[SimCSERecipeT]):
         """True without labels and augmentation, and without other positives."""
         recipe = self.recipe
         return not recipe.supervised and not recipe.augment and recipe.positives == "dropout"
+
+    @classmethod
+    def needs(cls, recipe: SimCSERecipeT) -> frozenset[Need]:
+        """Return what the pooler needs, and what an MLM loss needs."""
+        of_loss: set[Need] = {"mask token", "MLM head"} if recipe.mlm_weight else set()
+        return super().needs(recipe) | of_loss
 
     @classmethod
     def traits(cls, recipe: SimCSERecipeT) -> Traits:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits, Vectors
 from zoo.engine.backbone import Backbone, mlm_head_rows
+from zoo.engine.needs import Need
 from zoo.engine.tokens import TokenTable, clean_text, tokenise
 from zoo.errors import ContractError, UsageError
 from zoo.files import read_json, sha256_json, write_json
@@ -101,6 +102,11 @@ class Static(BackboneEncoder[StaticRecipe]):
         if stage >= 4:
             return re.search("[a-zA-Z0-9]", token) is not None if self.roberta else token not in PUNCTUATION_BERT
         return True
+
+    @classmethod
+    def needs(cls, recipe: StaticRecipe) -> frozenset[Need]:
+        """Return the MLM head if its rows are the vectors."""
+        return frozenset({"MLM head"} if recipe.matrix == "output" else ())
 
     @classmethod
     def traits(cls, recipe: StaticRecipe) -> Traits:

@@ -68,13 +68,13 @@ class SpacyLabeller:
         self._version = importlib.metadata.version("spacy")
 
     def identity(self) -> str:
-        """Model and version, spaCy's version, and a digest of the model's files and of the rules."""
+        """Model and version, spaCy's version, and a digest of all files of the model and of the rules."""
         meta = self._nlp.meta
         digest = hashlib.sha256()
-        model_files = [self._nlp.path / pipe / "model" for pipe in self._nlp.pipe_names] if self._nlp.path else []
+        model_files = sorted(self._nlp.path.rglob("*")) if self._nlp.path else []
         for path in (*model_files, *(Path(__file__).parent / name for name in _DECIDING)):
             if path.is_file():
-                digest.update(path.read_bytes())
+                digest.update(f"{path.name}\n".encode() + path.read_bytes())
         return f"{meta['lang']}_{meta['name']} {meta['version']}, spacy {self._version}, {digest.hexdigest()[:16]}"
 
     def parse(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> Iterator[Parse]:

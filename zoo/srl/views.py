@@ -21,6 +21,7 @@ from zoo.paths import cache_folder
 from zoo.progress import Progress
 from zoo.srl.labeller import Frame, Labeller
 from zoo.srl.spacy_labeller import make_labeller
+from zoo.workers import end_with_parent
 
 # About ten seconds of work.
 CHUNK = 5000
@@ -122,6 +123,7 @@ _workers_labeller: Labeller | None = None
 
 def _start_worker(make: MakeLabeller) -> None:
     global _workers_labeller
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _workers_labeller = make()
 

@@ -114,6 +114,11 @@ class Training:
         self.progress = runtime.progress
         self.steps_per_epoch = math.ceil(rows / settings.batch_size)
         self.total_steps = settings.steps or self.steps_per_epoch * settings.epochs
+        if self.total_steps == 1:
+            self.progress.say(
+                f"warning: {rows:,} rows in batches of {settings.batch_size:,} are one update in all, which hardly"
+                " trains; give more text, a smaller batch_size or more epochs."
+            )
         self.narrow = NarrowWeights(self.device)
         trained = [(name, part) for name, part in objective.named_parameters() if part.requires_grad]
         self.optimizer = make_optimizer(trained, settings)
@@ -127,6 +132,8 @@ class Training:
         self.step = 0
         self.dev_scores: dict[str, float] = {}
         self.best_step: int | None = None
+        # Whether the weights of the best dev score are in their file.
+        self.best_written = True
         self.last_loss = math.nan
         # Steps whose loss and gradient's norm are still on the device: its number, sentences, rate, losses and norm.
         self._unread: list[tuple[int, list[int], float, list[torch.Tensor], torch.Tensor]] = []
@@ -319,8 +326,9 @@ class Training:
         self.dev_scores[str(self.step)] = score
         if score > best:
             self.best_step = self.step
-            self.best_weights = {k: v.detach().cpu().clone() for k, v in changing(self.backbone).items()}
-            self.files.write_best(self.step, self.best_weights)
+            # On the device: a copy to the host would wait for it. Only a checkpoint refers to a file of them.
+            self.best_weights = {k: v.detach().clone() for k, v in changing(self.backbone).items()}
+            self.best_written = False
 
     def _dev_curves(self) -> dict[str, dict[str, float]]:
         """Return the other values of each dev evaluation, by name and step, read from the log."""
@@ -351,6 +359,9 @@ class Training:
             "skipped": self.skipped,
             "seconds": self.seconds_before + time.monotonic() - self.started,
         }
+        if not self.best_written and self.best_step is not None:
+            self.files.write_best(self.best_step, self.best_weights)
+            self.best_written = True
         self.files.save(
             lambda path: save_checkpoint(path, self.objective, self.optimizer, self.scheduler, facts),
             self.best_step,

@@ -44,7 +44,7 @@ def command(**options: Unpack[_Options]) -> int:
     same command goes on with a training that was stopped or killed, from its last checkpoint.
     """
     from benchmark.data.sources import DataSource
-    from zoo.files import check_writable
+    from zoo.files import check_writable, writing
     from zoo.machine import make_runtime
     from zoo_bench_papers.pretraining.pretrain import find_source, pretrain
     from zoo_bench_papers.pretraining.recipe import read_pretrain_recipe
@@ -61,7 +61,8 @@ def command(**options: Unpack[_Options]) -> int:
     runtime = make_runtime(options["device"], options["precision"])
     texts = clean_texts(options["texts"], data, runtime.progress)
     line = f"zoo-bench pretrain {name} {text_options(options['texts'])} --out {out.name or 'model'}"
-    facts = pretrain(recipe, texts, out, runtime=runtime, command=line)
+    with writing(out):
+        facts = pretrain(recipe, texts, out, runtime=runtime, command=line)
     say(
         f"held-out token accuracy {100 * facts['held_out_accuracy']:.2f} %, pseudo-perplexity"
         f" {facts['held_out_pseudo_perplexity']:.1f}; written: {out}"

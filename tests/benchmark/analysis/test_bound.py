@@ -23,6 +23,7 @@ from benchmark.records.folder import Records
 from benchmark.records.record import Record, parse_record
 from benchmark.run.measure import EncoderMeasurement
 from benchmark.run.plan import Cell
+from benchmark.tasks.loaded import TaskIdentity
 from zoo.errors import CorruptError
 from zoo.files import read_signed, sha256_json, write_signed
 from zoo.recipes import build
@@ -159,7 +160,7 @@ def resigned(record: Any, check: Check, before: Record) -> Any:
     )
     row = made_of.key()
     encoder = encoder_key(row, record["seed"])
-    identity: Any = {k: record["task"][k] for k in ("name", "version", "dataset", "form", "sha256")}
+    identity: Any = {k: v for k, v in record["task"].items() if k in TaskIdentity.__annotations__}
     return {**record, "row_key": row, "encoder_key": encoder, "key": cell_key(encoder, identity)}
 
 

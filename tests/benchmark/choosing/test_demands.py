@@ -190,26 +190,9 @@ def test_wordings_are_rows_that_score_as_in_the_library(tiny_bert: Path, tmp_pat
             assert frame.loc[f"{name} [prompts: {wording}]", "score"] == pytest.approx(expected, abs=1e-3)
 
 
-def test_a_backend_is_the_key_of_the_recipe(
-    labels: Path, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import sentence_transformers
-    from sentence_transformers.sentence_transformer import modules
-
-    with pytest.raises(MissingError, match=r"pip install 'sentence-transformers\[openvino\]'"):
-        benchmark.choose(labels, {"good": GOOD}, backend="openvino", quiet=True)
-    loaded, asked = sentence_transformers.SentenceTransformer, []
-
-    def load(path: str, *, backend: str, **options: Any) -> Any:
-        asked.append((path, backend, options["trust_remote_code"]))
-        return loaded(path, **options)
-
-    monkeypatch.setattr("zoo.formats.finished.find_spec", lambda _: object())
-    monkeypatch.setattr("sentence_transformers.SentenceTransformer", load)
-    folder = str(tmp_path / "st")
-    loaded(modules=[modules.Transformer(str(tiny_bert)), modules.Pooling(32)], device="cpu").save(folder)
-    choice = benchmark.choose(labels, [folder, "bag-of-words"], backend="onnx", quiet=True)
-    assert asked == [(folder, "onnx", False)] and not choice.failed and folder in choice.frame.index
+def test_a_backend_without_its_file_fails_for_that_encoder_alone(labels: Path, minilm: Path) -> None:
+    choice = benchmark.choose(labels, [str(minilm), "bag-of-words"], backend="onnx", quiet=True)
+    assert "has no ONNX file" in choice.failed[str(minilm)] and choice.frame.index.tolist() == ["bag-of-words"]
 
 
 @pytest.mark.parametrize(("best", "shown"), [([True, False], ["", ""]), ([True, True], ["≈", "≈"])])

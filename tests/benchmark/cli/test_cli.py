@@ -222,8 +222,16 @@ def test_doctor_as_json(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmark.cli.doctor.choose_precision", lambda wanted, device: "fp32")
     content = read_json(cli, "doctor")
     assert "torch" in content["packages"] and content["problems"] == []
+    assert float(content["score"]["measured"]) == pytest.approx(content["score"]["elsewhere"], abs=0.05)
     assert len(content["backbones"]["zoo-small"]) == 64
     assert {one["name"] for one in content["data"]} >= {"STS12", "pocket-pairs"}
+
+
+@pytest.mark.usefixtures("no_measuring")
+def test_doctor_says_where_a_score_is_another_one(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmark.cli.doctor._ELSEWHERE", 60.0)
+    answer = cli("doctor")
+    assert answer.code == 1 and "BROKEN: not as on other machines (60.0)" in answer.out
 
 
 @pytest.mark.slow

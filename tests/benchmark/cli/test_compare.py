@@ -20,6 +20,7 @@ from benchmark.records.query import scored_pairs
 from benchmark.stats.mcb import williams
 from benchmark.tasks.loaded import load_tasks
 from benchmark.tasks.overlap import keys
+from zoo.files import sha256_json
 
 TASKS = ("SimLex-999", "WS-353-sim", "WS-353-rel", "MEN", "SCWS")
 SIZES = dict(zip(TASKS, (90, 60, 70, 120, 80), strict=True))
@@ -310,28 +311,27 @@ def test_a_tuned_row_beside_an_untuned_one_is_said() -> None:
         assert ("Not like with like, A and B: tuned 12 trials on stsb-dev-disjoint against no;" in text) is is_noted
 
 
-def _by_code(store: Records, name: str, codes: dict[str, str]) -> None:
-    """Write a row, each of its tasks measured by the code that is named."""
-    for task, code in codes.items():
-        predicted = scores_of(name, task, None)
-        record = make_record(name, task, main=rho(predicted, GOLD[task]), code={"digest": code * 64})
-        store.write(record | {"command": ["zoo-bench", "run", "--methods", name]}, (predicted, GOLD[task]))
+def _by_version(store: Records, name: str, versions: tuple[int, ...]) -> None:
+    """Write a row on MEN, each seed measured by the version of the task that is named."""
+    for seed, version in enumerate(versions):
+        predicted = scores_of(name, "MEN", seed)
+        record = make_record(name, "MEN", seed, main=rho(predicted, GOLD["MEN"]), code={"digest": f"{seed:064}"})
+        record["task"]["version"] = version
+        record["key"] = sha256_json([record["key"], version])
+        store.write(record | {"command": ["zoo-bench", "run", "--methods", name]}, (predicted, GOLD["MEN"]))
 
 
 @pytest.mark.parametrize(
-    ("second", "mixed"),
-    [({"MEN": "1", "SCWS": "1"}, ""), ({"MEN": "2", "SCWS": "2"}, ""), ({"MEN": "1", "SCWS": "2"}, "bad")],
+    ("first", "second", "refused"),
+    [((1, 1), (1, 1), ""), ((1, 2), (1, 1), "good"), ((1, 1), (1, 2), "bad"), ((2, 2), (1, 1), "good [")],
 )
-def test_an_average_is_of_one_code(tmp_path: Path, cli: Cli, second: dict[str, str], mixed: str) -> None:
-    """Each task is compared; the mean of tasks that two codes measured is n/a, with the command that helps."""
+def test_rows_of_two_versions_are_not_compared(
+    tmp_path: Path, cli: Cli, first: tuple[int, ...], second: tuple[int, ...], refused: str
+) -> None:
+    """Neither within a row nor between two; other code does not matter."""
     store = Records(tmp_path)
-    _by_code(store, "good", {"MEN": "1", "SCWS": "1"})
-    _by_code(store, "bad", second)
-    words = ("good", "bad", "--results", tmp_path, "--tasks", "MEN,SCWS")
-    (comparison,) = compared(cli, *words)["comparisons"]
-    assert [line["task"] for line in comparison["lines"]] == ["MEN", "SCWS"]
-    assert (comparison["average"] is None) == bool(mixed) and (mixed in comparison["no_average"])
-    shown = " ".join(cli("compare", *words).out.split())
-    assert ("Two versions of the code measured A and B." in shown) == ("2" in second.values())
-    assert ("measure it again: zoo-bench run --methods bad --remeasure" in shown) == bool(mixed)
-    assert ("Avg. n/a n/a n/a" in shown) == bool(mixed)
+    _by_version(store, "good", first)
+    _by_version(store, "bad", second)
+    answer = cli("compare", "good", "bad", "--results", tmp_path, "--tasks", "MEN")
+    assert (answer.code != 0) == bool(refused) and refused in answer.err
+    assert ("measure it again: zoo-bench run --methods" in answer.err) == bool(refused)

@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from fakes import Cli, make_record
-from huggingface_hub import ModelCard, parse_eval_result_entries
+from huggingface_hub import ModelCard
 
 import zoo
 from benchmark.interop.export import base_card, export_card
-from benchmark.records.folder import Records
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +56,6 @@ def test_a_trained_method_is_exported_with_its_card(cli: Cli, results: Path, tmp
     data = ModelCard(card).data.to_dict()
     assert (data["language"], data["license"], data["library_name"]) == ("en", "unknown", "sentence-transformers")
     assert "base_model" not in data, "a folder of this machine is no model of the hub"
-    assert not (tmp_path / "one" / ".eval_results").exists(), "the bundled pairs are no data set of the hub"
     (result,) = ModelCard(card).data.eval_results
     assert (result.dataset_name, result.metric_type) == ("pocket-words", record["scores"]["main_metric"])
     first = cli("export", NAME, tmp_path / "two", "--results", results, "--licence", "mit", "--language", "de")
@@ -86,28 +83,13 @@ def test_the_base_model_s_own_card_is_asked(tiny_bert: Path, tmp_path: Path) -> 
     assert "(trial on 20 rows of each subset)" in card and "model-index" not in ModelCard(card).data.to_dict()
 
 
-def test_scores_on_the_hub_s_data_go_with_the_model(cli: Cli, results: Path, tmp_path: Path) -> None:
-    """As the hub and mteb name them; the sums of the folder cover the file."""
-    store = Records(results)
-    record = next(r for r in store.all() if r["method"]["name"] == NAME and r["seed"] == 0)
-    scores = {"main": 0.7, "main_metric": "all_spearman", "reason": None, "all": {"spearman": 0.7}}
-    task = {**record["task"], "name": "STS12-raw", "dataset": "STS12", "form": "raw", "revision": "0" * 40}
-    of_hub: Any = {**record, "key": "1" * 64, "task": task, "scores": scores, "pairs": None}
-    store.write(of_hub)
-    answer = cli("export", NAME, tmp_path / "out", "--results", results)
-    assert answer.code == 0, answer.err
-    path = tmp_path / "out" / ".eval_results" / "zoo-bench.yaml"
-    (entry,) = parse_eval_result_entries(yaml.safe_load(path.read_text("utf-8")))
-    assert (entry.dataset_id, entry.task_id, entry.value) == ("mteb/sts12-sts", "STS12_default_test", 70.0)
-    assert ".eval_results/zoo-bench.yaml" in (tmp_path / "out" / "SHA256SUMS").read_text("utf-8")
-
-
 def test_the_command_pushes_what_it_wrote(
     cli: Cli, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pushed: list[Any] = []
 
     def push(folder: Path, repository: str, *, private: bool) -> str:
+        assert f'SentenceTransformer("{repository}")' in (folder / "README.md").read_text("utf-8")
         pushed.append((sorted(path.name for path in folder.iterdir()), repository, private))
         return "https://hub/me/mine/commit/abc"
 

@@ -142,7 +142,7 @@ def test_the_rest_is_scored_by_mteb_itself(hub: Any, tmp_path: Path) -> None:
     assert record["scores"]["main_metric"] == "accuracy" and record["coverage"]["texts"] == 30
     assert record["scores"]["main"] == pytest.approx(wanted["main_score"], abs=1e-6)
     results.save(tmp_path / "results")
-    path, _ = export_results(results.records, tmp_path / "files")
+    path, *_ = export_results(results.records, tmp_path / "files")
     read = TaskResult.from_disk(path)
     assert read.get_score() == pytest.approx(wanted["main_score"], abs=1e-6) and read.task_name == path.stem
     assert read.scores["test"][0].keys() >= {"accuracy", "f1", "main_score", "hf_subset"}

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from fakes import Cli, failed, make_record
 
-from benchmark.records.conflicts import StoredRecord, one_digest, settle
+from benchmark.records.conflicts import StoredRecord, command_of, one_digest, settle
 from benchmark.records.folder import Records
 from benchmark.report.table import build_tables
 from benchmark.tasks.suites import suite
@@ -169,29 +169,55 @@ def test_a_table_of_several_commits_says_so(tmp_path: Path, cli: Cli) -> None:
     assert "ba9876543210+1a2b3c4d" in (tmp_path / "pocket.csv").read_text("utf-8")
 
 
-def test_seeds_that_two_codes_trained_and_tasks_that_two_measured_have_no_mean() -> None:
-    """Each of the tasks keeps its value; a row of one code, or of records that state none, has its mean."""
+WORDS = "pocket-words"
 
-    def row(name: str, *parts: tuple[str, int, str | None, str | None]) -> Any:
-        records = [
-            make_record(
-                name,
-                task,
-                seed,
-                training={"steps": 3, "code": trained} if trained else {"steps": 3, "commit": f"{seed:012}"},
-                code={"digest": scored} if scored else {"commit": f"{seed:012}"},
-            )
-            for task, seed, scored, trained in parts
-        ]
-        (table,) = build_tables(records, [suite("pocket")])
-        return table.rows[0]
 
-    words, pairs = "pocket-words", "pocket-pairs"
-    trained = row("a", (words, 0, "1" * 64, "1" * 64), (words, 1, "1" * 64, "2" * 64))
-    assert trained.values[words].mean is None and "--remeasure" in trained.values[words].reason
-    measured = row("a", (words, 0, "1" * 64, "1" * 64), (pairs, 0, "2" * 64, "1" * 64))
-    assert measured.values[words].mean is not None and measured.values[pairs].mean is not None
-    assert measured.average.mean is None and any("two versions of the code" in note for note in measured.notes)
-    for code in ("1" * 64, None):
-        alone = row("a", *((task, seed, code, code) for task in (words, pairs) for seed in (0, 1)))
-        assert alone.values[words].mean is not None and alone.average.mean is not None and not alone.notes
+def of_version(seed: int, name: str = "m", **versions: Any) -> Any:
+    """A cell of a row, measured by these versions; the bytes of the code are others for each seed."""
+    record = make_record(name, WORDS, seed, main=0.5 + seed / 10, code={"digest": f"{seed:064}"})
+    record["method"] |= {"version": versions.pop("method", 1)}
+    record["row_key"] = sha256_json([record["row_key"], record["method"]["version"]])
+    record["task"] |= versions
+    record |= {"key": sha256_json([record["key"], versions]), "command": ["zoo-bench", "run", "--seeds", str(seed + 1)]}
+    return {**record, "seeds": seed + 1}
+
+
+@pytest.mark.parametrize("raised", [{"version": 2}, {"metrics": {"correlation": 2}}])
+def test_versions_decide_what_a_mean_is_of(raised: dict[str, Any], tmp_path: Path) -> None:
+    """Seeds of two versions have no mean, and a command; it measures the others again, and then the row is whole."""
+    store = Records(tmp_path)
+
+    def value() -> Any:
+        (table,) = build_tables(one_digest(store.all()), [suite("pocket")])
+        (row,) = table.rows
+        return row.values[WORDS]
+
+    for seed in (0, 1):
+        store.write(of_version(seed))
+    assert value().mean == pytest.approx(55)
+    store.write(of_version(2, **raised))
+    assert value().mean is None
+    assert value().reason.endswith("two versions of its task or metric; measure it again: zoo-bench run --seeds 3")
+    for seed in (0, 1):
+        store.write(of_version(seed, **raised))
+    assert value().mean == pytest.approx(60) and len(list((tmp_path / "records").rglob("*.json"))) == 5
+    store.write(failed(of_version(0, version=3), "no"))
+    assert value().mean == pytest.approx(60), "a failed cell takes the place of none"
+
+
+def test_rows_of_two_versions_of_a_method_are_two_rows(tmp_path: Path) -> None:
+    store = Records(tmp_path)
+    for seed, version in ((0, 1), (1, 1), (2, 2)):
+        store.write(of_version(seed, method=version))
+    (table,) = build_tables(store.all(), [suite("pocket")])
+    assert sorted(row.values[WORDS].seeds for row in table.rows) == [1, 2]
+    (note,) = (note for row in table.rows for note in row.notes)
+    assert note.startswith("version 1 of the method made it, and version 2 the other; measure it again: zoo-bench run")
+
+
+def test_the_command_of_a_refusal_measures_every_seed() -> None:
+    records = [
+        {**of_version(seed), "seeds": 3 - seed, "started": f"2026-01-0{seed + 1}T00:00:00Z"} for seed in range(3)
+    ]
+    records[0]["command"] = ["zoo-bench", "run", "--shard", "1/2", "--remeasure", "--seeds", "3"]
+    assert command_of(records) == "zoo-bench run --seeds 3"

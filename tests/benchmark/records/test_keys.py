@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from benchmark.keys import Ingredients, _without_own_name, _without_own_text, cell_key, encoder_key
 from benchmark.records.folder import Records
 from benchmark.records.record import Record, plain
+from benchmark.tasks.loaded import TaskIdentity
 from zoo.identity import method_identity
 from zoo.plugins import METHODS
 from zoo.recipes import SOURCES
@@ -18,6 +21,16 @@ from zoo.recipes import SOURCES
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[3]
 EQUAL = {"all-MiniLM-L6-v2": 1, "words": 15, "zoo-mini": 132, "zoo-small": 78, "zoo-small-course": 16}  # rows
+DIGESTS = {  # of the names and keys of all cells of a folder, in order
+    "all-MiniLM-L6-v2": "a71dbe6c65f7647d4c9869b521a19d96ec5e38969b4d47def80176c0a93b30a2",
+    "words": "9baf4e0efa2dfba45a16def2079c2186b3d54ee0dbcde13c004736bf85bd75db",
+    "zoo-mini": "e109b41734542814bf6f61b6e079970119f0f25892a5c509a67cc98651112463",
+    "zoo-mini-float32": "6641655d6e30c06ffe1d04170e8f99ccff562fd70c27fc715f316d161e934de8",
+    "zoo-small": "daddeee06cac04e1f3c7eada75e4096a3aec28a78b902e6290b875140e4ec7ce",
+    "zoo-small-course": "964a7538b2197e1a7a3ef0392b89ac7e60b1c638b7336e82f18520bc91c78ea1",
+    "zoo-small-curve": "a5a6c13c56977e2f46fbe1680ae5087c0883161dc5ffe53368be83416a852332",
+    "zoo-small-tuned": "96cc5983dcc3c3fe4549df840bb3f61313c1d44b9a00b2829939cc1dd717e221",
+}
 CLASSES = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in map(METHODS.get, METHODS.names())}
 
 
@@ -54,7 +67,7 @@ def test_keys_of_published_records() -> None:
     method that has version 2 (sncse).
     """
     kept = {name: Records(ROOT / "leaderboards" / name).all() for name in EQUAL}
-    identity = ("name", "version", "dataset", "form", "sha256")
+    identity = TaskIdentity.__annotations__
     tasks = {
         r["task"]["name"]: {k: v for k, v in r["task"].items() if k in identity} for rs in kept.values() for r in rs
     }
@@ -67,3 +80,14 @@ def test_keys_of_published_records() -> None:
         rows = {(r["row_key"], r["method"]["name"]): r for r in sorted(records, key=lambda r: r["status"] == "ok")}
         counts[name] = sum(row_key(record, tasks) == record["row_key"] for record in rows.values())
     assert counts == EQUAL
+
+
+@pytest.mark.parametrize("folder", DIGESTS)
+def test_every_published_cell_is_read_under_its_key(folder: str) -> None:
+    """Each counts, and none is taken for an older version of another."""
+    names = ("row_key", "encoder_key", "key", "status")
+    cells = [
+        [record["method"]["name"], record["task"]["name"], *(record[name] for name in names)]  # type: ignore[literal-required]
+        for record in Records(ROOT / "leaderboards" / folder).all()
+    ]
+    assert hashlib.sha256(json.dumps(cells).encode()).hexdigest() == DIGESTS[folder]

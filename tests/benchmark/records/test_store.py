@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ import pytest
 from fakes import Cli, failed, hexes, make_record
 
 from benchmark.records.folder import Records
-from benchmark.records.record import check_record, plain
+from benchmark.records.packed import RecordParser
+from benchmark.records.record import check_record, parse_record, plain
 from benchmark.report.leaderboard import make_leaderboard
 from zoo.errors import CorruptError, MissingError
 from zoo.files import write_json
@@ -210,13 +213,50 @@ def test_no_flipped_bit_of_a_record_changes_what_it_says(tmp_path: Path) -> None
     assert left_out > 0.9 * 8 * len(intact) / 31
 
 
-def test_a_record_without_a_sum_is_read(tmp_path: Path) -> None:
+def test_a_record_without_a_sum_is_read_and_named(tmp_path: Path, cli: Cli) -> None:
     """As versions before 0.2 wrote them."""
     store = Records(tmp_path)
     path = store.write(make_record())
     (wanted,) = store.all()
     content = json.loads(path.read_text(encoding="utf-8"))
     assert "sha256" in content and "sha256" not in wanted
+    assert "sha256" not in cli("leaderboard", "--results", tmp_path).err
     del content["sha256"]
     path.write_text(json.dumps(content), encoding="utf-8")
     assert Records(tmp_path).all() == [wanted]
+    assert f"no sha256 in {path}: a change of it would not show" in cli("leaderboard", "--results", tmp_path).err
+
+
+def fractions(value: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The places of a record's scores."""
+    if isinstance(value, float):
+        yield above
+    for key, below in value.items() if isinstance(value, dict) else ():
+        yield from fractions(below, (*above, key))
+
+
+SCORES = {
+    "main": 0.5,
+    "main_metric": "all_spearman",
+    "reason": None,
+    **{name: {"spearman": 0.5, "pearson": -0.5} for name in ("all", "mean", "wmean")},
+    "subsets": {"news": {"spearman": 0.5, "pearson": 0.1}},
+    "by_seed": {"0": {"accuracy": 0.9}},
+}
+
+
+@pytest.mark.parametrize("metric", ["all_spearman", "pearson", "accuracy", "mrr", "synonym_nearest", "ndcg_at_10"])
+def test_no_score_beyond_1_is_read(metric: str) -> None:
+    """Loose or packed, at any place; what rounding adds is none. A plugin's measure may have other units."""
+    for place in fractions(SCORES):
+        for value, fits in ((88.0, False), (-1.001, False), (1 + 1e-9, True), (-1.0, True)):
+            record = make_record(scores=json.loads(json.dumps({**SCORES, "main_metric": metric})))
+            inner = record["scores"]
+            for key in place[:-1]:
+                inner = inner[key]
+            inner[place[-1]] = value
+            for read in (RecordParser(), parse_record):
+                with contextlib.nullcontext() if fits else pytest.raises(CorruptError, match=r"^here: "):
+                    assert read(json.dumps(record), "here") == record
+    perplexity = make_record(scores={"main": 88.0, "main_metric": "perplexity", "reason": None})
+    assert parse_record(json.dumps(perplexity), "here") == RecordParser()(json.dumps(perplexity), "here") == perplexity

@@ -14,7 +14,7 @@ from fakes import Cli, failed, make_record
 from scipy import stats
 
 from benchmark.records.folder import Records
-from benchmark.report.latex import escape, latex
+from benchmark.report.latex import latex
 from benchmark.report.table import build_tables
 from benchmark.tasks.suites import suite
 
@@ -141,8 +141,3 @@ def test_a_two_column_article_takes_it(name: str, tmp_path: Path) -> None:
         process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
     assert process.returncode == 0, process.stdout[-2000:]
     assert "Overfull" not in process.stdout and "undefined" not in process.stdout
-
-
-def test_escapes_are_single_characters_not_of_escapes() -> None:
-    assert escape(r"\{") == r"\textbackslash{}\{"
-    assert escape("a\n b") == "a b"

@@ -112,10 +112,3 @@ def test_published_tables_of_unequal_conditions_have_unequal_lines() -> None:
     folders = Path(__file__).parents[3] / "leaderboards"
     lines = {signature(table(Records(folders / f"zoo-small-{name}").all())) for name in ("curve", "tuned")}
     assert len(lines) == 2 and all("\n" not in line for line in lines)
-
-
-def test_a_citation_is_latex() -> None:
-    records: list[Any] = trained()
-    for record in records:
-        record["method"]["sources"]["backbone"]["name"] = "my_model#2"
-    assert r"my\_model\#2@" in citation([table(records)])

@@ -73,10 +73,10 @@ def test_another_encoder_fit_or_device_is_another_entry(other: tuple[Any, ...]) 
     assert cache.entry(*other).find(TEXTS) is None
 
 
-def test_other_code_is_another_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_libraries_are_another_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = EmbeddingCache()
     add(cache, "k", TEXTS)
-    monkeypatch.setattr("benchmark.keys.code_digest", lambda: "another")
+    monkeypatch.setattr("benchmark.keys.libraries", lambda: {"torch": "0"})
     assert cache.entry("k", None, "cpu").find(TEXTS) is None
 
 

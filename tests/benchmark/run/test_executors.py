@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -10,8 +11,10 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from fakes import Cli
 from server import run
@@ -83,6 +86,37 @@ def test_a_run_with_a_killed_worker_ends_with_a_sentence(tiny_bert: Path, tmp_pa
     assert process.returncode == 1 and "the same command goes on from here" in errors and "Traceback" not in errors
 
 
+def with_word(word: str) -> set[int]:
+    """The living processes whose environment names a word."""
+    numbers = set()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            state = path.with_name("stat").read_text("ascii").rpartition(")")[2].split()[0]
+            if state != "Z" and word.encode() in path.read_bytes():
+                numbers.add(int(path.parent.name))
+    return numbers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["--workers 2", "--executor ray"])
+def test_no_process_outlives_a_killed_command(tiny_bert: Path, tmp_path: Path, how: str) -> None:
+    """As where the system kills it for lack of memory: workers end after their task, and what is finished is kept."""
+    if "ray" in how:
+        pytest.importorskip("ray")
+    line = [*words(tiny_bert, tmp_path, *how.split()), "--train-sentences", "512"]
+    environment = {**os.environ, **ONE_THREAD, "ZOO_BENCH_TEST_MARK": tmp_path.as_posix()}
+    process = subprocess.Popen([sys.executable, "-c", MAIN, *line], env=environment, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 300
+    while time.monotonic() < until and not list(tmp_path.glob("encoders/simcse*/training/log.jsonl")):
+        time.sleep(0.1)
+    assert len(with_word(tmp_path.as_posix())) > 2 and process.poll() is None
+    process.kill()
+    process.wait()
+    while time.monotonic() < until and with_word(tmp_path.as_posix()):
+        time.sleep(0.2)
+    assert not with_word(tmp_path.as_posix())
+
+
 def plans_of(out: Path, methods: str, **more: Any) -> list[EncoderPlan]:
     chosen = {"backbone": "zoo-mini", "precision": "fp32", "tasks": "pocket-words", "seeds": 2, **more}
     options = RunOptions(methods=methods, results=out, **chosen)
@@ -116,6 +150,22 @@ def test_the_time_left_is_that_of_rows_of_the_own_kind(tmp_path: Path) -> None:
     assert remaining.text() == ", about 1:10 left in all"
     remaining.done(ptbert, None)
     assert remaining.text() == ", about 0:40 left in all", "one encoder uses one process"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_time_left_is_within_twofold_after_the_first_encoder(seed: int) -> None:
+    """Whichever encoder ends first, where each takes a quarter more or less than its estimate."""
+    draw = np.random.default_rng(seed)
+    rows = [(f"m{i % 3}", i > 3, 60.0 if i > 3 else 2.0) for i in range(9)]
+    plans = [SimpleNamespace(name=name, trained=trained, round=0, seconds=seconds) for name, trained, seconds in rows]
+    taken = [plan.seconds * draw.uniform(0.75, 1.3) for plan in plans]
+    order = draw.permutation(9)
+    remaining = Remaining(plans)  # type: ignore[arg-type]
+    for number, place in enumerate(order[:-1], 1):
+        remaining.done(plans[place], taken[place])  # type: ignore[arg-type]
+        there = sum(taken[other] for other in order[number:])
+        minutes, seconds = remaining.text().removeprefix(", about ").removesuffix(" left in all").split(":")
+        assert there / 2 - 1 <= int(minutes) * 60 + int(seconds) <= 2 * there + 1
 
 
 def test_rounds_end_where_something_was_measured_and_something_is_left(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import json
 import shutil
@@ -9,17 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import FITTED, Cli
+from fakes import FITTED, Cli, Fitted
 
-from benchmark.keys import code_digest, ingredients
+from benchmark.data.sources import DataSource
+from benchmark.keys import cell_key, ingredients
+from benchmark.metrics import VERSIONS
+from benchmark.tasks import TASKS
+from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Encoder, Runtime, Traits
-from zoo.engine.backbone import find_backbone
+from zoo.errors import Interrupted
 from zoo.identity import method_identity
 from zoo.methods.pooled import Average
 from zoo.plugins import METHODS
 from zoo.recipes import all_recipes
 
-KIND = "sentence_transformers.models.Transformer"
 ROOT = Path(__file__).parents[3]
 FAST = ("--precision", "fp32", "--tasks", "pocket-words", "--limit", "20")
 
@@ -71,44 +75,56 @@ def records_of(folder: Path) -> list[dict[str, Any]]:
 
 def is_of(monkeypatch: pytest.MonkeyPatch, digest: str) -> None:
     """Let what is run be of a code."""
-    for module in ("fit", "measure", "runner"):
+    for module in ("fit", "measure"):
         monkeypatch.setattr(f"benchmark.run.{module}.code_digest", lambda: digest)
 
 
-def test_cells_of_other_code_are_kept_and_counted(cli: Cli, tmp_path: Path, monkeypatch: Any) -> None:
-    words = ("run", "--methods", "random", "--seeds", "1", *FAST, "--no-controls", "--results", tmp_path)
+def test_cells_of_other_code_are_kept_and_their_rows_whole(cli: Cli, tmp_path: Path, monkeypatch: Any) -> None:
+    """A third seed by other code joins two; the code of each stands in its record."""
+
+    def run(seeds: int, *more: str) -> str:
+        words = ("run", "--methods", "random", "--seeds", seeds, *FAST, "--no-controls", "--results", tmp_path, *more)
+        answer = cli(*words)
+        assert answer.code == 0
+        return answer.err
+
     is_of(monkeypatch, "1" * 64)
-    assert cli(*words).code == 0
-    (first,) = records_of(tmp_path)
-    assert first["code"] == {"digest": "1" * 64} and "--remeasure" not in cli(*words).err
+    run(2)
     is_of(monkeypatch, "0" * 64)
-    answer = cli(*words)
-    assert "1 kept cells were made by other code" in answer.err
-    assert "1 cells measured, 0 kept" in cli(*words, "--remeasure").err
-    (again,) = records_of(tmp_path)
-    assert again["code"]["digest"] == "0" * 64 and again["scores"]["main"] == first["scores"]["main"]
-    assert "other code" not in cli(*words).err
+    assert "1 cells measured, 2 kept from before" in run(3)
+    assert [record["code"]["digest"][0] for record in records_of(tmp_path)].count("1") == 2
+    (row,) = json.loads((tmp_path / "pocket-trial.json").read_text("utf-8"))["rows"]
+    assert row["scores"]["pocket-words"]["mean"] is not None
+    assert "3 cells measured, 0 kept" in run(3, "--remeasure")
+    assert {record["code"]["digest"][0] for record in records_of(tmp_path)} == {"0"}
 
 
 @pytest.mark.slow
-def test_an_encoder_of_other_code_is_named(cli: Cli, fakes: None, tmp_path: Path, monkeypatch: Any) -> None:
-    def run(tasks: str, *more: str) -> str:
-        words = ("--seeds", "1", "--precision", "fp32", "--limit", "20", "--no-controls", "--results", tmp_path)
-        return cli("run", "--methods", "fitted", "--tasks", tasks, *words, *more).err
+def test_what_is_made_again_goes_on_after_a_stop(cli: Cli, fakes: None, tmp_path: Path, monkeypatch: Any) -> None:
+    """`--remeasure` trains each encoder again once, also where its run is stopped in the middle."""
 
-    def trained_by() -> list[str | None]:
-        return [record["training"]["code"] for record in records_of(tmp_path)]
+    def run(*more: str) -> Any:
+        words = ("--seeds", "2", "--precision", "fp32", "--limit", "20", "--no-controls", "--results", tmp_path)
+        return cli("run", "--methods", "fitted", "--tasks", "pocket-words", *words, *more)
 
+    def stop_at_second(self: Any, corpus: Any, **more: Any) -> Any:
+        if len(FITTED) == 3:
+            raise Interrupted("stopped", 2)
+        return fit(self, corpus, **more)
+
+    fit = Fitted.fit
     FITTED.clear()
-    is_of(monkeypatch, "1" * 64)
-    run("pocket-words")
-    assert trained_by() == ["1" * 64] and FITTED == ["Fitted"]
-    is_of(monkeypatch, "0" * 64)
-    printed = run("pocket-words,pocket-pairs")
-    assert "trained by other code, and measured by this: fitted, seed 0" in printed and FITTED == ["Fitted"]
-    assert trained_by() == ["1" * 64] * 2
-    assert "trained by other" not in run("pocket-words,pocket-pairs", "--remeasure")
-    assert trained_by() == ["0" * 64] * 2 and FITTED == ["Fitted"] * 2
+    run()
+    assert run().code == 0 and FITTED == ["Fitted"] * 2
+    monkeypatch.setattr("benchmark.run.executors.utc_now", lambda: "9999-01-01T00:00:00Z")
+    for module in ("fit", "measure"):
+        monkeypatch.setattr(f"benchmark.run.{module}.utc_now", lambda: "9999-01-01T00:00:01Z")
+    monkeypatch.setattr(Fitted, "fit", stop_at_second)
+    assert run("--remeasure").code != 0 and FITTED == ["Fitted"] * 3
+    monkeypatch.setattr(Fitted, "fit", fit)
+    assert "1 cells measured, 1 kept" in run("--remeasure").err and FITTED == ["Fitted"] * 4
+    assert not list(tmp_path.glob(".remeasure*"))
+    assert run().code == 0 and FITTED == ["Fitted"] * 4
 
 
 PLUGIN = """
@@ -164,24 +180,6 @@ def test_a_plugins_swapped_weights_are_another_cell(cli: Cli, tmp_path: Path) ->
     assert "sources() names no file" in answer.out
 
 
-def _model(folder: Path, tiny_bert: Path, path: str) -> Path:
-    shutil.copytree(tiny_bert, folder)
-    (folder / "modules.json").write_text(json.dumps([{"path": "", "type": KIND}, {"path": path, "type": KIND}]))
-    (folder / path).mkdir(parents=True, exist_ok=True)
-    shutil.copy(tiny_bert / "model.safetensors", folder / path / "model.safetensors")
-    return folder
-
-
-def test_weights_of_any_named_module_are_in_the_hash(tiny_bert: Path, tmp_path: Path) -> None:
-    """A module's folder that does not begin with a digit counts as well."""
-    folder = _model(tmp_path / "model", tiny_bert, "dense/inner")
-    before = find_backbone(str(folder)).sha256
-    content = bytearray((folder / "dense/inner/model.safetensors").read_bytes())
-    content[-1] ^= 1
-    (folder / "dense/inner/model.safetensors").write_bytes(content)
-    assert find_backbone(str(folder)).sha256 != before
-
-
 def test_keys_of_published_cells_stand() -> None:
     """Two keys of the run on zoo-mini that was published before keys held names and versions."""
     expected = json.loads(Path(__file__).with_name("published_keys.json").read_text("utf-8"))
@@ -193,62 +191,27 @@ def test_keys_of_published_cells_stand() -> None:
         assert sha256_json(identity) == wanted["row_key"], name
 
 
-def copied(folder: Path) -> Path:
-    """Return a copy of the code, without weights, as a wheel has it; the wheel also holds recipes and suites."""
-    for package in ("zoo", "benchmark"):
-        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("models", "__pycache__"))
-    shutil.copytree(ROOT / "configs" / "methods", folder / "zoo" / "configs" / "methods")
-    return folder
+@pytest.mark.parametrize("metric", sorted(VERSIONS))
+def test_a_raised_metric_is_another_cell_of_its_tasks_alone(metric: str, monkeypatch: Any) -> None:
+    def keys() -> dict[str, str]:
+        return {task.name: cell_key("0" * 64, task.identity()) for task in load_tasks(names, DataSource(), None)}
+
+    names = [name for name in TASKS.names() if name.startswith("pocket-")]
+    before = keys()
+    monkeypatch.setitem(VERSIONS, metric, 2)
+    users = {"correlation": {"pocket-pairs", "pocket-words", "pocket-phrases"}, "items": {"pocket-topics"}}
+    changed = {name for name, key in keys().items() if key != before[name]}
+    assert changed == users.get(metric, set())
 
 
-@pytest.mark.parametrize(
-    ("file", "changes"),
-    [
-        ("zoo/training/losses.py", True),
-        ("zoo/srl/verbs.txt", True),
-        ("benchmark/metrics/correlation.py", True),
-        ("benchmark/run/vectors.py", True),
-        ("benchmark/cli/run.py", False),
-        ("benchmark/report/table.py", False),
-        ("benchmark/run/options.py", False),
-        ("zoo/errors.py", False),
-        ("README.md", False),
-    ],
-)
-def test_code_that_computes_numbers_is_in_the_digest(tmp_path: Path, file: str, changes: bool) -> None:
-    """An installed copy has the digest of the clone; a new line says something only where numbers are computed."""
-    assert code_digest(copied(tmp_path / "a")) == code_digest()
-    changed = copied(tmp_path / "b")
-    assert file == "README.md" or (changed / file).is_file()
-    with (changed / file).open("a", encoding="utf-8") as text:
-        text.write("\n")
-    assert (code_digest(changed) != code_digest()) == changes
-
-
-@pytest.mark.slow
-def test_a_mean_of_two_codes_is_not_available(cli: Cli, tmp_path: Path, monkeypatch: Any) -> None:
-    """Until its command measures the row again; records without a digest, as older ones are, count as of one code."""
-
-    def run(seeds: str, *more: str) -> dict[str, Any]:
-        words = ("run", "--methods", "random,random:dim=64", "--seeds", seeds, *FAST, "--no-controls")
-        monkeypatch.setattr("sys.argv", ["zoo-bench", *words, "--results", str(tmp_path), *more])
-        assert cli(*words, "--results", tmp_path, *more).code == 0
-        rows = json.loads((tmp_path / "pocket-trial.json").read_text("utf-8"))["rows"]
-        return {row["method"]: row for row in rows}
-
-    is_of(monkeypatch, "1" * 64)
-    assert run("2")["random"]["scores"]["pocket-words"]["mean"] is not None
-    is_of(monkeypatch, "0" * 64)
-    mixed = run("3")
-    value = mixed["random"]["scores"]["pocket-words"]
-    assert value["mean"] is None and "two versions of the code" in value["reason"]
-    assert f"--results {tmp_path} --remeasure" in value["reason"]
-    assert "two versions of the code" in cli("compare", "random", "random:dim=64", "--results", tmp_path).err
-    assert run("3", "--remeasure")["random"]["scores"]["pocket-words"]["mean"] is not None
-    for path in (tmp_path / "records").rglob("*.json"):
-        record = json.loads(path.read_text("utf-8"))
-        del record["sha256"]
-        record["code"] = {"commit": f"{record['seed'] or 0:012}"}
-        path.write_text(json.dumps(record), encoding="utf-8")
-    assert cli("leaderboard", "--results", tmp_path).code == 0
-    assert "two versions of the code" not in (tmp_path / "pocket-trial.md").read_text("utf-8")
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmark/tasks").glob("*.py")), ids=lambda path: path.stem)
+def test_a_task_names_the_metrics_that_it_imports(path: Path) -> None:
+    """So that a raised version of one is in its key. A reason's text is no metric; geometry is in no score."""
+    tree, imported, named = ast.parse(path.read_text("utf-8")), set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("benchmark.metrics."):
+            if {name.name for name in node.names} - {"CONSTANT", "ItemsPart"}:
+                imported.add(str(node.module).split(".")[2])
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "metrics":
+            named |= set(ast.literal_eval(node.value))
+    assert named == imported - {"geometry"} and named <= VERSIONS.keys()

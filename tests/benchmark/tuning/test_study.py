@@ -16,7 +16,7 @@ import pytest
 from benchmark.tuning.space import Dimension
 from benchmark.tuning.study import Look, Study, best_of
 from benchmark.tuning.trials import Trial, Trials
-from zoo.errors import CorruptError, Interrupted, TrainingError, UsageError
+from zoo.errors import CorruptError, Interrupted, TrainingError
 
 SPACE = {"rate": Dimension(low=1e-6, high=5e-4, log=True), "how": Dimension(("cls", "avg"))}
 OWN = {"rate": 3e-5, "how": "cls"}
@@ -66,6 +66,22 @@ def test_each_study_has_draws_of_its_own_and_draws_them_again(tmp_path: Path) ->
     assert not set(drawn[0]) & set(drawn[1])
     assert [one.values["rate"] for one in run(study(tmp_path / "again"), 6)][1:] == drawn[0]
     assert len(set(drawn[0])) == 5
+
+
+@pytest.mark.parametrize("settings", [1, 2, 5, 9])
+def test_no_setting_is_measured_twice(tmp_path: Path, settings: int) -> None:
+    """A space of few settings is used up; the trials that are left have the score of the equal one."""
+    trained: list[object] = []
+
+    def score(values: Mapping[str, Any], look: Look) -> float:
+        trained.append(values["how"])
+        return float(values["how"])
+
+    few = {"how": Dimension(tuple(range(settings)))}
+    trials = run(Study(Trials(tmp_path, "c" * 64, print), few, {"how": 0}), 9, score)
+    assert len(trials) == 9 and len(set(trained)) == len(trained) >= min(settings, 8)
+    assert [trial.score for trial in trials] == [float(trial.values["how"]) for trial in trials]
+    assert sum(trial.reason.startswith("as trial ") for trial in trials) == 9 - len(trained)
 
 
 def test_trials_below_the_median_are_pruned_from_the_fifth_on(tmp_path: Path) -> None:
@@ -171,18 +187,3 @@ def test_of_two_files_of_one_trial_the_first_stays(tmp_path: Path) -> None:
     first.trials.write(Trial(1, OWN, "complete", 1.0))
     first.trials.write(Trial(1, OWN, "complete", 2.0))
     assert first.trials.read() == [Trial(1, OWN, "complete", 1.0)]
-
-
-@pytest.mark.parametrize(("before", "now"), [("1" * 64, "2" * 64), (None, "2" * 64), ("1" * 64, None)])
-def test_a_study_does_not_mix_two_codes(tmp_path: Path, before: str | None, now: str | None) -> None:
-    """Of an earlier version, of one that stated none, and one whose file another process wrote meanwhile."""
-    first, second = (Trials(tmp_path, "a" * 64, print, code) for code in (before, now))
-    Study(first, SPACE, OWN).run(1, lambda values, look: 1.0)
-    assert [trial.code for trial in first.read(goes_on=True)] == [before]
-    assert [trial.code for trial in second.read()] == [before], "a study that has ended is of one code"
-    with pytest.raises(UsageError, match=r"two versions of the code .* Delete the folder"):
-        second.read(goes_on=True)
-    Study(second, SPACE, OWN).run(2, lambda values, look: 1.0)
-    for trials in (first, second):
-        with pytest.raises(UsageError, match="two versions of the code"):
-            trials.read()

@@ -125,18 +125,15 @@ def test_a_damaged_trial_ends_the_command_before_anything_is_trained(tmp_path: P
     assert len(trained.recipes) == 2
 
 
-def test_a_study_of_another_code_trains_nothing_more(
+def test_a_study_goes_on_by_other_code_and_its_trials_state_theirs(
     tmp_path: Path, trained: Trained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its trials state the code; what has ended is read, and a larger budget says why it does not go on."""
-    first = tuned(tmp_path, 2)
-    (path,) = (tmp_path / "tuned" / "simcse").glob("*/002.json")
-    assert read_signed(path)["code"] == code_digest()
+    """Versions decide: those of method, task and protocol are in the study's key."""
+    tuned(tmp_path, 2)
     monkeypatch.setattr(module, "code_digest", lambda: "0" * 64)
-    assert tuned(tmp_path, 2) == first and len(trained.recipes) == 2
-    with pytest.raises(UsageError, match=r"tuned/simcse/\w+: two versions of the code"):
-        tuned(tmp_path, 3)
-    assert len(trained.recipes) == 2 and not [*path.parent.glob("*.begun")]
+    tuned(tmp_path, 3)
+    codes = [read_signed(path)["code"] for path in sorted((tmp_path / "tuned" / "simcse").glob("*/*.json"))]
+    assert codes == [code_digest()] * 2 + ["0" * 64] and len(trained.recipes) == 3
 
 
 def test_what_a_study_is_made_of_is_in_its_identity() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
+from zoo import Corpus, Run, Runtime
 from zoo.engine import tokens
 from zoo.engine.batching import length_sorted_batches
-from zoo.engine.tokens import TokenMemory, clean_text, tokenise
+from zoo.engine.tokens import MEMORY, TokenMemory, clean_text, tokenise
 from zoo.errors import ContractError, UsageError
+from zoo.methods.simcse import SimCSE
+from zoo.methods.whitening import Whitening
+from zoo.progress import Progress
 
 TEXTS = ["A small dog runs.", "", "rain", "word " * 40, "Two women talk while a third one reads a letter aloud."]
 
@@ -192,3 +198,15 @@ def test_what_exceeds_the_memory_is_forgotten(tiny_bert: Path) -> None:
     assert counting.seen == ["one two", "three", "four", "a text that is longer than all"]
     memory.tokenise(counting, ["one two"], max_length=None)
     assert counting.seen[-1] == "one two"
+
+
+def test_a_fit_says_how_many_texts_are_tokenised(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million sentences take minutes before the first step, and before the first batch of a whitening."""
+    monkeypatch.setattr("zoo.engine.tokens._CHUNK", 10)
+    sentences = [f"sentence number {i}" for i in range(40)]
+    for method in (Whitening, SimCSE):
+        shown = io.StringIO()
+        runtime = Runtime(progress=Progress(shown, seconds_between_lines=0))
+        MEMORY.forget()
+        method(method.Recipe(backbone=str(tiny_bert)), runtime).fit(Corpus("toy", sentences), run=Run())
+        assert re.findall(r"tokenising: (\d+)/40", shown.getvalue()) == ["0", "10", "20", "30"]

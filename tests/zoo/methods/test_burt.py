@@ -14,7 +14,9 @@ from zoo.methods.burt import BURT, other_than
 from zoo.methods.sbert import SBERT
 from zoo.recipes import all_recipes
 
-GOLDEN = {"burt": {"version": 1, "values": [-0.7344, 0.1878, -1.0, 0.5406, 0.4099, -0.5096, -1.0, 0.4088]}}
+GOLDEN = {
+    "burt": {"version": 1, "tolerance": 0.1, "values": [0.5689, -0.9956, 1.0, 0.9481, -0.3558, -0.1313, -0.9378, 1.0]}
+}
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,13 @@ from test_dropoutviews import CORPUS, encoder_of
 from zoo.encoder import Run
 from zoo.errors import UsageError
 
-GOLDEN = {"diffcse": {"version": 1, "values": [-0.6633, 0.512, -0.0497, 1.0, 0.3356, -0.0445, 0.1778, 1.0]}}
+GOLDEN = {
+    "diffcse": {
+        "version": 1,
+        "tolerance": 0.006,
+        "values": [-1.0, 0.6338, -0.8234, 0.1997, 0.8957, 0.0829, -0.1875, 1.0],
+    }
+}
 
 
 def test_what_the_discriminator_sees(vivid_bert: Path) -> None:

@@ -12,13 +12,12 @@ import pytest
 import sentence_transformers as st
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 from sentence_transformers.sentence_transformer import modules
-from test_pretrained import TEXTS, build, ours
+from test_pretrained import build, ours
 
 from zoo.engine.hub_models import from_hub
 from zoo.errors import MissingError, UsageError
 from zoo.files import read_json, write_json
 from zoo.formats.text_vectors import read
-from zoo.methods.pretrained import Pretrained
 
 
 @pytest.mark.parametrize(
@@ -67,8 +66,8 @@ def test_a_hub_that_is_busy_or_down(status: int, remedy: str, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("file", "remedy"),
     [
-        ("onnx/model.onnx", "backend=onnx, .*sentence-transformers.onnx"),
-        ("openvino/openvino_model.xml", "backend=openvino, "),
+        ("onnx/model.onnx", r"pip install 'zoo-bench\[onnx\]'`, then .*backend=onnx"),
+        ("openvino/openvino_model.xml", "an ONNX file: optimum-intel"),
         ("model.fp16.safetensors", "rename that variant"),
         ("model-q4.gguf", "the model that was quantised"),
         ("tf_model.h5", "convert these weights of TensorFlow"),
@@ -82,34 +81,6 @@ def test_weights_in_another_form_are_named(file: str, remedy: str, tiny_bert: Pa
         (folder / file).with_suffix(".bin").touch()  # as OpenVINO has it
     with pytest.raises(MissingError, match=f"has no model.safetensors in .*{file}.*{remedy}"):
         ours(folder)
-
-
-def test_a_backend_is_the_librarys(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library runs it; its files are a part of the identity; without its extra, its name is told."""
-    folder = build(tmp_path, tiny_bert)
-    with pytest.raises(MissingError, match=r"backend openvino needs .*sentence-transformers\[openvino\]"):
-        ours(folder, backend="openvino")
-    loaded, asked = st.SentenceTransformer, []
-
-    def load(path: str, *, backend: str, **options: Any) -> Any:
-        asked.append((backend, "model_kwargs" in options))
-        return loaded(path, **options)
-
-    monkeypatch.setattr("zoo.formats.finished.find_spec", lambda _: object())
-    monkeypatch.setattr(st, "SentenceTransformer", load)
-    (folder / "onnx").mkdir()
-    prints = []
-    for content in (b"1", b"2"):
-        (folder / "onnx" / "model.onnx").write_bytes(content)
-        encoder = ours(folder, backend="onnx")
-        prints += [encoder.fingerprint(), encoder.sources(encoder.recipe, encoder.runtime)["backbone"]["sha256"]]
-    assert asked == [("onnx", False)] * 2 and encoder.facts()["run_by"] == "sentence-transformers"
-    np.testing.assert_allclose(encoder.encode(TEXTS), loaded(str(folder), device="cpu").encode(TEXTS), atol=1e-6)
-    plain = ours(folder)
-    prints += [plain.fingerprint(), plain.sources(plain.recipe, plain.runtime)["backbone"]["sha256"]]
-    assert len(set(prints)) == 6 and asked[-1] == ("torch", True)
-    encoder.save(tmp_path / "saved")
-    assert Pretrained.load(tmp_path / "saved").fingerprint() == encoder.fingerprint()
 
 
 @pytest.mark.parametrize("after", [[], [modules.Normalize()], [modules.Dense(32, 8)]], ids=["", "Normalize", "Dense"])
@@ -127,3 +98,18 @@ def test_vectors_of_texts_with_blanks_tabs_or_a_mark(content: bytes, tmp_path: P
     rows, vectors = read([tmp_path / "v.tsv"])
     assert [*rows] == ["a b", "c"]
     np.testing.assert_array_equal(vectors, [[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize("prompt", ["query: ", "query:", "passage : ", "about"])
+@pytest.mark.parametrize("kind", ["tiny_bert", "tiny_roberta"])
+def test_a_word_that_is_lost_with_the_prompt_is_said(
+    prompt: str, kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """The row says so exactly where the tokens before the mean are more than the prompt's."""
+    bert = modules.Transformer(str(request.getfixturevalue(kind)))
+    pooling = modules.Pooling(32, "mean", include_prompt=False)
+    st.SentenceTransformer(modules=[bert, pooling], prompts={"query": prompt}, device="cpu").save(str(tmp_path / "m"))
+    encoder = ours(tmp_path / "m")
+    tokens = [bert.tokenizer.tokenize(text) for text in (prompt, f"{prompt}dog")]
+    said = "first word is left out" in encoder.facts()["roles"]
+    assert said == (tokens[1][: len(tokens[0])] != tokens[0])

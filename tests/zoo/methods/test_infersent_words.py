@@ -10,7 +10,13 @@ import torch
 from zoo.encoder import Runtime
 from zoo.methods.infersent_words import InferSentWords
 
-GOLDEN = {"infersent-words": {"version": 1, "values": [-0.2346, 0.1019, -1.0, 0.3143, -0.193, 0.1357, -1.0, 0.2812]}}
+GOLDEN = {
+    "infersent-words": {
+        "version": 1,
+        "settings": {"learning_rate": 1.0},
+        "values": [0.6578, 0.6652, -1.0, -0.9247, -0.0786, -0.4339, 1.0, 0.5225],
+    }
+}
 
 WORDS = "dog cat river stone lamp garden train letter bridge apple the is near no like".split()
 SMALL = {"lstm_dim": 6, "classifier_dim": 8, "batch_size": 8, "epochs": 2}

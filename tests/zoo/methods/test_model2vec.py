@@ -14,7 +14,13 @@ from zoo.check import PROBES
 from zoo.encoder import Runtime
 from zoo.methods.model2vec import Model2Vec, kept_tokens
 
-GOLDEN = {"model2vec": {"version": 1, "values": [0.1132, 0.9514, 0.1142, 1.0, 0.1063, 0.951, 0.1486, 1.0]}}
+GOLDEN = {
+    "model2vec": {
+        "version": 1,
+        "tolerance": 0.008,
+        "values": [0.0165, -1.0, 0.4908, -0.5934, -0.0843, -1.0, 0.4872, -0.7693],
+    }
+}
 
 
 def test_it_is_the_mean_pca_and_zipf_weights(tiny_bert: Path) -> None:

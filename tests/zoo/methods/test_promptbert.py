@@ -15,7 +15,13 @@ from zoo.methods import prompttraining
 from zoo.methods.promptbert import PromptBERT
 from zoo.recipes import all_recipes
 
-GOLDEN = {"promptbert": {"version": 1, "values": [-1.0, 0.4322, 0.0742, 0.2734, 0.0721, -1.0, -0.9284, 0.9153]}}
+GOLDEN = {
+    "promptbert": {
+        "version": 1,
+        "tolerance": 0.004,
+        "values": [-1.0, 0.6442, 0.3361, 0.4333, 0.7004, 0.0082, -1.0, 0.3488],
+    }
+}
 
 HEADS = ([101, 2023, 6251, 1997, 1000], [101, 2023, 6251, 1024, 1000])  # [CLS] this sentence of|: "
 TAIL = [1000, 2965, 103, 1012, 102]

@@ -52,14 +52,19 @@ def ten_steps(folder: Path, text: str) -> tuple[list[float], dict[str, torch.Ten
 
 @pytest.mark.parametrize("changes", ["", ":temperature=0.5:pseudo_tokens=7", ":momentum=0.5:dropout=0.3"])
 def test_without_its_two_maps_it_is_moco(tiny_bert: Path, changes: str) -> None:
-    """Section 4.4: MoCo-BERT is PT-BERT without pseudo tokens. Equal but for float32's rounding; the defaults agree."""
+    """Section 4.4: MoCo-BERT is PT-BERT without pseudo tokens. Equal but for float32's rounding; the defaults agree.
+
+    Each of the ten steps rounds once. A weight whose gradient is rounding alone may differ by a step, which is 1e-3.
+    """
+    rounding = 10 * torch.finfo(torch.float32).eps
     ours, weights = ten_steps(tiny_bert, f"ptbert:attention_dropout=0.0{changes}")
     losses, others = ten_steps(tiny_bert, f"moco{changes}".replace(":pseudo_tokens=7", ""))
     assert len(ours) == 10 and max(ours) - min(ours) > 1e-3
-    np.testing.assert_allclose(ours, losses, rtol=5e-6)
+    np.testing.assert_allclose(ours, losses, rtol=5 * rounding)
     for name, weight in weights.items():
         if not name.endswith("key.bias"):  # its gradient is 0 but for rounding, which Adam makes a step of
-            torch.testing.assert_close(weight, others[name], atol=1e-4, rtol=0)
+            gap = (weight - others[name]).abs()
+            assert float(gap.median()) <= rounding and float(gap.max()) < 1e-3, name
     a, b = (RECIPES[one].resolve()[1] for one in ("ptbert", "moco"))
     shared = {f.name for f in dataclasses.fields(a)} & {f.name for f in dataclasses.fields(b)}
     assert {name for name in shared if getattr(a, name) != getattr(b, name)} == set()

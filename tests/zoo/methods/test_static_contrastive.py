@@ -25,8 +25,8 @@ GOLDEN = {
     "static-contrastive": {
         "version": 1,
         "settings": {"steps": 10, "dim": 16},
-        "tolerance": 5e-2,  # AVX2 and AVX-512 differ by 0.006 even after two steps, two processors by 0.026 after ten
-        "values": [0.043, -0.9046, 1.0, -0.3053, 0.0254, -0.9704, 1.0, -0.388],
+        "tolerance": 5e-2,  # rounding shows most here: the token table begins near 0
+        "values": [-0.1594, -0.8983, 0.1638, -1.0, -0.2339, -0.5802, -0.3738, -1.0],
     }
 }
 

@@ -11,7 +11,9 @@ from test_dropoutviews import CORPUS, encoder_of
 from zoo.encoder import Run, Runtime
 from zoo.methods.tsdae import decoder_of
 
-GOLDEN = {"tsdae": {"version": 1, "values": [-0.6738, 0.5341, -0.0658, 1.0, 0.3505, -0.0333, 0.156, 1.0]}}
+GOLDEN = {
+    "tsdae": {"version": 1, "tolerance": 0.04, "values": [-0.0879, -0.3341, 0.8112, 1.0, 0.1651, -0.3629, 1.0, 0.4947]}
+}
 
 
 def test_the_decoder_has_the_encoder_s_weights(vivid_bert: Path) -> None:

@@ -13,7 +13,7 @@ from zoo.formats.word_vectors import GLOVE_PACKAGE
 from zoo.methods.wordvectors import WordVectors
 from zoo.recipes import all_recipes
 
-GOLDEN = {"wordvectors": {"version": 1, "values": [0.0613, -0.8625, 1.0, -0.2745, 0.0617, -0.8626, 1.0, -0.2742]}}
+GOLDEN = {"wordvectors": {"version": 1, "values": [-1.0, 0.9037, -0.5682, -0.5794, 0.91, 0.4077, -0.9541, 1.0]}}
 
 FILE = "the 1 0 0\ndog 0 2 0\nDog 5 5 5\n, 0 0 4\nnil 0 0 0\ndon't 3 3 3\n"
 

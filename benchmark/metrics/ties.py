@@ -1,0 +1,88 @@
+"""Places under ties: what a random order of equal similarities gives on average, in closed form.
+
+McSherry and Najork 2008, "Computing information retrieval performance measures efficiently in the presence of tied
+scores": candidates that are equally similar share their places, so that no order of a table's rows decides a number.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.errors import ZooError
+
+TIE = 1e-6
+"""Similarities that differ by this share of what they can be are tied: what rounding leaves open in float32 vectors."""
+
+
+class Places(NamedTuple):
+    """The candidates (n,) that can be among the first of their row: where they are, and which places they share.
+
+    `before` counts the candidates before a candidate's group, and `tied` its group, itself included.
+    """
+
+    row: NDArray[np.intp]
+    column: NDArray[np.intp]
+    before: NDArray[np.intp]
+    tied: NDArray[np.intp]
+
+    def mean(self, worth: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what each candidate (n,) is worth on average over the places of its group.
+
+        `worth` (k,) is that of the first places; later ones have none.
+
+        Examples:
+            >>> first_places(np.array([[0.9, 0.5, 0.5]]), 2).mean(np.array([1.0, 1.0])).tolist()
+            [1.0, 0.5, 0.5]
+        """
+        upto = np.concatenate([[0.0], np.cumsum(worth)])
+        ends = np.minimum([self.before + self.tied, self.before], len(worth))
+        shares: NDArray[np.float64] = (upto[ends[0]] - upto[ends[1]]) / self.tied
+        return shares
+
+    def first_hit(self, hit: NDArray[np.bool_], rows: int, k: int) -> NDArray[np.float64]:
+        """Return the expected 1 / place of the first hit (rows,) among k places; `hit` (n,) says which are hits."""
+        start = np.full(rows, np.iinfo(np.intp).max)
+        np.minimum.at(start, self.row[hit], self.before[hit])
+        inside = self.before == start[self.row]
+        tied, hits = (np.bincount(self.row[inside & which], minlength=rows) for which in (hit | ~hit, hit))
+        result, before = np.zeros(rows), np.where(hits > 0, start, k)
+        # The chance that the first hit of the group has its first place, then its second, and so on.
+        chance = hits / np.maximum(tied, 1)
+        for place in range(1, k + 1):
+            result += np.where(before + place <= k, chance / (before + place), 0.0)
+            chance = chance * np.maximum(tied - place - hits + 1, 0) / np.maximum(tied - place, 1)
+        return result
+
+
+def first_places(scores: NDArray[Any], k: int, scale: float = 1.0) -> Places:
+    """Return the candidates that can have one of the first k places, from similarities (rows, candidates).
+
+    -inf is no candidate. Two neighbours in a row's order are tied where they differ by at most `TIE` times `scale`, the
+    most that a similarity can be, so that rounding by a matrix product, which depends on the place, decides nothing.
+
+    Raises ZooError where a similarity is not a number.
+    """
+    n, k = scores.shape[1], min(k, scores.shape[1])
+    # The k-th of the maxima of groups is at most the k-th of all, and few reach it: faster than a partition of all.
+    groups = n // max(1, n // (64 * k))
+    whole = n - n % groups
+    maxima = np.hstack([scores[:, :whole].reshape(len(scores), -1, groups).max(axis=1), scores[:, whole:]])
+    if np.isnan(maxima).any():
+        raise ZooError("some of its similarities are not a number.")
+    reach = TIE * scale
+    least = np.maximum(np.partition(maxima, -k, axis=1)[:, -k] - reach, np.finfo(scores.dtype).min)
+    row, column = np.divmod(np.flatnonzero(scores >= least[:, None]), n)
+    order = np.lexsort((-scores[row, column], row))
+    row, column = row[order], column[order]
+    values = scores[row, column]
+    top, end = np.searchsorted(row, row), np.searchsorted(row, row, side="right")
+    opens = np.ones(len(row), np.bool_)
+    opens[1:] = (row[1:] != row[:-1]) | (values[:-1] - values[1:] > reach)
+    starts, group = np.flatnonzero(opens), np.cumsum(opens) - 1
+    kept = values >= values[np.minimum(top + k, end) - 1] - reach
+    tied = np.bincount(group[kept], minlength=len(starts))
+    before = (starts - top[starts])[group]
+    return Places(row[kept], column[kept], before[kept], tied[group][kept])

@@ -1,0 +1,84 @@
+"""How long each encoder of a run takes, before it begins: its FLOPs by the machine's own timed product."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+
+from benchmark.run.plan import EncoderPlan, Run
+from zoo.encoder import Runtime
+from zoo.engine.backbone import find_backbone
+from zoo.errors import ZooError
+from zoo.files import read_mapping
+from zoo.machine import product_rate
+from zoo.progress import clock
+
+# The share of a product's rate that training reaches, with bfloat16 and without; encoding reaches about all of it.
+_EFFICIENCY = 0.8
+# Of a forward pass and its backward pass; the latter is two products for each of the former.
+_TRAINED = 3
+# What is not computed by products: loading weights, scores, records.
+_SECONDS = 2.0
+_SAMPLE = 500
+
+
+def estimated(run: Run, cores: int) -> Run:
+    """Return a prepared run whose encoders state their seconds on so many cores; 0 where nothing tells."""
+    plans = [plan for plan in run.encoders if "backbone" in plan.sources]
+    if not plans:
+        return run
+    rate = product_rate(run.runtime.device, run.runtime.precision) * cores
+    texts = dict.fromkeys(text for task in run.tasks if task.data is not None for text in task.data.texts())
+    dev = run.dev.data.texts() if run.dev is not None and run.dev.data is not None else []
+    read = _tokens(list(texts), 512)
+    looked = _tokens(dev, 512)
+    seconds = {plan.row_key: _SECONDS + _seconds(plan, run.runtime, rate, read, looked) for plan in plans}
+    encoders = (replace(plan, seconds=seconds.get(plan.row_key, _SECONDS)) for plan in run.encoders)
+    return replace(run, encoders=tuple(encoders))
+
+
+def in_all(plans: Sequence[EncoderPlan], at_once: int) -> str:
+    """Return "; all of them take about 4:10", or "" where the encoders state no seconds."""
+    seconds = sum(plan.seconds for plan in plans) / max(min(at_once, len(plans)), 1)
+    return f"; all of them take about {clock(seconds)}" if seconds else ""
+
+
+def _seconds(plan: EncoderPlan, runtime: Runtime, rate: float, read: float, looked: float) -> float:
+    """Return the seconds for texts of `read` tokens in all tasks, and `looked` at each dev score."""
+    weights = _weights(plan, allow_pickle=runtime.allow_pickle)
+    seconds = 2 * weights * read / rate
+    if plan.corpus is None:
+        return seconds
+    recipe, rows = plan.recipe, len(plan.corpus.sentences)
+    tokens = _tokens(plan.corpus.sentences, getattr(recipe, "train_max_length", 512))
+    passes = plan.traits.training_passes
+    if not passes:
+        # A transform encodes the training text.
+        return seconds + 2 * weights * tokens / rate
+    epochs, batch = getattr(recipe, "epochs", 1), getattr(recipe, "batch_size", 64) * getattr(recipe, "accumulate", 1)
+    steps = getattr(recipe, "steps", None) or -(-rows * epochs // batch)
+    looks = getattr(recipe, "looks", None) or -(-steps // getattr(recipe, "eval_every", steps))
+    seconds += 2 * weights * looked * plan.traits.picks_checkpoint * looks / rate
+    return seconds + 2 * _TRAINED * weights * passes * tokens * steps * batch / (rows * epochs) / (rate * _EFFICIENCY)
+
+
+def _weights(plan: EncoderPlan, *, allow_pickle: bool) -> int:
+    """Return how many weights multiply each token: those of the layers, without embeddings."""
+    try:
+        source = find_backbone(plan.recipe.backbone, getattr(plan.recipe, "revision", None), allow_pickle=allow_pickle)
+        config = read_mapping(source.folder / "config.json")
+    except (ZooError, AttributeError):
+        return 0
+    width, layers = (_first(config, names) for names in (("hidden_size", "d_model"), ("num_hidden_layers", "n_layer")))
+    return layers * (4 * width**2 + 2 * width * (_first(config, ("intermediate_size", "d_ff")) or 4 * width))
+
+
+def _first(config: dict[str, object], names: Sequence[str]) -> int:
+    return next((size for name in names if isinstance(size := config.get(name), int)), 0)
+
+
+def _tokens(texts: Sequence[str], most: int) -> float:
+    """Return about how many tokens texts have in all, each cut to `most`, from some of them: 1.3 a word and two."""
+    some = list(islice(texts, 0, None, max(len(texts) // _SAMPLE, 1)))
+    return sum(min(1.3 * len(text.split()) + 2, most) for text in some) * len(texts) / max(len(some), 1)

@@ -1,0 +1,93 @@
+"""A run's cost is stated before it starts, follows from its FLOPs and the machine's product, and is bounded."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import Cli
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from benchmark.run import estimate
+from benchmark.run.options import RunOptions
+from benchmark.run.plan import Run
+from benchmark.run.prepare import prepare
+from benchmark.tasks.suites import all_suites
+from zoo.machine import product_rate
+from zoo.progress import Progress
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    methods = "simcse,simcse:epochs=2,ptbert,cls,random,whitening,static-avg"
+    folder = tmp_path_factory.mktemp("results")
+    return prepare(Run(RunOptions(methods=methods, seeds=1, results=folder), progress=Progress.silent()))
+
+
+def seconds(run: Run, monkeypatch: pytest.MonkeyPatch, rate: float, cores: int = 1) -> dict[str, float]:
+    monkeypatch.setattr(estimate, "product_rate", lambda *_: rate)
+    return {plan.name: plan.seconds - estimate._SECONDS for plan in estimate.estimated(run, cores).encoders}
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(rate=st.floats(1e9, 1e14), cores=st.integers(1, 64))
+def test_the_seconds_are_those_of_the_products(
+    run: Run, monkeypatch: pytest.MonkeyPatch, rate: float, cores: int
+) -> None:
+    taken = seconds(run, monkeypatch, rate, cores)
+    half = seconds(run, monkeypatch, rate / 2, cores)
+    assert all(half[name] == pytest.approx(2 * taken[name]) for name in taken)
+    assert taken == pytest.approx(seconds(run, monkeypatch, rate * cores))
+    assert taken["simcse:epochs=2"] - taken["simcse"] == pytest.approx(taken["simcse"] - taken["cls"], rel=0.3)
+    assert taken["simcse"] > taken["ptbert"] > taken["whitening"] > taken["cls"] > taken["random"] == 0
+
+
+def test_it_counts_a_training_as_its_texts_do(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice the sentences are twice the training; a tenth of the steps are a tenth."""
+    (plan,) = [plan for plan in run.encoders if plan.name == "simcse"]
+    assert plan.corpus is not None
+
+    def training(**recipe: Any) -> float:
+        traits = replace(plan.traits, picks_checkpoint=False)
+        changed = replace(plan, recipe=replace(plan.recipe, **recipe), traits=traits)
+        return estimate._seconds(changed, run.runtime, 1e9, 0, 0)
+
+    assert training(steps=47) / training(steps=470) == pytest.approx(0.1)
+    short = replace(plan, corpus=replace(plan.corpus, sentences=["one two"] * 64))
+    tokens = 64 * (1.3 * 2 + 2)
+    weights = estimate._weights(plan, allow_pickle=False)
+    expected = 6 * weights * 2 * tokens / 1e9 / estimate._EFFICIENCY
+    without = replace(short, traits=replace(short.traits, picks_checkpoint=False))
+    assert estimate._seconds(without, run.runtime, 1e9, 0, 0) == pytest.approx(expected)
+
+
+def test_a_product_is_timed() -> None:
+    assert product_rate("cpu", "fp32") > 1e8
+
+
+def test_the_first_line_and_the_dry_run_say_how_long_it_takes(cli: Cli, tmp_path: Path) -> None:
+    answer = cli("run", "--methods", "simcse", "--dry-run", "--results", tmp_path)
+    assert answer.code == 0 and re.search(r"all of them take about \d+:\d\d", answer.err)
+
+
+def test_a_suites_own_text_is_bounded_and_a_line_says_how_to_take_more(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bounded = {name: replace(suite, train_sentences=100) for name, suite in all_suites().items()}
+    monkeypatch.setattr("benchmark.tasks.suites.all_suites", lambda: bounded)
+    words = ("run", "--methods", "simcse", "--dry-run", "--results", tmp_path)
+    said = cli(*words).err
+    assert "training text: 100 sentences of" in said and "--train-sentences N takes more" in said
+    said = cli(*words, "--train-sentences", "200").err
+    assert "training text: 200 sentences of" in said and "takes more" not in said
+    (tmp_path / "own.txt").write_text("\n".join(f"a sentence {i}" for i in range(300)), encoding="utf-8")
+    said = cli(*words, "--corpus", tmp_path / "own.txt").err
+    assert "training text: 300 sentences of own.txt" in said and "takes more" not in said, "its user chose it"
+
+
+def test_every_shipped_suite_is_bounded() -> None:
+    assert all(suite.train_sentences <= 20_000 for suite in all_suites().values())

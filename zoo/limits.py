@@ -1,0 +1,67 @@
+"""The limits of processors and memory that control groups set: of containers, SLURM steps and systemd units."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+_MOUNT = PurePosixPath("/sys/fs/cgroup")
+_OWN_GROUPS = PurePosixPath("/proc/self/cgroup")
+
+
+def threads_here() -> int:
+    """Return how many threads torch uses in this process, or fewer where its control groups have fewer processors."""
+    import torch
+
+    limits = [_processors(folder) for folder in _folders("cpu")]
+    return max(int(min(torch.get_num_threads(), *limits)), 1)
+
+
+def memory_here() -> int:
+    """Return the memory of the machine, or of the control group, in bytes; 0 where it is not known."""
+    try:
+        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError):
+        return 0
+    # Version 2, then version 1.
+    names = ("memory.max", "memory.limit_in_bytes")
+    return int(min(machine, *(_number(folder / name) for folder in _folders("memory") for name in names)))
+
+
+def _folders(controller: str) -> Iterator[PurePosixPath]:
+    """Yield the folders that may state this process's limits: those of its groups, and of all groups around them.
+
+    A container often sees its own group at the mount, whatever path its process states.
+    """
+    groups = {_MOUNT: PurePosixPath("/"), _MOUNT / controller: PurePosixPath("/")}
+    for line in _text(_OWN_GROUPS).splitlines():
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if not controllers:
+            groups[_MOUNT] = PurePosixPath(path)
+        elif controller in controllers.split(","):
+            groups |= {_MOUNT / name: PurePosixPath(path) for name in (controller, controllers)}
+    for mount, inner in groups.items():
+        for group in (inner, *inner.parents):
+            yield mount / str(group).lstrip("/")
+
+
+def _processors(folder: PurePosixPath) -> float:
+    quota, _, period = _text(folder / "cpu.max").partition(" ")
+    if quota.isdecimal() and period.isdecimal():
+        return int(quota) / max(int(period), 1)
+    return _number(folder / "cpu.cfs_quota_us") / max(_number(folder / "cpu.cfs_period_us", 100_000.0), 1)
+
+
+def _number(file: PurePosixPath, otherwise: float = math.inf) -> float:
+    """Return the number in a file, or another one where it states none: no file, "max", -1."""
+    text = _text(file)
+    return int(text) if text.isdecimal() else otherwise
+
+
+def _text(file: PurePosixPath) -> str:
+    try:
+        return Path(file).read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""
