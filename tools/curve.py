@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from benchmark.records.folder import Records
@@ -34,42 +33,34 @@ _TUNED_ON = 20_000
 
 @dataclass(frozen=True)
 class Curve:
-    """Rows (method, size) with their records on STS-B, and by folder their names and their sample."""
+    """Rows (method, size) with their records on STS-B, and the sample of them all, whose pairs are drawn together."""
 
     records: Mapping[tuple[str, int], Sequence[Record]]
-    samples: Sequence[tuple[Sequence[tuple[str, int]], Sample]]
+    sample: Sample
 
     def gap(self, method: str, size: int) -> tuple[float, float, float]:
         """Return a gap with its interval."""
-        for names, sample in self.samples:
-            if (method, size) in names:
-                a, b = names.index((method, size)), names.index((BASE, size))
-                gaps = differences(sample)
-                return gaps.value[a, b], gaps.low[a, b], gaps.high[a, b]
-        raise KeyError((method, size))
+        names, gaps = list(self.records), differences(self.sample)
+        at = names.index((method, size)), names.index((BASE, size))
+        return gaps.value[at], gaps.low[at], gaps.high[at]
 
     def average(self, method: str, size: int) -> float:
         """Return a row's average over STS."""
-        return float(next(s.value[names.index((method, size))] for names, s in self.samples if (method, size) in names))
+        return float(self.sample.value[list(self.records).index((method, size))])
 
     def slope(self, method: str) -> tuple[float, float, float]:
         """Return by how much a gap rises per doubling of the text, with its 95% interval."""
         doublings = np.log2(SIZES)
-        weight = dict(
+        of_size = dict(
             zip(SIZES, (doublings - doublings.mean()) / ((doublings - doublings.mean()) ** 2).sum(), strict=True)
         )
-        value, of_seeds, squares = 0.0, 0.0, 0.0
-        drawn = np.zeros(self.samples[0][1].drawn.shape[1])
-        for names, sample in self.samples:
-            signs = np.array([(of == method) - (of == BASE) for of, _ in names], dtype=float)
-            weights: NDArray[np.float64] = signs * np.array([weight[size] for _, size in names])
-            value = value + float(weights @ sample.value)
-            drawn = drawn + weights @ sample.drawn
-            parts = np.where(weights == 0, 0.0, weights**2 * sample.seed_variance)
-            of_seeds += float(parts.sum())
-            squares += float((parts[parts > 0] ** 2 / sample.seed_df[parts > 0]).sum())
-        of_pairs = float(np.var(drawn, ddof=1))
-        quantile = [float(stdtrit(df, 1 - LEVEL / 2)) for df in (self.samples[0][1].pairs_df, of_seeds**2 / squares)]
+        weights = np.array([((of == method) - (of == BASE)) * of_size[size] for of, size in self.records])
+        value, sample = float(weights @ self.sample.value), self.sample
+        parts = np.where(weights == 0, 0.0, weights**2 * sample.seed_variance)
+        of_seeds, squares = parts.sum(), (parts[parts > 0] ** 2 / sample.seed_df[parts > 0]).sum()
+        # The weights sum to 0, so that the variances of differences give that of the slope.
+        of_pairs = max(0.0, -float(weights @ sample.between @ weights) / 2)
+        quantile = [float(stdtrit(df, 1 - LEVEL / 2)) for df in (sample.pairs_df, of_seeds**2 / squares)]
         # The quantile is the mean of the pairs' and the seeds', weighted by their variances (Cochran 1964).
         half = (of_pairs * quantile[0] + of_seeds * quantile[1]) / (of_pairs + of_seeds) * np.sqrt(of_pairs + of_seeds)
         return value, value - half, value + half
@@ -78,21 +69,21 @@ class Curve:
 def read() -> Curve:
     """Read the rows of both folders."""
     tasks = suite("sts").tasks
-    records: dict[tuple[str, int], Sequence[Record]] = {}
-    samples = []
+    rows: dict[tuple[str, int], dict[str, list[Record]]] = {}
+    stores = []
     for folder in ("zoo-small-curve", "zoo-small-tuned"):
         store = Records(ROOT / "leaderboards" / folder)
         every: dict[str, list[Record]] = {}
         for record in read_completed(store):
             every.setdefault(record["method"]["name"], []).append(record)
         names = {f"{method}-tuned{_suffix(size)}": (method, size) for method in (BASE, *METHODS) for size in SIZES}
-        rows = {key: finished(every[name], tasks) for name, key in names.items() if name in every}
-        kept, sample, _ = compared(list(rows.values()), store, tasks, (finished(of, tasks) for of in every.values()))
-        if sample is None or len(kept) != len(rows):
-            raise ValueError(f"{folder}: rows of the curve cannot be compared.")
-        samples.append((list(rows), sample))
-        records |= {key: of["STS-B"] for key, of in rows.items()}
-    return Curve(records, samples)
+        here = {key: finished(every[name], tasks) for name, key in names.items() if name in every}
+        rows |= here
+        stores += [store] * len(here)
+    kept, sample, _ = compared(list(rows.values()), stores, tasks)
+    if sample is None or len(kept) != len(rows):
+        raise ValueError("rows of the curve cannot be compared.")
+    return Curve({key: of["STS-B"] for key, of in rows.items()}, sample)
 
 
 def _suffix(size: int) -> str:

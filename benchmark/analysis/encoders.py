@@ -1,58 +1,128 @@
-"""The encoder that a record is of."""
+"""The method and the encoder that a record is of, as they are made or found here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from benchmark.records.folder import Records
-from benchmark.records.names import typed_label
-from benchmark.records.record import Record, plain
-from benchmark.run.plan import resolve_methods, text_kind
+from benchmark.records.names import FORMER, typed_label
+from benchmark.records.record import Record
+from benchmark.run.objects import ObjectEncoder, ObjectRecipe
+from benchmark.run.plan import EncoderPlan, resolve_methods, text_kind
 from zoo.api import load
-from zoo.encoder import Encoder, Run, Runtime
-from zoo.errors import CorruptError, MissingError, UsageError
+from zoo.encoder import Encoder, Run, Runtime, Traits
+from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.machine import make_runtime
-from zoo.recipes import all_recipes, portable_recipe
-from zoo.selection import parse_methods
+from zoo.paths import is_dir, user_path
+from zoo.recipes import SOURCES, RecipeSpec, all_recipes, tuned_recipes
+from zoo.selection import parse_methods, saved_named
+
+OBJECT = f"{ObjectEncoder.__module__}.{ObjectEncoder.__qualname__}"
+"""The class that records state for objects that were given to `benchmark.evaluate`, and for saved encoders."""
 
 
-def encoder_of(record: Record, store: Records, device: str) -> Encoder:
-    """Return the encoder that a record is of: a trained one lies in the folder, others are made.
+def recipes_of(store: Records) -> dict[str, RecipeSpec]:
+    """Return the recipes that a folder's names may stand for: all known ones, and those that were tuned in it."""
+    return {**all_recipes(), **tuned_recipes(store.folder)}
 
-    Raises MissingError with the reason where it cannot be had, or the ZooError of loading it.
+
+def plan_of(record: Record, recipes: Mapping[str, RecipeSpec]) -> EncoderPlan:
+    """Return the method that a record's name stands for here; raises MissingError where it stands for none."""
+    method = record["method"]
+    if method["class"] == OBJECT:
+        traits: dict[str, Any] = {
+            name: value for name, value in method["traits"].items() if name in Traits.__dataclass_fields__
+        }
+        plan = EncoderPlan(method["name"], ObjectEncoder, ObjectRecipe(**method["recipe"]), Traits(**traits))
+        return replace(plan, recipe_name=method["name"], unstated=tuple(method.get("unstated", ())))
+    backbone = method["recipe"].get("backbone")
+    given = {} if backbone is None else {"backbone": backbone}
+    try:
+        name = typed_label(method) or method["name"]
+        (plan,) = resolve_methods(parse_methods(FORMER.get(name, name), recipes), given)
+    except UsageError as error:
+        raise MissingError(f"{error} --plugin FILE names a method of somebody's own.") from error
+    typed = plan.name if typed_label(method) else None
+    return replace(plan, name=method["name"], typed=typed)
+
+
+def encoder_of(
+    record: Record,
+    store: Records,
+    device: str,
+    plan: EncoderPlan | None = None,
+    weights: Sequence[Path] = (),
+    stop: Callable[[], int | None] = lambda: None,
+) -> Encoder:
+    """Return the encoder that a record is of, before a transductive one is fitted to a task's texts.
+
+    A trained one lies in the folder; others are made. Weights that were given by a path are found among `weights` and
+    the paths that the record names, by their sha256. Raises MissingError with the reason where the encoder cannot be
+    had, or the ZooError of loading it.
     """
-    if record["method"]["traits"]["transductive"]:
-        raise MissingError("it is fitted to each task's texts")
-    return unadapted_encoder_of(record, store, device)
-
-
-def unadapted_encoder_of(record: Record, store: Records, device: str) -> Encoder:
-    """Return the encoder of a record, before a transductive one is fitted to a task's texts; raises as above."""
-    runtime = _runtime(device, record["precision"])
-    method, training = record["method"], record["training"]
+    runtime = replace(_runtime(device, record["precision"]), stop_signal=stop)
     # Never for an untrained method: a folder could hold anything under its name.
-    if training is not None:
-        folder = store.encoder_folder(method["name"], record["encoder_key"])
+    if record["training"] is not None:
+        folder = store.encoder_folder(record["method"]["name"], record["encoder_key"])
         if not folder.is_dir():
             raise MissingError("its trained encoder is not in the folder")
         return load(folder, runtime)
-    name, backbone = typed_label(method) or method["name"], method["recipe"].get("backbone")
-    given = {} if backbone is None else {"backbone": backbone}
-    (resolved,) = resolve_methods(parse_methods(name, all_recipes()), given)
-    cls, recipe = resolved.cls, resolved.recipe
-    sources = cls.sources(recipe, runtime)
-    if plain(portable_recipe(recipe, sources)) != method["recipe"]:
-        raise MissingError("the recipe of its name has other settings here")
-    for kind, source in method["sources"].items():
-        here = sources.get(kind)
-        if isinstance(here, Mapping) and source.get("sha256") != here.get("sha256"):
-            raise MissingError(f"the {kind} of its name has other weights here")
-    if text_kind(resolved.traits):
+    plan = plan or plan_of(record, recipes_of(store))
+    if plan.cls is ObjectEncoder:
+        return _saved(record, weights, runtime)
+    if text_kind(plan.traits):
         raise CorruptError("it is stated to be untrained, and its method learns from text")
-    encoder: Encoder = cls(recipe, runtime)
+    encoder: Encoder = plan.cls(_with_weights(record, plan, weights, runtime), runtime)
     # Stores the seed.
     encoder.fit(None, run=Run(None, record["seed"] or 0))
     return encoder
+
+
+def _with_weights(record: Record, plan: EncoderPlan, weights: Sequence[Path], runtime: Runtime) -> object:
+    """Return the recipe with the places of its weights here, which have the sha256 that the record states."""
+    stated = record["method"]["sources"]
+    local = any(source.get("local") for source in stated.values() if isinstance(source, Mapping))
+    fields = [name for name in SOURCES[:3] if hasattr(plan.recipe, name)]
+    others = [replace(plan.recipe, **dict.fromkeys(fields[:1], str(folder))) for folder in _folders(record, weights)]
+    reason = ""
+    for recipe in (plan.recipe, *(others if local else [])):
+        try:
+            here = plan.cls.sources(recipe, runtime)
+        except ZooError as error:
+            reason = reason or str(error)
+            continue
+        pairs = [(kind, source, here.get(kind)) for kind, source in stated.items()]
+        other = [k for k, s, mine in pairs if not isinstance(mine, Mapping) or mine.get("sha256") != s.get("sha256")]
+        if not other:
+            return recipe
+        reason = reason or f"the {other[0]} of its name has other weights here"
+    if local:
+        reason = "its weights were given by a path, and no folder here has their sha256; name it with --weights FOLDER"
+    raise MissingError(reason)
+
+
+def _saved(record: Record, weights: Sequence[Path], runtime: Runtime) -> Encoder:
+    """Return the saved encoder whose row this is."""
+    fingerprint = record["method"]["recipe"].get("fingerprint")
+    for folder in _folders(record, weights):
+        with suppress(ZooError):
+            if saved_named(folder) and fingerprint == (encoder := load(folder, runtime)).fingerprint():
+                return encoder
+    raise MissingError(
+        "it was an object in Python, which no folder keeps; --plugin FILE names a method in a file, --weights FOLDER a"
+        " saved encoder"
+    )
+
+
+def _folders(record: Record, weights: Sequence[Path]) -> Iterator[Path]:
+    """Yield the folders that may have a record's weights: those given, and those that its name and command state."""
+    words = [part for word in (*record["command"], record["method"]["name"]) for part in word.split(",")]
+    places = [*weights, *(user_path(word.rpartition("=")[2]) for word in words if "/" in word or "\\" in word)]
+    yield from (folder for folder in dict.fromkeys(places) if is_dir(folder))
 
 
 def _runtime(device: str, precision: str) -> Runtime:
@@ -61,3 +131,8 @@ def _runtime(device: str, precision: str) -> Runtime:
         return make_runtime(device, precision)
     except UsageError:
         return make_runtime(device, "fp32")
+
+
+def is_object(record: Record) -> bool:
+    """Return whether the encoder was an object in Python, or a saved encoder."""
+    return record["method"]["class"] == OBJECT

@@ -1,345 +1,373 @@
-"""Verifies a results folder: scores from the values that are kept, gold scores from the user's data, vectors again."""
+"""Verifies a results folder: what a record states is made again here, field by field, and compared."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from benchmark.analysis.encoders import unadapted_encoder_of
+from benchmark.analysis import bound
+from benchmark.analysis.bound import DifferenceError
+from benchmark.analysis.encoders import encoder_of, is_object, plan_of, recipes_of
+from benchmark.analysis.tolerances import (
+    compare_cosines,
+    compare_gold,
+    compare_kept,
+    compare_measured,
+    compare_score,
+)
+from benchmark.analysis.verdicts import Verdict, Verified, Word
+from benchmark.data.catalog import catalog
+from benchmark.data.corpora import load_corpus, load_pairs, normalised_texts, overlap
+from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
-from benchmark.metrics.correlation import aggregate, cosine, ranks
-from benchmark.metrics.items import accuracy_of, values_of
+from benchmark.keys import vectors_digest
+from benchmark.metrics.correlation import cosine
+from benchmark.metrics.items import accuracy_of
 from benchmark.records.folder import Records
-from benchmark.records.query import label, scored_pairs, spearman
-from benchmark.records.record import Record, main_score, scores_of
+from benchmark.records.query import label, scored_pairs
+from benchmark.records.record import Record, main_score, plain
+from benchmark.run.fit import Fitter
+from benchmark.run.measure import EncoderMeasurement, Measured, Overlap
+from benchmark.run.objects import method_of
+from benchmark.run.options import RunOptions
+from benchmark.run.plan import Cell, EncoderPlan, Run, text_kind
+from benchmark.run.stop import Stop
 from benchmark.run.vectors import VectorStore
-from benchmark.tasks.base import PairsData
-from benchmark.tasks.loaded import LoadedTask, load_tasks
+from benchmark.tasks.base import PairScores, PairsData, TaskData, compare
+from benchmark.tasks.loaded import LoadedTask, TaskIdentity, load_tasks
+from zoo.check import SENTENCES
+from zoo.encoder import Corpus
 from zoo.errors import CorruptError, MissingError, ZooError, error_text
-
-Word = Literal["verified", "differs", "not verifiable"]
-Numbers = NDArray[Any]
+from zoo.files import sha256_json
+from zoo.plugins import METHODS
 
 # Pairs that are encoded again at least, drawn by this machine; all of a cell where they take no longer than this.
 DRAWN = 256
+# The rows of all tasks of an encoder that are encoded together, as a run does: vectors may then be equal to the bit.
+FEW = 1024
 SECONDS = 10.0
 # Of a task without pair scores that is measured again.
 MOST_ROWS = 4096
-# x100: what storing cosines as float32 may move a score, which was once of float64 cosines.
-ROUNDING = 0.01
-# What a cosine, and the score x100 of the compared pairs, may move between two machines, by precision.
-COSINE = {"fp32": 1e-3}
-SCORE = {"fp32": 0.1}
-# The least Spearman x100 with places, which older folders keep in the place of cosines.
-ORDER = 99.5
-# The share of items that may turn over between two machines, and what such an item, or its reciprocal rank, moves.
-TURNED, TURNED_HALF = {"fp32": 0.02}, 0.05
-TURN = 0.05
-COSINE_HALF, SCORE_HALF = 0.03, 1.0
-LIMITS = (
-    "This does not show that an encoder saw no test text in training, that it was trained as stated, or that tables and"
-    " texts beside the records follow from them."
-)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The word for one cell, and what was compared, what differs, or why it cannot be verified."""
-
-    word: Word
-    row: str
-    cell: str
-    why: str
-
-
-@dataclass(frozen=True)
-class Verified:
-    """The verdicts on the finished cells of a folder."""
-
-    verdicts: list[Verdict]
-    limits: str = LIMITS
-
-    def exit_code(self, *, allow_unverified: bool = False) -> int:
-        """Return 0 only where every cell is verified, or, if so allowed, where none differs."""
-        words = {verdict.word for verdict in self.verdicts}
-        return int("differs" in words or ("not verifiable" in words and not allow_unverified))
-
-    def __str__(self) -> str:
-        lines = [f"differs: {one.cell}: {one.why}" for one in self.verdicts if one.word == "differs"]
-        groups: dict[tuple[Word, str], list[Verdict]] = {}
-        for verdict in self.verdicts:
-            if verdict.word != "differs":
-                groups.setdefault((verdict.word, verdict.why), []).append(verdict)
-        for (word, why), group in sorted(groups.items(), reverse=True):
-            rows = list(dict.fromkeys(one.row for one in group))
-            names = ", ".join(rows[:3]) + (f" and {len(rows) - 3} more rows" if len(rows) > 3 else "")
-            lines.append(f"{word}: {_cells(len(group))} of {names}: {why}")
-        counts = Counter(one.word for one in self.verdicts)
-        words: tuple[Word, ...] = ("verified", "differs", "not verifiable")
-        total = f"{_cells(len(self.verdicts))}: " + ", ".join(f"{counts[word]:,} {word}" for word in words) + "."
-        return "\n".join([*lines, total, self.limits])
-
-
-def _cells(count: int) -> str:
-    return "1 cell" if count == 1 else f"{count:,} cells"
+# Sentences or pairs of a training text that is read again, for its overlap with the test texts.
+MOST_TEXTS = 200_000
 
 
 def verify(
-    folder: Path, data: str | None = None, *, encode: bool = True, device: str = "auto", fetch: bool = False
+    folder: Path,
+    data: str | None = None,
+    *,
+    encode: bool = True,
+    device: str = "auto",
+    fetch: bool = False,
+    weights: Sequence[Path] = (),
 ) -> Verified:
-    """Verify every finished record of a results folder.
+    """Verify every record of a results folder.
 
-    Its score is computed again from its pair scores, its gold scores are compared with the data here, and, with
-    `encode`, its pairs are encoded again where the encoder is in the folder or needs no training. Data and models come
-    from the hub only with `fetch`. Raises MissingError for a folder without finished records.
+    Its keys, name and training are compared with what lies beside it. Its score is computed again from its pair scores
+    or items, and its gold scores are compared with the data here. With `encode`, its cell is measured again where the
+    encoder is in the folder, among `weights`, or needs no training. Data and models come from the hub only with
+    `fetch`. Raises MissingError for a folder without records.
     """
     store = Records(folder)
-    records = [record for record in store.all() if record["status"] == "ok"]
+    records = store.all()
     verdicts = [Verdict("differs", str(path), str(path), reason) for path, reason in store.corrupt]
     if not records and not verdicts:
         raise MissingError(f"no finished records in {folder}; name a results folder.")
     with _without_hub(fetch):
-        check = _Check(store, DataSource.from_options(data, hub=fetch), encode, device)
-        verdicts += [check.verdict(record) for record in records]
+        check = Check(store, DataSource.from_options(data, hub=fetch), encode, device, weights)
+        verdicts += check.verdicts(records)
     return Verified(verdicts)
 
 
-class _DifferenceError(Exception):
-    """Something in a record is not what it is here."""
+class Check:
+    """What the cells of a folder share: tasks, training texts, and the encoder that is being verified."""
 
-
-class _Check:
-    """What the cells of a folder share: tasks, and the encoders of the row that is being verified."""
-
-    def __init__(self, store: Records, data: DataSource, encode: bool, device: str) -> None:
-        self.store, self.data, self.encode, self.device = store, data, encode, device
+    def __init__(
+        self, store: Records, data: DataSource, encode: bool = True, device: str = "auto", weights: Sequence[Path] = ()
+    ) -> None:
+        self.store, self.data, self.encode, self.device, self.weights = store, data, encode, device, weights
         self._tasks: dict[tuple[str, int | None], LoadedTask] = {}
-        self._row = ""
-        self._vectors: dict[str, VectorStore | str] = {}
+        self._texts: dict[str, Corpus | None] = {}
+        self._encoder: tuple[str, EncoderMeasurement | str] | None = None
+        self._overlap, self._stop, self._recipes = Overlap(), Stop(), recipes_of(store)
+        # Encoders whose cosines, encoded again, were equal to the last bit.
+        self._exact: set[str] = set()
+        self._equals: dict[str, str] = {}
+        self._tasks_of: dict[str, list[tuple[str, int | None]]] = defaultdict(list)
+
+    def verdicts(self, records: Sequence[Record]) -> list[Verdict]:
+        """Return the verdicts on records and on the cells that their rows lack."""
+        self._equals = bound.equal_seeds(records, self.store)
+        for record in sorted(records, key=lambda record: record["started"]):
+            self._tasks_of[record["encoder_key"]].append((record["task"]["name"], record["limit"]))
+        # Cosines first: where they are equal to the last bit, so are the accuracies.
+        ordered = sorted(
+            records, key=lambda record: (record["row_key"], record["encoder_key"], not record.get("pairs"))
+        )
+        verdicts = [self.verdict(record) for record in ordered]
+        for record, seed, task, why in bound.absent_cells(records):
+            row = label([record])
+            verdicts.append(Verdict("missing", row, _cell(row, task, seed), why))
+        return verdicts
 
     def verdict(self, record: Record) -> Verdict:
         """Return the verdict on one cell."""
         row = label([record])
-        seed = "" if record["seed"] is None else f", seed {record['seed']}"
-        cell = f"{row} on {record['task']['name']}{seed}"
+        cell, done = _cell(row, record["task"]["name"], record["seed"]), list[str]()
+        word: Word = "verified"
         try:
-            return Verdict("verified", row, cell, self._compared(record))
-        except (_DifferenceError, CorruptError) as error:
-            return Verdict("differs", row, cell, str(error))
-        except ZooError as error:
-            return Verdict("not verifiable", row, cell, str(error))
+            why = self._compared(record, done)
+        except (DifferenceError, CorruptError) as error:
+            word, why = "differs", str(error)
         except Exception as error:
-            # Of any encoder's or task's code.
-            return Verdict("not verifiable", row, cell, error_text(error))
+            # Of any encoder's or task's code too.
+            word, why = "not verifiable", str(error) if isinstance(error, ZooError) else error_text(error)
+            why = why.rstrip(".") + f". Compared: {', '.join(done)}." if done else ""
+        if word == "not verifiable" and record["status"] == "failed":
+            word, why = "failed", record["reason"] or "?"
+        return Verdict(word, row, cell, why)
 
-    def _compared(self, record: Record) -> str:
-        """Return what agrees; raises _DifferenceError, or the ZooError because of which nothing can be said."""
-        if record.get("items"):
-            return self._items_compared(record)
-        kept = self.store.pair_scores(record) if self.store.has_pairs(record) else None
-        if kept is not None:
-            _compare_score(record, *kept)
+    def _compared(self, record: Record, done: list[str]) -> str:
+        """Return what agrees; raises DifferenceError, or the ZooError because of which nothing can be said.
+
+        What agreed before that stands in `done`.
+        """
+        bound.check_keys(record)
+        if equals := self._equals.get(record["key"]):
+            raise DifferenceError(equals)
+        done.append("its keys")
+        kept = self._kept(record, done) if record["status"] == "ok" else None
+        plan, reason = self._bound(record, done)
+        if record["status"] == "failed":
+            raise MissingError(record["reason"] or "it failed")
         task = self._task(record)
         if task.data is None:
             raise MissingError(task.reason or "its data is not here")
         if kept is not None:
-            gold = scored_pairs(task, "test").gold.astype("float32")
-            if len(gold) != len(kept[1]) or not np.array_equal(gold, kept[1]):
-                raise _DifferenceError("its gold scores are not those of the data here")
-            if isinstance(task.data, PairsData):
-                parts, slack = _parts(task.data, kept[0])
-                _compare_parts(scores_of(record), parts, slack, orders=are_places(kept[0]))
+            compare_gold(record, task, kept)
+            done.append("gold scores")
         if not self.encode:
-            if kept is None:
+            if reason and plan is None:
+                raise MissingError(reason)
+            if record["status"] != "ok":
+                raise MissingError(f"{record['status']}: {record['reason']}")
+            if kept is None and not record.get("items"):
                 raise MissingError("no scores of its items are kept")
-            return "the score follows from the pair scores, and the gold scores are those of the data"
-        if kept is None or not isinstance(task.data, PairsData):
-            return self._measured_again(record, task, has_pairs=kept is not None)
-        return self._encoded_again(record, task, *kept)
+            return f"{', '.join(done)}; nothing was encoded" + (f" ({reason})" if reason else "")
+        if plan is None or reason:
+            raise MissingError(reason)
+        data = task.data
+        large = not isinstance(data, PairsData) and (data.trains_encoder or (data.rows or 0) > MOST_ROWS)
+        if large:
+            raise MissingError("measuring it again takes a run")
+        measurement = self._measurement(record, plan)
+        if is_object(record) and bound.of_this_code(record):
+            measured_plan = measurement.plan
+            bound.check_row_key(record, measured_plan, None, vectors_digest(measurement.encoder().encode, SENTENCES))
+        if kept is not None and isinstance(data, PairsData) and data.rows > FEW:
+            vectors = measurement.vectors_for(data.unlabelled())
+            if drawn := self._drawn(record, scored_pairs(task, "test"), kept, vectors):
+                return f"{', '.join(done)}, and the cosines of {drawn} pairs drawn here, encoded again"
+        return f"{', '.join(done)}; {self._measured_again(record, measurement, task, kept)}"
 
-    def _items_compared(self, record: Record) -> str:
-        """Return what agrees of an accuracy, whose items are right or wrong."""
-        items, stated = record.get("items"), main_score(record)
-        assert items is not None
-        if (again := accuracy_of(items)) != stated:
-            raise _DifferenceError(f"the score is {100 * stated:.4f}, and {100 * again:.4f} from its items")
-        if not self.encode:
-            return "the score follows from its items; which of them are right is not checked without encoding"
-        task = self._task(record)
-        if task.data is None:
-            raise MissingError(task.reason or "its data is not here")
-        return self._measured_again(record, task, has_pairs=False)
+    def _kept(self, record: Record, done: list[str]) -> PairScores | None:
+        """Return the kept pair scores; the score follows from them or from the items."""
+        if items := record.get("items"):
+            if (again := accuracy_of(items)) != main_score(record):
+                raise DifferenceError(
+                    f"the score is {100 * main_score(record):.4f}, and {100 * again:.4f} from its items"
+                )
+            done.append("score from its items")
+        if not self.store.has_pairs(record):
+            return None
+        kept = self.store.pair_scores(record)
+        compare_score(record, *kept)
+        done.append("score from its pair scores")
+        return kept
+
+    def _bound(self, record: Record, done: list[str]) -> tuple[EncoderPlan | None, str]:
+        """Return the method of the record's name, and why something beside the record could not be compared."""
+        try:
+            plan = plan_of(record, self._recipes)
+            bound.check_method(record, plan)
+        except MissingError as error:
+            return None, str(error)
+        done.append("name and settings")
+        if record["status"] != "ok":
+            return plan, ""
+        dev = (record["training"] or {}).get("dev_task")
+        identity: TaskIdentity | None = None
+        if dev is not None:
+            task = self._task_named(dev, record["limit"])
+            if task.data is None:
+                return plan, f"its development data is not here ({task.reason})"
+            identity = task.identity() if plan.traits.picks_checkpoint else None
+        own = METHODS.name_of(plan.cls)
+        if is_object(record) or not (own and METHODS.is_builtin(own)):
+            # Its vectors are in its key, and the file of its class.
+            if self.encode and not is_object(record):
+                probe = None if text_kind(plan.traits) else self._probe(record, plan)
+                bound.check_row_key(record, plan, identity, probe)
+        else:
+            bound.check_row_key(record, plan, identity, None)
+        try:
+            bound.check_training(record, plan, self.store)
+        except MissingError as error:
+            return plan, str(error)
+        bound.check_start(record, plan)
+        done.extend(["training"] if record["training"] else [])
+        return plan, ""
+
+    def _probe(self, record: Record, plan: EncoderPlan) -> str:
+        return vectors_digest(self._measurement(record, plan).encoder().encode, SENTENCES)
 
     def _task(self, record: Record) -> LoadedTask:
-        key = (record["task"]["name"], record["limit"])
-        if key not in self._tasks:
-            (self._tasks[key],) = load_tasks([key[0]], self.data, key[1])
-        return self._tasks[key]
+        return self._task_named(record["task"]["name"], record["limit"])
 
-    def _vectors_of(self, record: Record, task: LoadedTask) -> VectorStore:
-        """Return the vectors of a record's encoder, which is kept while the cells of its row follow each other."""
-        if record["row_key"] != self._row:
-            self._row, self._vectors = record["row_key"], {}
+    def _task_named(self, name: str, limit: int | None) -> LoadedTask:
+        if (name, limit) not in self._tasks:
+            (self._tasks[name, limit],) = load_tasks([name], self.data, limit)
+        return self._tasks[name, limit]
+
+    def _measurement(self, record: Record, plan: EncoderPlan) -> EncoderMeasurement:
+        """Return what measures a record's encoder, which is kept while its cells follow each other."""
         key = record["encoder_key"]
-        if key not in self._vectors:
+        if self._encoder is None or self._encoder[0] != key:
             try:
-                encoder = unadapted_encoder_of(record, self.store, self.device)
-                self._vectors[key] = VectorStore(encoder, record["method"]["name"])
+                self._encoder = key, self._new_measurement(record, plan)
             except MissingError as error:
-                self._vectors[key] = str(error)
-        vectors = self._vectors[key]
-        if isinstance(vectors, str):
-            raise MissingError(vectors)
-        if not record["method"]["traits"]["transductive"]:
-            return vectors
-        assert task.data is not None
-        return VectorStore(vectors.encoder.adapt(task.data.unlabelled()), record["method"]["name"])
+                self._encoder = key, str(error)
+        if isinstance(self._encoder[1], str):
+            raise MissingError(self._encoder[1])
+        return self._encoder[1]
 
-    def _encoded_again(self, record: Record, task: LoadedTask, predicted: Numbers, gold: Numbers) -> str:
-        """Compare the cosines of drawn pairs, and of all where that takes seconds."""
-        pairs, vectors = scored_pairs(task, "test"), self._vectors_of(record, task)
-        rows = np.arange(len(gold))
+    def _new_measurement(self, record: Record, plan: EncoderPlan) -> EncoderMeasurement:
+        # A cell without a score states no training.
+        trained = record["training"] or ({} if record["status"] != "ok" and text_kind(plan.traits) else None)
+        stated: Record = {**record, "training": trained}
+        encoder = encoder_of(stated, self.store, self.device, plan, self.weights, self._stop)
+        if is_object(record):
+            name, version = record["method"]["name"], record["method"]["recipe"]["version"]
+            plan = method_of(encoder, name, encoder.runtime, (), version=version)
+            bound.check_method(record, plan)
+            sources = plan.sources
+        else:
+            sources = record["method"]["sources"]
+        plan = replace(
+            plan,
+            given=encoder,
+            sources=sources,
+            corpus=self._corpus(record, plan),
+            key=record["encoder_key"],
+            row_key=record["row_key"],
+            seed=record["seed"],
+        )
+        folder = self.store.encoder_folder(record["method"]["name"], record["encoder_key"])
+        run = Run(RunOptions(methods=""), runtime=encoder.runtime)
+        measurement = EncoderMeasurement(plan, folder, Fitter(run), None, self._stop, self._overlap)
+        several = [self._task_named(*task).data for task in self._tasks_of[record["encoder_key"]]]
+        read = [data for data in several if data is not None and not data.trains_encoder]
+        if not plan.traits.transductive and sum(data.rows or 0 for data in read) <= FEW:
+            measurement.read(read)
+        return measurement
+
+    def _corpus(self, record: Record, plan: EncoderPlan) -> Corpus | None:
+        """Return the training text of the catalog that a record states; None where it is not here."""
+        stated: Any = (record["training"] or {}).get("corpus")
+        size = 0 if stated is None else stated.get("sentences") or stated.get("pairs") or 0
+        if not 0 < size <= MOST_TEXTS or any(part not in catalog() for part in stated["name"].split("+")):
+            return None
+        key = sha256_json(stated)
+        if key not in self._texts:
+            self._texts[key] = None
+            with suppress(ZooError):
+                if "pairs" in stated:
+                    corpus = load_pairs(stated["name"], self.data, size)
+                else:
+                    corpus = load_corpus(stated["name"], self.data, size, documents="documents" in stated)
+                corpus = plan.cls.reads(plan.recipe, corpus)
+                self._texts[key] = corpus if plain(corpus.identity()) == plain(stated) else None
+        return self._texts[key]
+
+    def _drawn(self, record: Record, pairs: Pairs, kept: PairScores, vectors: VectorStore) -> int:
+        """Compare the cosines of drawn pairs; returns how many these are, 0 where all are encoded in seconds."""
+        gold = kept[1]
         # A sender who knows which pairs are compared could keep these true.
         drawn = np.sort(secrets.SystemRandom().sample(range(len(gold)), min(DRAWN, len(gold))))
         started = time.perf_counter()
-        for chosen in (drawn, rows):
-            first, second = ([side[row] for row in chosen] for side in (pairs.first, pairs.second))
-            again = cosine(vectors(first), vectors(second))
-            _compare_cosines(record, again, predicted[chosen], gold[chosen])
-            if len(chosen) == len(gold):
-                return "score, gold scores, and the cosines of all pairs, encoded again"
-            if (time.perf_counter() - started) * len(gold) / len(drawn) > SECONDS:
-                break
-        return f"score, gold scores, and the cosines of {len(drawn)} pairs drawn here, encoded again"
+        first, second = ([side[row] for row in drawn] for side in (pairs.first, pairs.second))
+        again = cosine(vectors(first), vectors(second))
+        compare_cosines(record, again, kept[0][drawn], gold[drawn])
+        slow = (time.perf_counter() - started) * len(gold) / len(drawn) > SECONDS
+        return len(drawn) if slow and len(drawn) < len(gold) else 0
 
-    def _measured_again(self, record: Record, task: LoadedTask, *, has_pairs: bool) -> str:
-        """Measure a cell again whose kept values are no cosines, or that keeps none."""
+    def _measured_again(
+        self, record: Record, measurement: EncoderMeasurement, task: LoadedTask, kept: PairScores | None
+    ) -> str:
+        """Measure a cell again as a run does, and compare all that its record has of it."""
         data = task.data
         assert data is not None
-        items = record.get("items")
-        without = "" if has_pairs or items else "no scores of its items are kept, and "
-        if data.trains_encoder or (data.rows or 0) > MOST_ROWS:
-            raise MissingError(f"{without}measuring it again takes a run")
         try:
-            vectors = self._vectors_of(record, task)
+            measured = measurement.measure_one(Cell(task, record["key"]))
         except MissingError as error:
-            raise MissingError(f"{without}{error}") from error
-        data.device = vectors.encoder.runtime.device
-        scores, stated = data.score(vectors), 100 * main_score(record)
-        main, measured = scores["main"], scores.get("items")
-        # Vectors of another machine differ in their last bits, which may turn two items over.
-        limit = max(SCORE.get(record["precision"], SCORE_HALF), 200 / max(data.rows or 1, 1) * (not has_pairs))
-        if main is None or not abs(100 * main - stated) <= limit:
-            again = "none" if main is None else f"{100 * main:.2f}"
-            raise _DifferenceError(f"the score is {stated:.2f}, and {again} when measured again")
-        if items is None:
-            return f"the score, measured again (within {limit:.2g})"
-        if measured is None or measured["gold_sha256"] != items["gold_sha256"] or measured["parts"] != items["parts"]:
-            raise _DifferenceError("its items are not those of the data here")
-        others = int((np.abs(values_of(measured) - values_of(items)) > TURN).sum())
-        if others > max(2, TURNED.get(record["precision"], TURNED_HALF) * (data.rows or 1)):
-            raise _DifferenceError(f"{others:,} items are right here and wrong there, or the other way round")
-        if (f1 := scores.get("f1")) is not None and scores_of(record).get("f1") != f1 and not others:
-            raise _DifferenceError(f"F1 is {scores_of(record).get('f1')}, and {f1} when measured again")
-        return f"the score follows from its items, which were measured again (within {limit:.2g} and few items)"
+            measured = Measured(Cell(task, record["key"]), "n/a", str(error))
+        if record["status"] == "n/a" and (measured.status, measured.reason) == ("n/a", record["reason"]):
+            return f"n/a here too: {measured.reason}"
+        if measured.status != record["status"]:
+            scores = measured.more.get("scores")
+            main = scores["main"] if scores else None
+            here = measured.reason if main is None else f"{100 * main:.2f}"
+            there = record["reason"] if record["scores"] is None else f"{100 * main_score(record):.2f}"
+            raise DifferenceError(f"the score is {there}, and {here} when measured again")
+        again = plain(measured.more)
+        if kept is not None and measured.pairs is not None and isinstance(data, PairsData):
+            exact = compare_cosines(record, measured.pairs[0], *kept)
+            if exact:
+                self._exact.add(record["encoder_key"])
+            vectors = measurement.vectors_for(data.unlabelled())
+            known = [compare(vectors, pairs)[1] for pairs in data.subsets.values()]
+            compare_kept(record, data, kept, known)
+            text = "all cosines, encoded again" + (", are equal" if exact else "")
+        else:
+            text = compare_measured(record, measured, kept, data.rows or 1, exact=record["encoder_key"] in self._exact)
+        self._compare_rest(record, again, data)
+        if record.get("pairs") and kept is None:
+            raise MissingError(f"the file of its pair scores is not here, and {text}")
+        return text
+
+    def _compare_rest(self, record: Record, again: dict[str, Any], data: TaskData) -> None:
+        """Compare what a record states beside its scores."""
+        training: Any = record["training"]
+        if training is not None and "overlap" in training and "overlap" not in again["training"]:
+            every = overlap(tested := normalised_texts(data.tested()), tested)
+            shown = training["overlap"]
+            if shown["texts"] != len(tested) or not set(every).issuperset(shown["digests"]):
+                raise DifferenceError("the overlap with its training text is of other test texts")
+            again["training"]["overlap"] = shown
+        if again["adapt"] is not None and (adapt := record.get("adapt")):
+            again["adapt"]["seconds"] = adapt["seconds"]
+        stated = {name: record.get(name) for name in ("coverage", "training", "adapt", "facts")}
+        bound.require(
+            bound.differences(
+                {**stated, "rows": record["task"]["rows"]},
+                {**{name: again[name] for name in stated}, "rows": data.rows},
+                lambda _, one, other: abs(one - other) <= 0.01 * abs(other) + 1e-9,
+                absent=not bound.of_this_code(record),
+            )
+        )
 
 
-def bounds(predicted: Numbers, gold: Numbers) -> tuple[float, float]:
-    """Return the least and greatest Spearman x100 that predictions can have had which are equal (n,) as float32.
-
-    Examples:
-        >>> [round(bound, 1) for bound in bounds(np.array([1, 2, 2]), np.array([1, 2, 3]))]
-        [43.3, 115.5]
-    """
-    places = ranks(gold) - (len(gold) + 1) / 2
-    orders = [np.lexsort((sign * gold, predicted)) for sign in (-1, 1)]
-    numbers = np.arange(len(gold)) - (len(gold) - 1) / 2
-    products = [float(numbers @ places[order]) for order in orders]
-    lengths = [np.linalg.norm(ranks(predicted) - (len(gold) + 1) / 2), np.linalg.norm(numbers)]
-    every = [100 * product / float(length * np.linalg.norm(places)) for product in products for length in lengths]
-    return min(every), max(every)
-
-
-def _compare_score(record: Record, predicted: Numbers, gold: Numbers) -> None:
-    stated, again = 100 * main_score(record), spearman(predicted, gold)
-    if again is None:
-        raise _DifferenceError(f"the score is {stated:.4f}, and its pair scores have none")
-    if abs(stated - again) > 1e-7:
-        least, most = bounds(predicted, gold)
-        if not max(least, again - ROUNDING) - 1e-7 <= stated <= min(most, again + ROUNDING) + 1e-7:
-            raise _DifferenceError(f"the score is {stated:.4f}, and {again:.4f} from its pair scores")
-
-
-def _parts(data: PairsData, predicted: Numbers) -> tuple[dict[str, Any], Callable[[], dict[str, float]]]:
-    """Return the scores of all pairs and of each subset, computed from the predictions (n,) of all subsets.
-
-    The function returns how far Spearman may be from them: values that are equal as float32 may have differed.
-    """
-    ends = np.cumsum([len(pairs) for pairs in data.subsets.values()])[:-1]
-    gold = [pairs.gold for pairs in data.subsets.values()]
-    split = [*zip(np.split(predicted.astype(np.float64), ends), gold, strict=True)]
-
-    def slack() -> dict[str, float]:
-        each = [_slack(*sides) for sides in split]
-        together, weights = _slack(predicted, np.concatenate(gold)), [len(one) for one in gold]
-        means = {"mean": float(np.mean(each)), "wmean": float(np.average(each, weights=weights))}
-        return {"all": together, **means, **dict(zip(data.subsets, each, strict=True))}
-
-    return aggregate(dict(zip(data.subsets, split, strict=True))), slack
-
-
-def _slack(predicted: Numbers, gold: Numbers) -> float:
-    """Return how far from Spearman's correlation, a fraction, it may have been (see `bounds`); 0 if there is none."""
-    again = spearman(predicted, gold)
-    return 0.0 if again is None else max(abs(bound - again) for bound in bounds(predicted, gold)) / 100
-
-
-def are_places(predicted: Numbers) -> bool:
-    """Return whether predictions are places in the order of cosines, as older packed folders keep them."""
-    return float(np.abs(predicted).max()) > 1.001
-
-
-def _compare_parts(
-    stated: object,
-    again: object,
-    slack: Callable[[], Mapping[str, float]],
-    names: tuple[str, ...] = (),
-    *,
-    orders: bool,
-) -> None:
-    """Compare every number of the scores that is computed here too: all, mean, wmean, and each subset."""
-    if isinstance(again, Mapping):
-        if isinstance(stated, Mapping):
-            for name in again.keys() & stated.keys() - ({"pearson"} if orders else set()):
-                _compare_parts(stated[name], again[name], slack, (*names, name), orders=orders)
-        return
-    numbers = [value for value in (stated, again) if isinstance(value, int | float)]
-    off = abs(numbers[0] - numbers[1]) - ROUNDING / 100 if len(numbers) == 2 else 0.0
-    if off > 0 and (names[-1] != "spearman" or off > slack().get(names[-2], 0.0)):
-        raise _DifferenceError(f"{' '.join(names)} is {numbers[0]}, and {numbers[1]} from its pair scores")
-
-
-def _compare_cosines(record: Record, again: Numbers, predicted: Numbers, gold: Numbers) -> None:
-    precision = record["precision"]
-    if not are_places(predicted):
-        most = float(np.abs(again - predicted).max())
-        if not most <= COSINE.get(precision, COSINE_HALF):
-            raise _DifferenceError(f"cosines of {len(again)} pairs, encoded again, differ by up to {most:.4f}")
-    elif (order := spearman(again, predicted)) is None or order < ORDER:
-        raise _DifferenceError(f"the cosines of {len(again)} pairs, encoded again, have another order ({order})")
-    before, after = spearman(predicted, gold), spearman(again, gold)
-    if before is not None and (after is None or abs(after - before) > SCORE.get(precision, SCORE_HALF)):
-        raise _DifferenceError(f"{len(again)} pairs, encoded again, have the score {after}, not {before}")
+def _cell(row: str, task: str, seed: int | None) -> str:
+    return f"{row} on {task}" + ("" if seed is None else f", seed {seed}")
 
 
 @contextmanager

@@ -337,7 +337,7 @@ def _changes(names: Sequence[str], elsewhere: str, results: Path) -> dict[str, d
         if name == NONE:
             continue
         try:
-            compared = compare_rows(results, name, NONE, suites=elsewhere, resamples=2_000).comparisons[0]
+            compared = compare_rows(results, name, NONE, suites=elsewhere).comparisons[0]
         except ZooError:
             # One of its cells failed, as the run has said.
             continue

@@ -272,7 +272,9 @@ def sampled(data: Texts, values: list[Values]) -> Sample:
         drawn = np.concatenate([rows @ counts.T / counts.sum(axis=1) for counts in parts], axis=1)
     means = np.stack([part.mean(axis=0) for part in np.split(drawn, ends)])
     by_seed = np.split(100 * score(data, rows), ends)
-    return sample(by_seed, 100 * clusters.unbiased(means), round(clusters.effective))
+    # Halves tell the variance of half as many texts.
+    alone = clusters.effective / (2 if rows.shape[1] > data.units else 1)
+    return sample(by_seed, 100 * clusters.unbiased(means), round(alone))
 
 
 def intervals(of_all: Sample) -> tuple[Values, Values]:

@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 
 # From this share of texts with a near-duplicate on, the verdict speaks of them.
 _MANY = 0.1
+# A smaller lead is printed as 0.0.
+_SHOWN = 0.05
+
+
+_REMEDIES = {
+    "score": "--columns A,B,-SCORE where large values mean unlike.",
+    "binary": "--columns A,B,LABEL=WORD with the word for alike.",
+    "label": "--columns TEXT,LABEL.",
+}
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,7 @@ def ranked(
     }
     frame = pandas.concat([pandas.DataFrame(columns), pandas.DataFrame(rows)], axis=1).iloc[order].set_index("name")
     needed = None
-    if within.sum() > 1 and may_be[order[1]] and (gap := float(gaps.value[best, order[1]])) > 0:
+    if within.sum() > 1 and may_be[order[1]] and (gap := float(gaps.value[best, order[1]])) >= _SHOWN:
         noise = Noise(float(gaps.pairs_error[best, order[1]]), 0.0, of_all.pairs_df)
         needed = max(pairs_needed(noise, data.units, gap), data.units + 1)
     of_winner = [i for i in range(len(rows)) if rows[i].get("encoder") == rows[best].get("encoder") and i != best]
@@ -87,7 +96,12 @@ def ranked(
 
 def verdict(data: Texts, ranking: Ranking, floors: Sequence[Floor], failed: Sequence[str]) -> str:
     """Return the verdict in words: who is first, by how much, who is tied with it, and what to beware of."""
-    sentences = [*_first(data, ranking), *_budget(data, ranking), *_cautions(data, ranking, failed)]
+    sentences = [
+        *_doubts(data, ranking),
+        *_first(data, ranking),
+        *_budget(data, ranking),
+        *_cautions(data, ranking, failed),
+    ]
     if ranking.beaten is not None and ranking.winner != ranking.baseline:
         verb = "is" if ranking.beaten else "is not"
         sentences.append(f"{ranking.winner or 'None'} {verb} better than the baseline {ranking.baseline} beyond noise.")
@@ -136,10 +150,30 @@ def _first(data: Texts, ranking: Ranking) -> list[str]:
         sentences.append(f"The fastest of them is {rivals['texts_per_second'].idxmax()}.")
     elif rivals["bytes"].nunique() > 1:
         sentences.append(f"The smallest of them is {rivals['bytes'].idxmin()}.")
-    if ranking.needed is not None:
+    if second["behind"] < _SHOWN:
+        sentences.append(f"{ranking.winner} and {second.name} have the same score here, to 0.1.")
+    elif ranking.needed is not None:
         sentences.append(
             f"If its lead over {second.name} is real, about {ranking.needed:,} such {units} would show it (power 80 %)."
         )
+    return sentences
+
+
+def _doubts(data: Texts, ranking: Ranking) -> list[str]:
+    """Return what makes the table or the outcome doubtful, each with what to do."""
+    sentences, chance, remedy = [], {"score": 0.0, "binary": 50.0}.get(data.kind, 0.0), _REMEDIES.get(data.kind, "")
+    if data.kind == "label":
+        count = np.unique(data.gold, return_counts=True)[1]
+        chance = 100 * float((count * (count - 1)).sum()) / (data.units * (data.units - 1))
+        if count.max() == 1:
+            sentences.append("No two texts share a label, so that no neighbour is right; name classes: " + remedy)
+        elif alone := int((count == 1).sum()):
+            sentences.append(
+                f"{alone:,} of {data.units:,} texts are alone in their class and count as wrong; leave them out."
+            )
+    if ranking.winner is not None and _of_first(ranking, "high") < chance:
+        what = f"{ranking.winner} is below chance ({chance:.1f}) by more than its interval"
+        sentences.append(f"{what}; if the table was misread, say so: {remedy}")
     return sentences
 
 

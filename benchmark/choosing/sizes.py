@@ -176,6 +176,8 @@ def _cosines(
 
 
 def _vectors(record: Record, store: Records, device: str) -> VectorStore:
+    if record["method"]["traits"]["transductive"]:
+        raise MissingError("it is fitted to each task's texts")
     name, key = record["method"]["name"], record["encoder_key"]
     fitted = (read_fit(store.encoder_folder(name, key)) or {}).get("files")
     entry = EmbeddingCache().entry(key, fitted, choose_device(device))

@@ -20,8 +20,7 @@ def show_closing(options: RunOptions, run: Run, board: Leaderboard) -> None:
     encoders = run.encoders
     keys = {plan.row_key for plan in encoders if not plan.control}
     tasks = {cell.task.name for plan in encoders for cell in plan.cells}
-    trial = options.limit is not None
-    tables = [table for table in board.tables if table.partial == trial and tasks.intersection(table.suite.tasks)]
+    tables = [table for table in board.tables if table.limit == options.limit and tasks.intersection(table.suite.tasks)]
     lessons = [learned(table, board.store, keys) for table in tables]
     for table, (text, _) in zip(tables, lessons, strict=True):
         title = f" ({table.suite.name})" if len(lessons) > 1 else ""

@@ -38,7 +38,9 @@ from zoo.progress import print_safe
     help="Only these suites, comma-separated [default: all that both were measured on].",
 )
 @click.option("--tasks", cls=Listed, type=TASKS_LIST, help="Instead of suites: these tasks, comma-separated.")
-@click.option("--resamples", type=click.IntRange(100, 1_000_000), default=10_000, help="Of the pairs.")
+@click.option(
+    "--margin", type=click.FloatRange(0, min_open=True), help="Also ask whether A and B differ by less than this."
+)
 @click.option(
     "--borrow-seed-noise",
     is_flag=True,
@@ -67,7 +69,7 @@ def command(
     tex: Path | None,
     **options: Any,
 ) -> int:
-    """Compare two ROWS, A and B, pair by pair: differences, bootstrap intervals, p-values, Williams' test.
+    """Compare two ROWS, A and B, pair by pair: differences, intervals, p-values, Williams' test.
 
     Where --results is a file or folder of others' results, as `leaderboard PUBLISHED` reads: the noise of tasks.
 
@@ -76,7 +78,7 @@ def command(
     from benchmark import api
 
     if ablation is not None:
-        chosen = {key: options[key] for key in ("results", "suites", "tasks", "resamples")}
+        chosen = {key: options[key] for key in ("results", "suites", "tasks")}
         table = api.ablation(ablation, rows, **chosen)
         if tex is not None:
             write_text(tex, table.latex())

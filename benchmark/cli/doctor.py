@@ -111,7 +111,13 @@ def _score(lines: list[Fact], values: dict[str, Any]) -> list[str]:
     """Measure a row without training, whose score other machines have too."""
     from benchmark.api import evaluate
 
-    row = {"backbone": "zoo-small", "precision": "fp32", "device": "cpu", "controls": False, "embedding_cache": 0.0}
+    row: dict[str, Any] = {
+        "backbone": "zoo-small",
+        "precision": "fp32",
+        "device": "cpu",
+        "controls": False,
+        "embedding_cache": 0.0,
+    }
     try:
         value = evaluate("avg-last", "pocket-words", quiet=True, **row).tables[0].rows[0].average.text()
     except ZooError as error:

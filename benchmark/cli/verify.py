@@ -25,6 +25,12 @@ from benchmark.cli.options import (
 @click.option("--no-encode", is_flag=True, help="Encode nothing again: compare scores and gold scores alone.")
 @click.option("--allow-unverified", is_flag=True, help="Exit 0 where nothing differs and something is not verifiable.")
 @click.option("--fetch", is_flag=True, help="Fetch data and models from the hub; its senders name the models.")
+@click.option(
+    "--weights",
+    type=PATH,
+    multiple=True,
+    help="A folder of weights that a run was given by a path; its sha256 decides. Repeat.",
+)
 @device_option
 @plugin_option
 @json_option
@@ -34,17 +40,19 @@ def command(
     no_encode: bool,
     allow_unverified: bool,
     fetch: bool,
+    weights: tuple[Path, ...],
     device: str,
     plugins: tuple[Path, ...],
     as_json: bool,
 ) -> int:
-    """Compute every score of FOLDER again from what it keeps and from the data here, and encode its pairs again.
+    """Make what the records of FOLDER state again here, and compare it: keys, names, training, scores and cosines.
 
-    Each cell is verified, differs, or is not verifiable, with the reason. Exits 0 only where every cell is verified.
+    Each cell is verified, differs, or is not verifiable, failed or missing, with the reason. Exits 0 only where every
+    cell is verified.
     """
     from benchmark.analysis.verify import verify
 
     load_plugins(plugins)
-    verified = verify(folder, data, encode=not no_encode, device=device, fetch=fetch)
+    verified = verify(folder, data, encode=not no_encode, device=device, fetch=fetch, weights=weights)
     say_json(asdict(verified)) if as_json else say_prose(str(verified))
     return verified.exit_code(allow_unverified=allow_unverified)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from benchmark.data.catalog import catalog
+from benchmark.data.readers.cells import is_saved
 from benchmark.data.readers.pairs import Pairs, lines_of, read_hub_rows, read_stsb, sample_documents, sample_text
 from benchmark.data.readers.ppdb import PER_CLASS, PPDBReport, human_training_rows, is_pack, ppdb_training_rows
 from benchmark.data.readers.tables import Table, read
@@ -52,7 +53,7 @@ def check_texts(name: str | None, kinds: Collection[str]) -> None:
 def _readable(name: str) -> bool:
     path = user_path(name)
     with suppress(OSError):
-        return is_file(path) or (path.is_fifo() and not no_file(path))
+        return is_file(path) or is_saved(path) or (path.is_fifo() and not no_file(path))
     return False
 
 
@@ -122,7 +123,7 @@ def load_pairs(
     scored pairs joined with others.
     """
     # The name of a file may contain a +.
-    is_path = is_file(user_path(name))
+    is_path = is_file(user_path(name)) or is_saved(user_path(name))
     check_texts(name, PAIRS)
     parts = [_load_part(part, data, count, columns, say) for part in ([name] if is_path else name.split("+"))]
     sentences = [text for part in parts for text in part.sentences]
@@ -149,7 +150,7 @@ def _load_part(name: str, data: DataSource, count: int | None, columns: str | No
     per_class = None if count is None else max(count // len(PHRASE_LABELS), 1)
     if entry is not None and entry.kind == "ppdb-human":
         rows = human_training_rows(files, per_class)
-    elif is_pack(files[0]):
+    elif is_file(files[0]) and is_pack(files[0]):
         report = PPDBReport()
         rows = ppdb_training_rows(files[0], report, per_class or PER_CLASS)
         print_safe(f"{files[0].name}: {report}", sys.stderr)

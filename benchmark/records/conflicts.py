@@ -133,13 +133,13 @@ def one_digest(records: Sequence[Record]) -> list[Record]:
     """Return the records; where a task's data differs from that of most rows, a record becomes n/a.
 
     Compared are the sha256 of the files with the versions of task and protocol, then the gold scores where they are
-    known. A row that has several digests of its data is returned unchanged; its table has no value for it. Trials
-    (--limit) are compared separately.
+    known. A row that has several digests of its data is returned unchanged; its table has no value for it. Trials of
+    each --limit are compared separately.
     """
-    by_task: dict[tuple[str, bool], list[Record]] = defaultdict(list)
+    by_task: dict[tuple[str, int | None], list[Record]] = defaultdict(list)
     for record in records:
         if record["status"] == "ok":
-            by_task[record["task"]["name"], record["limit"] is not None].append(record)
+            by_task[record["task"]["name"], record["limit"]].append(record)
     refused: dict[int, str] = {}
     for (task, _), of_task in by_task.items():
         digests: tuple[tuple[Callable[[Record], _Digest | None], str], ...] = (

@@ -25,7 +25,7 @@ Row = TypeVar("Row")
 DIGITS = 8  # of a key, a digest or a revision
 
 # Names of recipes in older records.
-_FORMER = {f"moco-{how}repo": f"moco-{how}q320" for how in ("", "reorder-", "delete-", "duplicate-")}
+FORMER = {f"moco-{how}repo": f"moco-{how}q320" for how in ("", "reorder-", "delete-", "duplicate-")}
 
 
 def recipe_of(method: MethodPart) -> tuple[str, Mapping[str, Any]]:
@@ -47,7 +47,7 @@ def typed_label(method: MethodPart) -> str:
 def typed_recipe(name: str) -> tuple[str, Mapping[str, Any]]:
     """Return the recipe and the settings of a name as it is typed: in older records, and in files of this project."""
     base, overrides = split_overrides(name, "row")
-    return _FORMER.get(base, base), _own_settings(overrides)
+    return FORMER.get(base, base), _own_settings(overrides)
 
 
 def _own_settings(overrides: Mapping[str, Any]) -> dict[str, Any]:

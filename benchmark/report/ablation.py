@@ -110,7 +110,6 @@ def ablation(
     *,
     suites: str | None = None,
     tasks: str | None = None,
-    resamples: int = 10_000,
 ) -> Ablation:
     """Compare rows with a base row of a results folder on the mean of a suite, or on tasks.
 
@@ -120,7 +119,6 @@ def ablation(
         names: Names or globs of the other rows; without any, the base's recipe with other settings.
         suites: A suite; without it and `tasks`, the first that all rows have.
         tasks: Tasks instead of a suite, comma-separated.
-        resamples: Bootstrap resamples of the items.
 
     Raises:
         UsageError: A name is unknown, or there is no other row.
@@ -143,10 +141,7 @@ def ablation(
     rows.pop(label(first), None)
     if not rows:
         raise UsageError(f"--ablation {base}: {results} has no {base} with another setting; name rows beside it.")
-    sums = {
-        name: compare_rows(results, name, label(first), suites=suites, tasks=tasks, resamples=resamples).comparisons[0]
-        for name in rows
-    }
+    sums = {name: compare_rows(results, name, label(first), suites=suites, tasks=tasks).comparisons[0] for name in rows}
     lines = {name: _sum(of_row) for name, of_row in sums.items()}
     marks = beyond_noise({place: line.p for place, line in enumerate(lines.values()) if line.p is not None})
     changes = [

@@ -56,10 +56,10 @@ class Compared:
     a: list[Record]
     b: list[Record]
     comparisons: list[Comparison]
-    resamples: int
     pairs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     borrowed: dict[str, str] = field(default_factory=dict)  # by side of one seed: whose noise of seeds stands in
+    margin: float | None = None  # below which A and B were asked to differ
 
     def to_frame(self) -> pandas.DataFrame:
         """Return a row per task (and mean of a suite): scores x100 of both, difference, its 95% interval, p-values."""
@@ -85,7 +85,7 @@ class Compared:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        content: dict[str, Any] = {"a": label(self.a), "b": label(self.b), "resamples": self.resamples, "level": LEVEL}
+        content: dict[str, Any] = {"a": label(self.a), "b": label(self.b), "level": LEVEL}
         content["seeds"] = {"a": seeds_of(self.a), "b": seeds_of(self.b)}
         content |= {"borrowed_seed_noise": self.borrowed} if self.borrowed else {}
         content["comparisons"] = plain([asdict(one) for one in self.comparisons])
@@ -118,9 +118,8 @@ class Compared:
         unit = "items" if any(one.unit == "items" for one in self.comparisons) else "pairs"
         scores = "Spearman" if unit == "pairs" else "Spearman, or accuracy,"
         parts = [
-            f"{scores} x100, mean over seeds. Intervals and p (two-sided): noise of the {unit} (paired bootstrap,"
-            f" {self.resamples:,} resamples) and of the seeds (their sample variance), t with"
-            " degrees of freedom by Satterthwaite and Cochran."
+            f"{scores} x100, mean over seeds. Intervals and p (two-sided): noise of the {unit}, which both rows share,"
+            " and of the seeds (their sample variance), t with degrees of freedom by Satterthwaite and Cochran."
         ]
         last = [_lines(one)[-1] for one in self.comparisons]
         spreads = [_spreads(one) for one in last if one.seeds_error]
@@ -146,11 +145,23 @@ class Compared:
                 f"To be shown (p < {LEVEL:g}) in {POWER:.0%} of repetitions, if it is the true difference, "
                 f"{'; '.join(needed)}."
             )
+        parts += [text for text in map(self._verdict, self.comparisons) if text]
         if shared:
             counts = ", ".join(f"{count:,} of {task}" for task, count in shared.items())
             parts.append(f"Pairs of several tasks are drawn together: {counts}.")
         parts += _about_texts([line for one in self.comparisons for line in one.lines])
         return [*sides, " ".join(parts)]
+
+    def _verdict(self, comparison: Comparison) -> str:
+        """Return what a comparison decides; "" without an interval."""
+        line = _lines(comparison)[-1]
+        if line.low is None or line.high is None:
+            return ""
+        apart = line.p is not None and line.p < LEVEL
+        words = f"A is {'above' if line.difference > 0 else 'below'} B" if apart else "not told apart"
+        shown = "" if line.within is None else "shown to differ" if line.within < LEVEL else "not shown to differ"
+        less = f"; {shown} by less than {self.margin:g} (p {_p_text(line.within)})" if line.within is not None else ""
+        return f"On {_place(line)}: {words}: {signed(line.low)} to {signed(line.high)}{less}."
 
     def __str__(self) -> str:
         stream = io.StringIO()
@@ -171,18 +182,18 @@ def compare_rows(
     *,
     suites: str | None = None,
     tasks: str | None = None,
-    resamples: int = 10_000,
     pairs: int = 0,
     data: DataSource | None = None,
     texts: bool = True,
     borrow_seed_noise: bool = False,
+    margin: float | None = None,
 ) -> Compared:
     """Compare two rows of a results folder, by their names in tables, on suites, on tasks, or on all suites they share.
 
     `pairs` adds the N pairs of each task that differ most, with their `texts` if `data` is given and has them. With
     `borrow_seed_noise`, the pooled variance over seeds of the other trained rows of its backbone stands in for that of
-    a row with one seed. Raises UsageError for unknown names and names of several rows, MissingError where nothing can
-    be compared.
+    a row with one seed. `margin` asks whether A and B differ by less. Raises UsageError for unknown names and names of
+    several rows, MissingError where nothing can be compared.
     """
     store = Records(results)
     records = read_records(store)
@@ -200,9 +211,8 @@ def compare_rows(
     for title, of_suite in asked or suites_in_common(*rows, named):
         names = of_suite if tasks is not None else tuple(task for task in of_suite if task not in without_items(*rows))
         try:
-            compared.append(
-                compare(title, names or of_suite, *rows, store, resamples, stand_in, every, PairTexts(data))
-            )
+            of_texts = None if data is None else PairTexts(data)
+            compared.append(compare(title, names or of_suite, *rows, store, stand_in, every, of_texts, margin))
             if names != of_suite:
                 others = ", ".join(task for task in of_suite if task not in names)
                 left_out.append(
@@ -223,7 +233,7 @@ def compare_rows(
         )
         left_out += without
     borrowed = {side: _borrowed(of_side) for side, of_side in zip("ab", stand_in, strict=True) if of_side}
-    return Compared(*rows, compared, resamples, differing, left_out, borrowed)
+    return Compared(*rows, compared, differing, left_out, borrowed, margin)
 
 
 def _of_its_backbone(row: list[Record], rows: Sequence[list[Record]]) -> list[list[Record]]:
@@ -313,6 +323,8 @@ def _kinship(settings: Sequence[str], *, paired: bool) -> list[str]:
 
 
 def _seeds_text(records: Sequence[Record]) -> str:
+    if records[0]["method"]["traits"].get("released"):
+        return "a finished encoder: one training, and the noise of its seeds is not in the interval"
     return _SEEDS.get(seeds_of(records), f"{len({record['seed'] for record in records})} seeds")
 
 

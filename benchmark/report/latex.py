@@ -164,7 +164,7 @@ def _caption(table: Table, names: Mapping[str, str], width: float) -> tuple[str,
     for row in table.rows:
         shown_name = names[row.name].replace("\\", r"\\")
         learned = re.sub(rf"(?<!\S){re.escape(row.name)}(?=[\s,])", shown_name, learned)
-    shown = [f"{table.title.replace(' (--limit)', '')}."]
+    shown = [f"{re.sub(r' [(]--limit.*?[)]', '', table.title)}."]
     beyond = [sentence for sentence in re.split(r" (?=The best control, )", learned) if sentence]
     while beyond and _POINTS_A_LETTER * len(" ".join(["Table 1:", *shown, beyond[0]])) <= _LINES * width:
         shown.append(beyond.pop(0))

@@ -16,12 +16,13 @@ from benchmark.records.folder import Records
 from benchmark.report.conditions import group, role
 from benchmark.report.rows import Row, Table, score_text, signed
 from benchmark.stats.draws import unit_of
-from benchmark.stats.marks import compared_by_name, told_apart
+from benchmark.stats.marks import UNTOLD, compared_by_name, told_apart
 from benchmark.stats.mcb import LEVEL, Differences, Sample, differences
 from benchmark.tasks.suites import Suite
 
 _NAMED = 5  # rows that have a sentence; the others are counted
 _INTERVALS = "In parentheses: the 95% interval of each difference by itself, with the noise of {unit} and of seeds."
+_ONCE = "Finished encoders are one training each, and the noise of its seeds is not in their intervals: {names}."
 _NONE = "Without an interval: a row of one seed (run --seeds 3), or scores of which no items are kept."
 
 
@@ -54,10 +55,15 @@ class _Compared:
 def learned_of(rows: Sequence[Row], sample: Sample, on: str, unit: str) -> str:
     """Return what a table shows: its compared rows, best first, and their sample on the mean of all tasks."""
     of = _of_sample([row.name for row in rows], sample, on, unit)
-    methods = [row for row in rows if not role(row)]
-    marked = sum(row.mark != "" for row in rows)
-    tied = f"; {marked} rows are tied for the best" if marked else ", above all others compared with it"
-    return _sentences(of, methods or rows, rows, starts_of(rows), tied)
+    methods = [row for row in rows if not role(row)] or rows
+    tied, undecided = sum(row.among_best is True for row in rows), sum(row.mark == UNTOLD for row in rows)
+    if methods[0] is not rows[0]:
+        place = f"; the best row, {_named(rows[0])}, has {score_text(of.values[rows[0].name])}"
+    elif tied > 1:
+        place = f"; {tied} rows are tied for the best" + (f", {undecided} of them undecided" if undecided else "")
+    else:
+        place = ", above all others compared with it"
+    return _sentences(of, methods, rows, starts_of(rows), place)
 
 
 def _of_sample(names: Sequence[str], sample: Sample, on: str, unit: str) -> _Compared:
@@ -77,8 +83,7 @@ def learned(table: Table, store: Records, keys: Collection[str]) -> tuple[str, t
     controls = [row for row in table.rows if role(row) and row not in ours]
     begun = [starts[row.name] for row in ours if row.name in starts]
     by_name, others = ({row.name: row.records for row in rows} for rows in (ours, [*controls, *begun]))
-    folder, trial = [row.records for row in table.rows], table.partial
-    tasks, names, sample = compared_by_name(by_name, others, folder, table.suite.tasks, store, trial=trial)
+    tasks, names, sample = compared_by_name(by_name, others, table.suite.tasks, store, trial=table.partial)
     on, unit = on_tasks(table.suite, tasks), unit_of(row.records for row in ours)
     if sample is not None:
         of = _of_sample(names, sample, on, unit)
@@ -120,6 +125,8 @@ def _sentences(
     sentences += [f"{more} more {'rows are' if more > 1 else 'row is'} in the table."] if sentences and more > 0 else []
     text = " ".join(sentences)
     sentences += [_INTERVALS.format(unit=of.unit)] if " to " in text else []
+    once = [row.name for row in best[:_NAMED] if group(row) == "released" and row.name in of.places]
+    sentences += [_ONCE.format(names=", ".join(once))] if once and " to " in text else []
     sentences += [_NONE] if " against " in text.replace(") against ", "") else []
     return "\n".join([*lines, *filter(None, [" ".join(sentences)])])
 

@@ -192,11 +192,14 @@ class Table:
     against: str = ""  # the meaning of the marks against it
     aggregation: Aggregation = "all"
     chosen: tuple[str, ...] | None = None  # the names of the columns to show, in this order; None: each output's own
+    limit: int | None = None  # of a trial
+    smaller: bool = False  # the folder has a trial of a larger limit
 
     @property
     def title(self) -> str:
         """The suite's title, which says of a trial that it is one."""
-        trial = " — TRIAL on cut data (--limit), not comparable with anything" if self.partial else ""
+        cut = "--limit" if self.limit is None else f"--limit {self.limit}"
+        trial = f" — TRIAL on cut data ({cut}), not comparable with anything" if self.partial else ""
         return f"{self.suite.title}{trial}"
 
     @property
@@ -207,4 +210,4 @@ class Table:
     @property
     def stem(self) -> str:
         """The name of the table's files without their suffixes."""
-        return self.suite.name + ("-trial" if self.partial else "")
+        return self.suite.name + ("-trial" if self.partial else "") + (f"-{self.limit}" if self.smaller else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,8 +16,8 @@ from benchmark.records.record import Record, items_identity
 from benchmark.report import learned as learning
 from benchmark.report.conditions import CONTROL, group, role
 from benchmark.report.learned import learned_of
-from benchmark.stats import bootstrap, draws, marks, mcb
-from benchmark.stats.draws import TABLE_RESAMPLES, ByTask, by_seed, finished, origin_of, unit_of
+from benchmark.stats import bootstrap, clusters, draws, marks, mcb
+from benchmark.stats.draws import ByTask, by_seed, finished, origin_of, unit_of
 from benchmark.stats.marks import TIE, UNTOLD, marked, told_apart
 from benchmark.stats.mcb import (
     LEVEL,
@@ -31,7 +32,7 @@ from benchmark.stats.mcb import (
     seeds_needed,
     seen_without_seeds,
 )
-from benchmark.tasks.overlap import pool_of
+from benchmark.tasks.overlap import TABLE
 from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import read_signed, sha256_json, write_signed
 from zoo.paths import cache_folder
@@ -81,12 +82,11 @@ def _state(
 ) -> str:
     """Return the digest of all that marks and their legend depend on, this code included."""
     digest = hashlib.sha256(_code())
-    pools: set[tuple[str, str]] = set()
 
     def add(*values: object) -> None:
         digest.update(repr(values).encode("utf-8", "surrogatepass"))
 
-    add(options, [list(row.values) for row in rows[:1]])
+    add(options, [list(row.values) for row in rows[:1]], os.environ.get("ZOO_BENCH_DATA"))
     for row in rows:
         of_row = records[row.identity, row.row_key]
         add(row.name, row.row_key, row.rank, row.average, row.missing_seeds, role(row), group(row))
@@ -95,20 +95,16 @@ def _state(
             task, scores = record["task"], record["scores"]
             kept = items_identity(record) if record.get("pairs") or record.get("items") else None
             add(task["name"], task["rows"], record["seed"], record["status"], record["protocol"], record["limit"])
-            add(scores and scores["main"], kept and kept.sha256, store.has_items(record))
-            if kept:
-                pools.add((task["name"], kept.gold_sha256))
-    for task_name, gold_sha256 in sorted(pools):
-        pooled = pool_of(task_name, gold_sha256)
-        add(task_name, gold_sha256, pooled and pooled[0].digest)
+            add(scores and scores["main"], kept, store.has_items(record))
     return digest.hexdigest()
 
 
 @functools.cache
 def _code() -> bytes:
-    """Return the sources that make marks; a cached mark is never older than they are."""
-    modules = (bootstrap, mcb, draws, marks, learning, sys.modules[__name__])
-    return b"".join(Path(str(module.__file__)).read_bytes() for module in modules)
+    """Return the sources and data that make marks; a cached mark is never older than they are."""
+    modules = (bootstrap, clusters, mcb, draws, marks, learning, sys.modules[__name__])
+    files = (*(str(module.__file__) for module in modules), draws.FLOORS, TABLE)
+    return b"".join(Path(file).read_bytes() for file in files)
 
 
 def _mark_best(
@@ -135,7 +131,7 @@ def _mark_best(
     by_task = {cell: finished(of, tasks, trial=trial) for cell, of in records.items()}
     scored = {id(row): by_task[row.identity, row.row_key] for row in ranked}
     backbones = [row.about["backbone"] for row in ranked] if borrow else ()
-    of_table = marked([scored[id(row)] for row in ranked], store, tasks, by_task.values(), backbones)
+    of_table = marked([scored[id(row)] for row in ranked], store, tasks, backbones)
     alone = [ranked[place] for place, noise in of_table.one_seed.items() if not noise.df]
     lent = {ranked[place].name: noise for place, noise in of_table.one_seed.items() if noise.df}
     known = [ranked[place] for place in of_table.known]
@@ -257,8 +253,7 @@ def _legend(known: Sequence[Row], unit: str) -> str:
         parts.append(
             f"{named}: tied for the best. With {1 - LEVEL:.0%} confidence the truly best of the compared rows is"
             " one of those with a mark. All rows were compared with the best at once. The comparison contains the noise"
-            f" of {unit} ({TABLE_RESAMPLES:,} bootstrap resamples; a pair that is in several tasks is drawn for all of"
-            " them) and the noise of seeds."
+            f" of {unit} and of seeds; a pair of several tasks, and pairs that share a text, are drawn together."
         )
     if UNTOLD in marks:
         parts.append(

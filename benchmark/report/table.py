@@ -39,7 +39,7 @@ def build_tables(
     borrow_seed_noise: bool = False,
     baseline: str = "",
 ) -> list[Table]:
-    """Return a table for each suite that has scores, and a separate one for its trial (--limit) records.
+    """Return a table for each suite that has scores, and a separate one for its trials of each --limit.
 
     A suite of which only some tasks were run has their columns, and their mean, which is named as theirs.
     With `store`, the folder of the records, rows that are tied for the best are marked. `aggregation` chooses the
@@ -63,12 +63,13 @@ def tables_by_suite(
 ) -> Iterator[tuple[Suite, Table]]:
     """Yield what `build_tables` returns, each table with the suite that it was made for."""
     called = printed_names(dict.fromkeys(record["method"]["name"] for record in records))
-    by_task: dict[tuple[str, bool], list[tuple[int, Record]]] = defaultdict(list)
+    by_task: dict[tuple[str, int | None], list[tuple[int, Record]]] = defaultdict(list)
     for number, record in enumerate(records):
-        by_task[record["task"]["name"], record["limit"] is not None].append((number, record))
+        by_task[record["task"]["name"], record["limit"]].append((number, record))
     for whole_suite in suites:
-        for trial in (False, True):
-            chosen = [entry for task in set(whole_suite.tasks) for entry in by_task[task, trial]]
+        limits = {limit for task, limit in by_task if limit is not None and task in whole_suite.tasks}
+        for limit in (None, *sorted(limits, reverse=True)):
+            chosen = [entry for task in set(whole_suite.tasks) for entry in by_task.get((task, limit), ())]
             records_of_suite = [record for _, record in sorted(chosen, key=lambda entry: entry[0])]
             if not records_of_suite:
                 continue
@@ -80,8 +81,9 @@ def tables_by_suite(
             rows = _rows(suite, by_row, called, aggregation, store)
             if not any(row.scored or two_versions(row.records) for row in rows):
                 continue  # every cell is n/a; the run has said why
+            trial = limit is not None
             table = _table(suite, rows, by_row, trial, aggregation)
-            table.baseline = baseline
+            table.baseline, table.limit, table.smaller = baseline, limit, trial and limit != max(limits)
             if store is not None and aggregation == "all":  # the pair scores are those of the concatenated subsets
                 from benchmark.report.learned import on_tasks
                 from benchmark.report.significance import mark_best

@@ -53,7 +53,7 @@ class Fitter:
         # An interrupted save may have left a part.
         shutil.rmtree(place, ignore_errors=True)
         save(encoder, place)
-        write_signed(folder / "fit.json", {"files": hashes_of(place), "training": training})
+        write_signed(folder / "fit.json", {"encoder_key": plan.key, "files": hashes_of(place), "training": training})
         for path in (folder / "training").rglob("*.safetensors"):
             # The checkpoints are not needed any more; the log stays.
             path.unlink()

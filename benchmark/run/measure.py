@@ -39,7 +39,7 @@ from benchmark.run.fit import Fitter, read_fit, training_run
 from benchmark.run.plan import Cell, EncoderPlan, Run
 from benchmark.run.stop import Stop
 from benchmark.run.vectors import Blocks, Timed, VectorStore, facts_of
-from benchmark.tasks.base import PairScores
+from benchmark.tasks.base import PairScores, TaskData
 from zoo import __version__
 from zoo.check import probe
 from zoo.encoder import Corpus, Encoder, Runtime
@@ -168,6 +168,10 @@ class EncoderMeasurement:
         fitted = (read_fit(self.folder) or {}).get("files")
         return self._cache.entry(self.plan.key, fitted, self._runtime.device)
 
+    def read(self, several: Sequence[TaskData]) -> None:
+        """Encode the texts of several tasks together: last digits depend on which texts are in a batch."""
+        self._store.add([text for data in several for text in data.texts()])
+
     def measure(self, cells: Sequence[Cell]) -> Iterator[Measured]:
         """Yield each cell when it is measured; raises Interrupted after a signal. Every cell must have data."""
         # The peak of earlier encoders does not count.
@@ -179,7 +183,7 @@ class EncoderMeasurement:
                 # Tasks on the same texts follow each other, so that one fit on these texts serves them all.
                 cells = sorted(cells, key=lambda cell: (cell.task.task.dataset, cell.task.task.form))
             else:
-                self._store.add([text for cell in cells if cell.task.data for text in cell.task.data.texts()])
+                self.read([cell.task.data for cell in cells if cell.task.data])
             if self._store.cached:
                 self._runtime.progress.say(f"{self.plan.label}: {self._store.cached:,} texts from the embedding cache")
         # An encoder that lacks a package or weights leaves no record.
@@ -189,10 +193,10 @@ class EncoderMeasurement:
         for cell in cells:
             self._stop.check()
             with _tried([cell], measured):
-                measured.append(self._measure_one(cell))
+                measured.append(self.measure_one(cell))
             yield measured.pop()
 
-    def _vectors_for(self, texts: list[str]) -> VectorStore:
+    def vectors_for(self, texts: list[str]) -> VectorStore:
         """Return the vectors for scoring a data set with these unlabelled texts."""
         if not self.plan.traits.transductive:
             return self._store
@@ -206,11 +210,12 @@ class EncoderMeasurement:
             self._adapted = texts, VectorStore(adapted, self.plan.label, timed=self._timed, blocks=self._blocks)
         return self._adapted[1]
 
-    def _measure_one(self, cell: Cell) -> Measured:
+    def measure_one(self, cell: Cell) -> Measured:
+        """Return the outcome of one cell; raises what encoder or task raise."""
         started = time.perf_counter()
         data = cell.task.data
         assert data is not None
-        vectors = self._vectors_for(data.unlabelled())
+        vectors = self.vectors_for(data.unlabelled())
         if self._adaptation is not None and (reason := simplex(self._adaptation["rank"], self._adaptation["texts"])):
             return Measured(cell, "n/a", reason, more={"adapt": self._adaptation, "facts": self._facts(vectors)})
         data.device = self._runtime.device
@@ -227,7 +232,8 @@ class EncoderMeasurement:
         folder = self.folder / f"{slug(cell.task.name)}-{cell.key[:16]}"
         training = training_run(self._fitter.run, self.plan, folder)
         scores = data.score_encoder(vectors.encoder, vectors, training) if data.trains_encoder else data.score(vectors)
-        shutil.rmtree(folder, ignore_errors=True)
+        if data.trains_encoder:
+            shutil.rmtree(folder, ignore_errors=True)
         pairs, items = scores.pop("pairs", None), scores.pop("items", None)
         finite = scores["main"] is not None and math.isfinite(scores["main"])
         return Measured(
@@ -283,12 +289,8 @@ class EncoderMeasurement:
         return cast("Encoding", {**result, "peak_memory_mb": peak, "peak_from_mb": self._peak_from_mb})
 
 
-def record_of(plan: EncoderPlan, measured: Measured, run: Run) -> Record:
-    """Return the record of a measured, failed or n/a cell."""
-    file = {"run_file": dataclasses.asdict(run.options.file)} if run.options.file else {}
-    seeds = {"seeds": plan.seeds} if plan.seeds else {}
-    start = {"start_key": plan.start_key} if plan.start_key else {}
-    cell, data = measured.cell, measured.cell.task.data
+def method_part(plan: EncoderPlan) -> MethodPart:
+    """Return what records state of a method."""
     method: MethodPart = {
         "name": plan.name,
         "version": plan.cls.version,
@@ -305,6 +307,15 @@ def record_of(plan: EncoderPlan, measured: Measured, run: Run) -> Record:
         method["tuned"] = cast("TunedPart", dataclasses.asdict(plan.tuned))
     if plan.unstated:
         method["unstated"] = list(plan.unstated)
+    return method
+
+
+def record_of(plan: EncoderPlan, measured: Measured, run: Run) -> Record:
+    """Return the record of a measured, failed or n/a cell."""
+    file = {"run_file": dataclasses.asdict(run.options.file)} if run.options.file else {}
+    seeds = {"seeds": plan.seeds} if plan.seeds else {}
+    start = {"start_key": plan.start_key} if plan.start_key else {}
+    cell, data = measured.cell, measured.cell.task.data
     source, rows = (None, None) if data is None else (data.located.source, data.rows)
     task = cast("TaskPart", {**cell.task.identity(), "source": source, "rows": rows})
     if data is not None and data.located.revision is not None:
@@ -317,7 +328,7 @@ def record_of(plan: EncoderPlan, measured: Measured, run: Run) -> Record:
         "row_key": plan.row_key,
         "status": measured.status,
         "reason": measured.reason,
-        "method": method,
+        "method": method_part(plan),
         "task": task,
         "seed": plan.seed,
         "precision": plan.traits.precision or run.runtime.precision,

@@ -138,24 +138,37 @@ def _accuracy(predicted: NDArray[Any], gold: NDArray[Any]) -> _Statistic:
 _STATISTICS = {"spearman": _spearman, "pearson": _pearson, "auc": _auc, "accuracy": _accuracy}
 
 
-def influences(predicted: NDArray[Any], gold: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return Spearman's correlations (methods,) with gold (n,), and each pair's influence on them (methods, n).
+def influences(
+    predicted: NDArray[Any], gold: NDArray[Any], metric: Metric = "spearman"
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the scores (methods,) against gold (n,), and each item's influence on them (methods, n).
 
-    A pair's influence is the derivative of the correlation by the pair's weight, times n (Hampel 1974; Efron 1982,
-    chapter 6): to first order a resample has the correlation plus the mean influence of the pairs that were drawn.
-    NaN where a side is constant.
+    An item's influence is the derivative of the score by the item's weight, times n (Hampel 1974; Efron 1982, chapter
+    6): to first order a resample has the score plus the mean influence of the items that were drawn. NaN where a side
+    is constant. Not of "auc".
     """
+    if metric == "accuracy":
+        weights = gold / gold.mean()
+        shares = (predicted @ weights) / len(gold)
+        return shares, weights * (predicted - shares[:, None])
+    if metric == "pearson":
+        x, y = (
+            values - values.mean(axis=-1, keepdims=True) for values in (predicted.astype(float), gold.astype(float))
+        )
+        x, y = (values / np.sqrt(_positive((values**2).mean(axis=-1, keepdims=True))) for values in (x, y))
+        value = (x * y).mean(axis=1)
+        return value, x * y - value[:, None] * (x**2 + y**2) / 2
     n = len(gold)
     by_gold = _Ranking(gold)
     v = _shares(by_gold)
-    gold_variance = _positive(float(v @ v / n))
+    gold_variance = _positive(v @ v / n)
     moved_gold = v**2 + 2 * by_gold.above(v) / n
     value, result = np.empty(len(predicted)), np.empty((len(predicted), n))
     for row, scores in enumerate(predicted):
         by_score = _Ranking(scores)
         u = _shares(by_score)
-        variance = _positive(float(u @ u / n))
-        norm = float(np.sqrt(variance * gold_variance))
+        variance = _positive(u @ u / n)
+        norm = np.sqrt(variance * gold_variance)
         value[row] = u @ v / n / norm
         # One more copy of a pair adds its own product of ranks and shifts the ranks of the pairs above it on each side:
         # u * v + (by_score.above(v) + by_gold.above(u)) / n to the covariance, u**2 + 2 * by_score.above(u) / n to u's.
@@ -173,9 +186,9 @@ def _shares(ranking: _Ranking) -> NDArray[np.float64]:
     return result
 
 
-def _positive(variance: float) -> float:
-    """Return a variance of ranks (as shares of n), or NaN if it is zero, that is of a constant."""
-    return variance if variance > 1e-12 else np.nan
+def _positive(variance: Any) -> Any:
+    """Return variances, or NaN where they are zero, that is of a constant."""
+    return np.where(variance > 1e-12, variance, np.nan)
 
 
 def resample_together(

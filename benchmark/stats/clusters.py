@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ _CHUNK = 1 << 20  # counts that are drawn at a time
 class Clusters:
     """What each row is drawn with: places of one or two units (rows, 2); -1 stands where there is no second one.
 
-    A unit is a text of several rows, or a row whose texts stand nowhere else. A row of two such texts is drawn as
+    A unit is a text of several rows, or a row whose texts stand nowhere else. `counts` draws a row of two such texts as
     often as the product of both says (Owen's pigeonhole bootstrap, 2007), which never understates the noise.
     """
 
@@ -29,9 +30,38 @@ class Clusters:
 
     @property
     def effective(self) -> float:
-        """The number of equally large clusters that say as much (Carter, Schnepel and Steigerwald 2017)."""
+        """The number of equally large clusters that say as much (Carter, Schnepel and Steigerwald 2017).
+
+        It is the squared number of rows divided by that of the couples of rows that share a unit.
+        """
         rows_of = np.bincount(self.units[self.units >= 0], minlength=self.size).astype(float)
-        return float(len(self.units) ** 2 / (rows_of**2).sum())
+        return float(len(self.units) ** 2 / ((rows_of**2).sum() - (np.bincount(self._both[1]) ** 2).sum()))
+
+    @functools.cached_property
+    def _both(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The rows of two units, and the numbers of their dyads."""
+        two = np.flatnonzero(self.units[:, 1] >= 0)
+        ends = np.sort(self.units[two], axis=1) @ np.array([self.size, 1])
+        return two, np.unique(ends, return_inverse=True)[1]
+
+    def variances(self, influence: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the variances of differences of methods (methods, methods): as if unrelated, and of dyads.
+
+        `influence` (methods, rows) is what each row adds to a score. In the second the products of all rows that share
+        a text are summed (Aronow, Samii and Assenova 2015). Few clusters can make that sum too small by chance; so it
+        is never less than the first.
+        """
+        unrelated = _of_differences(influence @ influence.T)
+        together = unrelated
+        if self.repeated:
+            two, dyads = self._both
+            of_units = _summed(influence, self.units[:, 0], self.size)
+            of_units += _summed(influence[:, two], self.units[two, 1], self.size)
+            # Rows of the same two texts are in the sums of both.
+            twice = _summed(influence[:, two], dyads, dyads.max(initial=-1) + 1)
+            together = np.maximum(unrelated, _of_differences(of_units @ of_units.T - twice @ twice.T))
+        few = len(self.units) / max(len(self.units) - 1, 1)
+        return few * unrelated, few * together
 
     def counts(self, resamples: int, seed: Sequence[int]) -> Iterator[NDArray[np.int64]]:
         """Yield chunks of the numbers of times that each row is drawn (resamples, rows)."""
@@ -69,6 +99,17 @@ def clusters_of(first: NDArray[np.intp], second: NDArray[np.intp] | None = None)
     sides = np.where(sides[:, :1] < 0, sides[:, ::-1], sides)  # the only unit stands first
     places = np.unique(sides[sides >= 0])
     return Clusters(np.where(sides >= 0, np.searchsorted(places, sides), -1).astype(np.intp), len(places))
+
+
+def _summed(values: NDArray[np.float64], places: NDArray[np.intp], size: int) -> NDArray[np.float64]:
+    """Return the sums (methods, size) of values (methods, rows) over the rows of each place."""
+    return np.stack([np.bincount(places, of_method, size) for of_method in values])
+
+
+def _of_differences(products: NDArray[np.float64]) -> NDArray[np.float64]:
+    own = np.diagonal(products)
+    result: NDArray[np.float64] = np.maximum(own[:, None] + own - 2 * products, 0.0)
+    return result
 
 
 def _drawn_counts(size: int, resamples: int, seed: Sequence[int]) -> Iterator[NDArray[np.int64]]:

@@ -11,21 +11,17 @@ from typing import Any, Literal
 
 import numpy as np
 
+from benchmark.metrics.correlation import ranks as rank
 from benchmark.records.conflicts import two_versions
 from benchmark.records.folder import Records
 from benchmark.records.query import PairTexts, Ranks, RowScores, label, of_task
 from benchmark.records.record import Record, items_identity, scores_of
-from benchmark.stats.bootstrap import RESAMPLES
-from benchmark.stats.clusters import Clusters
 from benchmark.stats.draws import (
-    TABLE_RESAMPLES,
     ByTask,
     by_seed,
-    clusters_in,
     comparable,
-    draws,
     finished,
-    floor_of,
+    item_noise,
     sample_of,
     seed_correlation,
     share_draws,
@@ -35,14 +31,13 @@ from benchmark.stats.mcb import (
     LEVEL,
     Noise,
     Sample,
-    Williams,
     differences,
+    equivalence,
     pairs_needed,
     pooled_noise,
-    sample_pairs,
     seeds_needed,
-    williams,
 )
+from benchmark.stats.williams import Williams, williams
 from benchmark.tasks.overlap import pool_of, shared_with
 from benchmark.tasks.suites import Suite, all_suites
 from zoo.errors import CorruptError, MissingError, UsageError
@@ -76,6 +71,7 @@ class Line:
     seed_by_seed: bool = False  # the noise of seeds is that of the differences of each seed
     unrelated: float | None = None  # the number of pairs without a common text that say as much; None: not known
     seeds_sd: tuple[float | None, float | None] = (None, None)  # of A and of B over their seeds
+    within: float | None = None  # p of two one-sided tests that the difference is inside a stated margin
     needed: str = ""  # how many seeds or pairs would show a difference of this size, where p shows none
 
 
@@ -131,17 +127,17 @@ def compare(
     a: list[Record],
     b: list[Record],
     store: Records,
-    resamples: int = RESAMPLES,
     others: Others = ((), ()),
     folder: Sequence[Sequence[Record]] = (),
     texts: PairTexts | None = None,
+    margin: float | None = None,
 ) -> Comparison:
     """Compare two rows on tasks; raises MissingError without scores or item scores, UsageError where items differ.
 
     A pair of several tasks is drawn for all of them together, so that the noise of their average is right, and so are
     pairs that share a text; `texts` reads those of tasks that `overlap.json` lacks. The pooled noise of the seeds of
-    `others` stands in for that of a row with one seed. `folder` has the records of the folder's rows, whose spreads say
-    how small a row's noise of seeds may be.
+    `others` stands in for that of a row with one seed. `folder` has the records of the folder's rows, whose seeds may
+    correlate. `margin` asks whether the difference is shown to be smaller (`Line.within`).
     """
     rows: list[ByTask] = [{task: of_task(row, task, store) for task in tasks} for row in (a, b)]
     for task in tasks:
@@ -149,24 +145,19 @@ def compare(
             raise UsageError(f"{task}: {label(a)} and {label(b)} were measured on different pairs (--limit, say).")
         if mixed := two_versions([*rows[0][task], *rows[1][task]]):
             raise UsageError(f"{label(a)} and {label(b)} on {task}: {mixed}")
-    clusters = {task: clusters_in(rows[0][task][0], texts or PairTexts(None)) for task in tasks}
-    drawn, damaged = draws(rows, store, resamples, clusters)
+    noise, damaged = item_noise(rows, store, texts)
     if damaged:
         raise CorruptError(next(iter(damaged.values()))[0])
     every = [finished(row, tasks) for row in folder]
-    sizes = {task: len(store.item_scores(rows[0][task][0]).gold) for task in tasks}
-    unrelated = {task: _unrelated(rows[0][task][0], clusters_of_task) for task, clusters_of_task in clusters.items()}
-    as_much = {task: count or sizes[task] for task, count in unrelated.items()}
 
     def of(names: Sequence[str]) -> Sample:
         alone = [side for side, row in enumerate((a, b)) if seeds_of(row) == "one"]
         pooled = {side: [list(by_seed(finished(row, names), names).values()) for row in others[side]] for side in alone}
-        noise = {side: pooled_noise(scores) for side, scores in pooled.items()}
-        return sample_of(rows, drawn, names, floor_of(every, names), noise, sizes, as_much)
+        return sample_of(rows, noise, names, {side: pooled_noise(scores) for side, scores in pooled.items()})
 
     unit = unit_of(of_task for row in rows for of_task in row.values())
     paired = share_draws(*rows)
-    line = functools.partial(_line, paired=paired, unit=unit)
+    line = functools.partial(_line, paired=paired, unit=unit, margin=margin)
     correlation = seed_correlation(every, tasks) if paired else None
     lines = []
     for task in tasks:
@@ -174,7 +165,7 @@ def compare(
         shared = shared_with(task, tasks) if pool_of(task, items_identity(first).gold_sha256) is not None else 0
         spreads = [list(by_seed(row, [task]).values()) for row in rows]
         test = _williams([row[task] for row in rows], store)
-        lines.append(replace(line(task, shared, spreads, of([task]), test), unrelated=unrelated[task]))
+        lines.append(replace(line(task, shared, spreads, of([task]), test), unrelated=noise.unrelated(task)))
     if len(lines) == 1:
         return Comparison(title, lines, None, correlation, unit)
     spreads = [list(by_seed(row, tasks).values()) for row in rows]
@@ -186,28 +177,19 @@ def noise_of_move(
     before: Sequence[Record], after: Sequence[Record], first: Records, second: Records
 ) -> tuple[float | None, float | None, float | None]:
     """Return the interval of B - A and its p; None where item scores are missing or a noise of seeds is not known."""
-    predicted = []
+    unknown = None, None, None
     try:
         if len({items_identity(r).gold_sha256 for r in (*before, *after)}) > 1:
-            return None, None, None
-        for records, store in ((before, first), (after, second)):
-            scores = [store.item_scores(record) for record in records]
-            rows = np.stack([one.predicted for one in scores])
-            predicted.append(rows[0] if records[0]["seed"] is None else rows)
-    except (MissingError, CorruptError):
-        return None, None, None
-    metric, _, gold = scores[0]
-    result = differences(sample_pairs(predicted, gold, metric=metric, resamples=TABLE_RESAMPLES))
-    low, high, p = (float(one[1, 0]) for one in (result.low, result.high, result.p))
-    return (None, None, None) if np.isnan(p) else (100 * low, 100 * high, p)
-
-
-def _unrelated(record: Record, clusters: Clusters | None) -> float | None:
-    """Return how many pairs without a common text say as much as a task's pairs; None where texts are not known."""
-    if clusters is None:
-        return None
-    pooled = pool_of(record["task"]["name"], items_identity(record).gold_sha256)
-    return (clusters if pooled is None else clusters.of(pooled[1])).effective
+            return unknown
+        rows: list[ByTask] = [{records[0]["task"]["name"]: records} for records in (before, after)]
+        noise, damaged = item_noise(rows, (first, second))
+    except MissingError:
+        return unknown
+    if damaged:
+        return unknown
+    result = differences(sample_of(rows, noise, list(rows[0])))
+    low, high, p = (float(part[1, 0]) for part in (result.low, result.high, result.p))
+    return unknown if np.isnan(p) else (low, high, p)
 
 
 def _line(
@@ -219,6 +201,7 @@ def _line(
     *,
     paired: bool,
     unit: str,
+    margin: float | None,
 ) -> Line:
     result = differences(sample)
     of_pairs = float(result.pairs_error[0, 1])
@@ -236,6 +219,7 @@ def _line(
         williams=test if known else None,
         seed_by_seed=paired,
         seeds_sd=(_sd(by_seed[0]), _sd(by_seed[1])),
+        within=equivalence(result, margin)[0, 1] if known and margin is not None else None,
         needed=_needed(sample, abs(float(result.value[0, 1])), result.p[0, 1], of_pairs, paired=paired, unit=unit),
         **of,
     )
@@ -261,8 +245,6 @@ def _needed(sample: Sample, difference: float, p: float, of_pairs: float, *, pai
 
 
 def _williams(sides: Sequence[Sequence[Record]], store: Records) -> Williams | None:
-    from scipy.stats import rankdata
-
     records = [record for side in sides for record in side]
     if any(record.get("items") for record in records):
         return None
@@ -270,7 +252,7 @@ def _williams(sides: Sequence[Sequence[Record]], store: Records) -> Williams | N
     gold = scores[0][1]
     if len(gold) < 4:
         return None
-    ranks = np.corrcoef(rankdata([gold, *(predicted for predicted, _ in scores)], axis=1))
+    ranks = np.corrcoef([rank(values) for values in (gold, *(predicted for predicted, _ in scores))])
     # The means over all combinations of seeds are again entries of a correlation matrix.
     count = len(sides[0])
     first, second = range(1, 1 + count), range(1 + count, len(ranks))

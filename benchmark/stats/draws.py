@@ -1,4 +1,4 @@
-"""Differences between rows with the noise of items and of seeds, from item scores: for tables, `compare` and claims.
+"""Differences between rows with the noise of items and of seeds, from item scores: the one way to draw.
 
 A row is given as its finished records by task; scores are in points (x100).
 """
@@ -8,31 +8,34 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmark.data.sources import DataSource
 from benchmark.records.folder import ItemScores, Records
 from benchmark.records.query import PairTexts
 from benchmark.records.record import Record, items_identity, main_score, scores_of
-from benchmark.stats.bootstrap import Scored, resample, resample_together
-from benchmark.stats.clusters import Clusters, clusters_of
-from benchmark.stats.mcb import Sample, SeedNoise, least_variance, sample
+from benchmark.stats.bootstrap import influences
+from benchmark.stats.clusters import Clusters, clusters_of, independent
+from benchmark.stats.mcb import LEADS, Sample, SeedNoise, mixed_df, sampled
 from benchmark.tasks.overlap import Pool, numbered, pool_of, shared_texts
-from zoo.errors import CorruptError, MissingError, ZooError
-from zoo.files import read_arrays, sha256_json, write_arrays
-from zoo.paths import cache_folder
+from benchmark.tasks.suites import all_suites
+from zoo.errors import ContractError, CorruptError, MissingError, ZooError
+from zoo.files import read_json
 
-TABLE_RESAMPLES = 2_000
+TABLE_RESAMPLES = LEADS  # of vectors that are not in records
+FLOORS = Path(__file__).with_name("floors.json")
 
 ByTask = Mapping[str, Sequence[Record]]  # a row: its finished records by task
 Matrix = NDArray[np.float64]
-_Drawn = dict[str, NDArray[np.float32]]  # resampled correlations by sha256 of the pair scores
 _SEEDS = 3  # of two rows, from which a correlation of their seeds is measured
-_METHOD = 2  # increased when the same pair scores would give other draws
 
 
 def finished(records: Iterable[Record], tasks: Collection[str], *, trial: bool = False) -> dict[str, list[Record]]:
@@ -67,9 +70,39 @@ def is_alone(of_row: ByTask) -> bool:
     return len(seeds) == 1 and None not in seeds
 
 
-def floor_of(rows: Iterable[ByTask], tasks: Collection[str]) -> float:
-    """Return the least variance over seeds that a row is taken to have, by the other rows of its folder."""
-    return least_variance([list(by_seed(row, tasks).values()) for row in rows])
+def floor_of(row: ByTask, tasks: Collection[str]) -> float:
+    """Return the least variance over seeds that a row is taken to have on the mean of tasks.
+
+    Few seeds can lie close together by chance. `floors.json` states half the median standard deviation over a
+    backbone's rows, by suite and by task, so that no row of a folder changes it; a backbone without one has the least
+    of those stated. Of other tasks together it is that of independent ones. 0 where a task has none.
+    """
+    name = next(iter(row.values()))[0]["method"]["sources"].get("backbone", {}).get("name", "")
+    stated = _floors()
+    return (
+        min(
+            (_floor(of, frozenset(tasks)) for of in ([stated[name]] if name in stated else stated.values())),
+            default=0.0,
+        )
+        ** 2
+    )
+
+
+def _floor(stated: Mapping[frozenset[str], float], tasks: frozenset[str]) -> float:
+    """Return the least standard deviation over seeds that one backbone's rows have on the mean of tasks."""
+    if tasks in stated:
+        return stated[tasks]
+    return math.sqrt(sum(stated.get(frozenset([task]), 0.0) ** 2 for task in tasks)) / len(tasks)
+
+
+@functools.cache
+def _floors() -> dict[str, dict[frozenset[str], float]]:
+    """Return the least standard deviations by backbone and by set of tasks."""
+    suites = all_suites()
+    return {
+        name: {frozenset(suites[key].tasks if key in suites else [key]): value for key, value in of.items()}
+        for name, of in read_json(FLOORS).items()
+    }
 
 
 def share_draws(a: ByTask, b: ByTask) -> bool:
@@ -146,163 +179,172 @@ def clusters_in(record: Record, texts: PairTexts) -> Clusters | None:
     return None if numbers is None else clusters_of(*numbers.T)
 
 
-def draws(
-    rows: Sequence[ByTask],
-    store: Records,
-    resamples: int = TABLE_RESAMPLES,
-    clusters: Mapping[str, Clusters | None] | None = None,
-) -> tuple[dict[str, Matrix], dict[int, list[str]]]:
-    """Return each task's scores (rows, resamples), means over seeds in resamples of its items, and the damaged rows.
+@dataclass(frozen=True)
+class ItemNoise:
+    """What each item of some tasks adds to the scores of rows, in points.
 
-    All rows have the same tasks. A pair of several tasks is drawn for all of them; the items of other tasks are drawn
-    on their own, and each task has its own statistic. With `clusters`, which has by task what `clusters_in` returns,
-    pairs that share a text are drawn together, and each resample is ranked again; else pairs count as unrelated, and
-    the draws of large tasks are a first-order approximation, and are kept in the cache. A row whose item scores cannot
-    be read is given with the reason, and has NaN.
+    Args:
+        influence: By task (rows, items): the mean over a row's seeds of the items' influences, over their number.
+        places: By task: what its items are drawn with (a pool of tasks, or the task), and their places in it (items,).
+        clusters: By pool or task, which of its items share a text; None where that is not known.
     """
-    exact = clusters is not None
-    drawn: dict[str, _Drawn] = {}
+
+    influence: Mapping[str, Matrix]
+    places: Mapping[str, tuple[Pool | str, NDArray[np.intp]]]
+    clusters: Mapping[Pool | str, Clusters | None]
+
+    def between(self, tasks: Collection[str], rows: Sequence[int]) -> tuple[Matrix, Matrix]:
+        """Return the variances of differences of rows on the mean of tasks, and their degrees of freedom.
+
+        A pair of several tasks is drawn for all of them, and pairs that share a text are drawn together; other tasks
+        are drawn on their own.
+        """
+        unrelated, together, items, effective = 0.0, 0.0, 0.0, 0.0
+        for drawn_with in dict.fromkeys(self.places[task][0] for task in tasks):
+            alike = [task for task in tasks if self.places[task][0] == drawn_with]
+            used, at = np.unique(np.concatenate([self.places[task][1] for task in alike]), return_inverse=True)
+            influence = np.concatenate([self.influence[task][rows] for task in alike], axis=1)
+            moved = np.stack([np.bincount(at, of_row, len(used)) for of_row in influence]) / len(tasks)
+            known = self.clusters[drawn_with]
+            clusters = independent(len(used)) if known is None else known.of(used)
+            of_rows, of_texts = clusters.variances(moved)
+            unrelated, together = unrelated + of_rows, together + of_texts
+            items, effective = items + len(used), effective + clusters.effective
+        # Only what pairs with a common text add has the degrees of freedom of so few texts.
+        few = max(1, round(effective) - 1)
+        return together, mixed_df(unrelated, max(1, items - 1), together - unrelated, few)
+
+    def errors(self, task: str) -> tuple[Matrix, Matrix]:
+        """Return the standard errors (rows,) of the rows' own scores of a task, and their degrees of freedom."""
+        score = self.influence[task]
+        with_nothing = np.concatenate([score, np.zeros((1, score.shape[1]))])
+        noise = replace(self, influence={task: with_nothing})
+        variance, df = noise.between([task], range(len(with_nothing)))
+        return np.sqrt(variance[-1, :-1]), df[-1, :-1]
+
+    def unrelated(self, task: str) -> float | None:
+        """Return how many items without a common text say as much as a task's; None where texts are not known."""
+        drawn_with, places = self.places[task]
+        clusters = self.clusters[drawn_with]
+        return None if clusters is None else clusters.of(places).effective
+
+
+def item_noise(
+    rows: Sequence[ByTask],
+    store: Records | Sequence[Records],
+    texts: PairTexts | None = None,
+    metric: Literal["", "pearson"] = "",
+) -> tuple[ItemNoise, dict[int, list[str]]]:
+    """Return what the items add to the scores of rows, which have the same tasks, and why rows are damaged.
+
+    Everything that says "different", "tied" or "above" asks here. The noise is that of infinitely many resamples, to
+    first order. `store` is that of the records, or of each row; `texts` reads those of tasks that `overlap.json` lacks,
+    by default from the data that is here. `metric` "pearson" is the mean of Pearson's correlations of a task's subsets,
+    instead of the task's own score. A row whose item scores cannot be read is given with the reason, and has NaN.
+    """
+    stores = [store] * len(rows) if isinstance(store, Records) else store
+    texts = texts or PairTexts(_data_here())
     damaged: dict[int, list[str]] = {}
-    missing: dict[Pool | str, dict[str, tuple[Scored, list[str]]]] = defaultdict(dict)  # by what is drawn together
+    influence, places, clusters = {}, {}, {}
     for task in rows[0]:
-        gold_sha256 = items_identity(rows[0][task][0]).gold_sha256
-        pooled = pool_of(task, gold_sha256)
-        drawn[task] = {} if exact else _cached(_place(task, gold_sha256, store))
-        new = _unread([row[task] for row in rows], drawn[task], store, damaged)
-        if new:
-            metrics, predicted, golds = zip(*new.values(), strict=True)
-            pool, places = pooled if pooled is not None else (task, None)
-            identity = gold_sha256 if metrics[0] == "accuracy" else ""
-            missing[pool][task] = Scored(np.stack(predicted), golds[0], places, metrics[0], identity), list(new)
-    for pool, tasks in missing.items():
-        scored = [one for one, _ in tasks.values()]
-        of_pool = pool if isinstance(pool, Pool) else None
-        together = (clusters or {}).get(next(iter(tasks)))
-        samples_of_tasks = resample_together(
-            scored, of_pool, resamples=resamples, expanded=not exact, clusters=together
-        )
-        if together is not None:
-            clusters_of_task = [together if one.places is None else together.of(one.places) for one in scored]
-            samples_of_tasks = [
-                of.unbiased(samples) for of, samples in zip(clusters_of_task, samples_of_tasks, strict=True)
-            ]
-        for (task, (_, names)), samples in zip(tasks.items(), samples_of_tasks, strict=True):
-            if exact:
-                drawn[task] = dict(zip(names, samples, strict=True))
-                continue
-            drawn[task] |= dict(zip(names, samples.astype(np.float32), strict=True))
-            kept = {items_identity(record).sha256 for row in rows for record in row[task]} & set(drawn[task])
-            with contextlib.suppress(ZooError):  # a cache that cannot be written is no reason to stop
-                place = _place(task, items_identity(rows[0][task][0]).gold_sha256, store)
-                write_arrays(place, {sha256: drawn[task][sha256] for sha256 in sorted(kept)}, level=0)  # noise
-    unknown = np.full(resamples, np.nan)
-    return {
-        task: 100
-        * np.array([np.mean([of.get(items_identity(r).sha256, unknown) for r in row[task]], axis=0) for row in rows])
-        for task, of in drawn.items()
-    }, damaged
+        first = rows[0][task][0]
+        pooled = pool_of(task, items_identity(first).gold_sha256)
+        scores: list[list[ItemScores]] = []
+        for place, (row, of_row) in enumerate(zip(rows, stores, strict=True)):
+            try:
+                scores.append([of_row.item_scores(record) for record in row[task]])
+            except (MissingError, CorruptError) as error:
+                damaged.setdefault(place, []).append(str(error))
+                scores.append([])
+        every = [of_seed for of_row in scores for of_seed in of_row]
+        size = len(every[0].gold) if every else 0
+        parts = _subsets(first, size) if metric and every else [slice(None)]
+        moved = np.empty((len(every), size))
+        for part in parts if every else ():
+            predicted, gold = np.stack([of_seed.predicted[part] for of_seed in every]), every[0].gold[part]
+            _, of_part = influences(predicted, gold, metric or every[0].metric)
+            moved[:, part] = of_part * (100 / len(gold) / len(parts))
+        if not np.isfinite(moved).all():
+            raise ContractError(f"{task}: a row has no correlation: its scores are all equal.")
+        ends = np.cumsum([len(of_row) for of_row in scores])
+        influence[task] = np.full((len(rows), size), np.nan)
+        for place, (of_row, end) in enumerate(zip(scores, ends, strict=True)):
+            if of_row:
+                influence[task][place] = moved[end - len(of_row) : end].mean(axis=0)
+        places[task] = pooled or (task, np.arange(size))
+        clusters[places[task][0]] = clusters_in(first, texts)
+    return ItemNoise(influence, places, clusters), damaged
+
+
+def _data_here() -> DataSource | None:
+    try:
+        return DataSource.from_options(None, hub=False)
+    except ZooError:
+        return None
+
+
+def _subsets(record: Record, items: int) -> list[slice]:
+    """Return the places of each subset's items in a record's scores."""
+    sizes = [part["n"] for part in (scores_of(record).get("subsets") or {"": {"n": items}}).values()]
+    ends = [0, *np.cumsum(sizes).tolist()]
+    return [slice(start, end) for start, end in itertools.pairwise(ends)]
 
 
 def compared(
     rows: Sequence[ByTask],
-    store: Records,
+    store: Records | Sequence[Records],
     tasks: Collection[str],
-    folder: Iterable[ByTask],
     one_seed: Mapping[int, SeedNoise] | None = None,
+    metric: Literal["", "pearson"] = "",
 ) -> tuple[list[int], Sample | None, dict[int, list[str]]]:
     """Return the places of the rows that can be compared with the first, their sample, and the damaged rows.
 
-    The sample is that of the mean over `tasks`; `folder` has the rows whose spreads say how small a noise of seeds may
-    be. `one_seed` has by place the noise that stands in for that of a row with one seed.
+    The sample is that of the mean over `tasks`. `one_seed` has by place the noise that stands in for that of a row with
+    one seed.
     """
     places = comparable(rows)
-    drawn, damaged = draws([rows[i] for i in places], store)
+    stores = store if isinstance(store, Records) else [store[i] for i in places]
+    noise, damaged = item_noise([rows[i] for i in places], stores, metric=metric)
     undamaged = [i for i in range(len(places)) if i not in damaged]
     reasons = {places[i]: reason for i, reason in damaged.items()}
     kept = [places[i] for i in undamaged]
     if not kept:
         return [], None, reasons
-    noise = {kept.index(i): one for i, one in (one_seed or {}).items() if i in kept}
-    scores = {task: of[undamaged] for task, of in drawn.items()}
-    return kept, sample_of([rows[i] for i in kept], scores, tasks, floor_of(folder, tasks), noise), reasons
+    lent = {kept.index(i): of_row for i, of_row in (one_seed or {}).items() if i in kept}
+    return kept, sample_of([rows[i] for i in kept], noise, tasks, lent, metric, undamaged), reasons
 
 
 def sample_of(
     rows: Sequence[ByTask],
-    drawn: Mapping[str, Matrix],
+    noise: ItemNoise,
     tasks: Collection[str],
-    floor: float = 0.0,
     one_seed: Mapping[int, SeedNoise] | None = None,
-    sizes: Mapping[str, int] | None = None,
-    unrelated: Mapping[str, float] | None = None,
+    metric: Literal["", "pearson"] = "",
+    places: Sequence[int] | None = None,
 ) -> Sample:
     """Return the sample of rows on the mean of some tasks; without a noise that stands in, that of one seed is unknown.
 
-    `sizes` has the number of pairs of each task, by default the records', and `unrelated` that of pairs without a
-    common text that say as much. Every task has every seed of a row, so that
-    the order of the means over seeds and over tasks does not matter.
+    `places` are those of the rows in `noise`. Every task has every seed of a row, so that the order of the means over
+    seeds and over tasks does not matter.
     """
-    averages = np.mean([drawn[task] for task in tasks], axis=0)
-    pairs = sum(sizes[task] if sizes else rows[0][task][0]["task"]["rows"] or 0 for task in tasks)
     alone = {i: SeedNoise() for i, row in enumerate(rows) if is_alone(row)} | dict(one_seed or {})
     alike: dict[object, list[int]] = defaultdict(list)
     for i, row in enumerate(rows):
         alike[origin_of(next(iter(row.values()))[0])].append(i)
-    pairs_of_rows = (pair for places in alike.values() for pair in itertools.combinations(places, 2))
+    pairs_of_rows = (pair for of_origin in alike.values() for pair in itertools.combinations(of_origin, 2))
     shared = sorted((i, j) for i, j in pairs_of_rows if share_draws(rows[i], rows[j]))
-    scores = [list(by_seed(row, tasks).values()) for row in rows]
-    as_much = sum(unrelated[task] for task in tasks) if unrelated else None
-    return sample(scores, averages, pairs, alone, least=floor, shared=shared, unrelated=as_much)
+    scores = [_pearson_by_seed(row, tasks) if metric else list(by_seed(row, tasks).values()) for row in rows]
+    return sampled(
+        scores,
+        noise.between(tasks, places or range(len(rows))),
+        sum(noise.influence[task].shape[1] for task in tasks),
+        alone,
+        least=np.array([floor_of(row, tasks) for row in rows]),
+        shared=shared,
+    )
 
 
-def _place(task: str, gold_sha256: str, store: Records) -> Path:
-    pooled = pool_of(task, gold_sha256)
-    pool = pooled[0].digest if pooled is not None else None
-    name = sha256_json([_METHOD, TABLE_RESAMPLES, str(store.folder.resolve()), task, gold_sha256, pool])
-    return cache_folder() / "significance" / f"{name[:32]}.safetensors.gz"
-
-
-def _cached(path: Path) -> _Drawn:
-    try:
-        return read_arrays(path)
-    except (MissingError, CorruptError):  # the cache may be deleted or damaged
-        return {}
-
-
-def _unread(
-    rows: Sequence[Sequence[Record]], known: _Drawn, store: Records, damaged: dict[int, list[str]]
-) -> dict[str, ItemScores]:
-    """Return, by sha256, the item scores of one task's records without draws; damaged ones are noted by row."""
-    new: dict[str, ItemScores] = {}
-    for place, records in enumerate(rows):
-        for record in records:
-            if (sha256 := items_identity(record).sha256) not in known:
-                try:
-                    new[sha256] = store.item_scores(record)
-                except (MissingError, CorruptError) as error:
-                    damaged.setdefault(place, []).append(str(error))
-    return new
-
-
-def pearson_sample(rows: Sequence[ByTask], store: Records, tasks: Collection[str]) -> Sample:
-    """Return the sample of rows on Pearson's correlation, the mean over each task's subsets (SIF's metric).
-
-    Values are the records'. The noise is that of the kept pair scores, resampled within their subset; older records
-    keep places instead of cosines, so that theirs is the noise of a rank correlation.
-    """
-    of_task = []
-    for task in tasks:
-        records = [record for row in rows for record in row[task]]
-        predicted, gold = np.stack([store.pair_scores(r)[0] for r in records]), store.pair_scores(records[0])[1]
-        ends = np.cumsum(
-            [part["n"] for part in (scores_of(records[0]).get("subsets") or {"": {"n": len(gold)}}).values()]
-        )
-        parts = (slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True))
-        draw = functools.partial(resample, metric="pearson", resamples=TABLE_RESAMPLES)
-        of_task.append(np.mean([draw(predicted[:, part], gold[part]) for part in parts], axis=0))
-    scores = [[[scores_of(r)["mean"]["pearson"] or np.nan for r in row[task]] for task in tasks] for row in rows]
-    ends = np.cumsum([len(next(iter(row.values()))) for row in rows])[:-1]
-    means = 100 * np.array([part.mean(axis=0) for part in np.split(np.mean(of_task, axis=0), ends)])
-    alone = {i: SeedNoise() for i, row in enumerate(rows) if is_alone(row)}
-    pairs = sum(rows[0][task][0]["task"]["rows"] or 0 for task in tasks)
-    return sample([100 * np.mean(one, axis=0) for one in scores], means, pairs, alone)
+def _pearson_by_seed(row: ByTask, tasks: Collection[str]) -> list[float]:
+    """Return a row's mean over tasks of Pearson's correlations, means over subsets (SIF's metric), for each seed."""
+    means = [[scores_of(record)["mean"]["pearson"] or np.nan for record in row[task]] for task in tasks]
+    return [float(value) for value in 100 * np.mean(means, axis=0)]

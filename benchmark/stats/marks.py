@@ -6,11 +6,12 @@ A row is given as its finished records by task; rows are named by their places, 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from benchmark.records.conflicts import two_versions
 from benchmark.records.folder import Records
 from benchmark.records.record import Record
 from benchmark.stats.draws import ByTask, by_seed, compared, finished, is_alone
@@ -47,7 +48,6 @@ def marked(
     rows: Sequence[ByTask],
     store: Records,
     tasks: Collection[str],
-    folder: Iterable[ByTask],
     backbones: Sequence[str] = (),
 ) -> Marks:
     """Compare the rows of a table with its best, the first.
@@ -57,7 +57,6 @@ def marked(
             damaged, or if its gold scores are others than the best row's.
         store: The folder of the records.
         tasks: The tasks of the mean.
-        folder: The rows whose spreads say how small a noise of seeds may be.
         backbones: By place, the backbone whose other rows lend their noise to a row of one seed ("": none); () where
             nothing is lent.
     """
@@ -67,7 +66,7 @@ def marked(
     if len(rows) < 2 or not kept or kept[0] != known[0]:
         return Marks(one_seed, known)
     lent = {number: one_seed[place] for number, place in enumerate(kept) if place in one_seed}
-    numbers, sample, reasons = compared([rows[place] for place in kept], store, tasks, folder, lent)
+    numbers, sample, reasons = compared([rows[place] for place in kept], store, tasks, lent)
     damaged = {kept[number]: texts for number, texts in reasons.items()}
     if sample is None or numbers[0] != 0:
         return Marks(one_seed, known, damaged=damaged)
@@ -98,7 +97,6 @@ def _one_seed_noise(rows: Sequence[ByTask], backbones: Sequence[str]) -> dict[in
 def compared_by_name(
     ours: Mapping[str, Sequence[Record]],
     others: Mapping[str, Sequence[Record]],
-    folder: Iterable[Sequence[Record]],
     tasks: Sequence[str],
     store: Records,
     *,
@@ -113,6 +111,9 @@ def compared_by_name(
         of_task = finished(records, [task], trial=trial).get(task, [])
         return len(of_task) == len({r["seed"] for r in records}) and all(map(store.has_items, of_task))
 
+    def of_two_versions(row: ByTask) -> bool:
+        return bool(two_versions([record for of_task in row.values() for record in of_task]))
+
     scored = {name: records for name, records in ours.items() if any(complete(records, task) for task in tasks)}
     common = tuple(task for task in tasks if scored and all(complete(records, task) for records in scored.values()))
     named = {**scored, **others} if common else {}
@@ -121,9 +122,10 @@ def compared_by_name(
         for name, records in named.items()
         if all(complete(records, task) for task in common)
     }
+    # A table has no mean of these either.
+    rows = {name: row for name, row in rows.items() if not of_two_versions(row)}
     try:
-        every = (finished(records, common, trial=trial) for records in folder)
-        places, sample, _ = compared([*rows.values()], store, common, every) if rows else ([], None, {})
+        places, sample, _ = compared([*rows.values()], store, common) if rows else ([], None, {})
     except ContractError:  # there are so few pairs that no resample has a correlation
         return (), [], None
     return (common, [[*rows][place] for place in places], sample) if sample is not None else ((), [], None)

@@ -1,10 +1,11 @@
 """Significance of differences between methods, and the set of possibly best ones, with the noise of pairs and seeds.
 
 A method's score is a mean over seeds of a correlation over pairs; other pairs and other seeds would give another score.
-The variance from pairs comes from a bootstrap whose draws all methods share, the variance from seeds from the sample
-variance over a method's seeds. A method without seeds has no variance from seeds. That of a method with one seed is not
-known, so that nothing is said of its differences, unless the seeds of other methods stand in for its own. Methods that
-share the draws of a seed (data order, dropout, start) are compared seed by seed.
+The variance from pairs comes from their influences (`benchmark.stats.draws`), or from a bootstrap whose draws all
+methods share; the variance from seeds is the sample variance over a method's seeds. A method without seeds has none.
+That of a method with one seed is not known, so that nothing is said of its differences, unless the seeds of other
+methods stand in for its own. Methods that share the draws of a seed (data order, dropout, start) are compared seed by
+seed.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ LEVEL = 0.05  # p-values below it are significant; the confidence of intervals a
 POWER = 0.8  # the share of repetitions in which `detectable` differences are significant
 MOST_SEEDS = 100  # that anybody is told to train
 
+LEADS = 2_000  # simulated leads of a set of the best
 _EQUAL = 1e-11  # the difference that rounding of doubles can leave between equal scores x100
 _FAR_APART = 1e30  # the ratio of a lead without any noise; quantiles of infinite ones are not numbers
 _FAR = LEVEL / 20  # the error of leaving out methods that are far below another, part of LEVEL
-_FLOOR_ROWS = 5  # methods with several seeds: the median of fewer says little
 _BALANCE = 0.99  # the quantile of a lead by itself in whose multiples leads are compared with one another
 
 Matrix = NDArray[np.float64]
@@ -42,27 +43,28 @@ class SeedNoise:
 
 @dataclass(frozen=True)
 class Sample:
-    """Scores of methods (methods,), their values in resamples of the pairs (methods, resamples), and seed variances.
+    """Scores of methods (methods,), and the variances of their differences.
 
-    `seed_variance` (methods,) is the variance of the mean: the sample variance over seeds, divided by their number; NaN
-    where there is one seed. `seed_df` is their number less one; 0 where there is no such variance. `pairs` is the
-    number of pairs, and `unrelated` that of pairs without a common text that say as much. `shared` (methods, methods)
-    is the variance over seeds of the difference of two methods that share the draws of their seeds; NaN for others.
+    `between` (methods, methods) is the variance of a difference that comes from the pairs, and `between_df` its degrees
+    of freedom. `seed_variance` (methods,) is the variance of the mean: the sample variance over seeds, divided by their
+    number; NaN where there is one seed. `seed_df` is their number less one; 0 where there is no such variance. `pairs`
+    is the number of pairs. `shared` (methods, methods) is the variance over seeds of the difference of two methods that
+    share the draws of their seeds; NaN for others. `drawn` (methods, resamples) has values in resamples, if any.
     """
 
     value: Matrix
-    drawn: Matrix
+    between: Matrix
+    between_df: Matrix
     seed_variance: Matrix
     seed_df: Matrix
     pairs: int
     shared: Matrix
-    unrelated: float | None = None  # None: as many as there are pairs
+    drawn: Matrix
 
     @property
     def pairs_df(self) -> int:
-        """Degrees of freedom of the variances from pairs."""
-        alone = self.pairs if self.unrelated is None else round(self.unrelated)
-        return max(1, min(alone, int(self.drawn.shape[1])) - 1)
+        """Degrees of freedom of the variances from pairs: their median."""
+        return max(1, round(float(np.median(self.between_df))))
 
 
 def sample(
@@ -71,31 +73,60 @@ def sample(
     pairs: int,
     one_seed: Mapping[int, SeedNoise] | None = None,
     *,
-    least: float = 0.0,
+    least: float | Matrix = 0.0,
     shared: Collection[tuple[int, int]] = (),
-    unrelated: float | None = None,
 ) -> Sample:
     """Return the sample of methods from their scores by seed and the resampled means over seeds.
 
-    `one_seed` has the places of methods trained with one seed, and the noise that stands in for theirs, if any is
-    known; other methods with one score have no seeds. Several that borrow may share one noise, so that each has half
-    its degrees of freedom. `least` is the variance of one seed's score below which none is taken (see
-    `least_variance`). `shared` has the places of two methods that share the draws of their seeds, which are in the same
-    order. `unrelated` is that of `Sample`. Raises ContractError unless at least two resamples have a value for every
-    method.
+    `one_seed`, `least` and `shared` are those of `sampled`. Raises ContractError unless at least two resamples have a
+    value for every method.
     """
     drawn = drawn[:, np.isfinite(drawn).all(axis=0)]
     if drawn.shape[1] < 2:
         raise ContractError("no resample in which every method has a correlation: the scores of one are all equal.")
-    scores = [np.asarray(one, dtype=np.float64) for one in by_seed]
-    variance = np.array([max(one.var(ddof=1), least) / len(one) if len(one) > 1 else 0.0 for one in scores])
-    df = np.array([len(one) - 1.0 for one in scores])
+    df = np.full((len(drawn), len(drawn)), max(1, min(pairs, drawn.shape[1]) - 1))
+    return sampled(by_seed, (_variance_of(drawn), df), pairs, one_seed, least=least, shared=shared, drawn=drawn)
+
+
+def sampled(
+    by_seed: Sequence[Sequence[float] | Matrix],
+    between: tuple[Matrix, Matrix],
+    pairs: int,
+    one_seed: Mapping[int, SeedNoise] | None = None,
+    *,
+    least: float | Matrix = 0.0,
+    shared: Collection[tuple[int, int]] = (),
+    drawn: Matrix | None = None,
+) -> Sample:
+    """Return the sample of methods from their scores by seed.
+
+    Args:
+        by_seed: The scores of each method, one a seed.
+        between: The variances of their differences from the pairs, and the degrees of freedom (see `Sample`).
+        pairs: The number of pairs.
+        one_seed: The places of methods trained with one seed, and the noise that stands in for theirs, if any is known;
+            other methods with one score have no seeds. Several may share one noise, so that each has half its degrees
+            of freedom.
+        least: The variance of one seed's score below which none is taken, of all methods or of each.
+        shared: The places of two methods that share the draws of their seeds, which are in the same order.
+        drawn: The values in resamples, if there are any.
+    """
+    scores = [np.asarray(of_method, dtype=np.float64) for of_method in by_seed]
+    floors = np.broadcast_to(least, len(scores))
+    variance = np.array(
+        [
+            max(of_method.var(ddof=1), floor) / len(of_method) if len(of_method) > 1 else 0.0
+            for of_method, floor in zip(scores, floors, strict=True)
+        ]
+    )
+    df = np.array([len(of_method) - 1.0 for of_method in scores])
     for place, noise in (one_seed or {}).items():
-        variance[place], df[place] = noise.variance, noise.df / min(len(one_seed or ()), 2)
-    between = np.full((len(scores), len(scores)), np.nan)
+        variance[place], df[place] = noise.variance, noise.df / 2
+    paired = np.full((len(scores), len(scores)), np.nan)
     for i, j in shared:
-        between[i, j] = between[j, i] = (scores[i] - scores[j]).var(ddof=1) / len(scores[i])
-    return Sample(np.array([one.mean() for one in scores]), drawn, variance, df, pairs, between, unrelated)
+        paired[i, j] = paired[j, i] = (scores[i] - scores[j]).var(ddof=1) / len(scores[i])
+    value, none = np.array([of_method.mean() for of_method in scores]), np.empty((len(scores), 0))
+    return Sample(value, *between, variance, df, pairs, paired, none if drawn is None else drawn)
 
 
 def sample_pairs(
@@ -123,15 +154,6 @@ def sample_pairs(
     return sample(np.split(measured(every, gold, metric), ends), means, len(gold), one_seed)
 
 
-def least_variance(by_seed: Sequence[Sequence[float] | Matrix]) -> float:
-    """Return a floor for the variance of one seed's score: that of half the median standard deviation over methods.
-
-    Few seeds can lie close together by chance. 0 where fewer than `_FLOOR_ROWS` methods have several seeds.
-    """
-    spreads = [float(np.std(one, ddof=1)) for one in by_seed if len(one) > 1]
-    return (float(np.median(spreads)) / 2) ** 2 if len(spreads) >= _FLOOR_ROWS else 0.0
-
-
 def pooled_noise(by_seed: Sequence[Sequence[float] | Matrix]) -> SeedNoise:
     """Return the pooled variance of a seed's score over methods with several seeds; not known if there is none."""
     scores = [np.asarray(one, dtype=np.float64) for one in by_seed if len(one) > 1]
@@ -157,7 +179,7 @@ class Differences:
 
 
 def differences(sample: Sample) -> Differences:
-    """Compare every two methods by a t-test with the degrees of freedom of their own comparison (see `_df`).
+    """Compare every two methods by a t-test with the degrees of freedom of their own comparison (see `mixed_df`).
 
     Args:
         sample: The scores of all methods, and their noise.
@@ -168,20 +190,29 @@ def differences(sample: Sample) -> Differences:
     from scipy.special import stdtr, stdtrit
 
     value = sample.value[:, None] - sample.value
-    of_pairs, df = _pair_variance(sample), np.where(sample.seed_df > 0, sample.seed_df, np.inf)
+    of_pairs, df = sample.between, np.where(sample.seed_df > 0, sample.seed_df, np.inf)
     alike = np.isfinite(sample.shared)
     of_seeds = np.where(alike, sample.shared, sample.seed_variance[:, None] + sample.seed_variance)
     np.fill_diagonal(of_seeds, 0.0)
     variance = of_pairs + of_seeds
     seeds_df = np.where(alike, df, _seeds_df(sample.seed_variance[:, None], sample.seed_variance, df[:, None], df))
-    df = _df(of_pairs, sample.pairs_df, of_seeds, seeds_df)
-    np.fill_diagonal(df, sample.pairs_df)
+    df = mixed_df(of_pairs, sample.between_df, of_seeds, seeds_df)
+    np.fill_diagonal(df, np.diagonal(sample.between_df))
     error = np.sqrt(variance)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where((np.abs(value) < _EQUAL) & np.isfinite(error), 0.0, value / error)
     margin = stdtrit(df, 1 - LEVEL / 2) * error
     p = 2 * stdtr(df, -np.abs(t))
     return Differences(value, np.sqrt(of_pairs), np.sqrt(of_seeds), error, df, value - margin, value + margin, p)
+
+
+def equivalence(result: Differences, margin: float) -> Matrix:
+    """Return p (methods, methods) of two one-sided tests that a difference lies within a margin (Schuirmann 1987)."""
+    from scipy.special import stdtr
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p: Matrix = stdtr(result.df, (np.abs(result.value) - margin) / result.error)
+    return p
 
 
 def _seeds_df(first: Matrix, second: Matrix, one_df: Matrix, other_df: Matrix) -> Matrix:
@@ -196,7 +227,7 @@ def _seeds_df(first: Matrix, second: Matrix, one_df: Matrix, other_df: Matrix) -
     return result
 
 
-def _df(of_pairs: Matrix, pairs_df: float, of_seeds: Matrix, seeds_df: Matrix) -> Matrix:
+def mixed_df(of_pairs: Matrix, pairs_df: Matrix | float, of_seeds: Matrix, seeds_df: Matrix | float) -> Matrix:
     """Return the degrees of freedom of differences, from their variances of pairs and of seeds.
 
     The 97.5% quantile of t is the mean of the pairs' and the seeds', weighted by their variances (Cochran 1964), and
@@ -244,21 +275,23 @@ def not_told_apart(sample: Sample, seed: int = 0, only: Collection[int] | None =
 
     if not np.isfinite(sample.seed_variance).all():
         raise ContractError("a method has one seed, and its noise is not known; leave it out, or train more seeds.")
-    methods, resamples = sample.drawn.shape
-    between, df, seeds = _pair_variance(sample), np.maximum(sample.seed_df, 1), sample.seed_variance
+    methods, resamples = len(sample.value), sample.drawn.shape[1] or LEADS
+    between, df, seeds = sample.between, np.maximum(sample.seed_df, 1), sample.seed_variance
 
     def ratios(lead: Matrix, i: int, of_seeds: Matrix, level: float) -> Matrix:
         """Return leads (methods, any) over method i in multiples of their own quantiles, with seed variances."""
         quantiles = stdtrit(df, level)[:, None]
         of_pairs = between[i][:, None]
-        scale = of_pairs * stdtrit(sample.pairs_df, level) + of_seeds * quantiles + of_seeds[i] * quantiles[i]
+        scale = (
+            of_pairs * stdtrit(sample.between_df[i][:, None], level) + of_seeds * quantiles + of_seeds[i] * quantiles[i]
+        )
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = lead * np.sqrt(of_pairs + of_seeds + of_seeds[i]) / scale
         without_noise = np.copysign(_FAR_APART, lead)
         return np.where(np.abs(lead) < _EQUAL, 0.0, np.where(scale > 0, ratio, without_noise))
 
     generator = np.random.default_rng([seed, methods])
-    noise = sample.drawn - sample.drawn.mean(axis=1, keepdims=True)
+    noise = _noise(sample, generator, resamples)
     true = seeds[:, None] * df[:, None] / generator.chisquare(df[:, None], (methods, resamples))
     noise += np.sqrt(true) * generator.standard_normal((methods, resamples))
     redrawn = true * generator.chisquare(df[:, None], (methods, resamples)) / df[:, None]
@@ -320,7 +353,7 @@ def median_noise(sample: Sample, seeds: Sequence[int]) -> Noise | None:
         return None
     df = sample.seed_df[has]
     variance = np.median(sample.seed_variance[has] * number[has] * df / chdtri(df, 0.5)) if has.any() else 0.0
-    between = np.sqrt(_pair_variance(sample)[np.ix_(of, of)][np.triu_indices(of.sum(), 1)])
+    between = np.sqrt(sample.between[np.ix_(of, of)][np.triu_indices(of.sum(), 1)])
     return Noise(float(np.median(between)), float(np.sqrt(variance)), sample.pairs_df)
 
 
@@ -333,7 +366,7 @@ def detectable(noise: Noise, seeds: int, draws: int = 4000) -> float:
     if noise.sides == 1:
         drawn[1], df[1] = 0.0, np.inf
     of_pairs = np.full(draws, noise.pairs**2)
-    quantile = stdtrit(_df(of_pairs, noise.pairs_df, drawn.sum(axis=0), _seeds_df(*drawn, *df)), 1 - LEVEL / 2)
+    quantile = stdtrit(mixed_df(of_pairs, noise.pairs_df, drawn.sum(axis=0), _seeds_df(*drawn, *df)), 1 - LEVEL / 2)
     error = np.sqrt(noise.pairs**2 + noise.sides * noise.seeds**2 / seeds) * generator.standard_normal(draws)
     return float(np.quantile(quantile * np.sqrt(of_pairs + drawn.sum(axis=0)) - error, POWER))
 
@@ -361,9 +394,9 @@ def pairs_needed(noise: Noise, pairs: int, difference: float) -> int:
     return math.ceil(pairs * (seen_without_seeds(noise) / difference) ** 2)
 
 
-def _pair_variance(sample: Sample) -> Matrix:
-    """Return the variance of the difference of every two methods (methods, methods) that comes from the pairs."""
-    centred = sample.drawn - sample.drawn.mean(axis=1, keepdims=True)
+def _variance_of(drawn: Matrix) -> Matrix:
+    """Return the variance of the difference of every two methods (methods, methods) over resamples of the pairs."""
+    centred = drawn - drawn.mean(axis=1, keepdims=True)
     products = centred @ centred.T / (centred.shape[1] - 1)
     variances = np.diagonal(products)
     result: Matrix = np.maximum(variances[:, None] + variances - 2 * products, 0.0)
@@ -371,30 +404,12 @@ def _pair_variance(sample: Sample) -> Matrix:
     return result
 
 
-@dataclass(frozen=True)
-class Williams:
-    """Williams' test: t, its degrees of freedom, and the two-sided p."""
-
-    t: float
-    df: int
-    p: float
-
-
-def williams(r_a: float, r_b: float, r_ab: float, n: int) -> Williams:
-    """Test whether two methods' correlations with the same gold scores, over the same n pairs, are equal.
-
-    The test covers the noise of pairs only, not that of seeds. `r_ab` is the correlation of the two methods' scores.
-    Williams (1959); Steiger (1980) recommends the test and calls it T2. For Spearman's rho it is an approximation.
-    Raises ContractError for fewer than four pairs, or correlations that cannot occur together.
-    """
-    from scipy import stats
-
-    determinant = 1 - r_a**2 - r_b**2 - r_ab**2 + 2 * r_a * r_b * r_ab
-    if n < 4 or determinant < -1e-9:
-        raise ContractError(f"Williams' test: n={n} with correlations {r_a}, {r_b} and {r_ab} cannot be tested.")
-    if r_a == r_b:
-        return Williams(0.0, n - 3, 1.0)
-    mean = (r_a + r_b) / 2
-    spread = 2 * (n - 1) / (n - 3) * max(determinant, 0.0) + mean**2 * (1 - r_ab) ** 3
-    t = (r_a - r_b) * float(np.sqrt((n - 1) * (1 + r_ab) / spread)) if spread else float(np.copysign(np.inf, r_a - r_b))
-    return Williams(t, n - 3, float(2 * stats.t.sf(abs(t), n - 3)))
+def _noise(sample: Sample, generator: np.random.Generator, resamples: int) -> Matrix:
+    """Return noise of the pairs (methods, resamples): that of the resamples, or t with the variances of differences."""
+    if sample.drawn.size:
+        return sample.drawn - sample.drawn.mean(axis=1, keepdims=True)
+    centred = sample.between - sample.between.mean(axis=0)
+    values, vectors = np.linalg.eigh((centred - centred.mean(axis=1, keepdims=True)) / -2)
+    normal = (vectors * np.sqrt(np.maximum(values, 0))) @ generator.standard_normal((len(values), resamples))
+    result: Matrix = normal * np.sqrt(sample.pairs_df / generator.chisquare(sample.pairs_df, resamples))
+    return result

@@ -176,7 +176,7 @@ def check_rows(located: Located, split: str, count: int) -> None:
         )
 
 
-def _compare(vectors: Lookup, pairs: Pairs) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def compare(vectors: Lookup, pairs: Pairs) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the cosines (n,) of pairs, 0 where a side is the zero vector, and a mask (n,) of pairs without one."""
     from benchmark.metrics.correlation import cosine
 
@@ -223,13 +223,17 @@ class PairsData(TaskData):
         A pair with a zero vector (a text that the encoder does not cover) has cosine 0 and stays in every score;
         `covered` is `all` without such pairs.
         """
+        return self.score_cosines([compare(vectors, pairs) for pairs in self.subsets.values()])
+
+    def score_cosines(self, cosines: Sequence[tuple[NDArray[Any], NDArray[np.bool_]]]) -> Scores:
+        """Return the scores of the cosines (n,) of each subset, with a mask (n,) of pairs without a zero vector."""
         from benchmark.metrics.correlation import aggregate, correlations, undefined
 
-        compared = []
-        for pairs in self.subsets.values():
-            cos, covered = _compare(vectors, pairs)
-            # As they are kept: whoever has the pair scores computes the same score to the last digit.
-            compared.append((cos.astype(np.float32).astype(np.float64), covered, pairs.gold))
+        # As they are kept: whoever has the pair scores computes the same score to the last digit.
+        compared = [
+            (cos.astype(np.float32).astype(np.float64), covered, pairs.gold)
+            for (cos, covered), pairs in zip(cosines, self.subsets.values(), strict=True)
+        ]
         result = aggregate({name: (cos, gold) for name, (cos, _, gold) in zip(self.subsets, compared, strict=True)})
         known = [(cos[covered], gold[covered]) for cos, covered, gold in compared]
         predicted, gold = (np.concatenate(side) for side in zip(*known, strict=True))
@@ -248,7 +252,7 @@ class PairsData(TaskData):
 
         if self.dev is None:
             return super().score_dev(vectors)
-        value = correlations(_compare(vectors, self.dev)[0], self.dev.gold)["spearman"]
+        value = correlations(compare(vectors, self.dev)[0], self.dev.gold)["spearman"]
         return float("nan") if value is None else 100 * value
 
     def dev_overlap(self) -> DevOverlap | None:

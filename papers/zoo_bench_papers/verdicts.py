@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from benchmark.records.folder import Records
 from benchmark.records.record import Record
 from benchmark.report.published import plain_backbone
 from benchmark.report.rows import signed
-from benchmark.stats.draws import compared, finished, pearson_sample
+from benchmark.stats.draws import compared
 from benchmark.stats.mcb import LEVEL, POWER, differences
 from benchmark.tasks.suites import all_suites
 from zoo_bench_papers import answers
@@ -25,6 +25,7 @@ from zoo_bench_papers.claim_rows import Condition, Folder, MeasuredRow, least_sh
 from zoo_bench_papers.claims import CODE, READING, TEXT, Claim, all_claims, open_points
 from zoo_bench_papers.properties import OF_UNTRAINED, RULES, Measured
 
+Metric = Literal["", "pearson"]
 PrintedOf = Mapping[tuple[str, str, tuple[str, ...]], float]
 
 _DIMENSIONS = 300
@@ -167,7 +168,7 @@ class _Place:
     """The differences between all rows that claims compare on a suite or on tasks, in one metric."""
 
     def __init__(
-        self, folder: Folder, name: str, tasks: Sequence[str], metric: str, pairs: list[Any], at: Condition
+        self, folder: Folder, name: str, tasks: Sequence[str], metric: Metric, pairs: list[Any], at: Condition
     ) -> None:
         self.name = name
         rows = {row: folder.row(row, tasks, at) for pair in pairs for row in pair}
@@ -177,10 +178,7 @@ class _Place:
         self.index: dict[str, int] = {}
         if self.rows:
             every = [row_or_reason[1] for row in used if not isinstance(row_or_reason := rows[row], str)]
-            others = (finished(row.records, tasks) for of in folder.rows.values() for row in of)
-            kept, sampled, _ = compared(every, folder.store, tasks, others)
-            if metric and kept:
-                sampled = pearson_sample([every[i] for i in kept], folder.store, tasks)
+            kept, sampled, _ = compared(every, folder.store, tasks, metric=metric)
             if sampled is not None:
                 self.differences = differences(sampled)
                 self.index = {name: kept.index(i) for i, name in enumerate(self.rows) if i in kept}
@@ -268,7 +266,7 @@ def verdicts(results: Path, store: Records, read: Sequence[Record]) -> list[Verd
 
 def _under(folder: Folder, at: Condition, results: Path) -> list[Verdict]:
     claims = [(name, of) for claim in all_claims() for name, of in claim.procedures()]
-    wanted: dict[tuple[str, str], dict[object, None]] = defaultdict(dict)
+    wanted: dict[tuple[str, Metric], dict[object, None]] = defaultdict(dict)
     tasks = {}
     for _, claim in claims:
         for place, of_place in claim.places():

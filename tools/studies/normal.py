@@ -21,11 +21,11 @@ from benchmark.stats.mcb import (
     SeedNoise,
     detectable,
     differences,
-    least_variance,
     not_told_apart,
     sample,
     seeds_needed,
 )
+from tools.floors import least_deviation
 
 Scores = NDArray[np.float64]
 # The number of seeds (0: a row without seeds) and their spread.
@@ -124,7 +124,7 @@ def floored_share(shape: str, others: Sequence[float], draws: int, generator: np
         by_seed = [SHAPES[shape](generator, (1, 3))[0], 0.1 * generator.normal(size=3)]
         by_seed[0] = by_seed[0] + 0.1 * generator.normal()
         drawn = 0.1 / np.sqrt(2) * generator.normal(size=(2, 300))
-        floor = least_variance([*by_seed, *(spread * generator.normal(size=3) for spread in others)])
+        floor = least_deviation([*by_seed, *(spread * generator.normal(size=3) for spread in others)]) ** 2
         for way, least in enumerate((0.0, floor)):
             wrong[way] += differences(sample(by_seed, drawn, 5000, least=least)).p[0, 1] < 0.05
     return [float(share) for share in wrong / draws]

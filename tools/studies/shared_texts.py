@@ -1,4 +1,4 @@
-"""How often `compare` errs where rows share texts: `python -m tools.studies.shared_texts [DRAWS]`."""
+"""How often `choose` errs where rows share texts: `python -m tools.studies.shared_texts [DRAWS]`."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def predictions(
 
 
 def p_of(predicted: NDArray[np.float64], gold: NDArray[np.float64], clusters: Clusters) -> float:
-    """Return the p of two rows without seeds, as `compare` computes it from 1,000 resamples."""
+    """Return the p of two rows without seeds, as `choose` computes it from 1,000 resamples."""
     (drawn,) = resample_together([Scored(predicted, gold)], resamples=1_000, clusters=clusters)
     by_seed = [*measured(predicted, gold)[:, None]]
-    sampled = sample(by_seed, clusters.unbiased(drawn), len(gold), unrelated=clusters.effective)
+    sampled = sample(by_seed, clusters.unbiased(drawn), round(clusters.effective))
     return float(differences(sampled).p[0, 1])
 
 

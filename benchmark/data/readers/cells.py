@@ -9,11 +9,13 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmark.data.readers.nested import holds_objects, inner, is_nested, items, named
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import iterate_lines, reading
 from zoo.paths import is_file
@@ -22,13 +24,16 @@ _SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "pipes"}
 _JSON, _PARQUET = (".jsonl", ".ndjson", ".json"), (".parquet", ".pq")
 _SHEET = (".xlsx", ".xlsm")
 _SUFFIXES = (".csv", ".tsv", *_JSON, *_PARQUET, *_SHEET)
-_SPLITS = ("test", "validation", "dev", "train")
+SPLITS = ("test", "validation", "dev", "train")
 _NOT_TEXT = {
-    b"PK\x03\x04": "a zip archive or an Excel sheet",
+    b"pk\x03\x04": "a zip archive or an Excel sheet",
     b"\xd0\xcf\x11\xe0": "an Excel sheet",
-    b"BZh": "packed by bzip2",
+    b"bzh": "packed by bzip2",
     b"\x28\xb5\x2f\xfd": "packed by zstd",
-    b"ARROW1": "an Arrow file",
+    b"arrow1": "an Arrow file",
+    b"<!doctype": "a web page (HTML), perhaps of a login",
+    b"<html": "a web page (HTML), perhaps of a login",
+    b"version https://git-lfs": "a pointer of git-lfs (run git lfs pull)",
 }
 _MOST_COLUMNS = 10_000
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
@@ -36,6 +41,8 @@ _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _SEPARATOR = re.compile(r"sep=(.)")
 _WRITTEN = re.compile(r"([+-]?\d+)(?:([.,])(\d+))?\s*%?")
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+# What a whole number that is written as a decimal one has at its end.
+_ZEROS = re.compile(r"(?<=\d)\.0*$")
 
 
 @dataclass
@@ -46,28 +53,38 @@ class Cells:
     rows: list[list[str]]
     lines: list[int]
     names: list[str] | None = None
-    # What separates the fields of a line; the texts in columns of lists or objects.
+    # What separates the fields of a line; the values of columns of lists or objects; the columns made of them.
     separated: str = ""
-    nested: dict[str, list[list[str]]] = field(default_factory=dict)
+    nested: dict[str, list[list[Any]]] = field(default_factory=dict)
+    unfolded: tuple[str, ...] = ()
+    # Whether -1 is no label; parts of the file that are not read.
+    typed: bool = False
+    others: tuple[str, ...] = ()
 
     def column(self, number: int) -> list[str]:
-        """Return the cells of a column, empty where a row is shorter; decimal commas and percents are plain numbers."""
+        """Return the cells of a column, empty where a row is shorter; equal numbers have one form, 1.0 as 1."""
         cells = [row[number].strip() if number < len(row) else "" for row in self.rows]
         return _plain_numbers(cells, commas=self.separated == _SEPARATORS[";"])
 
-    def unfolded(self, chosen: Collection[str]) -> Cells:
-        """Return a row for each text of the chosen nested columns; a shorter list begins again."""
-        lists = {name: texts for name, texts in self.nested.items() if name in chosen and any(texts)}
+    def unfold(self, chosen: Collection[str]) -> Cells:
+        """Return a row for each value of the chosen nested columns; a shorter list begins again."""
+        lists = {name: values for name, values in self.nested.items() if name in chosen and any(values)}
         if not lists:
             return self
         rows: list[list[str]] = []
         lines: list[int] = []
         for number, (row, line) in enumerate(zip(self.rows, self.lines, strict=True)):
-            texts = [of[number] or [""] for of in lists.values()]
-            rows += [[*row, *(text[i % len(text)] for text in texts)] for i in range(max(map(len, texts)))]
+            values = [of[number] or [""] for of in lists.values()]
+            rows += [[*row, *(_cell(of[i % len(of)]) for of in values)] for i in range(max(map(len, values)))]
             lines += [line] * (len(rows) - len(lines))
-        nested = {name: texts for name, texts in self.nested.items() if name not in lists}
-        return replace(self, rows=rows, lines=lines, names=[*(self.names or []), *lists], nested=nested)
+        nested = {name: values for name, values in self.nested.items() if name not in lists}
+        names = [*(self.names or []), *lists]
+        return replace(self, rows=rows, lines=lines, names=names, nested=nested, unfolded=tuple(lists))
+
+    def beside(self, chosen: Collection[str]) -> list[str]:
+        """Return nested columns whose lists are as long as those of a chosen column, in each row."""
+        lengths = {name: [*map(len, values)] for name, values in self.nested.items()}
+        return [name for name, own in lengths.items() if any(own == lengths[other] for other in chosen)]
 
 
 def is_number(cell: str) -> bool:
@@ -76,28 +93,32 @@ def is_number(cell: str) -> bool:
 
 
 def _plain_numbers(cells: list[str], *, commas: bool) -> list[str]:
-    """Return a column of numbers without decimal commas and percent signs; other columns as they are.
+    """Return a column of numbers in one form, without decimal commas and percent signs; other columns as they are.
 
     Unless `commas` says that the comma is a decimal one, three digits behind each comma may be thousands.
     """
-    if not any("," in cell or cell.endswith("%") for cell in cells):
-        return cells
-    parts = [_WRITTEN.fullmatch(cell) for cell in cells]
-    behind = [part for part in parts if part and part[2] == ","]
-    thousands = not commas and all(len(part[3]) == 3 and part[1].lstrip("+-") != "0" for part in behind)
-    if 2 * sum(map(bool, parts)) < sum(map(bool, cells)) or (behind and thousands):
-        return cells
-    return [f"{part[1]}.{part[3] or 0}" if part else cell for part, cell in zip(parts, cells, strict=True)]
+    if any("," in cell or cell.endswith("%") for cell in cells):
+        parts = [_WRITTEN.fullmatch(cell) for cell in cells]
+        behind = [part for part in parts if part and part[2] == ","]
+        thousands = not commas and all(len(part[3]) == 3 and part[1].lstrip("+-") != "0" for part in behind)
+        if 2 * sum(map(bool, parts)) >= sum(map(bool, cells)) and not (behind and thousands):
+            cells = [f"{part[1]}.{part[3] or 0}" if part else cell for part, cell in zip(parts, cells, strict=True)]
+    return [_ZEROS.sub("", cell) if "." in cell and is_number(cell) else cell for cell in cells]
 
 
 def is_table(path: Path) -> bool:
     """Return whether a file's name says that it is a table, or its content that it is a parquet file."""
-    return _suffix(path) in _SUFFIXES or _begins(path).startswith(b"PAR1")
+    return is_saved(path) or _suffix(path) in _SUFFIXES or _begins(path).startswith(b"PAR1")
+
+
+def is_saved(path: Path) -> bool:
+    """Return whether a folder is one of `Dataset.save_to_disk`."""
+    return any(is_file(path / name) for name in ("dataset_dict.json", "state.json"))
 
 
 def check_text(path: Path) -> None:
     """Raise UsageError for an archive or a sheet, by its first bytes."""
-    start = b"" if _suffix(path) in _SHEET else _begins(path)
+    start = b"" if _suffix(path) in _SHEET else _begins(path).lower()
     for mark, what in _NOT_TEXT.items():
         if start.startswith(mark):
             raise UsageError(
@@ -115,7 +136,7 @@ def _begins(path: Path) -> bytes:
         if not is_file(path):
             return b""
         with path.open("rb") as file:
-            return file.read(8)
+            return file.read(32)
 
 
 def text_lines(path: Path, what: str = "") -> Iterator[str]:
@@ -131,16 +152,16 @@ def text_lines(path: Path, what: str = "") -> Iterator[str]:
     yield from (line.removesuffix("\r") for line in content.removesuffix("\n").split("\n"))
 
 
-def read_cells(path: Any) -> Cells:
-    """Read all cells of a path, DataFrame or Dataset.
+def read_cells(path: Any, splits: Sequence[str] = SPLITS) -> Cells:
+    """Read all cells of a path, DataFrame or Dataset, of several splits those of the first of `splits`.
 
     Raises CorruptError with the line of what is malformed, UsageError for an archive or another object, MissingError
     for a sheet without the extra.
     """
     if not isinstance(path, Path):
-        return _of_object(path, Path(type(path).__name__))
+        return _of_object(path, Path(type(path).__name__), splits)
     if path.is_dir():
-        return _of_folder(path)
+        return _of_folder(path, splits)
     check_text(path)
     suffix = _suffix(path)
     if suffix in _SHEET:
@@ -149,7 +170,7 @@ def read_cells(path: Any) -> Cells:
         return _parquet(path)
     lines = [(number, line) for number, line in enumerate(text_lines(path), 1) if line.strip() or suffix == ".csv"]
     if suffix in _JSON:
-        return _json(path, lines, is_document=suffix == ".json")
+        return _json(path, lines, splits, is_document=suffix == ".json")
     # Old programs end a line with a carriage return alone.
     if len(lines) == 1:
         lines = list(enumerate(lines[0][1].split("\r"), 1))
@@ -166,32 +187,57 @@ def read_cells(path: Any) -> Cells:
     return _csv(path, lines, separator)
 
 
-def _of_object(given: Any, path: Path) -> Cells:
-    """Return the cells of a DataFrame, a Dataset, or one split of a DatasetDict."""
+def _of_object(given: Any, path: Path, splits: Sequence[str]) -> Cells:
+    """Return the cells of a DataFrame, a Dataset, rows, columns, or one split of several."""
+    if isinstance(given, Mapping) and (parts := _parts(given)):
+        split = next(name for name in (*splits, *given) if name in given)
+        others = tuple(str(name) for name in parts if name != split)
+        return replace(_of_object(given[split], path / str(split), splits), others=others)
     if isinstance(given, Mapping):
-        split = next((name for name in (*_SPLITS, *given) if name in given), None)
-        given = given[split] if split is not None else given
-        path = path / str(split)
-    if not hasattr(given, "columns") and not hasattr(given, "column_names"):
-        raise UsageError(f"a {type(given).__name__} is no table; give a path, a DataFrame or a Dataset.")
-    named = getattr(given, "column_names", None)
-    given = given.to_pandas() if named is None and hasattr(given, "to_pandas") else given
-    columns = {str(name): list(given[name]) for name in (given.columns if named is None else named)}
+        given = _rows_of({str(name): value if isinstance(value, Mapping) else list(value) if is_nested(value) else
+                          value for name, value in given.items()}) or given  # fmt: skip
+    if isinstance(given, list) and given:
+        return _of_values(path, given, list(range(1, len(given) + 1)))
+    features: Any = getattr(given, "features", None)
+    if features is None and hasattr(given, "to_pandas"):
+        given = given.to_pandas()
+    if not hasattr(given, "columns") and features is None:
+        what = "dict that is no table of equal lists" if isinstance(given, Mapping) else type(given).__name__
+        raise UsageError(f"a {what} is no table; give a path, a DataFrame, a Dataset, rows or columns.")
+    if features is not None:
+        columns = {name: list(given[name]) for name in given.column_names}
+        return _of_columns(path, columns, list(range(1, len(given) + 1)), features.to_dict())
+    names = list(map(str, given.columns))
+    names = [name if names.index(name) == i else f"{name}.{names[:i].count(name)}" for i, name in enumerate(names)]
+    columns = {name: list(given.iloc[:, place]) for place, name in enumerate(names)}
     return _of_columns(path, columns, list(range(1, len(given) + 1)))
 
 
-def _of_folder(path: Path) -> Cells:
-    if not any((path / name).is_file() for name in ("dataset_dict.json", "state.json")):
+def _parts(given: Mapping[Any, Any]) -> list[Any]:
+    """Return the names of splits: of Datasets, or of lists of rows under usual names."""
+    tables = all(hasattr(part, "column_names") or hasattr(part, "columns") for part in given.values())
+    rows = all(isinstance(part, list) and all(isinstance(row, dict) for row in part) for part in given.values())
+    return [*given] if given and (tables or (rows and any(name in SPLITS for name in given))) else []
+
+
+def _of_folder(path: Path, splits: Sequence[str]) -> Cells:
+    """Return the cells of a saved Dataset, or of a data set as it is cloned from the hub."""
+    saved = is_saved(path) or any(file.suffix in (".parquet", ".csv", ".jsonl") for file in path.rglob("*"))
+    if not saved:
         inside = ", ".join(sorted(file.name for file in path.iterdir())[:5])
         raise UsageError(
             f"{path} is a folder with {inside or 'no file'}; give a table, a folder of Dataset.save_to_disk, or one of"
             " BEIR (corpus.jsonl, queries.jsonl, qrels/)."
         )
-    from datasets import load_from_disk
+    from datasets import load_dataset, load_from_disk
+    from datasets.exceptions import DatasetGenerationError
 
     try:
-        return _of_object(load_from_disk(str(path)), path)
-    except (OSError, ValueError, KeyError) as error:
+        if is_saved(path):
+            return _of_object(load_from_disk(str(path)), path, splits)
+        with TemporaryDirectory() as cache:
+            return _of_object(load_dataset(str(path), cache_dir=cache), path, splits)
+    except (OSError, ValueError, KeyError, DatasetGenerationError) as error:
         raise CorruptError(f"{path} cannot be read as a saved Dataset: {str(error)[:200]}") from error
 
 
@@ -256,12 +302,14 @@ def _unquoted(rows: list[list[str]]) -> list[list[str]]:
     return [[cell[1:-1].replace('""', '"') if cell.startswith('"') else cell for cell in row] for row in rows]
 
 
-def _json(path: Path, lines: list[tuple[int, str]], *, is_document: bool) -> Cells:
+def _json(path: Path, lines: list[tuple[int, str]], splits: Sequence[str], *, is_document: bool) -> Cells:
     if is_document:
         try:
             values = json.loads("\n".join(line for _, line in lines))
         except (ValueError, RecursionError):
             values = None
+        if isinstance(values, dict) and _parts(values):
+            return _of_object(values, path, splits)
         if isinstance(values, dict):
             values = _rows_of(values)
         if isinstance(values, list):
@@ -275,13 +323,25 @@ def _json(path: Path, lines: list[tuple[int, str]], *, is_document: bool) -> Cel
     return _of_values(path, values, [number for number, _ in lines])
 
 
-def _rows_of(content: dict[str, Any]) -> list[Any] | None:
-    """Return the rows of an object of columns (as pandas writes it) or with one list of objects; None for others."""
-    columns = [[*value.values()] if isinstance(value, dict) else value for value in content.values()]
-    lists = [column for column in columns if isinstance(column, list)]
+def _rows_of(content: Mapping[str, Any]) -> list[Any] | None:
+    """Return the rows of an object of columns, in any of pandas' orients, or with one list of objects; else None."""
+    if {"columns", "data"} <= {*content}:
+        return [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
+    if "schema" in content:
+        content = {"data": content["data"]}
+    columns = [value for value in content.values() if isinstance(value, dict)]
+    # Orient "index": an object for each row, of which each has the same names.
+    if (
+        len(columns) == len(content) > 1
+        and all(map(str.isdecimal, content))
+        and not any(map(str.isdecimal, columns[0]))
+    ):
+        return columns
+    lists = [[*value.values()] if isinstance(value, dict) else value for value in content.values()]
+    lists = [column for column in lists if isinstance(column, list)]
     if len(lists) == 1 and all(isinstance(item, dict) for item in lists[0]):
         return lists[0]
-    if len(lists) < max(2, len(columns)) or len({*map(len, lists)}) > 1:
+    if len(lists) < max(2, len(content)) or len({*map(len, lists)}) > 1:
         return None
     return [dict(zip(content, row, strict=True)) for row in zip(*lists, strict=True)]
 
@@ -298,27 +358,25 @@ def _of_values(path: Path, values: list[Any], lines: list[int]) -> Cells:
     return _of_columns(path, columns, lines)
 
 
-def _of_columns(path: Path, columns: dict[str, list[Any]], lines: list[int]) -> Cells:
-    nested = {name: list(map(_texts_in, cells)) for name, cells in columns.items() if any(map(_is_nested, cells))}
-    names = [name for name in columns if name not in nested]
-    if not names and len(nested) == 1:
-        return Cells(path, next(iter(nested.values())), lines)
-    plain = zip(*(columns[name] for name in names), strict=True) if names else ([] for _ in lines)
-    return Cells(path, [list(map(_cell, row)) for row in plain], lines, names, nested=nested)
-
-
-def _is_nested(cell: object) -> bool:
-    return isinstance(cell, list | tuple | dict) or getattr(cell, "ndim", 0) > 0
-
-
-def _texts_in(cell: Any) -> list[str]:
-    """Return the texts of a list or object, of objects their title and text; numbers are none."""
-    if isinstance(cell, str):
-        return [cell]
-    if isinstance(cell, dict):
-        parts = [part for part in (cell.get("title"), cell.get("text")) if isinstance(part, str) and part]
-        return [" ".join(parts)] if isinstance(cell.get("text"), str) else []
-    return [text for item in cell for text in _texts_in(item)] if _is_nested(cell) else []
+def _of_columns(path: Path, columns: dict[str, list[Any]], lines: list[int], features: Any = None) -> Cells:
+    """Return the cells of columns by name; `features` are those of a Dataset, whose labels get their names."""
+    columns = {name: [named(cell, (features or {}).get(name)) for cell in cells] for name, cells in columns.items()}
+    nested: dict[str, list[list[Any]]] = {}
+    for name, cells in [*columns.items()]:
+        if not any(map(is_nested, cells)):
+            continue
+        lists = inner(name, [items(cell) for cell in cells])
+        # Lists of a single value are values.
+        single = len(cells) > 1 and all(len(values) <= 1 for values in lists.get(name, []))
+        columns.pop(name)
+        if single and not isinstance(next(filter(is_nested, cells)), dict) and not any(map(holds_objects, cells)):
+            columns[name] = [next(iter(values), None) for values in lists.pop(name)]
+        nested |= lists
+    alone = next(iter(nested.values())) if not columns and len(nested) == 1 else []
+    if len(alone) > 1 and len({*map(len, alone)}) == 1:
+        return Cells(path, [list(map(_cell, row)) for row in alone], lines)
+    plain = zip(*columns.values(), strict=True) if columns else ([] for _ in lines)
+    return Cells(path, [list(map(_cell, row)) for row in plain], lines, [*columns], nested=nested, typed=bool(features))
 
 
 def _cell(value: object) -> str:
@@ -333,9 +391,11 @@ def _parquet(path: Path) -> Cells:
     from pyarrow import parquet
 
     try:
-        columns = parquet.read_table(path).to_pydict()
+        table = parquet.read_table(path)
     except (OSError, pyarrow.ArrowException) as error:
         raise CorruptError(
             f"{path} cannot be read as parquet: {' '.join(str(error).split())[:200].rstrip('. ')}."
         ) from error
-    return _of_columns(path, columns, list(range(1, len(next(iter(columns.values()), [])) + 1)))
+    stated = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
+    features = stated.get("info", {}).get("features")
+    return _of_columns(path, table.to_pydict(), list(range(1, table.num_rows + 1)), features)

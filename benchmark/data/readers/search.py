@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +12,12 @@ from zoo.errors import CorruptError, MissingError
 
 _FORMS = (".jsonl", ".jsonl.gz", ".parquet", ".tsv", ".csv")
 _SPLITS = ("test", "dev", "validation", "train")
+# Names of the columns of judgements, without signs: query, document, grade; the first that is there counts.
+_QRELS = (
+    "(query|q|topic|question)(id)? .*(query|topic|question).*",
+    "(corpus|doc|document|passage|d|p)(id|no)? .*(doc|passage).*",
+    "(score|grade|label|rel|relevance|qrel|judge?ment) .*(relevan|score|grade|judge?m).*",
+)
 _IDS = ("_id", "id", "doc_id", "docid", "query_id", "qid", "pid")
 
 
@@ -38,15 +46,9 @@ def read_search(folder: Path) -> Search:
     path = qrels[0] if qrels else _file(folder, "qrels")
     if path is None:
         raise MissingError(f"{folder} has no judgements: put them into qrels/test.tsv (query-id, corpus-id, score).")
-    cells = read_cells(path)
-    rows, lines = cells.rows, cells.lines
-    if cells.names is None and rows and not is_number(rows[0][-1]):
-        rows, lines = rows[1:], lines[1:]
     places = [{name: place for place, name in enumerate(of)} for of in (queries, documents)]
     judged = []
-    for line, row in zip(lines, rows, strict=True):
-        # Lines of trec have four fields.
-        query, document, grade = [row[0], row[2], row[3]] if len(row) == 4 else [*row, "1"][:3]
+    for line, (query, document, grade) in _qrels(path, *places):
         if not is_number(grade):
             raise CorruptError(f"{path}:{line}: {grade!r:.80} is no grade of relevance.")
         for name, known, what in ((query, places[0], "query"), (document, places[1], "document")):
@@ -57,8 +59,42 @@ def read_search(folder: Path) -> Search:
     return Search(list(queries.values()), list(documents.values()), judged, report)
 
 
+def _qrels(path: Path, *ids: Container[str]) -> list[tuple[int, list[str]]]:
+    """Return the line, query, document and grade of each judgement: by the header's names, else by place.
+
+    Raises CorruptError where the header states neither.
+    """
+    cells = read_cells(path)
+    rows, lines, names = cells.rows, cells.lines, cells.names
+    if all(len(row) == 1 for row in rows):
+        rows = [row[0].split() for row in rows]
+    if names is None and rows and not is_number(rows[0][-1]):
+        names, rows, lines = rows[0], rows[1:], lines[1:]
+    width = max(map(len, rows), default=0)
+    # Lines of trec have four fields, of which the second says nothing.
+    places: list[int | None] = [0, 2, 3] if width == 4 else [0, 1, 2 if width > 2 else None]
+    if names is not None:
+        plain = [re.sub(r"[\W_]+", "", name.lower()) for name in names]
+        places = [next((place for pattern in patterns.split() for place, name in enumerate(plain) if re.fullmatch(
+            pattern, name)), None) for patterns in _QRELS]  # fmt: skip
+        if None in places[:2]:
+            # What the names do not say, the ids do.
+            fits = [[place for place in range(width) if all(row[place] in known for row in rows)] for known in ids]
+            if [*map(len, fits)] != [1, 1] or fits[0] == fits[1]:
+                raise CorruptError(
+                    f"{path}:1: its columns are {', '.join(names)}; name them query-id, corpus-id, score."
+                )
+            places[:2] = fits[0][0], fits[1][0]
+    return [(line, ["1" if place is None else row[place] if place < len(row) else "" for place in places])
+            for line, row in zip(lines, rows, strict=True)]  # fmt: skip
+
+
 def _file(folder: Path, name: str) -> Path | None:
-    return next((path for form in _FORMS if (path := folder / f"{name}{form}").is_file()), None)
+    """Return the table of a name: a file, or as the hub has it a folder with a file of one split."""
+    parts = [folder / name, *([folder / "default", folder / "data"] if name == "qrels" else [])]
+    inside = [path for part in parts for split in (*_SPLITS, name) for form in _FORMS for path in
+              sorted(part.glob(f"{split}-*{form}"))]  # fmt: skip
+    return next((path for form in _FORMS if (path := folder / f"{name}{form}").is_file()), next(iter(inside), None))
 
 
 def _texts(folder: Path, name: str) -> dict[str, str]:

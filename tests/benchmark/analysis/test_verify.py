@@ -17,17 +17,16 @@ from fakes import make_record
 import benchmark
 import zoo
 from benchmark.analysis import verify as verifying
-from benchmark.analysis.verify import bounds, verify
+from benchmark.analysis.bound import DifferenceError
+from benchmark.analysis.tolerances import bounds, compare_score
+from benchmark.analysis.verify import verify
 from benchmark.cli.main import main
-from benchmark.data.catalog import dataset
-from benchmark.data.readers.pairs import Pairs
-from benchmark.data.sources import Located
 from benchmark.metrics.correlation import ranks
 from benchmark.metrics.items import accuracy_of, items_part, right_of
 from benchmark.records.folder import Records
 from benchmark.records.query import spearman
 from benchmark.records.record import Record
-from benchmark.tasks.base import PairScores, PairsData
+from benchmark.tasks.base import PairScores
 from zoo.errors import MissingError
 
 TASKS = "pocket-pairs,pocket-topics"
@@ -38,10 +37,9 @@ WORKFLOW = Path(__file__).parents[3] / "examples" / "verify-results.yml"
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the results of encoders that need no training, one of them with seeds, and of a trained one."""
     folder = tmp_path_factory.mktemp("honest")
-    benchmark.evaluate("cls,random", tasks=TASKS, results=folder, seeds=2, controls=False, quiet=True)
-    benchmark.evaluate(
-        "simcse", tasks=TASKS, results=folder, seeds=1, train_sentences=64, controls=False, quiet=True, device="cpu"
-    )
+    options: dict[str, Any] = {"results": folder, "controls": False, "quiet": True, "device": "cpu"}
+    benchmark.evaluate("cls,random", tasks=TASKS, seeds=2, **options)
+    benchmark.evaluate("simcse:batch_size=8", tasks="pocket-pairs", seeds=1, train_sentences=8, **options)
     return folder
 
 
@@ -55,7 +53,7 @@ def command(*arguments: object) -> int:
 def test_honest_results_are_verified(honest: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(honest) == 0
     printed = capsys.readouterr().out
-    assert "8 cells: 8 verified, 0 differs, 0 not verifiable." in printed
+    assert "7 cells: 7 verified, 0 differs, 0 not verifiable." in printed
     assert "does not show that an encoder saw no test text" in printed
 
 
@@ -103,7 +101,9 @@ def forged(honest: Path, folder: Path, name: str, forgery: Forgery, beside: Sequ
     """Return a copy of one method's cell of pairs, forged, with a score that fits where that is done."""
     shutil.copytree(honest, folder)
     store = Records(folder)
-    record = next(r for r in store.all() if r["method"]["name"] == name and r["task"]["name"] == "pocket-pairs")
+    record = next(
+        r for r in store.all() if r["method"]["name"].startswith(name) and r["task"]["name"] == "pocket-pairs"
+    )
     assert record["scores"] is not None
     pairs = forgery(record, *store.pair_scores(record))
     score = 99.99 if pairs is None or forgery is typed else spearman(*(np.float32(side) for side in pairs))
@@ -113,7 +113,7 @@ def forged(honest: Path, folder: Path, name: str, forgery: Forgery, beside: Sequ
             record["scores"].pop(part, None)  # type: ignore[misc]
     store.write(record, pairs)
     for other in store.all():
-        if other["task"] != record["task"] or other["method"]["name"] not in (name, *beside):
+        if other["task"] != record["task"] or not other["method"]["name"].startswith((name, *beside)):
             store.path(other["method"]["name"], other["task"]["name"], other["key"]).unlink()
     return folder
 
@@ -128,7 +128,7 @@ def test_a_forgery_differs(
 ) -> None:
     folder = forged(honest, tmp_path / "forged", name, forgery)
     assert command(folder, "--allow-unverified") == 1
-    assert f"differs: {name} [" in capsys.readouterr().out
+    assert f"differs: {name}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("forgery", [all_but_a_known_sample, no_pairs])
@@ -145,12 +145,12 @@ def test_what_cannot_be_checked_is_not_right(
 def test_an_untrained_method_is_never_read_from_the_folder(honest: Path, tmp_path: Path) -> None:
     folder = forged(honest, tmp_path / "forged", "cls", all_but_a_known_sample, beside=["simcse"])
     store = Records(folder)
-    by_name = {r["method"]["name"]: r for r in store.all() if r["task"]["name"] == "pocket-pairs"}
+    by_name = {r["method"]["name"].split(":")[0]: r for r in store.all() if r["task"]["name"] == "pocket-pairs"}
     assert by_name["simcse"]["scores"] and by_name["cls"]["scores"]
     by_name["cls"]["scores"] = by_name["simcse"]["scores"]
     store.write(by_name["cls"], store.pair_scores(by_name["simcse"]))
     shutil.copytree(
-        store.encoder_folder("simcse", by_name["simcse"]["encoder_key"]),
+        store.encoder_folder("simcse:batch_size=8", by_name["simcse"]["encoder_key"]),
         store.encoder_folder("cls", by_name["cls"]["encoder_key"]),
     )
     (verdict,) = (one for one in verify(folder).verdicts if one.word == "differs")
@@ -175,12 +175,13 @@ def test_drawn_rows_find_what_a_known_sample_hides(
 ) -> None:
     monkeypatch.setattr(verifying, "DRAWN", 100)
     monkeypatch.setattr(verifying, "SECONDS", 0.0)
-    words = {one.why for one in verify(honest).verdicts if "pocket-pairs" in one.cell}
-    assert words == {"score, gold scores, and the cosines of 100 pairs drawn here, encoded again"}
+    monkeypatch.setattr(verifying, "FEW", 100)
+    words = {one.why.rpartition(", and ")[2] for one in verify(honest).verdicts if "pocket-pairs" in one.cell}
+    assert words == {"the cosines of 100 pairs drawn here, encoded again"}
     drawn: list[list[Any]] = [[], []]
     for times in drawn:
         with monkeypatch.context() as patched:
-            patched.setattr(verifying, "_compare_cosines", lambda *given, to=times: to.append(given[2].tolist()))
+            patched.setattr(verifying, "compare_cosines", lambda *given, to=times: to.append(given[2].tolist()))
             verify(honest)
     assert drawn[0] and all(one != other for one, other in zip(*drawn, strict=True))  # nobody knows them before
     folder = forged(honest, tmp_path / "forged", "cls", all_but_a_known_sample)
@@ -204,7 +205,7 @@ def test_nothing_is_fetched_unless_that_is_asked(honest: Path, monkeypatch: pyte
         seen.append((os.environ.get("HF_HUB_OFFLINE"), constants.HF_HUB_OFFLINE))
         raise MissingError("not here")
 
-    monkeypatch.setattr(verifying, "unadapted_encoder_of", encoder)
+    monkeypatch.setattr(verifying, "encoder_of", encoder)
     verify(honest)
     assert set(seen) == {("1", True)} and constants.HF_HUB_OFFLINE is False and "HF_HUB_OFFLINE" not in os.environ
     seen.clear()
@@ -230,10 +231,10 @@ def test_bounds_are_those_of_all_orders_of_equal_values() -> None:
 def test_a_score_that_is_off_differs(predicted: list[float], right: list[float], wrong: list[float]) -> None:
     pairs = np.float32(predicted), np.array([1.0, 2, 4, 3] if len({*predicted}) == 4 else [1.0, 2, 3, 4])
     for score in right:
-        verifying._compare_score(make_record("bag", main=score), *pairs)
+        compare_score(make_record("bag", main=score), *pairs)
     for score in wrong:
-        with pytest.raises(verifying._DifferenceError, match="from its pair scores"):
-            verifying._compare_score(make_record("bag", main=score), *pairs)
+        with pytest.raises(DifferenceError, match="from its pair scores"):
+            compare_score(make_record("bag", main=score), *pairs)
 
 
 def test_the_workflow_verifies_each_name_and_refuses_links(tmp_path: Path) -> None:
@@ -285,9 +286,9 @@ def test_a_folder_without_records_is_named(tmp_path: Path) -> None:
     ("kept", "typed_score", "why"),
     [
         ("others", False, "80.0000 from its items"),
-        ("others", True, "80.00, and"),
+        ("others", True, "items are right here and wrong there"),
         ("shuffled", False, "items are right here and wrong there"),
-        ("none", True, "80.00, and"),
+        ("none", True, "it does not state the scores of its items"),
     ],
 )
 def test_an_accuracy_is_that_of_its_items(honest: Path, tmp_path: Path, kept: str, typed_score: bool, why: str) -> None:
@@ -306,26 +307,3 @@ def test_an_accuracy_is_that_of_its_items(honest: Path, tmp_path: Path, kept: st
     store.write(record)
     (verdict,) = (one for one in verify(folder).verdicts if one.word == "differs")
     assert verdict.cell.startswith("cls [") and why in verdict.why
-
-
-@pytest.mark.parametrize("part", ["all", "mean", "wmean", "a"])
-def test_values_equal_as_float32_may_have_broken_their_ties(part: str) -> None:
-    """A subset's score may be that of any order of its ties, and a mean that much; a point more differs."""
-    generator = np.random.default_rng(0)
-    gold = generator.normal(size=80)
-    # Places as older folders keep them, each for two pairs.
-    predicted = np.float32(ranks(gold + generator.normal(size=80)) // 2)
-    pairs = Pairs(["x"] * 40, ["y"] * 40, gold[:40]), Pairs(["x"] * 40, ["y"] * 40, gold[40:])
-    data = PairsData(Located(dataset("STSBenchmark"), "raw", "folder", {}, ""), dict(zip("ab", pairs, strict=True)))
-    again, slack = verifying._parts(data, predicted)
-    of = again["subsets"] if part == "a" else again
-    rounded = 0.9 * slack()[part]
-    assert rounded > verifying.ROUNDING / 100
-    for off, differs in ((rounded, False), (-rounded, False), (slack()[part] + 0.01, True)):
-        stated: dict[str, Any] = {part: {"spearman": of[part]["spearman"] + off}}
-        stated = {"subsets": stated} if part == "a" else stated
-        if differs:
-            with pytest.raises(verifying._DifferenceError, match=part):
-                verifying._compare_parts(stated, again, slack, orders=True)
-        else:
-            verifying._compare_parts(stated, again, slack, orders=True)

@@ -221,7 +221,7 @@ def test_pairs_that_share_a_text_are_drawn_together(tmp_path: Path) -> None:
     data = read_texts(table(tmp_path / "my.csv", ["a", "b", "same"], rows))
     assert data.clusters.effective == 60 and "drawn together" not in data.report
     rows = [[f"{i // 6} q", right, value] for i, (_, right, value) in enumerate(rows)]
-    data = read_texts(table(tmp_path / "my.csv", ["a", "b", "same"], rows))
+    data = read_texts(table(tmp_path / "my.csv", ["a", "b", "same"], rows), "a,b,same")
     assert data.clusters.effective == 10 and "drawn together: as much as 10 unrelated pairs" in data.report
     rows = [[f"{i} q", f"{i // 3} answer"] for i in range(60)]
     data = read_texts(table(tmp_path / "my.csv", ["query", "document"], rows))

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from benchmark.choosing.candidates import prepared
 from benchmark.choosing.control import bm25
-from benchmark.choosing.data import Texts, read_texts
+from benchmark.choosing.data import Kind, Texts, read_texts
 from benchmark.choosing.language import is_other_than_english
 from benchmark.choosing.measures import measure, search, threshold, threshold_at
-from benchmark.choosing.ranking import ranked
+from benchmark.choosing.ranking import ranked, verdict
 from benchmark.stats.bootstrap import statistic_of
 from benchmark.stats.clusters import clusters_of
 from benchmark.stats.mcb import Noise, pairs_needed
@@ -57,6 +57,32 @@ def test_each_row_has_its_own_distance_to_the_first() -> None:
         assert frame[column].tolist() == pytest.approx([80, 50, 30])
     for column in ("behind", "behind_low", "behind_high"):
         assert frame[column].tolist() == pytest.approx([0, 30, 50])
+
+
+@pytest.mark.parametrize(
+    ("kind", "gold", "sign", "doubt"),
+    [
+        ("score", np.arange(40.0), -1, "a is below chance (0.0) by more than its interval; if the table was misread"),
+        ("binary", np.arange(40) % 2.0, -1, "below chance (50.0)"),
+        ("label", np.arange(40) % 2.0, 0, "below chance (48.7)"),
+        ("label", np.arange(40.0), 0, "No two texts share a label"),
+        ("label", np.minimum(np.arange(40.0), 37), 1, "37 of 40 texts are alone in their class"),
+        ("score", np.arange(40.0), 1, ""),
+        ("binary", np.arange(40) % 2.0, 1, ""),
+        ("label", np.arange(40) % 2.0, 1, ""),
+    ],
+)
+def test_an_outcome_that_cannot_be_right_is_doubted(
+    kind: Kind, gold: NDArray[np.float64], sign: int, doubt: str
+) -> None:
+    """And two encoders of one score are said to have it."""
+    data = Texts(kind, "", ["a"] * 40, np.arange(40), np.arange(40), gold)
+    values = np.full(40, float(sign)) if kind == "label" else sign * gold + 0.001 * np.arange(40) % 0.02
+    about = {"bytes": 4, "finished": True, "texts_per_second": 1.0, "near_duplicates": 0, "accuracy_without_them": 0.0}
+    text = verdict(data, ranked(data, [values, values], [{"name": n, "encoder": n, **about} for n in "ab"]), [], [])
+    assert text.startswith(doubt) if doubt == "" or doubt[0] in "aN3" else doubt in text.split("On these")[0]
+    assert (text.split("On these")[0] == "") == (doubt == "")
+    assert "a and b have the same score here" in text and "would show it" not in text
 
 
 def test_a_resample_of_one_class_has_no_area() -> None:

@@ -9,30 +9,13 @@ import pytest
 from fakes import Cli, make_record
 from test_compare import GOLD, compared, rho, scores_of
 
-from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records
 from benchmark.records.query import scored_pairs
+from benchmark.stats.bootstrap import influences
 from benchmark.stats.clusters import clusters_of
 from benchmark.tasks.loaded import load_tasks
 from benchmark.tasks.overlap import numbered
-
-
-def by_texts(pairs: Pairs, rows: list[np.ndarray]) -> float:
-    """Return the standard error x100 of a difference, of 500 draws of texts: a pair stands there as often as both."""
-    numbers, generator, drawn = numbered([*zip(pairs.first, pairs.second, strict=True)]), np.random.default_rng(0), []
-    often = np.bincount(numbers.ravel()) > 1
-    units = np.unique([[n if often[n] else -1 for n in both] for both in numbers] + [[-1, -1]])
-    alone = np.flatnonzero(~often[numbers].any(axis=1))
-    for _ in range(500):
-        chosen = np.bincount(generator.integers(0, len(units) - 1 + len(alone), len(units) - 1 + len(alone)))
-        chosen = np.pad(chosen, (0, len(units) - 1 + len(alone) - len(chosen)))
-        of_text = dict(zip(units[1:].tolist(), chosen, strict=False))
-        times = np.prod([[of_text.get(n, 1) for n in both] for both in numbers], axis=1)
-        times[alone] = chosen[len(units) - 1 :]
-        at = np.repeat(np.arange(len(times)), times)
-        drawn.append(rho(rows[0][at], pairs.gold[at]) - rho(rows[1][at], pairs.gold[at]))
-    return 100 * float(np.std(drawn))
 
 
 @pytest.mark.slow
@@ -48,7 +31,8 @@ def test_pairs_that_share_a_text_are_drawn_together(cli: Cli, tmp_path: Path) ->
         effective[name] = clusters_of(*texts.T).effective
         wrong = [np.random.default_rng(row).normal(size=texts.max() + 1) for row in range(2)]  # by text
         rows = [np.float32(pairs.gold + of_row[texts].sum(axis=1)) for of_row in wrong]
-        errors[name] = by_texts(pairs, rows)
+        apart = np.subtract(*influences(np.stack(rows), pairs.gold)[1])
+        errors[name] = 100 * np.sqrt(apart @ apart) / len(apart), len(apart)
         for row, predicted in zip("ab", rows, strict=True):
             record = make_record(row, name, main=rho(predicted, pairs.gold)) | {"limit": limit}
             store.write(record, (predicted, pairs.gold))
@@ -59,8 +43,9 @@ def test_pairs_that_share_a_text_are_drawn_together(cli: Cli, tmp_path: Path) ->
     for name, expected in effective.items():
         (line,) = compared(cli, *words, name)["comparisons"][0]["lines"]
         assert line["unrelated"] == pytest.approx(expected)
-        assert line["df"] == pytest.approx(round(expected) - 1)
-        assert line["pairs_error"] == pytest.approx(errors[name], rel=0.12)
+        unrelated, rows = errors[name]
+        assert round(expected) - 1 <= round(line["df"], 6) <= rows - 1
+        assert line["pairs_error"] >= unrelated
     assert effective["pocket-words"] < 300
     shown = " ".join(cli("compare", *words, "pocket-words,MEN").out.split())
     assert f"fewer unrelated ones: {effective['pocket-words']:,.0f} for pocket-words." in shown

@@ -93,7 +93,7 @@ def test_labels_of_natural_language_inference(tmp_path: Path) -> None:
         "numbers.tsv": NLI.replace("entailment", "0").replace("-", "-1").replace("contradiction", "2"),
         "snli.txt": snli
         + "".join(
-            f"{label}\t(ROOT\t{first}\t{second}\t{label}\n"
+            f"{label}\t(ROOT {first})\t{first}\t{second}\t{label}\n"
             for first, second, label in (line.split("\t") for line in NLI.splitlines())
         ),
     }
@@ -132,7 +132,7 @@ def test_quotes_are_text_unless_the_writer_quoted_fields(tmp_path: Path) -> None
 
 def test_columns_are_named_by_the_user(tmp_path: Path) -> None:
     path = written(tmp_path, "many.csv", "a,b,c,d\nthe one,x y,more,3\nthe other,z u,less,4\n")
-    with pytest.raises(CorruptError, match=r"many\.csv: .*a, b, c, d.*--columns"):
+    with pytest.raises(UsageError, match=r"many\.csv: .*a, b, c, d.*--columns"):
         read(path)
     table = read(path, "c,A,d")
     assert (table.kind, table.frame["first"].tolist(), table.frame["second"].tolist()) == (

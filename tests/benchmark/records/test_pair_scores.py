@@ -146,7 +146,7 @@ def test_rows_of_supervised_relatedness_can_be_compared(cli: Cli, data_dir: Path
     run = ("run", "--methods", methods, "--suite", "relatedness", "--data", data_dir, "--seeds", "2", "--limit", "60")
     assert cli(*run, "--out", tmp_path).code == 0
     assert "≈: tied for the best" in (tmp_path / "relatedness-trial.md").read_text("utf-8")
-    arguments = ("--suite", "relatedness", "--resamples", "200", "--pairs", "1", "--data", data_dir)
+    arguments = ("--suite", "relatedness", "--pairs", "1", "--data", data_dir)
     done = cli("compare", "random", "bag-of-words:dim=64", "--results", tmp_path, *arguments)
     assert done.code == 0
     first = TASKS.get("SICK-R-regressor").load(DataSource(data_dir, hub=False), 60).test.first

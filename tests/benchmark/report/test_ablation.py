@@ -17,12 +17,12 @@ FOLDER = Path(__file__).parents[3] / "leaderboards" / "zoo-small"
 
 def test_rows_have_the_numbers_of_compare() -> None:
     """By default the recipe's own settings; the best first; what differs, with the base's value behind it."""
-    table = ablation(FOLDER, "whitening-nli", suites="sts", resamples=500)
+    table = ablation(FOLDER, "whitening-nli", suites="sts")
     assert {one.change for one in table.changes} == {"k 64 (256)", "k 128 (256)", "k None (256)"}
     differences = [one.line.difference for one in table.changes]
     assert differences == sorted(differences, reverse=True)
     for change in table.changes:
-        line = compare_rows(FOLDER, change.row, "whitening-nli", suites="sts", resamples=500).comparisons[0].average
+        line = compare_rows(FOLDER, change.row, "whitening-nli", suites="sts").comparisons[0].average
         assert line is not None and (line.difference, line.low, line.high) == (
             change.line.difference,
             change.line.low,
@@ -35,7 +35,7 @@ def test_rows_have_the_numbers_of_compare() -> None:
 def test_named_rows_may_be_other_methods(cli: Cli, tmp_path: Path) -> None:
     """A glob stands for several; another method has its name; one changed setting is compared seed by seed."""
     words = ["compare", "--ablation", "promptbert-repo", "simcse", "promptbert-repo:*", "--suite", "sts"]
-    words += ["--results", str(FOLDER), "--resamples", "500"]
+    words += ["--results", str(FOLDER)]
     answer = cli(*words, "--json")
     rows = {row["change"].split(" [")[0]: row for row in json.loads(answer.out)["rows"]}
     assert answer.code == 0 and rows.keys() > {"simcse", "denoise False (True)"} and len(rows) == 3

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +112,10 @@ def test_noise_of_pairs_is_that_of_all_seeds(tmp_path: Path) -> None:
     rows = []
     for name in ("both", "first", "second"):
         rows.append(row_stats.finished((r for r in store.all() if r["method"]["name"] == name), TASKS))
-    for both, first, second in row_stats.draws(rows, store, 50)[0].values():
-        np.testing.assert_allclose(both, (first + second) / 2, rtol=1e-6)
-        assert np.abs(both - first).max() > 1
+    noise, _ = row_stats.item_noise(rows, store)
+    for both, first, second in noise.influence.values():
+        np.testing.assert_allclose(both, (first + second) / 2, rtol=1e-6, atol=1e-12)
+        assert np.abs(both - first).max() > 0.01
 
 
 def test_marks_are_kept_for_the_same_records_alone(store: Records, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,9 +217,9 @@ def test_controls_are_no_part_of_power(tmp_path: Path) -> None:
     add(store, "two", 1.2, base=20)
     add(store, "random", 9.0, (0, 1, 2), base=30)
     legend = table_of(store).legend
-    assert "no row but controls depends on a seed. With these 560 pairs" in legend and "over seeds" not in legend
+    assert "no row but controls depends on a seed. With these 210 pairs" in legend and "over seeds" not in legend
     (seen, needed) = re.findall(r"a difference of ([\d.]+) between .* 1.0 takes ([\d,]+) pairs", legend)[0]
-    assert int(needed.replace(",", "")) == pytest.approx(560 * float(seen) ** 2, rel=0.01)
+    assert int(needed.replace(",", "")) == pytest.approx(210 * float(seen) ** 2, rel=0.01)
 
 
 def test_what_cannot_be_compared_is_unknown(store: Records) -> None:
@@ -261,29 +263,6 @@ def test_an_incomplete_row_has_no_place(store: Records) -> None:
     assert among(table_of(store)) == {"best": True, "near": True, "far": False, "half": None}
 
 
-def test_a_file_is_resampled_once(store: Records, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second table takes the samples from the cache; only a file of other bytes is resampled, or a bad cache."""
-    counted: list[int] = []
-    real = row_stats.resample_together
-
-    def counting(tasks: Any, *arguments: Any, **options: Any) -> Any:
-        counted.extend(len(task.predicted) for task in tasks)
-        return real(tasks, *arguments, **options)
-
-    monkeypatch.setattr(row_stats, "resample_together", counting)
-    first = among(table_of(store))
-    assert counted == [4, 4]  # of two tasks, two seeds of the best and one each of the others
-    assert among(table_of(store)) == first
-    assert counted == [4, 4]
-    add(store, "far", 1.01, base=20)
-    assert among(table_of(store)) == {"best": True, "near": True, "far": True}
-    assert counted == [4, 4, 1, 1]
-    for path in (row_stats.cache_folder() / "significance").iterdir():
-        path.write_bytes(b"damaged")
-    assert among(table_of(store)) == {"best": True, "near": True, "far": True}
-    assert counted == [4, 4, 1, 1, 4, 4]
-
-
 @pytest.mark.slow
 def test_shared_pairs_are_drawn_together(data_dir: Path, tmp_path: Path) -> None:
     """On whole data, pairs that STS-B shares with the years are drawn for both; cut data has draws of its own."""
@@ -298,10 +277,12 @@ def test_shared_pairs_are_drawn_together(data_dir: Path, tmp_path: Path) -> None
         record = make_record("a", task)
         store.write({**record, "task": {**record["task"], "rows": len(gold)}}, (predicted, gold))
         (records[task],) = [r for r in store.all() if r["task"]["name"] == task]
-    drawn, _ = row_stats.draws([{task: [record] for task, record in records.items()}], store)
-    years, stsb = (drawn[task][0] for task in records)
+    noise, _ = row_stats.item_noise([{task: [record] for task, record in records.items()}], store)
+    (years,), (stsb,) = (noise.errors(task)[0] for task in records)
+    nothing = {task: np.concatenate([of, np.zeros_like(of)]) for task, of in noise.influence.items()}
+    both = replace(noise, influence=nothing).between([*records], [0, 1])[0][0, 1]
     assert shared_with("STS-B", ["STS16"]) == 285
-    assert np.corrcoef(years, stsb)[0, 1] > 0.12  # 0.18 from the influences of the pairs; 0 of independent draws
+    assert (4 * both - years**2 - stsb**2) / (2 * years * stsb) > 0.12  # 0 of independent draws
 
 
 def test_records_of_before_make_the_table_they_made(tmp_path: Path) -> None:

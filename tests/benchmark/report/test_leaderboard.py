@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from fakes import failed, hexes, make_record
 
+from benchmark.records.names import told_apart
 from benchmark.report.conditions import conditions as markdown_conditions
 from benchmark.report.rows import Table, score_text
 from benchmark.report.table import build_tables
@@ -110,8 +111,8 @@ def test_other_conditions_are_other_rows(other: dict[str, Any]) -> None:
     second = [{**r, "scores": {**r["scores"], "main": 0.6}} for r in complete("m", row="other", **other)]
     table = table_of(first + second)
     assert [row.average.mean for row in table.rows] == [pytest.approx(60), pytest.approx(40)]
-    names = [row.name for row in table.rows]
-    assert names == [f"m [{second[0]['row_key'][:8]}]", f"m [{first[0]['row_key'][:8]}]"]
+    parts = told_apart({"second": second[0], "first": first[0]})
+    assert [row.name for row in table.rows] == [f"m [{parts['second']}]", f"m [{parts['first']}]"]
 
 
 def test_controls_supervised_and_transductive_rows_say_so() -> None:
@@ -366,12 +367,16 @@ def test_the_device_is_that_of_what_was_measured() -> None:
 
 
 def test_trial_records_have_a_table_of_their_own() -> None:
-    """--limit never stands beside full data."""
-    full, trial = complete("m"), complete("m", row="trial", limit=50)
-    tables = build_tables(full + trial, [suite("sts")])
-    assert [(table.partial, len(table.rows)) for table in tables] == [(False, 1), (True, 1)]
+    """--limit never stands beside full data, nor one limit beside another."""
+    full, trial, smaller = complete("m"), complete("m", row="trial", limit=50), complete("m", row="less", limit=20)
+    tables = build_tables(full + trial + smaller, [suite("sts")])
+    assert [(table.limit, table.partial, len(table.rows)) for table in tables] == [
+        (None, False, 1),
+        (50, True, 1),
+        (20, True, 1),
+    ]
     files = {name: text for table in tables for name, text in table_files(table).items()}
-    assert {name for name in files if name.endswith(".md")} == {"sts.md", "sts-trial.md"}
+    assert {name for name in files if name.endswith(".md")} == {"sts.md", "sts-trial.md", "sts-trial-20.md"}
     assert "TRIAL" in files["sts-trial.md"]
     assert "TRIAL" not in files["sts.md"]
     assert json.loads(files["sts-trial.json"])["trial"] is True

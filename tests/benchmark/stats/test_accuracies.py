@@ -103,7 +103,7 @@ def test_a_mean_of_both_kinds_is_judged(tmp_path: Path) -> None:
     (table,) = build_tables(store.all(), [SUITE], store, baseline="low")
     assert [row.mark for row in table.rows] == ["≈", "≈", ""] and "noise of items" in table.legend
     assert [row.against for row in table.rows] == ["↑", "↑", ""] and "noise of items and seeds" in table.against
-    comparison = compare("mixed", SUITE.tasks, rows_of(store)["best"], rows_of(store)["low"], store, 4_000)
+    comparison = compare("mixed", SUITE.tasks, rows_of(store)["best"], rows_of(store)["low"], store)
     of_tasks = [line.pairs_error for line in comparison.lines]
     assert comparison.average is not None
     assert comparison.average.pairs_error == pytest.approx(np.hypot(*of_tasks) / 2, rel=0.05)
@@ -122,7 +122,7 @@ def test_fine_tunings_are_the_seeds_of_a_row_without_one(tmp_path: Path) -> None
         scores = {"main": accuracy_of(items), "main_metric": "accuracy", "reason": None, "by_seed": by_seed}
         store.write(make_record(name, "MR", scores=scores, items=items))
     rows = rows_of(store)
-    (line,) = compare("", ("MR",), rows["tuned"], rows["other"], store, 500).lines
+    (line,) = compare("", ("MR",), rows["tuned"], rows["other"], store).lines
     assert line.seeds_error == pytest.approx(100 * np.sqrt(2 * 0.01 / 3))
 
 

@@ -120,18 +120,31 @@ def weighted_spearman(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> floa
     return float(share @ (u * v) / np.sqrt((share @ u**2) * (share @ v**2)))
 
 
-def test_influences_are_derivatives() -> None:
-    """Against differences of a correlation of weighted rows, ties on both sides."""
+def weighted_score(metric: str, x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
+    """A score of a distribution on the rows, from its definition."""
+    if metric == "spearman":
+        return weighted_spearman(x, y, weights)
+    if metric == "accuracy":
+        return float((weights * y) @ x / (weights @ y))
+    covariance = np.cov(x, y, aweights=weights, ddof=0)
+    return float(covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1]))
+
+
+@pytest.mark.parametrize("metric", ["spearman", "pearson", "accuracy"])
+def test_influences_are_derivatives(metric: Any) -> None:
+    """Against differences of a score of weighted rows, ties on both sides."""
     predicted, gold = correlated(np.random.default_rng(4), [0.8, -0.2], 40)
     gold, predicted[1] = np.round(gold), np.round(predicted[1], 1)
-    value, influence = influences(predicted, gold)
-    assert value == pytest.approx([stats.spearmanr(row, gold).statistic for row in predicted])
-    for scores, estimate in zip(predicted, influence, strict=True):
+    if metric == "accuracy":
+        predicted, gold = predicted > 0, 1 + gold**2
+    value, influence = influences(predicted, gold, metric)
+    for scores, score, estimate in zip(predicted, value, influence, strict=True):
+        assert score == pytest.approx(weighted_score(metric, scores, gold, np.ones(40)))
         assert estimate.sum() == pytest.approx(0, abs=1e-9)
         for row in range(40):
             step = np.zeros(40)
             step[row] = 1e-5
-            around = [weighted_spearman(scores, gold, np.ones(40) + sign * step) for sign in (1, -1)]
+            around = [weighted_score(metric, scores, gold, np.ones(40) + sign * step) for sign in (1, -1)]
             assert estimate[row] / 40 == pytest.approx((around[0] - around[1]) / 2e-5, abs=1e-7)
 
 

@@ -21,7 +21,7 @@ def test_rows_of_one_text_are_drawn_alike() -> None:
 
 def test_a_row_of_two_repeated_texts_is_drawn_by_both() -> None:
     clusters = clusters_of(np.array([0, 0, 1, 1]), np.array([2, 3, 2, 3]))
-    assert clusters.size == 4 and clusters.effective == 1
+    assert clusters.size == 4 and clusters.effective == pytest.approx(16 / 12)
     tables = np.concatenate([*clusters.counts(200, [0])]).reshape(-1, 2, 2)
     assert (tables[:, 0, 0] * tables[:, 1, 1] == tables[:, 0, 1] * tables[:, 1, 0]).all()
     assert (tables[:, 0] != tables[:, 1]).any() and (tables[:, :, 0] != tables[:, :, 1]).any()
@@ -31,6 +31,22 @@ def test_rows_without_a_common_text_are_drawn_by_themselves() -> None:
     clusters = clusters_of(np.arange(7), np.arange(7))  # each text beside itself
     assert not clusters.repeated and clusters.effective == 7
     assert not clusters_of(np.arange(7)).repeated and clusters_of(np.array([0, 1, 0])).size == 2
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_variances_are_those_of_rows_that_share_a_text(seed: int) -> None:
+    """Against a loop over all couples of rows, some of the same two texts; never less than that of unrelated rows."""
+    generator = np.random.default_rng(seed)
+    texts, influence = generator.integers(0, 9, (25, 2)), generator.normal(size=(3, 25))
+    clusters = clusters_of(*texts.T)
+    alike = np.array([[bool({*map(int, one)} & {*map(int, other)}) for other in texts] for one in texts])
+    unrelated, together = clusters.variances(influence)
+    for a in range(3):
+        for b in range(3):
+            apart = influence[a] - influence[b]
+            assert unrelated[a, b] == pytest.approx(25 / 24 * apart @ apart)
+            assert together[a, b] == pytest.approx(25 / 24 * max(apart @ alike @ apart, apart @ apart))
+    assert clusters.effective == pytest.approx(25**2 / alike.sum())
 
 
 def test_few_clusters_make_resampled_values_too_close() -> None:

@@ -1,0 +1,368 @@
+"""Decides what each column of a table is: a text, a value, or not used and why; in doubt it asks.
+
+What a person says comes first, then what the file states (names of its header), then the cells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import permutations
+from pathlib import Path
+
+from benchmark.data.readers.cells import is_number
+from benchmark.data.readers.labels import Take, alike_of, says_unlike
+from zoo.encoder import NLI_LABELS
+from zoo.errors import UsageError
+
+# The names of a role's columns, singular, without case and signs; of texts the first that is there counts.
+_FIRST = "premise anchor query question first source text sentence content review tweet utterance".split()
+_SECOND = "hypothesis positive pos document doc passage answer second target paraphrase response context text".split()
+_SECOND += ["positivepassage", "positivectx"]
+_VALUES = {
+    "grade": re.compile(r"(is)?rel|qrels?|.*(relevan|judge?ment|grade|judged|isselected).*"),
+    "score": re.compile(r"(mean)?scores?|(similarity|relatedness)(score)?|sim|gold|gs|rating"),
+    "label": re.compile(r"(gold)?labels?|class|category|topic|intent|(is)?(duplicate|paraphrase)|entailmentjudgment"),
+}
+_NEGATIVE = re.compile(r"(hard)?neg(ative)?(s|passages?|ctxs?)?\d*")
+# sent0 and sent1, question1 and question2: a stem and two ends.
+_STEMS = ("sentence", "sent", "text", "question", "s", "word", "phrase", "term", "query", "string", "document")
+_NUMBERED = [(stem + one, stem + two) for stem in _STEMS for one, two in (("0", "1"), ("1", "2"), ("a", "b"))]
+_ASKS, _ANSWERS = ("query", "question"), ("document", "doc", "passage", "answer")
+# Names that do not say which of two texts asks, nor whether a number is a grade.
+_ANY_TEXT, _ANY_NUMBER = ("text", "sentence", "content", "review", "tweet", "utterance"), ("score", "label")
+_ID = re.compile(r"(?i:|(.*[\W_])?(id|idx|index|row)|[qdp]id|docid|pairid)|.*[a-z]I[dD]")
+_TOKEN, _ZEROS, _YEAR = re.compile(r"\S*\d\S*|\S+://\S+"), re.compile(r"0\d+"), re.compile(r"(19|20)\d\d")
+_LANGUAGE = re.compile(r"[a-z]{2,3}([-_]\w+)?")
+_SPLITS = {"train", "training", "dev", "development", "valid", "validation", "test"}
+# Fewer rows show nothing about what a column is; what is longer than a class's name is a text.
+FEW, LONGEST_NAME, MOST_WORDS = 6, 40, 3
+# So many queries are the least of a search: as many short texts that repeat may ask, fewer are classes.
+_QUERIES = 20
+_PRINTED = 8
+
+
+def plain(name: str) -> str:
+    """Return the last part of a column's name, without case and signs."""
+    return re.sub(r"[\W_]+", "", name.rpartition(".")[2].lower())
+
+
+def mostly(cells: Sequence[str], kind: Callable[[str], bool]) -> bool:
+    """Return whether at least half of the cells that are not empty are of a kind; the others are then errors."""
+    filled = [cell for cell in cells if cell]
+    return bool(filled) and 2 * sum(map(kind, filled)) >= len(filled)
+
+
+def is_nli(cell: str) -> bool:
+    """Return whether a cell is a label of natural language inference."""
+    return cell.lower() in NLI_LABELS
+
+
+def is_short(cells: Sequence[str]) -> bool:
+    """Return whether no cell is longer than a name."""
+    return all(len(cell.split()) <= MOST_WORDS and len(cell) <= LONGEST_NAME for cell in cells)
+
+
+def is_class(cells: Sequence[str]) -> bool:
+    """Return whether few short names come again and again, as those of classes do."""
+    counts = Counter(filter(None, cells))
+    often = 3 * len(counts) <= counts.total() or 2 * max(counts.values(), default=0) >= counts.total()
+    return counts.total() >= FEW and often and is_short([*counts])
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """The name (None without a header) and cells of a column, which is or was a list beside one text."""
+
+    place: int
+    name: str
+    cells: list[str]
+    named: bool = True
+    is_list: bool = False
+    was_list: bool = False
+
+    @cached_property
+    def looks(self) -> tuple[str, str]:
+        """What the cells are (number, words, class, text, list, constant), or aside or empty, and why that."""
+        filled = [cell for cell in self.cells if cell]
+        kinds = set(filled)
+        if self.is_list or not filled:
+            numbers = mostly(filled, is_number) and not self._states
+            return ("empty", "empty") if not filled else ("aside", "lists of numbers") if numbers else ("list", "")
+        if "lang" in self.key and all(map(_LANGUAGE.fullmatch, kinds)):
+            return "aside", "languages"
+        if len(kinds) == 1 and len(self.cells) >= FEW:
+            return "constant", "constant"
+        if mostly(filled, is_number):
+            whole = [int(cell) for cell in kinds if cell.isdecimal()]
+            once = len(whole) == len(filled)
+            if (once and len(whole) > 2 and max(whole) - min(whole) < len(whole)) or any(map(_ZEROS.fullmatch, kinds)):
+                return "aside", "numbers of rows"
+            if _ID.fullmatch(self.name) and len(whole) == len(kinds) and (once or len(kinds) >= _QUERIES):
+                return "aside", "ids"
+            return ("aside", "years") if all(map(_YEAR.fullmatch, kinds)) else ("number", "")
+        if mostly(filled, is_nli) or (len(filled) >= FEW and alike_of({cell.lower() for cell in kinds})):
+            return "words", ""
+        if {cell.lower() for cell in kinds} <= _SPLITS:
+            return "aside", "splits"
+        if all(map(_TOKEN.fullmatch, kinds)) and (len(kinds) >= _QUERIES or len(kinds) == len(filled)):
+            return "aside", "ids"
+        sparse = 2 * len(filled) < len(self.cells)
+        return ("class", "") if is_class(filled) else ("aside", "mostly empty") if sparse else ("text", "")
+
+    @property
+    def look(self) -> str:
+        """What the cells are."""
+        return self.looks[0]
+
+    @cached_property
+    def key(self) -> str:
+        """The plain name, singular; empty without a header."""
+        return re.sub(r"(?<=..[^s])s$", "", plain(self.name)) if self.named else ""
+
+    @cached_property
+    def levels(self) -> int:
+        """The number of different values."""
+        return len(set(self.cells) - {""})
+
+    @property
+    def _states(self) -> str:
+        return next((kind for kind, names in _VALUES.items() if names.fullmatch(self.key)), "") if self.key else ""
+
+    @cached_property
+    def value(self) -> str:
+        """The kind of value that the name states, if the cells can be one."""
+        is_text = self.look == "list" or (self.look in ("text", "empty") and not is_short(self.cells))
+        return "" if is_text else self._states
+
+    @property
+    def can_be_text(self) -> bool:
+        """Whether the cells can be texts, if the name says that they are."""
+        return self.look in ("text", "list", "class", "constant")
+
+    @property
+    def may_be_text(self) -> bool:
+        """Whether the cells look like classes and may be short texts that repeat."""
+        return self.look == "class" and (self.levels >= _QUERIES or mostly(self.cells, lambda cell: " " in cell))
+
+    @property
+    def is_negative(self) -> bool:
+        """Whether the name says so."""
+        return self.named and _NEGATIVE.fullmatch(plain(self.name)) is not None
+
+    @property
+    def states_text(self) -> bool:
+        """Whether the name states that the column has texts."""
+        return self.key in (*_FIRST, *_SECOND) or self.is_negative
+
+    def is_form_of(self, text: Column) -> bool:
+        """Return whether the column is another form of a text, as sentence1_parse is of sentence1."""
+        words = ([{*re.findall(r"\w+", cell)} for cell in column.cells] for column in (text, self))
+        return self.name.startswith(text.name) and all(few <= many for few, many in zip(*words, strict=False))
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The columns of each role (first and second text; a value; negatives), and why the others are not used."""
+
+    texts: list[Column]
+    value: Column | None = None
+    negatives: Sequence[Column] = ()
+    unused: dict[str, str] | None = None
+
+    @property
+    def judged(self) -> bool:
+        """Whether the value is a judgement of what answers a query: by its name, or in a query's list."""
+        value = self.value if len(self.texts) == 2 else None
+        return value is not None and (value.value == "grade" or (value.was_list and self.texts[0].key in _ASKS))
+
+
+@dataclass
+class Decision:
+    """One table's columns, for whom they are read, and what is decided of them."""
+
+    path: Path
+    columns: list[Column]
+    take: Take
+    chosen: list[Column] | None = None
+
+    def roles(self) -> Roles:
+        """Return what each column is; raises UsageError, with the commands that answer, in doubt."""
+        roles = self._of_person(self.chosen) if self.chosen else self._of_table()
+        used = (*roles.texts, roles.value, *roles.negatives)
+        unused = {column.name or f"column {column.place + 1}": "not named" if self.chosen else column.looks[1] or
+                  "not needed" for column in self.columns if column not in used}  # fmt: skip
+        return Roles(roles.texts, roles.value, roles.negatives, unused)
+
+    def _of_person(self, chosen: list[Column]) -> Roles:
+        """Return the roles of columns in the order of a person: texts; a value by kind, name or cells."""
+        last, several = chosen[-1], len(chosen) > 2
+        values = [column for column in chosen if column.value] or [
+            column for column in chosen if column.look in ("number", "words", "aside")
+        ]
+        if self.take == "labels":
+            values = [last]
+        elif not values and (several or self.take in ("all", "measured")):
+            values = [column for column in (last, *chosen) if column.look in ("class", "constant")][:1]
+        value = values[-1] if values and len(chosen) > 1 and self.take != "texts" else None
+        value = None if self.take == "judged" and not several else value
+        texts = [column for column in chosen if column is not value]
+        if self.take == "texts":
+            return Roles(texts)
+        self._ask(len(texts) > (3 if value is None else 2), f"{len(texts)} of the columns are texts")
+        return Roles(texts[:2], value, texts[2:])
+
+    def _stated(self) -> tuple[Column | None, Column | None, bool]:
+        """Return the first and the second text that the header states, and whether by numbers."""
+        able = [column for column in self.columns if column.can_be_text]
+        for names in _NUMBERED:
+            pair = [column for name in names for column in able if plain(column.name) == name]
+            if len(pair) == 2:
+                return pair[0], pair[1], True
+        first = next((column for name in _FIRST for column in able if column.key == name), None)
+        fits = (column for name in _SECOND for column in able if column.key == name and column is not first)
+        return first, next(fits, None), False
+
+    def _of_table(self) -> Roles:
+        """Return the roles that header and cells show."""
+        first, second, numbered = self._stated()
+        stated = [column for column in (first, second) if column is not None]
+        negatives = [column for column in self.columns if column.is_negative and column.can_be_text]
+        others = [column for column in self.columns if column.look in ("text", "list") and not column.value and
+                  column not in (*stated, *negatives) and not any(map(column.is_form_of, stated))]  # fmt: skip
+        if self.take == "texts":
+            alone = self.columns if len(self.columns) == 1 else []
+            texts = sorted({*stated, *negatives, *others}, key=lambda column: column.place) or alone
+            self._ask(not texts or any(column.is_list for column in texts), "nothing shows which are texts")
+            return Roles(texts)
+        values = any(column.value for column in self.columns)
+        if self.take == "labels" and first is not None and len(stated) == len(others) == 1 and not values:
+            # The kind is known, so the other text is the label.
+            return Roles([first], others[0])
+        value = self._value([*stated, *others, *negatives])
+        short = [column for column in self.columns if column.look == "class" and column not in (*stated, value)]
+        if self.take in ("judged", "binary", "scores") and len(stated) + len(others) == len(short) == 1:
+            # The kind is known, so a second text is there.
+            others, short = [*others, *short], []
+        texts = [*stated, *others]
+        for column in self.columns:
+            misread = column.states_text and not column.can_be_text and column.look != "empty"
+            self._ask(misread and len(texts) < 2, f"{column.name} has {column.looks[1] or 'values'}, not texts")
+        self._ask(any(column.is_list for column in texts), "it has lists of texts")
+        self._ask(not texts, "nothing shows which are texts")
+        if len(texts) == 1 and not negatives:
+            return self._labelled(texts[0], value, short)
+        if not self.columns[0].named and len(texts) == 3 and value is None:
+            return Roles(texts[:2], None, texts[2:])
+        self._ask(len(texts) != 2, f"{', '.join(column.name for column in texts)} are texts")
+        texts = [texts[1], texts[0]] if first is None and second is not None else texts
+        self._pair(Roles(texts, value, negatives), short, stated, numbered)
+        return Roles(texts, None if negatives else value, negatives)
+
+    def _value(self, texts: list[Column]) -> Column | None:
+        """Return the only column that states that it is a value, else the only one whose cells are values."""
+        rest = [column for column in self.columns if column not in texts]
+        stated = [column for column in rest if column.value]
+        stated = [column for column in stated if column.look != "constant"] or stated
+        values = [column for column in rest if column.look in ("number", "words")]
+        # Without a header, a value stands beside its texts.
+        places = {column.place for column in texts if not column.named}
+        beside = [column for column in values if {column.place - 1, column.place + 1} & places]
+        if self.take != "judged":
+            values += [column for column in rest if column.look == "class" and not column.may_be_text]
+        values = stated or (beside if len(beside) == 1 else values)
+        if any(column.is_negative for column in texts):
+            # Positives and negatives say what is relevant: classes, and what describes the lists, are no values.
+            values = [column for column in values if column.look != "class" and not column.was_list]
+        self._ask(len(values) > 1, f"{' and '.join(column.name for column in values)} may be values")
+        return values[0] if values else None
+
+    def _labelled(self, text: Column, value: Column | None, short: list[Column]) -> Roles:
+        """Return the roles of one text and its label, where no class may be the other text."""
+        phrases = [column for column in short if column.may_be_text]
+        asks, unclear = text.key in _ASKS, " may be a text or a class"
+        if value is None and len(phrases) == 1 and phrases[0].levels < _QUERIES and not asks:
+            value, phrases = phrases[0], []
+        stated = value is not None and value.value
+        self._ask(phrases and not (stated and text.states_text), phrases[0].name + unclear if phrases else "")
+        if value is not None and stated:
+            doubtful = short and not text.states_text and text.named and value.levels == 2
+            self._ask(doubtful, short[0].name + unclear if short else "")
+        elif value is not None and self.take != "labels":
+            self._ask(asks, value.name + unclear)
+            many = value.look == "number" and 3 * value.levels > len(value.cells)
+            self._ask(many, f"{value.name} has {value.levels} values")
+        return Roles([text], value)
+
+    def _pair(self, roles: Roles, short: list[Column], stated: list[Column], numbered: bool) -> None:
+        """Ask which of two texts asks, what a value says, and what would be left unused."""
+        (first, second), value = roles.texts, roles.value
+        clear = numbered or not first.named or (first.key in _FIRST and first.key not in _ANY_TEXT) or (
+            second.key in _SECOND and second.key not in _ANY_TEXT)  # fmt: skip
+        judged = self.take == "judged" or (self.take == "measured" and (value is None or roles.judged))
+        if roles.negatives:
+            self._ask(value, f"{value.name} would be left unused" if value else "")
+        else:
+            phrases = [column for column in short if column.may_be_text and (value is None or len(stated) < 2)]
+            self._ask(phrases, f"{phrases[0].name} would be left unused" if phrases else "")
+        if value is not None and first.named and not value.value:
+            unread = value.states_text or (value.look == "class" and value.levels > 2)
+            self._ask(unread, f"{value.name} would be left unused")
+            inferred = {*value.cells} - {""} == {*"012"} and self.take not in ("judged", "scores")
+            self._ask(inferred, f"{value.name}: a score or a label of inference")
+        if value is not None and first.named and self.take == "measured":
+            search = not numbered and (first.key in _ASKS or second.key in _ANSWERS)
+            if value.value == "grade":
+                doubtful = numbered
+            elif value.look != "number" or value.levels <= 2:
+                doubtful = search and not value.value and not value.was_list
+            else:
+                several = any(2 * text.levels <= len(text.cells) for text in roles.texts)
+                doubtful = (search or several) and (not value.value or value.key in _ANY_NUMBER) and not roles.judged
+            self._ask(doubtful, f"is {value.name} a grade of relevance or a similarity")
+        self._ask(judged and not clear, "which of the texts asks for the other")
+
+    def _ask(self, doubtful: object, why: str) -> None:
+        """Raise UsageError, with the commands that answer, if there is a doubt."""
+        if not doubtful:
+            return
+        names = ", ".join(column.name for column in self.columns)
+        kinds = self.take not in ("all", "texts")
+        commands = dict.fromkeys(f"--columns '{','.join(typed)}'{kind * kinds}" for typed, kind in self._answers())
+        answers = " or ".join([*commands][:_PRINTED])
+        remedy = f"Name them: {answers}." if answers else "Give texts; a folder of BEIR has ids beside them."
+        raise UsageError(f"{self.path}: what are its columns {names}? ({why}) {remedy}")
+
+    def _answers(self) -> list[tuple[list[str], str]]:
+        """Return the names of columns in readings of the table, and its kind, those that use most first."""
+        first, second, _ = self._stated()
+        rest = sorted(self.columns, key=lambda column: (column is not first, column is not second))
+        texts = [column for column in rest if column in (first, second) or (not column.value and
+                 (column.look in ("text", "list") or column.is_negative))]  # fmt: skip
+        texts += [column for column in rest if column.look == "class" and column not in texts and not column.value]
+        values = [column for column in rest if column.value or column.look in ("number", "words", "class")]
+        values.sort(key=lambda column: not column.value)
+        negatives = [column for column in texts if column.is_negative]
+        pairs = sorted(permutations(texts, 2), key=lambda pair: (pair[0] is not first, pair[1] is not second))
+        answers = [([a.name, b.name, c.name], " --kind retrieval") for a, b in pairs for c in negatives or texts if
+                   c not in (a, b) and (negatives or not values)]  # fmt: skip
+        for number, pair in enumerate(pairs):
+            names = [column.name for column in pair]
+            for value in values:
+                if value in pair or (value.look == "class" and value.levels != 2):
+                    continue
+                words = sorted({*value.cells} - {""}) if value.look == "class" else []
+                typed = [f"{value.name}={word}" for word in words] or [value.name]
+                typed += [f"-{value.name}"] * says_unlike(value.name)
+                usual = "binary" if value.levels == 2 else "score"
+                for kind in {"measured": (usual, "retrieval"), "judged": ("retrieval",)}.get(self.take, (usual,)):
+                    if kind == "retrieval" or pair[::-1] not in pairs[:number]:
+                        answers += [([*names, name], f" --kind {kind}") for name in typed]
+            if all(value.look == "class" for value in values):
+                answers.append((names, " --kind retrieval"))
+        labelled = texts if self.take in ("measured", "labels") else []
+        choices = [(text, value) for text in labelled for value in values if value is not text]
+        return answers + [([text.name, value.name], " --kind label") for text, value in choices]
