@@ -80,7 +80,7 @@ def command(
     """Make the tables (md, csv, json, LaTeX, published values beside ours, HTML page) from the records.
 
     With PUBLISHED, results that others made (a folder of mteb's, EuroEval's jsonl, a table as csv or parquet): which of
-    its ranks can be told apart, with the noise of another draw of tasks. --out writes the table.
+    its ranks are separated, with the noise of another draw of tasks. --out writes the table.
 
     --dims and --bytes add a table of what smaller vectors would cost each row, for which its texts are encoded again.
     """

@@ -1,4 +1,4 @@
-"""Which ranks of a table that others published can be told apart, with the noise of another draw of such tasks."""
+"""Which ranks of a table that others published are separated, with the noise of another draw of such tasks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def sample_tasks(values: Matrix, groups: Sequence[str]) -> tuple[Sample, Matrix]
     clusters = clusters_of(numbers)
     tasks = Scored(values, np.ones(len(order)), metric="accuracy", identity=f"{len(order)} tasks")
     drawn = clusters.unbiased(resample_together([tasks], clusters=clusters, resamples=RESAMPLES)[0])
-    of = sample([[mean] for mean in values.mean(axis=1)], drawn, len(order), unrelated=clusters.effective)
+    of = sample([[mean] for mean in values.mean(axis=1)], drawn, round(clusters.effective))
     units = np.zeros((len(values), len(places)))
     np.add.at(units.T, numbers, (values - values.mean(axis=1, keepdims=True)).T)
     return of, units
@@ -163,13 +163,13 @@ class Comparison:
     deciding: list[str]
 
     def __str__(self) -> str:
-        told = f"p = {self.p:.2g}" if self.p < LEVEL else f"not told apart: {self.low:.2f} to {self.high:.2f}"
+        verdict = f"p = {self.p:.2g}" if self.p < LEVEL else f"undecided: {self.low:.2f} to {self.high:.2f}"
         alone = named(self.deciding) if self.deciding else "none"
         return "\n".join(
             [
                 f"Unit: {len(self.tasks)} tasks of others' results; another draw of such tasks.",
                 f"{clean_line(self.a)} - {clean_line(self.b)}: {self.difference:+.2f} points"
-                f" ({self.low:.2f} to {self.high:.2f}; {told}).",
+                f" ({self.low:.2f} to {self.high:.2f}; {verdict}).",
                 f"Without it the verdict would be another: {alone}.",
                 *(f"  {difference:+7.2f}  {clean_line(task)}" for task, difference in self.tasks.items()),
             ]
@@ -201,7 +201,7 @@ def compare_models(scores: pandas.DataFrame, groups: Sequence[str]) -> Compariso
 def second_opinion(
     source: str | Path | pandas.DataFrame, *, tasks: Sequence[str] | None = None, grouped: bool = True
 ) -> SecondOpinion:
-    """Say which ranks of published results can be told apart; the noise is that of another draw of such tasks.
+    """Say which ranks of published results are separated; the noise is that of another draw of such tasks.
 
     Args:
         source: A folder of mteb's results, a jsonl of EuroEval's, or a long or wide table (csv, parquet, DataFrame).
@@ -264,7 +264,7 @@ def _of_tasks(values: pandas.DataFrame, tasks: Sequence[str]) -> pandas.DataFram
 
 def _unit(groups: Sequence[str], of: Sample) -> str:
     kinds = sorted({group for group in groups if group})
-    by = f", those of one type drawn together ({named(kinds)}: they count as {of.unrelated:.1f})" if kinds else ""
+    by = f", those of one type drawn together ({named(kinds)}: they count as {of.pairs})" if kinds else ""
     return (
         f"Others' results, not ours. Unit: {len(groups)} tasks{by}; intervals hold for another draw of such tasks, and"
         " nothing is known within a task. Higher counts as better."
@@ -279,7 +279,7 @@ def _verdicts(frame: pandas.DataFrame, compared: Differences, order: NDArray[np.
     return [
         f"* {int(frame.tied.sum())} of {len(frame)} may be the best: with 95% confidence the best is among them.",
         "Each range of ranks contains the model's own with 95% confidence, over all that it is compared with.",
-        f"Of {len(p) - 1} neighbours {neighbours} are not told apart, and of {pairs} pairs"
+        f"Of {len(p) - 1} neighbours {neighbours} are not separated, and of {pairs} pairs"
         f" {100 * np.triu(apart, 1).sum() / pairs:.1f}% are (each by itself, p < {LEVEL}).",
     ]
 
