@@ -172,7 +172,7 @@ def search(
     names = ("recall_at_1", f"recall_at_{_TOP}", f"mrr_at_{_TOP}")
     more: dict[str, float | None] = dict(zip(names, 100 * values[1:].mean(axis=1), strict=True))
     if at_precision is not None:
-        more |= threshold_at(at_precision, *hits, data.clusters, of_all=True)
+        more |= threshold_at(at_precision, hits[0], hits[1], data.clusters, of_all=True)
     return values[0], more
 
 

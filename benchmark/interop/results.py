@@ -84,7 +84,9 @@ def card_data(name: str, records: Sequence[Record], **known: Any) -> ModelCardDa
         if one["limit"] is None
     ]
     # A line of a text must not end the card's metadata.
-    stated = {key: clean_line(value) if isinstance(value, str) else value for key, value in known.items()}
+    stated: dict[str, Any] = {
+        key: clean_line(value) if isinstance(value, str) else value for key, value in known.items()
+    }
     return ModelCardData(model_name=clean_line(name), eval_results=results or None, **stated)
 
 

@@ -103,8 +103,8 @@ def _state(
 def _code() -> bytes:
     """Return the sources and data that make marks; a cached mark is never older than they are."""
     modules = (bootstrap, clusters, mcb, draws, marks, learning, sys.modules[__name__])
-    files = (*(str(module.__file__) for module in modules), draws.FLOORS, TABLE)
-    return b"".join(Path(file).read_bytes() for file in files)
+    files = (*(Path(str(module.__file__)) for module in modules), draws.FLOORS, TABLE)
+    return b"".join(file.read_bytes() for file in files)
 
 
 def _mark_best(

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,7 @@ def by_seed(of_row: ByTask, tasks: Collection[str] | None = None) -> dict[int | 
     # In the row's order: that of a set changes from process to process, and with it the last bits of a mean.
     for task in [task for task in of_row if task in names]:
         for record in of_row[task]:
-            runs = scores_of(record).get("by_seed") or {} if record["seed"] is None else {}
+            runs: Mapping[str, Any] = scores_of(record).get("by_seed") or {} if record["seed"] is None else {}
             if len(runs) > 1 and record.get("items"):  # fine-tuned several times: each is a seed's score
                 for seed, run in runs.items():
                     scores[int(seed)][task] = 100 * run[scores_of(record)["main_metric"]]
@@ -199,7 +199,8 @@ class ItemNoise:
         A pair of several tasks is drawn for all of them, and pairs that share a text are drawn together; other tasks
         are drawn on their own.
         """
-        unrelated, together, items, effective = 0.0, 0.0, 0.0, 0.0
+        unrelated = together = np.zeros((len(rows), len(rows)))
+        items, effective = 0, 0.0
         for drawn_with in dict.fromkeys(self.places[task][0] for task in tasks):
             alike = [task for task in tasks if self.places[task][0] == drawn_with]
             used, at = np.unique(np.concatenate([self.places[task][1] for task in alike]), return_inverse=True)
@@ -266,11 +267,11 @@ def item_noise(
             moved[:, part] = of_part * (100 / len(gold) / len(parts))
         if not np.isfinite(moved).all():
             raise ContractError(f"{task}: a row has no correlation: its scores are all equal.")
-        ends = np.cumsum([len(of_row) for of_row in scores])
+        ends = np.cumsum([len(of_seeds) for of_seeds in scores])
         influence[task] = np.full((len(rows), size), np.nan)
-        for place, (of_row, end) in enumerate(zip(scores, ends, strict=True)):
-            if of_row:
-                influence[task][place] = moved[end - len(of_row) : end].mean(axis=0)
+        for place, (of_seeds, end) in enumerate(zip(scores, ends, strict=True)):
+            if of_seeds:
+                influence[task][place] = moved[end - len(of_seeds) : end].mean(axis=0)
         places[task] = pooled or (task, np.arange(size))
         clusters[places[task][0]] = clusters_in(first, texts)
     return ItemNoise(influence, places, clusters), damaged
@@ -285,7 +286,8 @@ def _data_here() -> DataSource | None:
 
 def _subsets(record: Record, items: int) -> list[slice]:
     """Return the places of each subset's items in a record's scores."""
-    sizes = [part["n"] for part in (scores_of(record).get("subsets") or {"": {"n": items}}).values()]
+    subsets: Mapping[str, Any] = scores_of(record).get("subsets") or {"": {"n": items}}
+    sizes = [part["n"] for part in subsets.values()]
     ends = [0, *np.cumsum(sizes).tolist()]
     return [slice(start, end) for start, end in itertools.pairwise(ends)]
 

@@ -407,7 +407,8 @@ def _variance_of(drawn: Matrix) -> Matrix:
 def _noise(sample: Sample, generator: np.random.Generator, resamples: int) -> Matrix:
     """Return noise of the pairs (methods, resamples): that of the resamples, or t with the variances of differences."""
     if sample.drawn.size:
-        return sample.drawn - sample.drawn.mean(axis=1, keepdims=True)
+        noise: Matrix = sample.drawn - sample.drawn.mean(axis=1, keepdims=True)
+        return noise
     centred = sample.between - sample.between.mean(axis=0)
     values, vectors = np.linalg.eigh((centred - centred.mean(axis=1, keepdims=True)) / -2)
     normal = (vectors * np.sqrt(np.maximum(values, 0))) @ generator.standard_normal((len(values), resamples))

@@ -50,7 +50,7 @@ def partner_ranks(
     # The nearer in l2, the larger q.x - x.x / 2.
     penalty = np.zeros(len(points)) if measure == "cosine" else np.einsum("nd,nd->n", points, points) / 2
     penalty[~known] = np.inf
-    ranks, rounded, cost = np.empty(len(queries), np.int64), np.float32(points), np.float32(penalty)
+    ranks, rounded, cost = np.empty(len(queries), np.int64), points.astype(np.float32), penalty.astype(np.float32)
     # A query of several pairs is compared with all rows once.
     order = np.argsort(queries, kind="stable")
     for start in range(0, len(queries), _BLOCK):
@@ -61,7 +61,7 @@ def partner_ranks(
         nearness[np.arange(len(distinct)), distinct] = -np.inf
         nearness, asked = nearness[which], points[queries[block]]
         of_partner = np.einsum("qd,qd->q", asked, points[partners[block]]) - penalty[partners[block]]
-        low, high = (np.float32(of_partner + side)[:, None] for side in (-_ROUNDING, _ROUNDING))
+        low, high = ((of_partner + side).astype(np.float32)[:, None] for side in (-_ROUNDING, _ROUNDING))
         nearer = np.count_nonzero(nearness > high, axis=1)
         # What float32 leaves open, few rows beside the partner itself, is computed again.
         row, column = np.divmod(np.flatnonzero((nearness > low) & (nearness <= high)), len(points))
