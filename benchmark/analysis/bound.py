@@ -63,8 +63,8 @@ def differences(
                 yield from differences(stated.get(name), again.get(name), close, (*where, str(name)), absent=absent)
         return
     if isinstance(stated, list) and isinstance(again, list) and len(stated) == len(again):
-        for number, (one, other) in enumerate(zip(stated, again, strict=True)):
-            yield from differences(one, other, close, (*where, str(number)), absent=absent)
+        for number, (value, other) in enumerate(zip(stated, again, strict=True)):
+            yield from differences(value, other, close, (*where, str(number)), absent=absent)
         return
     kinds = {type(stated), type(again)}
     # Counts are equal or not, and True is no 1.

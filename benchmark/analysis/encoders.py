@@ -96,7 +96,9 @@ def _with_weights(record: Record, plan: EncoderPlan, weights: Sequence[Path], ru
             reason = reason or str(error)
             continue
         pairs = [(kind, source, here.get(kind)) for kind, source in stated.items()]
-        other = [k for k, s, mine in pairs if not isinstance(mine, Mapping) or mine.get("sha256") != s.get("sha256")]
+        other = [
+            k for k, s, stated in pairs if not isinstance(stated, Mapping) or stated.get("sha256") != s.get("sha256")
+        ]
         if not other:
             return recipe
         reason = reason or f"the {other[0]} of its name has other weights here"

@@ -96,12 +96,12 @@ def compare_kept(
     left_out = {"main", *(["covered"] if known is None else [])}
     places, older = are_places(predicted), not of_this_code(record)
 
-    def close(where: tuple[str, ...], one: float, other: float) -> bool:
-        if equal(where, one, other) or (places and where[-1] == "pearson"):
+    def close(where: tuple[str, ...], first: float, other: float) -> bool:
+        if equal(where, first, other) or (places and where[-1] == "pearson"):
             return True
         if not older:
             return False
-        off = abs(one - other) - ROUNDING / 100
+        off = abs(first - other) - ROUNDING / 100
         return off <= 0 or (where[-1] == "spearman" and off <= _slack_of(where[-2], data, kept))
 
     both = [{name: value for name, value in part.items() if name not in left_out} for part in (stated, again)]
@@ -148,8 +148,8 @@ def compare_measured(record: Record, measured: Measured, kept: PairScores | None
     # Without items: two of them.
     limit = max(SCORE.get(record["precision"], SCORE_HALF), 200 / max(rows, 1) * (kept is None)) / 100
 
-    def close(where: tuple[str, ...], one: float, other: float) -> bool:
-        return equal(where, one, other) or (not same and abs(one - other) <= limit)
+    def close(where: tuple[str, ...], first: float, other: float) -> bool:
+        return equal(where, first, other) or (not same and abs(first - other) <= limit)
 
     if not close((), main_score(record), scores["main"]):
         raise DifferenceError(

@@ -211,8 +211,8 @@ class Check:
             if task.data is None:
                 return plan, f"its development data is not here ({task.reason})"
             identity = task.identity() if plan.traits.picks_checkpoint else None
-        own = METHODS.name_of(plan.cls)
-        if is_object(record) or not (own and METHODS.is_builtin(own)):
+        registered = METHODS.name_of(plan.cls)
+        if is_object(record) or not (registered and METHODS.is_builtin(registered)):
             # Its vectors are in its key, and the file of its class.
             if self.encode and not is_object(record):
                 probe = None if text_kind(plan.traits) else self._probe(record, plan)
@@ -360,7 +360,7 @@ class Check:
             bound.differences(
                 {**stated, "rows": record["task"]["rows"]},
                 {**{name: again[name] for name in stated}, "rows": data.rows},
-                lambda _, one, other: abs(one - other) <= 0.01 * abs(other) + 1e-9,
+                lambda _, first, other: abs(first - other) <= 0.01 * abs(other) + 1e-9,
                 absent=not bound.of_this_code(record),
             )
         )

@@ -68,8 +68,8 @@ def first_places(scores: NDArray[Any], k: int, scale: float = 1.0) -> Places:
     n, k = scores.shape[1], min(k, scores.shape[1])
     # The k-th of the maxima of groups is at most the k-th of all, and few reach it: faster than a partition of all.
     groups = n // max(1, n // (64 * k))
-    whole = n - n % groups
-    maxima = np.hstack([scores[:, :whole].reshape(len(scores), -1, groups).max(axis=1), scores[:, whole:]])
+    even = n - n % groups
+    maxima = np.hstack([scores[:, :even].reshape(len(scores), -1, groups).max(axis=1), scores[:, even:]])
     if np.isnan(maxima).any():
         raise ZooError("some of its similarities are not a number.")
     reach = TIE * scale

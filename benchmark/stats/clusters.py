@@ -107,8 +107,8 @@ def _summed(values: NDArray[np.float64], places: NDArray[np.intp], size: int) ->
 
 
 def _of_differences(products: NDArray[np.float64]) -> NDArray[np.float64]:
-    own = np.diagonal(products)
-    result: NDArray[np.float64] = np.maximum(own[:, None] + own - 2 * products, 0.0)
+    variances = np.diagonal(products)
+    result: NDArray[np.float64] = np.maximum(variances[:, None] + variances - 2 * products, 0.0)
     return result
 
 

@@ -68,9 +68,9 @@ def test_on_a_gpu_a_step_casts_weights_together_and_waits_once_in_ten(tmp_path: 
     command = [sys.executable, "-m", "speed.counts", "--layers", "1", "--batch", "4", "--methods", "simcse,encode,run"]
     root = Path(__file__).resolve().parents[2]
     run([*command, "--out", str(out)], cwd=root, check=True)
-    step, batch, whole = csv.DictReader(out.open(encoding="utf-8"))
+    step, batch, whole_run = csv.DictReader(out.open(encoding="utf-8"))
     assert float(step["waits"]) <= 0.1 and float(batch["waits"]) == 0
     assert float(step["kernels"]) < 160 and float(step["casts"]) < 20
     assert float(batch["casts"]) < 4
     # 40 steps are read in four waits; each of four looks, and the texts, wait for what was not read and for vectors.
-    assert float(whole["waits"]) <= 4 + 4 * 2 + 2
+    assert float(whole_run["waits"]) <= 4 + 4 * 2 + 2

@@ -60,8 +60,8 @@ def tables(texts: NDArray[np.intp], share: float, count: int) -> Iterator[tuple[
         generator = np.random.default_rng([number, len(texts)])
         gold, alike = generator.normal(size=(2, len(texts)))
         of_texts = generator.normal(size=(ROWS, texts.max() + 1))[:, texts].sum(axis=2)
-        own = np.sqrt(1 - share) * generator.normal(size=(ROWS, len(texts))) + np.sqrt(share / 2) * of_texts
-        yield gold + 0.7 * alike + own, gold
+        noise = np.sqrt(1 - share) * generator.normal(size=(ROWS, len(texts))) + np.sqrt(share / 2) * of_texts
+        yield gold + 0.7 * alike + noise, gold
 
 
 def errors(task: str, share: float, count: int, way: Way) -> tuple[float, float, float, float]:

@@ -84,7 +84,7 @@ class Cells:
     def beside(self, chosen: Collection[str]) -> list[str]:
         """Return nested columns whose lists are as long as those of a chosen column, in each row."""
         lengths = {name: [*map(len, values)] for name, values in self.nested.items()}
-        return [name for name, own in lengths.items() if any(own == lengths[other] for other in chosen)]
+        return [name for name, length in lengths.items() if any(length == lengths[other] for other in chosen)]
 
 
 def is_number(cell: str) -> bool:

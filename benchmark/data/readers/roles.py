@@ -97,11 +97,13 @@ class Column:
         if len(kinds) == 1 and len(self.cells) >= FEW:
             return "constant", "constant"
         if mostly(filled, is_number):
-            whole = [int(cell) for cell in kinds if cell.isdecimal()]
-            once = len(whole) == len(filled)
-            if (once and len(whole) > 2 and max(whole) - min(whole) < len(whole)) or any(map(_ZEROS.fullmatch, kinds)):
+            numbers = [int(cell) for cell in kinds if cell.isdecimal()]
+            once = len(numbers) == len(filled)
+            if (once and len(numbers) > 2 and max(numbers) - min(numbers) < len(numbers)) or any(
+                map(_ZEROS.fullmatch, kinds)
+            ):
                 return "aside", "numbers of rows"
-            if _ID.fullmatch(self.name) and len(whole) == len(kinds) and (once or len(kinds) >= _QUERIES):
+            if _ID.fullmatch(self.name) and len(numbers) == len(kinds) and (once or len(kinds) >= _QUERIES):
                 return "aside", "ids"
             return ("aside", "years") if all(map(_YEAR.fullmatch, kinds)) else ("number", "")
         if mostly(filled, is_nli) or (len(filled) >= FEW and alike_of({cell.lower() for cell in kinds})):

@@ -56,8 +56,8 @@ def truth(kind: str, draw: random.Random) -> tuple[pd.DataFrame, tuple[str, ...]
     """Return the rows of a small truth, and the kinds of measure that may be read from them."""
     if kind == "labelled":
         topics = [WORDS[i : i + 5] for i in range(0, 20, 5)]
-        said = [" ".join(draw.choices(topics[i % 4], k=6)) + f" {draw.choice(WORDS)} here" for i in range(80)]
-        rows = [(text, i % 4) for i, text in enumerate(said)]
+        texts = [" ".join(draw.choices(topics[i % 4], k=6)) + f" {draw.choice(WORDS)} here" for i in range(80)]
+        rows = [(text, i % 4) for i, text in enumerate(texts)]
         return pd.DataFrame(rows, columns=["first", "value"]), ("label",)
     rows = []
     for number in range(48):
@@ -148,7 +148,7 @@ def container(draw: random.Random, frame: pd.DataFrame, folder: Path) -> Any:
     return path if path.exists() else path.with_suffix(".parquet")
 
 
-def made(kind: str, seed: int, folder: Path) -> tuple[str, Any, dict[str, float]]:
+def truth_of(kind: str, seed: int, folder: Path) -> tuple[str, Any, dict[str, float]]:
     """Return what a table is called, the table, and the truth's score by kind of measure."""
     draw = random.Random(f"{kind} {seed}")
     frame, kinds = truth(kind, draw)
@@ -195,7 +195,7 @@ def test_names_orders_and_containers_decide_no_number(tmp_path: Path) -> None:
     wrong = []
     for kind in ("scored", "labels", "relevant", "judged", "pairs", "triples", "labelled"):
         for seed in range(TABLES):
-            about, given, expected = made(kind, seed, tmp_path)
+            about, given, expected = truth_of(kind, seed, tmp_path)
             result = outcome(given, expected)
             outcomes[result] += 1
             if result not in ("right", "asked"):

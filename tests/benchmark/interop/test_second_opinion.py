@@ -18,7 +18,7 @@ from benchmark.interop.second_opinion import SecondOpinion, compare_models, seco
 from zoo.errors import MissingError, UsageError
 
 
-def made(models: int = 5, tasks: int = 9, seed: int = 0, lead: float = 0.0) -> pandas.DataFrame:
+def published(models: int = 5, tasks: int = 9, seed: int = 0, lead: float = 0.0) -> pandas.DataFrame:
     """Return scores in 0..1 of models (rows) on tasks; the first leads by `lead`."""
     generator = np.random.default_rng(seed)
     scores = generator.uniform(0.3, 0.6, tasks) + generator.normal(0, 0.02, (models, tasks))
@@ -64,7 +64,7 @@ def same(a: SecondOpinion, b: SecondOpinion) -> None:
 def test_every_form_gives_the_same_table(
     tmp_path_factory: pytest.TempPathFactory, models: int, tasks: int, seed: int
 ) -> None:
-    frame, place = made(models, tasks, seed), tmp_path_factory.mktemp("forms")
+    frame, place = published(models, tasks, seed), tmp_path_factory.mktemp("forms")
     wide = second_opinion(frame)
     named = frame.rename_axis("Model").reset_index()
     named.to_csv(place / "wide.csv", index=False)
@@ -83,17 +83,17 @@ def test_every_form_gives_the_same_table(
 
 
 def test_a_clear_lead_is_seen_and_none_is_invented() -> None:
-    clear = second_opinion(made(lead=0.2)).frame
+    clear = second_opinion(published(lead=0.2)).frame
     assert clear.index[0] == "org/m0" and clear.tied.tolist() == [True] + 4 * [False]
     assert (clear["first"].iloc[0], clear["last"].iloc[0]) == (1, 1)
-    same_scores = second_opinion(pandas.concat([made(1), made(1).set_axis(["twin"])])).frame
+    same_scores = second_opinion(pandas.concat([published(1), published(1).set_axis(["twin"])])).frame
     assert same_scores.tied.all() and same_scores["rank_of"].tolist() == [1, 1]
     assert set(same_scores["first"]) == {1} and set(same_scores["last"]) == {2}
 
 
 def test_tasks_of_a_type_are_drawn_together() -> None:
     # Copies of a task add nothing: the interval is that of the tasks without their copies.
-    frame = made(4, 6)
+    frame = published(4, 6)
     copies = pandas.concat([frame, frame.add_suffix("-again"), frame.add_suffix("-third")], axis=1)
     long = long_of(copies)
     grouped = second_opinion(long.assign(type=long["task"].str.partition("-")[0]))
@@ -110,31 +110,31 @@ def test_tasks_of_a_type_are_drawn_together() -> None:
 
 
 def test_missing_tasks_revisions_and_scales_are_each_a_sentence(tmp_path: Path) -> None:
-    frame = made()
+    frame = published()
     frame.loc["org/m3", "task2"] = np.nan
     opinion = second_opinion(write_mteb(tmp_path / "a", frame))
     assert "org/m3" not in opinion.frame.index and "org/m3 (task2)" in opinion.notes[-1]
-    write_mteb(tmp_path / "b", made())
-    both = second_opinion(write_mteb(tmp_path / "b", made(seed=1).iloc[:1], "r2"))
+    write_mteb(tmp_path / "b", published())
+    both = second_opinion(write_mteb(tmp_path / "b", published(seed=1).iloc[:1], "r2"))
     assert {"org/m0@r1", "org/m0@r2"} < set(both.frame.index)
     assert any("org/m0 has 2 revisions" in note for note in both.notes)
-    points = made().assign(task4=lambda it: 100 * it.task4)
-    same(second_opinion(points), second_opinion(made()))
+    points = published().assign(task4=lambda it: 100 * it.task4)
+    same(second_opinion(points), second_opinion(published()))
     assert any("Taken as 0..100 among tasks in 0..1: task4." in note for note in second_opinion(points).notes)
 
 
 def test_nothing_is_read_in_two_ways(tmp_path: Path) -> None:
-    mixed = made()
+    mixed = published()
     mixed.loc["org/m1", "task1"] *= 100
     mixed.loc["org/m2", "task1"] *= 120
     mixed.loc["org/m4", "task1"] *= 50
     with pytest.raises(UsageError, match=r"task1 mixes 0\.\.1 with 0\.\.100"):
         second_opinion(mixed)
     with pytest.raises(UsageError, match="several scores on task0"):
-        second_opinion(pandas.concat([long_of(made()), long_of(made(seed=3))]))
+        second_opinion(pandas.concat([long_of(published()), long_of(published(seed=3))]))
     with pytest.raises(UsageError, match="no score within"):
-        second_opinion(made().assign(latency=[900, 3, 4, 5, 6]))
-    scattered = made(2, 6)
+        second_opinion(published().assign(latency=[900, 3, 4, 5, 6]))
+    scattered = published(2, 6)
     scattered.iloc[0, 0] = scattered.iloc[1, 5] = np.nan
     with pytest.raises(MissingError, match="a mean over other tasks is never made") as raised:
         second_opinion(scattered)
@@ -146,7 +146,7 @@ def test_nothing_is_read_in_two_ways(tmp_path: Path) -> None:
 
 
 def test_columns_that_are_no_tasks_are_named() -> None:
-    frame = made()
+    frame = published()
     more = frame.assign(
         **{"Rank (Borda)": range(5), "Mean (Task)": 50.0, "Licence": "mit", "Open": 3 * [True] + [False] * 2}
     )
@@ -168,7 +168,7 @@ def test_the_task_that_decides_is_named() -> None:
 
 def test_by_command(tmp_path: Path, cli: Any) -> None:
     path = tmp_path / "scores.csv"
-    made(lead=0.2).rename_axis("model").to_csv(path)
+    published(lead=0.2).rename_axis("model").to_csv(path)
     run = cli("leaderboard", str(path), "--out", str(tmp_path / "out"))
     assert run.code == 0 and run.out.startswith("Others' results, not ours. Unit: 9 tasks")
     assert sorted(p.suffix for p in (tmp_path / "out").iterdir()) == [".csv", ".json", ".md"]

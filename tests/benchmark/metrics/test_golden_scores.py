@@ -189,15 +189,15 @@ def golden() -> Any:
     return json.loads(GOLDEN.read_text(encoding="utf-8"))
 
 
-def check(name: str, made: list[float], golden: Any, rel: float = 1e-5, absolute: float = 1e-7) -> None:
+def check(name: str, scores: list[float], golden: Any, rel: float = 1e-5, absolute: float = 1e-7) -> None:
     """Compare numbers with the golden ones of this name, or write them."""
-    made = np.round(made, 8).tolist()
+    scores = np.round(scores, 8).tolist()
     if os.environ.get("ZOO_BENCH_WRITE_GOLDEN"):
-        golden["scores"][name], golden["versions"] = made, VERSIONS
+        golden["scores"][name], golden["versions"] = scores, VERSIONS
         GOLDEN.write_text(json.dumps(golden, indent=1) + "\n", encoding="utf-8")
     assert name in golden["scores"], f"{name} has no golden score"
     assert golden["versions"] == VERSIONS, f"a metric's version was raised; {HINT}"
-    assert made == pytest.approx(golden["scores"][name], rel=rel, abs=absolute, nan_ok=True), f"{name}: {HINT}"
+    assert scores == pytest.approx(golden["scores"][name], rel=rel, abs=absolute, nan_ok=True), f"{name}: {HINT}"
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -244,9 +244,9 @@ def test_every_metric_and_every_family_has_a_golden_score(golden: Any) -> None:
         if cls.__module__.startswith("benchmark.tasks.") and not cls.__abstractmethods__
     }
     kept_by_mteb = {"ByMTEB"}
-    made = {type(make()) for make in TASK_DATA.values()}
-    assert {cls.__name__ for cls in ours - made} <= kept_by_mteb | {"FinetuneData"}
-    named = {name.partition(":")[0] for name in METRICS} | {name for cls in made for name in cls.metrics}
+    kinds = {type(make()) for make in TASK_DATA.values()}
+    assert {cls.__name__ for cls in ours - kinds} <= kept_by_mteb | {"FinetuneData"}
+    named = {name.partition(":")[0] for name in METRICS} | {name for cls in kinds for name in cls.metrics}
     assert named >= VERSIONS.keys()
     functions = {partial_of(TASKS.get(name)) for name in TASKS.names() if f"task: {name}" in golden["scores"]}
     missing = {

@@ -79,9 +79,9 @@ def records_with(place: tuple[Any, ...] | None, text: str) -> list[Any]:
     rows[1] |= {"status": "failed", "reason": "no text", "scores": None}
     others = [make_record(other, task, main=0.4) for other in ("alpha", "beta") for task in ("pocket-pairs", "x")]
     for record in rows:
-        for one in [place] if place else [one for one in places(record) if one != TASK]:
+        for key in [place] if place else [key for key in places(record) if key != TASK]:
             changed = copy.deepcopy(record)
-            put(changed, one, text)
+            put(changed, key, text)
             if is_read(changed):
                 record.clear()
                 record.update(changed)

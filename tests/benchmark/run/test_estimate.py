@@ -80,13 +80,13 @@ def test_a_suites_own_text_is_bounded_and_a_line_says_how_to_take_more(
     bounded = {name: replace(suite, train_sentences=100) for name, suite in all_suites().items()}
     monkeypatch.setattr("benchmark.tasks.suites.all_suites", lambda: bounded)
     words = ("run", "--methods", "simcse", "--dry-run", "--results", tmp_path)
-    said = cli(*words).err
-    assert "training text: 100 sentences of" in said and "--train-sentences N takes more" in said
-    said = cli(*words, "--train-sentences", "200").err
-    assert "training text: 200 sentences of" in said and "takes more" not in said
+    stderr = cli(*words).err
+    assert "training text: 100 sentences of" in stderr and "--train-sentences N takes more" in stderr
+    stderr = cli(*words, "--train-sentences", "200").err
+    assert "training text: 200 sentences of" in stderr and "takes more" not in stderr
     (tmp_path / "own.txt").write_text("\n".join(f"a sentence {i}" for i in range(300)), encoding="utf-8")
-    said = cli(*words, "--corpus", tmp_path / "own.txt").err
-    assert "training text: 300 sentences of own.txt" in said and "takes more" not in said, "its user chose it"
+    stderr = cli(*words, "--corpus", tmp_path / "own.txt").err
+    assert "training text: 300 sentences of own.txt" in stderr and "takes more" not in stderr, "its user chose it"
 
 
 def test_every_shipped_suite_is_bounded() -> None:

@@ -32,15 +32,15 @@ def rows_of(folder: Path, tasks: tuple[str, ...]) -> tuple[Records, dict[str, li
     store, rows = Records(folder), defaultdict(list)
     for record in read_records(store):
         rows[record["method"]["name"], record["row_key"]].append(record)
-    whole = {}
+    averages = {}
     for (name, key), records in rows.items():
         of_row, seeds = finished(records, tasks), {record["seed"] for record in records}
         complete = len(of_row) == len(tasks) and all(
             len(of_task) == len(seeds) and all(map(store.has_items, of_task)) for of_task in of_row.values()
         )
         if complete and (len(seeds) > 1 or None in seeds):
-            whole[f"{name} [{key[:8]}]"] = records
-    return store, whole
+            averages[f"{name} [{key[:8]}]"] = records
+    return store, averages
 
 
 def of_table(store: Records, rows: dict[str, list[Record]], tasks: tuple[str, ...]) -> dict[tuple[str, str], Interval]:
@@ -52,10 +52,10 @@ def of_table(store: Records, rows: dict[str, list[Record]], tasks: tuple[str, ..
     return _intervals(names, differences(table.sample))
 
 
-def _intervals(names: list[str], found: Any) -> dict[tuple[str, str], Interval]:
+def _intervals(names: list[str], result: Any) -> dict[tuple[str, str], Interval]:
     places = itertools.permutations(range(len(names)), 2)
     return {
-        (names[i], names[j]): tuple(float(part[i, j]) for part in (found.value, found.low, found.high))
+        (names[i], names[j]): tuple(float(part[i, j]) for part in (result.value, result.low, result.high))
         for i, j in places
     }
 

@@ -57,7 +57,7 @@ def resolved(name: str, backbone: Path) -> tuple[type[BackboneEncoder], object]:
     return cls, dataclasses.replace(recipe, **{key: value for key, value in small.items() if key in fields})
 
 
-def made(name: str, backbone: Path) -> Encoder:
+def encoder_of(name: str, backbone: Path) -> Encoder:
     cls, recipe = resolved(name, backbone)
     return cls(recipe, Runtime())
 
@@ -69,7 +69,7 @@ def test_what_a_recipe_needs_is_refused_in_a_sentence(name: str, need: str, lack
     if need not in cls.needs(recipe):
         return
     with pytest.raises(UsageError) as refused:
-        made(name, lacking[need])
+        encoder_of(name, lacking[need])
     # A decoder lacks several things; any of them is a reason.
     needs = [words for other, words in LACKS.items() if other in cls.needs(recipe)]
     assert any(words in str(refused.value) for words in needs) and cls.__name__ in str(refused.value)
@@ -83,7 +83,7 @@ def test_what_a_recipe_needs_is_refused_in_a_sentence(name: str, need: str, lack
 @pytest.mark.parametrize("need", LACKS)
 def test_any_other_recipe_trains_or_says_why_not(name: str, need: str, lacking: Mapping[str, Path]) -> None:
     try:
-        encoder = made(name, lacking[need])
+        encoder = encoder_of(name, lacking[need])
         labels = LABELS if encoder.traits(encoder.recipe).needs_pairs else None
         encoder.fit(Corpus("toy", SENTENCES, labels, None if labels else [0, 8]), dev_score=lambda _: 50.0, run=Run())
     except ZooError as error:

@@ -111,5 +111,5 @@ def test_a_word_that_is_lost_with_the_prompt_is_said(
     st.SentenceTransformer(modules=[bert, pooling], prompts={"query": prompt}, device="cpu").save(str(tmp_path / "m"))
     encoder = ours(tmp_path / "m")
     tokens = [bert.tokenizer.tokenize(text) for text in (prompt, f"{prompt}dog")]
-    said = "first word is left out" in encoder.facts()["roles"]
-    assert said == (tokens[1][: len(tokens[0])] != tokens[0])
+    stated = "first word is left out" in encoder.facts()["roles"]
+    assert stated == (tokens[1][: len(tokens[0])] != tokens[0])
