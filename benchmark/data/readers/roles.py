@@ -97,13 +97,13 @@ class Column:
         if len(kinds) == 1 and len(self.cells) >= FEW:
             return "constant", "constant"
         if mostly(filled, is_number):
-            numbers = [int(cell) for cell in kinds if cell.isdecimal()]
-            once = len(numbers) == len(filled)
-            if (once and len(numbers) > 2 and max(numbers) - min(numbers) < len(numbers)) or any(
+            integers = [int(cell) for cell in kinds if cell.isdecimal()]
+            once = len(integers) == len(filled)
+            if (once and len(integers) > 2 and max(integers) - min(integers) < len(integers)) or any(
                 map(_ZEROS.fullmatch, kinds)
             ):
                 return "aside", "numbers of rows"
-            if _ID.fullmatch(self.name) and len(numbers) == len(kinds) and (once or len(kinds) >= _QUERIES):
+            if _ID.fullmatch(self.name) and len(integers) == len(kinds) and (once or len(kinds) >= _QUERIES):
                 return "aside", "ids"
             return ("aside", "years") if all(map(_YEAR.fullmatch, kinds)) else ("number", "")
         if mostly(filled, is_nli) or (len(filled) >= FEW and alike_of({cell.lower() for cell in kinds})):
