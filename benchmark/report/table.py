@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from benchmark.data.catalog import catalog
 from benchmark.records.conflicts import command_of, one_digest, two_versions
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import content_of, printed_names, told_apart, typed_label
@@ -175,6 +176,9 @@ def _content(records: Sequence[Record], kind: str) -> str:
         source: Mapping[str, Any] = record["method"]["sources"].get("backbone") or {}
         if kind == "corpus":
             source = (record["training"] or {}).get("corpus") or {}
+            # A text of the catalog differs by whether neighbours were kept, as the method asks.
+            if all(part in catalog() for part in str(source.get("name", "")).split("+")):
+                return ""
         if content := content_of(source):
             return content
     return ""

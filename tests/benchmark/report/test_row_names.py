@@ -26,6 +26,7 @@ from benchmark.report.write import markdown
 from benchmark.tasks.suites import suite
 
 BASE = make_record("simcse", "pocket-pairs", 0, training=training({"250": 50.0}))
+BASE["training"]["corpus"]["name"] = "own.txt"
 
 
 def change(*path: str, to: Any) -> Callable[[Any], None]:
