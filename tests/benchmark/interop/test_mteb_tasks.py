@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from fakes import Cli
-from huggingface_hub import parse_eval_result_entries
 
 import benchmark
 from benchmark.report.columns import score_columns
@@ -101,10 +99,6 @@ def test_a_task_scores_as_in_mteb_and_goes_back_as_its_file(hub: None, name: str
     (path,) = (tmp_path / "files").rglob(f"{name}.json")
     read = TaskResult.from_disk(path)
     assert read.get_score() == pytest.approx(wanted, abs=1e-6) and read.mteb_version == mteb.__version__
-    (entry,) = parse_eval_result_entries(yaml.safe_load(next((tmp_path / "files").rglob("*.yaml")).read_text("utf-8")))
-    dataset = mteb.get_task(name).metadata.dataset
-    assert (entry.dataset_id, entry.dataset_revision) == (dataset["path"], dataset["revision"])
-    assert entry.value == pytest.approx(100 * wanted, abs=1e-4) and entry.task_id == f"{name}_default_test"
     assert len(json.loads(path.read_text("utf-8"))["scores"]["test"][0]) > 6  # all that mteb's evaluator gave
 
 
