@@ -172,6 +172,7 @@ def test_mistakes_are_one_sentence(folder: Callable[[str], Path], tiny_bert: Pat
 def test_without_onnxruntime_the_extra_is_named(folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
+    place = folder("bert")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingError, match=r"pip install 'zoo-bench\[onnx\]'"):
-        by_onnx(folder("bert"))
+        by_onnx(place)
