@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -39,7 +40,7 @@ class Named(Protocol):
         """Its cells."""
 
 
-Values = Mapping[str, list[Any]]
+Values = dict[str, list[Any]]
 Take = Literal["all", "texts", "scores", "judged", "binary", "labels", "measured"]
 
 
@@ -129,7 +130,7 @@ def _rise(values: Values) -> float:
     if shares.nunique() < 2 or frame["score"].nunique() < 2:
         return 0.0
     units = min(frame["first"].nunique(), frame["second"].nunique())
-    return float(shares.rank().corr(frame["score"].astype(float).rank())) * units**0.5
+    return float(shares.rank().corr(frame["score"].astype(float).rank())) * math.sqrt(units)
 
 
 def turned_order(cells: Cells, values: Values, kind: str) -> list[float | None]:

@@ -20,8 +20,8 @@ from zoo.errors import UsageError
 
 # The names of a role's columns, singular, without case and signs; of texts the first that is there counts.
 _FIRST = "premise anchor query question first source text sentence content review tweet utterance".split()
-_SECOND = "hypothesis positive pos positivepassage positivectx document doc passage answer second target paraphrase"
-_SECOND = [*_SECOND.split(), "response", "context", "text"]
+_SECOND = "hypothesis positive pos positivepassage positivectx document doc passage answer second target".split()
+_SECOND += "paraphrase response context text".split()
 _VALUES = {
     "grade": re.compile(r"(is)?rel|qrels?|.*(relevan|judge?ment|grade|judged|isselected).*"),
     "score": re.compile(r"(mean)?scores?|(similarity|relatedness)(score)?|sim|gold|gs|rating"),
@@ -37,6 +37,7 @@ _ANY_TEXT, _ANY_NUMBER = ("text", "sentence", "content", "review", "tweet", "utt
 _ID = re.compile(r"(?i:|(.*[\W_])?(id|idx|index|row)|[qdp]id|docid|pairid)|.*[a-z]I[dD]")
 _TOKEN, _ZEROS, _YEAR = re.compile(r"\S*\d\S*|\S+://\S+"), re.compile(r"0\d+"), re.compile(r"(19|20)\d\d")
 _LANGUAGE = re.compile(r"[a-z]{2,3}([-_]\w+)?")
+_WHO = re.compile(r"annotator|annotatedby|rater|ratedby|worker|coder")
 _SPLITS = {"train", "training", "dev", "development", "valid", "validation", "test"}
 # Fewer rows show nothing about what a column is; what is longer than a class's name is a text.
 FEW, LONGEST_NAME, MOST_WORDS = 6, 40, 3
@@ -112,6 +113,8 @@ class Column:
             return "words", ""
         if {cell.lower() for cell in kinds} <= _SPLITS:
             return "aside", "splits"
+        if _WHO.fullmatch(self.key) and is_short([*kinds]):
+            return "aside", "annotators"
         if all(map(_TOKEN.fullmatch, kinds)) and (len(kinds) >= _QUERIES or len(kinds) == len(filled)):
             return "aside", "ids"
         sparse = 2 * len(filled) < len(self.cells)
@@ -145,7 +148,8 @@ class Column:
     @property
     def is_any(self) -> bool:
         """Whether the name does not say which kind of number the cells are."""
-        return self.look == "number" and (not self.value or self.key in _ANY_NUMBER)
+        unknown = not self.value or self.key in _ANY_NUMBER
+        return self.look == "number" and unknown and not says_unlike(self.name)
 
     @property
     def can_be_text(self) -> bool:

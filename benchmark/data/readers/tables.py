@@ -114,7 +114,7 @@ def _agreeing(frame: pd.DataFrame, kind: Kind) -> pd.DataFrame:
     """Return the rows but those whose text or pair has another label elsewhere, so that no order decides."""
     if kind not in ("labelled texts", "binary pairs"):
         return frame
-    *texts, label = frame
+    *texts, label = map(str, frame.columns)
     return frame[frame.groupby(texts)[label].transform("nunique") == 1]
 
 
