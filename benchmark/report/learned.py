@@ -111,7 +111,8 @@ def _tied(table: Table) -> str:
     text = f"Tied for the best ({TIE}): {_few(tied)}." if tied else f"Best of those compared: {judged[0].name}."
     text += f" Undecided ({UNTOLD}): {_few(undecided)}." if undecided else ""
     unknown = [row for row in table.rows if row.rank is not None and row.among_best is None]
-    return text + (f" Not compared (one seed: run --seeds 3, or no scores of items): {_few(unknown)}." if unknown else "")
+    why = "one seed: run --seeds 3, or no scores of items"
+    return text + (f" Not compared ({why}): {_few(unknown)}." if unknown else "")
 
 
 def _few(rows: Sequence[Row]) -> str:
