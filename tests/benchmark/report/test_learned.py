@@ -110,3 +110,17 @@ def test_the_run_ends_with_what_was_learned(cli: Cli, fakes: None, tmp_path: Pat
     end = answer.out.partition("What was learned: ")[2]
     assert end.startswith("On Words, bag has") and end.count("zoo-bench ") <= 1
     assert "What was learned" not in cli(*words, "--json").out
+
+
+def test_a_row_that_lacks_a_task_leaves_the_sentences_the_others(tmp_path: Path) -> None:
+    """The table's own sentences are of rows with all tasks; of the run's rows those on their common tasks are told."""
+    store = Records(tmp_path)
+    for name, noise in (("good", 0.5), ("fair", 1.5), ("partial", 1.0)):
+        add(store, name, noise, (0, 1))
+    assert error_text(store, "good", "fair", "partial")[0].startswith("On the mean of all tasks, good has")
+    gone = [path for path in tmp_path.glob("records/partial*/*.json") if f'"{TASKS[1]}"' in path.read_text()]
+    for path in gone:
+        path.unlink()
+    assert len(gone) == 2 and error_text(Records(tmp_path), "good", "fair", "partial")[0].startswith(
+        f"On {TASKS[0]}, good has"
+    )
