@@ -321,7 +321,7 @@ class Backbone:
         encoder, missing = encoder_of(model), loading["missing_keys"]
         if encoder is not model:
             missing = {name for name in missing if not name.startswith("decoder.")}
-        check_complete(f"backbone {source.name!r}", source.folder, missing)
+        check_complete(f"backbone {source.name!r}", source.folder, missing, loading["unexpected_keys"])
         return cls(encoder.to(runtime.device).eval(), tokenizer, source)
 
     def to(self, device: str) -> Backbone:

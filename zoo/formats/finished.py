@@ -263,4 +263,4 @@ def _check_transformer(what: str, folder: Path, transformer: Any) -> None:
         raise cannot_load(what, folder, error) from error
     reads_pooler = "pooler" in str(transformer.modality_config)
     missing = {name for name in loading["missing_keys"] if reads_pooler or not name.startswith("pooler.")}
-    check_complete(what, folder, missing)
+    check_complete(what, folder, missing, loading["unexpected_keys"])

@@ -283,3 +283,4 @@ def test_a_finished_encoder_scores_as_in_the_librarys_own_evaluators(
         100 * evaluation.EmbeddingSimilarityEvaluator(text[:60], text[60:], gold)(model)[f"spearman_{similarity}"]
     )
     assert frame["score"].tolist() == pytest.approx([expected] * 2, abs=1e-2)
+    assert "no text has its prompts document, query; one is used by --prompts FILE" in frame["roles"]["folder"]
