@@ -28,7 +28,7 @@ from benchmark.choosing.division import arranged
 from benchmark.choosing.measures import measure, search
 from benchmark.choosing.ranking import Ranking, ranked, reached, verdict
 from benchmark.choosing.shown import note, table_lines
-from benchmark.choosing.variants import variants
+from benchmark.choosing.variants import SEARCHES, variants
 from benchmark.records.record import plain
 from benchmark.report.terminal import folded
 from zoo import __version__
@@ -106,6 +106,7 @@ class Choice:
     def shown(self, width: int | None = None, *, wide: bool = False) -> str:
         """Return report, table and verdict in lines of `width`, with the columns that fit, or with `wide` all."""
         notes = [f"{name}: {text}" for name, row in self.frame.iterrows() if (text := note(row, len(self.data.texts)))]
+        notes += filter(None, dict.fromkeys(self.frame["search"]))
         failed = [f"{name} failed: {reason}" for name, reason in self.failed.items()]
         about = [self.data.report, f"{self.device}; ms: one query at a time, the median"]
         texts = [*notes, self.verdict, *failed]
@@ -236,9 +237,10 @@ def _measured(
                  "trained_on": candidate.trained_on, **cost}  # fmt: skip
         for width, form, size, cut in variants(vectors, dims, formats):
             of_units, more = measure(data, cut, roles.similarity, at_precision)
+            searched = SEARCHES[form].format(roles.similarity)
             suffix = f" [prompts: {wording.name}]" if several else ""
             suffix += (f" dims={width}" if dims else "") + ("" if form == "float32" else f" {form}")
-            yield suffix, {**more, **about, "dims": width, "bytes": size}, of_units
+            yield suffix, {**more, **about, "dims": width, "bytes": size, "search": searched}, of_units
 
 
 def _in_words(roles: Roles, wording: Wording, data: Texts) -> str:
@@ -262,6 +264,7 @@ def _control(data: Texts, at_precision: float | None) -> tuple[dict[str, Any], V
         **cost,
         "weights_mb": 0.0,
         "roles": "",
+        "search": "",
         "finished": False,
         "trained_on": "",
         "texts_cut": 0,

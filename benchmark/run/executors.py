@@ -69,10 +69,13 @@ def carry_out(run: Run, after_round: Callable[[Run], None] | None = None) -> tup
     count = options.workers or 1
     if options.workers is None and ray is None and run.given is None:
         count = automatic_workers(run)
-    if ray is None and count == 1:
-        runner.measure_all()
-    else:
-        _shared(runner, count)
+    try:
+        if ray is None and count == 1:
+            runner.measure_all()
+        else:
+            _shared(runner, count)
+    finally:
+        run.runtime.progress.now("")
     if not runner.ended():
         mark.unlink(missing_ok=True)
     return run, runner.outcome
@@ -176,8 +179,7 @@ def _begin(run: Run, numbers: Any, count: int, stopped: Any) -> None:
     end_with_parent()
     ignore_terminal()
     number, enabled = numbers.get(), run.progress is not None and run.progress.enabled
-    # All workers together print a line of progress every ten seconds.
-    progress = Progress(enabled=enabled, seconds_between_lines=10.0 * count, speaker=f"worker {number}: ")
+    progress = Progress(enabled=enabled, speaker=f"worker {number}: ")
     options = replace(run.options, device=_device(run.options.device, number))
     _BEGUN.append((replace(run, options=options, progress=progress), OfParent(stopped)))
 

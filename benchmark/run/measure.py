@@ -197,8 +197,6 @@ class EncoderMeasurement:
                 cells = sorted(cells, key=lambda cell: (cell.task.task.dataset, cell.task.task.form))
             else:
                 self.read([cell.task.data for cell in cells if cell.task.data])
-            if self._store.cached:
-                self._runtime.progress.say(f"{self.plan.label}: {self._store.cached:,} texts from the embedding cache")
         # An encoder that lacks a package or weights leaves no record.
         if measured:
             yield from (dataclasses.replace(one, absent=one.status == "n/a") for one in measured)
