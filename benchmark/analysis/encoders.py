@@ -86,7 +86,8 @@ def _with_weights(record: Record, plan: EncoderPlan, weights: Sequence[Path], ru
     """Return the recipe with the places of its weights here, which have the sha256 that the record states."""
     stated = record["method"]["sources"]
     local = any(source.get("local") for source in stated.values() if isinstance(source, Mapping))
-    fields = [name for name in SOURCES[:3] if hasattr(plan.recipe, name)]
+    known = plan.recipe.__dataclass_fields__
+    fields = [name for name in SOURCES[:3] if name in known]
     others = [replace(plan.recipe, **dict.fromkeys(fields[:1], str(folder))) for folder in _folders(record, weights)]
     reason = ""
     for recipe in (plan.recipe, *(others if local else [])):
