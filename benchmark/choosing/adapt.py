@@ -25,7 +25,7 @@ from benchmark.records.record import Record, scores_of
 from benchmark.report.comparison import compare_rows
 from benchmark.run.fit import Fitter
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import EncoderPlan, Run, TrainingTexts, make_plan, resolve_methods
+from benchmark.run.plan import Planner, Request, Row, Run, TrainingTexts, resolve_methods
 from benchmark.run.runner import Outcome, Runner
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import suite
@@ -172,18 +172,14 @@ def adapt(
                          [plan.typed for plan, _ in plans]])  # fmt: skip
     results = Path(temporary.name if temporary else out or "") / "results" / asked[:12]
     kinds = ("corpus", "neighbours", "target")
-    run = Run(
-        RunOptions(methods="", results=results, device=device, precision=precision, controls=False, seeds=seeds),
-        command=("benchmark.adapt",),
-        runtime=runtime,
-        suites=(elsewhere,),
-        tasks=(home, *others),
-        dev=home,
-        texts={one: TrainingTexts(corpus) for one in kinds} | {"pairs": TrainingTexts(pairs_corpus)},
-    )
+    options = RunOptions(methods="", results=results, device=device, precision=precision, controls=False, seeds=seeds)
+    request = Request(options, command=("benchmark.adapt",))
+    kept_texts = {kind: TrainingTexts(corpus) for kind in kinds} | {"pairs": TrainingTexts(pairs_corpus)}
+    tasks = (home, *others)
+    run = Run(request, runtime, (elsewhere,), tasks, home, kept_texts, ())
     plans = _budgeted(plans, start, run, seconds, updates, seeds)
-    run = replace(run, methods=tuple(resolved for resolved, _ in plans))
-    run = replace(run, encoders=make_plan(run.methods, range(seeds), run))
+    planner = Planner(runtime, tasks, home, kept_texts)
+    run = replace(run, encoders=planner.encoders([row for row, _ in plans], range(seeds)))
     outcome = Runner(run).measure_all()
     records, failed = _records(run, outcome)
     changes = _changes([*records], elsewhere, results)
@@ -226,7 +222,7 @@ def _encoder(given: object, development: Texts, device: str, precision: str) -> 
     return str(choice.winner), ", on development the best finished encoder of the hub's cache"
 
 
-Planned = list[tuple[EncoderPlan, RecipeSpec]]
+Planned = list[tuple[Row, RecipeSpec]]
 
 
 def _plans(
@@ -275,7 +271,7 @@ def _settings(spec: RecipeSpec, start: Beginning, **more: Any) -> dict[str, Any]
     }
 
 
-def _resolved(spec: RecipeSpec, settings: dict[str, Any], name: str) -> EncoderPlan:
+def _resolved(spec: RecipeSpec, settings: dict[str, Any], name: str) -> Row:
     typed = ":".join([spec.name, *(f"{key}={value}" for key, value in settings.items())])
     plan = resolve_methods([spec.changed(typed, settings)], {})[0]
     return replace(plan, name=name, typed=typed)
@@ -320,10 +316,10 @@ def _records(run: Run, outcome: Outcome) -> tuple[dict[str, list[Record]], dict[
     failed = {what.removesuffix(f" on {HOME}"): reason for what, reason in (*outcome.failed, *outcome.missing)
               if what.endswith(f" on {HOME}")}  # fmt: skip
     for plan in run.encoders:
-        record = store.finished(plan.name, HOME, plan.cells[0].key)
+        record = store.finished(plan.row.name, HOME, plan.cells[0].key)
         if record is not None:
-            records.setdefault(plan.name, []).append(record)
-    wanted = {plan.name: sum(one.name == plan.name for one in run.encoders) for plan in run.encoders}
+            records.setdefault(plan.row.name, []).append(record)
+    wanted = {plan.row.name: sum(other.row.name == plan.row.name for other in run.encoders) for plan in run.encoders}
     records = {name: rows for name, rows in records.items() if len(rows) == wanted[name] and name not in failed}
     if NONE not in records:
         raise ZooError(f"the encoder itself could not be measured: {failed.get(NONE, 'see above')}")
@@ -351,8 +347,8 @@ def _vectors(run: Run) -> Any:
     """Return the function that encodes texts by a candidate and seed of a run."""
 
     def vectors(name: str, seed: int, texts: Sequence[str]) -> Any:
-        plan = next(one for one in run.encoders if one.name == name and one.seed in (None, seed))
-        folder = Records(run.options.results).encoder_folder(plan.name, plan.key)
+        plan = next(plan for plan in run.encoders if plan.row.name == name and plan.seed in (None, seed))
+        folder = Records(run.options.results).encoder_folder(plan.row.name, plan.key)
         return Fitter(run).obtain(plan, folder).encode(list(texts))
 
     return vectors

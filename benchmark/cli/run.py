@@ -98,7 +98,7 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
     from benchmark.run.runner import exit_code
 
     if dry_run:
-        return _dry_run(api.prepare(api.Run(asked), write=False), asked, as_json)
+        return _dry_run(api.prepare(api.Request(asked), write=False), asked, as_json)
 
     def show_so_far(run: Run) -> None:
         """Write the tables of what is measured, and show them beside the progress; the output has the last ones."""
@@ -108,7 +108,7 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
         except ZooError as error:
             tell(f"no table yet: {error}")
             return
-        keys = {plan.row_key for plan in run.encoders}
+        keys = {plan.inputs.row_key for plan in run.encoders}
         measured = [table for table in tables if any(row.row_key in keys for row in table.rows)]
         tell("\n".join(["so far:", *(scores_of(table, sys.stderr) for table in measured)]))
 
@@ -130,7 +130,7 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
     if as_json:
         say_json(_as_values(asked, outcome, tables, code))
     elif tables is not None:
-        tables.show({plan.row_key for plan in run.encoders})
+        tables.show({plan.inputs.row_key for plan in run.encoders})
         show_closing(asked, run, tables)
     return code
 
