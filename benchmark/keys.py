@@ -8,6 +8,7 @@ the libraries' versions and a digest of the code. Imports no torch.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
@@ -122,7 +123,10 @@ def code_digest() -> str:
 @functools.cache
 def libraries() -> dict[str, str]:
     """Return the versions of the libraries that compute vectors: other versions may round differently."""
-    return {name: importlib.metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")}
+    versions = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")}
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        versions["onnxruntime"] = importlib.metadata.version("onnxruntime")
+    return versions
 
 
 def without_times(scores: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -1,7 +1,8 @@
-"""The tables of docs/findings.md from claims.json of the measured folders: `python -m tools.findings` writes them.
+"""What pages say of records, made from them: `python -m tools.findings` writes every part between marks again.
 
-`zoo-bench claims --results FOLDER` writes claims.json first. A part of the page between `<!-- made: NAME -->` and
-`<!-- end -->` is made here; the rest is prose.
+A part stands between `<!-- made: NAME -->` and `<!-- end -->`, and the rest is prose. Tables of verdicts are from
+claims.json of the measured folders, which `zoo-bench claims --results FOLDER` writes first; `tools.figures` has the
+differences and means.
 """
 
 from __future__ import annotations
@@ -13,15 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.report.markdown import markdown_row
-from tools import curve
+from tools import curve, figures
 from zoo.files import read_json, write_text
+from zoo.recipes import all_recipes
 from zoo_bench_papers.answers import DECIDED, NOT_MEASURED, UNDECIDED
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "findings.md"
 BACKBONES = ("zoo-small", "zoo-mini")
 TUNED = "zoo-small-tuned"
-_MADE = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.S)
 
 Entry = Mapping[str, Any]
 
@@ -146,10 +146,33 @@ def _reached(folder: str) -> set[tuple[str, str]]:
     return {_key(entry) for entry in papers(folder) if entry["verdict"] in (*DECIDED, UNDECIDED)}
 
 
-def page_with_tables(page: str) -> str:
-    """Return a page with its made parts as the records have them."""
-    return _MADE.sub(lambda part: f"{part[1]}\n{MAKERS[part[2]]()}\n\n{part[3]}", page)
+def pages() -> dict[str, str]:
+    """Return the pages that have marks, by their paths from the project's folder."""
+    paths = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("leaderboards/*/README.md"))]
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+    return {path: text for path, text in texts.items() if figures.MARK.search(text)}
+
+
+def written(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return pages with their made parts as the records have them; raises ValueError where a mark cannot be made."""
+    of_records = figures.Figures(texts.values())
+    inline: dict[str, Callable[[str], str]] = {
+        "compare": of_records.compare,
+        "corrected": of_records.corrected,
+        "mean": figures.mean,
+        "recipes": lambda _: str(len(all_recipes())),
+    }
+
+    def part(mark: re.Match[str]) -> str:
+        start, name, args, _, end = mark.groups()
+        if name in inline:
+            return f"{start}{inline[name](args)}{end}"
+        text = of_records.comparisons(args) if name == "comparisons" else MAKERS[name]()
+        return f"{start}\n\n{text}\n\n{end}"
+
+    return {path: figures.MARK.sub(part, text) for path, text in texts.items()}
 
 
 if __name__ == "__main__":
-    write_text(PAGE, page_with_tables(PAGE.read_text(encoding="utf-8")))
+    for path, text in written(pages()).items():
+        write_text(ROOT / path, text)

@@ -194,14 +194,6 @@ def choose_precision(wanted: str, device: str) -> str:
     return "bf16"
 
 
-def precision_reason() -> str:
-    """Return why "auto" chose the precision that it did for the CPU."""
-    measured = cpu_bf16()
-    if not measured["bfloat16"]:
-        return "bfloat16 does not run on this CPU"
-    return f"bfloat16 multiplies {measured['speedup']:.1f} times as fast as float32 here; it is taken from {_FASTER} on"
-
-
 @functools.cache
 def product_rate(device: str, precision: str) -> float:
     """Return how many FLOP a second one core of the CPU, or another device, makes in a product of a small encoder's."""

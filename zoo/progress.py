@@ -1,13 +1,16 @@
-"""Progress of long work: a bar on a terminal, elsewhere a line every few seconds, or nothing."""
+"""Progress of long work: a live line on a terminal, elsewhere a line a minute, or nothing."""
 
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TextIO
+from typing import TextIO
+
+_SECONDS_LIVE = 0.2  # between two states of a live line
 
 
 class Bar:
@@ -18,20 +21,24 @@ class Bar:
 
 
 class Progress:
-    """Where progress is shown; by default standard error, because standard output is for results."""
+    """Where progress is shown; by default standard error, because standard output is for results.
+
+    A terminal has one live line, which the next one replaces. Elsewhere long work has a line a minute.
+    """
 
     def __init__(
         self,
         stream: TextIO | None = None,
         *,
         enabled: bool = True,
-        seconds_between_lines: float = 10.0,
+        seconds_between_lines: float = 60.0,
         speaker: str = "",
     ) -> None:
         self.stream = stream
         self.enabled = enabled
         self.seconds_between_lines = seconds_between_lines
         self.speaker = speaker
+        self._now, self._letters = "", 0
 
     @staticmethod
     def silent() -> Progress:
@@ -39,29 +46,62 @@ class Progress:
         return Progress(enabled=False)
 
     def say(self, text: str) -> None:
-        """Print one line."""
+        """Print one line, which stays."""
         if self.enabled:
-            _show(self.speaker + text, self.stream or sys.stderr)
+            self._draw("")
+            _show(self.speaker + text, self._out)
+            self._draw(self._now)
+
+    def now(self, text: str) -> None:
+        """Show what is worked on: in the live line of a terminal ("" ends it), elsewhere as a line.
+
+        One of several speakers says it before its progress instead.
+        """
+        if self.enabled and text and not self._live and not self.speaker:
+            _show(text, self._out)
+        self._now = text
+        self._draw(text)
 
     @contextmanager
     def bar(self, what: str, total: int) -> Iterator[Bar]:
         """Show the progress of `what` over `total` items."""
-        stream = self.stream or sys.stderr
-        drawn = self.enabled and stream.isatty() and not self.speaker
-        shown = _rich_bar(what, total, stream) if drawn else self.lines(what, total)
-        with shown as bar:
-            yield bar
+        if not self.enabled:
+            yield Bar()
+        elif self._live:
+            try:
+                yield _Counted(what, total, _SECONDS_LIVE, lambda text: self._draw(_joined(self._now, text)))
+            finally:
+                self._draw(self._now)
+        else:
+            before = self.speaker + (f"{self._now}: " if self._now and self.speaker else "")
+            yield _Counted(before + what, total, self.seconds_between_lines, lambda text: _show(text, self._out))
 
-    @contextmanager
-    def lines(self, what: str, total: int) -> Iterator[Bar]:
-        """Show progress as lines, on a terminal too."""
-        stream = self.stream or sys.stderr
-        yield _Lines(self.speaker + what, total, stream, self.seconds_between_lines) if self.enabled else Bar()
+    @property
+    def _out(self) -> TextIO:
+        return self.stream or sys.stderr
+
+    @property
+    def _live(self) -> bool:
+        return self._out.isatty() and not self.speaker
+
+    def _draw(self, text: str) -> None:
+        """Replace the live line, within the width of the terminal."""
+        if not self.enabled or not self._live or not (text or self._letters):
+            return
+        room = max(shutil.get_terminal_size().columns - 1, 1)
+        drawn = fit_to(clean_line(text), self._out)[:room]
+        # Blanks over what was longer; the end of an empty line is its beginning.
+        blank = " " * (min(self._letters, room) - len(drawn))
+        with suppress(OSError):
+            print(f"\r{drawn}{blank}", end="" if drawn else "\r", file=self._out, flush=True)
+        self._letters = len(drawn)
 
 
-class _Lines(Bar):
-    def __init__(self, what: str, total: int, stream: TextIO, seconds: float) -> None:
-        self.what, self.total, self.stream, self.seconds = what, total, stream, seconds
+class _Counted(Bar):
+    """The progress of one task as a text, shown no more often than so many seconds."""
+
+    def __init__(self, what: str, total: int, seconds: float, show: Callable[[str], None]) -> None:
+        self.what, self.total, self.show, self.seconds = what, total, show, seconds
         self.started = self.last = time.monotonic()
         self.first: int | None = None
 
@@ -74,42 +114,17 @@ class _Lines(Bar):
         self.last = now
         rate = (done - self.first) / max(now - self.started, 1e-9)
         remaining = f", {clock((self.total - done) / rate)} left" if rate > 0 else ""
-        _show(f"{self.what}: {done}/{self.total}{remaining}{', ' + note if note else ''}", self.stream)
+        self.show(f"{self.what}: {done}/{self.total}{remaining}{', ' + note if note else ''}")
+
+
+def _joined(now: str, text: str) -> str:
+    return f"{now}; {text}" if now else text
 
 
 def _show(text: str, stream: TextIO) -> None:
     # The reader has left, as `head` does: progress ends no run.
     with suppress(OSError):
         print_safe(text, stream)
-
-
-@contextmanager
-def _rich_bar(what: str, total: int, stream: TextIO) -> Iterator[Bar]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as RichProgress
-
-    columns: list[Any] = [
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-    ]
-    with RichProgress(*columns, console=Console(file=stream), transient=True) as rich_progress:
-        task = rich_progress.add_task(_shown(what, stream), total=total, note="")
-
-        class RichBar(Bar):
-            def update(self, done: int, note: str = "") -> None:
-                rich_progress.update(task, completed=done, note=_shown(note, stream))
-
-        yield RichBar()
-
-
-def _shown(text: str, stream: TextIO) -> str:
-    from rich.markup import escape
-
-    return escape(fit_to(text, stream))
 
 
 def clock(seconds: float) -> str:

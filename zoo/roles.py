@@ -36,6 +36,11 @@ class Roles:
         name = next((name for name in names if name in self.prompts), role)
         return None if name is None or name == role else self.prompts[name]
 
+    def silent(self, *roles: Role | None) -> list[str]:
+        """Return the names of the prompts that stand before no text of the roles."""
+        spoken = {"", self.default, *map(self.prompt, roles)}
+        return sorted(name for name, prompt in self.prompts.items() if prompt not in spoken)
+
     def replaced(self, every: str | None, query: str | None, document: str | None) -> Roles:
         """Return the roles with a user's prompts: of every text, and of queries and documents where they differ."""
         stated = {"query": every if query is None else query, "document": every if document is None else document}

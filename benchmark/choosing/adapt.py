@@ -231,20 +231,20 @@ def _plans(
     """Return the candidates that texts, labels and encoder allow, no training first, and why others are left out."""
     plans, notes = [(_resolved(start.untrained, {}, NONE), start.untrained)], []
     for spec in specs:
-        plan = _resolved(spec, _settings(spec, start), spec.name)
+        row = _resolved(spec, _settings(spec, start), spec.name)
         reason = ""
-        if plan.traits.needs_neighbours and not ordered:
+        if row.traits.needs_neighbours and not ordered:
             reason = "the texts are no documents"
-        elif plan.traits.needs_pairs and pairs is None:
+        elif row.traits.needs_pairs and pairs is None:
             reason = f"it needs labels, {_FOR_TRAINING} or more"
-        elif getattr(plan.recipe, "supervised", False) and pairs is not None and not _has_triplets(pairs):
+        elif getattr(row.recipe, "supervised", False) and pairs is not None and not _has_triplets(pairs):
             reason = "no text has both an equal and an opposite one"
-        elif start.fixed and not hasattr(plan.recipe, "base"):
+        elif start.fixed and not hasattr(row.recipe, "base"):
             reason = f"{start.name} cannot be trained: {start.fixed}"
         if reason:
             notes.append(f"without {spec.name}: {reason}")
         else:
-            plans.append((plan, spec))
+            plans.append((row, spec))
     if len(plans) == 1:
         raise UsageError(f"no method can be tried: {'; '.join(notes)}. Name others: --methods.")
     return plans, notes
@@ -259,8 +259,8 @@ def _has_triplets(pairs: Corpus) -> bool:
 
 def _settings(spec: RecipeSpec, start: Beginning, **more: Any) -> dict[str, Any]:
     """Return the settings of a recipe that come from the encoder and the budget; what is typed stays."""
-    plan = resolve_methods([spec], {})[0]
-    known = {one.name for one in fields(plan.recipe)}
+    row = resolve_methods([spec], {})[0]
+    known = {one.name for one in fields(row.recipe)}
     given = {"backbone": start.name, **start.settings, **more}
     if start.base is not None and "base" in known:
         given = {"backbone": start.name, "base": start.base}
@@ -273,13 +273,13 @@ def _settings(spec: RecipeSpec, start: Beginning, **more: Any) -> dict[str, Any]
 
 def _resolved(spec: RecipeSpec, settings: dict[str, Any], name: str) -> Row:
     typed = ":".join([spec.name, *(f"{key}={value}" for key, value in settings.items())])
-    plan = resolve_methods([spec.changed(typed, settings)], {})[0]
-    return replace(plan, name=name, typed=typed)
+    row = resolve_methods([spec.changed(typed, settings)], {})[0]
+    return replace(row, name=name, typed=typed)
 
 
 def _budgeted(plans: Planned, start: Beginning, run: Run, seconds: float, updates: int | None, seeds: int) -> Planned:
     """Return the candidates with as many updates as their share of the time allows; the measured speeds are kept."""
-    trained = [spec for plan, spec in plans if "steps" in {one.name for one in fields(plan.recipe)}]
+    trained = [spec for row, spec in plans if "steps" in {one.name for one in fields(row.recipe)}]
     path = run.options.results / "budget.json"
     try:
         steps: dict[str, int] = read_signed(path)["updates"]
@@ -289,21 +289,21 @@ def _budgeted(plans: Planned, start: Beginning, run: Run, seconds: float, update
         path.parent.mkdir(parents=True, exist_ok=True)
         write_signed(path, {"updates": steps})
     result: Planned = []
-    for plan, spec in plans:
+    for row, spec in plans:
         if spec.name in steps:
             more = {"steps": steps[spec.name], "looks": min(_LOOKS, steps[spec.name])}
-            plan = _resolved(spec, _settings(spec, start, **more), spec.name)
-        result.append((plan, spec))
+            row = _resolved(spec, _settings(spec, start, **more), spec.name)
+        result.append((row, spec))
     return result
 
 
 def _affordable(spec: RecipeSpec, start: Beginning, run: Run, seconds: float) -> int:
     """Return how many updates of a method take so many seconds, from a few of them."""
-    plan = _resolved(spec, _settings(spec, start, steps=_PROBE), spec.name)
-    text = run.texts["pairs" if plan.traits.needs_pairs else "corpus"].corpus
+    row = _resolved(spec, _settings(spec, start, steps=_PROBE), spec.name)
+    text = run.texts["pairs" if row.traits.needs_pairs else "corpus"].corpus
     runtime = replace(run.runtime, progress=Progress.silent())
     try:
-        report = plan.cls(plan.recipe, runtime).fit(text, run=TrainingRun())
+        report = row.cls(row.recipe, runtime).fit(text, run=TrainingRun())
     except Exception:
         # Any method's code may fail here: the run meets it again, and records the reason.
         return _LEAST

@@ -28,7 +28,7 @@ from benchmark.choosing.division import arranged
 from benchmark.choosing.measures import measure, search
 from benchmark.choosing.ranking import Ranking, ranked, reached, verdict
 from benchmark.choosing.shown import note, table_lines
-from benchmark.choosing.variants import variants
+from benchmark.choosing.variants import SEARCHES, variants
 from benchmark.records.record import plain
 from benchmark.report.terminal import folded
 from zoo import __version__
@@ -37,10 +37,12 @@ from zoo.errors import UsageError, ZooError, error_text
 from zoo.formats.finished import Backend
 from zoo.machine import forget_peak_memory, make_runtime, peak_memory_mb
 from zoo.progress import Progress
-from zoo.roles import Role
+from zoo.roles import Role, Roles
 
 if TYPE_CHECKING:
     import pandas
+
+_ROLES: tuple[Role, ...] = ("query", "document")
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ class Choice:
     def shown(self, width: int | None = None, *, wide: bool = False) -> str:
         """Return report, table and verdict in lines of `width`, with the columns that fit, or with `wide` all."""
         notes = [f"{name}: {text}" for name, row in self.frame.iterrows() if (text := note(row, len(self.data.texts)))]
+        notes += filter(None, dict.fromkeys(self.frame["search"]))
         failed = [f"{name} failed: {reason}" for name, reason in self.failed.items()]
         about = [self.data.report, f"{self.device}; ms: one query at a time, the median"]
         texts = [*notes, self.verdict, *failed]
@@ -230,13 +233,22 @@ def _measured(
         cost["memory_mb"] = np.nan if peak is None or used is None else max(peak - used, 0.0)
         cost["load_seconds"] = loaded["load_seconds"]
         roles = wording.roles(encoder.roles)
-        roles = roles if data.queries else replace(roles, prompts={})
-        about = {"roles": str(roles), "finished": candidate.finished, "trained_on": candidate.trained_on, **cost}
+        about = {"roles": _in_words(roles, wording, data), "finished": candidate.finished,
+                 "trained_on": candidate.trained_on, **cost}  # fmt: skip
         for width, form, size, cut in variants(vectors, dims, formats):
             of_units, more = measure(data, cut, roles.similarity, at_precision)
+            searched = SEARCHES[form].format(roles.similarity)
             suffix = f" [prompts: {wording.name}]" if several else ""
             suffix += (f" dims={width}" if dims else "") + ("" if form == "float32" else f" {form}")
-            yield suffix, {**more, **about, "dims": width, "bytes": size}, of_units
+            yield suffix, {**more, **about, "dims": width, "bytes": size, "search": searched}, of_units
+
+
+def _in_words(roles: Roles, wording: Wording, data: Texts) -> str:
+    """Return the roles in words, with the card's prompts that no text has."""
+    silent = roles.silent(*_ROLES if data.queries else (None,))
+    roles = replace(roles, prompts={name: text for name, text in roles.prompts.items() if name not in silent})
+    use = f"no text has its prompts {', '.join(silent)}; one is used by --prompts FILE (NAME: {{query: TEXT}})"
+    return "; ".join(filter(None, (str(roles), use if silent and not wording.prompts else "")))
 
 
 def _control(data: Texts, at_precision: float | None) -> tuple[dict[str, Any], Values]:
@@ -252,6 +264,7 @@ def _control(data: Texts, at_precision: float | None) -> tuple[dict[str, Any], V
         **cost,
         "weights_mb": 0.0,
         "roles": "",
+        "search": "",
         "finished": False,
         "trained_on": "",
         "texts_cut": 0,

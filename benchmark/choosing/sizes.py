@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.analysis.encoders import encoder_of
-from benchmark.choosing.variants import variants
+from benchmark.choosing.variants import SEARCHES, variants
 from benchmark.data.sources import DataSource
 from benchmark.metrics.correlation import cosine
 from benchmark.records.folder import Records
@@ -78,6 +78,8 @@ class Sizes:
             lines += [
                 markdown_row(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells
             ]
+        formats = dict.fromkeys(str(of["numbers"]) for of in self.lines)
+        lines += [f"\n{SEARCHES[form].format('cosine')}." for form in formats if SEARCHES[form]]
         lines += [f"\nn/a: {markdown_text(f'{name}: {reason}')}" for name, reason in self.missing.items()]
         return "\n".join(lines) + "\n"
 

@@ -11,6 +11,12 @@ from numpy.typing import NDArray
 from zoo.errors import UsageError, ZooError
 
 FORMATS = ("float32", "int8", "binary")
+SEARCHES = {
+    "float32": "",
+    "int8": "int8: codes of sentence-transformers' quantize_embeddings, compared one by one ({})",
+    "binary": "binary: bits, compared by their Hamming distance",
+}
+"""For which codes and which search a row of each format is true."""
 
 
 def variants(

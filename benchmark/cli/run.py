@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,25 +94,18 @@ def from_environment() -> dict[str, Any]:
 def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: bool, as_json: bool = False) -> int:
     """Run and print what `zoo-bench run` prints; with `dry_run` the plan alone. Returns the exit code."""
     from benchmark import api
-    from benchmark.report.show import scores_of
     from benchmark.run.runner import exit_code
 
     if dry_run:
         return _dry_run(api.prepare(api.Request(asked), write=False), asked, as_json)
 
-    def show_so_far(run: Run) -> None:
-        """Write the tables of what is measured, and show them beside the progress; the output has the last ones."""
-        tell = run.runtime.progress.say
-        try:
-            tables = api.leaderboard(asked.results, suites=",".join(run.suites)).tables
-        except ZooError as error:
-            tell(f"no table yet: {error}")
-            return
-        keys = {plan.inputs.row_key for plan in run.encoders}
-        measured = [table for table in tables if any(row.row_key in keys for row in table.rows)]
-        tell("\n".join(["so far:", *(scores_of(table, sys.stderr) for table in measured)]))
+    def write_so_far(run: Run) -> None:
+        """Write the tables of what is measured."""
+        with suppress(ZooError):  # nothing has a score yet
+            api.leaderboard(asked.results, suites=",".join(run.suites))
+            run.runtime.progress.say(f"tables so far: {asked.results / 'index.html'}")
 
-    run, outcome = api.run(asked, command=typed_command(), plugins=plugins, after_round=show_so_far)
+    run, outcome = api.run(asked, command=typed_command(), plugins=plugins, after_round=write_so_far)
     tell = run.runtime.progress.say
     tell(
         f"{outcome.measured} cells measured, {outcome.kept} kept from before,"
@@ -130,7 +123,7 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
     if as_json:
         say_json(_as_values(asked, outcome, tables, code))
     elif tables is not None:
-        tables.show({plan.inputs.row_key for plan in run.encoders})
+        tables.show({plan.inputs.row_key for plan in run.encoders}, brief=True)
         show_closing(asked, run, tables)
     return code
 

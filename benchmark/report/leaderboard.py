@@ -144,17 +144,18 @@ class Leaderboard:
         """Return scores x100: a row per method; columns: each task's mean over seeds, its "sd", seeds, conditions."""
         return frame_of(self.tables)
 
-    def show(self, row_keys: Collection[str] | None = None, *, wide: bool = False) -> None:
+    def show(self, row_keys: Collection[str] | None = None, *, wide: bool = False, brief: bool = False) -> None:
         """Print the tables, with the characters that the terminal can show, and the paths of the written files.
 
         With the keys of a run's rows: only the tables that have one of them, without the failures of other rows. Where
         no table has one (machines of a cluster may compute in another precision), all are printed. With `wide`, the
-        tables have all columns, whatever the terminal's width.
+        tables have all columns, whatever the terminal's width. With `brief`, they have no notes but why scores are n/a.
         """
         measured = [table for table in self.tables if row_keys and any(row.row_key in row_keys for row in table.rows)]
         for table in measured or self.tables:
-            print_table(table, row_keys=row_keys if measured else None, wide=wide)
-        print_safe("\n".join(folded([self._places()], width_of(sys.stdout))), sys.stdout)
+            print_table(table, row_keys=row_keys if measured else None, wide=wide, brief=brief)
+        if not brief:
+            print_safe("\n".join(folded([self._places()], width_of(sys.stdout))), sys.stdout)
 
     def _places(self) -> str:
         return f"written: {', '.join(map(str, self.written))} (and .csv, .json, .tex, index.html beside them)"

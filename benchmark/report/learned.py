@@ -1,6 +1,6 @@
 """What rows show, in a few sentences: which is best, what it is above, and each against the vectors it starts from.
 
-Made once: a table states it in every output, and a run says it at its end of its own rows. Controls here are the rows
+A table states it in every output; a run ends with the two lines that matter of its own rows. Controls here are the rows
 that every method should be compared with: `random`, `bag-of-words`, and a backbone's states that are only pooled.
 Imports no torch.
 """
@@ -16,7 +16,7 @@ from benchmark.records.folder import Records
 from benchmark.report.conditions import group, role
 from benchmark.report.rows import Row, Table, score_text, signed
 from benchmark.stats.draws import unit_of
-from benchmark.stats.marks import UNTOLD, compared_by_name, told_apart
+from benchmark.stats.marks import TIE, UNTOLD, compared_by_name, told_apart
 from benchmark.stats.mcb import LEVEL, Differences, Sample, differences
 from benchmark.tasks.suites import Suite
 
@@ -40,16 +40,20 @@ class _Compared:
         """Return the rows that have a value, best first."""
         return sorted((row for row in rows if row.name in self.values), key=lambda row: -self.values[row.name])
 
-    def against(self, name: str, other: str) -> str:
+    def gap(self, name: str, other: str) -> str:
         """Return the difference between two rows, with its interval where it has one."""
         gap = signed(self.values[name] - self.values[other], 1)
         if self.differences is None or not {name, other} <= self.places.keys():
-            return f"{gap} against {other}"
+            return gap
         at = self.places[name], self.places[other]
         if not np.isfinite(self.differences.low[at]):
-            return f"{gap} against {other}"
+            return gap
         low, high = (signed(bounds[at], 1) for bounds in (self.differences.low, self.differences.high))
-        return f"{gap} ({low} to {high}) against {other}"
+        return f"{gap} ({low} to {high})"
+
+    def against(self, name: str, other: str) -> str:
+        """Return the difference with the name of the other row."""
+        return f"{self.gap(name, other)} against {other}"
 
 
 def learned_of(rows: Sequence[Row], sample: Sample, on: str, unit: str) -> str:
@@ -71,11 +75,11 @@ def _of_sample(names: Sequence[str], sample: Sample, on: str, unit: str) -> _Com
     return _Compared(on, values, {name: place for place, name in enumerate(names)}, differences(sample), unit)
 
 
-def learned(table: Table, store: Records, keys: Collection[str]) -> tuple[str, tuple[str, str] | None]:
-    """Return sentences on the rows of a run (`keys`: their row keys), and two rows to compare task by task.
+def learned(table: Table, store: Records, keys: Collection[str]) -> tuple[list[str], tuple[str, str] | None]:
+    """Return who is tied, what training gained for the rows of a run (`keys`: their row keys), and two to compare next.
 
-    They are the table's own where it has no other methods. Scores are compared on the tasks of which all rows of the
-    run have item scores; if there is none, averages are given without an interval.
+    Scores are compared on the tasks of which all rows of the run have item scores; if there is none, averages are given
+    without an interval.
     """
     measured = [row for row in table.rows if row.row_key in keys]
     ours = [row for row in measured if not role(row)] or measured
@@ -84,19 +88,55 @@ def learned(table: Table, store: Records, keys: Collection[str]) -> tuple[str, t
     begun = [starts[row.name] for row in ours if row.name in starts]
     by_name, others = ({row.name: row.records for row in rows} for rows in (ours, [*controls, *begun]))
     tasks, names, sample = compared_by_name(by_name, others, table.suite.tasks, store, trial=table.partial)
-    on, unit = on_tasks(table.suite, tasks), unit_of(row.records for row in ours)
     if sample is not None:
-        of = _of_sample(names, sample, on, unit)
+        of = _of_sample(names, sample, on_tasks(table.suite, tasks), unit_of(row.records for row in ours))
     else:
         averages = {row.name: row.average.mean for row in [*ours, *controls, *begun] if row.average.mean}
-        of = _Compared(on, averages, {}, None, unit)
+        of = _Compared("", averages, {}, None, "")
     best = of.best_first(ours)
     if not best:
-        return "No row of this run has a score on all tasks, so that nothing is compared.", None
-    complete = table.learned and tasks == table.suite.tasks and all(role(row) or row in ours for row in table.rows)
-    text = table.learned if complete else _sentences(of, ours, controls, starts)
-    second = [starts[best[0].name]] if best[0].name in starts else [*best[1:2], *of.best_first(controls)]
-    return text, (best[0].name, second[0].name) if tasks and second else None
+        return ["No row of this run has a score on all tasks, so that nothing is compared."], None
+    beside = of.best_first(controls)
+    second = [starts[best[0].name]] if best[0].name in starts else [*best[1:2], *beside]
+    lines = [*filter(None, [_tied(table), _gained(of, best, starts, beside)])]
+    return lines, (best[0].name, second[0].name) if tasks and second else None
+
+
+def _tied(table: Table) -> str:
+    """Return which rows may be the best of a table; where no two are compared, its legend says why."""
+    judged = [row for row in table.rows if row.among_best is not None]
+    if len(judged) < 2:
+        return table.legend
+    tied, undecided = ([row for row in judged if row.mark == mark] for mark in (TIE, UNTOLD))
+    text = f"Tied for the best ({TIE}): {_few(tied)}." if tied else f"Best of those compared: {judged[0].name}."
+    text += f" Undecided ({UNTOLD}): {_few(undecided)}." if undecided else ""
+    unknown = [row for row in table.rows if row.rank is not None and row.among_best is None]
+    why = "one seed: run --seeds 3, or no scores of items"
+    return text + (f" Not compared ({why}): {_few(unknown)}." if unknown else "")
+
+
+def _few(rows: Sequence[Row]) -> str:
+    more = len(rows) - _NAMED
+    return ", ".join([*(row.name for row in rows[:_NAMED]), *([f"{more} more"] if more > 0 else [])])
+
+
+def _gained(of: _Compared, best: Sequence[Row], starts: Mapping[str, Row], controls: Sequence[Row]) -> str:
+    """Return each row's difference to the vectors that it starts from, or where none starts from any, to a control."""
+    begun = {row.name: starts[row.name].name for row in best if row.name in starts}
+    begun = {name: start for name, start in begun.items() if start in of.values}
+    if not begun and not controls:
+        return ""
+    what = "Gained by training" if begun else "Difference"
+    other = begun or dict.fromkeys((row.name for row in best), controls[0].name)
+    parts = []
+    for start in dict.fromkeys(other.values()):
+        names = [name for name, of_name in other.items() if of_name == start]
+        gaps = [f"{name} {of.gap(name, start)}" for name in names[:_NAMED]]
+        more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
+        parts.append(f"against {start}: {', '.join([*gaps, *more])}")
+    text = f"{what} {'; '.join(parts)}"
+    where = f"{of.on[0].lower()}{of.on[1:]}, " if of.on else ""
+    return f"{text} ({where}95% intervals with the noise of {of.unit} and of seeds)." if " to " in text else f"{text}."
 
 
 def starts_of(rows: Sequence[Row]) -> dict[str, Row]:

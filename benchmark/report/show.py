@@ -30,30 +30,32 @@ def print_table(
     width: int | None = None,
     *,
     wide: bool = False,
+    brief: bool = False,
 ) -> None:
     """Print the table within `width` columns, by default those of the terminal; a file or a pipe gets all of it.
 
     With `row_keys`, of other rows only the scores are printed: no reason for n/a, and no row without any score. With
-    `wide`, all columns are printed, whatever the width.
+    `wide`, all columns are printed, whatever the width. With `brief`, the files alone have the notes, except why scores
+    are n/a.
     """
     stream = stream or sys.stdout
     width = width_of(stream) if width is None else width
     measured = [row for row in table.rows if row_keys is None or row.row_key in row_keys]
     shown = [row for row in table.rows if row.scored or row in measured]
     drawn, left_out = _drawn(table, shown, None if wide else width, stream)
-    notes = [left_out, table.learned if row_keys is None else "", *_notes(table, measured, ancestry_lines(table.rows))]
-    below = "\n".join(filter(None, [*notes, signature(table)])).splitlines()
-    print_safe("\n".join([*folded([clean_line(table.title)], width), *drawn, *folded(below, width)]), stream)
+    learned = [table.learned] if table.learned and row_keys is None else []
+    notes = [*learned, *_notes(table, measured, ancestry_lines(table.rows)), signature(table)]
+    below = "\n".join(_reasons(measured) if brief else filter(None, notes)).splitlines()
+    above = [clean_line(table.title), *filter(None, [left_out])]
+    print_safe("\n".join([*folded(above, width), *drawn, *folded(below, width)]), stream)
 
 
 def _notes(table: Table, measured: Sequence[Row], ancestry: Sequence[str] = ()) -> list[str]:
-    reasons = [f"n/a: {reason}" for row in measured for reason in row.reasons()]
-    return [*map(clean_line, [table.suite.note, *table.legends, *ancestry, *reasons])]
+    return [*map(clean_line, [table.suite.note, *table.legends, *ancestry]), *_reasons(measured)]
 
 
-def scores_of(table: Table, stream: TextIO) -> str:
-    """Return the rows that have a score as they are printed, without the sentences beside them."""
-    return "\n".join(_drawn(table, [row for row in table.rows if row.scored], width_of(stream), stream)[0])
+def _reasons(rows: Sequence[Row]) -> list[str]:
+    return [clean_line(f"n/a: {reason}") for row in rows for reason in row.reasons()]
 
 
 def text_of(tables: Sequence[Table], width: int | None = None) -> str:
@@ -78,7 +80,8 @@ def brief_of(tables: Sequence[Table]) -> str:
 
 def _drawn(table: Table, rows: Sequence[Row], width: int | None, stream: TextIO) -> tuple[list[str], str]:
     """Return the lines of a table that fits the width, and a sentence on what does not."""
-    fields = []
+    fields, means_of = [], table.suite.means
+    in_means = {task for tasks in means_of.values() for task in tasks}
     for column in columns_of(table, "terminal"):
         cells = [fit_to(clean_line(column.text(row)), stream) for row in rows]
         values = [column.of(row) for row in rows]
@@ -86,8 +89,8 @@ def _drawn(table: Table, rows: Sequence[Row], width: int | None, stream: TextIO)
         means = [replace(value, sd=None).text() if isinstance(value, Value) else "" for value in values]
         scored = column.name != "average" and any(isinstance(value, Value) for value in values)
         kept = column.name in ("rank", "method", "average")
-        # The last task goes first, the means of some tasks last.
-        priority = 0 if kept else 1 if column.name in table.suite.means else 2
+        # First goes what a mean beside it contains, and of these the last; the means of some tasks go last.
+        priority = 0 if kept else 1 if column.name in means_of else 3 if column.name in in_means else 2
         short = means if scored else None
         fields.append(
             Field(clean_line(column.head), cells, column.right, priority, short, name=column.name == "method")

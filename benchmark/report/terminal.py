@@ -11,6 +11,7 @@ from typing import TextIO
 
 _GAP = "  "
 _NAME = 12  # letters of a name that stay while there is any other column to leave out
+_PARTS = (0.4, 0.3, 0.2)  # of the width, for names: they give way before a column is left out
 _LEAST = 4  # letters of a name that stay in any case
 _ROOM = 24  # letters of a line of the last column, if it stands beside the others
 _BELOW = 4  # blanks before it, if it stands below them
@@ -63,8 +64,10 @@ def fitted(fields: Sequence[Field], width: int | None, *, rule: bool = True) -> 
     """
     kept = [*fields]
     if width is not None and _width(kept) > width:
-        names = max(_NAME, width * 2 // 5)
-        kept = [_narrow(one, names, width * 3 // 5) for one in kept]
+        for part in _PARTS:
+            kept = [_narrow(one, max(_NAME, int(width * part)), width * 3 // 5) for one in fields]
+            if _width(kept) <= width:
+                break
         while _width(kept) > width and any(one.priority for one in kept):
             # Of equal ones the last: `max` takes the first.
             kept.remove(max(reversed(kept), key=lambda field: field.priority))

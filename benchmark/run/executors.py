@@ -70,10 +70,13 @@ def carry_out(request: Request, after_round: Callable[[Run], None] | None = None
     count = options.workers or 1
     if options.workers is None and ray is None and not request.objects:
         count = automatic_workers(run)
-    if ray is None and count == 1:
-        runner.measure_all()
-    else:
-        _shared(runner, count)
+    try:
+        if ray is None and count == 1:
+            runner.measure_all()
+        else:
+            _shared(runner, count)
+    finally:
+        run.runtime.progress.now("")
     if not runner.ended():
         mark.unlink(missing_ok=True)
     return run, runner.outcome
@@ -184,8 +187,7 @@ def _begin(request: Request, numbers: Any, count: int, stopped: Any) -> None:
     end_with_parent()
     ignore_terminal()
     number, enabled = numbers.get(), request.progress is not None and request.progress.enabled
-    # All workers together print a line of progress every ten seconds.
-    progress = Progress(enabled=enabled, seconds_between_lines=10.0 * count, speaker=f"worker {number}: ")
+    progress = Progress(enabled=enabled, speaker=f"worker {number}: ")
     options = replace(request.options, device=_device(request.options.device, number))
     _BEGUN.append((replace(request, options=options, progress=progress), OfParent(stopped)))
 

@@ -44,7 +44,7 @@ from zoo import __version__
 from zoo.check import probe
 from zoo.encoder import Corpus, Encoder, Runtime
 from zoo.encoding import runtimes_changed
-from zoo.errors import Interrupted, MissingError, ZooError, error_text
+from zoo.errors import CorruptError, Interrupted, MissingError, ZooError, error_text
 from zoo.files import slug
 from zoo.machine import environment, forget_peak_memory, peak_memory_mb, utc_now
 from zoo.recipes import portable_recipe
@@ -143,6 +143,7 @@ class EncoderMeasurement:
         self._stop = stop
         self._overlap = overlap
         self._encoder: Encoder | None = None
+        self._was_fitted = False
         self._stats_before: dict[str, object] = {}
         self._timed = Timed()
         self._blocks = Blocks(stop.check)
@@ -155,6 +156,7 @@ class EncoderMeasurement:
         """Return the encoder; the first call loads or fits it."""
         if self._encoder is None:
             encoder = self._fitter.obtain(self.plan, self.folder, self._peak_from_mb)
+            self._fit()
             asked = self._stop.asked
             probe(encoder, self.plan.label)
             if self._stop.asked == asked:
@@ -162,10 +164,21 @@ class EncoderMeasurement:
             self._encoder, self._stats_before = encoder, dict(encoder.encoding_stats())
         return self._encoder
 
+    def _fit(self) -> dict[str, Any]:
+        """Return what fit.json holds, empty where nothing was fitted; raises CorruptError where it has gone since."""
+        fit = read_fit(self.folder)
+        if fit is None and self._was_fitted:
+            raise CorruptError(
+                f"{self.folder} was removed or changed during the run, and with it what the record says of the"
+                " training; run the same command again, which trains it anew."
+            )
+        self._was_fitted = fit is not None
+        return fit or {}
+
     def _entry(self) -> Entry | None:
         if self._cache is None:
             return None
-        fitted = (read_fit(self.folder) or {}).get("files")
+        fitted = self._fit().get("files")
         return self._cache.entry(self.plan.key, fitted, self._runtime.device)
 
     def read(self, several: Sequence[TaskData]) -> None:
@@ -184,8 +197,6 @@ class EncoderMeasurement:
                 cells = sorted(cells, key=lambda cell: (cell.task.task.dataset, cell.task.task.form))
             else:
                 self.read([cell.task.data for cell in cells if cell.task.data])
-            if self._store.cached:
-                self._runtime.progress.say(f"{self.plan.label}: {self._store.cached:,} texts from the embedding cache")
         # An encoder that lacks a package or weights leaves no record.
         if measured:
             yield from (dataclasses.replace(one, absent=one.status == "n/a") for one in measured)
@@ -254,7 +265,7 @@ class EncoderMeasurement:
         )
 
     def _training(self, cell: Cell) -> TrainingPart | None:
-        training: TrainingPart | None = (read_fit(self.folder) or {}).get("training")
+        training: TrainingPart | None = self._fit().get("training")
         if training is None or self.plan.inputs.corpus is None:
             return training
         return {**training, "overlap": cast("OverlapPart", self._overlap.of(self.plan.inputs.corpus, cell))}

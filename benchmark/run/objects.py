@@ -26,6 +26,7 @@ from zoo.engine.backbone import encoder_of, positions_of
 from zoo.engine.batching import EncodingStats
 from zoo.engine.pooling import masked_mean
 from zoo.errors import ContractError, UsageError, ZooError, error_text
+from zoo.formats.finished import noted
 from zoo.identity import method_identity
 from zoo.methods.base import count_parameters
 from zoo.methods.pretrained import Pretrained
@@ -221,7 +222,7 @@ def _of_library(
     library = ObjectEncoder(
         encode, name, run_by, runtime, count_parameters(model), by_role if tokenizer is None else None
     )
-    library.roles = roles_of(model) if tokenizer is None else library.roles
+    library.roles = noted(name, model, roles_of(model)) if tokenizer is None else library.roles
     try:
         with tempfile.TemporaryDirectory() as folder:
             if tokenizer is None:

@@ -105,7 +105,7 @@ class Runner:
     """Measures the encoders of a run into one results folder; `folder` replaces that of its options."""
 
     def __init__(self, run: Run, folder: Path | None = None) -> None:
-        self.run, self.say = run, run.runtime.progress.say
+        self.run, self.say, self.now = run, run.runtime.progress.say, run.runtime.progress.now
         self.records = Records(folder or run.options.results, set_aside=True)
         self.outcome = Outcome(set_aside=self.records.corrupt)
         # Called when the rows without training are done, and those of each seed.
@@ -149,16 +149,16 @@ class Runner:
 
         This is what every executor does with each encoder of a plan. `before` and `after` stand around its name.
         """
-        say, done = self.say, Outcome()
+        done = Outcome()
         folder = self.records.encoder_folder(plan.row.name, plan.key)
         if not self.pending(plan, done):
-            say(f"{before}{plan.title}: already measured")
+            self.now(f"{before}{plan.title}: already measured")
             self.outcome.add(done)
             return done
         with self._lock(folder, patience) as locked:
             if not locked:
                 if plan.key not in self._held:
-                    say(f"{before}{plan.title}: another process works on it")
+                    self.say(f"{before}{plan.title}: another process works on it")
                 self._held.add(plan.key)
                 return None
             done = Outcome()
@@ -170,7 +170,8 @@ class Runner:
                     else:
                         self._keep(plan, reason, done)
                 if ready:
-                    say(f"{before}{plan.title}: {len(ready)} task{'s' if len(ready) > 1 else ''}{after}")
+                    part = f": {len(ready)} of {len(plan.cells)} tasks" if len(ready) < len(plan.cells) else ""
+                    self.now(f"{before}{plan.title}{part}{after}")
                     self._measure(plan, ready, folder, stop, done)
             finally:
                 self.outcome.add(done)
@@ -303,7 +304,7 @@ class Workers:
                 runner.outcome.add(done)
                 number += 1
                 remaining.done(plan, seconds if done.measured else None)
-                runner.say(f"[{number}/{len(plans)}] {plan.title}: finished{remaining.text()}")
+                runner.now(f"[{number}/{len(plans)}] {plan.title}: finished{remaining.text()}")
 
 
 def exit_code(outcome: Outcome, *, allow_missing: bool) -> int:

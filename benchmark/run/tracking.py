@@ -15,6 +15,8 @@ from zoo.errors import MissingError, UsageError, did_you_mean
 
 ALL = "all"
 _PACKAGES = {"comet_ml": "comet-ml", "tensorboard": "'zoo-bench[tensorboard]'"}
+# No release of it installs beside the versions that are tested.
+_LEFT_OUT = {"aim"}
 
 LogValues = Callable[[int, Mapping[str, float]], None]
 
@@ -97,6 +99,13 @@ def plain_settings(settings: AnyRecipe) -> dict[str, bool | int | float | str]:
     return {key: value if isinstance(value, bool | int | float | str) else str(value) for key, value in fields.items()}
 
 
+def known_trackers() -> list[str]:
+    """Return the names of the trackers that can be asked for."""
+    from accelerate.tracking import LOGGER_TYPE_TO_CLASS
+
+    return [name for name in map(str, LOGGER_TYPE_TO_CLASS) if name not in _LEFT_OUT]
+
+
 def find_trackers(names: str, default: Path, asked: Path | None = None) -> Trackers:
     """Return the trackers of a comma-separated list; `all` stands for those that are installed.
 
@@ -105,8 +114,9 @@ def find_trackers(names: str, default: Path, asked: Path | None = None) -> Track
     """
     from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 
-    known = [str(name) for name in LOGGER_TYPE_TO_CLASS]
-    installed = [str(getattr(one, "value", one)) for one in get_available_trackers()]
+    known = known_trackers()
+    available = {str(getattr(tracker, "value", tracker)) for tracker in get_available_trackers()}
+    installed = [name for name in known if name in available]
     chosen: dict[str, None] = {}
     for name in (part.strip().lower() for part in names.split(",")):
         if name == ALL:

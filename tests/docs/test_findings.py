@@ -73,7 +73,7 @@ def test_every_decided_verdict_is_in_the_table_with_its_word() -> None:
 
 @pytest.mark.slow
 def test_the_curves_tables_are_those_of_the_records() -> None:
-    assert findings.page_with_tables(PAGE) == PAGE
+    assert findings.written({"": PAGE}) == {"": PAGE}
 
 
 @pytest.mark.slow

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from accelerate.tracking import LOGGER_TYPE_TO_CLASS
 
-from benchmark.run.tracking import _PACKAGES
+from benchmark.run.tracking import _PACKAGES, known_trackers
 from zoo.formats.word_vectors import GLOVE_PACKAGE
 from zoo.selection import LABELLED_PACKAGES
 
@@ -22,7 +21,7 @@ ROOMS = ("zoo", "benchmark", "papers", "docs", "examples", "tools", "speed")
 FILLED = {
     "{GLOVE_PACKAGE}": [GLOVE_PACKAGE],
     "{name}": [*LABELLED_PACKAGES],
-    "{package}": [_PACKAGES.get(str(name), str(name)) for name in LOGGER_TYPE_TO_CLASS],
+    "{package}": [_PACKAGES.get(name, name) for name in known_trackers()],
 }
 OURS = {"zoo-bench": ".", "zoo-bench-papers": "./papers", "papers": "./papers"}
 # The index of PyTorch, and an action that names the version of a release.

@@ -23,7 +23,6 @@ from zoo.machine import (
     forget_peak_memory,
     keep_few_kernels,
     peak_memory_mb,
-    precision_reason,
     utc_now,
 )
 
@@ -97,7 +96,6 @@ def test_automatic_precision_follows_the_measured_products(
     tried(monkeypatch, bf16, cap=cap, speedup=speedup)
     assert choose_precision("auto", "cpu") == chosen
     assert os.environ.get("ONEDNN_MAX_CPU_ISA") == cap
-    assert ("does not run" if not bf16 else f"{speedup:.1f} times as fast") in precision_reason()
 
 
 def test_a_cap_that_the_cpu_needs_is_set_before_onednn_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:

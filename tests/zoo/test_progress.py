@@ -38,14 +38,41 @@ def test_lines_come_no_more_often_than_asked() -> None:
     assert stream.getvalue() == ""
 
 
-@pytest.mark.parametrize("columns", ["20", "200"])
-def test_a_terminal_gets_a_bar_however_narrow(monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
-    monkeypatch.setenv("COLUMNS", columns)
+@pytest.mark.parametrize("columns", [20, 200])
+def test_a_terminal_has_one_live_line_however_narrow(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """What is worked on and its progress replace each other; lines that stay stand alone, and nothing is left."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("zoo.progress._SECONDS_LIVE", 0)
     stream = Terminal()
-    with Progress(stream).bar("encoding", 2) as bar:
+    progress = Progress(stream)
+    progress.now("[1/2] simcse, seed 0")
+    with progress.bar("training", 2) as bar:
         bar.update(1, "[loss] ρ")
-        bar.update(2)
-    assert stream.getvalue()
+    progress.say("warning: short")
+    progress.now("")
+    screen, column = [""], 0
+    for letter in stream.getvalue():
+        if letter == "\n":
+            screen, column = [*screen, ""], 0
+        elif letter == "\r":
+            column = 0
+        else:
+            screen[-1], column = screen[-1][:column] + letter + screen[-1][column + 1 :], column + 1
+            assert column < columns
+    assert [line.rstrip() for line in screen] == ["warning: short", ""]
+    assert "simcse, seed 0; training: 1/2, [loss]" in stream.getvalue() or columns == 20
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_a_log_has_a_line_for_what_is_worked_on_and_a_speaker_says_it_before_its_progress() -> None:
+    for speaker, expected in (("", ["simcse", "training: 1/2"]), ("worker 1: ", ["worker 1: simcse: training: 1/2"])):
+        stream = io.StringIO()
+        progress = Progress(stream, seconds_between_lines=0, speaker=speaker)
+        progress.now("simcse")
+        with progress.bar("training", 2) as bar:
+            bar.update(1)
+        progress.now("")
+        assert stream.getvalue().splitlines() == expected
 
 
 def test_an_ascii_stream_gets_ascii() -> None:

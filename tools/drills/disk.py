@@ -95,6 +95,14 @@ def writers(folder: Path, model: Path) -> dict[str, Writer]:
                 *small,
             ]
         ),
+        "claims": Writer(lambda out: ["claims", "--results", out], kept),
+        "compare": Writer(
+            lambda out: ["compare", "simcse*", "--ablation", "whitening:k=8", "--tex", out / "t.tex", "--results", kept]
+        ),
+        "analyze": Writer(
+            lambda out: ["analyze", "pairs", "--methods", "*", "--suite", "pocket", "--results", kept, "--out", out]
+        ),
+        "texts": Writer(lambda out: ["data", "texts", "--suite", "pocket", "--out", out / "texts.txt"]),
         "new": Writer(lambda out: ["new", "task", "mine"]),
         "pretrain": Writer(
             lambda out: ["pretrain", "tiny", "--text", texts, "--steps", 3, "--out", out / "model", *small]

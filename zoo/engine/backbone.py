@@ -60,11 +60,11 @@ class BackboneSource:
 
 
 def find_backbone(
-    name: str, revision: str | None = None, *, allow_pickle: bool = False, weights: bool = True
+    name: str, revision: str | None = None, *, allow_pickle: bool = False, onnx: str | None = None
 ) -> BackboneSource:
     """Locate a checkpoint without loading it; raises MissingError or UsageError with the remedy.
 
-    Without `weights` it may have none, because another file is run.
+    With the name of an `onnx` file ("": any) it may have no weights, because that file is run.
     """
     place = user_path(name)
     named = named_folder(name)
@@ -78,7 +78,7 @@ def find_backbone(
     elif not HUB_ID.match(name):
         raise MissingError(f"backbone {name!r}: no such folder, and not a hub id (owner/name).")
     else:
-        folder = from_hub(name, revision)
+        folder = from_hub(name, revision, onnx)
     with reading(folder):
         files = {path.name for path in folder.iterdir()}
     if "adapter_config.json" in files and "modules.json" not in files:
@@ -86,7 +86,7 @@ def find_backbone(
     if not {"config.json", "modules.json"} & files:
         remedy = snapshot_hint(folder) or "give a transformers model folder"
         raise MissingError(f"backbone {name!r}: {folder} has no config.json; {remedy}.")
-    if weights:
+    if onnx is None:
         check_weights(f"backbone {name!r}", folder, allow_pickle=allow_pickle)
     return BackboneSource(
         own_name(str(place if place.name else folder)) if local else name,
@@ -321,7 +321,7 @@ class Backbone:
         encoder, missing = encoder_of(model), loading["missing_keys"]
         if encoder is not model:
             missing = {name for name in missing if not name.startswith("decoder.")}
-        check_complete(f"backbone {source.name!r}", source.folder, missing)
+        check_complete(f"backbone {source.name!r}", source.folder, missing, loading["unexpected_keys"])
         return cls(encoder.to(runtime.device).eval(), tokenizer, source)
 
     def to(self, device: str) -> Backbone:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from zoo.engine.model_folder import check_tokenizer_files, has_weights, module_folders
@@ -16,8 +18,11 @@ _WANTED = ["*.json", "*.txt", "*.model"]
 
 
 @functools.lru_cache(maxsize=64)
-def from_hub(name: str, revision: str | None) -> Path:
-    """Return a hub model's folder in the cache; what is missing there of the cached commit is fetched first."""
+def from_hub(name: str, revision: str | None, onnx: str | None = None) -> Path:
+    """Return a hub model's folder in the cache; what is missing there of the cached commit is fetched first.
+
+    With `onnx` so is the ONNX file of that name; "" stands for model.onnx, or for all without one.
+    """
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.constants import HF_HUB_CACHE, HF_HUB_OFFLINE
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
@@ -30,7 +35,7 @@ def from_hub(name: str, revision: str | None) -> Path:
     )
     hint = did_you_mean(name, [*BUNDLED, *MADE, *LABELLED_PACKAGES])
     remedy = f"Fetch it where there is a network (`hf download {name}`), give a folder, or use --backbone {BUNDLED[0]}."
-    cached, is_whole = _cached(name, revision)
+    cached, is_whole = _cached(name, revision, onnx)
     if cached is not None:
         if is_whole:
             return cached
@@ -44,7 +49,7 @@ def from_hub(name: str, revision: str | None) -> Path:
         # A short request first, because a download retries for minutes when the hub cannot be reached.
         info = HfApi().model_info(name, revision=wanted, timeout=5)
         files = [file.rfilename for file in info.siblings or []]
-        patterns = [*_WANTED, "*.safetensors" if any(file.endswith(".safetensors") for file in files) else "*.bin"]
+        patterns = _patterns(files, onnx)
         return Path(snapshot_download(name, revision=wanted, allow_patterns=patterns, etag_timeout=5))
     except Exception as error:
         # An error of any kind means that the checkpoint cannot be downloaded.
@@ -66,7 +71,17 @@ def from_hub(name: str, revision: str | None) -> Path:
         raise MissingError(f"{looked}, and the hub gave: {reason}.{hint} {remedy}") from error
 
 
-def _cached(name: str, revision: str | None) -> tuple[Path | None, bool]:
+def _patterns(files: Sequence[str], onnx: str | None) -> list[str]:
+    """Return the patterns of what is read of a model's files."""
+    weights = "*.safetensors" if any(file.endswith(".safetensors") for file in files) else "*.bin"
+    if onnx is None:
+        return [*_WANTED, weights]
+    named = onnx or any(file.rpartition("/")[2] == "model.onnx" for file in files)
+    # Its tensors may lie beside it, in model.onnx_data.
+    return [*_WANTED, weights, f"*{onnx or 'model.onnx'}*" if named else "*.onnx*"]
+
+
+def _cached(name: str, revision: str | None, onnx: str | None) -> tuple[Path | None, bool]:
     """Return a hub model's folder in the cache, None without one; and whether it is known to have all that is read."""
     from huggingface_hub import get_cached_repo_tree, try_to_load_from_cache
 
@@ -85,8 +100,8 @@ def _cached(name: str, revision: str | None) -> tuple[Path | None, bool]:
     except Exception:
         # An error of any kind means that no download of the model has begun.
         return folder, False
-    weights = ".safetensors" if any(file.endswith(".safetensors") for file in listed) else ".bin"
-    wanted = [file for file in listed if file.endswith((*(name[1:] for name in _WANTED), weights))]
+    patterns = _patterns(listed, onnx)
+    wanted = [file for file in listed if any(fnmatch.fnmatch(file, pattern) for pattern in patterns)]
     return folder, all((folder / file).exists() for file in wanted)
 
 

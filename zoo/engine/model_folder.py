@@ -35,6 +35,8 @@ _OTHER_WEIGHTS = {
 _LEAST_VOCABULARY = 0.75
 _MOST_LAYERS, _LARGE = 1000, 10_000_000
 _SIZES = ("hidden_size", "d_model", "n_embd", "dim", "intermediate_size", "embedding_size", "vocab_size")
+# What wraps a model and writes its weights names them so.
+_WRAPPED = {"_orig_mod.": "torch.compile", "module.": "DataParallel"}
 # A file that git-lfs left as a pointer begins like this.
 _LFS = b"version https://git-lfs"
 
@@ -187,8 +189,19 @@ def check_adapter(what: str, folder: Path, part: Path) -> None:
         raise MissingError(f"{what}: {part} is an adapter of peft (adapter_config.json); `pip install peft`.")
 
 
-def check_complete(what: str, folder: Path, missing: Collection[str]) -> None:
-    """Raise CorruptError if a model has weights that its folder lacks: the library makes them up at random."""
+def check_complete(what: str, folder: Path, missing: Collection[str], unknown: Collection[str]) -> None:
+    """Raise CorruptError if a model has weights that its folder lacks: the library makes them up at random.
+
+    `unknown` are weights of the folder that the model has not.
+    """
+    prefix = next((prefix for prefix in _WRAPPED if unknown and all(name.startswith(prefix) for name in unknown)), "")
+    if missing and prefix:
+        raise CorruptError(
+            f"{what}: the weights in {folder} are named {prefix}*, as {_WRAPPED[prefix]} names those that it wraps."
+            f" Save the model inside: model.{prefix}save_pretrained(FOLDER); or rename them by safetensors.torch:"
+            f" save_file({{n.removeprefix('{prefix}'): w for n, w in load_file(FILE).items()}}, FILE,"
+            " {'format': 'pt'})."
+        )
     if missing:
         raise CorruptError(
             f"{what} in {folder} lacks {len(missing)} weights, first {min(missing)}; they would be random."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -117,26 +118,59 @@ def taken_over(model: SentenceTransformer, source: BackboneSource) -> tuple[Back
     return Backbone(encoder_of(first.auto_model), first.tokenizer, source), second.pooling_mode, after
 
 
-def lost_with_prompts(model: Any, roles: Roles) -> str:
-    """Return a sentence on prompts with which the pooling leaves out a text's first word; empty where none does.
+def noted(what: str, model: Any, roles: Roles) -> Roles:
+    """Return the roles with a sentence on what the library does with the prompts that nobody would expect.
 
-    A tokenizer of bytes joins the blank at the end of a prompt to the next word, and the library counts the tokens of
-    the prompt alone.
+    Raises UsageError for a chat template that refuses them.
     """
-    pools = [module for module in model if getattr(module, "include_prompt", True) is False]
-    if not pools or not callable(tokenizer := getattr(model[0], "tokenizer", None)):
-        return ""
+    keeps = all(getattr(module, "include_prompt", True) for module in model)
+    prompts = sorted({roles.default, *roles.prompts.values()} - {""})
+    if "message" in getattr(model[0], "modality_config", ()):
+        return replace(roles, note=_in_template(what, model[0], prompts, keeps))
+    if keeps or not callable(tokenizer := getattr(model[0], "tokenizer", None)):
+        return roles
 
     def ids(text: str) -> list[int]:
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    prompts = sorted({roles.default, *roles.prompts.values()} - {""})
+    # A tokenizer of bytes joins the blank at the end of a prompt to the next word, and the library counts the tokens
+    # of the prompt alone.
     joined = [prompt for prompt in prompts if ids(f"{prompt}word")[: len(ids(prompt))] != ids(prompt)]
-    return (
-        f"a text's first word is left out with the prompt {joined[0]!r}: move its last blank to the texts"
-        if joined
-        else ""
-    )
+    if not joined:
+        return roles
+    note = f"a text's first word is left out with the prompt {joined[0]!r}: move its last blank to the texts"
+    return replace(roles, note=note)
+
+
+def _in_template(what: str, transformer: Any, prompts: list[str], keeps: bool) -> str:
+    """Return a sentence on a folder's chat template, in which a prompt is the message of the system."""
+    from jinja2 import TemplateError
+
+    def ids(prompt: str) -> list[int]:
+        try:
+            return list(transformer.preprocess(["word"], prompt=prompt)["input_ids"][0].tolist())
+        except TemplateError as error:
+            raise UsageError(
+                f"{what}: its chat template refuses the prompt {prompt!r} ({error}): leave the prompts out"
+                " (prompt=''), or let the template take a message of the system."
+            ) from error
+
+    ignored = [prompt for prompt in prompts if ids(prompt) == ids("")]
+    note = "each text stands in the folder's chat template"
+    if ignored:
+        return f"{note}, which ignores the prompt {ignored[0]!r}"
+    return note if keeps or not prompts else f"{note}, and the pooling takes the prompt too"
+
+
+def pooled_elsewhere(folder: Path, tokenizer: Any) -> str:
+    """Return a sentence on how the library itself would pool a folder of a decoder without modules.json."""
+    config = read_mapping(folder / "config.json")
+    name = str((config.get("architectures") or [""])[0])
+    # As its SentenceTransformer decides.
+    if not name.endswith("ForCausalLM") or not config.get("is_causal", True):
+        return ""
+    template = " and put each text into its chat template" if tokenizer.chat_template else ""
+    return f"sentence-transformers itself would pool the last token ({name}){template}"
 
 
 def cut_texts(model: Any, texts: list[str]) -> int:
@@ -229,4 +263,4 @@ def _check_transformer(what: str, folder: Path, transformer: Any) -> None:
         raise cannot_load(what, folder, error) from error
     reads_pooler = "pooler" in str(transformer.modality_config)
     missing = {name for name in loading["missing_keys"] if reads_pooler or not name.startswith("pooler.")}
-    check_complete(what, folder, missing)
+    check_complete(what, folder, missing, loading["unexpected_keys"])

@@ -26,7 +26,8 @@ from zoo.formats.finished import (
     AGREES,
     cut_texts,
     load_finished,
-    lost_with_prompts,
+    noted,
+    pooled_elsewhere,
     sample,
     taken_over,
     trained_pooler,
@@ -116,6 +117,8 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         self.own_pooling: Pooling = "cls" if recipe.pooling == "pooler" else recipe.pooling
         self.backbone = Backbone.from_source(self.source, runtime)
         self.dim = self.backbone.dim
+        note = pooled_elsewhere(self.source.folder, self.backbone.tokenizer)
+        self.roles = replace(self.roles, note=note)
         self.prefix = released_prefix(self.backbone, allow_pickle=runtime.allow_pickle)
         if self.prefix is not None and self.own_pooling != "cls":
             raise UsageError(
@@ -133,8 +136,8 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
             )
         self.library = load_finished(self.source, runtime, recipe.pooling, recipe.max_length, self.onnx)
         of_recipe = recipe.prompt, recipe.query_prompt, recipe.document_prompt
-        self.roles = roles_of(self.library).replaced(*of_recipe)
-        self.roles = replace(self.roles, note=lost_with_prompts(self.library, self.roles))
+        roles = roles_of(self.library).replaced(*of_recipe)
+        self.roles = noted(f"pretrained: {recipe.model!r}", self.library, roles)
         parts = taken_over(self.library, self.source) if self.onnx is None else None
         if parts is None:
             self.runtime = runtime if self.onnx is None else replace(runtime, device="cpu", precision="fp32")
@@ -299,9 +302,9 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
 
 def _located(recipe: PretrainedRecipe, runtime: Runtime) -> BackboneSource:
     """Return the model without loading it; an ONNX file is a part of its identity."""
-    by_torch = recipe.backend == "torch"
-    source = find_backbone(recipe.model, recipe.revision, allow_pickle=runtime.allow_pickle, weights=by_torch)
-    if by_torch:
+    onnx = None if recipe.backend == "torch" else recipe.file_name or ""
+    source = find_backbone(recipe.model, recipe.revision, allow_pickle=runtime.allow_pickle, onnx=onnx)
+    if onnx is None:
         return source
     digests = onnx_digests(onnx_file(source.folder, recipe.file_name))
     return replace(source, sha256=sha256_json([source.sha256, digests]))

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from zoo.encoder import Encoder, FitReport, Run, Runtime, Traits, Vectors
-from zoo.errors import ContractError
+from zoo.errors import ContractError, UsageError
 from zoo.files import read_tensors, sha256_json, write_tensors
 from zoo.formats.sentence_transformers import StockModules, dense
 from zoo.methods.base import check_positive
@@ -29,7 +29,7 @@ class WhiteningRecipe(TransformRecipe):
 
     # The code: H1 + H12, twice this.
     layers: Literal["last", "first-last-h0", "first-last-h1", "top2"] = "first-last-h1"
-    # Dimensions: 256 for base, 384 for large models. None: all.
+    # Dimensions: 256 for base, 384 for large models. None: all; so does 256 where the vectors have fewer.
     k: int | None = 256
     eigenvalue_floor: float = 1e-6
 
@@ -78,6 +78,10 @@ class Whitening(Transform[WhiteningRecipe]):
     def __init__(self, recipe: WhiteningRecipe, runtime: Runtime, base: Encoder | None = None) -> None:
         super().__init__(recipe, runtime, base)
         width = self.base.dim
+        if recipe.k is not None and recipe.k > width and recipe.k != WhiteningRecipe.k:
+            raise UsageError(
+                f"k={recipe.k}, but the vectors have only {width} dimensions; give a k of at most {width}."
+            )
         self.dim = min(recipe.k or width, width)
         # Before fit(): the first k dimensions, so that an unfitted encoder works.
         self.mean = np.zeros(width)

@@ -56,6 +56,8 @@ def packed_rows(texts: PlainTexts, tokenizer: PreTrainedTokenizerBase, length: i
                 yield {"input_ids": [cls, *stream[start : start + inner], sep]}
             stream = stream[full:]
 
+    if next(rows(), None) is None:
+        raise UsageError(f"the text is shorter than one row of {length} tokens, which trains nothing; give more text.")
     files = [sha256_file(path) for path in texts.paths]
     key = sha256_json([files, sorted(texts.exclude), tokenizer.backend_tokenizer.to_str(), length])
     features = Features({"input_ids": List(Value("int32"), length=length)})

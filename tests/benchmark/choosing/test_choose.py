@@ -117,11 +117,18 @@ def test_encoders_that_all_fail_are_an_error(tmp_path: Path) -> None:
 def test_widths_and_number_formats_are_rows_from_the_same_vectors(tmp_path: Path) -> None:
     path = table(tmp_path / "my.csv", ["a", "b", "score"], scored(60))
     formats = ("float32", "int8", "binary")
-    frame = benchmark.choose(path, {"e": noisy(0.3, 64)}, dims=(16, 64), formats=formats, quiet=True).frame
+    choice = benchmark.choose(path, {"e": noisy(0.3, 64)}, dims=(16, 64), formats=formats, quiet=True)
+    frame = choice.frame
     assert dict(zip(frame.index, frame["bytes"], strict=True)) == {
         **{"e dims=16": 64, "e dims=16 int8": 16, "e dims=16 binary": 2},
         **{"e dims=64": 256, "e dims=64 int8": 64, "e dims=64 binary": 8},
     }
+    # For which codes and which search each is true, once for all rows.
+    for words in (
+        "int8: codes of sentence-transformers' quantize_embeddings, compared one by one (cosine)",
+        "binary: bits",
+    ):
+        assert str(choice).count(words) == 1 and set(frame["search"]) >= {""}
 
 
 def test_smaller_vectors_score_as_in_sentence_transformers() -> None:
@@ -276,3 +283,4 @@ def test_a_finished_encoder_scores_as_in_the_librarys_own_evaluators(
         100 * evaluation.EmbeddingSimilarityEvaluator(text[:60], text[60:], gold)(model)[f"spearman_{similarity}"]
     )
     assert frame["score"].tolist() == pytest.approx([expected] * 2, abs=1e-2)
+    assert "no text has its prompts document, query; one is used by --prompts FILE" in frame["roles"]["folder"]

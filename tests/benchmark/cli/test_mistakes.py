@@ -103,7 +103,7 @@ MISTAKES = [
     ("run --methods cls --precision fp8", 2, "'auto', 'bf16', 'fp16', 'fp32'"),
     ("run --methods cls --shard 3/2", 2, "such as 2/8"),
     ("run --methods cls --executor slurm", 2, "give ray, or ray://HOST:PORT"),
-    ("run --methods cls --tracker nowhere", 2, "Known: aim"),
+    ("run --methods cls --tracker nowhere", 2, "Known: comet_ml"),
     (
         "run --methods cls --tasks pocket-words --backbone zoo-mini --revision main",
         2,

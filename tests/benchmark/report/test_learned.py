@@ -37,14 +37,15 @@ def add(store: Records, name: str, noise: float, seeds: Sequence[int | None] = (
 def error_text(
     store: Records, *names: str, starts: Mapping[str, str] | None = None
 ) -> tuple[str, tuple[str, str] | None]:
-    """Return what a table says of rows of these names, of which some start from others, and whom to compare next."""
+    """Return what a run says of rows of these names, of which some start from others, and whom to compare next."""
     records = store.all()
     keys = {record["method"]["name"]: record["row_key"] for record in records}
     for record in records:
         if start := (starts or {}).get(record["method"]["name"]):
             record["start_key"] = keys[start]
     (table,) = build_tables(records, [WORDS], store)
-    return learned(table, store, {keys[name] for name in names})
+    lines, after = learned(table, store, {keys[name] for name in names})
+    return "\n".join(lines), after
 
 
 @pytest.fixture
@@ -61,15 +62,17 @@ def store(tmp_path: Path) -> Records:
 @pytest.mark.slow
 def test_sentences_have_the_numbers_of_compare(store: Records) -> None:
     """Values and intervals as `compare` has them, by other draws; a start is no row of the run."""
-    text, after = error_text(store, "far-above", "equal", starts={"far-above": "plain"})
-    assert text.startswith("On the mean of all tasks, far-above has") and after == ("far-above", "plain")
+    text, after = error_text(store, "far-above", "equal", starts={"far-above": "plain", "equal": "random"})
+    assert text.startswith("Best of those compared: far-above.\nGained by training against plain: far-above +")
+    assert text.endswith("(on the mean of all tasks, 95% intervals with the noise of pairs and of seeds).")
+    assert after == ("far-above", "plain")
     by_name = {name: [r for r in store.all() if r["method"]["name"] == name] for name in ("far-above", "equal")}
     by_name |= {name: [r for r in store.all() if r["method"]["name"] == name] for name in ("random", "plain")}
     gaps = re.findall(r"([+-][\d.]+) \(([+-][\d.]+) to ([+-][\d.]+)\)", text)
-    pairs = [("far-above", "plain"), ("far-above", "random"), ("equal", "random")]
+    pairs = [("far-above", "plain"), ("equal", "random")]
     for numbers, (a, b) in zip(gaps, pairs, strict=True):
         line = compare("two", TASKS, by_name[a], by_name[b], store).average
-        assert line is not None and f"against {b}" in text
+        assert line is not None and f"against {b}: {a} " in text
         value, low, high = map(float, numbers)
         assert value == pytest.approx(line.difference, abs=0.06)
         assert [low, high] == pytest.approx([line.low, line.high], abs=0.06)
@@ -83,7 +86,7 @@ def test_one_seed_and_no_control(tmp_path: Path) -> None:
     add(store, "random", 2.0, (0, 1, 2))
     text, after = error_text(store, "one-row")
     assert " to " not in text and "nan" not in text and after == ("one-row", "random")
-    assert re.search(r"one-row: \+[\d.]+ against random\. .*--seeds 3", text)
+    assert re.search(r"Difference against random: one-row \+[\d.]+\.$", text) and "--seeds 3" in text
 
 
 def test_tasks_without_pairs_have_no_interval(tmp_path: Path) -> None:
@@ -93,7 +96,7 @@ def test_tasks_without_pairs_have_no_interval(tmp_path: Path) -> None:
         for task in TASKS:
             store.write(make_record(name, task, main=main))
     text, after = error_text(store, "m")
-    assert "m has 70.00. The best control, random, has 20.00.\nm: +50.0 against random." in text and after is None
+    assert text == "Difference against random: m +50.0." and after is None
     store.write(failed(make_record("broken", TASKS[0]), "out of memory"))
     assert error_text(store, "broken") == (
         "No row of this run has a score on all tasks, so that nothing is compared.",
@@ -102,11 +105,13 @@ def test_tasks_without_pairs_have_no_interval(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_run_ends_with_what_was_learned(cli: Cli, fakes: None, tmp_path: Path) -> None:
-    """After the table on standard output, and not in JSON."""
-    words = ("run", "--methods", "bag", "--tasks", "pocket-words", "--results", tmp_path, *FAST)
+def test_a_run_ends_with_three_lines_and_a_link(cli: Cli, fakes: None, tmp_path: Path) -> None:
+    """After the table on standard output; the files have the notes, and JSON has no lines."""
+    words = ("run", "--methods", "bag,random", "--tasks", "pocket-words", "--results", tmp_path, *FAST)
     answer = cli(*words)
     assert answer.code == 0 and suite("pocket").title in answer.out
-    end = answer.out.partition("What was learned: ")[2]
-    assert end.startswith("On Words, bag has") and end.count("zoo-bench ") <= 1
-    assert "What was learned" not in cli(*words, "--json").out
+    last = answer.out.partition("\n\n")[2].splitlines()
+    starts = ("Tied for the best", "Difference against random: bag", "Next, task by task: zoo-bench compare", "Notes")
+    assert len(last) == 4 and all(map(str.startswith, last, starts))
+    assert last[-1].endswith(str(tmp_path / "index.html")) and (tmp_path / "index.html").is_file()
+    assert "Next, task" not in cli(*words, "--json").out

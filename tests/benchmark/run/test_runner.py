@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -227,6 +228,28 @@ def test_test_texts_among_the_training_sentences_are_counted(cli: Cli, tmp_path:
     assert overlaps["texts"] == len(normalised_texts(tested))
     assert record["training"]["corpus"]["sentences"] == 6
     assert "⚠ 3 test texts are in the training text" in (out / "pocket-trial.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("removed", ["out/encoders", "out/encoders/*/fit.json", "out"])
+def test_a_folder_removed_during_a_run_fails_the_cells_that_follow(removed: str, cli: Cli, tmp_path: Path) -> None:
+    """What the record would say of the training is gone: no record says that nothing was trained."""
+
+    class Removing(FAKES["fitted"]):  # type: ignore[misc,valid-type]
+        def encode(self, texts: Any) -> Any:
+            if len(texts) > 16:  # not the texts by which a plugin is known
+                for path in tmp_path.glob(removed):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            return super().encode(texts)
+
+    from zoo.plugins import METHODS
+
+    METHODS.register("removing")(Removing)
+    few = ("--tasks", "pocket-words,pocket-pairs", "--seeds", 1, "--results", tmp_path / "out", *FAST)
+    assert cli("run", "--methods", "removing", *few).code == 1
+    by_cell = records(tmp_path / "out")
+    assert len(by_cell) == 2
+    for record in by_cell.values():
+        assert record["status"] == "failed" and "was removed or changed during the run" in record["reason"]
 
 
 @pytest.mark.slow

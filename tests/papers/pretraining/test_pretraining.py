@@ -38,6 +38,16 @@ def test_rows_are_the_untested_sentences_in_order() -> None:
     assert set(rows[:, 0]) == {tokenizer.cls_token_id} and set(rows[:, -1]) == {tokenizer.sep_token_id}
 
 
+@pytest.mark.parametrize("words", [0, 1, 12])
+def test_a_text_shorter_than_a_row_is_refused(words: int, tmp_path: Path) -> None:
+    path = tmp_path / "short.txt"
+    path.write_text("dog " * words, encoding="utf-8")
+    tokenizer = AutoTokenizer.from_pretrained(find_backbone("zoo-mini").folder)
+    texts = PlainTexts([path], TEXTS.read)
+    with pytest.raises(UsageError, match="shorter than one row of 16 tokens"):
+        packed_rows(texts, tokenizer, 16)
+
+
 def test_held_out_rows_come_from_all_over() -> None:
     rows = packed_rows(TEXTS, AutoTokenizer.from_pretrained(find_backbone("zoo-mini").folder), 16)
     training, held = split_rows(rows.add_column("number", np.arange(len(rows))), 96)

@@ -148,6 +148,18 @@ def test_missing_weights_are_named_not_made_up(copied: Path) -> None:
         Backbone.load(str(copied), None, RUNTIME)
 
 
+@pytest.mark.parametrize("prefix", ["_orig_mod.", "module."])
+def test_wrapped_weights_are_named_with_a_remedy(copied: Path, prefix: str) -> None:
+    file = copied / "model.safetensors"
+    wrapped = {prefix + name: weight for name, weight in load_file(file).items()}
+    save_file(wrapped, file, {"format": "pt"})
+    with pytest.raises(CorruptError, match=f"are named {prefix}") as caught:
+        Backbone.load(str(copied), None, RUNTIME)
+    printed = str(caught.value).partition("safetensors.torch: ")[2].removesuffix(".")
+    eval(printed, {"save_file": save_file, "load_file": load_file, "FILE": file})
+    Backbone.load(str(copied), None, RUNTIME)
+
+
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json", "tokenizer_config.json"])
 def test_identity_changes_with_a_byte_of_any_loaded_file(copied: Path, name: str) -> None:
     before = find_backbone(str(copied)).sha256

@@ -105,3 +105,27 @@ def test_what_seems_whole_is_used_where_the_hub_is_out_of_reach(
     folder = Path(huggingface_hub.constants.HF_HUB_CACHE) / "models--acme--tiny" / "snapshots" / COMMIT
     shutil.copy(tiny_bert / "model.safetensors", folder)
     assert find_backbone("acme/tiny").folder == folder
+
+
+@pytest.mark.parametrize(
+    ("there", "onnx", "fetched"),
+    [
+        ("model.onnx model.onnx_data model_qint8.onnx", None, ""),
+        ("model.onnx model.onnx_data model_qint8.onnx", "", "model.onnx model.onnx_data"),
+        ("model.onnx model.onnx_data model_qint8.onnx", "model_qint8.onnx", "model_qint8.onnx"),
+        ("model.onnx model.onnx_data model_qint8.onnx", "onnx/model_qint8.onnx", "model_qint8.onnx"),
+        ("model_O1.onnx model_O2.onnx", "", "model_O1.onnx model_O2.onnx"),
+    ],
+)
+def test_of_the_onnx_files_the_one_that_is_run_is_fetched(
+    there: str, onnx: str | None, fetched: str, hub: type[Hub]
+) -> None:
+    """Once: a second call asks nothing."""
+    (hub.folder / "onnx").mkdir()
+    for name in there.split():
+        (hub.folder / "onnx" / name).write_text(name, encoding="utf-8")
+    folder = from_hub("acme/tiny", None, onnx)
+    assert sorted(path.name for path in folder.glob("onnx/*")) == fetched.split()
+    hub.asked.clear()
+    from_hub.cache_clear()
+    assert from_hub("acme/tiny", None, onnx) == folder and hub.asked == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import sentence_transformers as st
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 from sentence_transformers.sentence_transformer import modules
 from test_pretrained import build, ours
+from transformers import AutoTokenizer
 
 from zoo.engine.hub_models import from_hub
 from zoo.errors import MissingError, UsageError
@@ -113,3 +115,71 @@ def test_a_word_that_is_lost_with_the_prompt_is_said(
     tokens = [bert.tokenizer.tokenize(text) for text in (prompt, f"{prompt}dog")]
     stated = "first word is left out" in encoder.facts()["roles"]
     assert stated == (tokens[1][: len(tokens[0])] != tokens[0])
+
+
+ALL = "{% for m in messages %}{{ m['role'] }} {{ m['content'] }} {% endfor %}"
+USERS = "{% for m in messages if m['role'] == 'user' %}user {{ m['content'] }} {% endfor %}"
+NONE = "{% for m in messages if m['role'] == 'system' %}{{ raise_exception('no system') }}{% endfor %}word"
+
+
+def chat(tiny_causal: Path, folder: Path, template: str, **stated: Any) -> Path:
+    """Write a decoder with a chat template, and of what its config states."""
+    shutil.copytree(tiny_causal, folder, ignore=shutil.ignore_patterns("SHA256SUMS"))
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.chat_template = template
+    tokenizer.save_pretrained(folder)
+    write_json(folder / "config.json", {**read_json(folder / "config.json"), **stated})
+    return folder
+
+
+def pooled(folder: Path, include: bool, prompts: dict[str, str]) -> Path:
+    parts = [modules.Transformer(str(folder)), modules.Pooling(32, "mean", include_prompt=include)]
+    st.SentenceTransformer(modules=parts, prompts=prompts, device="cpu").save(str(folder))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("template", "include", "said"),
+    [
+        (ALL, True, "in the folder's chat template"),
+        (ALL, False, "in the folder's chat template, and the pooling takes the prompt too"),
+        (USERS, False, "in the folder's chat template, which ignores the prompt 'find'"),
+    ],
+)
+def test_what_a_chat_template_does_with_a_prompt_is_said(
+    template: str, include: bool, said: str, tiny_causal: Path, tmp_path: Path
+) -> None:
+    """And the library does so: the vector of a text is the same without the prompt, or the same without the pooling."""
+    folder = pooled(chat(tiny_causal, tmp_path / "m", template), include, {"query": "find"})
+    encoder, library = ours(folder), st.SentenceTransformer(str(folder), device="cpu")
+    assert encoder.facts()["roles"].endswith(said)
+    asked = library.encode_query(["a dog"])
+    np.testing.assert_allclose(encoder.encode_query(["a dog"]), asked, atol=1e-6)
+    assert np.array_equal(asked, library.encode(["a dog"])) == (template == USERS)
+    library[1].include_prompt = True
+    np.testing.assert_array_equal(library.encode_query(["a dog"]), asked)
+
+
+def test_a_chat_template_that_refuses_a_prompt_is_named(tiny_causal: Path, tmp_path: Path) -> None:
+    folder = pooled(chat(tiny_causal, tmp_path / "m", NONE), True, {"query": "find"})
+    with pytest.raises(UsageError, match=r"chat template refuses the prompt 'find' \(no system\): leave .*prompt=''"):
+        ours(folder)
+    assert ours(folder, prompt="").encode_query(["a dog"]).shape == (1, 32)
+
+
+@pytest.mark.parametrize("template", ["", ALL])
+@pytest.mark.parametrize(
+    ("name", "causal"), [("LlamaForCausalLM", None), ("LlamaForCausalLM", False), ("GPT2LMHeadModel", None)]
+)
+def test_a_decoder_whose_class_name_decides_the_librarys_pooling(
+    name: str, causal: bool | None, template: str, tiny_causal: Path, tmp_path: Path
+) -> None:
+    """The row says so exactly where the library pools the last token."""
+    stated = {} if causal is None else {"is_causal": causal}
+    folder = chat(tiny_causal, tmp_path / "m", template, architectures=[name], **stated)
+    said = ours(folder, pooling="mean").facts().get("roles", "")
+    last = st.SentenceTransformer(str(folder), device="cpu")[1].pooling_mode == "lasttoken"
+    assert last == (f"would pool the last token ({name})" in said) and last == (
+        (name, causal) == ("LlamaForCausalLM", None)
+    )
+    assert ("chat template" in said) == (last and bool(template))

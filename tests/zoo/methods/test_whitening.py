@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from zoo.encoder import Corpus, Run, Runtime
-from zoo.errors import ContractError
+from zoo.errors import ContractError, UsageError
 from zoo.methods.pooled import Average
 from zoo.methods.whitening import Whitening, whitening
 
@@ -58,6 +58,16 @@ def test_fewer_samples_than_dimensions_stay_finite() -> None:
 def test_too_few_vectors_are_told(count: int) -> None:
     with pytest.raises(ContractError, match=f"at least 2 vectors to fit, got {count}"):
         whitening(np.ones((count, 4)), None, 1e-6)
+
+
+@pytest.mark.parametrize("k", [1, 32, 256, None, 33, 255, 4096])
+def test_more_dimensions_than_there_are_are_refused_but_for_the_default(tiny_bert: Path, k: int | None) -> None:
+    """The default is that of base models: of a smaller one it keeps all."""
+    if k in (33, 255, 4096):
+        with pytest.raises(UsageError, match=f"k={k}, but the vectors have only 32 dimensions"):
+            make(tiny_bert, k=k)
+    else:
+        assert make(tiny_bert, k=k).dim == min(k or 32, 32)
 
 
 def test_fitted_encoder_equals_the_numpy_recomputation(tiny_bert: Path, pocket_sentences: list[str]) -> None:

@@ -78,7 +78,6 @@ def test_dev_scores_are_asked_within_epochs_and_at_their_ends() -> None:
     assert list(map(int, fit([float(i) for i in range(20)]))) == [4, 8, 12, 16, 20, 24, 28, 32, 36, 40]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("folder", [False, True])
 def test_training_ends_after_n_scores_without_a_better_one(folder: bool, tmp_path: Path) -> None:
     run = Run(tmp_path if folder else None, seed=0, checkpoint_steps=1)
@@ -87,3 +86,18 @@ def test_training_ends_after_n_scores_without_a_better_one(folder: bool, tmp_pat
     assert list(asked.values()) == scores[:7], "an equal score is no better one"
     assert list(map(int, asked))[-1] == 28
     assert len(fit([*scores, 98.0, 97.0], patience=9)) == 10, "or at its own end"
+
+
+@pytest.mark.parametrize("steps", [1, 9, 10, 11, 19, 20, 23])
+def test_a_report_counts_the_rows_of_the_steps_made(steps: int) -> None:
+    """Of whole epochs all rows, though their last batch is smaller; of the last epoch those that were read."""
+    data, sizes = torch.ones(48, 2), list[int]()
+
+    def collate(rows: np.ndarray) -> tuple[torch.Tensor, ...]:
+        sizes.append(len(rows))
+        return (data[rows],)
+
+    settings = TrainSettings(**{**BASE, "steps": steps})
+    part = nn.Linear(1, 1)
+    report = train(Line(), collate, 48, settings, runtime=Runtime(), run=Run(), backbone=part, dev_score=None)
+    assert (report.steps, report.sentences) == (steps, sum(sizes[:steps]))
