@@ -142,6 +142,8 @@ class Row:
         ""  # of one of several rows that are tied for the best: "≈", or "?" where only its own seeds keep it there
     )
     against: str = ""  # "↑" or "↓": beyond noise above or below it
+    # Against the row that it starts from, else the best untrained one: its name, the difference and its 95% interval.
+    gain: tuple[str, float, float, float] | None = None
     means: dict[str, Value] = field(default_factory=dict)  # means of some tasks, by their names in the suite
     recipe: str = ""  # the recipe of a row with a label (--label); "": the name states it
     untrained: bool = False  # a backbone's own states, pooled, and nothing else

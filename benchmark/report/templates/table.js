@@ -57,7 +57,7 @@ const link = (attributes, ...text) => make("a", { tabindex: -1, ...attributes },
 
 const backboneOf = (row) => [make("span", { title: row.ancestry || null }, row.backbone || "–")];
 
-function tableCell(row, column) {
+function tableCell(row, column, several) {
   if (column.name === "method") {
     const words = row.method.split(/(?<=:)/).flatMap((word) => [word, make("wbr")]);
     const name = row.page && data.handbook
@@ -65,7 +65,7 @@ function tableCell(row, column) {
       : make("span", { class: "whole" }, ...words);
     return make("th", { scope: "row", class: column.css, tabindex: -1 }, name,
       row.recipe ? make("span", { class: "recipe" }, row.recipe) : null,
-      make("span", { class: "brief" }, conditionMark(conditionOf(row), row.control || row.setting), ...(row.backbone ? backboneOf(row) : [])),
+      make("span", { class: "brief" }, conditionMark(conditionOf(row), row.control || row.setting), ...(several && row.backbone ? backboneOf(row) : [])),
       row.overlap ? make("span", { class: "flag", title: row.overlap }, row.overlap.match(/^⚠ (at most )?[\d,]+/)[0] + " overlap") : null);
   }
   const value = column.value(row);
@@ -112,6 +112,7 @@ function sortedRows(rows, column, direction) {
 function buildTable(section, onChange, remember) {
   const columns = columnsOf(section);
   const rows = section.rows;
+  const several = new Set(rows.map((row) => row.backbone).filter(Boolean)).size > 1;
   let grouped = false;
   let sorted = { column: columns[0], direction: "ascending" };
   rows.forEach((row, i) => { row.order = i; row.chosen = false; row.shown = true; });
@@ -137,7 +138,7 @@ function buildTable(section, onChange, remember) {
     const box = make("input", { type: "checkbox", tabindex: -1, "aria-label": `Plot ${row.method}` });
     box.addEventListener("change", () => { choose(row, box.checked); onChange(); remember(); });
     row.box = box;
-    row.line = make("tr", {}, make("td", { class: "pick" }, box), ...columns.map((column) => tableCell(row, column)));
+    row.line = make("tr", {}, make("td", { class: "pick" }, box), ...columns.map((column) => tableCell(row, column, several)));
     row.line.row = row;
     body.append(row.line);
   });
