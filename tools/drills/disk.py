@@ -106,7 +106,17 @@ def writers(folder: Path, model: Path) -> dict[str, Writer]:
         "texts": Writer(lambda out: ["data", "texts", "--suite", "pocket", "--out", out / "texts.txt"]),
         "new": Writer(lambda out: ["new", "task", "mine"]),
         "pretrain": Writer(
-            lambda out: ["pretrain", "tiny:held_out_rows=8", "--text", texts, "--steps", 3, "--out", out / "model", *small]
+            lambda out: [
+                "pretrain",
+                "tiny:held_out_rows=8",
+                "--text",
+                texts,
+                "--steps",
+                3,
+                "--out",
+                out / "model",
+                *small,
+            ]
         ),
     }
 
