@@ -25,8 +25,8 @@ class Browser:
     def __init__(self, driver: Any) -> None:
         self.driver = driver
 
-    def open(self, path: Path, width: int = 1300, address: str = "flat=", **media: str) -> None:
-        """Load a page in a window of this width, its rows not in groups; `media` are such as prefers_color_scheme."""
+    def open(self, path: Path, width: int = 1300, address: str = "", **media: str) -> None:
+        """Load a page in a window of this width; `media` are such as prefers_color_scheme."""
         features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}

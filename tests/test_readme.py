@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shlex
@@ -22,10 +21,6 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = sorted(path.parent for path in ROOT.glob("leaderboards/*/records.parquet"))
 REMADE = (".json", ".tex", ".html")  # may be left out of the repository: `zoo-bench leaderboard` makes them
 NOT_TABLES = {"README.md", "pretraining.json", "overlap.json"}
-
-
-def rows(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line.startswith("|")]
 
 
 def comparable(name: str, text: str) -> Any:
@@ -58,34 +53,6 @@ def differences(folder: Path, files: dict[str, str], left_out: tuple[str, ...] =
                 texts.append(f"{name}: {len(shipped)} lines are published, the records give {len(written)}")
     tables = {path.name for kind in ("md", "csv", "json", "tex", "html") for path in folder.glob(f"*.{kind}")}
     return texts + [f"{name} is made of no record" for name in sorted(tables - set(files) - NOT_TABLES)]
-
-
-def cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip("|").split("|")]
-
-
-def test_the_table_of_the_results_has_the_cells_of_the_leaderboard() -> None:
-    """Rows of the published table in their order: some of the columns, and the group of the row."""
-    page = (ROOT / "docs/results.md").read_text(encoding="utf-8")
-    shown = re.search(r"<!-- columns of leaderboards/zoo-small/sts.md -->\n(.*?)<!-- end -->", page, re.DOTALL)
-    assert shown is not None
-    folder = ROOT / "leaderboards/zoo-small"
-    names, _, *lines = [cells(line) for line in rows((folder / "sts.md").read_text(encoding="utf-8"))]
-    table = [dict(zip(names, line, strict=True)) for line in lines if len(line) == len(names)]
-    with (folder / "sts.csv").open(encoding="utf-8", newline="") as file:
-        stated = {row["method"]: row for row in csv.DictReader(file)}
-    columns, _, *ours = [cells(line) for line in rows(shown[1])]
-    chosen = {line[columns.index("Method")] for line in ours}
-    expected = [{**row, "Group": stated[row["Method"]]["group"]} for row in table if row["Method"] in chosen]
-    assert len(ours) == len(expected) >= 10
-    assert [dict(zip(columns, line, strict=True)) for line in ours] == [
-        {column: row[column] for column in columns} for row in expected
-    ]
-    trained = [row for row in stated.values() if row["dev_task"]]
-    for ancestry in {row["ancestry"] for row in stated.values()} | {
-        f"{int(r['corpus_sentences']):,}" for r in trained if r["corpus_sentences"]
-    }:
-        assert ancestry in shown.string[: shown.start()], "what holds for all rows stands above the table"
 
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ differences and means.
 
 from __future__ import annotations
 
+import csv
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.report.markdown import markdown_row
+from benchmark.tasks.suites import all_suites
 from tools import curve, figures
 from zoo.files import read_json, write_text
 from zoo.recipes import all_recipes
-from zoo_bench_papers.answers import DECIDED, NOT_MEASURED, UNDECIDED
+from zoo_bench_papers.answers import DECIDED, NOT_MEASURED, UNDECIDED, WORDS
 
 ROOT = Path(__file__).parents[1]
 BACKBONES = ("zoo-small", "zoo-mini")
@@ -102,10 +104,12 @@ def _by(entries: Iterable[Entry]) -> dict[tuple[str, str], list[Entry]]:
 
 def _counts() -> str:
     every = [at for folder in (*BACKBONES, TUNED) for at in conditions(folder)]
-    shown = {at["condition"]: at["counts"] for at in reversed(every)} | {
-        at["condition"]: at["counts"] for at in every[:2]
-    }
-    return "\n".join(f"- {at}: {shown[at]}." for at in dict.fromkeys(one["condition"] for one in every))
+    shown = {at["condition"]: at for at in (*reversed(every), *every[:2])}
+    lines = [["Rows", *WORDS], [":--"] + ["--:"] * len(WORDS)]
+    for name in dict.fromkeys(one["condition"] for one in every):
+        counted = shown[name]["counts"].split(": ")[1].split(". ")[0]
+        lines.append([name, *(re.findall(rf"{word} (\d+)", counted)[0] for word in WORDS)])
+    return "\n".join(map(markdown_row, lines))
 
 
 def _settings() -> dict[str, Sequence[Entry]]:
@@ -142,6 +146,50 @@ MAKERS: Mapping[str, Callable[[], str]] = {
 }
 
 
+def claim(args: str) -> str:
+    """Return a claim's first comparison on each backbone: a procedure, a task and a backbone may be chosen."""
+    name, *chosen = args.split()
+    parts = []
+    for folder in [at for at in BACKBONES if at in chosen] or BACKBONES:
+        words = [word for word in chosen if word not in BACKBONES]
+        of = [entry for entry in papers(folder) if entry["id"] == name and entry.get("ours")]
+        shown = [entry for entry in of if any(word in entry["procedure"] for word in words)] or of
+        figures_of = [part for part in shown[0]["ours"].split("; ") if any(word in part for word in words)]
+        text = (figures_of or [shown[0]["ours"]])[0]
+        interval = re.search(r"([+-]\d+\.\d\d) \(([+-]\d+\.\d\d to [+-]\d+\.\d\d)\)", text)
+        if interval is None:
+            raise ValueError(f"{name} has no interval on {folder}: {text}")
+        parts.append(f"{folder} {interval[1]}, {interval[2]}")
+    return "; ".join(parts)
+
+
+def shares(args: str) -> str:
+    """Return the least and the largest share of the papers' updates of trained rows: of claims, or of tuned rows."""
+    if args == TUNED:
+        with (ROOT / "leaderboards" / TUNED / "sts.csv").open(encoding="utf-8") as file:
+            rows = [row for row in csv.DictReader(file) if row["tuned"] and row["updates_share"]]
+        every = [float(row["updates_share"]) for row in rows]
+    else:
+        points = [p for folder in args.split() for entry in papers(folder) for p in entry.get("points", ())]
+        every = [point["share"] for point in points if point["share"] is not None]
+    return f"{100 * min(every):.1f} to {100 * max(every):.1f} %"
+
+
+def columns(args: str) -> str:
+    """Return some rows of a folder's table of a suite: ranks, methods, their groups and scores."""
+    folder, name, *wanted = args.split()
+    at = ROOT / "leaderboards" / folder / name
+    with at.with_suffix(".csv").open(encoding="utf-8") as file:
+        groups = {row["method"]: row["group"] for row in csv.DictReader(file)}
+    lines = [line for line in at.with_suffix(".md").read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    heads, _, *rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    shown = ["#", "Method", *all_suites()[name].tasks, "Avg."]
+    chosen = {row[1]: [row[heads.index(head)] for head in shown] for row in rows if len(row) == len(heads)}
+    table = [[*shown[:2], "Group", *shown[2:]], ["--:", ":--", ":--", *["--:"] * (len(shown) - 2)]]
+    table += [[*chosen[row][:2], groups[row], *chosen[row][2:]] for row in wanted]
+    return "\n".join(map(markdown_row, table))
+
+
 def _reached(folder: str) -> set[tuple[str, str]]:
     return {_key(entry) for entry in papers(folder) if entry["verdict"] in (*DECIDED, UNDECIDED)}
 
@@ -160,6 +208,8 @@ def written(texts: Mapping[str, str]) -> dict[str, str]:
         "compare": of_records.compare,
         "corrected": of_records.corrected,
         "mean": figures.mean,
+        "claim": claim,
+        "shares": shares,
         "recipes": lambda _: str(len(all_recipes())),
     }
 
@@ -167,7 +217,8 @@ def written(texts: Mapping[str, str]) -> dict[str, str]:
         start, name, args, _, end = mark.groups()
         if name in inline:
             return f"{start}{inline[name](args)}{end}"
-        text = of_records.comparisons(args) if name == "comparisons" else MAKERS[name]()
+        tables = {"comparisons": of_records.comparisons, "columns": columns}
+        text = tables[name](args) if name in tables else MAKERS[name]()
         return f"{start}\n\n{text}\n\n{end}"
 
     return {path: figures.MARK.sub(part, text) for path, text in texts.items()}

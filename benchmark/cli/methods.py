@@ -133,7 +133,7 @@ def _lines(explanation: Mapping[str, Any]) -> Iterable[str]:
         yield from _comment(setting["reason"], "  # ")
         stated = setting["stated_by"]
         other = setting["value"] != setting["default"]
-        default = f", default {_value(setting['default'])}" if other and stated != "default" else ""
+        default = f", default {_value(setting['default'])}" if other else ""
         yield f"  {setting['name']}: {_value(setting['value'])}  # {stated}{default}"
     points = [f"{point}: {text}" for point, text in explanation["open"].items()]
     yield from _notes("Open in the paper, and filled by this recipe", points)

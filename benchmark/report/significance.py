@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from benchmark.records.folder import Records
 from benchmark.records.record import Record, items_identity
 from benchmark.report import learned as learning
 from benchmark.report.conditions import CONTROL, group, role
-from benchmark.report.learned import learned_of
+from benchmark.report.learned import learned_of, starts_of
 from benchmark.stats import bootstrap, clusters, draws, marks, mcb
 from benchmark.stats.draws import ByTask, by_seed, finished, origin_of, unit_of
 from benchmark.stats.marks import TIE, UNTOLD, marked, told_apart
@@ -60,14 +62,14 @@ def mark_best(
     with contextlib.suppress(MissingError, CorruptError):  # the cache may be deleted or damaged
         kept = read_signed(place)
         if kept["state"] == state:
-            for row, (among, mark, sign) in zip(rows, kept["rows"], strict=True):
-                row.among_best, row.mark, row.against = among, mark, sign
+            for row, (among, mark, sign, gain) in zip(rows, kept["rows"], strict=True):
+                row.among_best, row.mark, row.against, row.gain = among, mark, sign, gain
             return kept["legend"], kept["against"], kept["learned"]
     notes = [len(row.notes) for row in rows]
     legend, against, learned = _mark_best(rows, records, store, borrow, trial, baseline, on)
     # Damaged pair scores are named each time.
     if notes == [len(row.notes) for row in rows]:
-        marks = [(row.among_best, row.mark, row.against) for row in rows]
+        marks = [(row.among_best, row.mark, row.against, row.gain) for row in rows]
         texts = {"legend": legend, "against": against, "learned": learned}
         with contextlib.suppress(ZooError):  # a cache that cannot be written is no reason to stop
             write_signed(place, {"state": state, "rows": marks, **texts})
@@ -118,8 +120,8 @@ def _mark_best(
 ) -> tuple[str, str, str]:
     """Set `among_best` and `mark` of those rows (sorted, best first) that can be compared; returns the legend.
 
-    With the name of a `baseline`, sets `against` too; the second text returned says what it means. The third says what
-    the rows show.
+    Sets `gain` of them too, and with the name of a `baseline`, `against`; the second text returned says what it means.
+    The third says what the rows show.
 
     `records` are the rows' records by name and row key. With `borrow`, rows of one seed have the noise of the other
     rows of their backbone. Damaged item scores are stated in a row's notes. The legend also says which rows are not
@@ -148,6 +150,7 @@ def _mark_best(
     seeds = [0 if role(row) == CONTROL else len(by_seed(scored[id(row)])) for row in kept]
     legend = " ".join(filter(None, [_legend(known, unit), about_seeds, _power(of_table.sample, seeds, unit)]))
     against = _set_against(kept, of_table.sample, baseline, without, unit) if baseline else ""
+    _set_gains(kept, of_table.sample)
     several = len(kept) > 1 and kept[0].average.mean is not None
     return legend, against, learned_of(kept, of_table.sample, on, unit) if several else ""
 
@@ -163,6 +166,20 @@ def _set_against(rows: Sequence[Row], sample: Sample, baseline: str, without: Ma
         f"↑: above {baseline}, ↓: below it (p < {LEVEL:g}, noise of {unit} and seeds, Holm's procedure over"
         f" {len(rows) - 1} rows)."
     )
+
+
+def _set_gains(rows: Sequence[Row], sample: Sample) -> None:
+    """Set `gain` of the rows that are no controls."""
+    starts, of = starts_of(rows), differences(sample)
+    untrained = next((row for row in rows if role(row) not in ("", CONTROL)), None)
+    places = {row.name: place for place, row in enumerate(rows)}
+    for place, row in enumerate(rows):
+        start = starts.get(row.name, untrained)
+        if role(row) or start is None:
+            continue
+        at = place, places[start.name]
+        if np.isfinite(of.low[at]):
+            row.gain = start.name, float(of.value[at]), float(of.low[at]), float(of.high[at])
 
 
 def _not_compared(baseline: str, without: Mapping[str, str]) -> str:

@@ -163,6 +163,7 @@ def as_dict(
                 **filled({column.key: column.of(row) for column in static}),
                 "scores": filled(row.values),
                 "means": filled(row.means),
+                **({"gain": row.gain} if drawn and row.gain else {}),
                 "published": [
                     {key: value for key, value in one.items() if not drawn or key in ("source", "printed", "verdict")}
                     for one in beside[row.name]

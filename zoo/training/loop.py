@@ -184,7 +184,7 @@ class Training:
             self.backbone.load_state_dict(at_rest(self.backbone) | self.best_weights)
         self.backbone.eval()
         done_epochs, rest = divmod(self.step, self.steps_per_epoch)
-        sentences = done_epochs * self.rows + min(rest * self.settings.batch_size, self.rows)
+        sentences = done_epochs * self.rows + rest * self.settings.batch_size
         facts = {"skipped_steps": self.skipped} if self.scaler.is_enabled() else {}
         if self.graphs is not None:
             facts |= {"captured_steps": self.graphs.replayed}

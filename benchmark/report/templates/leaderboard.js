@@ -59,7 +59,7 @@ function controls(section, apply, given) {
   bar.append(make("a", { class: "to-plots", href: "#" }, "plots"), shown);
   bar.querySelector(".to-plots").addEventListener("click", (event) => {
     event.preventDefault();
-    bar.parentNode.querySelector("figure").scrollIntoView();
+    bar.closest("section").querySelector("figure").scrollIntoView();
   });
   const named = Math.max(-1, backbones.indexOf(given.get("backbone")));
   if (named >= 0) backbone.value = String(named);
@@ -68,15 +68,14 @@ function controls(section, apply, given) {
   complete.checked = given.has("complete");
   heat.checked = given.has("heat");
   spread.checked = !given.has("plain");
-  const usually = present.some((name) => name === "transductive" || name === "supervised");
-  grouped.checked = given.has("groups") || (usually && !given.has("flat"));
+  grouped.checked = given.has("groups");
   // Returns what differs from the initial state, as parameters for the address.
   const state = () => ({
     ...(search.value.trim() ? { method: search.value.trim() } : {}),
     ...(backbone.value === "" ? {} : { backbone: backbones[backbone.value] }),
     ...(boxes.every((box) => box.checked) ? {} : { condition: boxes.filter((box) => box.checked).map((box) => box.value).join(",") }),
     ...(heat.checked ? { heat: "" } : {}), ...Object.fromEntries(limits.map(({ key }, i) => [key, typed[i].value]).filter(([, value]) => value)),
-    ...(complete.checked ? { complete: "" } : {}), ...(spread.checked ? {} : { plain: "" }), ...(grouped.checked === usually ? {} : usually ? { flat: "" } : { groups: "" }),
+    ...(complete.checked ? { complete: "" } : {}), ...(spread.checked ? {} : { plain: "" }), ...(grouped.checked ? { groups: "" } : {}),
   });
   const accepts = () => {
     const texts = search.value.toLowerCase().split(",").map((text) => text.trim()).filter((text) => text);
@@ -90,6 +89,22 @@ function controls(section, apply, given) {
   };
   const start = () => apply(accepts(), spread.checked, grouped.checked, heat.checked, shown);
   return { bar, start, state };
+}
+
+// On a phone the filters are folded.
+const phone = matchMedia("(max-width: 40rem)");
+function folded(bar) {
+  const filters = make("details", { class: "filters", open: !phone.matches }, make("summary", {}, "Filter the rows"), bar);
+  phone.addEventListener("change", () => { filters.open = !phone.matches; });
+  return filters;
+}
+// Shows while columns lie beside the edge.
+function scrolling(box, ...below) {
+  const around = make("div", { class: "scrolls" }, box, ...below);
+  const look = () => around.classList.toggle("more", box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
+  box.addEventListener("scroll", look, { passive: true });
+  new ResizeObserver(look).observe(box);
+  return around;
 }
 
 function buildSection(section, panel, given) {
@@ -135,9 +150,12 @@ function buildSection(section, panel, given) {
     plot.figure.addEventListener("zoomed", remember);
     plot.figure.append(saveButtons(plot.figure, `${section.id}-${plot.name}`));
   }
+  const marks = Object.keys(MARKS).filter((mark) => rows.some((row) => row.mark === mark)).map((mark) => MARKS[mark]);
+  const box = make("div", { class: "box", role: "region", "aria-label": section.title, tabindex: 0 }, table);
   panel.append(
     make("h2", {}, section.title),
     ...(section.trial ? [make("p", { class: "trial" }, "TRIAL on cut data (--limit): not comparable with anything")] : []),
+    ...(marks.length ? [make("p", { class: "note marks" }, marks.join(". "), ".")] : []),
     ...(section.learned ? [make("p", { class: "learned" }, section.learned)] : []),
     ...section.ancestry.map((line) => make("p", { class: "note" }, line)),
     make("details", { class: "reading" }, make("summary", {}, "How to read the table"),
@@ -145,9 +163,8 @@ function buildSection(section, panel, given) {
       make("p", { class: "note", id: `${section.id}-help` }, "Mean ± sample standard deviation over seeds; Avg. is the mean of the tasks, per seed. "
         + "Bold: the best of the rows shown. Every cell says more on hover and focus (arrow keys move, Enter follows a link); ticked rows are in the plots."),
       ...(section.legend ? [make("p", { class: "note" }, section.legend)] : [])),
-    filter.bar,
-    make("div", { class: "beside" },
-      make("div", {}, make("div", { class: "box", role: "region", "aria-label": section.title, tabindex: 0 }, table), nothing),
+    folded(filter.bar),
+    make("div", { class: "beside" }, scrolling(box, nothing),
       costs.length ? costGroup(section, costs) : null),
     make("div", { class: "plots" }, ...others.map((plot) => plot.figure)),
   );

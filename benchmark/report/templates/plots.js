@@ -86,7 +86,7 @@ const costGroup = (section, costs) => make("div", { class: "cost-group" },
   make("div", { class: "plots costs" }, ...costs.map((plot) => plot.figure)));
 
 // Rows whose cost is null are left out, with a note; a cost of 0 stands before the axis, above the word `none`.
-function costPlot(section, { name, title, axis = title.toLowerCase(), cost, text, tickText, ticks, cheaper, none, unknown, same = () => null }) {
+function costPlot(section, { name, title, axis = title.toLowerCase(), cost, text, tickText, ticks, cheaper, none, unknown, same = () => null, least = 2 }) {
   const holder = make("div");
   const zoom = makeZoom(() => { redraw(); figure.dispatchEvent(new Event("zoomed", { bubbles: true })); });
   const below = make("p", { class: "note" });
@@ -94,7 +94,8 @@ function costPlot(section, { name, title, axis = title.toLowerCase(), cost, text
   const complete = section.rows.filter((row) => row.average.mean !== null);
   const known = (row) => row.average.mean !== null && cost(row) !== null;
   const drawable = complete.filter(known);
-  if (!drawable.some((row) => cost(row) > 0) || drawable.length < 2) return null;
+  // Rows of one architecture differ in a measured cost by noise alone: one cost is no plot.
+  if (new Set(drawable.filter((row) => cost(row) > 0).map((row) => same(row) ?? cost(row))).size < least || drawable.length < 2) return null;
   const left = complete.length - drawable.length;
   if (left) figure.append(make("p", { class: "note" }, `${left} row${left > 1 ? "s" : ""} without ${unknown} ${left > 1 ? "are" : "is"} left out.`));
 
@@ -271,6 +272,57 @@ function barPlot(section) {
   return { figure, draw: redraw, name: "tasks" };
 }
 
+const MOST_GAINS = 24;
+const KINDS = ["above", "undecided", "below"];
+const kindOf = ([, , low, high]) => low > 0 ? "above" : high < 0 ? "below" : "undecided";
+const signed = (value) => `${value > 0 ? "+" : ""}${score(value)}`.replace("-", "\u2212");
+
+// Each row against the vectors that it starts from: the interval as a bar, the difference as a line in it.
+function gainPlot(section) {
+  if (!section.rows.some((row) => row.gain)) return null;
+  const holder = make("div");
+  const starts = [...new Set(section.rows.filter((row) => row.gain).map((row) => row.gain[0]))];
+  const figure = make("figure", { class: "wide" }, make("h3", {}, "Gain over the untrained start"), make("figcaption", {},
+    `Points on the mean of all tasks above ${starts.length === 1 ? starts[0] : "the untrained row that each starts from"}. Bars: 95% intervals, with the noise of items and of seeds.`), holder);
+
+  function redraw() {
+    const known = section.rows.filter((row) => row.shown && row.gain);
+    const rows = known.slice(0, MOST_GAINS);
+    if (!rows.length) return holder.replaceChildren(make("p", { class: "note" }, "No row shown has an interval."));
+    measure.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+    const width = Math.max(280, holder.clientWidth);
+    const letters = Math.floor(width * .4 / measure.measureText("n").width);
+    const names = rows.map(({ method }) => method.length > letters ? `${method.slice(0, letters - 4)}\u2026${method.slice(-3)}` : method);
+    const left = Math.max(...names.map((name) => measure.measureText(name).width)) + 14;
+    const [step, top] = [22, 6];
+    const bottom = top + step * rows.length;
+    const ends = [Math.min(0, ...rows.map((row) => row.gain[2])), Math.max(0, ...rows.map((row) => row.gain[3]))];
+    const pad = (ends[1] - ends[0]) * .04 || 1;
+    const x = (value) => left + ((value - ends[0] + pad) / (ends[1] - ends[0] + 2 * pad)) * (width - left - 8);
+    const svg = frame(width, bottom + 40, "Gain over the untrained start");
+    for (const tick of niceTicks(ends[0] - pad, ends[1] + pad, Math.max(2, (width - left) / 80))) {
+      svg.append(draw("line", { class: tick ? "grid" : "zero", x1: x(tick), x2: x(tick), y1: top, y2: bottom }),
+        draw("text", { class: "tick", x: x(tick), y: bottom + 16, "text-anchor": "middle" }, String(tick).replace("-", "\u2212")));
+    }
+    svg.append(draw("text", { class: "tick", x: (left + width) / 2, y: bottom + 34, "text-anchor": "middle" }, "points"));
+    rows.forEach((row, i) => {
+      const [start, value, low, high] = row.gain;
+      const y = top + step * (i + .5);
+      const bar = draw("g", { class: `gain ${kindOf(row.gain)}` },
+        draw("rect", { x: x(low), width: Math.max(1, x(high) - x(low)), y: y - 5, height: 10 }),
+        draw("line", { x1: x(value), x2: x(value), y1: y - 8, y2: y + 8 }));
+      bar.tip = [row.method, `${signed(value)} (${signed(low)} to ${signed(high)}) against ${start}`];
+      svg.append(draw("text", { x: left - 10, y: y + 4, "text-anchor": "end" }, names[i]), bar);
+    });
+    tips(svg, (element) => element.closest(".gain"), (bar) => bar.tip);
+    const kinds = KINDS.filter((kind) => rows.some((row) => kindOf(row.gain) === kind));
+    const more = known.length - rows.length;
+    holder.replaceChildren(make("ul", { class: "legend" }, ...kinds.map((kind) => make("li", {}, make("span", { class: `swatch gain ${kind}` }), kind))), svg,
+      ...(more ? [make("p", { class: "note" }, `The best ${rows.length} rows; ${more} more are in the table.`)] : []));
+  }
+  return { figure, draw: redraw, name: "gains" };
+}
+
 // rows: {method, colour, curves: [{seed, points: [[step, score], ...]}]}
 function drawCurves(holder, rows, title = "Dev score during training", zoom = null) {
   const points = rows.flatMap((row) => row.curves.flatMap((curve) => curve.points));
@@ -325,12 +377,12 @@ function curvePlot(section) {
 function sectionPlots(section) {
   const costs = [
     costPlot(section, { name: "training", title: "Training time", cost: (row) => row.train_seconds ?? 0,
-      text: duration, tickText: (seconds) => duration(seconds).replace(".0", ""), ticks: clockTicks, cheaper: true, none: "none or 0 s" }),
+      text: duration, tickText: (seconds) => duration(seconds).replace(".0", ""), ticks: clockTicks, cheaper: true, none: "none or 0 s", least: 1 }),
     costPlot(section, { name: "speed", title: "Encoding speed", axis: "texts per second", cost: (row) => row.texts_per_second,
       text: count, tickText: count, ticks: logTicks, cheaper: false, unknown: "a measured speed",
       same: (row) => row.parameters ? `${row.backbone} ${row.parameters}` : null }),
     costPlot(section, { name: "weights", title: "Number of weights", cost: (row) => row.parameters,
       text: count, tickText: short, ticks: logTicks, cheaper: true, none: "none", unknown: "a known number of weights" }),
   ].filter((plot) => plot !== null);
-  return { costs, others: [barPlot(section), curvePlot(section)].filter((plot) => plot !== null) };
+  return { costs, others: [gainPlot(section) ?? barPlot(section), curvePlot(section)].filter((plot) => plot !== null) };
 }

@@ -57,7 +57,7 @@ const link = (attributes, ...text) => make("a", { tabindex: -1, ...attributes },
 
 const backboneOf = (row) => [make("span", { title: row.ancestry || null }, row.backbone || "–")];
 
-function tableCell(row, column) {
+function tableCell(row, column, several) {
   if (column.name === "method") {
     const words = row.method.split(/(?<=:)/).flatMap((word) => [word, make("wbr")]);
     const name = row.page && data.handbook
@@ -65,7 +65,7 @@ function tableCell(row, column) {
       : make("span", { class: "whole" }, ...words);
     return make("th", { scope: "row", class: column.css, tabindex: -1 }, name,
       row.recipe ? make("span", { class: "recipe" }, row.recipe) : null,
-      make("span", { class: "brief" }, conditionMark(conditionOf(row), row.control || row.setting), ...(row.backbone ? backboneOf(row) : [])),
+      make("span", { class: "brief" }, conditionMark(conditionOf(row), row.control || row.setting), ...(several && row.backbone ? backboneOf(row) : [])),
       row.overlap ? make("span", { class: "flag", title: row.overlap }, row.overlap.match(/^⚠ (at most )?[\d,]+/)[0] + " overlap") : null);
   }
   const value = column.value(row);
@@ -98,6 +98,15 @@ function ceilingLine(one, columns) {
     ? make("th", { scope: "row", class: column.css }, `${one.method} (${one.paper})`) : make("td", { class: column.css }, text(column), column.cell ? make("span", { class: "sd" }) : null)));
 }
 
+// Compares texts with the numbers in them by value: k=64 before k=128, a=0.01 before a=0.1.
+const partsOf = (text) => text.split(/((?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?!\w))/);
+function byParts(x, y) {
+  const [a, b] = [partsOf(x), partsOf(y)];
+  const at = a.findIndex((part, i) => part !== b[i]);
+  if (at < 0 || b[at] === undefined) return a.length - b.length;
+  return at % 2 ? a[at] - b[at] : a[at].localeCompare(b[at]);
+}
+
 function sortedRows(rows, column, direction) {
   const sign = direction === "ascending" ? 1 : -1;
   const missing = (value) => value === null || value === "";
@@ -105,13 +114,14 @@ function sortedRows(rows, column, direction) {
     const [x, y] = [column.value(a), column.value(b)];
     // Missing values stay last in both directions of sorting.
     if (missing(x) || missing(y)) return missing(x) - missing(y) || a.order - b.order;
-    return sign * (typeof x === "string" ? x.localeCompare(y) : x - y) || a.order - b.order;
+    return sign * (typeof x === "string" ? byParts(x, y) : x - y) || a.order - b.order;
   });
 }
 
 function buildTable(section, onChange, remember) {
   const columns = columnsOf(section);
   const rows = section.rows;
+  const several = new Set(rows.map((row) => row.backbone).filter(Boolean)).size > 1;
   let grouped = false;
   let sorted = { column: columns[0], direction: "ascending" };
   rows.forEach((row, i) => { row.order = i; row.chosen = false; row.shown = true; });
@@ -137,7 +147,7 @@ function buildTable(section, onChange, remember) {
     const box = make("input", { type: "checkbox", tabindex: -1, "aria-label": `Plot ${row.method}` });
     box.addEventListener("change", () => { choose(row, box.checked); onChange(); remember(); });
     row.box = box;
-    row.line = make("tr", {}, make("td", { class: "pick" }, box), ...columns.map((column) => tableCell(row, column)));
+    row.line = make("tr", {}, make("td", { class: "pick" }, box), ...columns.map((column) => tableCell(row, column, several)));
     row.line.row = row;
     body.append(row.line);
   });

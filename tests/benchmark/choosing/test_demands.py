@@ -68,6 +68,9 @@ def test_a_baseline_is_beaten_where_the_winner_is_told_apart(labels: Path) -> No
     assert not best.met and "Nothing is better than the baseline good" in best.verdict
     over = benchmark.choose(labels, {"slow": slow, "bad": BAD}, max_ms=15, baseline="slow", quiet=True)
     assert over.winner == "bad" and not over.met
+    nobody = benchmark.choose(labels, {"good": GOOD, "bad": BAD}, max_mb=100, baseline="bad", quiet=True)
+    assert nobody.winner is None and nobody.as_dict()["baseline_beaten"] is False
+    assert "None is not better than the baseline bad" in nobody.verdict
     with pytest.raises(ZooError, match=r"the baseline could not be measured.*nothing-of-this-name"):
         benchmark.choose(labels, {"good": GOOD}, baseline="nothing-of-this-name", quiet=True)
 

@@ -39,6 +39,8 @@ def test_each_setting_says_which_recipe_states_it(cli: Cli, tmp_path: Path) -> N
         'pooler: "avg"  # simcse-sup-small',
         "temperature: 0.05  # default",
         'extends: "simcse-sup"',
+        "#   For a small backbone",
+        "#   (of simcse-sup) 512 triplets",
     ):
         assert line in out
     file = tmp_path / "own.yaml"

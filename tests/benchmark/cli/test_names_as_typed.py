@@ -19,7 +19,7 @@ from benchmark.tasks import TASKS, plain_name
 from benchmark.tasks.suites import all_suites, choose_tasks, read_suite, suite, suites_for
 from zoo.errors import UsageError
 from zoo.recipes import all_recipes
-from zoo.selection import parse_methods
+from zoo.selection import model_named, parse_methods
 
 FAST = ("--precision", "fp32", "--limit", "20", "--device", "cpu")
 
@@ -181,3 +181,10 @@ def test_a_shell_gets_a_script_to_load() -> None:
         assert part in child.stdout, child.stdout + child.stderr
         if shell == "fish":  # click's own splits at each comma and would offer the first name of a list
             assert 'string split --max 1 "," $completion' in child.stdout
+
+
+@pytest.mark.parametrize("sign", ["*", "?", "["])
+def test_a_glob_is_no_folder(sign: str) -> None:
+    assert model_named(f"./no-such{sign}folder", ()) is None
+    with pytest.raises(UsageError, match="does not exist"):
+        model_named("./no-such-folder", ())

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from fakes import failed, make_record
 
-from benchmark.interop.results import TASKS, task_result
+from benchmark.interop.export import export_card
+from benchmark.interop.results import TASKS, model_meta, task_result
 from benchmark.interop.scores import export_results
 from benchmark.records.folder import Records
 from benchmark.tasks.suites import suite
@@ -147,3 +148,32 @@ def test_the_command_writes_them_without_torch(tmp_path: Path) -> None:
     assert child.returncode == 0, child.stderr
     assert "7 result files in MTEB's form and 1 cards for the hub" in child.stdout
     assert len(list((tmp_path / "mteb").rglob("STS*.json"))) == 6
+
+
+@pytest.mark.parametrize("learned", ["training", "released", "sources", None])
+def test_no_training_data_is_stated_where_something_was_learned(learned: str | None) -> None:
+    record = sts_record("m", "STS12-raw")
+    record["method"]["sources"] = {"backbone": {"name": "small"}} if learned == "sources" else {}
+    record["method"]["traits"]["released"] = learned == "released"
+    record["training"] = {"steps": 1} if learned == "training" else None
+    assert model_meta("m", "1", record)["training_datasets"] == ([] if learned is None else None)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_score_that_mteb_made_is_written_instead_of_ours(first: int, tmp_path: Path) -> None:
+    """Whichever of the two was measured first."""
+    theirs = make_record("m", "mteb:STS12", main=0.9, started=f"2026-01-0{1 + first}T00:00:00Z")
+    ours = sts_record("m", "STS12-raw", started="2026-01-01T12:00:00Z")
+    theirs["scores"]["all"] = {"spearman": 0.9, "pearson": 0.8}
+    theirs["scores"]["subsets"] = {"default": theirs["scores"]["all"]}
+    files = exported(tmp_path, *(theirs, ours)[:: 1 if first else -1])
+    (scores,) = next(iter(files.values()))["scores"]["test"]
+    assert len(files) == 1 and scores["main_score"] == 0.9
+
+
+@pytest.mark.parametrize(("seed", "text"), [(None, "`m`:"), (0, "`m`, seed 0:"), (3, "`m`, seed 3:")])
+def test_a_card_names_the_seed(seed: int | None, text: str) -> None:
+    record = sts_record(
+        "m", "STS12-raw", seed, training={"steps": 3, "corpus": {"name": "texts", "sentences": 9, "sha256": "0"}}
+    )
+    assert f"Method {text}" in export_card("mine", [record], {})

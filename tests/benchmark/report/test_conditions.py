@@ -10,6 +10,7 @@ from fakes import make_record
 
 from benchmark.report.conditions import changed_settings
 from benchmark.report.latex import latex
+from benchmark.report.leaderboard import suites_of
 from benchmark.report.page import page
 from benchmark.report.table import build_tables
 from benchmark.report.write import markdown
@@ -51,3 +52,15 @@ def test_every_table_says_that_a_recipe_has_changed() -> None:
         assert "measured before its recipe changed (rmsprop_epsilon)" in text
         assert text.count("measured before") >= 2
     assert pages[0].count("measured before") == 2
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_measures_outside_every_suite_have_means_of_their_own(count: int) -> None:
+    """Two measures are not averaged together; a measure of one task needs no mean."""
+    accuracy = {"main": 0.5, "main_metric": "accuracy", "reason": None}
+    records = [make_record("m", f"own-{n}", scores=accuracy) for n in range(count)] + [make_record("m", "own-pairs")]
+    (other,) = [one for one in suites_of(records) if one.name == "other"]
+    named = tuple(f"own-{n}" for n in range(count))
+    assert other.means == ({"Avg. accuracy": named} if count > 1 else {}) and not other.average
+    (alike,) = [one for one in suites_of(records[:-1]) if one.name == "other"]
+    assert alike.average and alike.means == {}

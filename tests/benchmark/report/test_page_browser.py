@@ -155,7 +155,7 @@ def test_what_is_shown_stands_in_the_address(browser: Browser, wide: Path) -> No
     next(label for label in browser.all(".controls label") if label.text == "in groups").click()
     browser.element("tbody tr:not([hidden]):not(.group) input").click()
     address = browser.run("return location.hash")
-    assert all(part in address for part in ("method=method-1", "sort=task-7", "flat", "ticked"))
+    assert all(part in address for part in ("method=method-1", "sort=task-7", "groups", "ticked"))
     before = browser.column("Method"), browser.column("task-7"), len(browser.all("tbody input:checked"))
     browser.driver.get("about:blank")
     browser.driver.get(wide.as_uri() + address)
@@ -165,10 +165,10 @@ def test_what_is_shown_stands_in_the_address(browser: Browser, wide: Path) -> No
 
 
 def test_rows_of_one_condition_stand_together(browser: Browser, wide: Path) -> None:
-    """In groups, as it is at first: a line names each condition, and under it the rows keep their order."""
+    """In groups, if wanted: a line names each condition, and under it the rows keep their order."""
     browser.open(wide)
     ranked = browser.column("Method")
-    browser.open(wide, address="")
+    browser.open(wide, address="groups=")
     heads = [line.text.partition(":")[0] for line in browser.all("tbody tr.group")]
     assert len(heads) > 1 and heads == sorted(set(heads), key=heads.index)
     script = """
@@ -255,7 +255,7 @@ def test_the_best_row_stands_at_the_top_of_the_groups(browser: Browser, wide: Pa
     groups = browser.run("""
       const table = document.querySelector('table[role=grid]');
       const label = [...document.querySelectorAll('.controls label')].find((one) => one.textContent === 'in groups');
-      if (!label.querySelector('input').checked) label.querySelector('input').click();
+      label.querySelector('input').click();
       return [...table.tBodies[0].rows].map((line) => line.className === 'group' ? 'group' : line.row.rank);
     """)
     firsts = [groups[i + 1] for i, one in enumerate(groups) if one == "group"]

@@ -43,6 +43,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("promptbert", {"pooler": "avg"}, "pooler"),
     ("promptbert", {"positives": "neighbours"}, "positives"),
     ("ptbert", {"mlp_only_train": False}, "mlp_only_train"),
+    ("ptbert", {"queue_size": 32, "batch_size": 64}, "queue_size"),
     ("sbert", {"warmup": 1.1}, "warmup"),
     ("sbert", {"weight_decay": -1.0}, "weight_decay"),
     ("sbert", {"adam_betas": (0.9,)}, "adam_betas"),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from zoo.encoder import Corpus, Run, Runtime
+from zoo.encoder import Corpus, FitReport, Run, Runtime
 from zoo.errors import ContractError, TrainingError
 from zoo.methods.sbert import SBERT
 
@@ -38,3 +39,13 @@ def test_phrase_pairs_are_left_out_and_no_nli_is_refused(tiny_bert: Path) -> Non
         encoder.fit(Corpus("p", ["a", "b"], ["ppdb:entailment"]), run=Run())
     with pytest.raises(ContractError, match="--pairs nli"):
         encoder.fit(None, run=Run())
+
+
+def test_the_checkpoint_is_picked_by_the_score_of_the_encoder(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr("zoo.methods.sbert.train_in_turn", lambda *_, **more: asked.update(more) or FitReport(True))
+    encoder = SBERT(SBERT.Recipe(backbone=str(tiny_bert)), Runtime())
+    encoder.fit(nli(), run=Run())
+    assert asked["dev_score"] is None
+    encoder.fit(nli(), dev_score=lambda one: {"score": 7.0 if one is encoder else 0.0}, run=Run())
+    assert asked["dev_score"]() == {"score": 7.0}

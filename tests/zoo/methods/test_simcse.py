@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -186,3 +187,16 @@ def test_the_gradient_cache_gives_the_whole_batchs_gradient(
     for other in weights[1:]:
         for a, b in zip(weights[0], other, strict=True):
             torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("fields", "alike"),
+    [
+        ({}, True),
+        ({"positives": "halves"}, False),
+        ({"augment": ("reorder:0.2",)}, False),
+        ({"supervised": True}, False),
+    ],
+)
+def test_two_equal_views_need_dropout(tiny_bert: Path, fields: dict[str, Any], alike: bool) -> None:
+    assert SimCSE(SimCSE.Recipe(backbone=str(tiny_bert), **fields), Runtime()).views_by_dropout is alike

@@ -168,3 +168,13 @@ def test_the_package_s_table_knows_its_classics() -> None:
     assert table.role("eat", "dative") is None
     assert table.role("be", "subject") == "ARG1"
     assert table.role("be", "attribute") is None
+
+
+@pytest.mark.parametrize(("between", "shared"), [("", True), ("early/early/RB/advmod/1", False)])
+def test_verbs_share_an_object_where_nothing_stands_between(between: str, shared: bool) -> None:
+    at = 3 + bool(between)
+    parse = parsed(
+        f"they/they/PRP/nsubj/1 buy/buy/VBP/ROOT/1 {between} and/and/CC/cc/1 sell/sell/VBP/conj/1"
+        f" shares/share/NNS/dobj/{at}"
+    )
+    assert Rules(parse).places(1).heads == {"subject": 0, **({"object": at + 1} if shared else {})}

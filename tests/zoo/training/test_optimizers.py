@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from torch import nn
 
 from zoo.encoder import Run, Runtime
 from zoo.training.loop import Objective, train
 from zoo.training.optimizers import make_optimizer
 from zoo.training.settings import TrainSettings
+from zoo.training.stepdown import train_by_accuracy
 
 BASE = {"batch_size": 5, "learning_rate": 0.01, "epochs": 4, "eval_every": 4}
 
@@ -78,7 +81,6 @@ def test_dev_scores_are_asked_within_epochs_and_at_their_ends() -> None:
     assert list(map(int, fit([float(i) for i in range(20)]))) == [4, 8, 12, 16, 20, 24, 28, 32, 36, 40]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("folder", [False, True])
 def test_training_ends_after_n_scores_without_a_better_one(folder: bool, tmp_path: Path) -> None:
     run = Run(tmp_path if folder else None, seed=0, checkpoint_steps=1)
@@ -87,3 +89,35 @@ def test_training_ends_after_n_scores_without_a_better_one(folder: bool, tmp_pat
     assert list(asked.values()) == scores[:7], "an equal score is no better one"
     assert list(map(int, asked))[-1] == 28
     assert len(fit([*scores, 98.0, 97.0], patience=9)) == 10, "or at its own end"
+
+
+@pytest.mark.parametrize("steps", [1, 9, 10, 11, 19, 20, 23])
+def test_a_report_counts_the_rows_of_the_steps_made(steps: int) -> None:
+    """Of whole epochs all rows, though their last batch is smaller; of the last epoch those that were read."""
+    data, sizes = torch.ones(48, 2), list[int]()
+
+    def collate(rows: np.ndarray) -> tuple[torch.Tensor, ...]:
+        sizes.append(len(rows))
+        return (data[rows],)
+
+    settings = TrainSettings(**{**BASE, "steps": steps})
+    part = nn.Linear(1, 1)
+    report = train(Line(), collate, 48, settings, runtime=Runtime(), run=Run(), backbone=part, dev_score=None)
+    assert (report.steps, report.sentences) == (steps, sum(sizes[:steps]))
+
+
+def test_the_log_has_the_last_step_and_no_checkpoint_follows_it(tmp_path: Path) -> None:
+    fit([50.0], Run(tmp_path, seed=0, checkpoint_steps=1), steps=23, eval_every=99)
+    lines = map(json.loads, (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines())
+    assert [line["step"] for line in lines if "loss" in line] == [10, 20, 23]
+    with safe_open(tmp_path / "checkpoint.safetensors", framework="pt") as file:
+        assert json.loads(file.metadata()["facts"])["step"] == 22
+
+
+def test_a_training_ends_once_its_rate_is_below_the_least() -> None:
+    """Halved after each epoch: after two it is the least one, and after three below it."""
+    data, settings = torch.ones(48, 2), TrainSettings(**{**BASE, "eval_every": 10})
+    more = {"runtime": Runtime(), "run": Run(), "backbone": nn.Linear(1, 1)}
+    halved = (lambda accuracies: 0.01 / 2 ** len(accuracies)), 0.0025, (lambda: 50.0)
+    report = train_by_accuracy(Line(), lambda rows: (data[rows],), 48, settings, *halved, **more)
+    assert report.steps == 30
