@@ -140,8 +140,21 @@ def test_no_verdict_says_more_than_its_scale(name: str) -> None:
     )
     for verdict in of_published(name):
         if verdict.word == UNTESTABLE:
-            assert verdict.claim.untestable or "labelled ancestry" in verdict.reason
+            assert verdict.claim.untestable or "labelled ancestry" in verdict.reason or PROMPTS in verdict.reason
+        for contrast in verdict.compared:
+            names = {row.partition(":")[0].removesuffix("-repo") for row in (contrast.a, contrast.b)}
+            assert not (names & {"promptbert", "promptbert-sup", "optiprompt", "sncse", "cot-bert"} and contrast.decides)
         assert verdict.procedure != TEXT or not open_points(row for pair in verdict.claim.pairs() for row in pair)
+
+
+def test_why_trained_templates_say_nothing_has_the_figures_of_the_rows() -> None:
+    for name in ("zoo-small", "zoo-mini"):
+        (why,) = {one.reason for one in of_published(name) if PROMPTS in one.reason and "ancestry" not in one.reason}
+        with (ROOT / "leaderboards" / name / "sts.csv").open(encoding="utf-8") as file:
+            averages = {row["method"]: float(row["Avg"]) for row in csv.DictReader(file) if row["Avg"]}
+        figures = re.findall(r"([\w-]+) (\d+\.\d\d)", why)
+        assert [row for row, _ in figures] == ["prompt-repo", "avg-last"]
+        assert [float(value) for _, value in figures] == pytest.approx([averages[row] for row, _ in figures], abs=0.006)
 
 
 def test_the_order_of_rows_on_two_tasks() -> None:
