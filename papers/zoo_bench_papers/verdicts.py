@@ -229,10 +229,10 @@ def _no_prompts(folder: Folder, at: Condition) -> str:
     pairs = [(name, _AVERAGE) for name in _PROMPTS]
     place = _Place(folder, "sts", all_suites()["sts"].tasks, "", pairs, at)
     for name, average in pairs:
-        if {name, average} <= place.index.keys():
-            if place.differences.high[place.index[name], place.index[average]] < 0:
-                figures = f"{name} {place.values[name]:.2f}, {average} {place.values[average]:.2f} on sts"
-                return f"an untrained template is below the untrained average here: {figures}"
+        measured = {name, average} <= place.index.keys()
+        if measured and place.differences.high[place.index[name], place.index[average]] < 0:
+            figures = f"{name} {place.values[name]:.2f}, {average} {place.values[average]:.2f} on sts"
+            return f"an untrained template is below the untrained average here: {figures}"
     return ""
 
 
