@@ -19,7 +19,7 @@ from benchmark.tasks.suites import all_suites
 from tools import curve, figures
 from zoo.files import read_json, write_text
 from zoo.recipes import all_recipes
-from zoo_bench_papers.answers import DECIDED, NOT_MEASURED, UNDECIDED
+from zoo_bench_papers.answers import DECIDED, NOT_MEASURED, UNDECIDED, WORDS
 
 ROOT = Path(__file__).parents[1]
 BACKBONES = ("zoo-small", "zoo-mini")
@@ -104,10 +104,12 @@ def _by(entries: Iterable[Entry]) -> dict[tuple[str, str], list[Entry]]:
 
 def _counts() -> str:
     every = [at for folder in (*BACKBONES, TUNED) for at in conditions(folder)]
-    shown = {at["condition"]: at["counts"] for at in reversed(every)} | {
-        at["condition"]: at["counts"] for at in every[:2]
-    }
-    return "\n".join(f"- {at}: {shown[at]}." for at in dict.fromkeys(one["condition"] for one in every))
+    shown = {at["condition"]: at for at in (*reversed(every), *every[:2])}
+    lines = [["Rows", *WORDS], [":--"] + ["--:"] * len(WORDS)]
+    for name in dict.fromkeys(one["condition"] for one in every):
+        counted = shown[name]["counts"].split(": ")[1].split(". ")[0]
+        lines.append([name, *(re.findall(rf"{word} (\d+)", counted)[0] for word in WORDS)])
+    return "\n".join(map(markdown_row, lines))
 
 
 def _settings() -> dict[str, Sequence[Entry]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -289,8 +290,10 @@ def _under(folder: Folder, at: Condition, results: Path) -> list[Verdict]:
             wanted[place, claim.metric] |= dict.fromkeys([*claim.pairs(), *claim.controls])
             tasks[place] = of_place
     places = {key: _Place(folder, key[0], tasks[key[0]], key[1], list(pairs), at) for key, pairs in wanted.items()}
-    command = partial(at.command, results, folder.labelled)
     why_no_prompts = _no_prompts(folder, at)
+    # A page that is handed on names no folder of this machine.
+    inside = Path(os.path.relpath(results))
+    command = partial(at.command, Path(results.name) if ".." in inside.parts else inside, folder.labelled)
     printed = _printed(claim for _, claim in claims)
     verdicts: list[Verdict] = []
     for name, claim in claims:

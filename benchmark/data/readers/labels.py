@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -22,6 +23,8 @@ _UNLIKE = re.compile(
     r"dists?|.*(distance|dissimil|differ|unlike|unrelat|mismatch|distinct|abstand|distanz|unähn).*"
     r"|(is)?(not|non)(dup|same|equal|equiv|para|sim|match|relat).*"
 )
+# So many standard errors show an order of words.
+_CLEARLY = -3.0
 BINARY = {"0": 0.0, "1": 1.0, "false": 0.0, "true": 1.0, "no": 0.0, "yes": 1.0}
 
 
@@ -32,7 +35,12 @@ class Named(Protocol):
     def name(self) -> str:
         """Its name."""
 
+    @property
+    def cells(self) -> list[str]:
+        """Its cells."""
 
+
+Values = dict[str, list[Any]]
 Take = Literal["all", "texts", "scores", "judged", "binary", "labels", "measured"]
 
 
@@ -93,23 +101,41 @@ def says_unlike(name: str) -> bool:
     return _UNLIKE.fullmatch(re.sub(r"[\W_]+", "", name.lower())) is not None
 
 
-def ask_order(path: Path, columns: Sequence[Named]) -> None:
-    """Raise UsageError, with the commands that answer, where a score's name says that large values mean unlike.
+def ordered(cells: Cells, columns: Sequence[Named], values: Values, kind: str) -> tuple[Values, str]:
+    """Return the values, turned where name and texts say that large ones mean unlike, and a note.
 
-    `columns` are those of the texts and of the score.
+    `columns` are those of the texts and of the score. Raises UsageError, with the commands that answer, where only one
+    of both says so: the name, or that texts share fewer words the larger a number is.
     """
     *texts, name = (column.name for column in columns)
-    if says_unlike(name):
-        sides = ",".join(texts)
+    unlike, falls = says_unlike(name), _rise(values) < _CLEARLY
+    if unlike and falls:
+        return values | {"score": turned_order(cells, values, kind)}, f", turned: a large {name} says unlike"
+    if unlike or (falls and all(is_number(cell) or not cell for cell in columns[-1].cells)):
+        sides, why = ",".join(texts), "" if unlike else " (the larger it is, the fewer words are common)"
         raise UsageError(
-            f"{path}: does a large {name} say that two texts differ? If so: --columns '{sides},-{name}';"
+            f"{cells.path}: does a large {name} say that two texts differ{why}? If so: --columns '{sides},-{name}';"
             f" if it says that they are alike: --columns '{sides},{name}'."
         )
+    return values, ""
 
 
-def turned_order(cells: Cells, values: Mapping[str, list[Any]], kind: str) -> list[float | None]:
-    """Return the scores in the opposite order; of binary pairs, 0 and 1 exchanged."""
+def _rise(values: Values) -> float:
+    """Return by how many standard errors scores rise with the share of common words; 0 where nothing shows it."""
+    import pandas as pd
+
+    frame = pd.DataFrame({key: values[key] for key in ("first", "second", "score")}).dropna()
+    words = ([{*re.findall(r"\w+", text.lower())} for text in frame[side]] for side in ("first", "second"))
+    shares = pd.Series([len(a & b) / max(len(a | b), 1) for a, b in zip(*words, strict=True)], frame.index)
+    if shares.nunique() < 2 or frame["score"].nunique() < 2:
+        return 0.0
+    units = min(frame["first"].nunique(), frame["second"].nunique())
+    return float(shares.rank().corr(frame["score"].astype(float).rank())) * math.sqrt(units)
+
+
+def turned_order(cells: Cells, values: Values, kind: str) -> list[float | None]:
+    """Return the largest score minus each score; of binary pairs 0 and 1 exchanged."""
     if kind not in ("scored pairs", "binary pairs"):
         raise UsageError(f"{cells.path}: a minus turns a score or 0 and 1; the table has {kind}.")
-    above = 1.0 if kind == "binary pairs" else 0.0
+    above = 1.0 if kind == "binary pairs" else max(score for score in values["score"] if score is not None)
     return [None if score is None else above - score for score in values["score"]]

@@ -20,8 +20,8 @@ from zoo.errors import UsageError
 
 # The names of a role's columns, singular, without case and signs; of texts the first that is there counts.
 _FIRST = "premise anchor query question first source text sentence content review tweet utterance".split()
-_SECOND = "hypothesis positive pos document doc passage answer second target paraphrase response context text".split()
-_SECOND += ["positivepassage", "positivectx"]
+_SECOND = "hypothesis positive pos positivepassage positivectx document doc passage answer second target".split()
+_SECOND += "paraphrase response context text".split()
 _VALUES = {
     "grade": re.compile(r"(is)?rel|qrels?|.*(relevan|judge?ment|grade|judged|isselected).*"),
     "score": re.compile(r"(mean)?scores?|(similarity|relatedness)(score)?|sim|gold|gs|rating"),
@@ -37,11 +37,14 @@ _ANY_TEXT, _ANY_NUMBER = ("text", "sentence", "content", "review", "tweet", "utt
 _ID = re.compile(r"(?i:|(.*[\W_])?(id|idx|index|row)|[qdp]id|docid|pairid)|.*[a-z]I[dD]")
 _TOKEN, _ZEROS, _YEAR = re.compile(r"\S*\d\S*|\S+://\S+"), re.compile(r"0\d+"), re.compile(r"(19|20)\d\d")
 _LANGUAGE = re.compile(r"[a-z]{2,3}([-_]\w+)?")
+_WHO = re.compile(r"annotator|annotatedby|rater|ratedby|worker|coder")
 _SPLITS = {"train", "training", "dev", "development", "valid", "validation", "test"}
 # Fewer rows show nothing about what a column is; what is longer than a class's name is a text.
 FEW, LONGEST_NAME, MOST_WORDS = 6, 40, 3
 # So many queries are the least of a search: as many short texts that repeat may ask, fewer are classes.
 _QUERIES = 20
+# A judgement has at most so many grades.
+_GRADES = 6
 _PRINTED = 8
 
 
@@ -110,6 +113,8 @@ class Column:
             return "words", ""
         if {cell.lower() for cell in kinds} <= _SPLITS:
             return "aside", "splits"
+        if _WHO.fullmatch(self.key) and is_short([*kinds]):
+            return "aside", "annotators"
         if all(map(_TOKEN.fullmatch, kinds)) and (len(kinds) >= _QUERIES or len(kinds) == len(filled)):
             return "aside", "ids"
         sparse = 2 * len(filled) < len(self.cells)
@@ -139,6 +144,12 @@ class Column:
         """The kind of value that the name states, if the cells can be one."""
         is_text = self.look == "list" or (self.look in ("text", "empty") and not is_short(self.cells))
         return "" if is_text else self._states
+
+    @property
+    def is_any(self) -> bool:
+        """Whether the name does not say which kind of number the cells are."""
+        unknown = not self.value or self.key in _ANY_NUMBER
+        return self.look == "number" and unknown and not says_unlike(self.name)
 
     @property
     def can_be_text(self) -> bool:
@@ -179,7 +190,20 @@ class Roles:
     def judged(self) -> bool:
         """Whether the value is a judgement of what answers a query: by its name, or in a query's list."""
         value = self.value if len(self.texts) == 2 else None
-        return value is not None and (value.value == "grade" or (value.was_list and self.texts[0].key in _ASKS))
+        if value is None or value.value == "grade":
+            return value is not None
+        graded = self.repeated and 2 < value.levels <= _GRADES and value.is_any
+        return (value.was_list and self.texts[0].key in _ASKS) or (graded and self.asks)
+
+    @property
+    def asks(self) -> bool:
+        """Whether a name says that one text asks for the other."""
+        return self.texts[0].key in _ASKS or self.texts[1].key in _ANSWERS
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the rows of a text are many, as those of a query are."""
+        return any(2 * text.levels <= len(text.cells) for text in self.texts)
 
 
 @dataclass
@@ -214,7 +238,8 @@ class Decision:
         texts = [column for column in chosen if column is not value]
         if self.take == "texts":
             return Roles(texts)
-        self._ask(len(texts) > (3 if value is None else 2), f"{len(texts)} of the columns are texts")
+        several = len(texts) > (3 if value is None else 2) and not all(text.is_negative for text in texts[2:])
+        self._ask(several, f"{len(texts)} of the columns are texts")
         return Roles(texts[:2], value, texts[2:])
 
     def _stated(self) -> tuple[Column | None, Column | None, bool]:
@@ -316,14 +341,8 @@ class Decision:
             inferred = {*value.cells} - {""} == {*"012"} and self.take not in ("judged", "scores")
             self._ask(inferred, f"{value.name}: a score or a label of inference")
         if value is not None and first.named and self.take == "measured":
-            search = not numbered and (first.key in _ASKS or second.key in _ANSWERS)
-            if value.value == "grade":
-                doubtful = numbered
-            elif value.look != "number" or value.levels <= 2:
-                doubtful = search and not value.value and not value.was_list
-            else:
-                several = any(2 * text.levels <= len(text.cells) for text in roles.texts)
-                doubtful = (search or several) and (not value.value or value.key in _ANY_NUMBER) and not roles.judged
+            doubtful = roles.repeated or (roles.asks and not value.value)
+            doubtful = doubtful and value.levels > 2 and value.is_any and not roles.judged
             self._ask(doubtful, f"is {value.name} a grade of relevance or a similarity")
         self._ask(judged and not clear, "which of the texts asks for the other")
 
@@ -347,10 +366,11 @@ class Decision:
         texts += [column for column in rest if column.look == "class" and column not in texts and not column.value]
         values = [column for column in rest if column.value or column.look in ("number", "words", "class")]
         values.sort(key=lambda column: not column.value)
-        negatives = [column for column in texts if column.is_negative]
+        negatives = [column for column in texts if column.is_negative and column.can_be_text]
         pairs = sorted(permutations(texts, 2), key=lambda pair: (pair[0] is not first, pair[1] is not second))
-        answers = [([a.name, b.name, c.name], " --kind retrieval") for a, b in pairs for c in negatives or texts if
-                   c not in (a, b) and (negatives or not values)]  # fmt: skip
+        thirds = [negatives] if negatives else [[] if values else [text] for text in texts]
+        trios = [(a, b, *third) for a, b in pairs for third in thirds if third and not {a, b} & {*third}]
+        answers = [([column.name for column in trio], " --kind retrieval") for trio in trios]
         for number, pair in enumerate(pairs):
             names = [column.name for column in pair]
             for value in values:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from benchmark.data.readers.cells import SPLITS, Cells, is_number, read_cells
-from benchmark.data.readers.labels import BINARY, Take, TwoLabels, ask_order, turned_order
+from benchmark.data.readers.labels import BINARY, Take, TwoLabels, ordered, turned_order
 from benchmark.data.readers.roles import (
     FEW,
     LONGEST_NAME,
@@ -89,7 +89,8 @@ def read(path: Any, columns: str | None = None, *, take: Take = "all") -> Table:
     two = TwoLabels("judged" if take == "measured" and roles.judged else take, positive, used)
     values, kind, note = _values(cells, roles, two)
     if "score" in values and not stated:
-        ask_order(cells.path, used)
+        values, order = ordered(cells, used, values, kind)
+        note += order
     if turned:
         values, note = values | {"score": turned_order(cells, values, kind)}, f"{note}, turned"
     if two.take == "judged" and kind in ("binary pairs", "scored pairs"):
@@ -97,14 +98,24 @@ def read(path: Any, columns: str | None = None, *, take: Take = "all") -> Table:
     frame = pd.DataFrame(values, index=pd.Index(cells.lines, name="line"))
     if "negative" in frame:
         frame = frame.explode("negative").fillna({"negative": ""})
-    complete = frame.notna().all(axis=1) & (frame != "").all(axis=1)
-    empty = int((~complete).sum())
+    complete = frame[frame.notna().all(axis=1) & (frame != "").all(axis=1)]
+    kept = _agreeing(complete, kind)
     report = f"{cells.path.name}: {'columns' if cells.names else 'no header, columns'}: "
-    report += f"{', '.join(column.name for column in used)}; {len(frame) - empty:,} {kind}{note}"
-    report += f"; {empty:,} with an empty field or no label left out" if empty else ""
+    report += f"{', '.join(column.name for column in used)}; {len(kept):,} {kind}{note}"
+    for count, what in ((len(frame) - len(complete), "an empty field or no label"), (len(complete) - len(kept),
+                        "several labels of one text")):  # fmt: skip
+        report += f"; {count:,} with {what} left out" if count else ""
     unused = (roles.unused or {}) | dict.fromkeys(cells.others, "another split")
     report += f"; not used: {', '.join(unused)}" if unused else ""
-    return Table(frame[complete], kind, report + _languages(decision.columns), unused)
+    return Table(kept, kind, report + _languages(decision.columns), unused)
+
+
+def _agreeing(frame: pd.DataFrame, kind: Kind) -> pd.DataFrame:
+    """Return the rows but those whose text or pair has another label elsewhere, so that no order decides."""
+    if kind not in ("labelled texts", "binary pairs"):
+        return frame
+    *texts, label = map(str, frame.columns)
+    return frame[frame.groupby(texts)[label].transform("nunique") == 1]
 
 
 def _unfolding(cells: Cells, columns: str | None, take: Take) -> list[str]:
@@ -116,8 +127,11 @@ def _unfolding(cells: Cells, columns: str | None, take: Take) -> list[str]:
     known = [column.name for column in header if column.states_text]
     if not cells.rows or not cells.rows[0]:
         known = known or [*cells.nested]
-    beside = {name: _listed(0, name, cells, is_list=False).look for name in cells.beside(known)}
-    values = [name for name, look in beside.items() if look not in ("text", "aside")]
+    beside = known and cells.beside(known)
+    looks = {name: _listed(0, name, cells, is_list=False) for name in beside or cells.nested}
+    values = [
+        name for name, column in looks.items() if column.look not in ("text", "aside") and (beside or column.value)
+    ]
     return [name for name in cells.nested if name in (*known, *values)]
 
 

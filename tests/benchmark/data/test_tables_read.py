@@ -122,7 +122,7 @@ ROWS: dict[str, Row] = {
     "passages with titles": ("a.jsonl", "".join(json.dumps({"query_id": i, "query": q, "positive_passages": [{"docid": "1", "title": "on", "text": d}]}) + "\n" for i, (q, d) in enumerate(zip(Q, D, strict=True))), None, None, "pairs", N, [f"on {d}" for d in D[:2]]),
     "lists that the user names": ("a.jsonl", "".join(json.dumps({"q": q, "id": [1, 2], "hits": [d, d[:20]]}) + "\n" for q, d in zip(Q, D, strict=True)), "q,hits", None, "pairs", 2 * N, [D[0], D[0][:20]]),
     "lists under one name": ("a.jsonl", "".join(json.dumps({"texts": [q, d]}) + "\n" for q, d in zip(Q, D, strict=True)), None, None, "pairs", N, D[:2]),
-    "a distance": ("a.csv", table(["s1", "s2", "distance"], Q, D, SCORES), "s1,s2,-distance", None, "scored pairs", N, [0, -1]),
+    "a distance": ("a.csv", table(["s1", "s2", "distance"], Q, D, SCORES), "s1,s2,-distance", None, "scored pairs", N, [5, 4]),
     "a distance that the user takes as it is": ("a.csv", table(["s1", "s2", "distance"], Q, D, SCORES), "s1,s2,distance", None, "scored pairs", N, [0, 1]),
     "NA in place of a score": ("a.csv", table(["s1", "s2", "score"], Q, D, [*SCORES[:-1], "NA"]), None, None, "scored pairs", N - 1, [0, 1]),
     "nan in place of 0 or 1": ("a.csv", table(["s1", "s2", "same"], Q, D, [1, 0, "nan"] * (N // 3)), None, None, "binary pairs", 2 * N // 3, [1, 0]),

@@ -7,19 +7,18 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from fakes import Bag
+from fakes import Bag, planned_run
 
 from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import Run, make_plan, resolve_methods
+from benchmark.run.plan import Run
 from benchmark.run.runner import Runner
 from benchmark.run.stop import Stop
 from benchmark.run.vectors import Blocks, VectorStore
@@ -61,8 +60,7 @@ def planned(folder: Path, stream: io.StringIO | None = None) -> Run:
     specs = [RecipeSpec("slow", "slow", "", "", "test")]
     loaded = load_tasks(["pocket-words", "pocket-pairs"], DataSource(None, hub=False), None)
     runtime = Runtime(progress=Progress(stream or io.StringIO()))
-    run = Run(RunOptions(methods="slow", results=folder), runtime=runtime, tasks=tuple(loaded))
-    return replace(run, encoders=make_plan(resolve_methods(specs, {}), [0], run))
+    return planned_run(RunOptions(methods="slow", results=folder), specs, loaded, runtime=runtime)
 
 
 @pytest.mark.slow

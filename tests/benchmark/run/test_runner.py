@@ -9,19 +9,18 @@ import signal
 import subprocess
 import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import FAKES, FITTED, Cli
+from fakes import FAKES, FITTED, Cli, planned_run
 
 from benchmark.data.corpora import normalised_texts, overlap
 from benchmark.data.sources import DataSource
 from benchmark.metrics.correlation import CONSTANT
 from benchmark.records.record import check_record
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import Run, make_plan, resolve_methods
+from benchmark.run.plan import Run
 from benchmark.run.runner import Runner, exit_code
 from benchmark.run.stop import SIGNALS
 from benchmark.tasks.loaded import load_tasks
@@ -33,9 +32,8 @@ pytestmark = pytest.mark.usefixtures("fakes")
 
 def planned(folder: Path, specs: list[RecipeSpec]) -> Run:
     """Return a run of one task into a folder."""
-    tasks = tuple(load_tasks(["pocket-words"], DataSource(None, hub=False), 20))
-    run = Run(RunOptions(methods="bag", results=folder, limit=20, embedding_cache=0.0), tasks=tasks)
-    return replace(run, encoders=make_plan(resolve_methods(specs, {}), [0], run))
+    tasks = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)
+    return planned_run(RunOptions(methods="bag", results=folder, limit=20, embedding_cache=0.0), specs, tasks)
 
 
 POCKET = ("pocket-pairs", "pocket-words", "pocket-phrases", "pocket-topics")
