@@ -17,6 +17,7 @@ from benchmark.data.corpora import normalised_texts, overlap
 from benchmark.keys import PROTOCOL_VERSION, code_digest
 from benchmark.metrics.geometry import simplex
 from benchmark.records.record import (
+    MOST_OF_TRACEBACK,
     SCHEMA_VERSION,
     Adapt,
     Coverage,
@@ -84,7 +85,8 @@ def _tried(cells: Sequence[Cell], measured: list[Measured]) -> Iterator[None]:
     except Exception as error:
         more: MeasuredPart = {}
         if not isinstance(error, ZooError):
-            more = {"traceback": "".join(traceback.format_exception(error))}
+            # Its end says most.
+            more = {"traceback": "".join(traceback.format_exception(error))[-MOST_OF_TRACEBACK:]}
         status: Status = "n/a" if isinstance(error, MissingError) else "failed"
         measured += [Measured(cell, status, error_text(error), more=more) for cell in cells]
 

@@ -185,12 +185,8 @@ def test_a_method_with_a_map_of_its_own_keeps_whole_blocks(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_is_answered_at_once(
-    number: signal.Signals, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
-) -> None:
-    """Also where nohup or a shell of CI started the tests with the signal ignored."""
-    before = signal.signal(number, signal.SIG_DFL)
-    request.addfinalizer(lambda: signal.signal(number, before))
+@pytest.mark.usefixtures("signals")
+def test_a_signal_is_answered_at_once(number: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
     with Stop().listening() as stop:
         os.kill(os.getpid(), number)
         assert "stopping after this batch" in capsys.readouterr().err
