@@ -22,7 +22,7 @@ from benchmark.report.comparison import Compared, compare_rows
 from benchmark.report.leaderboard import Leaderboard, make_leaderboard
 from benchmark.run.executors import carry_out
 from benchmark.run.options import RESULTS, RunOptions
-from benchmark.run.plan import Run
+from benchmark.run.plan import Request, Run
 from benchmark.run.prepare import prepare
 from benchmark.run.runner import Outcome
 from zoo.errors import MissingError, UsageError
@@ -35,6 +35,7 @@ __all__ = [
     "Ablation",
     "Compared",
     "Leaderboard",
+    "Request",
     "Results",
     "Run",
     "RunOptions",
@@ -71,7 +72,7 @@ def run(
         UsageError: An option or a name is unknown or out of its bounds.
         MissingError: Data, weights or a package are not on this machine.
     """
-    return carry_out(Run(options, tuple(command), tuple(plugins)), after_round)
+    return carry_out(Request(options, tuple(command), tuple(plugins)), after_round)
 
 
 def leaderboard(

@@ -18,7 +18,7 @@ from benchmark.report.rows import Table
 from benchmark.report.show import brief_of, frame_of, html_of, text_of
 from benchmark.run.executors import carry_out
 from benchmark.run.options import OPTIONS, RunOptions
-from benchmark.run.plan import Run
+from benchmark.run.plan import Request
 from benchmark.run.runner import Outcome
 from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
 from zoo.progress import Progress
@@ -157,26 +157,26 @@ def evaluate(
         results=folder,
         **given,
     )
-    asked = Run(
+    request = Request(
         chosen,
         command=("benchmark.evaluate",),
         progress=Progress.silent() if quiet else None,
-        given=None if plain else tuple(given_encoders),
+        objects=() if plain else tuple(given_encoders),
         version=version,
     )
     with _TURN:
-        measured, outcome = carry_out(asked)
+        measured, outcome = carry_out(request)
     if outcome.failed:
         what, reason = outcome.failed[0]
         raise ZooError(f"{what}: {reason}")
-    wanted = {(plan.name, cell.key) for plan in measured.encoders for cell in plan.cells}
+    wanted = {(plan.row.name, cell.key) for plan in measured.encoders for cell in plan.cells}
     store = Records(folder)
     every = read_records(store)
     records = [record for record in every if (record["method"]["name"], record["key"]) in wanted]
     if not any(record["status"] == "ok" for record in records):
         reasons = [reason for _, reason in outcome.missing]
         raise MissingError(f"nothing was measured: {reasons[0] if reasons else 'no cell was planned'}")
-    rows = {(plan.name, plan.row_key) for plan in measured.encoders}
+    rows = {(plan.row.name, plan.inputs.row_key) for plan in measured.encoders}
     tables = tables_of(every, store, ",".join(measured.suites), {record["task"]["name"] for record in records})
     for table in tables:
         table.rows[:] = [row for row in table.rows if (row.identity, row.row_key) in rows]

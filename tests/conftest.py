@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,6 +66,17 @@ def _own_cache(session_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ZOO_BENCH_DATA", raising=False)
     monkeypatch.delenv("COLUMNS", raising=False)  # a library sets it, and a pipe would then be a terminal
     monkeypatch.setenv("ZOO_BENCH_EMBEDDING_CACHE", "0")  # tests of it turn it on; elsewhere every text is encoded
+
+
+@pytest.fixture
+def signals() -> Iterator[None]:
+    """Signals do what they do by default, also where nohup or a shell of CI started the tests with some ignored."""
+    before = {
+        number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

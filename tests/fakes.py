@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import shutil
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
+from benchmark.run.options import RunOptions
+from benchmark.run.plan import Planner, Request, TrainingTexts, resolve_methods
+from benchmark.run.plan import Run as PlannedRun
+from benchmark.tasks.loaded import LoadedTask
 from zoo.check import SENTENCES
 from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
+from zoo.recipes import RecipeSpec
 
 # Methods whose backbone is a decoder.
 DECODERS = ("causal", "eol", "llm2vec", "adapted-simcse", "adapted-angle")
@@ -287,3 +292,21 @@ def sentences() -> list[str]:
         f"The {a} is near the {b}" + " in the old town" * (i % 3) + "." for i, a in enumerate(words) for b in words
     ]
     return every + [text.replace("near", "not near") for text in every[:16]]
+
+
+def planned_run(
+    options: RunOptions,
+    specs: list[RecipeSpec],
+    tasks: Sequence[LoadedTask],
+    *,
+    runtime: Runtime | None = None,
+    dev: LoadedTask | None = None,
+    texts: Mapping[str, TrainingTexts] | None = None,
+    seeds: Sequence[int] = (0,),
+    defaults: Mapping[str, Any] | None = None,
+) -> PlannedRun:
+    """Return a run of some recipes on tasks that are read already."""
+    runtime, texts = runtime or Runtime(), texts or {}
+    rows = resolve_methods(specs, defaults or {})
+    encoders = Planner(runtime, tasks, dev, texts, options.limit).encoders(rows, seeds)
+    return PlannedRun(Request(options), runtime, (), tuple(tasks), dev, texts, encoders)

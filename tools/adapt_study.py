@@ -25,7 +25,7 @@ from benchmark.choosing.division import divided
 from benchmark.choosing.measures import may_be_best, sampled, score
 from benchmark.choosing.signal import document_items
 from benchmark.data.readers.pairs import Pairs, read_lines, read_sick, read_sts
-from benchmark.run.objects import methods_of
+from benchmark.run.objects import rows_of
 from benchmark.stats.bootstrap import measured
 from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.machine import make_runtime
@@ -82,7 +82,7 @@ def tests_of(domain: str, data: Path) -> list[Pairs]:
 
 def fitted(name: str, backbone: str, corpus: Corpus, runtime: Runtime, seed: int = 0) -> Encoder:
     """Return the encoder of a recipe, trained on a corpus."""
-    method = methods_of([(None, name)], {"backbone": backbone}, runtime, [], version=None, precision=None)[0]
+    method = rows_of([(None, name)], {"backbone": backbone}, runtime, [], version=None, precision=None)[0]
     encoder = method.encoder(runtime)
     if method.traits.needs_corpus:
         encoder.fit(method.cls.reads(method.recipe, corpus), run=Run(seed=seed))

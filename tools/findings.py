@@ -19,7 +19,7 @@ from benchmark.tasks.suites import all_suites
 from tools import curve, figures
 from zoo.files import read_json, write_text
 from zoo.recipes import all_recipes
-from zoo_bench_papers.answers import DECIDED, NOT_MEASURED, UNDECIDED
+from zoo_bench_papers.answers import DECIDED, NOT_MEASURED, UNDECIDED, WORDS
 
 ROOT = Path(__file__).parents[1]
 BACKBONES = ("zoo-small", "zoo-mini")
@@ -104,10 +104,12 @@ def _by(entries: Iterable[Entry]) -> dict[tuple[str, str], list[Entry]]:
 
 def _counts() -> str:
     every = [at for folder in (*BACKBONES, TUNED) for at in conditions(folder)]
-    shown = {at["condition"]: at["counts"] for at in reversed(every)} | {
-        at["condition"]: at["counts"] for at in every[:2]
-    }
-    return "\n".join(f"- {at}: {shown[at]}." for at in dict.fromkeys(one["condition"] for one in every))
+    shown = {at["condition"]: at for at in (*reversed(every), *every[:2])}
+    lines = [["Rows", *WORDS], [":--"] + ["--:"] * len(WORDS)]
+    for name in dict.fromkeys(one["condition"] for one in every):
+        counted = shown[name]["counts"].split(": ")[1].split(". ")[0]
+        lines.append([name, *(re.findall(rf"{word} (\d+)", counted)[0] for word in WORDS)])
+    return "\n".join(map(markdown_row, lines))
 
 
 def _settings() -> dict[str, Sequence[Entry]]:
@@ -162,14 +164,17 @@ def claim(args: str) -> str:
 
 
 def shares(args: str) -> str:
-    """Return the least and the largest share of the papers' updates of trained rows: of claims, or of tuned rows."""
-    if args == TUNED:
-        with (ROOT / "leaderboards" / TUNED / "sts.csv").open(encoding="utf-8") as file:
-            rows = [row for row in csv.DictReader(file) if row["tuned"] and row["updates_share"]]
-        every = [float(row["updates_share"]) for row in rows]
-    else:
-        points = [p for folder in args.split() for entry in papers(folder) for p in entry.get("points", ())]
-        every = [point["share"] for point in points if point["share"] is not None]
+    """Return the least and the largest share of the papers' updates of trained rows on STS and in claims.
+
+    Of the folder of tuned rows these are the tuned ones.
+    """
+    every = []
+    for folder in args.split():
+        with (ROOT / "leaderboards" / folder / "sts.csv").open(encoding="utf-8") as file:
+            of_suite = [row for row in csv.DictReader(file) if bool(row["tuned"]) == (folder == TUNED)]
+        every += [float(row["updates_share"]) for row in of_suite if row["updates_share"]]
+        of_claims = [p for entry in papers(folder) for p in entry.get("points", ())] if folder != TUNED else []
+        every += [point["share"] for point in of_claims if point["share"] is not None]
     return f"{100 * min(every):.1f} to {100 * max(every):.1f} %"
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+# An error may quote all that it was given.
+_MOST = 4_000
+
 
 class ZooError(Exception):
     """An expected failure; `exit_code` is what a command returns for it."""
@@ -57,8 +60,9 @@ class Interrupted(ZooError):
 
 
 def error_text(error: BaseException) -> str:
-    """Return the text of an error: the message of a ZooError; for any other its class name and message."""
-    return str(error) if isinstance(error, ZooError) else f"{type(error).__name__}: {error}"
+    """Return the text of an error, cut to `_MOST`: the message of a ZooError; for any other its class name too."""
+    text = str(error) if isinstance(error, ZooError) else f"{type(error).__name__}: {error}"
+    return text if len(text) <= _MOST else f"{text[:_MOST]} ..."
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from benchmark.keys import cell_key, code_digest, encoder_key, ingredients
 from benchmark.records.folder import Records
 from benchmark.records.record import Record, plain
 from benchmark.run.measure import method_part
-from benchmark.run.plan import EncoderPlan, text_kind
+from benchmark.run.plan import Row, text_kind
 from benchmark.tasks.loaded import TaskIdentity
 from zoo.api import check_files
 from zoo.errors import MissingError, UsageError, ZooError
@@ -98,20 +98,20 @@ def check_keys(record: Record) -> None:
         raise DifferenceError(f"it is of seed {record['seed']}, and states {record.get('seeds')} seeds from 0")
 
 
-def check_method(record: Record, plan: EncoderPlan) -> None:
+def check_method(record: Record, row: Row) -> None:
     """Raise DifferenceError unless name, class, settings, traits and tuning are those of the method of its name.
 
     MissingError: the record is of other code, and the recipe of its name has changed since.
     """
     stated, old = record["method"], not of_this_code(record)
     sources: dict[str, Any] = stated["sources"]
-    again = plain(method_part(replace(plan, sources=sources)))
-    builtin = METHODS.name_of(plan.cls) is None or METHODS.is_builtin(str(METHODS.name_of(plan.cls)))
+    again = plain(method_part(row, sources))
+    builtin = METHODS.name_of(row.cls) is None or METHODS.is_builtin(str(METHODS.name_of(row.cls)))
     name = stated["class"] if builtin else stated["class"].rpartition(".")[2]
     if name != (again["class"] if builtin else again["class"].rpartition(".")[2]):
         raise DifferenceError(f"its name is that of {again['class'].rpartition('.')[2]}, and its class {name}")
     try:
-        settings = plain(portable_recipe(build(plan.cls.Recipe, stated["recipe"], "the record"), sources))
+        settings = plain(portable_recipe(build(row.cls.Recipe, stated["recipe"], "the record"), sources))
     except UsageError as error:
         raise MissingError(str(error)) from error
     if not old:
@@ -125,18 +125,18 @@ def check_method(record: Record, plan: EncoderPlan) -> None:
         raise DifferenceError("its settings are tuned, and it does not say so")
 
 
-def check_row_key(record: Record, plan: EncoderPlan, dev: TaskIdentity | None, probe: str | None) -> None:
+def check_row_key(record: Record, row: Row, dev: TaskIdentity | None, probe: str | None) -> None:
     """Raise DifferenceError unless the row's key is that of all that the record states of it.
 
     `dev` is what picked checkpoints; `probe` the digest of the vectors of a method that is not of this project.
     """
     sources: dict[str, Any] = record["method"]["sources"]
     corpus: dict[str, Any] | None = (record["training"] or {}).get("corpus")  # type: ignore[assignment]
-    recipe = build(plan.cls.Recipe, record["method"]["recipe"], "the record")
+    recipe = build(row.cls.Recipe, record["method"]["recipe"], "the record")
     made_of = ingredients(
-        plan.cls,
+        row.cls,
         recipe,
-        plan.traits,
+        row.traits,
         sources,
         corpus=corpus,
         dev=dev,
@@ -153,13 +153,13 @@ def check_row_key(record: Record, plan: EncoderPlan, dev: TaskIdentity | None, p
     )
 
 
-def check_training(record: Record, plan: EncoderPlan, store: Records) -> None:
+def check_training(record: Record, row: Row, store: Records) -> None:
     """Raise DifferenceError unless the training is that of fit.json, method.json, recipe.json and the log beside it.
 
     MissingError: the trained encoder is not in the folder.
     """
     training = record["training"]
-    if (training is not None) != bool(text_kind(plan.traits)):
+    if (training is not None) != bool(text_kind(row.traits)):
         raise DifferenceError("it states a training, and its method learns nothing, or the other way round")
     if training is None:
         return
@@ -173,11 +173,11 @@ def check_training(record: Record, plan: EncoderPlan, store: Records) -> None:
     if fit.get("encoder_key", record["encoder_key"]) != record["encoder_key"]:
         raise DifferenceError("fit.json is of another encoder")
     about = read_json(place / "method.json") if (place / "method.json").is_file() else None
-    if about is not None and about.get("method") != METHODS.name_of(plan.cls):
-        raise DifferenceError(f"method.json names {about.get('method')}, and the record {plan.cls.__name__}")
-    if METHODS.is_builtin(str(METHODS.name_of(plan.cls))) and (place / "recipe.json").is_file():
-        recipe = build(plan.cls.Recipe, read_json(place / "recipe.json"), str(place / "recipe.json"))
-        settings = build(plan.cls.Recipe, record["method"]["recipe"], "the record")
+    if about is not None and about.get("method") != METHODS.name_of(row.cls):
+        raise DifferenceError(f"method.json names {about.get('method')}, and the record {row.cls.__name__}")
+    if METHODS.is_builtin(str(METHODS.name_of(row.cls))) and (place / "recipe.json").is_file():
+        recipe = build(row.cls.Recipe, read_json(place / "recipe.json"), str(place / "recipe.json"))
+        settings = build(row.cls.Recipe, record["method"]["recipe"], "the record")
         sources: dict[str, Any] = record["method"]["sources"]
         both = [plain(portable_recipe(one, sources)) for one in (settings, recipe)]
         require(differences(both[0], both[1], where=("recipe.json:",)))
@@ -191,14 +191,14 @@ def _log(folder: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
 
 
-def check_start(record: Record, plan: EncoderPlan) -> None:
+def check_start(record: Record, row: Row) -> None:
     """Raise DifferenceError unless the row that it started from has the key of these untrained vectors."""
-    if record.get("start_key") is None or plan.start is None:
+    if record.get("start_key") is None or row.start is None:
         if record.get("start_key") is not None:
             raise DifferenceError("it states a start, and its method starts from nothing")
         return
-    cls = METHODS.get(plan.start.method)
-    recipe, sources = plan.start.recipe, record["method"]["sources"]
+    cls = METHODS.get(row.start.method)
+    recipe, sources = row.start.recipe, record["method"]["sources"]
     kinds: dict[str, Any]
     traits = cls.traits(recipe)
     kinds = {kind: source for kind, source in sources.items() if hasattr(recipe, kind)}
@@ -213,7 +213,7 @@ def check_start(record: Record, plan: EncoderPlan) -> None:
         precision=precision,
         limit=record["limit"],
     )
-    if METHODS.is_builtin(plan.start.method) and start.key() != record["start_key"]:
+    if METHODS.is_builtin(row.start.method) and start.key() != record["start_key"]:
         raise DifferenceError("its start_key is not that of the vectors that it starts from")
 
 

@@ -12,7 +12,7 @@ from benchmark.records.folder import Records
 from benchmark.records.names import FORMER, typed_label
 from benchmark.records.record import Record
 from benchmark.run.objects import ObjectEncoder, ObjectRecipe
-from benchmark.run.plan import EncoderPlan, resolve_methods, text_kind
+from benchmark.run.plan import Row, resolve_methods, text_kind
 from zoo.api import load
 from zoo.encoder import Encoder, Run, Runtime, Traits
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
@@ -30,31 +30,30 @@ def recipes_of(store: Records) -> dict[str, RecipeSpec]:
     return {**all_recipes(), **tuned_recipes(store.folder)}
 
 
-def plan_of(record: Record, recipes: Mapping[str, RecipeSpec]) -> EncoderPlan:
+def row_of_record(record: Record, recipes: Mapping[str, RecipeSpec]) -> Row:
     """Return the method that a record's name stands for here; raises MissingError where it stands for none."""
     method = record["method"]
     if method["class"] == OBJECT:
         traits: dict[str, Any] = {
             name: value for name, value in method["traits"].items() if name in Traits.__dataclass_fields__
         }
-        plan = EncoderPlan(method["name"], ObjectEncoder, ObjectRecipe(**method["recipe"]), Traits(**traits))
-        return replace(plan, recipe_name=method["name"], unstated=tuple(method.get("unstated", ())))
+        named, parts = method["name"], tuple(method.get("unstated", ()))
+        return Row(named, ObjectEncoder, ObjectRecipe(**method["recipe"]), Traits(**traits), named, unstated=parts)
     backbone = method["recipe"].get("backbone")
     given = {} if backbone is None else {"backbone": backbone}
     try:
         name = typed_label(method) or method["name"]
-        (plan,) = resolve_methods(parse_methods(FORMER.get(name, name), recipes), given)
+        (row,) = resolve_methods(parse_methods(FORMER.get(name, name), recipes), given)
     except UsageError as error:
         raise MissingError(f"{error} --plugin FILE names a method of somebody's own.") from error
-    typed = plan.name if typed_label(method) else None
-    return replace(plan, name=method["name"], typed=typed)
+    return replace(row, name=method["name"], typed=row.name if typed_label(method) else None)
 
 
 def encoder_of(
     record: Record,
     store: Records,
     device: str,
-    plan: EncoderPlan | None = None,
+    row: Row | None = None,
     weights: Sequence[Path] = (),
     stop: Callable[[], int | None] = lambda: None,
 ) -> Encoder:
@@ -71,27 +70,27 @@ def encoder_of(
         if not folder.is_dir():
             raise MissingError("its trained encoder is not in the folder")
         return load(folder, runtime)
-    plan = plan or plan_of(record, recipes_of(store))
-    if plan.cls is ObjectEncoder:
+    row = row or row_of_record(record, recipes_of(store))
+    if row.cls is ObjectEncoder:
         return _saved(record, weights, runtime)
-    if text_kind(plan.traits):
+    if text_kind(row.traits):
         raise CorruptError("it is stated to be untrained, and its method learns from text")
-    encoder: Encoder = plan.cls(_with_weights(record, plan, weights, runtime), runtime)
+    encoder: Encoder = row.cls(_with_weights(record, row, weights, runtime), runtime)
     # Stores the seed.
     encoder.fit(None, run=Run(None, record["seed"] or 0))
     return encoder
 
 
-def _with_weights(record: Record, plan: EncoderPlan, weights: Sequence[Path], runtime: Runtime) -> object:
+def _with_weights(record: Record, row: Row, weights: Sequence[Path], runtime: Runtime) -> object:
     """Return the recipe with the places of its weights here, which have the sha256 that the record states."""
     stated = record["method"]["sources"]
     local = any(source.get("local") for source in stated.values() if isinstance(source, Mapping))
-    fields = [name for name in SOURCES[:3] if hasattr(plan.recipe, name)]
-    others = [replace(plan.recipe, **dict.fromkeys(fields[:1], str(folder))) for folder in _folders(record, weights)]
+    fields = [name for name in SOURCES[:3] if name in row.recipe.__dataclass_fields__]
+    others = [replace(row.recipe, **dict.fromkeys(fields[:1], str(folder))) for folder in _folders(record, weights)]
     reason = ""
-    for recipe in (plan.recipe, *(others if local else [])):
+    for recipe in (row.recipe, *(others if local else [])):
         try:
-            here = plan.cls.sources(recipe, runtime)
+            here = row.cls.sources(recipe, runtime)
         except ZooError as error:
             reason = reason or str(error)
             continue

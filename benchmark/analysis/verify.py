@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmark.analysis import bound
 from benchmark.analysis.bound import DifferenceError
-from benchmark.analysis.encoders import encoder_of, is_object, plan_of, recipes_of
+from benchmark.analysis.encoders import encoder_of, is_object, recipes_of, row_of_record
 from benchmark.analysis.tolerances import (
     compare_cosines,
     compare_gold,
@@ -37,9 +37,9 @@ from benchmark.records.query import label, scored_pairs
 from benchmark.records.record import Record, main_score, plain
 from benchmark.run.fit import Fitter
 from benchmark.run.measure import EncoderMeasurement, Measured, Overlap
-from benchmark.run.objects import method_of
+from benchmark.run.objects import row_of
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import Cell, EncoderPlan, Run, text_kind
+from benchmark.run.plan import Cell, EncoderPlan, Given, Inputs, Request, Row, Run, text_kind
 from benchmark.run.stop import Stop
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks.base import PairScores, PairsData, TaskData, compare
@@ -171,8 +171,8 @@ class Check:
             raise MissingError("measuring it again takes a run")
         measurement = self._measurement(record, plan)
         if is_object(record) and bound.of_this_code(record):
-            measured_plan = measurement.plan
-            bound.check_row_key(record, measured_plan, None, vectors_digest(measurement.encoder().encode, SENTENCES))
+            measured = measurement.plan.row
+            bound.check_row_key(record, measured, None, vectors_digest(measurement.encoder().encode, SENTENCES))
         if kept is not None and isinstance(data, PairsData) and data.rows > FEW:
             vectors = measurement.vectors_for(data.unlabelled())
             if drawn := self._drawn(record, scored_pairs(task, "test"), kept, vectors):
@@ -194,41 +194,41 @@ class Check:
         done.append("score from its pair scores")
         return kept
 
-    def _bound(self, record: Record, done: list[str]) -> tuple[EncoderPlan | None, str]:
+    def _bound(self, record: Record, done: list[str]) -> tuple[Row | None, str]:
         """Return the method of the record's name, and why something beside the record could not be compared."""
         try:
-            plan = plan_of(record, self._recipes)
-            bound.check_method(record, plan)
+            row = row_of_record(record, self._recipes)
+            bound.check_method(record, row)
         except MissingError as error:
             return None, str(error)
         done.append("name and settings")
         if record["status"] != "ok":
-            return plan, ""
+            return row, ""
         dev = (record["training"] or {}).get("dev_task")
         identity: TaskIdentity | None = None
         if dev is not None:
             task = self._task_named(dev, record["limit"])
             if task.data is None:
-                return plan, f"its development data is not here ({task.reason})"
-            identity = task.identity() if plan.traits.picks_checkpoint else None
-        registered = METHODS.name_of(plan.cls)
+                return row, f"its development data is not here ({task.reason})"
+            identity = task.identity() if row.traits.picks_checkpoint else None
+        registered = METHODS.name_of(row.cls)
         if is_object(record) or not (registered and METHODS.is_builtin(registered)):
             # Its vectors are in its key, and the file of its class.
             if self.encode and not is_object(record):
-                probe = None if text_kind(plan.traits) else self._probe(record, plan)
-                bound.check_row_key(record, plan, identity, probe)
+                probe = None if text_kind(row.traits) else self._probe(record, row)
+                bound.check_row_key(record, row, identity, probe)
         else:
-            bound.check_row_key(record, plan, identity, None)
+            bound.check_row_key(record, row, identity, None)
         try:
-            bound.check_training(record, plan, self.store)
+            bound.check_training(record, row, self.store)
         except MissingError as error:
-            return plan, str(error)
-        bound.check_start(record, plan)
+            return row, str(error)
+        bound.check_start(record, row)
         done.extend(["training"] if record["training"] else [])
-        return plan, ""
+        return row, ""
 
-    def _probe(self, record: Record, plan: EncoderPlan) -> str:
-        return vectors_digest(self._measurement(record, plan).encoder().encode, SENTENCES)
+    def _probe(self, record: Record, row: Row) -> str:
+        return vectors_digest(self._measurement(record, row).encoder().encode, SENTENCES)
 
     def _task(self, record: Record) -> LoadedTask:
         return self._task_named(record["task"]["name"], record["limit"])
@@ -238,49 +238,41 @@ class Check:
             (self._tasks[name, limit],) = load_tasks([name], self.data, limit)
         return self._tasks[name, limit]
 
-    def _measurement(self, record: Record, plan: EncoderPlan) -> EncoderMeasurement:
+    def _measurement(self, record: Record, row: Row) -> EncoderMeasurement:
         """Return what measures a record's encoder, which is kept while its cells follow each other."""
         key = record["encoder_key"]
         if self._encoder is None or self._encoder[0] != key:
             try:
-                self._encoder = key, self._new_measurement(record, plan)
+                self._encoder = key, self._new_measurement(record, row)
             except MissingError as error:
                 self._encoder = key, str(error)
         if isinstance(self._encoder[1], str):
             raise MissingError(self._encoder[1])
         return self._encoder[1]
 
-    def _new_measurement(self, record: Record, plan: EncoderPlan) -> EncoderMeasurement:
+    def _new_measurement(self, record: Record, row: Row) -> EncoderMeasurement:
         # A cell without a score states no training.
-        trained = record["training"] or ({} if record["status"] != "ok" and text_kind(plan.traits) else None)
+        trained = record["training"] or ({} if record["status"] != "ok" and text_kind(row.traits) else None)
         stated: Record = {**record, "training": trained}
-        encoder = encoder_of(stated, self.store, self.device, plan, self.weights, self._stop)
+        encoder = encoder_of(stated, self.store, self.device, row, self.weights, self._stop)
         if is_object(record):
             name, version = record["method"]["name"], record["method"]["recipe"]["version"]
-            plan = method_of(encoder, name, encoder.runtime, (), version=version)
-            bound.check_method(record, plan)
-            sources = plan.sources
+            row = row_of(encoder, name, encoder.runtime, (), version=version)
+            bound.check_method(record, row)
         else:
-            sources = record["method"]["sources"]
-        plan = replace(
-            plan,
-            given=encoder,
-            sources=sources,
-            corpus=self._corpus(record, plan),
-            key=record["encoder_key"],
-            row_key=record["row_key"],
-            seed=record["seed"],
-        )
+            row = replace(row, given=Given(encoder, record["method"]["sources"]))
+        inputs = Inputs(record["row_key"], corpus=self._corpus(record, row))
+        plan = EncoderPlan(row, inputs, row.name, record["seed"], None, record["encoder_key"], (), None)
         folder = self.store.encoder_folder(record["method"]["name"], record["encoder_key"])
-        run = Run(RunOptions(methods=""), runtime=encoder.runtime)
+        run = Run(Request(RunOptions(methods="")), encoder.runtime, (), (), None, {}, ())
         measurement = EncoderMeasurement(plan, folder, Fitter(run), None, self._stop, self._overlap)
         several = [self._task_named(*task).data for task in self._tasks_of[record["encoder_key"]]]
         read = [data for data in several if data is not None and not data.trains_encoder]
-        if not plan.traits.transductive and sum(data.rows or 0 for data in read) <= FEW:
+        if not row.traits.transductive and sum(data.rows or 0 for data in read) <= FEW:
             measurement.read(read)
         return measurement
 
-    def _corpus(self, record: Record, plan: EncoderPlan) -> Corpus | None:
+    def _corpus(self, record: Record, row: Row) -> Corpus | None:
         """Return the training text of the catalog that a record states; None where it is not here."""
         stated: Any = (record["training"] or {}).get("corpus")
         size = 0 if stated is None else stated.get("sentences") or stated.get("pairs") or 0
@@ -294,7 +286,7 @@ class Check:
                     corpus = load_pairs(stated["name"], self.data, size)
                 else:
                     corpus = load_corpus(stated["name"], self.data, size, documents="documents" in stated)
-                corpus = plan.cls.reads(plan.recipe, corpus)
+                corpus = row.cls.reads(row.recipe, corpus)
                 self._texts[key] = corpus if plain(corpus.identity()) == plain(stated) else None
         return self._texts[key]
 

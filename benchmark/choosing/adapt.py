@@ -25,7 +25,7 @@ from benchmark.records.record import Record, scores_of
 from benchmark.report.comparison import compare_rows
 from benchmark.run.fit import Fitter
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import EncoderPlan, Run, TrainingTexts, make_plan, resolve_methods
+from benchmark.run.plan import Planner, Request, Row, Run, TrainingTexts, resolve_methods
 from benchmark.run.runner import Outcome, Runner
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import suite
@@ -172,18 +172,14 @@ def adapt(
                          [plan.typed for plan, _ in plans]])  # fmt: skip
     results = Path(temporary.name if temporary else out or "") / "results" / asked[:12]
     kinds = ("corpus", "neighbours", "target")
-    run = Run(
-        RunOptions(methods="", results=results, device=device, precision=precision, controls=False, seeds=seeds),
-        command=("benchmark.adapt",),
-        runtime=runtime,
-        suites=(elsewhere,),
-        tasks=(home, *others),
-        dev=home,
-        texts={one: TrainingTexts(corpus) for one in kinds} | {"pairs": TrainingTexts(pairs_corpus)},
-    )
+    options = RunOptions(methods="", results=results, device=device, precision=precision, controls=False, seeds=seeds)
+    request = Request(options, command=("benchmark.adapt",))
+    kept_texts = {kind: TrainingTexts(corpus) for kind in kinds} | {"pairs": TrainingTexts(pairs_corpus)}
+    tasks = (home, *others)
+    run = Run(request, runtime, (elsewhere,), tasks, home, kept_texts, ())
     plans = _budgeted(plans, start, run, seconds, updates, seeds)
-    run = replace(run, methods=tuple(resolved for resolved, _ in plans))
-    run = replace(run, encoders=make_plan(run.methods, range(seeds), run))
+    planner = Planner(runtime, tasks, home, kept_texts)
+    run = replace(run, encoders=planner.encoders([row for row, _ in plans], range(seeds)))
     outcome = Runner(run).measure_all()
     records, failed = _records(run, outcome)
     changes = _changes([*records], elsewhere, results)
@@ -226,7 +222,7 @@ def _encoder(given: object, development: Texts, device: str, precision: str) -> 
     return str(choice.winner), ", on development the best finished encoder of the hub's cache"
 
 
-Planned = list[tuple[EncoderPlan, RecipeSpec]]
+Planned = list[tuple[Row, RecipeSpec]]
 
 
 def _plans(
@@ -235,20 +231,20 @@ def _plans(
     """Return the candidates that texts, labels and encoder allow, no training first, and why others are left out."""
     plans, notes = [(_resolved(start.untrained, {}, NONE), start.untrained)], []
     for spec in specs:
-        plan = _resolved(spec, _settings(spec, start), spec.name)
+        row = _resolved(spec, _settings(spec, start), spec.name)
         reason = ""
-        if plan.traits.needs_neighbours and not ordered:
+        if row.traits.needs_neighbours and not ordered:
             reason = "the texts are no documents"
-        elif plan.traits.needs_pairs and pairs is None:
+        elif row.traits.needs_pairs and pairs is None:
             reason = f"it needs labels, {_FOR_TRAINING} or more"
-        elif getattr(plan.recipe, "supervised", False) and pairs is not None and not _has_triplets(pairs):
+        elif getattr(row.recipe, "supervised", False) and pairs is not None and not _has_triplets(pairs):
             reason = "no text has both an equal and an opposite one"
-        elif start.fixed and not hasattr(plan.recipe, "base"):
+        elif start.fixed and not hasattr(row.recipe, "base"):
             reason = f"{start.name} cannot be trained: {start.fixed}"
         if reason:
             notes.append(f"without {spec.name}: {reason}")
         else:
-            plans.append((plan, spec))
+            plans.append((row, spec))
     if len(plans) == 1:
         raise UsageError(f"no method can be tried: {'; '.join(notes)}. Name others: --methods.")
     return plans, notes
@@ -263,8 +259,8 @@ def _has_triplets(pairs: Corpus) -> bool:
 
 def _settings(spec: RecipeSpec, start: Beginning, **more: Any) -> dict[str, Any]:
     """Return the settings of a recipe that come from the encoder and the budget; what is typed stays."""
-    plan = resolve_methods([spec], {})[0]
-    known = {one.name for one in fields(plan.recipe)}
+    row = resolve_methods([spec], {})[0]
+    known = {one.name for one in fields(row.recipe)}
     given = {"backbone": start.name, **start.settings, **more}
     if start.base is not None and "base" in known:
         given = {"backbone": start.name, "base": start.base}
@@ -275,15 +271,15 @@ def _settings(spec: RecipeSpec, start: Beginning, **more: Any) -> dict[str, Any]
     }
 
 
-def _resolved(spec: RecipeSpec, settings: dict[str, Any], name: str) -> EncoderPlan:
+def _resolved(spec: RecipeSpec, settings: dict[str, Any], name: str) -> Row:
     typed = ":".join([spec.name, *(f"{key}={value}" for key, value in settings.items())])
-    plan = resolve_methods([spec.changed(typed, settings)], {})[0]
-    return replace(plan, name=name, typed=typed)
+    row = resolve_methods([spec.changed(typed, settings)], {})[0]
+    return replace(row, name=name, typed=typed)
 
 
 def _budgeted(plans: Planned, start: Beginning, run: Run, seconds: float, updates: int | None, seeds: int) -> Planned:
     """Return the candidates with as many updates as their share of the time allows; the measured speeds are kept."""
-    trained = [spec for plan, spec in plans if "steps" in {one.name for one in fields(plan.recipe)}]
+    trained = [spec for row, spec in plans if "steps" in {one.name for one in fields(row.recipe)}]
     path = run.options.results / "budget.json"
     try:
         steps: dict[str, int] = read_signed(path)["updates"]
@@ -293,21 +289,21 @@ def _budgeted(plans: Planned, start: Beginning, run: Run, seconds: float, update
         path.parent.mkdir(parents=True, exist_ok=True)
         write_signed(path, {"updates": steps})
     result: Planned = []
-    for plan, spec in plans:
+    for row, spec in plans:
         if spec.name in steps:
             more = {"steps": steps[spec.name], "looks": min(_LOOKS, steps[spec.name])}
-            plan = _resolved(spec, _settings(spec, start, **more), spec.name)
-        result.append((plan, spec))
+            row = _resolved(spec, _settings(spec, start, **more), spec.name)
+        result.append((row, spec))
     return result
 
 
 def _affordable(spec: RecipeSpec, start: Beginning, run: Run, seconds: float) -> int:
     """Return how many updates of a method take so many seconds, from a few of them."""
-    plan = _resolved(spec, _settings(spec, start, steps=_PROBE), spec.name)
-    text = run.texts["pairs" if plan.traits.needs_pairs else "corpus"].corpus
+    row = _resolved(spec, _settings(spec, start, steps=_PROBE), spec.name)
+    text = run.texts["pairs" if row.traits.needs_pairs else "corpus"].corpus
     runtime = replace(run.runtime, progress=Progress.silent())
     try:
-        report = plan.cls(plan.recipe, runtime).fit(text, run=TrainingRun())
+        report = row.cls(row.recipe, runtime).fit(text, run=TrainingRun())
     except Exception:
         # Any method's code may fail here: the run meets it again, and records the reason.
         return _LEAST
@@ -320,10 +316,10 @@ def _records(run: Run, outcome: Outcome) -> tuple[dict[str, list[Record]], dict[
     failed = {what.removesuffix(f" on {HOME}"): reason for what, reason in (*outcome.failed, *outcome.missing)
               if what.endswith(f" on {HOME}")}  # fmt: skip
     for plan in run.encoders:
-        record = store.finished(plan.name, HOME, plan.cells[0].key)
+        record = store.finished(plan.row.name, HOME, plan.cells[0].key)
         if record is not None:
-            records.setdefault(plan.name, []).append(record)
-    wanted = {plan.name: sum(one.name == plan.name for one in run.encoders) for plan in run.encoders}
+            records.setdefault(plan.row.name, []).append(record)
+    wanted = {plan.row.name: sum(other.row.name == plan.row.name for other in run.encoders) for plan in run.encoders}
     records = {name: rows for name, rows in records.items() if len(rows) == wanted[name] and name not in failed}
     if NONE not in records:
         raise ZooError(f"the encoder itself could not be measured: {failed.get(NONE, 'see above')}")
@@ -351,8 +347,8 @@ def _vectors(run: Run) -> Any:
     """Return the function that encodes texts by a candidate and seed of a run."""
 
     def vectors(name: str, seed: int, texts: Sequence[str]) -> Any:
-        plan = next(one for one in run.encoders if one.name == name and one.seed in (None, seed))
-        folder = Records(run.options.results).encoder_folder(plan.name, plan.key)
+        plan = next(plan for plan in run.encoders if plan.row.name == name and plan.seed in (None, seed))
+        folder = Records(run.options.results).encoder_folder(plan.row.name, plan.key)
         return Fitter(run).obtain(plan, folder).encode(list(texts))
 
     return vectors

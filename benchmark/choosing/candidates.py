@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmark.choosing.data import Texts
 from benchmark.data.corpora import load_corpus, target_corpus
 from benchmark.data.sources import DataSource
-from benchmark.run.objects import ObjectEncoder, listed, methods_of
+from benchmark.run.objects import ObjectEncoder, listed, rows_of
 from zoo.api import load
 from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.errors import CorruptError, MissingError, UsageError
@@ -168,19 +168,19 @@ def prepared(
         return Candidate(load(str(given), quiet), finished=True)
     if backend != "torch" and is_path and (Path(str(given)).is_dir() or "/" in str(given)):
         given = f"pretrained:model='{given}':backend={backend}"
-    methods = methods_of([(None if is_path else name, given)], {}, quiet, texts[:64], version=None, precision=None)
-    method = methods[0]
-    if len(methods) > 1 or method.traits.needs_pairs:
+    rows = rows_of([(None if is_path else name, given)], {}, quiet, texts[:64], version=None, precision=None)
+    row = rows[0]
+    if len(rows) > 1 or row.traits.needs_pairs:
         raise UsageError("it names several recipes, or one that learns from labelled pairs; name a trained folder.")
-    encoder, trained_on = method.encoder(quiet), ""
-    if method.traits.needs_corpus:
+    encoder, trained_on = row.encoder(quiet), ""
+    if row.traits.needs_corpus:
         text = _text(corpus, texts)
         trained_on = f"trained on {len(text.sentences):,} sentences of {text.name}"
-        runtime.progress.say(f"{method.name} is {trained_on}")
-        encoder.fit(method.cls.reads(method.recipe, text), run=Run())
-    if method.traits.transductive:
+        runtime.progress.say(f"{row.name} is {trained_on}")
+        encoder.fit(row.cls.reads(row.recipe, text), run=Run())
+    if row.traits.transductive:
         encoder = encoder.adapt(texts)
-    return Candidate(encoder, method.traits.released or method.given is not None, trained_on)
+    return Candidate(encoder, row.traits.released or row.given is not None, trained_on)
 
 
 def _text(corpus: str | None, texts: Sequence[str]) -> Corpus:

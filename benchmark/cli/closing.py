@@ -19,7 +19,7 @@ def show_closing(options: RunOptions, run: Run, board: Leaderboard) -> None:
     from benchmark.report.learned import learned
 
     encoders = run.encoders
-    keys = {plan.row_key for plan in encoders if not plan.control}
+    keys = {plan.inputs.row_key for plan in encoders if not plan.row.control}
     tasks = {cell.task.name for plan in encoders for cell in plan.cells}
     tables = [table for table in board.tables if table.limit == options.limit and tasks.intersection(table.suite.tasks)]
     lessons = [learned(table, board.store, keys) for table in tables]

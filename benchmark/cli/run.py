@@ -97,7 +97,7 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
     from benchmark.run.runner import exit_code
 
     if dry_run:
-        return _dry_run(api.prepare(api.Run(asked), write=False), asked, as_json)
+        return _dry_run(api.prepare(api.Request(asked), write=False), asked, as_json)
 
     def write_so_far(run: Run) -> None:
         """Write the tables of what is measured."""
@@ -123,7 +123,7 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
     if as_json:
         say_json(_as_values(asked, outcome, tables, code))
     elif tables is not None:
-        tables.show({plan.row_key for plan in run.encoders}, brief=True)
+        tables.show({plan.inputs.row_key for plan in run.encoders}, brief=True)
         show_closing(asked, run, tables)
     return code
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 
-from benchmark.run.objects import method_of
+from benchmark.run.objects import row_of
 from benchmark.tasks.mteb_model import TextModel
 from zoo.api import create, load
 from zoo.encoder import Encoder, Runtime
@@ -46,8 +46,9 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
                 " folder below encoders/ that a run wrote."
             )
     else:
-        method = method_of(encoder, name, runtime, ())
-        model, called, files = method.encoder(runtime), method.name, method.sources
+        row = row_of(encoder, name, runtime, ())
+        assert row.given is not None
+        model, called, files = row.given.encoder, row.name, row.given.sources
     if type(model).traits(model.recipe).transductive:
         raise UsageError(
             f"{called or type(model).__name__} is fitted to all texts of a task, which mteb gives in parts; measure"

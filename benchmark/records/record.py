@@ -21,6 +21,7 @@ from zoo.files import sha256_json
 SCHEMA_VERSION = 1
 # Of a record's JSON; the largest one that a run has written has 40 kB.
 MOST_BYTES = 1 << 24
+MOST_OF_TRACEBACK = 100_000
 
 Status = Literal["ok", "failed", "n/a"]
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
@@ -263,7 +264,7 @@ class Record(TypedDict):
     encoder_key: Sha256
     row_key: Sha256
     status: Status
-    reason: str | None
+    reason: Text | None
     method: MethodPart
     task: TaskPart
     seed: Count | None
@@ -289,7 +290,7 @@ class Record(TypedDict):
     run_file: NotRequired[RunFilePart]
     # Sha256 of lines of packed records of this cell that no longer count.
     replaces: NotRequired[list[str]]
-    traceback: NotRequired[str]
+    traceback: NotRequired[Annotated[str, msgspec.Meta(max_length=MOST_OF_TRACEBACK)]]
 
 
 class MeasuredPart(TypedDict, total=False):

@@ -24,8 +24,8 @@ _SAMPLE = 500
 
 
 def estimated(run: Run, cores: int) -> Run:
-    """Return a prepared run whose encoders state their seconds on so many cores; 0 where nothing tells."""
-    plans = [plan for plan in run.encoders if "backbone" in plan.sources]
+    """Return a prepared run with the seconds of its encoders on so many cores; without any where nothing tells."""
+    plans = [plan for plan in run.encoders if "backbone" in plan.inputs.sources]
     if not plans:
         return run
     rate = product_rate(run.runtime.device, run.runtime.precision) * cores
@@ -33,14 +33,16 @@ def estimated(run: Run, cores: int) -> Run:
     dev = run.dev.data.texts() if run.dev is not None and run.dev.data is not None else []
     read = _tokens(list(texts), 512)
     looked = _tokens(dev, 512)
-    seconds = {plan.row_key: _SECONDS + _seconds(plan, run.runtime, rate, read, looked) for plan in plans}
-    encoders = (replace(plan, seconds=seconds.get(plan.row_key, _SECONDS)) for plan in run.encoders)
-    return replace(run, encoders=tuple(encoders))
+    seconds = {plan.inputs.row_key: _SECONDS for plan in run.encoders}
+    for plan in plans:
+        seconds[plan.inputs.row_key] = _SECONDS + _seconds(plan, run.runtime, rate, read, looked)
+    return replace(run, seconds=seconds)
 
 
-def in_all(plans: Sequence[EncoderPlan], at_once: int) -> str:
-    """Return "; all of them take about 4:10", or "" where the encoders state no seconds."""
-    seconds = sum(plan.seconds for plan in plans) / max(min(at_once, len(plans)), 1)
+def in_all(run: Run, at_once: int) -> str:
+    """Return "; all of them take about 4:10", or "" where a run has no estimate."""
+    plans = run.encoders
+    seconds = sum(run.seconds.get(plan.inputs.row_key, 0.0) for plan in plans) / max(min(at_once, len(plans)), 1)
     return f"; all of them take about {clock(seconds)}" if seconds else ""
 
 
@@ -48,25 +50,26 @@ def _seconds(plan: EncoderPlan, runtime: Runtime, rate: float, read: float, look
     """Return the seconds for texts of `read` tokens in all tasks, and `looked` at each dev score."""
     weights = _weights(plan, allow_pickle=runtime.allow_pickle)
     seconds = 2 * weights * read / rate
-    if plan.corpus is None:
+    if plan.inputs.corpus is None:
         return seconds
-    recipe, rows = plan.recipe, len(plan.corpus.sentences)
-    tokens = _tokens(plan.corpus.sentences, getattr(recipe, "train_max_length", 512))
-    passes = plan.traits.training_passes
+    recipe, rows = plan.row.recipe, len(plan.inputs.corpus.sentences)
+    tokens = _tokens(plan.inputs.corpus.sentences, getattr(recipe, "train_max_length", 512))
+    passes = plan.row.traits.training_passes
     if not passes:
         # A transform encodes the training text.
         return seconds + 2 * weights * tokens / rate
     epochs, batch = getattr(recipe, "epochs", 1), getattr(recipe, "batch_size", 64) * getattr(recipe, "accumulate", 1)
     steps = getattr(recipe, "steps", None) or -(-rows * epochs // batch)
     looks = getattr(recipe, "looks", None) or -(-steps // getattr(recipe, "eval_every", steps))
-    seconds += 2 * weights * looked * plan.traits.picks_checkpoint * looks / rate
+    seconds += 2 * weights * looked * plan.row.traits.picks_checkpoint * looks / rate
     return seconds + 2 * _TRAINED * weights * passes * tokens * steps * batch / (rows * epochs) / (rate * _EFFICIENCY)
 
 
 def _weights(plan: EncoderPlan, *, allow_pickle: bool) -> int:
     """Return how many weights multiply each token: those of the layers, without embeddings."""
     try:
-        source = find_backbone(plan.recipe.backbone, getattr(plan.recipe, "revision", None), allow_pickle=allow_pickle)
+        recipe = plan.row.recipe
+        source = find_backbone(recipe.backbone, getattr(recipe, "revision", None), allow_pickle=allow_pickle)
         config = read_mapping(source.folder / "config.json")
     except (ZooError, AttributeError):
         return 0

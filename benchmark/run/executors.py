@@ -25,7 +25,8 @@ from typing import Any
 from benchmark.keys import code_digest
 from benchmark.records.folder import Records
 from benchmark.records.record import Record
-from benchmark.run.plan import EncoderPlan, Run, TrainingTexts
+from benchmark.run.options import RunOptions
+from benchmark.run.plan import EncoderPlan, Request, Run, TrainingTexts
 from benchmark.run.prepare import automatic_workers, prepare
 from benchmark.run.runner import WAIT, Outcome, Runner, Workers
 from benchmark.run.stop import OfParent, Stop, ignore_terminal, start_tracker
@@ -44,30 +45,30 @@ _RETRIES = 3
 _STOP_SECONDS = 60.0
 
 
-def carry_out(run: Run, after_round: Callable[[Run], None] | None = None) -> tuple[Run, Outcome]:
-    """Train and measure every unfinished cell of a run; a failed cell is recorded, and the run goes on.
+def carry_out(request: Request, after_round: Callable[[Run], None] | None = None) -> tuple[Run, Outcome]:
+    """Train and measure every unfinished cell of a request; a failed cell is recorded, and the run goes on.
 
     `after_round` is called when all rows without training are measured, and again after each seed of the trained ones,
     unless the run ends there. Raises UsageError for options that do not fit together, and Interrupted after a signal,
     once everything is saved.
     """
-    options, ray = run.options, run.options.executor
-    options.check_executor(objects=run.given is not None)
+    options, ray = request.options, request.options.executor
+    options.check_executor(objects=bool(request.objects))
     if ray is not None and options.device.startswith("cuda"):
         # The workers have the GPU, not this process.
-        run = replace(run, options=replace(options, device="auto"))
-    run = prepare(run)
+        request = replace(request, options=replace(options, device="auto"))
+    run = prepare(request)
     mark = run.options.results / f".remeasure-{sha256_json(repr(replace(run.options, workers=None)))[:16]}"
     if options.remeasure:
         # The start of this command's first run that did not end: what it made since is kept.
         if not mark.is_file():
             write_text(mark, utc_now())
-        run = replace(run, since=mark.read_text("utf-8"))
+        run = replace(run, request=replace(request, since=mark.read_text("utf-8")))
     runner = Runner(run)
     if after_round is not None:
         runner.after_round = functools.partial(after_round, run)
     count = options.workers or 1
-    if options.workers is None and ray is None and run.given is None:
+    if options.workers is None and ray is None and not request.objects:
         count = automatic_workers(run)
     try:
         if ray is None and count == 1:
@@ -102,10 +103,16 @@ def load_plugins(paths: Iterable[Path]) -> dict[Path, str]:
     return {path: reason for path, reason in reasons.items() if reason is not None}
 
 
-def _prepared(run: Run) -> Run:
+def _for_worker(run: Run, options: RunOptions) -> Request:
+    """Return what another process needs to prepare the same run, and to print what it does."""
+    progress = Progress(enabled=run.runtime.progress.enabled)
+    return replace(run.request, options=options, progress=progress, texts={})
+
+
+def _prepared(request: Request) -> Run:
     """Return the run of a command as a worker prepares it, which prints nothing of that."""
-    progress = run.progress or Progress()
-    run = prepare(replace(run, progress=Progress.silent()), write=False)
+    progress = request.progress or Progress()
+    run = prepare(replace(request, progress=Progress.silent()), write=False)
     return replace(run, runtime=replace(run.runtime, progress=progress))
 
 
@@ -123,13 +130,14 @@ def _in_processes(runner: Runner, plans: Sequence[EncoderPlan], count: int) -> N
     run = runner.run
     # By the whole plan, so that an encoder has as many threads in a run that goes on: they decide on last digits.
     threads = max(threads_here() // min(count, len(run.encoders)), 1)
-    here = [] if run.options.workers else [plan for plan in plans if not plan.trained]
+    here = [] if run.options.workers else [plan for plan in plans if not plan.row.trained]
     start_tracker()
     context, count = multiprocessing.get_context("spawn"), max(min(count, len(plans) - len(here)), 1)
     numbers, stopped = context.Queue(), context.Event()
     for number in range(count):
         numbers.put(number)
-    begin = (run.for_worker(replace(run.options, precision=run.runtime.precision)), numbers, count, stopped)
+    request = _for_worker(run, replace(run.options, precision=run.runtime.precision))
+    begin = (request, numbers, count, stopped)
     with (
         Stop().listening() as stop,
         _environment(_of_threads(threads)),
@@ -171,17 +179,17 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name, None) if value is None else os.environ.update({name: value})
 
 
-_BEGUN: list[tuple[Run, OfParent]] = []
+_BEGUN: list[tuple[Request, OfParent]] = []
 
 
-def _begin(run: Run, numbers: Any, count: int, stopped: Any) -> None:
+def _begin(request: Request, numbers: Any, count: int, stopped: Any) -> None:
     """Begin a worker process."""
     end_with_parent()
     ignore_terminal()
-    number, enabled = numbers.get(), run.progress is not None and run.progress.enabled
+    number, enabled = numbers.get(), request.progress is not None and request.progress.enabled
     progress = Progress(enabled=enabled, speaker=f"worker {number}: ")
-    options = replace(run.options, device=_device(run.options.device, number))
-    _BEGUN.append((replace(run, options=options, progress=progress), OfParent(stopped)))
+    options = replace(request.options, device=_device(request.options.device, number))
+    _BEGUN.append((replace(request, options=options, progress=progress), OfParent(stopped)))
 
 
 def _device(device: str, number: int) -> str:
@@ -262,7 +270,7 @@ def share_of(nodes: Sequence[Mapping[str, float]], device: str, plans: int, gpus
 class RayWorker:
     """What a worker of a Ray cluster needs, for whichever encoder."""
 
-    run: Run
+    request: Request
     plugins: tuple[tuple[str, str], ...]
     mark: tuple[str, str]
     folder: str
@@ -299,8 +307,8 @@ def _on_ray(runner: Runner, plans: Sequence[EncoderPlan], device: str) -> None:
         runner.say(f"Ray: {len(nodes)} machines; an encoder has {cpus} CPUs and {gpus:g} GPUs")
         precision, place = run.runtime.precision, "cuda" if gpus else "cpu"
         worker = RayWorker(
-            run=run.for_worker(replace(options, device=place, precision=precision, executor=None, shard=None)),
-            plugins=tuple((str(path.resolve()), path.read_text("utf-8")) for path in run.plugins),
+            request=_for_worker(run, replace(options, device=place, precision=precision, executor=None, shard=None)),
+            plugins=tuple((str(path.resolve()), path.read_text("utf-8")) for path in run.request.plugins),
             mark=(Path(mark.name).name, mark.name),
             folder=str(Path.cwd()),
             threads=cpus,
@@ -312,7 +320,7 @@ def _on_ray(runner: Runner, plans: Sequence[EncoderPlan], device: str) -> None:
 
         def submit(plan: EncoderPlan, patience: float) -> Any:
             cells = frozenset(cell.key for cell in runner.pending(plan, Outcome()))
-            trained = files_of(options.results, records.encoder_folder(plan.name, plan.key))
+            trained = files_of(options.results, records.encoder_folder(plan.row.name, plan.key))
             # In a list: Ray fetches only what a worker asks for.
             return remote.remote(shared, texts, plan.key, cells, [ray.put(trained)] if trained else [], patience)
 
@@ -370,7 +378,7 @@ def measured_there(
             return Report(done, time.monotonic() - started)
         records = runner.records
         kept = [(record, records.pair_scores(record) if record.get("pairs") else None) for record in records.all()]
-        files = files_of(Path(place), records.encoder_folder(plan.name, plan.key))
+        files = files_of(Path(place), records.encoder_folder(plan.row.name, plan.key))
         return Report(done, time.monotonic() - started, kept, files)
 
 
@@ -393,7 +401,7 @@ def _run_there(worker: RayWorker, texts: Mapping[str, TrainingTexts]) -> Run:
                 path = Path(tempfile.mkdtemp(prefix="zoo-bench-plugin-")) / path.name
                 path.write_text(text, encoding="utf-8")
             load_plugins([path])
-        _RUNS[worker.mark[1]] = _prepared(replace(worker.run, texts=texts))
+        _RUNS[worker.mark[1]] = _prepared(replace(worker.request, texts=texts))
     return _RUNS[worker.mark[1]]
 
 

@@ -34,13 +34,13 @@ class Fitter:
 
     def obtain(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None = None) -> Encoder:
         """Return an object, or the encoder in `folder`, or fit it and save it there if fitting learned something."""
-        if plan.given is not None:
-            return plan.given
+        if plan.row.given is not None:
+            return plan.row.given.encoder
         saved = self._load_saved(plan, folder)
         return saved if saved is not None else self._fitted(plan, folder, peak_from_mb)
 
     def _fitted(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None) -> Encoder:
-        encoder = plan.cls(plan.recipe, self.run.runtime)
+        encoder = plan.row.cls(plan.row.recipe, self.run.runtime)
         started = time.perf_counter()
         report = self.fit(encoder, plan, folder)
         if not report.fitted:
@@ -64,21 +64,21 @@ class Fitter:
         training, trackers = training_run(self.run, plan, folder / "training"), self.run.options.trackers()
         dev_score = self._dev_score(plan)
         if trackers is None:
-            return encoder.fit(plan.corpus, dev_score=dev_score, run=training)
-        with trackers.following(folder.name, plan.recipe, self.run.runtime) as training.log_values:
-            return encoder.fit(plan.corpus, dev_score=dev_score, run=training)
+            return encoder.fit(plan.inputs.corpus, dev_score=dev_score, run=training)
+        with trackers.following(folder.name, plan.row.recipe, self.run.runtime) as training.log_values:
+            return encoder.fit(plan.inputs.corpus, dev_score=dev_score, run=training)
 
     def _load_saved(self, plan: EncoderPlan, folder: Path) -> Encoder | None:
         if not (folder / "fit.json").is_file():
             return None
         try:
             saved = _checked_fit(read_signed(folder / "fit.json"))
-            if self.run.since and saved["training"].get("ended", "") <= self.run.since:
+            if self.run.request.since and saved["training"].get("ended", "") <= self.run.request.since:
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir(parents=True)
                 return None
             check_files(folder / "encoder", saved["files"])
-            return plan.cls.load(folder / "encoder", self.run.runtime)
+            return plan.row.cls.load(folder / "encoder", self.run.runtime)
         except (CorruptError, KeyError, TypeError, AttributeError) as error:
             self.run.runtime.progress.say(f"warning: {plan.label}: {error}; discarded and trained again.")
             shutil.rmtree(folder, ignore_errors=True)
@@ -86,7 +86,7 @@ class Fitter:
             return None
 
     def _dev_score(self, plan: EncoderPlan) -> DevScore | None:
-        if self.run.dev is None or self.run.dev.data is None or not plan.traits.picks_checkpoint:
+        if self.run.dev is None or self.run.dev.data is None or not plan.row.traits.picks_checkpoint:
             return None
         data = self.run.dev.data
         # The training itself reacts to a signal, after it has written its checkpoint.
@@ -104,10 +104,10 @@ class Fitter:
 
     def _training_record(self, report: FitReport, plan: EncoderPlan) -> dict[str, Any]:
         result: dict[str, Any] = plain(dataclasses.asdict(report))
-        result |= {"code": code_digest(), "ended": utc_now(), "corpus": plan.corpus_identity}
+        result |= {"code": code_digest(), "ended": utc_now(), "corpus": plan.inputs.corpus_identity}
         result["dev_task"] = None
         dev = self.run.dev
-        if dev is not None and dev.data is not None and plan.traits.picks_checkpoint:
+        if dev is not None and dev.data is not None and plan.row.traits.picks_checkpoint:
             result["dev_task"] = dev.name
             overlap = dev.data.dev_overlap()
             if overlap is not None:
@@ -116,8 +116,8 @@ class Fitter:
 
     def _how_far(self, encoder: Encoder, plan: EncoderPlan) -> dict[str, object]:
         """Return the updates of the published training, and the mean cosine with the start, None if unknown."""
-        facts: dict[str, object] = {"paper_updates": plan.updates, "cosine_to_start": None}
-        if (start := plan.cls.start(plan.recipe)) is not None:
+        facts: dict[str, object] = {"paper_updates": plan.row.updates, "cosine_to_start": None}
+        if (start := plan.row.cls.start(plan.row.recipe)) is not None:
             untrained = METHODS.get(start.method)(start.recipe, self.run.runtime)
             before, after = (np.asarray(one.encode(SENTENCES), np.float64) for one in (untrained, encoder))
             if before.shape == after.shape:
@@ -129,7 +129,7 @@ class Fitter:
 
 def training_run(run: Run, plan: EncoderPlan, folder: Path) -> TrainingRun:
     """Return what a training of an encoder is given: its folder, its seed, and what asks it to stop."""
-    return TrainingRun(folder, plan.seed or 0, stop_signal=run.runtime.stop_signal, **run.checkpoints)
+    return TrainingRun(folder, plan.seed or 0, stop_signal=run.runtime.stop_signal, **run.request.checkpoints)
 
 
 def _checked_fit(saved: object) -> dict[str, Any]:

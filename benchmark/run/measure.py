@@ -17,6 +17,7 @@ from benchmark.data.corpora import normalised_texts, overlap
 from benchmark.keys import PROTOCOL_VERSION, code_digest
 from benchmark.metrics.geometry import simplex
 from benchmark.records.record import (
+    MOST_OF_TRACEBACK,
     SCHEMA_VERSION,
     Adapt,
     Coverage,
@@ -36,7 +37,7 @@ from benchmark.records.record import (
 )
 from benchmark.run.cache import EmbeddingCache, Entry
 from benchmark.run.fit import Fitter, read_fit, training_run
-from benchmark.run.plan import Cell, EncoderPlan, Run
+from benchmark.run.plan import Cell, EncoderPlan, Row, Run
 from benchmark.run.stop import Stop
 from benchmark.run.vectors import Blocks, Timed, VectorStore, facts_of
 from benchmark.tasks.base import PairScores, TaskData
@@ -65,10 +66,10 @@ class Measured:
 
 def not_measured(plan: EncoderPlan, cell: Cell) -> Measured | None:
     """Return why a cell cannot be measured at all, or None where it can."""
-    if plan.failed is not None:
-        return Measured(cell, "failed", plan.failed)
-    if plan.missing is not None:
-        return Measured(cell, "n/a", plan.missing, absent=True)
+    if plan.inputs.failed is not None:
+        return Measured(cell, "failed", plan.inputs.failed)
+    if plan.inputs.missing is not None:
+        return Measured(cell, "n/a", plan.inputs.missing, absent=True)
     if cell.task.data is None:
         return Measured(cell, "failed" if cell.task.damaged else "n/a", cell.task.reason, absent=True)
     return None
@@ -84,7 +85,8 @@ def _tried(cells: Sequence[Cell], measured: list[Measured]) -> Iterator[None]:
     except Exception as error:
         more: MeasuredPart = {}
         if not isinstance(error, ZooError):
-            more = {"traceback": "".join(traceback.format_exception(error))}
+            # Its end says most.
+            more = {"traceback": "".join(traceback.format_exception(error))[-MOST_OF_TRACEBACK:]}
         status: Status = "n/a" if isinstance(error, MissingError) else "failed"
         measured += [Measured(cell, status, error_text(error), more=more) for cell in cells]
 
@@ -139,7 +141,7 @@ class EncoderMeasurement:
         self.folder = folder
         self._fitter, self._runtime = fitter, fitter.run.runtime
         # Vectors that depend on the task, and those of an object that has no version, are not cached.
-        self._cache = None if plan.traits.transductive or plan.anew else cache
+        self._cache = None if plan.row.traits.transductive or plan.row.anew else cache
         self._stop = stop
         self._overlap = overlap
         self._encoder: Encoder | None = None
@@ -191,7 +193,7 @@ class EncoderMeasurement:
         self._peak_from_mb = forget_peak_memory(self._runtime.device)
         measured: list[Measured] = []
         with _tried(cells, measured):
-            if self.plan.traits.transductive:
+            if self.plan.row.traits.transductive:
                 self.encoder()
                 # Tasks on the same texts follow each other, so that one fit on these texts serves them all.
                 cells = sorted(cells, key=lambda cell: (cell.task.task.dataset, cell.task.task.form))
@@ -209,7 +211,7 @@ class EncoderMeasurement:
 
     def vectors_for(self, texts: list[str]) -> VectorStore:
         """Return the vectors for scoring a data set with these unlabelled texts."""
-        if not self.plan.traits.transductive:
+        if not self.plan.row.traits.transductive:
             return self._store
         if self._adapted is None or self._adapted[0] != texts:
             # The previous vectors are freed.
@@ -231,7 +233,7 @@ class EncoderMeasurement:
             return Measured(cell, "n/a", reason, more={"adapt": self._adaptation, "facts": self._facts(vectors)})
         data.device = self._runtime.device
         coverage = vectors.coverage(data.texts())
-        if self.plan.traits.needs_every_text and (without := vectors.unknown(data.texts())):
+        if self.plan.row.traits.needs_every_text and (without := vectors.unknown(data.texts())):
             return Measured(cell, "n/a", f"{without:,} of its {coverage['texts']:,} texts have no vector in the file")
         if without := coverage["texts"] - coverage["covered"]:
             texts = f"{without:,} of {coverage['texts']:,} texts have the zero vector; their cosines are 0"
@@ -266,14 +268,14 @@ class EncoderMeasurement:
 
     def _training(self, cell: Cell) -> TrainingPart | None:
         training: TrainingPart | None = self._fit().get("training")
-        if training is None or self.plan.corpus is None:
+        if training is None or self.plan.inputs.corpus is None:
             return training
-        return {**training, "overlap": cast("OverlapPart", self._overlap.of(self.plan.corpus, cell))}
+        return {**training, "overlap": cast("OverlapPart", self._overlap.of(self.plan.inputs.corpus, cell))}
 
     def _facts(self, vectors: VectorStore) -> dict[str, object]:
         cached = self._store.cached_facts
         facts = facts_of(vectors.encoder) if self._encoder is not None or cached is None else cached
-        return {**facts, "parameters": None} if "parameters" in self.plan.unstated else facts
+        return {**facts, "parameters": None} if "parameters" in self.plan.row.unstated else facts
 
     def _encoding(self) -> Encoding:
         """Return counts and speed of the encoding for measuring; texts from the embedding cache do not count."""
@@ -300,24 +302,24 @@ class EncoderMeasurement:
         return cast("Encoding", {**result, "peak_memory_mb": peak, "peak_from_mb": self._peak_from_mb})
 
 
-def method_part(plan: EncoderPlan) -> MethodPart:
-    """Return what records state of a method."""
+def method_part(row: Row, sources: dict[str, Any]) -> MethodPart:
+    """Return what records state of a method, with the files that its vectors depend on."""
     method: MethodPart = {
-        "name": plan.name,
-        "version": plan.cls.version,
-        "recipe_name": plan.recipe_name,
-        "overrides": plain(plan.overrides),
-        "class": f"{plan.cls.__module__}.{plan.cls.__qualname__}",
-        "recipe": portable_recipe(plan.recipe, plan.sources),
-        "sources": plan.sources,
-        "traits": cast("MethodTraits", dataclasses.asdict(plan.traits)),
+        "name": row.name,
+        "version": row.cls.version,
+        "recipe_name": row.recipe_name,
+        "overrides": plain(row.overrides),
+        "class": f"{row.cls.__module__}.{row.cls.__qualname__}",
+        "recipe": portable_recipe(row.recipe, sources),
+        "sources": sources,
+        "traits": cast("MethodTraits", dataclasses.asdict(row.traits)),
     }
-    if plan.typed is not None:
-        method["typed"] = plan.typed
-    if plan.tuned is not None:
-        method["tuned"] = cast("TunedPart", dataclasses.asdict(plan.tuned))
-    if plan.unstated:
-        method["unstated"] = list(plan.unstated)
+    if row.typed is not None:
+        method["typed"] = row.typed
+    if row.tuned is not None:
+        method["tuned"] = cast("TunedPart", dataclasses.asdict(row.tuned))
+    if row.unstated:
+        method["unstated"] = list(row.unstated)
     return method
 
 
@@ -336,13 +338,13 @@ def record_of(plan: EncoderPlan, measured: Measured, run: Run) -> Record:
         "protocol": PROTOCOL_VERSION,
         "key": cell.key,
         "encoder_key": plan.key,
-        "row_key": plan.row_key,
+        "row_key": plan.inputs.row_key,
         "status": measured.status,
         "reason": measured.reason,
-        "method": method_part(plan),
+        "method": method_part(plan.row, plan.inputs.sources),
         "task": task,
         "seed": plan.seed,
-        "precision": plan.traits.precision or run.runtime.precision,
+        "precision": plan.row.traits.precision or run.runtime.precision,
         "limit": run.options.limit,
         "scores": None,
         "coverage": None,
@@ -355,6 +357,6 @@ def record_of(plan: EncoderPlan, measured: Measured, run: Run) -> Record:
         "seconds": 0.0,
         "version": __version__,
         "code": {"digest": code_digest()},
-        "command": list(run.command),
+        "command": list(run.request.command),
         **cast("MeasuredPart", {**file, **seeds, **start, **measured.more}),
     }

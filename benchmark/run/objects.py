@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.keys import vectors_digest
-from benchmark.run.plan import EncoderPlan, resolve_methods, unstated
+from benchmark.run.plan import Given, Row, resolve_methods, unstated
 from zoo.api import load
 from zoo.check import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
@@ -248,7 +248,7 @@ def _of_library(
 _AGREES = {**TOLERANCE, "fp32": 1e-4}
 
 
-def methods_of(
+def rows_of(
     given: Sequence[tuple[str | None, object]],
     defaults: Mapping[str, object],
     runtime: Runtime,
@@ -256,25 +256,25 @@ def methods_of(
     *,
     version: str | None,
     precision: str | None,
-) -> list[EncoderPlan]:
-    """Return each of some encoders, objects or recipes, as a method of a plan; raises UsageError for equal names."""
-    methods = []
+) -> list[Row]:
+    """Return each of some encoders, objects or recipes, as a row; raises UsageError for equal names."""
+    rows: list[Row] = []
     for name, candidate in given:
         if isinstance(candidate, str | Path) and saved_named(candidate):
             saved = load(candidate, runtime)
             called = name or user_path(candidate).resolve().name
-            methods.append(method_of(saved, called, runtime, texts, version=saved.fingerprint()))
+            rows.append(row_of(saved, called, runtime, texts, version=saved.fingerprint()))
         elif isinstance(candidate, str | Path):
-            plans = resolve_methods(parse_methods(str(candidate), all_recipes()), defaults)
-            if name is not None and len(plans) > 1:
-                raise UsageError(f"{name!r} names {len(plans)} recipes ({candidate}); name one.")
-            methods += plans if name is None else [replace(plans[0], name=name, typed=plans[0].name)]
+            named = resolve_methods(parse_methods(str(candidate), all_recipes()), defaults)
+            if name is not None and len(named) > 1:
+                raise UsageError(f"{name!r} names {len(named)} recipes ({candidate}); name one.")
+            rows += named if name is None else [replace(named[0], name=name, typed=named[0].name)]
         else:
-            methods.append(method_of(candidate, name, runtime, texts, version=version, precision=precision))
-    names = [method.name for method in methods]
+            rows.append(row_of(candidate, name, runtime, texts, version=version, precision=precision))
+    names = [row.name for row in rows]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UsageError(f"two encoders are called {twice[0]!r}; give a dict: {{'one name': ..., 'another': ...}}.")
-    return methods
+    return rows
 
 
 def check_mode(encoder: object) -> None:
@@ -292,7 +292,7 @@ def _of_st(value: object) -> bool:
     return _is(value, "sentence_transformers", "SentenceTransformer")
 
 
-def method_of(
+def row_of(
     encoder: object,
     name: str | None,
     runtime: Runtime,
@@ -300,8 +300,8 @@ def method_of(
     *,
     version: str | None = None,
     precision: str | None = None,
-) -> EncoderPlan:
-    """Return an object as a method of a plan.
+) -> Row:
+    """Return an object as a row.
 
     It may be a zoo Encoder, a sentence-transformers model, a Hugging Face model with its tokenizer, an object with
     `encode`, or a function of texts. `texts` are a sample of those to encode; `precision` is the
@@ -354,14 +354,12 @@ def method_of(
         precision=given_traits.precision or given.runtime.precision,
     )
     recipe = ObjectRecipe(kind=kind, fingerprint=fingerprint, version=version)
-    return EncoderPlan(
+    return Row(
         name or called,
         ObjectEncoder,
         recipe,
         traits,
         name or called,
         unstated=unstated_parts,
-        anew=version is None,
-        given=given,
-        sources=files,
+        given=Given(given, files, anew=version is None),
     )

@@ -1,4 +1,8 @@
-"""Makes a plan: methods x seeds x tasks give cells with content keys (benchmark.keys). Nothing is trained here."""
+"""Makes a plan: rows x seeds x tasks give cells with content keys (benchmark.keys). Nothing is trained here.
+
+A run goes through three types: `Request` is what was asked for, a `Row` is a recipe or an object that was resolved, and
+an `EncoderPlan` is a row with a seed, what its vectors depend on, and its cells. A `Run` has the plans of a request.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,93 @@ from zoo.recipes import RecipeSpec, Tuned
 
 
 @dataclass(frozen=True)
+class TrainingTexts:
+    """Sentences or labelled pairs to train on; where there are none, `missing` says why."""
+
+    corpus: Corpus | None = None
+    missing: str | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for: the options, and what only the caller of a run can give."""
+
+    options: RunOptions
+    command: tuple[str, ...] = ()
+    plugins: tuple[Path, ...] = ()
+    # None: progress goes to standard error.
+    progress: Progress | None = None
+    # Encoders with the names of their rows, in place of the methods of the options.
+    objects: tuple[tuple[str | None, object], ...] = ()
+    version: str | None = None
+    checkpoints: Mapping[str, Any] = field(default_factory=dict)
+    # Training texts that are not read again, by kind.
+    texts: Mapping[str, TrainingTexts] = field(default_factory=dict)
+    # What was measured or trained until then is made again (--remeasure); "": nothing is.
+    since: str = ""
+
+
+@dataclass(frozen=True)
+class Given:
+    """An encoder object, and the files that its vectors depend on."""
+
+    encoder: Encoder
+    sources: dict[str, Any]
+    anew: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A recipe or an object, resolved: all seeds of it are one row of a table."""
+
+    name: str
+    cls: type[Encoder]
+    recipe: Any
+    traits: Traits
+    recipe_name: str
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    # The recipe's name with these settings, where `name` is a label.
+    typed: str | None = None
+    unstated: tuple[str, ...] = ()
+    # The untrained vectors that it starts from. None: it learns nothing.
+    start: Start | None = None
+    # Added to the run, so that the others are compared with it.
+    control: bool = False
+    # Of the published training.
+    updates: int | None = None
+    tuned: Tuned | None = None
+    given: Given | None = None
+
+    @property
+    def anew(self) -> bool:
+        """Whether it is measured in every run, and never from the embedding cache: an object without a version."""
+        return self.given is not None and self.given.anew
+
+    @property
+    def trained(self) -> bool:
+        """Whether it is trained, which takes minutes; a transform that is only fitted does not depend on a seed."""
+        return bool(text_kind(self.traits)) and self.traits.stochastic
+
+    def encoder(self, runtime: Runtime) -> Encoder:
+        """Return the object, or a new encoder, which is not trained."""
+        return self.cls(self.recipe, runtime) if self.given is None else self.given.encoder
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the vectors of a row depend on beside its recipe, and the key of all of it."""
+
+    row_key: str
+    sources: dict[str, Any] = field(default_factory=dict)
+    corpus: Corpus | None = None
+    corpus_identity: dict[str, object] | None = None
+    # Why it cannot run at all (no backbone, for example): its cells are n/a.
+    missing: str | None = None
+    # What it raised when it was to say what its vectors depend on: its cells fail.
+    failed: str | None = None
+
+
+@dataclass(frozen=True)
 class Cell:
     """One encoder and one task to measure it on; the result is one record."""
 
@@ -30,65 +121,24 @@ class Cell:
 
 @dataclass(frozen=True)
 class EncoderPlan:
-    """One encoder to obtain (by training, fitting or loading), and the cells to measure with it.
+    """One encoder to obtain (by training, fitting or loading), and the cells to measure with it."""
 
-    `resolve_methods` gives a row's settings, `identify` adds what its vectors depend on, `make_plan` seeds and cells.
-    """
-
-    name: str
-    cls: type[Encoder]
-    recipe: Any
-    traits: Traits
-    recipe_name: str = ""
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-    # The recipe's name with these settings, where `name` is a label.
-    typed: str | None = None
-    unstated: tuple[str, ...] = ()
-    # Measured in every run, and never from the embedding cache: an object without a version.
-    anew: bool = False
-    # The untrained vectors that it starts from. None: it learns nothing.
-    start: Start | None = None
-    # Added to the run, so that the others are compared with it.
-    control: bool = False
-    updates: int | None = None
-    tuned: Tuned | None = None
-    given: Encoder | None = None
-    sources: dict[str, Any] = field(default_factory=dict)
-    # Why it cannot run at all (no backbone, for example): its cells are n/a.
-    missing: str | None = None
-    # What it raised when it was to say what its vectors depend on: its cells fail.
-    failed: str | None = None
-    corpus: Corpus | None = None
-    corpus_identity: dict[str, object] | None = None
-    row_key: str = ""
-    seed: int | None = None
+    row: Row
+    inputs: Inputs
+    # The row's name as it is printed, without the paths in it.
+    label: str
+    seed: int | None
     # How many seeds, from 0, its row is planned to have. None: it depends on none.
-    seeds: int | None = None
-    key: str = ""
-    cells: tuple[Cell, ...] = ()
-    called: str = ""
-    start_key: str | None = None
-    # About how long it takes (benchmark.run.estimate). 0: not known.
-    seconds: float = 0.0
-
-    def encoder(self, runtime: Runtime) -> Encoder:
-        """Return the object, or a new encoder, which is not trained."""
-        return self.cls(self.recipe, runtime) if self.given is None else self.given
-
-    @property
-    def trained(self) -> bool:
-        """Whether it is trained, which takes minutes; a transform that is only fitted does not depend on a seed."""
-        return bool(text_kind(self.traits)) and self.traits.stochastic
+    seeds: int | None
+    key: str
+    cells: tuple[Cell, ...]
+    # The row key of its start, where this is a row of the run too.
+    start_key: str | None
 
     @property
     def round(self) -> int:
         """Its place in the order of a plan: what is not trained has 0, and of trained rows, seed N has N + 1."""
-        return 1 + (self.seed or 0) if self.trained else 0
-
-    @property
-    def label(self) -> str:
-        """The name as it is printed, without the paths in it."""
-        return self.called or self.name
+        return 1 + (self.seed or 0) if self.row.trained else 0
 
     @property
     def title(self) -> str:
@@ -97,52 +147,37 @@ class EncoderPlan:
 
 
 @dataclass(frozen=True)
-class TrainingTexts:
-    """Sentences or labelled pairs to train on; where there are none, `missing` says why."""
-
-    corpus: Corpus | None = None
-    missing: str | None = None
-
-
-@dataclass(frozen=True)
 class Run:
-    """A run: what was asked for, and what `prepare` finds for it."""
+    """A request that is ready to be carried out: its tasks and training texts are read, its encoders planned."""
 
-    options: RunOptions
-    command: tuple[str, ...] = ()
-    plugins: tuple[Path, ...] = ()
-    progress: Progress | None = None
-    given: tuple[tuple[str | None, object], ...] | None = None
-    version: str | None = None
-    # What was measured or trained until then is made again (--remeasure); "": nothing is.
-    since: str = ""
-    checkpoints: Mapping[str, Any] = field(default_factory=dict)
-    runtime: Runtime = field(default_factory=Runtime)
-    suites: tuple[str, ...] = ()
-    methods: tuple[EncoderPlan, ...] = ()
-    tasks: tuple[LoadedTask, ...] = ()
-    dev: LoadedTask | None = None
-    texts: Mapping[str, TrainingTexts] = field(default_factory=dict)
-    # First what is not trained, then seed by seed over the methods.
-    encoders: tuple[EncoderPlan, ...] = ()
+    request: Request
+    runtime: Runtime
+    suites: tuple[str, ...]
+    tasks: tuple[LoadedTask, ...]
+    # Its development pairs pick checkpoints.
+    dev: LoadedTask | None
+    texts: Mapping[str, TrainingTexts]
+    # First what is not trained, then seed by seed over the rows.
+    encoders: tuple[EncoderPlan, ...]
+    # About how long each encoder of a row takes, by row key (benchmark.run.estimate).
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
-    def for_worker(self, options: RunOptions) -> Run:
-        """Return what another process needs to prepare the same run, and to print what it does."""
-        progress = Progress(enabled=self.runtime.progress.enabled)
-        return Run(options, self.command, self.plugins, progress, since=self.since, checkpoints=self.checkpoints)
+    @property
+    def options(self) -> RunOptions:
+        """The options of the request."""
+        return self.request.options
 
 
-def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) -> list[EncoderPlan]:
+def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) -> list[Row]:
     """Load the class of every recipe and build the recipe; raises UsageError for one that is wrong."""
-    resolved = []
+    rows = []
     for spec in specs:
         cls, recipe = spec.resolve(defaults)
         traits, start = checked_traits(cls, recipe), checked_start(cls, recipe)
-        parts = unstated(cls, traits)
         more: dict[str, Any] = {"updates": spec.updates, "tuned": spec.tuned, "overrides": spec.overrides}
-        named = spec.recipe_name or spec.name
-        resolved.append(EncoderPlan(spec.name, cls, recipe, traits, named, unstated=parts, start=start, **more))
-    return resolved
+        named, parts = spec.recipe_name or spec.name, unstated(cls, traits)
+        rows.append(Row(spec.name, cls, recipe, traits, named, unstated=parts, start=start, **more))
+    return rows
 
 
 def unstated(cls: type[Encoder], traits: Traits) -> tuple[str, ...]:
@@ -167,73 +202,78 @@ def text_kind(traits: Traits) -> str:
     return "neighbours" if traits.needs_neighbours else "corpus"
 
 
-def make_plan(methods: Sequence[EncoderPlan], seeds: Sequence[int], run: Run) -> tuple[EncoderPlan, ...]:
-    """Return the encoders of all methods and seeds with their cells, n/a where a backbone or text is missing."""
-    hashed: Hashed = {}
-    rows = [identify(method, run, hashed) for method in methods]
-    called = printed_names(row.name for row in rows)
-    encoders = []
-    for row in rows:
-        row = replace(row, called=called[row.name], start_key=_start_key(row.start, rows))
-        planned = max(seeds) + 1 if row.traits.stochastic else None
-        for seed in seeds if row.traits.stochastic else [None]:
-            key = encoder_key(row.row_key, seed)
-            cells = tuple(Cell(task, cell_key(key, task.identity())) for task in run.tasks)
-            encoders.append(replace(row, seed=seed, seeds=planned, key=key, cells=cells))
-    return tuple(sorted(encoders, key=lambda plan: plan.round))
+@dataclass(frozen=True)
+class Planner:
+    """Plans rows on tasks and training texts that were read."""
 
+    runtime: Runtime
+    tasks: Sequence[LoadedTask]
+    dev: LoadedTask | None
+    texts: Mapping[str, TrainingTexts]
+    limit: int | None = None
+    # Texts and their identities, by kind and name: a million sentences are hashed once for all rows.
+    _hashed: dict[tuple[str, str], tuple[Corpus, dict[str, object]]] = field(default_factory=dict)
 
-Hashed = dict[tuple[str, str], tuple[Corpus, dict[str, object]]]
-"""Training texts and their identities, by kind and name: a million sentences are hashed once for all methods."""
+    def encoders(self, rows: Sequence[Row], seeds: Sequence[int]) -> tuple[EncoderPlan, ...]:
+        """Return the encoders of all rows and seeds with their cells, n/a where a backbone or text is missing."""
+        known = [(row, self.inputs(row)) for row in rows]
+        labels = printed_names(row.name for row in rows)
+        plans = []
+        for row, inputs in known:
+            planned = max(seeds) + 1 if row.traits.stochastic else None
+            start = _start_key(row.start, known)
+            for seed in seeds if row.traits.stochastic else [None]:
+                key = encoder_key(inputs.row_key, seed)
+                cells = tuple(Cell(task, cell_key(key, task.identity())) for task in self.tasks)
+                plans.append(EncoderPlan(row, inputs, labels[row.name], seed, planned, key, cells, start))
+        return tuple(sorted(plans, key=lambda plan: plan.round))
 
-
-def identify(method: EncoderPlan, run: Run, hashed: Hashed) -> EncoderPlan:
-    """Return a method with what its vectors depend on; one that cannot say it has failed, with the reason."""
-    kind = text_kind(method.traits)
-    texts = run.texts.get(kind, TrainingTexts())
-    unknown = sha256_json({"method": method.name, "failed": True})
-    now = replace(method, row_key=unknown, missing=texts.missing)
-    try:
-        if texts.corpus is not None:
-            read = method.cls.reads(method.recipe, texts.corpus)
-            if (kind, read.name) not in hashed:
-                hashed[kind, read.name] = read, read.identity()
-            corpus, identity = hashed[kind, read.name]
-            now = replace(now, corpus=corpus, corpus_identity=identity)
+    def inputs(self, row: Row) -> Inputs:
+        """Return what the vectors of a row depend on; one that cannot say it has failed, with the reason."""
+        kind = text_kind(row.traits)
+        texts = self.texts.get(kind, TrainingTexts())
+        inputs = Inputs(sha256_json({"method": row.name, "failed": True}), missing=texts.missing)
         try:
-            if method.given is None:
-                now = replace(now, sources=method.cls.sources(method.recipe, run.runtime))
-        except MissingError as error:
-            now = replace(now, missing=str(error))
-        return replace(now, row_key=_row_key(now, run))
-    except Exception as error:
-        # A damaged model, or anything of a plugin: its cells fail, the others go on.
-        if isinstance(error, ZooError) and not isinstance(error, CorruptError) and _is_builtin(method.cls):
-            # The request itself is wrong.
-            raise
-        return replace(now, corpus=now.corpus or texts.corpus, failed=error_text(error))
+            if texts.corpus is not None:
+                read = row.cls.reads(row.recipe, texts.corpus)
+                if (kind, read.name) not in self._hashed:
+                    self._hashed[kind, read.name] = read, read.identity()
+                corpus, identity = self._hashed[kind, read.name]
+                inputs = replace(inputs, corpus=corpus, corpus_identity=identity)
+            try:
+                sources = row.cls.sources(row.recipe, self.runtime) if row.given is None else row.given.sources
+                inputs = replace(inputs, sources=sources)
+            except MissingError as error:
+                inputs = replace(inputs, missing=str(error))
+            return replace(inputs, row_key=self._row_key(row, inputs))
+        except Exception as error:
+            # A damaged model, or anything of a plugin: its cells fail, the others go on.
+            if isinstance(error, ZooError) and not isinstance(error, CorruptError) and _is_builtin(row.cls):
+                # The request itself is wrong.
+                raise
+            return replace(inputs, corpus=inputs.corpus or texts.corpus, failed=error_text(error))
+
+    def _row_key(self, row: Row, inputs: Inputs) -> str:
+        made_of = ingredients(
+            row.cls,
+            row.recipe,
+            row.traits,
+            inputs.sources,
+            corpus=inputs.corpus_identity,
+            dev=self.dev.identity() if self.dev is not None and self.dev.data is not None else None,
+            precision=row.traits.precision or self.runtime.precision,
+            limit=self.limit,
+        )
+        if inputs.missing is None and not text_kind(row.traits) and not _is_builtin(row.cls):
+            made_of = replace(made_of, probe=vectors_digest(row.encoder(self.runtime).encode, SENTENCES))
+        return made_of.key()
 
 
-def _row_key(method: EncoderPlan, run: Run) -> str:
-    dev = run.dev
-    made_of = ingredients(
-        method.cls,
-        method.recipe,
-        method.traits,
-        method.sources,
-        corpus=method.corpus_identity,
-        dev=dev.identity() if dev is not None and dev.data is not None else None,
-        precision=method.traits.precision or run.runtime.precision,
-        limit=run.options.limit,
-    )
-    if method.missing is None and not text_kind(method.traits) and not _is_builtin(method.cls):
-        made_of = replace(made_of, probe=vectors_digest(method.encoder(run.runtime).encode, SENTENCES))
-    return made_of.key()
-
-
-def _start_key(start: Start | None, methods: Sequence[EncoderPlan]) -> str | None:
-    """Return the row key of the method that is a start, or None where none of them is."""
+def _start_key(start: Start | None, rows: Sequence[tuple[Row, Inputs]]) -> str | None:
+    """Return the row key of the row that is a start, or None where none of them is."""
     if start is None:
         return None
-    same = (m.row_key for m in methods if METHODS.name_of(m.cls) == start.method and m.recipe == start.recipe)
-    return next(same, None)
+    for row, inputs in rows:
+        if METHODS.name_of(row.cls) == start.method and row.recipe == start.recipe:
+            return inputs.row_key
+    return None

@@ -63,12 +63,13 @@ def preflight(run: Run) -> Preflight:
     broken: dict[str, str] = {}
     listed, reasons, failed, absent = [], defaultdict(list), defaultdict(list), list[str]()
     for plan in run.encoders:
-        finished = [cell for cell in plan.cells if records.finished(plan.name, cell.task.name, cell.key) is not None]
+        row, inputs = plan.row, plan.inputs
+        finished = [cell for cell in plan.cells if records.finished(row.name, cell.task.name, cell.key) is not None]
         done = [] if run.options.remeasure else finished
-        if plan.row_key not in broken:
+        if inputs.row_key not in broken:
             cause = "" if len(done) == len(plan.cells) else _made(plan, run)
-            broken[plan.row_key] = plan.missing or plan.failed or cause
-        reason = broken[plan.row_key]
+            broken[inputs.row_key] = inputs.missing or inputs.failed or cause
+        reason = broken[inputs.row_key]
         for cell in plan.cells:
             if cell in done:
                 continue
@@ -76,23 +77,23 @@ def preflight(run: Run) -> Preflight:
                 reasons[reason].append(plan.title)
             elif cell.task.data is None:
                 absent.append(cell.task.reason or "no data")
-            elif failure := records.failure(plan.name, cell.task.name, cell.key):
+            elif failure := records.failure(row.name, cell.task.name, cell.key):
                 failed[failure].append(plan.title)
         listed.append(
             {
-                "method": plan.name,
+                "method": row.name,
                 "title": plan.title,
-                "control": plan.control,
+                "control": row.control,
                 "seed": plan.seed,
                 "cells": len(plan.cells),
                 "done": len(done),
-                "running": len(done) < len(plan.cells) and is_locked(records.encoder_folder(plan.name, plan.key)),
+                "running": len(done) < len(plan.cells) and is_locked(records.encoder_folder(row.name, plan.key)),
                 "missing": reason or None,
             }
         )
     for several in each_cause_once(absent).values():
         reasons[in_one(several)] += [""] * sum(map(absent.count, several))
-    trained = [plan for plan in run.encoders if plan.trained and not broken[plan.row_key]]
+    trained = [plan for plan in run.encoders if plan.row.trained and not broken[plan.inputs.row_key]]
     memory = max((memory_of(plan, run.runtime.allow_pickle) for plan in trained), default=0)
     return Preflight(listed, dict(reasons), memory, dict(failed))
 
@@ -100,7 +101,7 @@ def preflight(run: Run) -> Preflight:
 def _made(plan: EncoderPlan, run: Run) -> str:
     """Return why the encoder cannot be made, "" where it can."""
     try:
-        plan.encoder(run.runtime)
+        plan.row.encoder(run.runtime)
     except Exception as error:
         # The boundary to methods of plugins and to model folders: whatever one raises would fail its cells.
         return error_text(error)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from benchmark.data.corpora import CORPUS, PAIRS, TARGET, check_texts, load_corpus, load_pairs, target_corpus
 from benchmark.data.sources import DataSource
 from benchmark.run.estimate import estimated, in_all
-from benchmark.run.plan import EncoderPlan, Run, TrainingTexts, make_plan, resolve_methods, text_kind
+from benchmark.run.options import RunOptions
+from benchmark.run.plan import EncoderPlan, Planner, Request, Row, Run, TrainingTexts, resolve_methods, text_kind
 from benchmark.tasks import TASKS
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_for, tasks_named
 from zoo.doubts import doubts_of
-from zoo.encoder import Corpus, Start
+from zoo.encoder import Corpus, Runtime, Start
 from zoo.engine.backbone import check_backbone, find_backbone
 from zoo.errors import MissingError, UsageError
 from zoo.files import check_writable, parse_yaml
@@ -31,28 +32,140 @@ _MEMORY_OF_PROCESS = 2**30
 _MEMORY_PER_WEIGHTS = 10
 
 
+def prepare(request: Request, *, write: bool = True) -> Run:
+    """Read everything that a run needs; trains nothing.
+
+    Raises UsageError for a wrong recipe or name before any data is read. With `write`, the results folder is also
+    created and tested for writing, before anything slow begins.
+    """
+    options = request.options
+    options.part()
+    # It raises before any work if one is not installed.
+    options.trackers()
+    suites = suites_for(options.suites, options.tasks)
+    asked = merged(suites)
+    # A saved encoder is loaded as objects are: to compare it with the library, it needs the texts of the tasks.
+    objects = request.objects or _saved(options)
+    rows = [] if objects else _rows(options)
+    chosen, picks = tuple(choose_tasks(asked, options.tasks)), options.dev or _tuned_on(rows)
+    dev_name = TASKS.canonical(picks) if picks else asked.dev
+    tasks_named(dev_name)
+    suite = replace(asked, tasks=chosen, seeds=options.seeds or asked.seeds, dev=dev_name)
+    source = DataSource.from_options(options.data)
+    if write:
+        check_writable(options.results)
+    runtime = make_runtime(
+        options.device, options.precision, allow_pickle=options.allow_pickle, cuda_graphs=options.cuda_graphs
+    )
+    runtime = replace(runtime, progress=request.progress or runtime.progress)
+    # A misspelt text would pass in silence where nothing is trained.
+    if not options.allow_missing:
+        for text, allowed in ((options.corpus, CORPUS), (options.pairs, PAIRS)):
+            check_texts(text, allowed)
+
+    tasks = tuple(load_tasks(suite.tasks, source, options.limit))
+    for report in filter(None, (task.data.report for task in tasks if task.data is not None)):
+        runtime.progress.say(report)
+    if objects:
+        rows = _rows_of_objects(objects, request, runtime, tasks)
+    _check_backbone(rows, options, runtime)
+    if options.controls:
+        rows += controls_for(rows, tasks, options.recipes(), options.recipe_defaults())
+    _check_pairs(rows, options)
+    loaded = next((task for task in tasks if task.name == suite.dev), None)
+    dev = loaded or load_tasks([suite.dev], source, options.limit)[0]
+    if options.dev is not None:
+        _check_dev(dev)
+    texts = {**request.texts, **_texts(rows, request, suite, source, tasks, runtime)}
+    encoders = Planner(runtime, tasks, dev, texts, options.limit).encoders(rows, range(suite.seeds))
+    names = [one.name for one in suites] if options.suites is None else options.suites.split(",")
+    run = Run(request, runtime, tuple(names), tasks, dev, texts, shard(encoders, *options.part()))
+    return _announced(run)
+
+
+def _saved(options: RunOptions) -> tuple[tuple[str | None, str], ...]:
+    """Return what --methods names, with labels, if a saved encoder is among it; else ()."""
+    items = items_of(options.methods)
+    if not any(map(saved_named, items)):
+        return ()
+    names = zip(labels_of(options.label, items), items, strict=True)
+    return tuple((None if name == item else name, item) for name, item in names)
+
+
+def _rows(options: RunOptions) -> list[Row]:
+    """Return the rows of the recipes that --methods names."""
+    recipes = options.recipes()
+    if options.backbone in recipes:
+        raise UsageError(f"--backbone {options.backbone}: that is a method: --methods {options.backbone}.")
+    specs = parse_methods(options.methods, recipes)
+    names = labels_of(options.label, [spec.name for spec in specs])
+    # A recipe that is named twice is a row once.
+    labelled = dict(zip(names, specs, strict=True))
+    rows = resolve_methods(list(labelled.values()), options.recipe_defaults())
+    if options.label is None:
+        return rows
+    return [replace(row, name=name, typed=row.name) for name, row in zip(labelled, rows, strict=True)]
+
+
+def _rows_of_objects(
+    objects: Sequence[tuple[str | None, object]], request: Request, runtime: Runtime, tasks: Sequence[LoadedTask]
+) -> list[Row]:
+    from benchmark.run.objects import rows_of
+
+    options, texts = request.options, [text for task in tasks for text in (*task.sample, *task.longest)]
+    precision = None if options.precision == "auto" else runtime.precision
+    defaults = options.recipe_defaults()
+    return rows_of(objects, defaults, runtime, texts, version=request.version, precision=precision)
+
+
+def _tuned_on(rows: Sequence[Row]) -> str | None:
+    """Return the task that tuned methods were tuned on, None if none is tuned; raises UsageError for several."""
+    names = sorted({row.tuned.dev for row in rows if row.tuned is not None})
+    if len(names) > 1:
+        raise UsageError(
+            f"these recipes were tuned on {' and '.join(names)}, and one task picks the checkpoints of all rows:"
+            " name it with --dev, or run them apart."
+        )
+    return names[0] if names else None
+
+
+def _check_backbone(rows: Sequence[Row], options: RunOptions, runtime: Runtime) -> None:
+    """Raise an error for a backbone that is not there, which otherwise every cell would report."""
+    used = [getattr(row.recipe, "backbone", None) for row in rows]
+    if options.backbone and options.backbone in used and not options.allow_missing:
+        check_backbone(options.backbone, options.revision, runtime)
+
+
+def _check_pairs(rows: Sequence[Row], options: RunOptions) -> None:
+    if options.pairs and not options.allow_missing and not any(row.traits.needs_pairs for row in rows):
+        raise UsageError(
+            f"--pairs {options.pairs}: none of these methods learns from labelled pairs, as simcse-sup and sbert do;"
+            " leave it out."
+        )
+
+
 def controls_for(
-    methods: Sequence[EncoderPlan],
+    rows: Sequence[Row],
     tasks: Sequence[LoadedTask],
     recipes: Mapping[str, RecipeSpec],
     defaults: Mapping[str, object],
-) -> list[EncoderPlan]:
-    """Return what a run of `methods` lacks: the start of each method that learns, and every recipe marked `control`.
+) -> list[Row]:
+    """Return what a run of `rows` lacks: the start of each method that learns, and every recipe marked `control`.
 
     Left out is what one of the tasks cannot score: a method without trainable weights where the encoder itself is
     trained, and one that needs several words where all texts are single words.
     """
-    wanted = [nearest_recipe(method.start, recipes, defaults) for method in methods if method.start is not None]
+    wanted = [nearest_recipe(row.start, recipes, defaults) for row in rows if row.start is not None]
     wanted += [spec for spec in recipes.values() if spec.control]
-    plans: list[EncoderPlan] = []
+    added: list[Row] = []
     for control in resolve_methods(wanted, defaults):
-        there = any(one.cls is control.cls and one.recipe == control.recipe for one in (*methods, *plans))
+        there = any(other.cls is control.cls and other.recipe == control.recipe for other in (*rows, *added))
         if not there and all(_scores(task, control) for task in tasks):
-            plans.append(dataclasses.replace(control, control=True))
-    return plans
+            added.append(replace(control, control=True))
+    return added
 
 
-def _scores(task: LoadedTask, control: EncoderPlan) -> bool:
+def _scores(task: LoadedTask, control: Row) -> bool:
     """Return whether a task can score a control; one without data cannot be asked and rules nothing out."""
     if task.data is None:
         return True
@@ -86,110 +199,6 @@ def _typed(value: object) -> str:
     return json.dumps(value)
 
 
-def prepare(run: Run, *, write: bool = True) -> Run:
-    """Read everything that a run needs; raises UsageError for a wrong recipe or name before any data is read.
-
-    With `write`, the results folder is also created and tested for writing, before anything slow begins. An object is
-    measured anew in every run, unless its `version` says that it is the same as before. Training texts that the run
-    has already are not read again.
-    """
-    ready, suite, source = _validated(run, write=write)
-    loaded = _loaded(ready, suite, source)
-    return _announced(loaded)
-
-
-def _validated(run: Run, *, write: bool) -> tuple[Run, Suite, DataSource]:
-    """Return the run with its methods and runtime, its tasks as one suite, and where data comes from."""
-    options = run.options
-    options.part()
-    # It raises before any work if one is not installed.
-    options.trackers()
-    suites = suites_for(options.suites, options.tasks)
-    suite = merged(suites)
-    run = _resolved(run)
-    suite = replace(suite, tasks=tuple(choose_tasks(suite, options.tasks)), seeds=options.seeds or suite.seeds)
-    if dev := options.dev or _tuned_on(run.methods):
-        suite = replace(suite, dev=TASKS.canonical(dev))
-        tasks_named(suite.dev)
-    source = DataSource.from_options(options.data)
-    if write:
-        check_writable(options.results)
-    runtime = make_runtime(
-        options.device, options.precision, allow_pickle=options.allow_pickle, cuda_graphs=options.cuda_graphs
-    )
-    # A misspelt text would pass in silence where nothing is trained.
-    if not options.allow_missing:
-        for text, allowed in ((options.corpus, CORPUS), (options.pairs, PAIRS)):
-            check_texts(text, allowed)
-    if run.progress is not None:
-        runtime = replace(runtime, progress=run.progress)
-    names = [one.name for one in suites] if options.suites is None else options.suites.split(",")
-    return replace(run, runtime=runtime, suites=tuple(names)), suite, source
-
-
-def _resolved(run: Run) -> Run:
-    """Return the run with its methods; saved encoders that it names are given, as objects are, and load later."""
-    options, items = run.options, items_of(run.options.methods)
-    if run.given is None and any(map(saved_named, items)):
-        names = zip(labels_of(options.label, items), items, strict=True)
-        run = replace(run, given=tuple((None if name == item else name, item) for name, item in names))
-    if run.given is not None:
-        return replace(run, methods=())
-    recipes = options.recipes()
-    if options.backbone in recipes:
-        raise UsageError(f"--backbone {options.backbone}: that is a method: --methods {options.backbone}.")
-    specs = parse_methods(options.methods, recipes)
-    rows = dict(zip(labels_of(options.label, [spec.name for spec in specs]), specs, strict=True))
-    methods = resolve_methods(list(rows.values()), options.recipe_defaults())
-    if options.label is not None:
-        methods = [replace(row, name=name, typed=row.name) for name, row in zip(rows, methods, strict=True)]
-    return replace(run, methods=tuple(methods))
-
-
-def _tuned_on(methods: Sequence[EncoderPlan]) -> str | None:
-    """Return the task that tuned methods were tuned on, None if none is tuned; raises UsageError for several."""
-    names = sorted({method.tuned.dev for method in methods if method.tuned is not None})
-    if len(names) > 1:
-        raise UsageError(
-            f"these recipes were tuned on {' and '.join(names)}, and one task picks the checkpoints of all rows:"
-            " name it with --dev, or run them apart."
-        )
-    return names[0] if names else None
-
-
-def _loaded(run: Run, suite: Suite, source: DataSource) -> Run:
-    """Return the run with its tasks, training texts and encoders; trains nothing."""
-    options, methods = run.options, list(run.methods)
-    tasks = tuple(load_tasks(suite.tasks, source, options.limit))
-    for report in filter(None, (task.data.report for task in tasks if task.data is not None)):
-        run.runtime.progress.say(report)
-    if run.given is not None:
-        from benchmark.run.objects import methods_of
-
-        texts = [text for task in tasks for text in (*task.sample, *task.longest)]
-        precision = None if options.precision == "auto" else run.runtime.precision
-        defaults, version = options.recipe_defaults(), run.version
-        methods = methods_of(run.given, defaults, run.runtime, texts, version=version, precision=precision)
-    used = [getattr(method.recipe, "backbone", None) for method in methods]
-    if options.backbone and options.backbone in used and not options.allow_missing:
-        # Otherwise every cell would report it.
-        check_backbone(options.backbone, options.revision, run.runtime)
-    if options.controls:
-        methods += controls_for(methods, tasks, options.recipes(), options.recipe_defaults())
-    if options.pairs and not options.allow_missing and not any(m.traits.needs_pairs for m in methods):
-        raise UsageError(
-            f"--pairs {options.pairs}: none of these methods learns from labelled pairs, as simcse-sup and sbert do;"
-            " leave it out."
-        )
-    dev = next((task for task in tasks if task.name == suite.dev), None)
-    dev = dev or load_tasks([suite.dev], source, options.limit)[0]
-    if options.dev is not None:
-        _check_dev(dev)
-    run = replace(run, methods=tuple(methods), tasks=tasks, dev=dev)
-    run = replace(run, texts=_texts(run, suite, source))
-    return replace(run, encoders=shard(make_plan(methods, range(suite.seeds), run), *options.part()))
-
-
 def shard(encoders: Sequence[EncoderPlan], index: int, parts: int) -> tuple[EncoderPlan, ...]:
     """Return one part of a plan, by an equal division in every job: the dearest first, to the part with the least."""
     costs = [_cost(plan) for plan in encoders]
@@ -201,10 +210,15 @@ def shard(encoders: Sequence[EncoderPlan], index: int, parts: int) -> tuple[Enco
 
 
 def _cost(plan: EncoderPlan) -> float:
-    trained = plan.trained and plan.corpus is not None and plan.missing is None
-    epochs = getattr(plan.recipe, "epochs", 1)
+    epochs = getattr(plan.row.recipe, "epochs", 1)
     # What is not trained takes about as long as a training on a hundred sentences.
-    return 100.0 + (len(plan.corpus.sentences) * float(epochs) if trained and plan.corpus is not None else 0.0)
+    return 100.0 + _sentences(plan) * float(epochs)
+
+
+def _sentences(plan: EncoderPlan) -> int:
+    """Return how many sentences an encoder is trained on; 0 where it is not trained."""
+    corpus = plan.inputs.corpus if plan.row.trained and plan.inputs.missing is None else None
+    return 0 if corpus is None else len(corpus.sentences)
 
 
 def _announced(run: Run) -> Run:
@@ -218,7 +232,7 @@ def _announced(run: Run) -> Run:
     run = estimated(run, cores)
     count = f"{len(run.encoders)} encoders x {len(run.tasks)} tasks"
     graphs = ", by CUDA graphs where a training can be captured" if run.runtime.cuda_graphs else ""
-    progress.say(f"{count} on {device} in {run.runtime.precision}{graphs}{in_all(run.encoders, at_once)}")
+    progress.say(f"{count} on {device} in {run.runtime.precision}{graphs}{in_all(run, at_once)}")
     return run
 
 
@@ -228,9 +242,8 @@ def automatic_workers(run: Run) -> int:
     On a CPU, a process of one thread for each core trains faster than one process of all threads. One process remains
     where there are no two trainings, where these are shorter than the start of a process, or where memory is short.
     """
-    trained = [plan for plan in run.encoders if plan.trained and plan.corpus is not None and plan.missing is None]
-    sentences = sum(len(plan.corpus.sentences) for plan in trained if plan.corpus is not None)
-    if run.runtime.device != "cpu" or sentences < _WORTH_A_START:
+    trained = [plan for plan in run.encoders if _sentences(plan)]
+    if run.runtime.device != "cpu" or sum(map(_sentences, trained)) < _WORTH_A_START:
         return 1
     used = max(memory_of(plan, run.runtime.allow_pickle) for plan in trained)
     return max(min(threads_here(), len(trained), memory_here() // used), 1)
@@ -238,9 +251,10 @@ def automatic_workers(run: Run) -> int:
 
 def memory_of(plan: EncoderPlan, allow_pickle: bool) -> int:
     """Return about how many bytes the process of a training needs: Python, weights, gradients, moments, states."""
-    if "backbone" not in plan.sources:
+    recipe = plan.row.recipe
+    if "backbone" not in plan.inputs.sources:
         return _MEMORY_OF_PROCESS
-    source = find_backbone(plan.recipe.backbone, getattr(plan.recipe, "revision", None), allow_pickle=allow_pickle)
+    source = find_backbone(recipe.backbone, getattr(recipe, "revision", None), allow_pickle=allow_pickle)
     weights = max((path.stat().st_size for path in source.folder.iterdir() if path.is_file()), default=0)
     return _MEMORY_OF_PROCESS + _MEMORY_PER_WEIGHTS * weights
 
@@ -260,16 +274,22 @@ def labels_of(labels: str | None, methods: list[str]) -> list[str]:
     return names
 
 
-def _texts(run: Run, suite: Suite, source: DataSource) -> dict[str, TrainingTexts]:
-    """Return the texts of each kind that a method is trained on; one that is not there, and not named, is missing."""
-    texts = dict(run.texts)
-    kinds = {text_kind(method.traits) for method in run.methods} - {"", *texts}
-    for kind in sorted(kinds):
+def _texts(
+    rows: Sequence[Row],
+    request: Request,
+    suite: Suite,
+    source: DataSource,
+    tasks: Sequence[LoadedTask],
+    runtime: Runtime,
+) -> dict[str, TrainingTexts]:
+    """Return the texts of each kind that a row is trained on; one that is not there, and not named, is missing."""
+    options, say, texts = request.options, runtime.progress.say, dict[str, TrainingTexts]()
+    for kind in sorted({text_kind(row.traits) for row in rows} - {"", *request.texts}):
         option = "pairs" if kind == "pairs" else "corpus"
         try:
-            text, report = _text(kind, run, suite, source)
+            text, report = _text(kind, options, suite, source, tasks, say)
         except MissingError as error:
-            if getattr(run.options, option) and not run.options.allow_missing:
+            if getattr(options, option) and not options.allow_missing:
                 # The user asked for this text by name.
                 raise
             what = "text with --corpus" if option == "corpus" else "file with --pairs"
@@ -277,14 +297,20 @@ def _texts(run: Run, suite: Suite, source: DataSource) -> dict[str, TrainingText
             texts[kind] = TrainingTexts(missing=f"{error} Or name a {what}.")
             continue
         for sentence in (report, *(f"warning: {doubt}." for doubt in doubts_of(text))):
-            run.runtime.progress.say(sentence)
+            say(sentence)
         texts[kind] = TrainingTexts(text)
     return texts
 
 
-def _text(kind: str, run: Run, suite: Suite, source: DataSource) -> tuple[Corpus, str]:
+def _text(
+    kind: str,
+    options: RunOptions,
+    suite: Suite,
+    source: DataSource,
+    tasks: Sequence[LoadedTask],
+    say: Callable[[str], None],
+) -> tuple[Corpus, str]:
     """Return a training text, and a sentence on its size."""
-    options, say = run.options, run.runtime.progress.say
     if kind == "pairs":
         columns = options.columns if options.pairs else None
         bound = suite.train_sentences if options.pairs is None and options.train_pairs is None else None
@@ -293,7 +319,7 @@ def _text(kind: str, run: Run, suite: Suite, source: DataSource) -> tuple[Corpus
     if kind == "target" or options.corpus == TARGET:
         if kind == "neighbours":
             raise MissingError(f"the texts of the tasks (--corpus {TARGET}) have no order.")
-        of_tasks = [text for task in run.tasks if task.data is not None for text in task.data.unlabelled()]
+        of_tasks = [text for task in tasks if task.data is not None for text in task.data.unlabelled()]
         text = target_corpus(of_tasks, options.train_sentences)
         return text, f"training text: {len(text.sentences):,} texts of the tasks themselves"
     documents, columns = kind == "neighbours", options.columns if options.corpus and not options.pairs else None

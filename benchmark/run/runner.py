@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -50,22 +50,26 @@ class Remaining:
     """
 
     def __init__(
-        self, plans: Sequence[EncoderPlan], at_once: int = 1, after_round: Callable[[], None] | None = None
+        self,
+        plans: Sequence[EncoderPlan],
+        seconds: Mapping[str, float],
+        at_once: int = 1,
+        after_round: Callable[[], None] | None = None,
     ) -> None:
         self.at_once = at_once
         self._after_round = after_round
-        self._waiting = Counter((one.trained, one.name) for one in plans)
+        self._waiting = Counter((plan.row.trained, plan.row.name) for plan in plans)
         # Without an estimate all encoders of a kind count alike.
-        self._estimates = {(one.trained, one.name): one.seconds or 1.0 for one in plans}
-        self._estimated = all(one.seconds for one in plans)
+        estimates = {(plan.row.trained, plan.row.name): seconds.get(plan.inputs.row_key, 1.0) for plan in plans}
+        self._estimates, self._estimated = estimates, bool(seconds)
         self._seconds: dict[tuple[bool, str], list[float]] = defaultdict(list)
-        self._rounds = Counter(one.round for one in plans)
+        self._rounds = Counter(plan.round for plan in plans)
         self._news = False
         self._ready = 0.0
 
     def done(self, plan: EncoderPlan, seconds: float | None) -> None:
         """Count an encoder as finished; None where nothing was left to measure. Ends its round, if it is the last."""
-        row = plan.trained, plan.name
+        row = plan.row.trained, plan.row.name
         self._waiting[row] -= 1
         self._rounds[plan.round] -= 1
         if seconds is not None:
@@ -118,7 +122,7 @@ class Runner:
     def measure_all(self) -> Outcome:
         """Measure every unfinished cell, recording failed ones; raises Interrupted after a signal, with all saved."""
         plans = self.run.encoders
-        remaining = Remaining(plans, after_round=self.after_round)
+        remaining = Remaining(plans, self.run.seconds, after_round=self.after_round)
         waiting = deque(enumerate(plans, 1))
         # Consecutive encoders on which other processes work.
         held = 0
@@ -146,7 +150,7 @@ class Runner:
         This is what every executor does with each encoder of a plan. `before` and `after` stand around its name.
         """
         done = Outcome()
-        folder = self.records.encoder_folder(plan.name, plan.key)
+        folder = self.records.encoder_folder(plan.row.name, plan.key)
         if not self.pending(plan, done):
             self.now(f"{before}{plan.title}: already measured")
             self.outcome.add(done)
@@ -175,18 +179,18 @@ class Runner:
 
     def _measure(self, plan: EncoderPlan, cells: Sequence[Cell], folder: Path, stop: Stop, done: Outcome) -> None:
         fitter = Fitter(replace(self.run, runtime=replace(self.run.runtime, stop_signal=stop)))
-        with listening(plan.given, stop):
+        with listening(plan.row.given.encoder if plan.row.given else None, stop):
             for measured in EncoderMeasurement(plan, folder, fitter, self._cache, stop, self._overlap).measure(cells):
                 self._keep(plan, measured, done)
 
     def pending(self, plan: EncoderPlan, done: Outcome) -> list[Cell]:
         """Return the cells of an encoder that have no score yet, and count the others as kept."""
-        if plan.anew:
+        if plan.row.anew:
             return list(plan.cells)
         pending = []
         for cell in plan.cells:
-            record = self.records.finished(plan.name, cell.task.name, cell.key)
-            if record is None or record["started"] <= self.run.since:
+            record = self.records.finished(plan.row.name, cell.task.name, cell.key)
+            if record is None or record["started"] <= self.run.request.since:
                 pending.append(cell)
             else:
                 done.kept += 1
@@ -233,7 +237,7 @@ class Runner:
                 self.say(f"{what}: {measured.status}: {reason}")
         if measured.status == "ok":
             done.measured += 1
-        elif not plan.control:
+        elif not plan.row.control:
             # Nobody asked for a control by name: the run is complete without it.
             (done.failed if measured.status == "failed" else done.missing).append((what, reason))
 
@@ -274,7 +278,7 @@ class Workers:
         here: Sequence[EncoderPlan] = (),
     ) -> None:
         """Measure every encoder, those of `here` in this process; `running` has those that are being measured."""
-        remaining = Remaining(plans, self.at_once, runner.after_round)
+        remaining = Remaining(plans, runner.run.seconds, self.at_once, runner.after_round)
         keys, number = {plan.key for plan in here}, 0
         running |= {self.submit(plan, 0.0): plan for plan in plans if plan.key not in keys}
         for plan in here:

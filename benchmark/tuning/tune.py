@@ -20,7 +20,7 @@ import yaml
 
 from benchmark.keys import code_digest
 from benchmark.run.options import TUNED_ON, RunOptions
-from benchmark.run.plan import Run as BenchmarkRun
+from benchmark.run.plan import Request
 from benchmark.run.prepare import prepare
 from benchmark.run.stop import Stop
 from benchmark.run.vectors import VectorStore
@@ -85,16 +85,16 @@ def tune(
     options = dataclasses.replace(options, dev=options.dev or TUNED_ON)
     specs = {spec.name: spec for spec in parse_methods(options.methods, options.recipes())}
     asked = dataclasses.replace(options, tasks=options.dev, seeds=1)
-    prepared = prepare(BenchmarkRun(asked, progress=progress))
+    prepared = prepare(Request(asked, progress=progress))
     assert prepared.dev is not None
     if prepared.dev.data is None:
         raise MissingError(f"--dev {prepared.dev.name}: {prepared.dev.reason}")
     typed, tuners = typed_space(space), []
     for plan in prepared.encoders:
-        spec = specs[plan.name]
-        if plan.missing is not None:
-            raise MissingError(f"{plan.label}: {plan.missing}")
-        dimensions = space_of(plan.recipe, typed or default_space(plan.recipe, spec), f"recipe {spec.name}")
+        spec = specs[plan.row.name]
+        if plan.inputs.missing is not None:
+            raise MissingError(f"{plan.label}: {plan.inputs.missing}")
+        dimensions = space_of(plan.row.recipe, typed or default_space(plan.row.recipe, spec), f"recipe {spec.name}")
         tuners.append(_Tuner(spec, plan, dimensions, prepared.dev, prepared.runtime))
     import optuna
 
@@ -108,8 +108,8 @@ def identity_of_study(
 ) -> dict[str, object]:
     """Return what the trials of one study share: trials on another text, task or backbone belong to another study."""
     return {
-        "recipe": [plan.name, plan.row_key],
-        "text": plan.corpus_identity,
+        "recipe": [plan.row.name, plan.inputs.row_key],
+        "text": plan.inputs.corpus_identity,
         "dev": dev.identity(),
         "space": {key: repr(one).replace("integer=", "whole=") for key, one in space.items()},
         "looks": LOOKS,
@@ -124,7 +124,7 @@ class _Tuner:
         self, spec: RecipeSpec, plan: EncoderPlan, space: Mapping[str, Dimension], dev: LoadedTask, runtime: Runtime
     ) -> None:
         self.spec, self.plan, self.space, self.dev, self.runtime = spec, plan, space, dev, runtime
-        self.label, self.start = slug(spec.name), own_values(plan.recipe, space)
+        self.label, self.start = slug(spec.name), own_values(plan.row.recipe, space)
 
     def tuned(self, folder: Path, budget: Budget, stop: Stop) -> list[Tuning]:
         """Make the trials of each study, then write each study's recipe and page."""
@@ -157,16 +157,16 @@ class _Tuner:
             self.runtime.progress.say(f"{name}: trial {number} of {budget.trials}: {values}: {result}")
 
     def _score_of_training(self, values: Mapping[str, Any], look: Look, stop: Stop) -> float:
-        recipe = dataclasses.replace(self.plan.recipe, **self._settings(values))
-        encoder = self.plan.cls(recipe, dataclasses.replace(self.runtime, progress=Progress.silent()))
+        recipe = dataclasses.replace(self.plan.row.recipe, **self._settings(values))
+        encoder = self.plan.row.cls(recipe, dataclasses.replace(self.runtime, progress=Progress.silent()))
 
         def dev_score(trained: Encoder) -> float:
             score = self._score(trained)
             look(score)
             return score
 
-        picks = dev_score if self.plan.cls.traits(recipe).picks_checkpoint else None
-        encoder.fit(self.plan.corpus, dev_score=picks, run=Run(None, SEED, stop_signal=stop))
+        picks = dev_score if self.plan.row.cls.traits(recipe).picks_checkpoint else None
+        encoder.fit(self.plan.inputs.corpus, dev_score=picks, run=Run(None, SEED, stop_signal=stop))
         score = self._score(encoder)
         if not math.isfinite(score):
             raise TrainingError(f"the dev score is {score}: the encoder has collapsed.")
@@ -174,7 +174,7 @@ class _Tuner:
 
     def _settings(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a tuned recipe states: the trial's settings, and the same number of looks for every method."""
-        recipe = self.plan.recipe
+        recipe = self.plan.row.recipe
         return {**settings_of(recipe, values), **({"looks": LOOKS} if hasattr(recipe, "looks") else {})}
 
     def _score(self, encoder: Encoder) -> float:
@@ -189,11 +189,11 @@ class _Tuner:
         return best
 
     def _write(self, folder: Path, number: int, trials: Sequence[Trial], best: Trial, spread: float | None) -> Tuning:
-        corpus, plan, first_trial = self.plan.corpus, self.plan, trials[0]
+        corpus, plan, first_trial = self.plan.inputs.corpus, self.plan, trials[0]
         tuned = Tuned(
             trials=len(trials),
             dev=self.dev.name,
-            backbone=str(getattr(plan.recipe, "backbone", "")),
+            backbone=str(getattr(plan.row.recipe, "backbone", "")),
             corpus="" if corpus is None else corpus.name,
             sentences=0 if corpus is None else len(corpus.sentences),
             study=sha256_json([dataclasses.asdict(trial) for trial in trials]),

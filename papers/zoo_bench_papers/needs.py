@@ -11,7 +11,7 @@ from typing import Any
 from benchmark.data.catalog import catalog
 from benchmark.data.corpora import TARGET
 from benchmark.data.sources import DataSource
-from benchmark.run.plan import EncoderPlan, resolve_methods
+from benchmark.run.plan import Row, resolve_methods
 from benchmark.tasks import TASKS
 from benchmark.tasks.phrases import PACK
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_named
@@ -101,7 +101,7 @@ class Survey:
         for method in resolve_methods(parse_methods(names, all_recipes()), {"backbone": backbone[0]}):
             self._method(method, item, step, suite, needs)
 
-    def _method(self, method: EncoderPlan, item: Item, step: Step, suite: Suite, needs: dict[str, bool]) -> None:
+    def _method(self, method: Row, item: Item, step: Step, suite: Suite, needs: dict[str, bool]) -> None:
         recipe, traits = method.recipe, method.traits
         backbone = getattr(recipe, "backbone", None)
         if backbone is not None and not item.own_backbones:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmark.report.links import paper_name
 from zoo.errors import UsageError
 from zoo_bench_papers.answers import CONFIRMED, REVERSED, SMALLER, UNDECIDED, WORDS
 from zoo_bench_papers.verdicts import Compared, Verdict
@@ -68,20 +67,19 @@ def forest(verdicts: Sequence[Verdict], path: Path, most: int = 80) -> None:
 
 
 def beside(verdicts: Sequence[Verdict], row: str, path: Path) -> None:
-    """Draw "Does it beat SimCSE?": every method that a claim compares with `row` on the STS average, a line each.
+    """Draw "Does it beat simcse?": every method that a claim compares with `row` on the STS average, a line each.
 
     The best stands first. A bar is our 95 % interval, a tick our difference, and a hollow circle the paper's gain.
     Raises UsageError as `forest` does, and where no claim compares a measured method with `row`.
     """
     _check_suffix(path)
-    rival = paper_name(row) or row
     methods: dict[str, Compared] = {}
     for verdict in verdicts:
         for c in verdict.deciding if verdict.condition == verdicts[0].condition else ():
             if c.on == "sts" and c.b == row:
-                methods.setdefault(paper_name(c.a) or c.a, c)
+                methods.setdefault(c.a, c)
             elif c.on == "sts" and c.a == row:
-                methods.setdefault(paper_name(c.b) or c.b, _turned(c))
+                methods.setdefault(c.b, _turned(c))
     if not methods:
         raise UsageError(f"--beside {row}: no claim on the STS average compares a measured method with it.")
     from matplotlib.figure import Figure
@@ -101,8 +99,8 @@ def beside(verdicts: Sequence[Verdict], row: str, path: Path) -> None:
     axes.set_ylim(len(lines) - 0.5, -0.5)
     axes.grid(axis="x", color="#dddddd", linewidth=0.5)
     axes.set_axisbelow(True)
-    axes.set_xlabel(f"points above {rival} on the mean of the seven STS tasks")
-    figure.suptitle(f"Does it beat {rival}?", fontsize=13, fontweight="bold")
+    axes.set_xlabel(f"points above {row} on the mean of the seven STS tasks")
+    figure.suptitle(f"Does it beat {row}?", fontsize=13, fontweight="bold")
     share = max((c.share for _, c in lines if c.share is not None), default=None)
     trained = "" if share is None else f"; at most {100 * share:.2g} % of the papers' updates"
     axes.set_title(f"{verdicts[0].condition}{trained}", fontsize=8, color="#444444")

@@ -48,15 +48,15 @@ def sentences() -> list[str]:
     return [" ".join(lines[:4]), *lines[1:]]
 
 
-def trained_by_zoo(name: str, sentences: list[str], dropout: float | None) -> torch.nn.Module:
+def trained_by_zoo(name: str, weights: Path, sentences: list[str], dropout: float | None) -> torch.nn.Module:
     method = PROGRAMS[name]
-    encoder = method(method.Recipe(**SETTINGS[name], dropout=dropout), Runtime())
+    encoder = method(method.Recipe(backbone=str(weights), **SETTINGS[name], dropout=dropout), Runtime())
     assert encoder.fit(Corpus("pocket", sentences), run=Run(seed=SEED)).steps == STEPS
     return encoder.backbone.model
 
 
-def trained_by_program(name: str, sentences: list[str], dropout: float | None) -> torch.nn.Module:
-    backbone = Backbone.load("zoo-mini", None, Runtime())
+def trained_by_program(name: str, weights: Path, sentences: list[str], dropout: float | None) -> torch.nn.Module:
+    backbone = Backbone.load(str(weights), None, Runtime())
     if dropout is not None:
         zoo.methods.contrastive.set_dropout(backbone.model, dropout)
     module = program(name)
@@ -75,21 +75,23 @@ def farthest(zoo_model: torch.nn.Module, model: torch.nn.Module) -> float:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_without_dropout(name: str, sentences: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_dropout(name: str, tiny_bert: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The zoo's own fast forward pass; it refuses two equal views, which are harmless in a comparison."""
     monkeypatch.setattr(zoo.methods.contrastive, "has_dropout", lambda model: True)
-    before = Backbone.load("zoo-mini", None, Runtime()).model
-    ours = trained_by_zoo(name, sentences, dropout=0.0)
-    theirs = trained_by_program(name, sentences, dropout=0.0)
+    before = Backbone.load(str(tiny_bert), None, Runtime()).model
+    ours = trained_by_zoo(name, tiny_bert, sentences, dropout=0.0)
+    theirs = trained_by_program(name, tiny_bert, sentences, dropout=0.0)
     assert farthest(ours, theirs) < 1e-5 < farthest(before, theirs) / 10
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_with_the_same_dropout_masks(name: str, sentences: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_the_same_dropout_masks(
+    name: str, tiny_bert: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The zoo draws its masks on packed batches and in a faster way; here its model runs its own forward pass."""
     monkeypatch.setattr(zoo.training.loop, "cheapen_dropout", lambda model: None)
     monkeypatch.setattr("zoo.engine.states.packable", lambda model: False)
-    before = Backbone.load("zoo-mini", None, Runtime()).model
-    ours = trained_by_zoo(name, sentences, dropout=None)
-    theirs = trained_by_program(name, sentences, dropout=None)
+    before = Backbone.load(str(tiny_bert), None, Runtime()).model
+    ours = trained_by_zoo(name, tiny_bert, sentences, dropout=None)
+    theirs = trained_by_program(name, tiny_bert, sentences, dropout=None)
     assert farthest(ours, theirs) < 1e-5 < farthest(before, theirs) / 10

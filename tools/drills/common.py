@@ -190,7 +190,7 @@ def command(*words: object, checkpoint_steps: int | None = None) -> Callable[[],
 
         sys.argv = ["zoo-bench", *map(str, words)]
         if checkpoint_steps is not None:
-            api.Run = functools.partial(api.Run, checkpoints={"checkpoint_steps": checkpoint_steps})  # type: ignore[assignment, misc]
+            api.Request = functools.partial(api.Request, checkpoints={"checkpoint_steps": checkpoint_steps})  # type: ignore[assignment, misc]
         main(list(map(str, words)))
 
     return work

@@ -48,7 +48,8 @@ def writers(folder: Path, model: Path) -> dict[str, Writer]:
     kept, table, texts = folder / "rehearsal", folder / "table.tsv", folder / "texts.txt"
     lines = (ROOT / "benchmark" / "data" / "pocket" / "sentences.txt").read_text(encoding="utf-8").splitlines()
     table.write_text("".join(f"{a}\t{b}\t{i % 5}\n" for i, (a, b) in enumerate(itertools.pairwise(lines[:60]))))
-    texts.write_text("\n".join(lines[:200]) + "\n")
+    # Documents of ten sentences.
+    texts.write_text("\n\n".join("\n".join(lines[start : start + 10]) for start in range(0, 200, 10)) + "\n")
     small = ("--precision", "fp32", "--device", "cpu")
     simcse = "simcse:batch_size=16:train_max_length=16"
     train = ("--train-sentences", 64, "--backbone", model, *small)
@@ -105,7 +106,17 @@ def writers(folder: Path, model: Path) -> dict[str, Writer]:
         "texts": Writer(lambda out: ["data", "texts", "--suite", "pocket", "--out", out / "texts.txt"]),
         "new": Writer(lambda out: ["new", "task", "mine"]),
         "pretrain": Writer(
-            lambda out: ["pretrain", "tiny", "--text", texts, "--steps", 3, "--out", out / "model", *small]
+            lambda out: [
+                "pretrain",
+                "tiny:held_out_rows=8",
+                "--text",
+                texts,
+                "--steps",
+                3,
+                "--out",
+                out / "model",
+                *small,
+            ]
         ),
     }
 

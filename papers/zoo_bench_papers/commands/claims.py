@@ -15,7 +15,7 @@ from benchmark.report.table import read_completed
 from benchmark.report.terminal import hanging, width_of
 from zoo.errors import UsageError, did_you_mean
 from zoo.files import check_writable, write_json, write_text
-from zoo_bench_papers.answers import WORDS
+from zoo_bench_papers.answers import CONFIRMED, WORDS
 from zoo_bench_papers.claims import all_claims
 from zoo_bench_papers.ledger import changed, changes, counts, ledger, markdown, of_claims
 from zoo_bench_papers.picture import beside, forest
@@ -50,12 +50,7 @@ def command(paper: str | None, plot: Path | None, rival: str | None, results: Pa
     for at in dict.fromkeys(one.condition for one in shown):
         selected = [one for one in shown if one.condition == at]
         say_prose(f"{at}. {counts(selected)}.")
-        places = {one.claim.id: WORDS.index(one.word) for one in of_claims(selected)}
-        tested = sorted(
-            (one for one in selected if one.measured),
-            key=lambda verdict: (places[verdict.claim.id], verdict.claim.paper),
-        )
-        say_prose("\n".join(_lines(tested, width_of(sys.stdout))))
+        say_prose("\n".join(_lines(selected, width_of(sys.stdout))))
     if changes(shown):
         say_prose(changed(shown))
     files = ", ".join(map(str, [results / "claims.md", *([plot] if plot else [])]))
@@ -63,16 +58,28 @@ def command(paper: str | None, plot: Path | None, rival: str | None, results: Pa
     return 0
 
 
-def _lines(tested: Sequence[Verdict], width: int | None) -> list[str]:
-    """Return the verdict on each claim, and below it a line for each comparison: ours, its interval, the paper's."""
-    lines = []
-    for verdict in tested:
-        of = f", {verdict.procedure}" if verdict.procedure else ""
-        lines.append(f"{verdict.head()}: {verdict.claim.id} ({verdict.claim.paper}{of})")
-        lines += [f"  {part}" for part in verdict.observation.split("; ") if part]
-        for c in verdict.compared:
-            if c.difference is not None:
-                ours = f"{signed(c.difference)} ({signed(c.low)} to {signed(c.high)})"
-                paper = "" if c.printed is None else f"paper {signed(c.printed)}"
-                lines += hanging(f"  {ours:<25} {paper}", f"{c.a} - {c.b}, {c.on}", 41, width)
+def _lines(selected: Sequence[Verdict], width: int | None) -> list[str]:
+    """Return the measured claims by their words, what is not confirmed first; each has its comparisons below it."""
+    words, lines = {one.claim.id: one.word for one in of_claims(selected)}, []
+    for word in sorted(WORDS, key=lambda word: word == CONFIRMED):
+        measured: dict[str, list[Verdict]] = {}
+        for one in sorted(selected, key=lambda one: one.claim.paper):
+            if one.measured and words[one.claim.id] == word:
+                measured.setdefault(one.claim.id, []).append(one)
+        lines += [f"\n{word.capitalize()}: {len(measured)} claim{'s' if len(measured) > 1 else ''}"] if measured else []
+        for name, of in measured.items():
+            lines.append(f"{name} ({of[0].claim.paper})")
+            lines += [line for one in of for line in _of_verdict(one, width)]
+    return lines
+
+
+def _of_verdict(verdict: Verdict, width: int | None) -> list[str]:
+    """Return the verdict of a claim's rows, and a line for each comparison: ours, its interval, the paper's."""
+    of = f", {verdict.procedure}" if verdict.procedure else ""
+    lines = [f"  {verdict.head()}{of}", *(f"  {part}" for part in verdict.observation.split("; ") if part)]
+    for c in verdict.compared:
+        if c.difference is not None:
+            ours = f"{signed(c.difference)} ({signed(c.low)} to {signed(c.high)})"
+            paper = "" if c.printed is None else f"paper {signed(c.printed)}"
+            lines += hanging(f"  {ours:<25} {paper}", f"{c.a} - {c.b}, {c.on}", 42, width)
     return lines

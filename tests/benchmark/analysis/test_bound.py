@@ -14,7 +14,7 @@ import pytest
 
 import benchmark
 from benchmark.analysis.bound import STATED
-from benchmark.analysis.encoders import plan_of
+from benchmark.analysis.encoders import row_of_record
 from benchmark.analysis.verify import Check, verify
 from benchmark.data.sources import DataSource
 from benchmark.keys import cell_key, encoder_key, ingredients
@@ -146,12 +146,12 @@ def test_any_field_that_is_edited_is_refused(honest: Path, check: Check, name: s
 
 def resigned(record: Any, check: Check, before: Record) -> Any:
     """Return the record with keys that fit what it states, as a careful forger would write them."""
-    plan = plan_of(before, check._recipes)
+    row = row_of_record(before, check._recipes)
     dev = (record["training"] or {}).get("dev_task")
     made_of = ingredients(
-        plan.cls,
-        build(plan.cls.Recipe, record["method"]["recipe"], ""),
-        plan.traits,
+        row.cls,
+        build(row.cls.Recipe, record["method"]["recipe"], ""),
+        row.traits,
         record["method"]["sources"],
         corpus=(record["training"] or {}).get("corpus"),
         dev=check._task_named(dev, None).identity() if dev else None,

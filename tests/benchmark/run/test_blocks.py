@@ -7,19 +7,18 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from fakes import Bag
+from fakes import Bag, planned_run
 
 from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import Run, make_plan, resolve_methods
+from benchmark.run.plan import Run
 from benchmark.run.runner import Runner
 from benchmark.run.stop import Stop
 from benchmark.run.vectors import Blocks, VectorStore
@@ -61,8 +60,7 @@ def planned(folder: Path, stream: io.StringIO | None = None) -> Run:
     specs = [RecipeSpec("slow", "slow", "", "", "test")]
     loaded = load_tasks(["pocket-words", "pocket-pairs"], DataSource(None, hub=False), None)
     runtime = Runtime(progress=Progress(stream or io.StringIO()))
-    run = Run(RunOptions(methods="slow", results=folder), runtime=runtime, tasks=tuple(loaded))
-    return replace(run, encoders=make_plan(resolve_methods(specs, {}), [0], run))
+    return planned_run(RunOptions(methods="slow", results=folder), specs, loaded, runtime=runtime)
 
 
 @pytest.mark.slow
@@ -187,12 +185,8 @@ def test_a_method_with_a_map_of_its_own_keeps_whole_blocks(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_is_answered_at_once(
-    number: signal.Signals, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
-) -> None:
-    """Also where nohup or a shell of CI started the tests with the signal ignored."""
-    before = signal.signal(number, signal.SIG_DFL)
-    request.addfinalizer(lambda: signal.signal(number, before))
+@pytest.mark.usefixtures("signals")
+def test_a_signal_is_answered_at_once(number: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
     with Stop().listening() as stop:
         os.kill(os.getpid(), number)
         assert "stopping after this batch" in capsys.readouterr().err

@@ -27,11 +27,11 @@ def planned(methods: str, tmp_path: Path, **options: Any) -> Sequence[EncoderPla
     """Return the encoders of one seed that a run would measure."""
     chosen = {"controls": True, "seeds": 1, "precision": "fp32", "device": "cpu", "results": tmp_path, **options}
     options = RunOptions(methods=methods, **chosen)
-    return list(api.prepare(api.Run(options, progress=Progress.silent()), write=False).encoders)
+    return list(api.prepare(api.Request(options, progress=Progress.silent()), write=False).encoders)
 
 
 def added(plans: Sequence[EncoderPlan]) -> list[str]:
-    return [plan.name for plan in plans if plan.control]
+    return [plan.row.name for plan in plans if plan.row.control]
 
 
 @pytest.mark.parametrize(
@@ -54,21 +54,21 @@ def test_a_row_that_learns_brings_its_own_start(methods: str, start: str, tiny_b
     """With its own pooling, template and backbone; the name can be typed and means the same row."""
     plans = planned(methods, tmp_path, tasks=SENTENCES, backbone=str(tiny_bert))
     assert added(plans) == [start, "bag-of-words", "random"]
-    row, start_row = (next(plan for plan in plans if plan.name == name) for name in (methods, start))
+    row, start_row = (next(plan for plan in plans if plan.row.name == name) for name in (methods, start))
     assert (
-        row.start_key == start_row.row_key
+        row.start_key == start_row.inputs.row_key
         and start_row.start_key is None
-        and row.sources["backbone"] == start_row.sources["backbone"]
+        and row.inputs.sources["backbone"] == start_row.inputs.sources["backbone"]
     )
     (spec,) = parse_methods(start, all_recipes())
-    assert spec.resolve({"backbone": str(tiny_bert)}) == (start_row.cls, start_row.recipe)
+    assert spec.resolve({"backbone": str(tiny_bert)}) == (start_row.row.cls, start_row.row.recipe)
 
 
 def test_a_backbone_of_one_row_alone_is_that_of_its_start(tiny_bert: Path, tmp_path: Path) -> None:
     plans = planned(f"simcse:backbone={tiny_bert},cls", tmp_path, tasks="pocket-words", backbone=None)
     assert added(plans) == [f"cls:backbone={tiny_bert}", "random"]
-    rows = {plan.name: plan for plan in plans}
-    assert rows[f"simcse:backbone={tiny_bert}"].start_key != rows["cls"].row_key
+    rows = {plan.row.name: plan for plan in plans}
+    assert rows[f"simcse:backbone={tiny_bert}"].start_key != rows["cls"].inputs.row_key
 
 
 @pytest.mark.parametrize(("tasks", "counted"), [("pocket-words", False), ("pocket-*", False), (SENTENCES, True)])
@@ -86,8 +86,8 @@ def test_what_is_named_is_not_added_again(tiny_bert: Path, tmp_path: Path) -> No
     """Also under a label; a label that is a control's name takes none away."""
     options = {"tasks": SENTENCES, "backbone": str(tiny_bert)}
     plans = planned("simcse,cls,random", tmp_path, label="cls,first,chance", **options)
-    by_name = {plan.name: plan for plan in plans}
-    assert added(plans) == ["bag-of-words"] and by_name["cls"].start_key == by_name["first"].row_key
+    by_name = {plan.row.name: plan for plan in plans}
+    assert added(plans) == ["bag-of-words"] and by_name["cls"].start_key == by_name["first"].inputs.row_key
     assert added(planned("simcse", tmp_path, label="cls", **options)) == ["cls", "bag-of-words", "random"]
     assert added(planned("simcse,cls", tmp_path, **options | {"controls": False})) == []
 
@@ -109,7 +109,7 @@ def test_a_plugin_states_its_start_or_has_none(fakes: None, tmp_path: Path) -> N
     METHODS.register("wrong")(Wrong)
     plans = planned("begun:salt=3,fitted", tmp_path, tasks="pocket-words")
     assert added(plans) == ["bag:salt=3", "random"]
-    assert {plan.name for plan in plans if plan.start_key is not None} == {"begun:salt=3"}
+    assert {plan.row.name for plan in plans if plan.start_key is not None} == {"begun:salt=3"}
     with pytest.raises(ContractError, match=r"start\(\)"):
         planned("fitted,wrong", tmp_path, tasks="pocket-words")
 

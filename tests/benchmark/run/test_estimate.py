@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from benchmark.run import estimate
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import Run
+from benchmark.run.plan import Request, Run
 from benchmark.run.prepare import prepare
 from benchmark.tasks.suites import all_suites
 from zoo.machine import product_rate
@@ -25,12 +25,13 @@ from zoo.progress import Progress
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     methods = "simcse,simcse:epochs=2,ptbert,cls,random,whitening,static-avg"
     folder = tmp_path_factory.mktemp("results")
-    return prepare(Run(RunOptions(methods=methods, seeds=1, results=folder), progress=Progress.silent()))
+    return prepare(Request(RunOptions(methods=methods, seeds=1, results=folder), progress=Progress.silent()))
 
 
 def seconds(run: Run, monkeypatch: pytest.MonkeyPatch, rate: float, cores: int = 1) -> dict[str, float]:
     monkeypatch.setattr(estimate, "product_rate", lambda *_: rate)
-    return {plan.name: plan.seconds - estimate._SECONDS for plan in estimate.estimated(run, cores).encoders}
+    taken = estimate.estimated(run, cores).seconds
+    return {plan.row.name: taken[plan.inputs.row_key] - estimate._SECONDS for plan in run.encoders}
 
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -48,20 +49,21 @@ def test_the_seconds_are_those_of_the_products(
 
 def test_it_counts_a_training_as_its_texts_do(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice the sentences are twice the training; a tenth of the steps are a tenth."""
-    (plan,) = [plan for plan in run.encoders if plan.name == "simcse"]
-    assert plan.corpus is not None
+    (plan,) = [plan for plan in run.encoders if plan.row.name == "simcse"]
+    row, corpus = plan.row, plan.inputs.corpus
+    assert corpus is not None
+    traits = replace(row.traits, picks_checkpoint=False)
 
     def training(**recipe: Any) -> float:
-        traits = replace(plan.traits, picks_checkpoint=False)
-        changed = replace(plan, recipe=replace(plan.recipe, **recipe), traits=traits)
+        changed = replace(plan, row=replace(row, recipe=replace(row.recipe, **recipe), traits=traits))
         return estimate._seconds(changed, run.runtime, 1e9, 0, 0)
 
     assert training(steps=47) / training(steps=470) == pytest.approx(0.1)
-    short = replace(plan, corpus=replace(plan.corpus, sentences=["one two"] * 64))
+    inputs = replace(plan.inputs, corpus=replace(corpus, sentences=["one two"] * 64))
     tokens = 64 * (1.3 * 2 + 2)
     weights = estimate._weights(plan, allow_pickle=False)
     expected = 6 * weights * 2 * tokens / 1e9 / estimate._EFFICIENCY
-    without = replace(short, traits=replace(short.traits, picks_checkpoint=False))
+    without = replace(plan, row=replace(row, traits=traits), inputs=inputs)
     assert estimate._seconds(without, run.runtime, 1e9, 0, 0) == pytest.approx(expected)
 
 

@@ -21,7 +21,7 @@ from server import run
 
 from benchmark.run.executors import RayWorker, _of_threads, keep, measured_there, share_of
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import EncoderPlan, Run
+from benchmark.run.plan import EncoderPlan, Request
 from benchmark.run.prepare import automatic_workers, prepare
 from benchmark.run.runner import Remaining
 from zoo.errors import UsageError, ZooError
@@ -120,7 +120,7 @@ def test_no_process_outlives_a_killed_command(tiny_bert: Path, tmp_path: Path, h
 def plans_of(out: Path, methods: str, **more: Any) -> list[EncoderPlan]:
     chosen = {"backbone": "zoo-mini", "precision": "fp32", "tasks": "pocket-words", "seeds": 2, **more}
     options = RunOptions(methods=methods, results=out, **chosen)
-    return list(prepare(Run(options, progress=Progress.silent()), write=False).encoders)
+    return list(prepare(Request(options, progress=Progress.silent()), write=False).encoders)
 
 
 @pytest.mark.parametrize(
@@ -139,11 +139,11 @@ def test_rows_without_training_come_first_and_then_seed_by_seed(tmp_path: Path, 
 
 def test_the_time_left_is_that_of_rows_of_the_own_kind(tmp_path: Path) -> None:
     cls, *trained = plans_of(tmp_path, "simcse,ptbert,cls")
-    remaining = Remaining([cls, *trained], at_once=2)
+    remaining = Remaining([cls, *trained], {}, at_once=2)
     assert remaining.text() == ""
     remaining.done(cls, 2.0)
     assert remaining.text() == "", "a row without training says nothing of trainings"
-    ptbert, simcse = (next(plan for plan in trained if plan.name == name) for name in ("ptbert", "simcse"))
+    ptbert, simcse = (next(plan for plan in trained if plan.row.name == name) for name in ("ptbert", "simcse"))
     remaining.done(simcse, 40.0)
     assert remaining.text() == ", about 1:00 left in all", "three trainings of 40 s, two at once"
     remaining.done(ptbert, 100.0)
@@ -157,10 +157,15 @@ def test_the_time_left_is_within_twofold_after_the_first_encoder(seed: int) -> N
     """Whichever encoder ends first, where each takes a quarter more or less than its estimate."""
     draw = np.random.default_rng(seed)
     rows = [(f"m{i % 3}", i > 3, 60.0 if i > 3 else 2.0) for i in range(9)]
-    plans = [SimpleNamespace(name=name, trained=trained, round=0, seconds=seconds) for name, trained, seconds in rows]
-    taken = [plan.seconds * draw.uniform(0.75, 1.3) for plan in plans]
+    keys = [f"{name} {trained}" for name, trained, _ in rows]
+    plans = [
+        SimpleNamespace(row=SimpleNamespace(name=name, trained=trained), inputs=SimpleNamespace(row_key=key), round=0)
+        for (name, trained, _), key in zip(rows, keys, strict=True)
+    ]
+    estimates = {key: seconds for (_, _, seconds), key in zip(rows, keys, strict=True)}
+    taken = [seconds * draw.uniform(0.75, 1.3) for _, _, seconds in rows]
     order = draw.permutation(9)
-    remaining = Remaining(plans)  # type: ignore[arg-type]
+    remaining = Remaining(plans, estimates)  # type: ignore[arg-type]
     for number, place in enumerate(order[:-1], 1):
         remaining.done(plans[place], taken[place])  # type: ignore[arg-type]
         there = sum(taken[other] for other in order[number:])
@@ -174,7 +179,7 @@ def test_rounds_end_where_something_was_measured_and_something_is_left(
     monkeypatch.setattr("benchmark.run.runner._TABLES_SHARE", 0)
     cls, *trained = plans_of(tmp_path, "simcse,ptbert,cls", seeds=3)
     rounds: list[int] = []
-    remaining = Remaining([cls, *trained], after_round=lambda: rounds.append(1))
+    remaining = Remaining([cls, *trained], {}, after_round=lambda: rounds.append(1))
     expected = [1, 1, 1, 1, 2, 2, 2]  # of the round of seed 0, both were there from before; the last ends the run
     for plan, seconds, count in zip([cls, *trained], [1.0, None, None, 3.0, 3.0, 3.0, 3.0], expected, strict=True):
         remaining.done(plan, seconds)
@@ -201,7 +206,7 @@ def test_automatic_workers_are_as_many_as_gain(
     monkeypatch.setattr("benchmark.run.prepare.memory_here", lambda: memory)
     chosen = {"backbone": "zoo-mini", "precision": "fp32", "tasks": "pocket-words", "seeds": 2, **more}
     options = RunOptions(methods=methods, results=tmp_path, **chosen)
-    assert automatic_workers(prepare(Run(options, progress=Progress.silent()), write=False)) == count
+    assert automatic_workers(prepare(Request(options, progress=Progress.silent()), write=False)) == count
 
 
 @pytest.mark.parametrize(("stated", "expected"), [(None, "passive"), ("active", "active"), ("PASSIVE", "PASSIVE")])
@@ -297,15 +302,15 @@ def test_a_worker_without_the_folder_gives_its_records_back(cli: Cli, fakes: Non
         options = RunOptions(
             methods="fitted,bag", tasks="pocket-words", limit=20, precision="fp32", seeds=1, results=out
         )
-        run = Run(options, progress=Progress.silent())
-        worker = RayWorker(run=run, plugins=(), mark=("mark", folder), folder=str(Path.cwd()), threads=1)
-        for plan in prepare(run, write=False).encoders:
+        request = Request(options, progress=Progress.silent())
+        worker = RayWorker(request=request, plugins=(), mark=("mark", folder), folder=str(Path.cwd()), threads=1)
+        for plan in prepare(request, write=False).encoders:
             cells = frozenset(cell.key for cell in plan.cells)
             report = measured_there(worker, {}, plan.key, cells, [], 0.0)
             assert report.outcome is not None and report.outcome.measured == 1 and bool(report.records) != marked
             keep(Records(out), report)
-            of_fit = Records(out).encoder_folder(plan.name, plan.key) / "fit.json"
-            assert of_fit.is_file() == (plan.name == "fitted")  # its weights came back as well
+            of_fit = Records(out).encoder_folder(plan.row.name, plan.key) / "fit.json"
+            assert of_fit.is_file() == (plan.row.name == "fitted")  # its weights came back as well
         assert records(out) == records(tmp_path / "one") and len(records(out)) == 2
     with pytest.raises(ZooError, match="plans another run"):
         measured_there(worker, {}, "0" * 64, cells, [], 0.0)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import hexes
+from fakes import hexes, planned_run
 
 from benchmark.data.sources import DataSource
 from benchmark.keys import PROTOCOL_VERSION
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import EncoderPlan, Run, TrainingTexts, make_plan, resolve_methods
+from benchmark.run.plan import Inputs, Run, TrainingTexts
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from zoo.encoder import Corpus, Runtime, Traits
 from zoo.errors import UsageError
@@ -47,8 +47,7 @@ def plan_of(name: str = "picking", **changes: Any) -> Run:
         "dev": tasks("pocket-pairs")[0],
     }
     options = RunOptions(methods=name, limit=changes.pop("limit", None))
-    run = Run(options, tasks=loaded, **{**settings, **changes})
-    return dataclasses.replace(run, encoders=make_plan(resolve_methods([spec], defaults), seeds, run))
+    return planned_run(options, [spec], loaded, seeds=seeds, defaults=defaults, **{**settings, **changes})
 
 
 def keys(plan: Run) -> list[str]:
@@ -114,7 +113,7 @@ def test_seeds_share_the_row_and_nothing_else() -> None:
     """One row of the table, one encoder and one cell a seed."""
     plan = plan_of(seeds=[0, 1, 2])
     assert [encoder.seed for encoder in plan.encoders] == [0, 1, 2]
-    assert len({encoder.row_key for encoder in plan.encoders}) == 1
+    assert len({encoder.inputs.row_key for encoder in plan.encoders}) == 1
     assert len({encoder.key for encoder in plan.encoders}) == 3
     assert len({cell.key for encoder in plan.encoders for cell in encoder.cells}) == 6
     assert keys(plan_of(seeds=[2]))[0] == plan.encoders[2].cells[0].key
@@ -246,15 +245,15 @@ def test_a_method_is_given_and_keyed_by_the_pairs_that_it_reads() -> None:
     joined = Corpus("nli+ppdb", [*nli.sentences, "e", "f"], ["entailment", "neutral", "ppdb:independent"])
     other = Corpus("nli+ppdb", [*nli.sentences, "g", "h"], ["entailment", "neutral", "ppdb:independent"])
 
-    def planned(name: str, pairs: Corpus) -> EncoderPlan:
-        return plan_of(spec=all_recipes()[name], pairs=pairs).encoders[0]
+    def planned(name: str, pairs: Corpus) -> Inputs:
+        return plan_of(spec=all_recipes()[name], pairs=pairs).encoders[0].inputs
 
     whitening, joint = planned("whitening-nli", joined), planned("burt", joined)
     assert whitening.corpus is not None and whitening.corpus.sentences == nli.sentences
     assert whitening.corpus_identity == {**nli.identity(), "name": "NLI pairs of nli+ppdb"}
     assert joint.corpus is joined and joint.corpus_identity == joined.identity()
-    assert planned("whitening-nli", other).key == whitening.key  # the phrases are none of its business
-    assert planned("burt", other).key != joint.key
+    assert planned("whitening-nli", other).row_key == whitening.row_key  # the phrases are none of its business
+    assert planned("burt", other).row_key != joint.row_key
     assert planned("whitening-nli", nli).corpus_identity == nli.identity()
 
 

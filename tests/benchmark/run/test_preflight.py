@@ -19,9 +19,15 @@ from benchmark.run.prepare import shard
 def plan(sentences: int = 0, epochs: int = 1) -> EncoderPlan:
     corpus = SimpleNamespace(sentences=["x"] * sentences) if sentences else None
     encoder_plan = SimpleNamespace(
-        trained=bool(sentences), corpus=corpus, missing=None, recipe=SimpleNamespace(epochs=epochs)
+        row=SimpleNamespace(trained=bool(sentences), recipe=SimpleNamespace(epochs=epochs)),
+        inputs=SimpleNamespace(corpus=corpus, missing=None),
     )
     return cast(EncoderPlan, encoder_plan)
+
+
+def cost(plan: EncoderPlan) -> int:
+    corpus = plan.inputs.corpus
+    return 100 + (len(corpus.sentences) * plan.row.recipe.epochs if corpus else 0)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +44,9 @@ def test_each_encoder_is_in_one_part_and_parts_cost_alike(plans: list[Any], part
     places = [[next(i for i, other in enumerate(plans) if other is one) for one in part] for part in division]
     assert sorted(place for part in places for place in part) == list(range(len(plans)))
     costs = [
-        sum(100 + (len(one.corpus.sentences) * one.recipe.epochs if one.corpus else 0) for one in part)
+        sum(
+            100 + (len(one.inputs.corpus.sentences) * one.row.recipe.epochs if one.inputs.corpus else 0) for one in part
+        )
         for part in division
     ]
     assert costs == loads

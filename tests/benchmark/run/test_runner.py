@@ -9,19 +9,18 @@ import signal
 import subprocess
 import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import FAKES, FITTED, Cli
+from fakes import FAKES, FITTED, Cli, planned_run
 
 from benchmark.data.corpora import normalised_texts, overlap
 from benchmark.data.sources import DataSource
 from benchmark.metrics.correlation import CONSTANT
 from benchmark.records.record import check_record
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import Run, make_plan, resolve_methods
+from benchmark.run.plan import Run
 from benchmark.run.runner import Runner, exit_code
 from benchmark.run.stop import SIGNALS
 from benchmark.tasks.loaded import load_tasks
@@ -33,9 +32,8 @@ pytestmark = pytest.mark.usefixtures("fakes")
 
 def planned(folder: Path, specs: list[RecipeSpec]) -> Run:
     """Return a run of one task into a folder."""
-    tasks = tuple(load_tasks(["pocket-words"], DataSource(None, hub=False), 20))
-    run = Run(RunOptions(methods="bag", results=folder, limit=20, embedding_cache=0.0), tasks=tasks)
-    return replace(run, encoders=make_plan(resolve_methods(specs, {}), [0], run))
+    tasks = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)
+    return planned_run(RunOptions(methods="bag", results=folder, limit=20, embedding_cache=0.0), specs, tasks)
 
 
 POCKET = ("pocket-pairs", "pocket-words", "pocket-phrases", "pocket-topics")
@@ -232,6 +230,22 @@ def test_test_texts_among_the_training_sentences_are_counted(cli: Cli, tmp_path:
     assert "⚠ 3 test texts are in the training text" in (out / "pocket-trial.md").read_text(encoding="utf-8")
 
 
+def test_a_long_error_is_cut_in_its_record(cli: Cli, tmp_path: Path) -> None:
+    class Shouting(FAKES["bag"]):  # type: ignore[misc,valid-type]
+        def encode(self, texts: Any) -> Any:
+            if len(texts) > 16:  # not the texts by which a plugin is known
+                raise RuntimeError("x" * 10**6)
+            return super().encode(texts)
+
+    from zoo.plugins import METHODS
+
+    METHODS.register("shouting")(Shouting)
+    assert cli("run", "--methods", "shouting", "--tasks", "pocket-words", "--results", tmp_path, *FAST).code == 1
+    (record,) = records(tmp_path).values()
+    assert record["reason"].startswith("RuntimeError: ") and len(record["reason"]) < 5_000
+    assert record["traceback"].endswith("xxx\n") and len(record["traceback"]) == 100_000
+
+
 @pytest.mark.parametrize("removed", ["out/encoders", "out/encoders/*/fit.json", "out"])
 def test_a_folder_removed_during_a_run_fails_the_cells_that_follow(removed: str, cli: Cli, tmp_path: Path) -> None:
     """What the record would say of the training is gone: no record says that nothing was trained."""
@@ -290,6 +304,7 @@ def test_the_dev_score_is_used_and_named(cli: Cli, tmp_path: Path) -> None:
         assert record["training"]["dev_task"] == ("pocket-pairs" if name == "picking" else None)
 
 
+@pytest.mark.usefixtures("signals")
 @pytest.mark.parametrize("number", SIGNALS)
 def test_interrupted_between_cells_keeps_what_is_done(number: int, tmp_path: Path) -> None:
     """A signal that comes while a cell is measured ends the run after it, with 128 + its number."""

@@ -19,7 +19,7 @@ from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
 from benchmark.keys import code_digest
 from benchmark.run.options import TUNED_ON, RunOptions
-from benchmark.run.plan import Run as BenchmarkRun
+from benchmark.run.plan import Request
 from benchmark.run.prepare import prepare
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import load_tasks
@@ -137,16 +137,19 @@ def test_a_study_goes_on_by_other_code_and_its_trials_state_theirs(
 
 
 def test_what_a_study_is_made_of_is_in_its_identity() -> None:
-    plan: Any = SimpleNamespace(name="a", row_key="1", corpus_identity={"sha256": "2"})
+    def plan(name: str = "a", row_key: str = "1", text: str = "2") -> Any:
+        inputs = SimpleNamespace(row_key=row_key, corpus_identity={"sha256": text})
+        return SimpleNamespace(row=SimpleNamespace(name=name), inputs=inputs)
+
     dev: Any = SimpleNamespace(identity=lambda: {"name": "dev"})
     other: Any = SimpleNamespace(identity=lambda: {"name": "another"})
     identities = [
-        identity_of_study(plan, dev, {}, 1),
-        identity_of_study(plan, other, {}, 1),
-        identity_of_study(plan, dev, {}, 2),
-        identity_of_study(SimpleNamespace(**{**vars(plan), "name": "b"}), dev, {}, 1),  # type: ignore[arg-type]
-        identity_of_study(SimpleNamespace(**{**vars(plan), "row_key": "3"}), dev, {}, 1),  # type: ignore[arg-type]
-        identity_of_study(SimpleNamespace(**{**vars(plan), "corpus_identity": {}}), dev, {}, 1),  # type: ignore[arg-type]
+        identity_of_study(plan(), dev, {}, 1),
+        identity_of_study(plan(), other, {}, 1),
+        identity_of_study(plan(), dev, {}, 2),
+        identity_of_study(plan(name="b"), dev, {}, 1),
+        identity_of_study(plan(row_key="3"), dev, {}, 1),
+        identity_of_study(plan(text="4"), dev, {}, 1),
     ]
     assert all(one != two for i, one in enumerate(identities) for two in identities[:i])
 
@@ -154,8 +157,8 @@ def test_what_a_study_is_made_of_is_in_its_identity() -> None:
 def test_the_default_task_is_the_disjoint_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def watched(run: BenchmarkRun, **_: object) -> None:
-        asked.append(run.options.dev)
+    def watched(request: Request, **_: object) -> None:
+        asked.append(request.options.dev)
         raise UsageError("enough")
 
     monkeypatch.setattr(module, "prepare", watched)
@@ -169,11 +172,12 @@ def test_the_default_task_is_the_disjoint_one(tmp_path: Path, monkeypatch: pytes
 def test_a_recipe_that_was_tuned_runs_with_four_looks(tmp_path: Path) -> None:
     (tuning,) = tuned(tmp_path, 2, train_sentences=128)
     spec = yaml.safe_load(tuning.file.read_text(encoding="utf-8"))
-    (plan,) = prepare(BenchmarkRun(options(tmp_path, "simcse-tuned", tasks="pocket-pairs", seeds=1))).encoders
-    assert plan.tuned is not None and plan.tuned.study == spec["tuned"]["study"]
-    assert (plan.recipe.batch_size, plan.recipe.looks) == (tuning.values["batch_size"], 4)
-    (paper,) = prepare(BenchmarkRun(options(tmp_path, tasks="pocket-pairs", seeds=1))).encoders
-    assert paper.recipe.looks is None
+    (plan,) = prepare(Request(options(tmp_path, "simcse-tuned", tasks="pocket-pairs", seeds=1))).encoders
+    row = plan.row
+    assert row.tuned is not None and row.tuned.study == spec["tuned"]["study"]
+    assert (row.recipe.batch_size, row.recipe.looks) == (tuning.values["batch_size"], 4)
+    (paper,) = prepare(Request(options(tmp_path, tasks="pocket-pairs", seeds=1))).encoders
+    assert paper.row.recipe.looks is None
 
 
 def test_a_run_picks_checkpoints_on_the_pairs_of_its_tuned_recipes(tmp_path: Path, trained: Trained) -> None:
@@ -190,7 +194,7 @@ def test_a_run_picks_checkpoints_on_the_pairs_of_its_tuned_recipes(tmp_path: Pat
 
 
 def chosen_task(wanted: RunOptions) -> str:
-    dev = prepare(BenchmarkRun(dataclasses.replace(wanted, allow_missing=True))).dev
+    dev = prepare(Request(dataclasses.replace(wanted, allow_missing=True))).dev
     assert dev is not None
     return dev.name
 
@@ -234,7 +238,7 @@ def test_a_study_reads_no_test_pair(tmp_path: Path, data_dir: Path, monkeypatch:
     wanted = options(tmp_path, "simcse", dev=None, data=str(data_dir))  # which is stsb-dev-disjoint here
     tune(wanted, Budget(1), space=SPACE, progress=Progress.silent())
     assert set(located) - {"pocket-text"} == {"STSBenchmark"}
-    dev = prepare(BenchmarkRun(replace(wanted, dev=TUNED_ON)), write=False).dev.data  # type: ignore[union-attr]
+    dev = prepare(Request(replace(wanted, dev=TUNED_ON)), write=False).dev.data  # type: ignore[union-attr]
     assert dev is not None and dev.dev_overlap().in_test == 0  # type: ignore[union-attr]
 
 

@@ -102,9 +102,9 @@ def test_a_slot_that_collapses_goes_back_to_the_model_that_it_began_from(text, t
 
 
 # At "inf" the last check begins again with new weights, and no step may follow it.
-@pytest.mark.parametrize("rate", ["inf", pytest.param("1", marks=pytest.mark.slow)])
-def test_a_slot_that_learns_nothing_writes_no_model(text, tmp_path, rate):
-    ended = subprocess.run([*command(text, tmp_path, 8), "--rate", rate], capture_output=True, text=True, check=False)
+@pytest.mark.slow
+def test_a_slot_that_learns_nothing_writes_no_model(text, tmp_path):
+    ended = subprocess.run([*command(text, tmp_path, 25), "--rate", "inf"], capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[-1].endswith("begin again at a lower --rate.")
     assert not (tmp_path / "model").exists()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from torch import nn
 
 from zoo.encoder import Run, Runtime
 from zoo.training.loop import Objective, train
 from zoo.training.optimizers import make_optimizer
 from zoo.training.settings import TrainSettings
+from zoo.training.stepdown import train_by_accuracy
 
 BASE = {"batch_size": 5, "learning_rate": 0.01, "epochs": 4, "eval_every": 4}
 
@@ -101,3 +104,20 @@ def test_a_report_counts_the_rows_of_the_steps_made(steps: int) -> None:
     part = nn.Linear(1, 1)
     report = train(Line(), collate, 48, settings, runtime=Runtime(), run=Run(), backbone=part, dev_score=None)
     assert (report.steps, report.sentences) == (steps, sum(sizes[:steps]))
+
+
+def test_the_log_has_the_last_step_and_no_checkpoint_follows_it(tmp_path: Path) -> None:
+    fit([50.0], Run(tmp_path, seed=0, checkpoint_steps=1), steps=23, eval_every=99)
+    lines = map(json.loads, (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines())
+    assert [line["step"] for line in lines if "loss" in line] == [10, 20, 23]
+    with safe_open(tmp_path / "checkpoint.safetensors", framework="pt") as file:
+        assert json.loads(file.metadata()["facts"])["step"] == 22
+
+
+def test_a_training_ends_once_its_rate_is_below_the_least() -> None:
+    """Halved after each epoch: after two it is the least one, and after three below it."""
+    data, settings = torch.ones(48, 2), TrainSettings(**{**BASE, "eval_every": 10})
+    more = {"runtime": Runtime(), "run": Run(), "backbone": nn.Linear(1, 1)}
+    halved = (lambda accuracies: 0.01 / 2 ** len(accuracies)), 0.0025, (lambda: 50.0)
+    report = train_by_accuracy(Line(), lambda rows: (data[rows],), 48, settings, *halved, **more)
+    assert report.steps == 30
