@@ -58,7 +58,7 @@ def ranked(
     rows = [{"over_budget": "", **row} for row in rows]
     names = [row["name"] for row in rows]
     of_all = sampled(data, list(values))
-    gaps, (low, high) = differences(of_all), intervals(of_all)
+    gaps, (low, high) = differences(of_all), intervals(data, of_all)
     within = np.array([not row["over_budget"] for row in rows])
     order = np.lexsort((-of_all.value, ~within))
     best = int(order[0])

@@ -28,6 +28,17 @@ DIGITS = 8  # of a key, a digest or a revision
 FORMER = {f"moco-{how}repo": f"moco-{how}q320" for how in ("", "reorder-", "delete-", "duplicate-")}
 
 
+def natural(name: str) -> list[tuple[int, float, str]]:
+    """Return a key that sorts the numbers in names, such as settings, by their values.
+
+    Examples:
+        >>> sorted(["sif:a=0.1", "sif:a=1e-3", "whitening:k=128", "whitening:k=64"], key=natural)
+        ['sif:a=1e-3', 'sif:a=0.1', 'whitening:k=64', 'whitening:k=128']
+    """
+    parts = re.split(r"((?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w]))", name)
+    return [(0, 0.0, part) if place % 2 == 0 else (1, float(part), "") for place, part in enumerate(parts)]
+
+
 def recipe_of(method: MethodPart) -> tuple[str, Mapping[str, Any]]:
     """Return a record's recipe and the settings typed behind its name, without those that say where weights are.
 

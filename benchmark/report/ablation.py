@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from benchmark.records.folder import Records, read_records
-from benchmark.records.names import recipe_of
+from benchmark.records.names import natural, recipe_of
 from benchmark.records.query import label, row_named, rows_named
 from benchmark.records.record import Record
 from benchmark.report.comparison import compare_rows
@@ -32,6 +32,11 @@ class Change:
     change: str
     line: Line
     significant: bool  # by Holm's procedure over the rows
+
+    @property
+    def equal(self) -> bool:
+        """Whether no score differs in any draw, as with equal vectors."""
+        return self.line.difference == self.line.low == self.line.high == 0
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,9 @@ def ablation(
     typed = {
         r["method"]["name"] for r in records if recipe_of(r["method"])[0] == recipe and r["method"]["name"] != base
     }
-    rows = {label(row): row for name in names or sorted(typed) for row in rows_named(records, name, results)}
+    rows = {
+        label(row): row for name in names or sorted(typed, key=natural) for row in rows_named(records, name, results)
+    }
     rows.pop(label(first), None)
     if not rows:
         raise UsageError(f"--ablation {base}: {results} has no {base} with another setting; name rows beside it.")
@@ -148,7 +155,7 @@ def ablation(
         Change(name, _change(first[0], rows[name][0]), line, marks.get(place, False))
         for place, (name, line) in enumerate(lines.items())
     ]
-    changes.sort(key=lambda change: -change.line.difference)
+    changes.sort(key=lambda change: (-change.line.difference, natural(change.change)))
     comparison = next(iter(sums.values()))
     return Ablation(base, comparison.title, next(iter(lines.values())).b, changes)
 
@@ -169,5 +176,7 @@ def _change(base: Record, other: Record) -> str:
 
 def _difference(change: Change) -> str:
     line = change.line
+    if change.equal:
+        return "equal scores: the change has no effect"
     interval = "" if line.low is None or line.high is None else f" [{signed(line.low)}, {signed(line.high)}]"
     return f"{signed(line.difference)}{interval}{'*' if change.significant else ''}"

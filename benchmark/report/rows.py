@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Literal, TypedDict, TypeVar
@@ -180,6 +181,16 @@ class Row:
         return self.mark + str(self.rank or "")
 
 
+def _equal(rows: Sequence[Row]) -> str:
+    """Return which rows have equal scores on every task and seed, as equal vectors have."""
+    same: dict[object, list[str]] = defaultdict(list)
+    for row in rows:
+        if row.average.mean is not None:
+            same[tuple((one.mean, one.by_seed) for one in row.values.values())].append(row.name)
+    equal = "; ".join(", ".join(of) for of in same.values() if of[1:])
+    return f"Equal on every task, so what differs between them changed nothing: {equal}." if equal else ""
+
+
 @dataclass
 class Table:
     """One suite's rows, ranked by average; incomplete rows come last, unranked."""
@@ -206,8 +217,8 @@ class Table:
 
     @property
     def legends(self) -> list[str]:
-        """The meanings of the marks that it has: those of the best, those against a baseline."""
-        return [text for text in (self.legend, self.against) if text]
+        """The meanings of its marks: those of the best, those against a baseline; and which rows are equal."""
+        return [text for text in (self.legend, self.against, _equal(self.rows)) if text]
 
     @property
     def stem(self) -> str:

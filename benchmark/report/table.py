@@ -12,7 +12,7 @@ from typing import Any
 from benchmark.data.catalog import catalog
 from benchmark.records.conflicts import command_of, one_digest, two_versions
 from benchmark.records.folder import Records, read_records
-from benchmark.records.names import content_of, printed_names, told_apart, typed_label
+from benchmark.records.names import content_of, natural, printed_names, told_apart, typed_label
 from benchmark.records.record import Record, main_score, scores_of
 from benchmark.report.conditions import about
 from benchmark.report.rows import Aggregation, Row, Table, Value, over_seeds, seed_order
@@ -120,7 +120,7 @@ def _rows(
         if name not in measured or any(r["status"] == "ok" for r in of_row)
     ]
     return sorted(
-        rows, key=lambda row: (row.average.mean is None, -(row.average.mean or 0.0), row.identity, row.row_key)
+        rows, key=lambda row: (row.average.mean is None, -(row.average.mean or 0.0), natural(row.identity), row.row_key)
     )
 
 

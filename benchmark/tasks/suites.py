@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -51,12 +52,38 @@ class Suite:
         return replace(
             self,
             title=title,
+            note=_narrowed_note(self.note, self.columns, columns),
             tasks=tuple(kept),
             columns=columns,
             means=means,
             average=several,
             average_title=average,
         )
+
+
+def _narrowed_note(note: str, every: Collection[str], kept: Collection[str]) -> str:
+    """Return the parts of a note that name no column, or one that is there; lists of columns have only those."""
+    parts = []
+    for part in re.split(r"(?<=[;.]) ", note):
+        head, colon, rest = part.partition(": ")
+        names = head.split(", ") if colon and set(head.split(", ")) <= {*every} else _named(part, every)
+        left = [name for name in names if name in kept]
+        if names and not left:
+            continue
+        if names == head.split(", "):
+            rest = re.sub(r" \(([^)]*)\)", lambda aside: aside[0] if _of_kept(aside[1], every, kept) else "", rest)
+            part = f"{', '.join(left)}: {rest}"
+        parts.append(part)
+    return re.sub(";$", ".", " ".join(parts))
+
+
+def _named(text: str, columns: Iterable[str]) -> list[str]:
+    return [name for name in columns if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)]
+
+
+def _of_kept(text: str, every: Collection[str], kept: Collection[str]) -> bool:
+    names = _named(text, every)
+    return not names or any(name in kept for name in names)
 
 
 def all_suites() -> dict[str, Suite]:

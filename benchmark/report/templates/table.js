@@ -98,6 +98,15 @@ function ceilingLine(one, columns) {
     ? make("th", { scope: "row", class: column.css }, `${one.method} (${one.paper})`) : make("td", { class: column.css }, text(column), column.cell ? make("span", { class: "sd" }) : null)));
 }
 
+// Compares texts with the numbers in them by value: k=64 before k=128, a=0.01 before a=0.1.
+const partsOf = (text) => text.split(/((?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?!\w))/);
+function byParts(x, y) {
+  const [a, b] = [partsOf(x), partsOf(y)];
+  const at = a.findIndex((part, i) => part !== b[i]);
+  if (at < 0 || b[at] === undefined) return a.length - b.length;
+  return at % 2 ? a[at] - b[at] : a[at].localeCompare(b[at]);
+}
+
 function sortedRows(rows, column, direction) {
   const sign = direction === "ascending" ? 1 : -1;
   const missing = (value) => value === null || value === "";
@@ -105,7 +114,7 @@ function sortedRows(rows, column, direction) {
     const [x, y] = [column.value(a), column.value(b)];
     // Missing values stay last in both directions of sorting.
     if (missing(x) || missing(y)) return missing(x) - missing(y) || a.order - b.order;
-    return sign * (typeof x === "string" ? x.localeCompare(y) : x - y) || a.order - b.order;
+    return sign * (typeof x === "string" ? byParts(x, y) : x - y) || a.order - b.order;
   });
 }
 

@@ -53,3 +53,8 @@ def test_named_rows_may_be_other_methods(cli: Cli, tmp_path: Path) -> None:
 def test_what_cannot_be_compared_is_said(base: str, names: list[str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         ablation(FOLDER, base, names, suites="sts")
+
+
+def test_a_change_without_effect_is_said_to_have_none(cli: Cli) -> None:
+    words = ["compare", "--ablation", "static-freq-sub", "static-freq-sub-case", "--suite", "words", "--results"]
+    assert "equal scores: the change has no effect" in cli(*words, FOLDER).out

@@ -320,6 +320,28 @@ def test_a_part_of_a_suite_has_its_own_mean() -> None:
     assert not {"Avg", "STS12", "STS12-16"} & line.keys()
 
 
+def test_rows_of_equal_scores_are_named_in_the_order_of_their_settings() -> None:
+    """Numbers sort by value; a row that differs on one task is not among them."""
+    rows = ["sif:a=0.1", "sif:a=0.001", "sif:a=0.01"]
+    records = [make_record(name, task, main=0.5) for name in rows for task in SEVEN]
+    records += [make_record("sif:a=1", task, main=0.5 + (task == SEVEN[0]) / 100) for task in SEVEN]
+    table = table_of(records)
+    assert [row.name for row in table.rows if row.name != "sif:a=1"] == sorted(rows, key=lambda name: float(name[6:]))
+    assert table.legends[-1].endswith("changed nothing: sif:a=0.001, sif:a=0.01, sif:a=0.1.")
+
+
+@pytest.mark.parametrize(
+    ("name", "tasks", "note"),
+    [
+        ("pocket", {"pocket-words"}, "Words: Spearman x100 of cosine."),
+        ("sts", {"STS12"}, "Spearman x100 of cosine, `all` aggregation (subsets concatenated), unsupervised."),
+        ("phrases", {"Turney"}, "Turney: accuracy x100, five choices. The average is over unlike measures."),
+    ],
+)
+def test_the_note_of_a_part_of_a_suite_names_its_columns_alone(name: str, tasks: set[str], note: str) -> None:
+    assert suite(name).narrowed(tasks).note == note
+
+
 def test_a_table_without_a_score_is_not_made() -> None:
     """All of its cells are n/a: there is nothing to show."""
     assert build_tables([failed(make_record("m", "STS12"), "no data here", "n/a")], [suite("sts")]) == []
