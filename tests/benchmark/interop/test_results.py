@@ -12,7 +12,7 @@ import pytest
 from fakes import failed, make_record
 
 from benchmark.interop.export import export_card
-from benchmark.interop.results import TASKS, model_meta, task_result
+from benchmark.interop.results import TASKS, card_data, model_meta, task_result
 from benchmark.interop.scores import export_results
 from benchmark.records.folder import Records
 from benchmark.tasks.suites import suite
@@ -131,6 +131,10 @@ def test_the_hub_reads_the_card(tmp_path: Path) -> None:
         ("STS12-raw", "sentence-similarity", "all_spearman", 71.0),
         ("MR", "text-classification", "accuracy", 80.0),
     }
+
+
+def test_a_card_of_trials_alone_has_no_result() -> None:
+    assert card_data("m", [sts_record("m", "STS12-raw", limit=50)]).eval_results is None
 
 
 @pytest.mark.slow
