@@ -307,6 +307,10 @@ class Decision:
         if any(column.is_negative for column in texts):
             # Positives and negatives say what is relevant, and what describes the lists is no value.
             values = [column for column in values if column.value and not column.was_list]
+        if len(values) > 1 and len(texts) == 2:
+            sides = [text.cells for text in texts]
+            shown = [column for column in values if column.look == "number" and rise(*sides, column.cells) > CLEARLY]
+            values = shown if len(shown) == 1 else values
         self._ask(len(values) > 1, f"{' and '.join(column.name for column in values)} may be values")
         return values[0] if values else None
 
@@ -370,7 +374,7 @@ class Decision:
         rest = sorted(self.columns, key=lambda column: (column is not first, column is not second))
         texts = [column for column in rest if column in (first, second) or (not column.value and
                  (column.look in ("text", "list") or column.is_negative))]  # fmt: skip
-        likely = [*texts]
+        likely = [column for column in texts if column.look in ("text", "list")]
         texts += [column for column in rest if column.look == "class" and column not in texts and not column.value]
         values = [column for column in rest if column.value or column.look in ("number", "words", "class")]
         values.sort(key=lambda column: not column.value)

@@ -17,7 +17,7 @@ from benchmark.choosing.measures import measure, search, threshold, threshold_at
 from benchmark.choosing.ranking import ranked, verdict
 from benchmark.stats.bootstrap import statistic_of
 from benchmark.stats.clusters import clusters_of
-from benchmark.stats.mcb import Noise, pairs_needed
+from benchmark.stats.power import Noise, pairs_needed
 from zoo.encoder import Runtime
 
 

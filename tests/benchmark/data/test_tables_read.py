@@ -256,7 +256,7 @@ def test_a_folder_of_beir_has_unjudged_documents_titles_and_grades(tmp_path: Pat
         (table(["s1", "s2", "not_similar"], Q, D, every(0, 1)), None, None, UsageError, "a large not_similar say"),
         (table(["s1", "s2"], Q, D), "s1,-s2", None, UsageError, "a minus turns a score"),
         (
-            table(["s1", "s2", "ann", "bo"], Q, D, SCORES, every(1, 2)),
+            table(["s1", "s2", "ann", "bo"], Q, D, SCORES, [2 * score for score in SCORES]),
             None,
             None,
             UsageError,
