@@ -13,7 +13,8 @@ from benchmark.choosing.data import MEASURES, UNITS, Texts, Values
 from benchmark.choosing.demands import Floor
 from benchmark.choosing.language import is_other_than_english
 from benchmark.choosing.measures import intervals, may_be_best, sampled
-from benchmark.stats.mcb import Noise, differences, pairs_needed
+from benchmark.stats.mcb import differences
+from benchmark.stats.power import Noise, pairs_needed
 
 if TYPE_CHECKING:
     import pandas

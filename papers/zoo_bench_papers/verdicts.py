@@ -18,7 +18,8 @@ from benchmark.records.record import Record
 from benchmark.report.published import plain_backbone
 from benchmark.report.rows import signed
 from benchmark.stats.draws import compared
-from benchmark.stats.mcb import LEVEL, POWER, differences
+from benchmark.stats.mcb import LEVEL, differences
+from benchmark.stats.power import POWER
 from benchmark.tasks.suites import all_suites
 from zoo_bench_papers import answers
 from zoo_bench_papers.answers import CONFIRMED, NOT_MEASURED, REVERSED, SMALLER, UNDECIDED, UNTESTABLE, WORDS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 import benchmark
 from benchmark.interop.published_scores import is_published, read_published
-from benchmark.interop.second_opinion import SecondOpinion, compare_models, second_opinion
+from benchmark.interop.second_opinion import SecondOpinion, compare_models, ranks, sample_tasks, second_opinion
 from zoo.errors import MissingError, UsageError
 
 
@@ -221,3 +222,12 @@ def test_a_benchmark_of_mteb_decides_tasks_subsets_and_types(tmp_path: Path) -> 
     assert "org/m2 (STS17)" in opinion.notes[-1] and {*opinion.groups} == {task.metadata.type for task in tasks}
     with pytest.raises(UsageError, match=r"no benchmark 'MTEB\(eng, v3\)'"):
         second_opinion(folder, tasks="MTEB(eng, v3)")
+
+
+def test_ranks_counted_from_below_are_those_from_above() -> None:
+    for seed in range(5):
+        values = np.random.default_rng(seed).normal(size=(8, 12)) + np.linspace(0, 2, 8)[:, None]
+        of, units = sample_tasks(values, [""] * 12)
+        first, last, _ = ranks(of, units)
+        from_below, from_above, _ = ranks(replace(of, value=-of.value), -units)
+        assert (9 - first).tolist() == from_above.tolist() and (9 - last).tolist() == from_below.tolist()
