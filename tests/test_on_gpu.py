@@ -12,7 +12,11 @@ import torch
 from server import run
 from torch.utils import backend_registration
 
+from tools.on_gpu import RECIPES
+from zoo.recipes import all_recipes
+
 ROOT = Path(__file__).resolve().parent.parent
+SHARES = [list(all_recipes())[i::6] for i in range(6)]
 REAL = torch.cuda.is_available()
 pytestmark = pytest.mark.skipif(
     not (REAL or hasattr(backend_registration, "_setup_privateuseone_for_python_backend")),
@@ -30,12 +34,12 @@ def results(part: str, folder: Path, *more: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("part", "least"), [("encoders", 14), ("mixed", 41)])
-def test_every_method_passes_the_check(part: str, least: int, tmp_path: Path) -> None:
-    """Some in float32, all in bfloat16 by autocast."""
-    content = results(part, tmp_path)
-    assert {name: wrong for name, wrong in content["gpu"].items() if wrong} == {}
-    assert len(content["gpu"]) >= least
+@pytest.mark.parametrize("share", range(5))
+def test_every_method_passes_the_check(share: int, tmp_path: Path) -> None:
+    """In bfloat16 by autocast."""
+    names = RECIPES[share::5]
+    content = results("check", tmp_path, " ".join(names))
+    assert content["gpu"] == {name: {} for name in names}
 
 
 @pytest.mark.slow
@@ -69,11 +73,16 @@ def test_a_device_without_float64_has_the_numbers_of_the_cpu(tmp_path: Path) -> 
 
 @pytest.mark.skipif(REAL, reason="waits are counted on the pretended device")
 @pytest.mark.parametrize(
-    ("names", "least"), [("simcse-mlm cot-bert cosent", 3), pytest.param("", 60, marks=pytest.mark.slow)]
+    ("names", "least"),
+    [
+        (["simcse-mlm", "cot-bert", "cosent"], 3),
+        *(pytest.param(SHARES[i], 8, marks=pytest.mark.slow) for i in range(6)),
+    ],
+    ids=["some", *map(str, range(6))],
 )
-def test_a_step_of_a_training_waits_for_nothing(names: str, least: int, tmp_path: Path) -> None:
+def test_a_step_of_a_training_waits_for_nothing(names: list[str], least: int, tmp_path: Path) -> None:
     """At most 0.2 waits a step, of which every tenth step has one to read the losses."""
-    waits = results("waits", tmp_path, names)["gpu"]
+    waits = results("waits", tmp_path, " ".join(names))["gpu"]
     assert waits.pop("kinds") == [1] * 8 + [0] * 4
     # Only CUDA has the kernel of InferSent's LSTM.
     counted = {name: waits for name, waits in waits.items() if not name.startswith("infersent")}

@@ -164,14 +164,17 @@ def claim(args: str) -> str:
 
 
 def shares(args: str) -> str:
-    """Return the least and the largest share of the papers' updates of trained rows: of claims, or of tuned rows."""
-    if args == TUNED:
-        with (ROOT / "leaderboards" / TUNED / "sts.csv").open(encoding="utf-8") as file:
-            rows = [row for row in csv.DictReader(file) if row["tuned"] and row["updates_share"]]
-        every = [float(row["updates_share"]) for row in rows]
-    else:
-        points = [p for folder in args.split() for entry in papers(folder) for p in entry.get("points", ())]
-        every = [point["share"] for point in points if point["share"] is not None]
+    """Return the least and the largest share of the papers' updates of trained rows on STS and in claims.
+
+    Of the folder of tuned rows these are the tuned ones.
+    """
+    every = []
+    for folder in args.split():
+        with (ROOT / "leaderboards" / folder / "sts.csv").open(encoding="utf-8") as file:
+            of_suite = [row for row in csv.DictReader(file) if bool(row["tuned"]) == (folder == TUNED)]
+        every += [float(row["updates_share"]) for row in of_suite if row["updates_share"]]
+        of_claims = [p for entry in papers(folder) for p in entry.get("points", ())] if folder != TUNED else []
+        every += [point["share"] for point in of_claims if point["share"] is not None]
     return f"{100 * min(every):.1f} to {100 * max(every):.1f} %"
 
 

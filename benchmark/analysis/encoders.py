@@ -85,7 +85,7 @@ def _with_weights(record: Record, row: Row, weights: Sequence[Path], runtime: Ru
     """Return the recipe with the places of its weights here, which have the sha256 that the record states."""
     stated = record["method"]["sources"]
     local = any(source.get("local") for source in stated.values() if isinstance(source, Mapping))
-    fields = [name for name in SOURCES[:3] if hasattr(row.recipe, name)]
+    fields = [name for name in SOURCES[:3] if name in row.recipe.__dataclass_fields__]
     others = [replace(row.recipe, **dict.fromkeys(fields[:1], str(folder))) for folder in _folders(record, weights)]
     reason = ""
     for recipe in (row.recipe, *(others if local else [])):

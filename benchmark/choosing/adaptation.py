@@ -15,7 +15,8 @@ from benchmark.choosing.measures import may_be_best, sampled
 from benchmark.choosing.shown import between, lines_of_rows, number, rows_of
 from benchmark.records.record import Record, plain, scores_of
 from benchmark.report.terminal import folded
-from benchmark.stats.mcb import LEVEL, Noise, differences, pairs_needed
+from benchmark.stats.mcb import LEVEL, differences
+from benchmark.stats.power import Noise, pairs_needed
 from zoo import __version__
 
 if TYPE_CHECKING:

@@ -25,6 +25,8 @@ MEASURES: dict[Kind, str] = {
     "retrieval": "nDCG@10",
     "label": "5-NN accuracy",
 }
+# The least value of a measure, x100; the most is 100.
+LEAST: dict[Kind, float] = {"score": -100.0, "binary": 0.0, "retrieval": 0.0, "label": 0.0}
 UNITS: dict[Kind, str] = {"score": "pairs", "binary": "pairs", "retrieval": "queries", "label": "texts"}
 # With fewer units, no interval covers what it claims.
 FEWEST = 20

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.choosing.data import Texts, Values
+from benchmark.choosing.data import LEAST, Texts, Values
 from benchmark.metrics.correlation import undefined
 from benchmark.metrics.ties import first_places
 from benchmark.stats.bootstrap import measured, statistic_of
@@ -277,13 +277,16 @@ def sampled(data: Texts, values: list[Values]) -> Sample:
     return sample(by_seed, 100 * clusters.unbiased(means), round(alone))
 
 
-def intervals(of_all: Sample) -> tuple[Values, Values]:
-    """Return the 95 % interval of each score (methods,): percentiles, as much wider as t's quantile is than z's."""
+def intervals(data: Texts, of_all: Sample) -> tuple[Values, Values]:
+    """Return the 95 % interval of each score (methods,): percentiles, as much wider as t's quantile is than z's.
+
+    It stays inside the measure's range.
+    """
     from scipy.special import ndtri, stdtrit
 
     wider = stdtrit(of_all.pairs_df, 1 - LEVEL / 2) / ndtri(1 - LEVEL / 2)
     sides = np.quantile(of_all.drawn, (LEVEL / 2, 1 - LEVEL / 2), axis=1) - of_all.value
-    low, high = np.clip(of_all.value + wider * sides, -100, 100)
+    low, high = np.clip(of_all.value + wider * sides, LEAST[data.kind], 100)
     return low, high
 
 

@@ -13,7 +13,8 @@ from benchmark.choosing.data import MEASURES, UNITS, Texts, Values
 from benchmark.choosing.demands import Floor
 from benchmark.choosing.language import is_other_than_english
 from benchmark.choosing.measures import intervals, may_be_best, sampled
-from benchmark.stats.mcb import Noise, differences, pairs_needed
+from benchmark.stats.mcb import differences
+from benchmark.stats.power import Noise, pairs_needed
 
 if TYPE_CHECKING:
     import pandas
@@ -58,7 +59,7 @@ def ranked(
     rows = [{"over_budget": "", **row} for row in rows]
     names = [row["name"] for row in rows]
     of_all = sampled(data, list(values))
-    gaps, (low, high) = differences(of_all), intervals(of_all)
+    gaps, (low, high) = differences(of_all), intervals(data, of_all)
     within = np.array([not row["over_budget"] for row in rows])
     order = np.lexsort((-of_all.value, ~within))
     best = int(order[0])

@@ -30,7 +30,8 @@ from benchmark.stats.compare import (
     without_items,
 )
 from benchmark.stats.draws import changed_settings, origin_of
-from benchmark.stats.mcb import LEVEL, POWER
+from benchmark.stats.mcb import LEVEL
+from benchmark.stats.power import POWER
 from benchmark.tasks.suites import suites_named, tasks_named
 from zoo.errors import MissingError, ZooError
 from zoo.progress import print_safe

@@ -21,14 +21,11 @@ from benchmark.report.learned import learned_of, starts_of
 from benchmark.stats import bootstrap, clusters, draws, marks, mcb
 from benchmark.stats.draws import ByTask, by_seed, finished, origin_of, unit_of
 from benchmark.stats.marks import TIE, UNTOLD, marked, told_apart
-from benchmark.stats.mcb import (
-    LEVEL,
+from benchmark.stats.mcb import LEVEL, Sample, SeedNoise, differences
+from benchmark.stats.power import (
     MOST_SEEDS,
     POWER,
-    Sample,
-    SeedNoise,
     detectable,
-    differences,
     median_noise,
     pairs_needed,
     seeds_needed,

@@ -27,16 +27,8 @@ from benchmark.stats.draws import (
     share_draws,
     unit_of,
 )
-from benchmark.stats.mcb import (
-    LEVEL,
-    Noise,
-    Sample,
-    differences,
-    equivalence,
-    pairs_needed,
-    pooled_noise,
-    seeds_needed,
-)
+from benchmark.stats.mcb import LEVEL, Sample, differences, equivalence, pooled_noise
+from benchmark.stats.power import Noise, pairs_needed, seeds_needed
 from benchmark.stats.williams import Williams, williams
 from benchmark.tasks.overlap import pool_of, shared_with
 from benchmark.tasks.suites import Suite, all_suites

@@ -10,7 +10,6 @@ seed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,8 +20,6 @@ from benchmark.stats.bootstrap import RESAMPLES, Metric, measured, resample
 from zoo.errors import ContractError
 
 LEVEL = 0.05  # p-values below it are significant; the confidence of intervals and sets of the best is 1 - LEVEL
-POWER = 0.8  # the share of repetitions in which `detectable` differences are significant
-MOST_SEEDS = 100  # that anybody is told to train
 
 LEADS = 2_000  # simulated leads of a set of the best
 _EQUAL = 1e-11  # the difference that rounding of doubles can leave between equal scores x100
@@ -195,8 +192,8 @@ def differences(sample: Sample) -> Differences:
     of_seeds = np.where(alike, sample.shared, sample.seed_variance[:, None] + sample.seed_variance)
     np.fill_diagonal(of_seeds, 0.0)
     variance = of_pairs + of_seeds
-    seeds_df = np.where(alike, df, _seeds_df(sample.seed_variance[:, None], sample.seed_variance, df[:, None], df))
-    df = mixed_df(of_pairs, sample.between_df, of_seeds, seeds_df)
+    of_seeds_df = np.where(alike, df, seeds_df(sample.seed_variance[:, None], sample.seed_variance, df[:, None], df))
+    df = mixed_df(of_pairs, sample.between_df, of_seeds, of_seeds_df)
     np.fill_diagonal(df, np.diagonal(sample.between_df))
     error = np.sqrt(variance)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -215,7 +212,7 @@ def equivalence(result: Differences, margin: float) -> Matrix:
     return p
 
 
-def _seeds_df(first: Matrix, second: Matrix, one_df: Matrix, other_df: Matrix) -> Matrix:
+def seeds_df(first: Matrix, second: Matrix, one_df: Matrix, other_df: Matrix) -> Matrix:
     """Return the degrees of freedom of the variances over seeds of both sides together; infinite without any.
 
     They are Satterthwaite's (1946), but at most twice those of the side with fewer seeds: more would be too many where
@@ -323,75 +320,6 @@ def unsettled(sample: Sample, best: NDArray[np.bool_]) -> NDArray[np.bool_]:
         of_seeds[i], of_df[i] = min(of_seeds[i], variance), max(of_df[i], df)
         result[i] = not not_told_apart(replace(sample, seed_variance=of_seeds, seed_df=of_df), only=[int(i)])[i]
     return result
-
-
-@dataclass(frozen=True)
-class Noise:
-    """Noise as standard deviations: of a difference by pairs, and of a score by seeds.
-
-    `sides` is 2 where both methods have noise of seeds, else 1: that of one method, or of a difference seed by seed.
-    """
-
-    pairs: float
-    seeds: float
-    pairs_df: int
-    sides: int = 2
-
-
-def median_noise(sample: Sample, seeds: Sequence[int]) -> Noise | None:
-    """Return the median noise of the methods; `seeds` (methods,) are the numbers of their seeds, 0 to leave one out.
-
-    The noise of seeds is that of the methods with several; 0 where there is none. None for fewer than two methods. Half
-    of all variances over n seeds lie below the true one times chi-square's median, which is taken out.
-    """
-    from scipy.special import chdtri
-
-    number = np.array(seeds)
-    has = (number > 1) & (sample.seed_df > 0)
-    of = has if has.sum() > 1 else number > 0
-    if of.sum() < 2:
-        return None
-    df = sample.seed_df[has]
-    variance = np.median(sample.seed_variance[has] * number[has] * df / chdtri(df, 0.5)) if has.any() else 0.0
-    between = np.sqrt(sample.between[np.ix_(of, of)][np.triu_indices(of.sum(), 1)])
-    return Noise(float(np.median(between)), float(np.sqrt(variance)), sample.pairs_df)
-
-
-def detectable(noise: Noise, seeds: int, draws: int = 4000) -> float:
-    """Return the difference of two methods, of 2 or more seeds each, that has p < 0.05 in 80% of simulated tests."""
-    from scipy.special import stdtrit
-
-    generator, df = np.random.default_rng(0), np.full((2, draws), seeds - 1.0)
-    drawn = noise.seeds**2 / seeds * generator.chisquare(seeds - 1.0, (2, draws)) / (seeds - 1.0)
-    if noise.sides == 1:
-        drawn[1], df[1] = 0.0, np.inf
-    of_pairs = np.full(draws, noise.pairs**2)
-    quantile = stdtrit(mixed_df(of_pairs, noise.pairs_df, drawn.sum(axis=0), _seeds_df(*drawn, *df)), 1 - LEVEL / 2)
-    error = np.sqrt(noise.pairs**2 + noise.sides * noise.seeds**2 / seeds) * generator.standard_normal(draws)
-    return float(np.quantile(quantile * np.sqrt(of_pairs + drawn.sum(axis=0)) - error, POWER))
-
-
-def seeds_needed(noise: Noise, difference: float, most: int = MOST_SEEDS) -> int | None:
-    """Return the least number of seeds with which a difference is `detectable`; None if it is more than `most`."""
-    low, high = 1, most
-    if detectable(noise, high) > difference:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if detectable(noise, middle) <= difference else (middle, high)
-    return high
-
-
-def seen_without_seeds(noise: Noise) -> float:
-    """Return the difference between two methods without seeds that has p < 0.05 in 80% of repetitions."""
-    from scipy.special import stdtrit
-
-    return noise.pairs * float(stdtrit(noise.pairs_df, 1 - LEVEL / 2) + stdtrit(noise.pairs_df, POWER))
-
-
-def pairs_needed(noise: Noise, pairs: int, difference: float) -> int:
-    """Return how many pairs, of the same kind as these, show a difference of two methods without seeds."""
-    return math.ceil(pairs * (seen_without_seeds(noise) / difference) ** 2)
 
 
 def _variance_of(drawn: Matrix) -> Matrix:

@@ -64,6 +64,11 @@ class MeasuredRow:
     def trained(self) -> bool:
         return self.at.tuned is not None
 
+    @property
+    def prompted(self) -> bool:
+        """Whether it was trained with a template."""
+        return self.trained and "template" in self.records[0]["method"]["recipe"]
+
 
 class Folder:
     """The rows of a results folder, by recipe."""

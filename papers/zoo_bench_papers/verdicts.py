@@ -6,7 +6,7 @@ import itertools
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +18,8 @@ from benchmark.records.record import Record
 from benchmark.report.published import plain_backbone
 from benchmark.report.rows import signed
 from benchmark.stats.draws import compared
-from benchmark.stats.mcb import LEVEL, POWER, differences
+from benchmark.stats.mcb import LEVEL, differences
+from benchmark.stats.power import POWER
 from benchmark.tasks.suites import all_suites
 from zoo_bench_papers import answers
 from zoo_bench_papers.answers import CONFIRMED, NOT_MEASURED, REVERSED, SMALLER, UNDECIDED, UNTESTABLE, WORDS
@@ -30,6 +31,8 @@ Metric = Literal["", "pearson"]
 PrintedOf = Mapping[tuple[str, str, tuple[str, ...]], float]
 
 _DIMENSIONS = 300
+# Trained templates say something where an untrained one is not below the untrained average (PromptBERT, table 5).
+_PROMPTS, _AVERAGE = ("prompt-repo", "prompt"), "avg-last"
 # Settings that are to be equal on both sides, or named.
 _SETTINGS = {"pooler": "pooling", "temperature": "temperature", "eval_every": "evaluation interval"}
 
@@ -177,12 +180,14 @@ class _Place:
         used = dict.fromkeys(row for pair in pairs if not self.reasons.keys() & {*pair} for row in pair)
         self.rows = {row: row_or_reason[0] for row in used if not isinstance(row_or_reason := rows[row], str)}
         self.index: dict[str, int] = {}
+        self.values: dict[str, float] = {}
         if self.rows:
             every = [row_or_reason[1] for row in used if not isinstance(row_or_reason := rows[row], str)]
             kept, sampled, _ = compared(every, folder.store, tasks, metric=metric)
             if sampled is not None:
                 self.differences = differences(sampled)
                 self.index = {name: kept.index(i) for i, name in enumerate(self.rows) if i in kept}
+                self.values = {name: float(sampled.value[at]) for name, at in self.index.items()}
 
     def compare(self, contrast: Sequence[str], claim: Claim, printed: PrintedOf) -> Compared:
         """Return a contrast with its interval.
@@ -219,6 +224,18 @@ class _Place:
             df=df,
             **_about([self.rows[row] for row in contrast], claim),
         )
+
+
+def _no_prompts(folder: Folder, at: Condition) -> str:
+    """Return why trained templates say nothing here, with the two figures: an untrained one is below the average."""
+    pairs = [(name, _AVERAGE) for name in _PROMPTS]
+    place = _Place(folder, "sts", all_suites()["sts"].tasks, "", pairs, at)
+    for name, average in pairs:
+        measured = {name, average} <= place.index.keys()
+        if measured and place.differences.high[place.index[name], place.index[average]] < 0:
+            figures = f"{name} {place.values[name]:.2f}, {average} {place.values[average]:.2f} on sts"
+            return f"an untrained template is below the untrained average here: {figures}"
+    return ""
 
 
 def _printed(claims: Iterable[Claim]) -> PrintedOf:
@@ -274,6 +291,7 @@ def _under(folder: Folder, at: Condition, results: Path) -> list[Verdict]:
             wanted[place, claim.metric] |= dict.fromkeys([*claim.pairs(), *claim.controls])
             tasks[place] = of_place
     places = {key: _Place(folder, key[0], tasks[key[0]], key[1], list(pairs), at) for key, pairs in wanted.items()}
+    why_no_prompts = _no_prompts(folder, at)
     # A page that is handed on names no folder of this machine.
     inside = Path(os.path.relpath(results))
     command = partial(at.command, Path(results.name) if ".." in inside.parts else inside, folder.labelled)
@@ -283,7 +301,8 @@ def _under(folder: Folder, at: Condition, results: Path) -> list[Verdict]:
         if claim.kind == "property":
             verdicts += _properties(claim, folder, at)
         else:
-            verdicts.append(_verdict(name, claim, at, [places[on, claim.metric] for on in claim.on], command, printed))
+            of_claim = [places[on, claim.metric] for on in claim.on]
+            verdicts.append(_verdict(name, claim, at, of_claim, command, printed, why_no_prompts))
     return verdicts
 
 
@@ -324,13 +343,24 @@ def _properties(claim: Claim, folder: Folder, at: Condition) -> list[Verdict]:
 
 
 def _verdict(
-    name: str, claim: Claim, at: Condition, places: Sequence[_Place], command: Callable[..., str], printed: PrintedOf
+    name: str,
+    claim: Claim,
+    at: Condition,
+    places: Sequence[_Place],
+    command: Callable[..., str],
+    printed: PrintedOf,
+    why_no_prompts: str,
 ) -> Verdict:
     verdict = Verdict(claim, at.text(), name, reason=claim.untestable, command=claim.command)
     if claim.untestable:
         verdict.word = UNTESTABLE
         return verdict
-    cells = [(pair, place.compare(pair, claim, printed)) for place in places for pair in claim.pairs()]
+    cells = []
+    for place, pair in itertools.product(places, claim.pairs()):
+        contrast = place.compare(pair, claim, printed)
+        if why_no_prompts and any(row in place.rows and place.rows[row].prompted for row in pair):
+            contrast = replace(contrast, untestable=why_no_prompts)
+        cells.append((pair, contrast))
     verdict.compared = [cell for _, cell in cells]
     verdict.controls = [place.compare(pair, claim, printed) for place in places for pair in claim.controls]
     lacking = [c for c in verdict.compared if c.difference is None]

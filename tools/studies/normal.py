@@ -15,16 +15,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.stats.mcb import (
-    Noise,
-    Sample,
-    SeedNoise,
-    detectable,
-    differences,
-    not_told_apart,
-    sample,
-    seeds_needed,
-)
+from benchmark.stats.mcb import Sample, SeedNoise, differences, not_told_apart, sample
+from benchmark.stats.power import Noise, detectable, seeds_needed
 from tools.floors import least_deviation
 
 Scores = NDArray[np.float64]

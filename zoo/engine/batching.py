@@ -20,6 +20,8 @@ from zoo.errors import Interrupted, ZooError
 
 # Padded tokens in a batch. On a CPU small batches keep activations in its cache; a GPU needs large batches.
 DEFAULT_BUDGET = {"cpu": 4096, "cuda": 131072, "mps": 16384}
+# Tokens of a call from which weights are packed.
+_PACKED_FROM = 2_000
 
 Forward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """(input_ids, attention_mask), both (rows, length) -> pooled vectors (rows, dim), float32."""
@@ -91,7 +93,10 @@ def encode_table(
             on_device.clear()
 
     done = 0
-    with torch.inference_mode(), resting_weights(), runtime.progress.bar("encoding", len(table)) as bar:
+    # On a CPU it costs as much as two thousand tokens: a query alone would take more than twice as long.
+    few = device.type == "cpu" and table.lengths.sum() < _PACKED_FROM
+    packing = nullcontext() if few else resting_weights()
+    with torch.inference_mode(), packing, runtime.progress.bar("encoding", len(table)) as bar:
         while waiting:
             rows, full = waiting[0], False
             try:

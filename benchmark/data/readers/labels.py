@@ -24,7 +24,7 @@ _UNLIKE = re.compile(
     r"|(is)?(not|non)(dup|same|equal|equiv|para|sim|match|relat).*"
 )
 # So many standard errors show an order of words.
-_CLEARLY = -3.0
+CLEARLY = 3.0
 BINARY = {"0": 0.0, "1": 1.0, "false": 0.0, "true": 1.0, "no": 0.0, "yes": 1.0}
 
 
@@ -108,7 +108,7 @@ def ordered(cells: Cells, columns: Sequence[Named], values: Values, kind: str) -
     of both says so: the name, or that texts share fewer words the larger a number is.
     """
     *texts, name = (column.name for column in columns)
-    unlike, falls = says_unlike(name), _rise(values) < _CLEARLY
+    unlike, falls = says_unlike(name), rise(values["first"], values["second"], values["score"]) < -CLEARLY
     if unlike and falls:
         return values | {"score": turned_order(cells, values, kind)}, f", turned: a large {name} says unlike"
     if unlike or (falls and all(is_number(cell) or not cell for cell in columns[-1].cells)):
@@ -120,17 +120,16 @@ def ordered(cells: Cells, columns: Sequence[Named], values: Values, kind: str) -
     return values, ""
 
 
-def _rise(values: Values) -> float:
+def rise(first: Sequence[str], second: Sequence[str], scores: Sequence[Any]) -> float:
     """Return by how many standard errors scores rise with the share of common words; 0 where nothing shows it."""
     import pandas as pd
 
-    frame = pd.DataFrame({key: values[key] for key in ("first", "second", "score")}).dropna()
-    words = ([{*re.findall(r"\w+", text.lower())} for text in frame[side]] for side in ("first", "second"))
-    shares = pd.Series([len(a & b) / max(len(a | b), 1) for a, b in zip(*words, strict=True)], frame.index)
-    if shares.nunique() < 2 or frame["score"].nunique() < 2:
+    words = [[{*re.findall(r"\w+", text.lower())} for text in side] for side in (first, second)]
+    shares = pd.Series([len(a & b) / max(len(a | b), 1) for a, b in zip(*words, strict=True)])
+    numbers = pd.to_numeric(pd.Series(scores), errors="coerce")
+    if shares.nunique() < 2 or numbers.nunique() < 2:
         return 0.0
-    units = min(frame["first"].nunique(), frame["second"].nunique())
-    return float(shares.rank().corr(frame["score"].astype(float).rank())) * math.sqrt(units)
+    return float(shares.rank().corr(numbers.rank())) * math.sqrt(min(len({*first}), len({*second})))
 
 
 def turned_order(cells: Cells, values: Values, kind: str) -> list[float | None]:

@@ -14,7 +14,7 @@ from itertools import permutations
 from pathlib import Path
 
 from benchmark.data.readers.cells import is_number
-from benchmark.data.readers.labels import Take, alike_of, says_unlike
+from benchmark.data.readers.labels import CLEARLY, Take, alike_of, rise, says_unlike
 from zoo.encoder import NLI_LABELS
 from zoo.errors import UsageError
 
@@ -25,7 +25,9 @@ _SECOND += "paraphrase response context text".split()
 _VALUES = {
     "grade": re.compile(r"(is)?rel|qrels?|.*(relevan|judge?ment|grade|judged|isselected).*"),
     "score": re.compile(r"(mean)?scores?|(similarity|relatedness)(score)?|sim|gold|gs|rating"),
-    "label": re.compile(r"(gold)?labels?|class|category|topic|intent|(is)?(duplicate|paraphrase)|entailmentjudgment"),
+    "label": re.compile(
+        r"(gold)?labels?|class|category|topic|intent|(is)?(duplicate|paraphrase|same|equal|similar)|entailmentjudgment"
+    ),
 }
 _NEGATIVE = re.compile(r"(hard)?neg(ative)?(s|passages?|ctxs?)?\d*")
 # sent0 and sent1, question1 and question2: a stem and two ends.
@@ -45,7 +47,7 @@ FEW, LONGEST_NAME, MOST_WORDS = 6, 40, 3
 _QUERIES = 20
 # A judgement has at most so many grades.
 _GRADES = 6
-_PRINTED = 8
+_PRINTED = 12
 
 
 def plain(name: str) -> str:
@@ -137,7 +139,8 @@ class Column:
 
     @property
     def _states(self) -> str:
-        return next((kind for kind, names in _VALUES.items() if names.fullmatch(self.key)), "") if self.key else ""
+        kinds = (kind for kind, names in _VALUES.items() if names.fullmatch(self.key))
+        return next(kinds, "score" * says_unlike(self.name)) if self.key else ""
 
     @cached_property
     def value(self) -> str:
@@ -302,8 +305,12 @@ class Decision:
             values += [column for column in rest if column.look == "class" and not column.may_be_text]
         values = stated or (beside if len(beside) == 1 else values)
         if any(column.is_negative for column in texts):
-            # Positives and negatives say what is relevant: classes, and what describes the lists, are no values.
-            values = [column for column in values if column.look != "class" and not column.was_list]
+            # Positives and negatives say what is relevant, and what describes the lists is no value.
+            values = [column for column in values if column.value and not column.was_list]
+        if len(values) > 1 and len(texts) == 2:
+            sides = [text.cells for text in texts]
+            shown = [column for column in values if column.look == "number" and rise(*sides, column.cells) > CLEARLY]
+            values = shown if len(shown) == 1 else values
         self._ask(len(values) > 1, f"{' and '.join(column.name for column in values)} may be values")
         return values[0] if values else None
 
@@ -344,6 +351,10 @@ class Decision:
             doubtful = roles.repeated or (roles.asks and not value.value)
             doubtful = doubtful and value.levels > 2 and value.is_any and not roles.judged
             self._ask(doubtful, f"is {value.name} a grade of relevance or a similarity")
+        if value is not None and first.named and not value.value and len(value.cells) >= FEW:
+            unclear = value.look == "number" and self.take in ("all", "measured") and not says_unlike(value.name)
+            unclear = unclear and abs(rise(first.cells, second.cells, value.cells)) < CLEARLY
+            self._ask(unclear, f"nothing shows that {value.name} is a score")
         self._ask(judged and not clear, "which of the texts asks for the other")
 
     def _ask(self, doubtful: object, why: str) -> None:
@@ -363,14 +374,18 @@ class Decision:
         rest = sorted(self.columns, key=lambda column: (column is not first, column is not second))
         texts = [column for column in rest if column in (first, second) or (not column.value and
                  (column.look in ("text", "list") or column.is_negative))]  # fmt: skip
+        likely = [column for column in texts if column.look in ("text", "list")]
         texts += [column for column in rest if column.look == "class" and column not in texts and not column.value]
         values = [column for column in rest if column.value or column.look in ("number", "words", "class")]
         values.sort(key=lambda column: not column.value)
         negatives = [column for column in texts if column.is_negative and column.can_be_text]
         pairs = sorted(permutations(texts, 2), key=lambda pair: (pair[0] is not first, pair[1] is not second))
-        thirds = [negatives] if negatives else [[] if values else [text] for text in texts]
-        trios = [(a, b, *third) for a, b in pairs for third in thirds if third and not {a, b} & {*third}]
+        stated = any(value.value for value in values)
+        thirds = [negatives] if negatives else [[] if stated else [text] for text in likely]
+        trios = [(a, b, *third) for a, b in pairs for third in thirds if third and len({a, b, *third} & {*likely}) > 2]
         answers = [([column.name for column in trio], " --kind retrieval") for trio in trios]
+        alone = [pair for pair in pairs if {*pair} <= {*likely}] or pairs
+        answers += [([a.name, b.name], " --kind retrieval") for a, b in alone if not stated]
         for number, pair in enumerate(pairs):
             names = [column.name for column in pair]
             for value in values:
@@ -383,8 +398,7 @@ class Decision:
                 for kind in {"measured": (usual, "retrieval"), "judged": ("retrieval",)}.get(self.take, (usual,)):
                     if kind == "retrieval" or pair[::-1] not in pairs[:number]:
                         answers += [([*names, name], f" --kind {kind}") for name in typed]
-            if all(value.look == "class" for value in values):
-                answers.append((names, " --kind retrieval"))
         labelled = texts if self.take in ("measured", "labels") else []
         choices = [(text, value) for text in labelled for value in values if value is not text]
-        return answers + [([text.name, value.name], " --kind label") for text, value in choices]
+        labels = [([text.name, value.name], " --kind label") for text, value in choices]
+        return labels + answers if len(likely) == 1 else answers + labels

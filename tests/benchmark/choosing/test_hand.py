@@ -17,7 +17,7 @@ from benchmark.choosing.measures import measure, search, threshold, threshold_at
 from benchmark.choosing.ranking import ranked, verdict
 from benchmark.stats.bootstrap import statistic_of
 from benchmark.stats.clusters import clusters_of
-from benchmark.stats.mcb import Noise, pairs_needed
+from benchmark.stats.power import Noise, pairs_needed
 from zoo.encoder import Runtime
 
 
@@ -57,6 +57,21 @@ def test_each_row_has_its_own_distance_to_the_first() -> None:
         assert frame[column].tolist() == pytest.approx([80, 50, 30])
     for column in ("behind", "behind_low", "behind_high"):
         assert frame[column].tolist() == pytest.approx([0, 30, 50])
+
+
+@pytest.mark.parametrize(("noise", "clear"), [(1.3, False), (9.0, True)])
+def test_only_a_lead_beyond_noise_is_over_the_own_larger_vectors(noise: float, clear: bool) -> None:
+    """A lead within noise is told as so many pairs that would show it: by the normal distribution, (1.96 + 0.84)^2."""
+    generator, gold = np.random.default_rng(8), np.arange(80.0)
+    data = Texts("score", "", [], np.arange(80), np.arange(80, 160), gold)
+    small, larger = (gold + 40 * of * generator.normal(size=80) for of in (1, noise))
+    rows = [{"name": name, "encoder": "e", "bytes": size} for name, size in (("e int8", 8), ("e", 32))]
+    ranking = ranked(data, [small, larger], rows)
+    assert ranking.winner == "e int8" and ranking.above_own == (["e"] if clear else [])
+    second = ranking.frame.loc["e"]
+    error = (second["behind_high"] - second["behind_low"]) / 2 / 1.99
+    expected = None if clear else pytest.approx(80 * ((1.96 + 0.84) * error / second["behind"]) ** 2, rel=0.1)
+    assert ranking.needed == expected
 
 
 @pytest.mark.parametrize(

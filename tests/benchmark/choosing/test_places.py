@@ -14,7 +14,7 @@ from sklearn.metrics import ndcg_score
 from sklearn.neighbors import KNeighborsClassifier
 
 from benchmark.choosing.control import bm25
-from benchmark.choosing.data import Kind, Texts
+from benchmark.choosing.data import LEAST, Kind, Texts
 from benchmark.choosing.division import arranged
 from benchmark.choosing.measures import intervals, measure, sampled, score, search
 from benchmark.metrics.ties import first_places
@@ -83,8 +83,9 @@ def test_no_order_of_rows_or_texts_decides_a_number(kind: Kind, form: str, simil
     drawn = []
     for of in (arranged(data), arranged(other)):
         values, _ = measure(of, vectors_of(of.texts, form, seed), similarity)
-        drawn.append(np.stack(intervals(sampled(of, [values]))))
+        drawn.append(np.stack(intervals(of, sampled(of, [values]))))
     assert np.array_equal(*drawn)
+    assert drawn[0].min() >= LEAST[kind] and drawn[0].max() <= 100
 
 
 @settings(max_examples=60, deadline=None)

@@ -27,7 +27,7 @@ from benchmark.data.readers.tables import read
 from zoo.errors import ZooError
 
 WORDS = "sea rain tree house river stone cook train wall cat dog grass lamp door wind hill boat salt bread wool".split()
-TABLES = 30  # of each truth
+TABLES = 40  # of each truth
 Values = dict[str, list[Any]]
 
 
@@ -110,6 +110,8 @@ def asides(draw: random.Random, count: int) -> Values:
         draw.choice(["annotator", "by"]): [draw.choice(["ann", "bo", "cy"]) for _ in range(count)],
         "year": [draw.choice([2012, 2015]) for _ in range(count)],
         "page": [f"https://a.b/{number}" for number in range(count)],
+        draw.choice(["votes", "length"]): [draw.randrange(5) for _ in range(count)],
+        "has_image": [draw.randrange(2) for _ in range(count)],
     }
     return {name: every[name] for name in draw.sample([*every], draw.choice([0, 0, 1, 2, 3]))}
 
@@ -170,10 +172,15 @@ def truth_of(kind: str, seed: int, folder: Path) -> tuple[str, Any, dict[str, fl
         if draw.random() < 0.3 and all(isinstance(value, int) for value in coding.values()):
             gap = frame.iloc[:1].assign(value=np.nan)  # a row without value: pandas writes the others as floats
             frame = pd.concat([frame, gap]).astype({"value": float})
+        elif draw.random() < 0.2 and all(type(value) is int for value in coding.values()):
+            frame["value"] = [draw.choice([f"{value}", f"{value}.0"]) for value in frame["value"]]
     frame = frame.rename(columns=names)
     frame = frame.assign(**{name: cells for name, cells in asides(draw, len(frame)).items() if name not in frame})
     frame = frame.sample(frac=1, random_state=seed).reset_index(drop=True)[draw.sample([*frame], frame.shape[1])]
-    about = f"{kind} {seed}: {names} {coding} {[*frame]}"
+    clear = not {"text", "source", "premise", *["score"] * (kind == "judged")} & {*names.values()}
+    clear &= kind != "pairs" or not {"votes", "length", "has_image", "by"} & {*frame}
+    certain = {*pools} == {"known"} and clear and "gut" not in coding.values()
+    about = f"{kind} {seed}: {names} {coding} {[*frame]}{', no doubt' * certain}"
     return about, container(draw, frame, folder), expected
 
 
@@ -190,7 +197,10 @@ def outcome(table: Any, expected: dict[str, float], columns: str | None = None, 
 
 
 def test_names_orders_and_containers_decide_no_number(tmp_path: Path) -> None:
-    """No score differs from the truth's in silence, each question has a right answer, and few are asked."""
+    """No score differs from the truth's in silence, each question has a right answer, and few are asked.
+
+    Where all names are known and no two readings are left, nothing is asked.
+    """
     outcomes: Counter[str] = Counter()
     wrong = []
     for kind in ("scored", "labels", "relevant", "judged", "pairs", "triples", "labelled"):
@@ -198,7 +208,7 @@ def test_names_orders_and_containers_decide_no_number(tmp_path: Path) -> None:
             about, given, expected = truth_of(kind, seed, tmp_path)
             result = outcome(given, expected)
             outcomes[result] += 1
-            if result not in ("right", "asked"):
+            if result not in ("right", "asked") or (result == "asked" and about.endswith("no doubt")):
                 wrong.append(f"{about}\n    {result}")
     assert not wrong, "\n".join(wrong[:20])
     assert outcomes["asked"] <= 0.25 * outcomes.total(), outcomes

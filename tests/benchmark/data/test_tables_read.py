@@ -23,7 +23,8 @@ from zoo.errors import CorruptError, MissingError, UsageError
 
 N = 24
 Q = [f"what is the thing number {i} made of" for i in range(N)]
-D = [f"we believe that it is made of the stuff {i}" for i in range(N)]
+SCORES = [i % 6 for i in range(N)]
+D = [f"we believe that it is {' '.join(Q[i].split()[: SCORES[i] + 1])} stuff {i}" for i in range(N)]
 PLACES: dict[str, str] = {"score": "scores", "binary": "binary", "retrieval": "judged", "label": "labels"}
 
 
@@ -38,7 +39,6 @@ def table(head: Sequence[str] | None, *columns: Sequence[object], sep: str = ","
     return out.getvalue()
 
 
-SCORES = [i % 6 for i in range(N)]
 # name of the file, its content, --columns, --kind, kind of table, number of rows, the first two values
 Row = tuple[str, Any, str | None, str | None, str, int, list[Any]]
 TWO = {  # two labels: the one of the first row, that of the second, and the value of each
@@ -256,7 +256,7 @@ def test_a_folder_of_beir_has_unjudged_documents_titles_and_grades(tmp_path: Pat
         (table(["s1", "s2", "not_similar"], Q, D, every(0, 1)), None, None, UsageError, "a large not_similar say"),
         (table(["s1", "s2"], Q, D), "s1,-s2", None, UsageError, "a minus turns a score"),
         (
-            table(["s1", "s2", "ann", "bo"], Q, D, SCORES, every(1, 2)),
+            table(["s1", "s2", "ann", "bo"], Q, D, SCORES, [2 * score for score in SCORES]),
             None,
             None,
             UsageError,

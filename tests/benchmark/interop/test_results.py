@@ -12,7 +12,7 @@ import pytest
 from fakes import failed, make_record
 
 from benchmark.interop.export import export_card
-from benchmark.interop.results import TASKS, model_meta, task_result
+from benchmark.interop.results import TASKS, card_data, model_meta, task_result
 from benchmark.interop.scores import export_results
 from benchmark.records.folder import Records
 from benchmark.tasks.suites import suite
@@ -133,6 +133,10 @@ def test_the_hub_reads_the_card(tmp_path: Path) -> None:
     }
 
 
+def test_a_card_of_trials_alone_has_no_result() -> None:
+    assert card_data("m", [sts_record("m", "STS12-raw", limit=50)]).eval_results is None
+
+
 @pytest.mark.slow
 def test_the_command_writes_them_without_torch(tmp_path: Path) -> None:
     store = Records(tmp_path / "results")
@@ -157,6 +161,10 @@ def test_no_training_data_is_stated_where_something_was_learned(learned: str | N
     record["method"]["traits"]["released"] = learned == "released"
     record["training"] = {"steps": 1} if learned == "training" else None
     assert model_meta("m", "1", record)["training_datasets"] == ([] if learned is None else None)
+
+
+def test_memory_is_of_float32_in_mebibytes() -> None:
+    assert model_meta("m", "1", sts_record("m", "STS12-raw", facts={"parameters": 2**20}))["memory_usage_mb"] == 4.0
 
 
 @pytest.mark.parametrize("first", [0, 1])

@@ -11,18 +11,8 @@ from test_bootstrap import correlated
 from benchmark.stats.bootstrap import resample
 from benchmark.stats.draws import by_seed
 from benchmark.stats.marks import told_apart
-from benchmark.stats.mcb import (
-    Noise,
-    SeedNoise,
-    detectable,
-    differences,
-    median_noise,
-    not_told_apart,
-    pooled_noise,
-    sample,
-    sample_pairs,
-    seeds_needed,
-)
+from benchmark.stats.mcb import SeedNoise, differences, not_told_apart, pooled_noise, sample, sample_pairs
+from benchmark.stats.power import Noise, detectable, median_noise, seeds_needed
 from benchmark.stats.williams import williams
 from tools.floors import least_deviation
 from zoo.errors import ContractError

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from zoo.encoder import Runtime
 from zoo.engine.linear import linear, resting_weights
 from zoo.engine.narrow import NarrowWeights
+from zoo.methods.pretrained import Pretrained
 
 
 def maps(count: int, bias: bool = True) -> list[nn.Linear]:
@@ -105,3 +108,22 @@ def test_losses_and_gradients_are_those_of_autocast(steps: int) -> None:
             assert set(narrow.maps) == {(net.first, net.second), (net.first,), (net.unbiased,)}
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
     assert len(results[0]) == 6
+
+
+def test_a_query_alone_packs_no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packing costs as much as many texts; the vectors are the same."""
+    encoder = Pretrained(Pretrained.Recipe(model="zoo-small", pooling="mean"), Runtime())
+    kept: list[int] = []
+
+    def counted(weight: torch.Tensor, size: object) -> torch.Tensor:
+        kept.append(1)
+        packed: torch.Tensor = pack(weight, size)
+        return packed
+
+    pack = torch.ops.mkldnn._reorder_linear_weight
+    monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", counted)
+    texts = [f"a dog and {n} cats sleep in the old house" for n in range(250)]
+    alone = encoder.encode(texts[:1])
+    assert not kept
+    np.testing.assert_allclose(encoder.encode(texts)[:1], alone, atol=1e-5)
+    assert kept
