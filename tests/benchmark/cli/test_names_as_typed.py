@@ -13,6 +13,7 @@ from click.shell_completion import ShellComplete
 from fakes import Cli, make_record
 
 import benchmark
+from benchmark.cli.data import _chosen_data
 from benchmark.cli.main import main_group
 from benchmark.records.folder import Records
 from benchmark.tasks import TASKS, plain_name
@@ -188,3 +189,10 @@ def test_a_glob_is_no_folder(sign: str) -> None:
     assert model_named(f"./no-such{sign}folder", ()) is None
     with pytest.raises(UsageError, match="does not exist"):
         model_named("./no-such-folder", ())
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"), [("sts-b", "STSBenchmark"), ("sick-r", "SICK"), ("sts12", "STS12"), ("mr", "MR")]
+)
+def test_a_data_set_is_also_named_by_its_task(typed: str, name: str) -> None:
+    assert _chosen_data((typed,)) == [name]
