@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import logging
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -245,7 +247,11 @@ def _converted(path: Path) -> dict[str, Any]:
     """Return the result of a file from before mteb 1.11, as mteb itself converts it."""
     import mteb
 
-    result = mteb.TaskResult.from_disk(path)
+    # It warns of each old name of a measure.
+    logging.getLogger("mteb").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = mteb.TaskResult.from_disk(path)
     return {"task_name": result.task_name, "scores": result.scores}
 
 
