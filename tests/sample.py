@@ -1,4 +1,4 @@
-"""`pytest --sample`: of the slow tests a fifth, another one each week, and at least one of each kind.
+"""`pytest --sample`: of the slow tests an eighth, another one each week, and at least one of each kind.
 
 A kind is a function with its cases (recipes, keys, architectures), or the other functions of a file. Cases that name
 a method or a recipe whose file the last commits touched are always run.
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-_SHARE = 5  # one case in five
+_SHARE = 8  # one case in eight
 
 
 def touched(root: Path) -> set[str]:

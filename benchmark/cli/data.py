@@ -21,7 +21,7 @@ from benchmark.cli.options import (
 from benchmark.data.catalog import catalog, dataset
 from benchmark.data.overview import data_rows, data_sets
 from benchmark.data.sources import DataSource, each_cause_once, in_one
-from benchmark.tasks import TASKS
+from benchmark.tasks import TASKS, plain_name
 from benchmark.tasks.suites import choose_tasks, merged, suites_named
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.files import check_writable, write_text
@@ -49,7 +49,15 @@ def list_command(data: str | None, as_json: bool) -> None:
 def _chosen_data(names: tuple[str, ...]) -> list[str]:
     # Sets of unknown sha256 are fetched and verified by name alone: a folder without them lacks nothing.
     known = [name for name, entry in catalog().items() if all(form.known for form in entry.forms.values())]
-    return [dataset(name).name for name in names] or known
+    return [_data_set(name) for name in names] or known
+
+
+def _data_set(name: str) -> str:
+    """Return the data set of this name, or of the task of this name, however it is spelt."""
+    spelt = {plain_name(one): one for one in catalog()}
+    if (task := TASKS.canonical(name)) in TASKS.names() and plain_name(name) not in spelt:
+        name = getattr(TASKS.get(task), "dataset", name)
+    return dataset(spelt.get(plain_name(name), name)).name
 
 
 class _Findings:

@@ -48,7 +48,12 @@ from zoo.errors import UsageError
 @click.option("--methods", cls=Listed, help="Only these rows: names or globs, comma-separated; see --out.")
 @click.option("--baseline", default="", help="Mark the rows above or below this one beyond noise (Holm over all rows).")
 @click.option("--borrow-seed-noise", is_flag=True, help="For rows of one seed: the pooled noise of their backbone's.")
-@click.option("--tasks", cls=Listed, help="Of PUBLISHED: the tasks of the mean, comma-separated [default: all].")
+@click.option(
+    "--tasks",
+    cls=Listed,
+    help="Of PUBLISHED: the tasks of the mean, comma-separated, or a benchmark as 'MTEB(eng, v2)' [default: all].",
+)
+@click.option("--ungrouped", is_flag=True, help="Of PUBLISHED: draw each task by itself, whatever its type.")
 @click.option(
     "--strict",
     is_flag=True,
@@ -66,6 +71,7 @@ def command(
     /,
     published: Path | None,
     tasks: str | None,
+    ungrouped: bool,
     results: Path,
     strict: bool,
     wide: bool,
@@ -85,9 +91,9 @@ def command(
     --dims and --bytes add a table of what smaller vectors would cost each row, for which its texts are encoded again.
     """
     if published is not None:
-        return _second_opinion(ctx, published, tasks, options["out"], wide=wide, as_json=as_json)
-    if tasks is not None:
-        raise UsageError("--tasks is for results of others; of the records take --suite or --columns.")
+        return _second_opinion(ctx, published, options["out"], wide=wide, as_json=as_json)
+    if tasks is not None or ungrouped:
+        raise UsageError("--tasks and --ungrouped are for results of others; of the records take --suite or --columns.")
     load_plugins(plugins)
     board = api.leaderboard(results, **options)
     if strict:
@@ -114,16 +120,14 @@ def command(
     return 1 if board.corrupt and strict else 0
 
 
-def _second_opinion(
-    ctx: click.Context, published: Path, tasks: str | None, out: Path | None, *, wide: bool, as_json: bool
-) -> int:
+def _second_opinion(ctx: click.Context, published: Path, out: Path | None, *, wide: bool, as_json: bool) -> int:
     """Print the table of others' results; no option of our records goes with it."""
     for option in ctx.command.params:
         name = option.name or ""
         typed = ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-        if typed and name not in ("published", "tasks", "out", "wide", "as_json"):
+        if typed and name not in ("published", "tasks", "ungrouped", "out", "wide", "as_json"):
             raise UsageError(f"{option.opts[0]} is for our records and does not go with {published}; leave it out.")
-    opinion = second_opinion(published, tasks=split_names(tasks))
+    opinion = second_opinion(published, tasks=split_names(ctx.params["tasks"]), grouped=not ctx.params["ungrouped"])
     written = opinion.write(out) if out is not None else []
     if as_json:
         say_json(opinion.as_dict() | {"written": written})

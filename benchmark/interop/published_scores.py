@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import logging
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo.errors import MissingError, UsageError, ZooError
+from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
 from zoo.files import iterate_lines, read_json
 from zoo.progress import clean_line
 
@@ -38,8 +40,34 @@ class Published:
     notes: tuple[str, ...]
 
 
-def read_published(source: str | Path | pandas.DataFrame) -> Published:
+@dataclass(frozen=True)
+class TaskOf:
+    """What one of mteb's benchmarks takes of a task."""
+
+    type: str
+    splits: frozenset[str]
+    subsets: frozenset[str]
+
+
+def tasks_of_benchmark(name: str) -> dict[str, TaskOf]:
+    """Return the tasks of one of mteb's benchmarks; raises UsageError for an unknown one, MissingError without mteb."""
+    try:
+        import mteb
+    except ImportError as error:
+        raise MissingError(f"{name} is a benchmark of mteb: `pip install 'zoo-bench[mteb]'`.") from error
+    known = {benchmark.name: benchmark for benchmark in mteb.get_benchmarks()}
+    if name not in known:
+        raise UsageError(f"mteb has no benchmark {name!r:.100}.{did_you_mean(name, known)}")
+    return {
+        task.metadata.name: TaskOf(task.metadata.type, frozenset(task.eval_splits), frozenset(task.hf_subsets))
+        for task in known[name].tasks
+    }
+
+
+def read_published(source: str | Path | pandas.DataFrame, wanted: Mapping[str, TaskOf] | None = None) -> Published:
     """Return the scores of a folder of mteb's, a jsonl file of EuroEval's, or a table (csv, tsv, parquet, DataFrame).
+
+    With the tasks of a benchmark, a folder of mteb's has their splits and subsets, and all have their types.
 
     Raises MissingError where nothing is read, UsageError where a table can be read in two ways.
     """
@@ -49,13 +77,15 @@ def read_published(source: str | Path | pandas.DataFrame) -> Published:
     if isinstance(source, pandas.DataFrame):
         rows = _from_table(source, notes)
     elif (path := Path(source)).is_dir():
-        rows = _from_mteb(path, notes)
+        rows = _from_mteb(path, notes, wanted)
     elif not path.is_file():
         raise MissingError(f"there is no {path}; name a folder of mteb's results, a table (csv, parquet) or a jsonl.")
     elif path.suffix == ".jsonl":
         rows = _from_euroeval(path)
     else:
         rows = _from_table(_table(path), notes)
+    if wanted is not None and not rows.empty:
+        rows = rows.assign(group=[wanted[task].type if task in wanted else "" for task in rows["task"]])
     return _joined(rows, notes)
 
 
@@ -67,7 +97,7 @@ def is_published(path: Path) -> bool:
     return not (path / "records.parquet").is_file() and any(next(path.glob(place), None) for place in metas)
 
 
-def named(names: Sequence[object]) -> str:
+def named(names: Sequence[object], mark: str = ", ") -> str:
     """Return the first of some names and the number of others.
 
     Examples:
@@ -75,7 +105,7 @@ def named(names: Sequence[object]) -> str:
         'a, b, c, d, e and 2 more'
     """
     more = len(names) - _NAMED
-    return ", ".join(clean_line(str(name)) for name in names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return mark.join(clean_line(str(name)) for name in names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _table(path: Path) -> pandas.DataFrame:
@@ -84,7 +114,12 @@ def _table(path: Path) -> pandas.DataFrame:
     try:
         if path.suffix == ".parquet":
             return pandas.read_parquet(path)
-        return pandas.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",")
+        with path.open(encoding="utf-8-sig") as file:
+            head, first = file.readline(), file.readline()
+        mark = max(",;\t", key=head.count)
+        # Where commas are decimal, columns are parted by semicolons.
+        comma = mark == ";" and re.search(r"\d,\d", first) is not None
+        return pandas.read_csv(path, sep=mark, decimal="," if comma else ".")
     except (ValueError, OSError) as error:
         raise UsageError(f"{path} is no table of csv, tsv or parquet: {clean_line(str(error)):.200}.") from error
 
@@ -166,8 +201,11 @@ def _from_euroeval(path: Path) -> pandas.DataFrame:
     return pandas.DataFrame(rows)
 
 
-def _from_mteb(folder: Path, notes: list[str]) -> pandas.DataFrame:
-    """Return a row per file MODEL/REVISION/TASK.json: the mean over subsets of the test split, else of all splits."""
+def _from_mteb(folder: Path, notes: list[str], wanted: Mapping[str, TaskOf] | None) -> pandas.DataFrame:
+    """Return a row per file MODEL/REVISION/TASK.json: the mean over subsets of the test split, else of all splits.
+
+    Of the tasks of a benchmark it is the mean over their subsets and splits; a file that lacks one has no score.
+    """
     import pandas
 
     rows: list[dict[str, Any]] = []
@@ -176,23 +214,45 @@ def _from_mteb(folder: Path, notes: list[str]) -> pandas.DataFrame:
     for path in sorted(folder.glob("**/*.json")):
         if path.name == "model_meta.json" or len(path.relative_to(folder).parts) < 3:
             continue
+        if wanted is not None and path.stem not in wanted:
+            continue
         try:
             result = read_json(path)
+            if "mteb_dataset_name" in result:
+                result = _converted(path)
             scores = result["scores"]
             used = {"test": scores["test"]} if "test" in scores else scores
+            if wanted is not None and (of := wanted.get(str(result["task_name"]))):
+                used = {
+                    split: [e for e in scores.get(split, ()) if e["hf_subset"] in of.subsets] for split in of.splits
+                }
+                if any(len(entries) < len(of.subsets) for entries in used.values()):
+                    continue
             values = [float(entry["main_score"]) for entries in used.values() for entry in entries]
             row = {"task": str(result["task_name"]), "score": sum(values) / len(values)}
-        except (ZooError, KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
+        except (ZooError, ImportError, KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
             damaged.append(str(path.relative_to(folder)))
             continue
-        splits += [str(row["task"])] if len(used) > 1 else []
+        splits += [str(row["task"])] if len(used) > 1 and wanted is None else []
         rows.append(row | {"model": path.parts[-3].replace("__", "/", 1), "revision": path.parts[-2], "percent": False})
     if damaged:
-        notes.append(f"Not read, since they are no results of mteb's present form: {named(damaged)}.")
+        notes.append(f"Not read, since they are no results of mteb, or old ones without mteb here: {named(damaged)}.")
     if splits:
         notes.append(f"The mean over several splits is the score of {named(sorted(set(splits)))}.")
-    types = _types() if rows else {}
+    types = _types() if rows and wanted is None else {}
     return pandas.DataFrame([row | {"group": types.get(row["task"], "")} for row in rows])
+
+
+def _converted(path: Path) -> dict[str, Any]:
+    """Return the result of a file from before mteb 1.11, as mteb itself converts it."""
+    import mteb
+
+    # It warns of each old name of a measure.
+    logging.getLogger("mteb").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = mteb.TaskResult.from_disk(path)
+    return {"task_name": result.task_name, "scores": result.scores}
 
 
 def _types() -> dict[str, str]:
@@ -212,11 +272,16 @@ def _joined(rows: pandas.DataFrame, notes: list[str]) -> Published:
     rows = rows.assign(model=rows["model"].astype(str), task=rows["task"].astype(str))
     if "revision" in rows:
         revisions = rows.assign(revision=rows["revision"].astype(str))
-        for model, of_model in revisions.groupby("model")["revision"]:
-            if len(several := sorted(of_model.unique())) > 1:
-                notes.append(f"{clean_line(str(model))} has {len(several)} revisions, each a row: {named(several)}.")
-                here = revisions["model"] == model
-                rows.loc[here, "model"] = f"{model}@" + revisions.loc[here, "revision"].str[:12]
+        several = {
+            str(model): sorted(of_model.unique())
+            for model, of_model in revisions.groupby("model")["revision"]
+            if of_model.nunique() > 1
+        }
+        if several:
+            each = [f"{model} ({named(of_model)})" for model, of_model in several.items()]
+            notes.append(f"Each revision is a row, of models with several: {named(each)}.")
+            here = rows["model"].isin([*several])
+            rows.loc[here, "model"] += "@" + revisions.loc[here, "revision"].str[:12]
     rows = rows.drop_duplicates(["model", "task", "score"])
     if (twice := rows.duplicated(["model", "task"])).any():
         first = rows[twice].iloc[0]

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from markupsafe import Markup
 from numpy.typing import NDArray
 
-from benchmark.interop.published_scores import named, read_published
+from benchmark.interop.published_scores import named, read_published, tasks_of_benchmark
+from benchmark.report.latex import escape
 from benchmark.report.markdown import markdown_table
+from benchmark.report.render import TEMPLATES, fill
 from benchmark.report.terminal import Field, fitted, folded, width_of
 from benchmark.stats.bootstrap import Scored, resample_together
 from benchmark.stats.clusters import clusters_of
 from benchmark.stats.mcb import LEVEL, Differences, Sample, differences, sample
+from zoo import __version__
 from zoo.errors import MissingError, UsageError, did_you_mean
 from zoo.files import write_text
 from zoo.progress import clean_line, print_safe
@@ -132,14 +137,40 @@ class SecondOpinion:
     def __str__(self) -> str:
         return self._text(None)
 
+    def latex(self) -> str:
+        """Return a `table` environment; needs \\usepackage{booktabs}."""
+        (heads, *lines) = ([escape(cell) for cell in line] for line in zip(*self.cells(), strict=True))
+        return fill(
+            "table.tex.j2",
+            signature="",
+            environment="table",
+            size="small",
+            caption=escape(self.notes[0]),
+            notes=escape(" ".join(self.notes[1:])),
+            label="tab:second-opinion",
+            sides="lrr",
+            heads=heads,
+            parts=[("", lines)],
+        )
+
+    def page(self) -> str:
+        """Return an HTML page of the table, with a bar from the first to the last rank of each model."""
+        (heads, *lines) = zip(*self.cells(), strict=True)
+        share, ends = 100 / len(self.frame), zip(self.frame["first"], self.frame["last"], strict=True)
+        bars = [(f"{share * (first - 1):.2f}", f"{share * (last - first + 1):.2f}") for first, last in ends]
+        rows = [(cells, *bar) for cells, bar in zip(lines, bars, strict=True)]
+        style = Markup((TEMPLATES / "style.css").read_text(encoding="utf-8"))
+        return fill("opinion.html.j2", version=__version__, style=style, heads=heads, rows=rows, notes=self.notes)
+
     def write(self, out: Path) -> list[Path]:
-        """Write second-opinion.md, .csv and .json into a folder; returns their paths."""
+        """Write second-opinion.md, .csv, .json, .tex and .html into a folder; returns their paths."""
         (heads, *lines) = zip(*self.cells(), strict=True)
         table = markdown_table(heads, lines, [head != "Model" for head in heads])
         text = "\n\n".join([self.notes[0], "\n".join(table), *self.notes[1:]])
         buffer = io.StringIO()
         self.frame.to_csv(buffer, lineterminator="\n")
         files = {"md": f"{text}\n", "csv": buffer.getvalue(), "json": f"{json.dumps(self.as_dict(), indent=1)}\n"}
+        files |= {"tex": self.latex(), "html": self.page()}
         paths = {out / f"second-opinion.{suffix}": content for suffix, content in files.items()}
         for path, content in paths.items():
             write_text(path, content)
@@ -199,13 +230,13 @@ def compare_models(scores: pandas.DataFrame, groups: Sequence[str]) -> Compariso
 
 
 def second_opinion(
-    source: str | Path | pandas.DataFrame, *, tasks: Sequence[str] | None = None, grouped: bool = True
+    source: str | Path | pandas.DataFrame, *, tasks: Sequence[str] | str | None = None, grouped: bool = True
 ) -> SecondOpinion:
     """Say which ranks of published results are separated; the noise is that of another draw of such tasks.
 
     Args:
         source: A folder of mteb's results, a jsonl of EuroEval's, or a long or wide table (csv, parquet, DataFrame).
-        tasks: The tasks of the mean; by default all that any model has.
+        tasks: The tasks of the mean, or one of mteb's benchmarks by name; by default all that any model has.
         grouped: Whether tasks of one type are drawn together where the results state types.
 
     Returns:
@@ -224,8 +255,9 @@ def second_opinion(
     import pandas
     from scipy.special import stdtrit
 
-    given = read_published(source)
-    values = given.values if tasks is None else _of_tasks(given.values, tasks)
+    wanted = tasks_of_benchmark(tasks) if isinstance(tasks, str) else None
+    given = read_published(source, wanted)
+    values = given.values if tasks is None else _of_tasks(given.values, wanted or tasks)
     complete = values[values.notna().all(axis=1)]
     lacking = [f"{model} ({named([*row.index[row.isna()]])})" for model, row in values.iterrows() if row.isna().any()]
     if len(complete) < 2:
@@ -251,11 +283,11 @@ def second_opinion(
     order = np.lexsort([np.arange(len(frame)), 1 + better])
     notes = [_unit(groups, of), *_verdicts(frame.iloc[order], compared, order), *given.notes]
     if lacking:
-        notes.append(f"n/a, for want of tasks: {'; '.join(map(clean_line, lacking))}.")
+        notes.append(f"n/a, for want of tasks: {named(lacking, '; ')}.")
     return SecondOpinion(frame.iloc[order], complete, groups, notes)
 
 
-def _of_tasks(values: pandas.DataFrame, tasks: Sequence[str]) -> pandas.DataFrame:
+def _of_tasks(values: pandas.DataFrame, tasks: Iterable[str]) -> pandas.DataFrame:
     for task in tasks:
         if task not in values:
             raise UsageError(f"no model has a score on {task!r:.100}.{did_you_mean(task, map(str, values.columns))}")
@@ -284,6 +316,8 @@ def _verdicts(frame: pandas.DataFrame, compared: Differences, order: NDArray[np.
     ]
 
 
-def split_names(names: str | None) -> list[str] | None:
-    """Return the names of a list with commas; None for none."""
+def split_names(names: str | None) -> list[str] | str | None:
+    """Return the names of a list with commas, or one of mteb's benchmarks, as MTEB(eng, v2); None for none."""
+    if names is not None and re.fullmatch(r"[^,(]+\(.*\)", names):
+        return names
     return None if names is None else [name.strip() for name in names.split(",") if name.strip()]

@@ -136,7 +136,7 @@ def _gained(of: _Compared, best: Sequence[Row], starts: Mapping[str, Row], contr
         parts.append(f"against {start}: {', '.join([*gaps, *more])}")
     text = f"{what} {'; '.join(parts)}"
     where = f"{of.on[0].lower()}{of.on[1:]}, " if of.on else ""
-    return f"{text} ({where}95% intervals with the noise of {of.unit} and of seeds)." if " to " in text else f"{text}."
+    return f"{text}; {where}95% intervals with the noise of {of.unit} and of seeds." if " to " in text else f"{text}."
 
 
 def starts_of(rows: Sequence[Row]) -> dict[str, Row]:

@@ -46,10 +46,13 @@ class Writer:
 def writers(folder: Path, model: Path) -> dict[str, Writer]:
     """Return every command that writes, by name; what it reads lies beside the disk."""
     kept, table, texts = folder / "rehearsal", folder / "table.tsv", folder / "texts.txt"
+    plain = folder / "plain.txt"
     lines = (ROOT / "benchmark" / "data" / "pocket" / "sentences.txt").read_text(encoding="utf-8").splitlines()
     table.write_text("".join(f"{a}\t{b}\t{i % 5}\n" for i, (a, b) in enumerate(itertools.pairwise(lines[:60]))))
     # Documents of ten sentences.
     texts.write_text("\n\n".join("\n".join(lines[start : start + 10]) for start in range(0, 200, 10)) + "\n")
+    # The sentences themselves are test texts, which no pretraining reads.
+    plain.write_text("".join(f"{line[:-1]} for the {n % 97}th time.\n" for n, line in enumerate(lines)))
     small = ("--precision", "fp32", "--device", "cpu")
     simcse = "simcse:batch_size=16:train_max_length=16"
     train = ("--train-sentences", 64, "--backbone", model, *small)
@@ -110,7 +113,7 @@ def writers(folder: Path, model: Path) -> dict[str, Writer]:
                 "pretrain",
                 "tiny:held_out_rows=8",
                 "--text",
-                texts,
+                plain,
                 "--steps",
                 3,
                 "--out",

@@ -284,3 +284,16 @@ def test_a_finished_encoder_scores_as_in_the_librarys_own_evaluators(
     )
     assert frame["score"].tolist() == pytest.approx([expected] * 2, abs=1e-2)
     assert "no text has its prompts document, query; one is used by --prompts FILE" in frame["roles"]["folder"]
+
+
+def test_a_row_whose_vectors_order_otherwise_has_no_smaller_sizes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"tasks": "pocket-phrases", "controls": False, "quiet": True, "results": tmp_path}
+    benchmark.evaluate("bag-of-words", **options)
+    others = lambda *_: lambda texts: np.random.default_rng(0).normal(size=(len(texts), 64))  # noqa: E731
+    monkeypatch.setattr("benchmark.choosing.sizes._vectors", others)
+    with pytest.raises(SystemExit):
+        main(["leaderboard", "--results", str(tmp_path), "--dims", "64", "--json"])
+    (sizes,) = json.loads(capsys.readouterr().out)["sizes"]
+    assert sizes["lines"] == [] and "otherwise than when it was scored" in sizes["missing"]["bag-of-words"]

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from benchmark.choosing.candidates import prepared
 from benchmark.choosing.control import bm25
 from benchmark.choosing.data import Kind, Texts, read_texts
+from benchmark.choosing.division import training_pairs
 from benchmark.choosing.language import is_other_than_english
-from benchmark.choosing.measures import measure, search, threshold, threshold_at
+from benchmark.choosing.measures import _nearly_equal, measure, search, threshold, threshold_at
 from benchmark.choosing.ranking import ranked, verdict
 from benchmark.stats.bootstrap import statistic_of
 from benchmark.stats.clusters import clusters_of
@@ -57,6 +58,21 @@ def test_each_row_has_its_own_distance_to_the_first() -> None:
         assert frame[column].tolist() == pytest.approx([80, 50, 30])
     for column in ("behind", "behind_low", "behind_high"):
         assert frame[column].tolist() == pytest.approx([0, 30, 50])
+
+
+@pytest.mark.parametrize(("noise", "clear"), [(1.3, False), (9.0, True)])
+def test_only_a_lead_beyond_noise_is_over_the_own_larger_vectors(noise: float, clear: bool) -> None:
+    """A lead within noise is told as so many pairs that would show it: by the normal distribution, (1.96 + 0.84)^2."""
+    generator, gold = np.random.default_rng(8), np.arange(80.0)
+    data = Texts("score", "", [], np.arange(80), np.arange(80, 160), gold)
+    small, larger = (gold + 40 * of * generator.normal(size=80) for of in (1, noise))
+    rows = [{"name": name, "encoder": "e", "bytes": size} for name, size in (("e int8", 8), ("e", 32))]
+    ranking = ranked(data, [small, larger], rows)
+    assert ranking.winner == "e int8" and ranking.above_own == (["e"] if clear else [])
+    second = ranking.frame.loc["e"]
+    error = (second["behind_high"] - second["behind_low"]) / 2 / 1.99
+    expected = None if clear else pytest.approx(80 * ((1.96 + 0.84) * error / second["behind"]) ** 2, rel=0.1)
+    assert ranking.needed == expected
 
 
 @pytest.mark.parametrize(
@@ -167,3 +183,19 @@ def test_bm25_counts_common_words() -> None:
 )
 def test_other_languages_are_seen_where_they_are_clear(texts: list[str], other: bool) -> None:
     assert is_other_than_english(texts) is other
+
+
+@pytest.mark.parametrize(
+    ("common", "others", "alike"), [(4, 1, True), (3, 1, False), (8, 2, True), (7, 2, False), (0, 0, False)]
+)
+def test_texts_with_four_fifths_of_their_words_in_common_are_near_duplicates(
+    common: int, others: int, alike: bool
+) -> None:
+    words = [f"w{i}" for i in range(common + others)]
+    assert _nearly_equal(frozenset(words), frozenset(words[:common])) is alike
+
+
+def test_scores_to_train_on_begin_at_0() -> None:
+    data = Texts("score", "", list("abcdef"), places(0, 1, 2), places(3, 4, 5), np.array([3.0, 1.0, 5.0]))
+    corpus = training_pairs(data)
+    assert (corpus.sentences, corpus.scores) == (list("adbecf"), [2.0, 0.0, 4.0])

@@ -163,6 +163,10 @@ def test_no_training_data_is_stated_where_something_was_learned(learned: str | N
     assert model_meta("m", "1", record)["training_datasets"] == ([] if learned is None else None)
 
 
+def test_memory_is_of_float32_in_mebibytes() -> None:
+    assert model_meta("m", "1", sts_record("m", "STS12-raw", facts={"parameters": 2**20}))["memory_usage_mb"] == 4.0
+
+
 @pytest.mark.parametrize("first", [0, 1])
 def test_a_score_that_mteb_made_is_written_instead_of_ours(first: int, tmp_path: Path) -> None:
     """Whichever of the two was measured first."""

@@ -118,7 +118,7 @@ def test_missing_tasks_revisions_and_scales_are_each_a_sentence(tmp_path: Path) 
     write_mteb(tmp_path / "b", published())
     both = second_opinion(write_mteb(tmp_path / "b", published(seed=1).iloc[:1], "r2"))
     assert {"org/m0@r1", "org/m0@r2"} < set(both.frame.index)
-    assert any("org/m0 has 2 revisions" in note for note in both.notes)
+    assert "Each revision is a row, of models with several: org/m0 (r1, r2)." in both.notes
     points = published().assign(task4=lambda it: 100 * it.task4)
     same(second_opinion(points), second_opinion(published()))
     assert any("Taken as 0..100 among tasks in 0..1: task4." in note for note in second_opinion(points).notes)
@@ -172,14 +172,56 @@ def test_by_command(tmp_path: Path, cli: Any) -> None:
     published(lead=0.2).rename_axis("model").to_csv(path)
     run = cli("leaderboard", str(path), "--out", str(tmp_path / "out"))
     assert run.code == 0 and run.out.startswith("Others' results, not ours. Unit: 9 tasks")
-    assert sorted(p.suffix for p in (tmp_path / "out").iterdir()) == [".csv", ".json", ".md"]
+    files = {p.suffix: p.read_text(encoding="utf-8") for p in (tmp_path / "out").iterdir()}
+    assert sorted(files) == [".csv", ".html", ".json", ".md", ".tex"]
+    assert files[".tex"].count(r" \\") == 6 and r"\caption{Others" in files[".tex"]
+    # The first of five leads: its bar is the first fifth.
+    assert files[".html"].count('class="ranks"') == 5 and "margin-left:0.00%;width:20.00%" in files[".html"]
     shown = json.loads(cli("leaderboard", str(path), "--json", "--tasks", "task1,task2,task5").out)
     assert shown["of_others"] and shown["rows"][0]["model"] == "org/m0"
     compared = json.loads(cli("compare", "org/m0", "org/m1", "--results", str(path), "--json").out)
     assert compared["p"] < 0.05 and compared["low"] > 0
+    alone = json.loads(cli("leaderboard", str(path), "--json", "--ungrouped").out)
+    assert alone["rows"] == benchmark.second_opinion(path, grouped=False).as_dict()["rows"]
     refused = cli("leaderboard", str(path), "--suite", "sts")
     assert refused.code and "--suite is for our records" in refused.err
     assert benchmark.second_opinion(path).frame.tied.sum() == 1
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_a_table_with_semicolons(tmp_path: Path, decimal: str) -> None:
+    frame = published().rename_axis("model")
+    frame.to_csv(tmp_path / "scores.csv", sep=";", decimal=decimal)
+    same(second_opinion(tmp_path / "scores.csv"), second_opinion(frame))
+
+
+@pytest.mark.slow
+def test_a_benchmark_of_mteb_decides_tasks_subsets_and_types(tmp_path: Path) -> None:
+    """Also of files from before mteb 1.11, which mteb converts; a mean over other subsets is never made."""
+    mteb = pytest.importorskip("mteb", reason="pip install 'zoo-bench[mteb]'")
+    tasks = mteb.get_benchmark("MTEB(eng, v2)").tasks
+    frame = published(4, len(tasks)).set_axis([task.metadata.name for task in tasks], axis=1)
+    folder = write_mteb(tmp_path / "results", frame.assign(Other=0.5))
+    for path in folder.rglob("*.json"):
+        task = next((each for each in tasks if each.metadata.name == path.stem), None)
+        if task is not None:
+            (subset,) = task.hf_subsets
+            (entry,) = json.loads(path.read_text())["scores"]["test"]
+            entries = [{**entry, "hf_subset": subset}, {"hf_subset": "of another language", "main_score": 0.0}]
+            path.write_text(json.dumps({"task_name": path.stem, "scores": {"test": entries}}))
+    scores = dict.fromkeys(("ndcg_at_10", "main_score"), float(frame.loc["org/m1", "ArguAna"]))
+    old = {"mteb_dataset_name": "ArguAna", "mteb_version": "1.2.0", "dataset_revision": "x"}
+    (folder / "org__m1" / "r1" / "ArguAna.json").write_text(
+        json.dumps({**old, "test": {**scores, "evaluation_time": 1.0}})
+    )
+    sts = folder / "org__m2" / "r1" / "STS17.json"
+    sts.write_text(sts.read_text().replace("en-en", "ar-ar"))
+    opinion = second_opinion(folder, tasks="MTEB(eng, v2)")
+    wanted = frame.drop("org/m2").mean(axis=1) * 100
+    assert opinion.frame["mean"].to_dict() == pytest.approx(wanted.to_dict())
+    assert "org/m2 (STS17)" in opinion.notes[-1] and {*opinion.groups} == {task.metadata.type for task in tasks}
+    with pytest.raises(UsageError, match=r"no benchmark 'MTEB\(eng, v3\)'"):
+        second_opinion(folder, tasks="MTEB(eng, v3)")
 
 
 def test_ranks_counted_from_below_are_those_from_above() -> None:

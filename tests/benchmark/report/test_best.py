@@ -25,6 +25,7 @@ from benchmark.report.table import build_tables
 from benchmark.report.write import markdown
 from benchmark.stats import draws as row_stats
 from benchmark.stats import marks
+from benchmark.stats.draws import finished
 from benchmark.tasks.loaded import load_tasks
 from benchmark.tasks.overlap import keys, shared_with
 from benchmark.tasks.suites import Suite, suite
@@ -179,6 +180,23 @@ def test_the_noise_of_a_backbone_s_rows_is_borrowed(store: Records) -> None:
     by_seed = [np.mean([stats.spearmanr(scores_of(t, 1.0, n), GOLD[t]).statistic for t in TASKS]) for n in (10, 11)]
     assert f"once ({100 * np.std(by_seed, ddof=1):.2f}, 1 degrees of freedom)" in table.legend
     assert "has no mark" not in table.legend
+
+
+@pytest.mark.parametrize(
+    ("backbones", "df"), [((), 0), (("a", "a", "a", "a"), 3), (("a", "b", "a", "b"), 1), (("a", "a", "a", ""), 0)]
+)
+def test_only_a_row_of_one_seed_borrows_noise_and_only_of_its_backbone(
+    backbones: tuple[str, ...], df: int, tmp_path: Path
+) -> None:
+    """Without backbones, as without the option, nothing is borrowed; rows of several seeds keep their own."""
+    store = Records(tmp_path)
+    for place, seeds in enumerate(((0, 1), (0, 1), (0, 1), (0,))):
+        add(store, f"row{place}", 0.5 + place, seeds, base=10 * place)
+    rows = [finished([r for r in store.all() if r["method"]["name"] == f"row{n}"], TASKS) for n in range(4)]
+    result = marks.marked(rows, store, TASKS, backbones)
+    assert {place: noise.df for place, noise in result.one_seed.items()} == {3: df}
+    own = [np.var([*row_stats.by_seed(row).values()], ddof=1) / 2 for row in rows[:3]]
+    assert result.sample is not None and result.sample.seed_variance[:3].tolist() == pytest.approx(own)
 
 
 def test_the_best_alone_has_no_mark(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_sentences_have_the_numbers_of_compare(store: Records) -> None:
     """Values and intervals as `compare` has them, by other draws; a start is no row of the run."""
     text, after = error_text(store, "far-above", "equal", starts={"far-above": "plain", "equal": "random"})
     assert text.startswith("Best of those compared: far-above.\nGained by training against plain: far-above +")
-    assert text.endswith("(on the mean of all tasks, 95% intervals with the noise of pairs and of seeds).")
+    assert text.endswith("; on the mean of all tasks, 95% intervals with the noise of pairs and of seeds.")
     assert after == ("far-above", "plain")
     by_name = {name: [r for r in store.all() if r["method"]["name"] == name] for name in ("far-above", "equal")}
     by_name |= {name: [r for r in store.all() if r["method"]["name"] == name] for name in ("random", "plain")}
