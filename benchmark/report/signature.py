@@ -20,13 +20,21 @@ def signature(table: Table) -> str:
     First versions, suite with aggregation and metric, number of tasks, seeds, precision, data and protocol, then the
     parts of `conditions_of`. Digests are of the tasks' data files, behind @ of weights and texts, and at the end of
     all conditions as they stand together in rows. Several values are joined by "+", the numbers of seeds of trained
-    rows by "-". A trial on cut data says so.
+    rows by "-". A trial on cut data says so. It is kept beside the table, which has it in each of its outputs.
     """
+    kept = vars(table)
+    if "signature" not in kept:
+        kept["signature"] = _signature(table)
+    return str(kept["signature"])
+
+
+def _signature(table: Table) -> str:
     records = [r for row in table.rows for r in row.records if r["status"] == "ok"]
     metrics = {str(scores_of(r)["main_metric"]) for r in records}
     named = {f"{table.aggregation}-{metric.removeprefix('all_')}" if "_" in metric else metric for metric in metrics}
     seeds = sorted({row.about["seeds"] for row in table.rows if any(r["seed"] is not None for r in row.records)})
     data = {(r["task"]["name"], r["task"]["sha256"]) for r in records}
+    conditions = [_conditions(record) for record in records]
     limits = {f"trial of {r['limit']} rows" if r["limit"] else "trial" for r in records}
     parts = [
         f"zoo-bench {_joined({r['version'] for r in records})}",
@@ -36,15 +44,18 @@ def signature(table: Table) -> str:
         _joined({r["precision"] for r in records}),
         f"data {_digest(sorted(data, key=repr))}",
         f"protocol {_joined({str(r['protocol']) for r in records})}",
-        *(f"{name} {text}" for name, text in conditions_of(records).items()),
-        f"conditions {_digest(sorted({tuple(_conditions(r).items()) for r in records}))}",
+        *(f"{name} {text}" for name, text in _together(conditions).items()),
+        f"conditions {_digest(sorted({tuple(of_record.items()) for of_record in conditions}))}",
     ]
     return clean_line("|".join([*parts, _joined(limits)] if table.partial else parts))
 
 
 def conditions_of(records: Sequence[Record]) -> dict[str, str]:
     """Return the conditions of records by name, each with the values that any record has; more than two are counted."""
-    conditions = [_conditions(record) for record in records]
+    return _together([_conditions(record) for record in records])
+
+
+def _together(conditions: Sequence[dict[str, str]]) -> dict[str, str]:
     values = {name: {one[name] for one in conditions} - {""} for name in (conditions[0] if conditions else ())}
     return {name: _few(of) for name, of in values.items() if of}
 
