@@ -22,6 +22,8 @@ from zoo.progress import clock
 
 # The tables of a large folder take at most a tenth of a run's time.
 _TABLES_SHARE = 10
+# Below so many seconds of a thread, nothing is told by them.
+_LEAST_BUSY = 0.5
 # Seconds between two looks at signals, and for which a lock is waited for when idle.
 WAIT = 0.5
 
@@ -46,7 +48,8 @@ class Remaining:
     """The rest of a plan: the time left, and what is to be done after each round.
 
     An encoder takes what the others of its row took, else its estimate by the ratio that this had for rows of its kind:
-    trained ones, or the others.
+    trained ones, or the others. All of it is stretched as the last encoder was, which waited for other work on the
+    machine.
     """
 
     def __init__(
@@ -62,19 +65,27 @@ class Remaining:
         # Without an estimate all encoders of a kind count alike.
         estimates = {(plan.row.trained, plan.row.name): seconds.get(plan.inputs.row_key, 1.0) for plan in plans}
         self._estimates, self._estimated = estimates, bool(seconds)
+        # Without what they waited.
         self._seconds: dict[tuple[bool, str], list[float]] = defaultdict(list)
+        self._stretch = 1.0
         self._rounds = Counter(plan.round for plan in plans)
         self._news = False
         self._ready = 0.0
 
-    def done(self, plan: EncoderPlan, seconds: float | None) -> None:
-        """Count an encoder as finished; None where nothing was left to measure. Ends its round, if it is the last."""
+    def done(self, plan: EncoderPlan, seconds: float | None, stretch: float = 1.0) -> None:
+        """Count an encoder as finished; None where nothing was left to measure. Ends its round, if it is the last.
+
+        Args:
+            plan: The encoder.
+            seconds: How long it took.
+            stretch: How many times as long as without other work on the machine.
+        """
         row = plan.row.trained, plan.row.name
         self._waiting[row] -= 1
         self._rounds[plan.round] -= 1
         if seconds is not None:
-            self._seconds[row].append(seconds)
-            self._news = True
+            self._seconds[row].append(seconds / stretch)
+            self._stretch, self._news = stretch, True
         ended = not self._rounds[plan.round] and self._waiting.total()
         if self._after_round is not None and ended and self._news and time.monotonic() >= self._ready:
             started = time.monotonic()
@@ -90,6 +101,7 @@ class Remaining:
                 return ""
             seconds += count * self._estimates[row] * (ratio or 0.0) if count else 0.0
         count = self._waiting.total()
+        seconds *= self._stretch
         return f", about {clock(seconds / min(self.at_once, count))} left in all" if count else ""
 
     def _ratio(self, row: tuple[bool, str]) -> float | None:
@@ -99,6 +111,18 @@ class Remaining:
         if estimates:
             return sum(sum(self._seconds[other]) for other in rows) / estimates
         return 1.0 if self._estimated else None
+
+
+class Watch:
+    """Times work of this thread, and how much of it other work on the machine stretched: a busy thread waits for it."""
+
+    def __init__(self) -> None:
+        self._started, self._busy = time.monotonic(), time.thread_time()
+
+    def read(self) -> tuple[float, float]:
+        """Return the seconds, and how many times as long they are as those in which the thread ran."""
+        seconds, busy = time.monotonic() - self._started, time.thread_time() - self._busy
+        return seconds, max(seconds / busy, 1.0) if busy > _LEAST_BUSY else 1.0
 
 
 class Runner:
@@ -130,7 +154,7 @@ class Runner:
             while waiting and not self.ended():
                 stop.check()
                 number, plan = waiting.popleft()
-                started = time.monotonic()
+                watch = Watch()
                 # Wait for another process only if there is nothing else to do; otherwise take the next encoder first.
                 patience = WAIT if held >= len(waiting) else 0.0
                 done = self.measure(plan, stop, f"[{number}/{len(plans)}] ", remaining.text(), patience)
@@ -139,7 +163,7 @@ class Runner:
                     waiting.append((number, plan))
                     continue
                 held = 0
-                remaining.done(plan, time.monotonic() - started if done.measured else None)
+                remaining.done(plan, *watch.read() if done.measured else (None,))
         return self.outcome
 
     def measure(

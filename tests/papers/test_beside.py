@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fakes import make_record
 
 from benchmark.records.folder import Records
+from benchmark.records.query import RowScores
 from benchmark.tasks.suites import suite
 from zoo.files import write_json
-from zoo_bench_papers.beside import lines_of, markdown, printed_beside
-from zoo_bench_papers.items import PaperOptions, item
+from zoo_bench_papers.analysis.scores import average
+from zoo_bench_papers.analysis.worst import worst_pairs
+from zoo_bench_papers.beside import Ours, _with_values, lines_of, markdown, printed_beside
+from zoo_bench_papers.items import PaperOptions, all_items, item
 
 BERT = "google-bert/bert-base-uncased"
 
@@ -118,3 +122,28 @@ def test_analyses_by_backbone_template_and_text_find_their_rows(tmp_path: Path) 
     first = printed_beside(item("promptbert-table7"), chosen)[0]
     assert first.values["after denoising"] == "sad,sadness,crying,grief,tears"
     assert first.ours[0].values == {"Top-5 tokens": "a, b", "after denoising": "c"}
+
+
+def test_a_recipe_without_a_value_stands_once() -> None:
+    rows = [Ours(name, "", {"Avg": value}, "") for name, value in (("a", "n/a"), ("b", "70.0"), ("c", "n/a"))]
+    assert [one.name for one in _with_values(rows)] == ["b"]
+    assert [one.name for one in _with_values([rows[0], rows[2]])] == ["a"] and _with_values([]) == []
+
+
+def test_a_slip_of_a_printed_row_stands_beside_it(tmp_path: Path) -> None:
+    slips = {line.row.slip for one in all_items().values() for line in one.lines() if line.row.slip}
+    chosen = PaperOptions(results=tmp_path)
+    told = {note for one in all_items().values() if any(line.row.slip for line in one.lines()) for row in
+            printed_beside(one, chosen) for note in row.notes}  # fmt: skip
+    assert slips and {f"slip: {slip}" for slip in slips} <= told
+
+
+@pytest.mark.parametrize(("scores", "mean"), [([1.0, 3.0], 2.0), ([1.0, None], None), ([], None)])
+def test_a_mean_is_of_all_tasks_or_none(scores: list[float | None], mean: float | None) -> None:
+    assert average(scores) == mean
+
+
+def test_the_farthest_pairs_have_their_row_counted_from_1() -> None:
+    gold, predicted = np.float32([0, 1, 2, 3]), np.float32([[3, 1, 2, 0]])
+    worst = worst_pairs(RowScores("a", make_record(), predicted, gold), 2)
+    assert [(line["Row"], line["Off by"] > 0) for line in worst] == [(1, True), (4, False)]

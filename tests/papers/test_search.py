@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from zoo.paths import resource_folder
 from zoo.progress import Bar, Progress
 from zoo_bench_papers.template_search import generate as search_generate
 from zoo_bench_papers.template_search.generate import Definition, GapFiller, generate_templates, load_seq2seq
-from zoo_bench_papers.template_search.scores import DevScorer, Search
+from zoo_bench_papers.template_search.scores import DevScorer, Search, spearman_of
 from zoo_bench_papers.template_search.search import Lists, Parts, greedy, read_lists, read_templates
 
 pytestmark = pytest.mark.slow
@@ -333,3 +334,8 @@ def test_command_generates_once(
     monkeypatch.setattr("zoo_bench_papers.template_search.search.generate_templates", None)
     again = cli(*arguments, "--out", tmp_path / "out")
     assert (again.code, "0 scored" in again.err) == (0, True), again.err
+
+
+def test_a_template_without_a_correlation_is_the_last() -> None:
+    scores: list[Any] = [{"spearman": 0.1}, {"spearman": None}, {"spearman": -0.9}]
+    assert sorted(map(spearman_of, scores)) == [-math.inf, -0.9, 0.1]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.choosing.data import Kind, Texts
-from benchmark.choosing.measures import may_be_best, sampled, threshold
+from benchmark.choosing.measures import intervals, may_be_best, measure, sampled, threshold
 from benchmark.stats.clusters import clusters_of
 
 # Cosines of unequal and of equal pairs, mean and spread of normal distributions; the share of equal pairs.
@@ -86,6 +86,33 @@ def coverage(draws: int = 2_000, pairs: int = 300) -> dict[str, float]:
     return shares
 
 
+def neighbours(texts: int, draws: int = 1_000, classes: int = 4, dim: int = 16) -> dict[str, tuple[float, float]]:
+    """Return the shares of wrong winners between two equal encoders, and of intervals that cover, by the way to draw.
+
+    An encoder's vectors are a class's centre, what both encoders share, and as much noise of its own. What an interval
+    should cover is the mean accuracy of all tables.
+    """
+    places, results = np.arange(texts), dict[str, list[tuple[bool, NDArray[np.float64]]]]()
+    centres = 0.6 * np.random.default_rng(0).normal(size=(classes, dim))
+    for seed in range(draws):
+        generator = np.random.default_rng(seed)
+        gold = places % classes
+        shared = centres[gold] + generator.normal(size=(texts, dim)) / 2
+        data = Texts("label", "", [f"text {place}" for place in places], places, places, gold.astype(float))
+        values = [measure(data, shared + generator.normal(size=(texts, dim)) / 2)[0] for _ in range(2)]
+        for way, some in {"halves": values, "as if independent": [of_units[:texts] for of_units in values]}.items():
+            drawn = sampled(data, some)
+            low, high = intervals(data, drawn)
+            row = np.array([drawn.value[0], low[0], high[0]])
+            results.setdefault(way, []).append((may_be_best(drawn).sum() == 1, row))
+    shares = {}
+    for way, rows in results.items():
+        value, low, high = np.array([row for _, row in rows]).T
+        covered = (low <= value.mean()) & (value.mean() <= high)
+        shares[way] = float(np.mean([wrong for wrong, _ in rows])), float(covered.mean())
+    return shares
+
+
 if __name__ == "__main__":
     number = int(sys.argv[1]) if sys.argv[1:] else 2_000
     for table in _TABLES:
@@ -94,3 +121,9 @@ if __name__ == "__main__":
             print(f"{kind}, {table}: a wrong winner in {share:.2%} of {number:,} draws", flush=True)
     for name, share in coverage(number).items():
         print(f"thresholds, {name}: the interval holds the best one in {share:.1%} of {number:,} draws", flush=True)
+    for count in (40, 100):
+        for way, (wrong, covered) in neighbours(count, number).items():
+            print(
+                f"5-NN, {count} texts, {way}: a wrong winner in {wrong:.1%}, intervals cover in {covered:.1%}",
+                flush=True,
+            )

@@ -375,6 +375,12 @@ def _of_columns(path: Path, columns: dict[str, list[Any]], lines: list[int], fea
     alone = next(iter(nested.values())) if not columns and len(nested) == 1 else []
     if len(alone) > 1 and len({*map(len, alone)}) == 1:
         return Cells(path, [list(map(_cell, row)) for row in alone], lines)
+    if len(nested) == 1 and not any(" " in str(cell) for cells in columns.values() for cell in cells):
+        # Two texts in each row are a pair, as in sentence-transformers' files.
+        name, couples = next(iter(nested.items()))
+        if all(len(values) == 2 for values in couples):
+            sides = {f"{name.removesuffix('s')}{place + 1}": [values[place] for values in couples] for place in (0, 1)}
+            columns, nested = columns | sides, {}
     plain = zip(*columns.values(), strict=True) if columns else ([] for _ in lines)
     return Cells(path, [list(map(_cell, row)) for row in plain], lines, [*columns], nested=nested, typed=bool(features))
 

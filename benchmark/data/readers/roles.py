@@ -308,8 +308,10 @@ class Decision:
             # Positives and negatives say what is relevant, and what describes the lists is no value.
             values = [column for column in values if column.value and not column.was_list]
         if len(values) > 1 and len(texts) == 2:
-            sides = [text.cells for text in texts]
-            shown = [column for column in values if column.look == "number" and rise(*sides, column.cells) > CLEARLY]
+            first, second = (text.cells for text in texts)
+            shown = [
+                column for column in values if column.look == "number" and rise(first, second, column.cells) > CLEARLY
+            ]
             values = shown if len(shown) == 1 else values
         self._ask(len(values) > 1, f"{' and '.join(column.name for column in values)} may be values")
         return values[0] if values else None

@@ -244,7 +244,7 @@ def _values(cells: Cells, roles: Roles, two: TwoLabels) -> tuple[dict[str, list[
     column, labels = roles.value, [cell.lower() for cell in roles.value.cells]
     if "second" not in values:
         unlabelled = ("-1",) if cells.typed and {*labels} >= {"-1", "0", "1"} else ()
-        return values | {"label": ["" if cell in unlabelled else cell for cell in column.cells]}, "labelled texts", ""
+        return values | {"label": ["" if label in unlabelled else label for label in labels]}, "labelled texts", ""
     kinds = {*labels} - {"", "-"}
     kinds = kinds if kinds == {"-1", "1"} else kinds - {*_UNLABELLED}
     kinds = kinds - {*_NO_NUMBER} if all(map(is_number, kinds - {*_NO_NUMBER})) else kinds

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
+import click
 import pytest
 from click.shell_completion import ShellComplete
 from fakes import Cli, make_record
 
 import benchmark
+from benchmark.cli.complete import METHODS_LIST
 from benchmark.cli.data import _chosen_data
-from benchmark.cli.main import main_group
+from benchmark.cli.examples import EXAMPLES
+from benchmark.cli.main import COMMANDS, main_group
 from benchmark.records.folder import Records
 from benchmark.tasks import TASKS, plain_name
 from benchmark.tasks.suites import all_suites, choose_tasks, read_suite, suite, suites_for
@@ -196,3 +200,21 @@ def test_a_glob_is_no_folder(sign: str) -> None:
 )
 def test_a_data_set_is_also_named_by_its_task(typed: str, name: str) -> None:
     assert _chosen_data((typed,)) == [name]
+
+
+@pytest.mark.parametrize("typed", ["./", "../data", "lea", "."])
+def test_files_are_offered_where_a_path_begins(typed: str) -> None:
+    items = METHODS_LIST.shell_complete(click.Context(main_group), click.Option(["--methods"]), typed)
+    assert [item.type for item in items] == ["file"] * bool(items) and all(item.value == typed for item in items)
+
+
+def test_a_name_of_a_suite_lists_the_suite_alone(cli: Cli) -> None:
+    listed = json.loads(cli("tasks", "words", "--json").out)
+    assert ([one["name"] for one in listed["suites"]], listed["tasks"]) == (["words"], [])
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_help_of_a_command_ends_with_its_examples(name: str) -> None:
+    if name in COMMANDS:
+        command = main_group.get_command(click.Context(main_group), name)
+        assert command is not None and all(line in (command.epilog or "") for line in EXAMPLES[name])

@@ -92,7 +92,8 @@ NAMES["relevant"] = NAMES["labels"]
 CODINGS: dict[str, list[dict[int, object]]] = {
     "scored": [{i: i for i in range(6)}, {i: i / 5 for i in range(6)}, {i: f"{20 * i} %" for i in range(6)}],
     "labels": [{0: 0, 1: 1}, {0: "no", 1: "yes"}, {0: "not_duplicate", 1: "duplicate"}, {0: False, 1: True},
-               {0: "schlecht", 1: "gut"}, {0: "unrelated", 1: "related"}, {0: "NEIN", 1: "JA"}],
+               {0: "schlecht", 1: "gut"}, {0: "unrelated", 1: "related"}, {0: "non-linked", 1: "linked"},
+               {0: "NEIN", 1: "JA"}],
     "judged": [{0: 0, 1: 1, 2: 2}, {0: 0.0, 1: 0.5, 2: 1.0}],
     "labelled": [dict(enumerate(["sport", "art", "food", "law"])), {i: i for i in range(4)},
                  {i: i + 7 for i in range(4)}],

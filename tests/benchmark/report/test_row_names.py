@@ -12,18 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import hexes, make_record
+from fakes import failed, hexes, make_record
 from page_fakes import data_of, training
 
 from benchmark.records.query import row_named
 from benchmark.report.conditions import described
 from benchmark.report.latex import latex
 from benchmark.report.page import page
+from benchmark.report.rows import Row
 from benchmark.report.show import text_of
 from benchmark.report.table import build_tables
 from benchmark.report.write import csv as csv_of
 from benchmark.report.write import markdown
-from benchmark.tasks.suites import suite
+from benchmark.tasks.suites import Suite, suite
 
 BASE = make_record("simcse", "pocket-pairs", 0, training=training({"250": 50.0}))
 BASE["training"]["corpus"]["name"] = "own.txt"
@@ -95,3 +96,36 @@ def test_rows_of_several_names_keep_them() -> None:
     other = make_record("cls", "pocket-pairs")
     (table,) = build_tables([changed(), changed("precision"), other], [suite("pocket")])
     assert {row.name for row in table.rows} == {"simcse [fp32]", "simcse [bf16]", "cls"}
+
+
+PAIR = Suite(name="two", title="Two", tasks=("MEN", "RG-65"), columns=("MEN", "RG-65"), dev="", corpus="")
+
+
+def rows_of(*records: Any) -> list[Row]:
+    (table,) = build_tables(records, [PAIR])
+    return table.rows
+
+
+def measured(name: str, main: float, row: str = "row", version: int = 1) -> list[Any]:
+    records = [make_record(name, task, main=main, row=row) for task in PAIR.tasks]
+    for record in records:
+        record["method"]["version"] = version
+    return records
+
+
+def test_equal_averages_share_a_rank() -> None:
+    rows = rows_of(*measured("a", 0.5), *measured("b", 0.5), *measured("c", 0.4))
+    assert [row.rank for row in rows] == [1, 1, 3]
+
+
+def test_a_row_without_a_score_gives_way_to_one_of_its_name_that_has_some() -> None:
+    lost = [failed(record, "weights are missing") for record in measured("a", 0.5, "lost")]
+    assert [row.row_key for row in rows_of(*measured("a", 0.5, "kept"), *lost)] == [
+        measured("a", 0, "kept")[0]["row_key"]
+    ]
+    assert [row.name for row in rows_of(*measured("b", 0.5), *lost)] == ["b", "a"]
+
+
+def test_of_two_versions_of_a_method_the_older_row_says_so() -> None:
+    rows = rows_of(*measured("a", 0.5, "old", 1), *measured("a", 0.6, "new", 2))
+    assert [row.average.mean for row in rows if any("version 1" in note for note in row.notes)] == [50]

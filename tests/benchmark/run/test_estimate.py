@@ -56,15 +56,15 @@ def test_it_counts_a_training_as_its_texts_do(run: Run, monkeypatch: pytest.Monk
 
     def training(**recipe: Any) -> float:
         changed = replace(plan, row=replace(row, recipe=replace(row.recipe, **recipe), traits=traits))
-        return estimate._seconds(changed, run.runtime, 1e9, 0, 0)
+        return estimate._seconds(changed, run.runtime, 1e9, 1e9, 0, 0)
 
     assert training(steps=47) / training(steps=470) == pytest.approx(0.1)
     inputs = replace(plan.inputs, corpus=replace(corpus, sentences=["one two"] * 64))
     tokens = 64 * (1.3 * 2 + 2)
     weights = estimate._weights(plan, allow_pickle=False)
-    expected = 6 * weights * 2 * tokens / 1e9 / estimate._EFFICIENCY
+    expected = 6 * weights * 2 * tokens / 1e9
     without = replace(plan, row=replace(row, traits=traits), inputs=inputs)
-    assert estimate._seconds(without, run.runtime, 1e9, 0, 0) == pytest.approx(expected)
+    assert estimate._seconds(without, run.runtime, 1e9, 1e9, 0, 0) == pytest.approx(expected)
 
 
 def test_a_product_is_timed() -> None:

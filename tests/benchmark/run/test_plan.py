@@ -15,7 +15,7 @@ from fakes import hexes, planned_run
 from benchmark.data.sources import DataSource
 from benchmark.keys import PROTOCOL_VERSION
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import Inputs, Run, TrainingTexts
+from benchmark.run.plan import Inputs, Run, TrainingTexts, text_kind
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from zoo.encoder import Corpus, Runtime, Traits
 from zoo.errors import UsageError
@@ -265,3 +265,17 @@ def test_plugins_of_the_same_file_name_have_their_own_keys(tmp_path: Path) -> No
     (tmp_path / "a" / "methods.py").write_text(PLUGIN.format(name="mine", factor=3))
     assert not set(keys(plan_of("mine"))) & set(ours)
     assert keys(plan_of("theirs")) == theirs and not set(ours) & set(theirs)
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ((), ""),
+        (("needs_corpus",), "corpus"),
+        (("needs_corpus", "needs_neighbours"), "neighbours"),
+        (("needs_corpus", "reads_target", "needs_neighbours"), "target"),
+        (("needs_pairs", "needs_corpus"), "pairs"),
+    ],
+)
+def test_the_kind_of_text_follows_from_the_traits(fields: tuple[str, ...], kind: str) -> None:
+    assert text_kind(Traits(**dict.fromkeys(fields, True))) == kind
