@@ -13,6 +13,7 @@ from test_choose import noisy, scored, table
 
 import benchmark
 from benchmark.choosing.candidates import read_wordings
+from benchmark.choosing.cost import query_times
 from benchmark.choosing.shown import _tie
 from benchmark.cli.main import main
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
@@ -205,3 +206,15 @@ def test_a_backend_without_its_file_fails_for_that_encoder_alone(labels: Path, m
 def test_a_winner_with_which_nothing_is_tied_has_no_mark(best: list[bool], shown: list[str]) -> None:
     rows: list[dict[str, Any]] = [{"over_budget": "", "may_be_best": value} for value in best]
     assert [_tie(sum(best) < 2)(row) for row in rows] == shown
+
+
+def test_the_time_that_most_queries_take_is_above_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    def encode(texts: list[str]) -> None:
+        nonlocal now
+        now += float(texts[0])
+
+    monkeypatch.setattr("benchmark.choosing.cost.time.perf_counter", lambda: now)
+    times = query_times(encode, [str(0.001 * n) for n in range(1, 42)])
+    assert times == pytest.approx({"ms_p50": 21, "ms_p95": 39})

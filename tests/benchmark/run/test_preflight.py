@@ -13,6 +13,7 @@ from filelock import FileLock
 
 from benchmark.records.folder import Records
 from benchmark.run.plan import EncoderPlan
+from benchmark.run.preflight import Preflight
 from benchmark.run.prepare import shard
 
 
@@ -118,3 +119,17 @@ def test_during_a_run_it_says_what_is_done_runs_and_failed(cli: Cli, tmp_path: P
     with FileLock(folder.with_name(folder.name + ".lock")):
         shown = cli(*words, "--dry-run").out
     assert "broken: 0/2 cells done, running" in shown and shown.count("running") == 1
+
+
+def test_a_dry_run_with_remeasure_counts_nothing_as_done(cli: Cli, tmp_path: Path) -> None:
+    words = ("run", "--methods", "bag-of-words", "--tasks", "pocket-pairs", "--no-controls", "--results", tmp_path)
+    assert cli(*words).code == 0
+    assert "1 cells: 1 done" in cli(*words, "--dry-run").out
+    assert "1 cells: 0 done" in cli(*words, "--dry-run", "--remeasure").out
+
+
+@pytest.mark.parametrize(("here", "said"), [(0, False), (3 << 30, True), (5 << 30, False)])
+def test_too_little_memory_is_said_where_it_is_known(here: int, said: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmark.run.preflight.memory_here", lambda: here)
+    lines = Preflight([], {}, memory=4 << 30).lines()
+    assert any("may need 4.0 GiB of memory; this machine has 3.0." in line for line in lines) is said

@@ -177,4 +177,5 @@ def test_ten_steps_lose_as_the_port(name: str, vivid_bert: Path) -> None:
     cls, recipe = parse_methods(settings, all_recipes())[0].resolve()
     ours, theirs = losses_beside(cls(recipe, Runtime()), corpus, port)
     assert max(theirs) - min(theirs) > 0.01
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
+    # Each of ten steps rounds a few times.
+    np.testing.assert_allclose(ours, theirs, rtol=80 * torch.finfo(torch.float32).eps, atol=1e-5)
