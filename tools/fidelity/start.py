@@ -9,7 +9,7 @@ import dataclasses
 import json
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -218,6 +218,17 @@ def steps(encoder: Any, objective: Objective, batch: Batch, rows: int) -> list[f
         dev_score=None,
     )
     return losses
+
+
+def rounding(gradient: torch.Tensor) -> float:
+    """Return how far a float32 gradient may lie from another machine's: sums of some ten thousand terms."""
+    return 5e-6 + 128 * torch.finfo(torch.float32).eps * float(gradient.abs().max())
+
+
+def assert_losses(ours: Sequence[float], theirs: Sequence[float]) -> None:
+    """Raise AssertionError unless losses agree to 1e-5 for each step until then, as rounding adds up in the weights."""
+    apart = np.abs(np.subtract(ours, theirs)) / (1 + np.abs(theirs))
+    assert (apart <= 1e-5 * np.arange(1, len(apart) + 1)).all(), apart
 
 
 def gradients(objective: Objective, batch: tuple[torch.Tensor, ...]) -> dict[str, torch.Tensor]:

@@ -198,7 +198,7 @@ def check_complete(what: str, folder: Path, missing: Collection[str], unknown: C
     if missing and prefix:
         raise CorruptError(
             f"{what}: the weights in {folder} are named {prefix}*, as {_WRAPPED[prefix]} names those that it wraps."
-            f" Save the model inside: model.{prefix}save_pretrained(FOLDER); or rename them by safetensors.torch:"
+            f" Save the model inside, model.{prefix.rstrip('.')}; or rename them by safetensors.torch:"
             f" save_file({{n.removeprefix('{prefix}'): w for n, w in load_file(FILE).items()}}, FILE,"
             " {'format': 'pt'})."
         )

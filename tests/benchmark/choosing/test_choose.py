@@ -225,7 +225,7 @@ def test_a_wrong_winner_is_named_in_at_most_5_percent(kind: str, rows: str) -> N
 
 def test_pairs_that_share_a_text_are_drawn_together(tmp_path: Path) -> None:
     rows = [[f"{i % 10} {i // 10} q", f"{(i + i // 30) % 10} right {i}", i // 30 % 2] for i in range(60)]
-    data = read_texts(table(tmp_path / "my.csv", ["a", "b", "same"], rows))
+    data = read_texts(table(tmp_path / "my.csv", ["a", "b", "same"], rows), "a,b,same")
     assert data.clusters.effective == 60 and "drawn together" not in data.report
     rows = [[f"{i // 6} q", right, value] for i, (_, right, value) in enumerate(rows)]
     data = read_texts(table(tmp_path / "my.csv", ["a", "b", "same"], rows), "a,b,same")
