@@ -65,7 +65,7 @@ class Named(_Text):
             for name in names
             if name.lower().startswith(last.lower()) and name not in taken
         ]
-        if self.files and (not items or "/" in last or last.startswith(".")) and not comma:
+        if self.files and not items and not comma:
             return [CompletionItem(incomplete, type="file")]
         return items
 

@@ -181,6 +181,9 @@ def test_by_command(tmp_path: Path, cli: Any) -> None:
     assert shown["of_others"] and shown["rows"][0]["model"] == "org/m0"
     compared = json.loads(cli("compare", "org/m0", "org/m1", "--results", str(path), "--json").out)
     assert compared["p"] < 0.05 and compared["low"] > 0
+    for words in (("--margin", 1), ("--pairs", 2), ("--borrow-seed-noise",), ("--suite", "sts"), ("--wide",)):
+        refused = cli("compare", "org/m0", "org/m1", "--results", str(path), *words)
+        assert refused.code == 2 and f"{words[0]} is for our records" in refused.err
     alone = json.loads(cli("leaderboard", str(path), "--json", "--ungrouped").out)
     assert alone["rows"] == benchmark.second_opinion(path, grouped=False).as_dict()["rows"]
     refused = cli("leaderboard", str(path), "--suite", "sts")

@@ -93,7 +93,6 @@ DAMAGE = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_a_damaged_record_is_named_and_the_others_stay(kind: str, tmp_path: Path, cli: Cli) -> None:
     """The leaderboard names it and leaves it where it is; exit 1 under --strict only."""

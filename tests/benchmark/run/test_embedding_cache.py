@@ -14,7 +14,8 @@ from fakes import FITTED, Bag, Cli
 
 from benchmark.records.record import check_record
 from benchmark.run import cache as embedding_cache
-from benchmark.run.cache import EmbeddingCache, cache_bytes, embeddings_folder
+from benchmark.run.cache import DEFAULT_GB, EmbeddingCache, cache_bytes, embeddings_folder
+from benchmark.run.options import RunOptions
 from benchmark.run.vectors import VectorStore
 from zoo.encoder import Encoder, Runtime
 from zoo.methods.transform import Transform
@@ -265,3 +266,7 @@ def test_a_task_that_trains_the_encoder_gets_a_real_one(fakes: None, cli: Cli, t
         common = ("--methods", "bag", "--tasks", "trains", "--out", tmp_path / out, *FAST)
         assert cli("run", "--plugin", plugin, *common).code == 0
     assert records(tmp_path / "b")["bag", "trains"]["encoding"]["cached"] > 0
+
+
+def test_vectors_are_kept_unless_that_is_refused() -> None:
+    assert RunOptions(methods="cls").embedding_cache == DEFAULT_GB > 0
