@@ -139,7 +139,7 @@ def pooled(folder: Path, include: bool, prompts: dict[str, str]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("template", "include", "said"),
+    ("template", "include", "sentence"),
     [
         (ALL, True, "in the folder's chat template"),
         (ALL, False, "in the folder's chat template, and the pooling takes the prompt too"),
@@ -147,12 +147,12 @@ def pooled(folder: Path, include: bool, prompts: dict[str, str]) -> Path:
     ],
 )
 def test_what_a_chat_template_does_with_a_prompt_is_said(
-    template: str, include: bool, said: str, tiny_causal: Path, tmp_path: Path
+    template: str, include: bool, sentence: str, tiny_causal: Path, tmp_path: Path
 ) -> None:
     """And the library does so: the vector of a text is the same without the prompt, or the same without the pooling."""
     folder = pooled(chat(tiny_causal, tmp_path / "m", template), include, {"query": "find"})
     encoder, library = ours(folder), st.SentenceTransformer(str(folder), device="cpu")
-    assert encoder.facts()["roles"].endswith(said)
+    assert encoder.facts()["roles"].endswith(sentence)
     asked = library.encode_query(["a dog"])
     np.testing.assert_allclose(encoder.encode_query(["a dog"]), asked, atol=1e-6)
     assert np.array_equal(asked, library.encode(["a dog"])) == (template == USERS)
@@ -177,9 +177,9 @@ def test_a_decoder_whose_class_name_decides_the_librarys_pooling(
     """The row says so exactly where the library pools the last token."""
     stated = {} if causal is None else {"is_causal": causal}
     folder = chat(tiny_causal, tmp_path / "m", template, architectures=[name], **stated)
-    said = ours(folder, pooling="mean").facts().get("roles", "")
+    sentence = ours(folder, pooling="mean").facts().get("roles", "")
     last = st.SentenceTransformer(str(folder), device="cpu")[1].pooling_mode == "lasttoken"
-    assert last == (f"would pool the last token ({name})" in said) and last == (
+    assert last == (f"would pool the last token ({name})" in sentence) and last == (
         (name, causal) == ("LlamaForCausalLM", None)
     )
-    assert ("chat template" in said) == (last and bool(template))
+    assert ("chat template" in sentence) == (last and bool(template))
