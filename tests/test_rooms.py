@@ -59,6 +59,7 @@ _RAW = re.compile(
 REASONS = {
     "zoo/files.py": "the primitive itself",
     "zoo/training/folder.py": "a log for people, appended to while training",
+    "zoo/engine/model_folder.py": "a sentence that names the command of transformers",
     "zoo/engine/backbone.py": "into a folder whose files zoo/api.py sums",
     "zoo/methods/textvectors.py": "an example in a docstring",
     "papers/zoo_bench_papers/pretraining/pretrain.py": "into a folder that write_sums sums",

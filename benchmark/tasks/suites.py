@@ -67,12 +67,12 @@ def _narrowed_note(note: str, every: Collection[str], kept: Collection[str]) -> 
     for part in re.split(r"(?<=[;.]) ", note):
         head, colon, rest = part.partition(": ")
         names = head.split(", ") if colon and set(head.split(", ")) <= {*every} else _named(part, every)
-        left = [name for name in names if name in kept]
-        if names and not left:
+        there = [name for name in names if name in kept]
+        if names and not there:
             continue
         if names == head.split(", "):
             rest = re.sub(r" \(([^)]*)\)", lambda aside: aside[0] if _of_kept(aside[1], every, kept) else "", rest)
-            part = f"{', '.join(left)}: {rest}"
+            part = f"{', '.join(there)}: {rest}"
         parts.append(part)
     return re.sub(";$", ".", " ".join(parts))
 

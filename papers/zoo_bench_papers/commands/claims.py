@@ -63,9 +63,9 @@ def _lines(selected: Sequence[Verdict], width: int | None) -> list[str]:
     words, lines = {one.claim.id: one.word for one in of_claims(selected)}, []
     for word in sorted(WORDS, key=lambda word: word == CONFIRMED):
         measured: dict[str, list[Verdict]] = {}
-        for one in sorted(selected, key=lambda one: one.claim.paper):
-            if one.measured and words[one.claim.id] == word:
-                measured.setdefault(one.claim.id, []).append(one)
+        for verdict in sorted(selected, key=lambda verdict: verdict.claim.paper):
+            if verdict.measured and words[verdict.claim.id] == word:
+                measured.setdefault(verdict.claim.id, []).append(verdict)
         lines += [f"\n{word.capitalize()}: {len(measured)} claim{'s' if len(measured) > 1 else ''}"] if measured else []
         for name, of in measured.items():
             lines.append(f"{name} ({of[0].claim.paper})")

@@ -59,9 +59,9 @@ def of_two_machines(folder: Path, backbone: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("made", [fresh, resumed, packed, of_two_machines])
-def test_a_folder_that_nobody_edited_is_verified(made: Any, tmp_path: Path, tiny_bert: Path) -> None:
-    verified = verify(made(tmp_path / "results", tiny_bert), weights=[tiny_bert])
+@pytest.mark.parametrize("measure", [fresh, resumed, packed, of_two_machines])
+def test_a_folder_that_nobody_edited_is_verified(measure: Any, tmp_path: Path, tiny_bert: Path) -> None:
+    verified = verify(measure(tmp_path / "results", tiny_bert), weights=[tiny_bert])
     assert {verdict.word for verdict in verified.verdicts} == {"verified"}, str(verified)
     assert verified.exit_code() == 0 and len(verified.verdicts) == 8
 
