@@ -12,6 +12,7 @@ from benchmark.report.conditions import changed_settings
 from benchmark.report.latex import latex
 from benchmark.report.leaderboard import suites_of
 from benchmark.report.page import page
+from benchmark.report.signature import conditions_of
 from benchmark.report.table import build_tables
 from benchmark.report.write import markdown
 from benchmark.tasks.suites import suite
@@ -64,3 +65,14 @@ def test_measures_outside_every_suite_have_means_of_their_own(count: int) -> Non
     assert other.means == ({"Avg. accuracy": named} if count > 1 else {}) and not other.average
     (alike,) = [one for one in suites_of(records[:-1]) if one.name == "other"]
     assert alike.average and alike.means == {}
+
+
+@pytest.mark.parametrize(("names", "text"), [("a", "a"), ("ab", "a+b"), ("abc", "3 kinds@")])
+def test_conditions_are_named_up_to_two_and_then_counted(names: str, text: str) -> None:
+    records = [make_record("m", training={"dev_task": name}) for name in names]
+    assert conditions_of(records)["dev"].startswith(text)
+
+
+def test_labelled_pairs_are_counted_as_pairs() -> None:
+    corpus = {"name": "nli", "sentences": 24, "pairs": 12, "sha256": "abcdef"}
+    assert conditions_of([make_record("m", training={"corpus": corpus})])["pairs"] == "nli 12@abcd"

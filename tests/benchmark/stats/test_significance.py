@@ -9,6 +9,7 @@ from scipy import stats
 from test_bootstrap import correlated
 
 from benchmark.stats.bootstrap import resample
+from benchmark.stats.compare import _sd
 from benchmark.stats.draws import by_seed
 from benchmark.stats.marks import told_apart
 from benchmark.stats.mcb import SeedNoise, differences, not_told_apart, pooled_noise, sample, sample_pairs
@@ -350,3 +351,8 @@ def test_a_mean_over_tasks_has_the_same_bits_in_every_process() -> None:
         means.add(by_seed(row)[None])
         assert by_seed(row, {*scores}) == {None: float(np.mean([100 * scores[task] for task in order]))}
     assert len(means) > 1
+
+
+@pytest.mark.parametrize(("scores", "sd"), [([1.0, 3.0], 2**0.5), ([5.0], None)])
+def test_the_spread_over_seeds_is_that_of_a_sample(scores: list[float], sd: float | None) -> None:
+    assert _sd(scores) == pytest.approx(sd)
