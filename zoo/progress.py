@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.live import Live
 
 _SECONDS_LIVE = 0.2  # between two states of a live line
 
@@ -38,7 +41,8 @@ class Progress:
         self.enabled = enabled
         self.seconds_between_lines = seconds_between_lines
         self.speaker = speaker
-        self._now, self._letters = "", 0
+        self._now = ""
+        self._line: Live | None = None
 
     @staticmethod
     def silent() -> Progress:
@@ -85,16 +89,35 @@ class Progress:
         return self._out.isatty() and not self.speaker
 
     def _draw(self, text: str) -> None:
-        """Replace the live line, within the width of the terminal."""
-        if not self.enabled or not self._live or not (text or self._letters):
+        """Replace the live line, within the width of the terminal; "" ends it."""
+        if not self.enabled or not self._live or not (text or self._line):
             return
-        room = max(shutil.get_terminal_size().columns - 1, 1)
-        drawn = fit_to(clean_line(text), self._out)[:room]
-        # Blanks over what was longer; the end of an empty line is its beginning.
-        blank = " " * (min(self._letters, room) - len(drawn))
+        from rich.live import Live
+        from rich.text import Text
+
+        # The reader has left, as `head` does: progress ends no run.
         with suppress(OSError):
-            print(f"\r{drawn}{blank}", end="" if drawn else "\r", file=self._out, flush=True)
-        self._letters = len(drawn)
+            if not text and self._line is not None:
+                self._line.stop()
+                self._line = None
+                return
+            if self._line is None:
+                self._line = Live(
+                    console=_console(self._out),
+                    auto_refresh=False,
+                    transient=True,
+                    redirect_stdout=False,
+                    redirect_stderr=False,
+                )
+                self._line.start()
+            shown = Text(fit_to(clean_line(text), self._out), no_wrap=True, overflow="crop")
+            self._line.update(shown, refresh=True)
+
+
+def _console(stream: TextIO) -> Console:
+    from rich.console import Console
+
+    return Console(file=stream, legacy_windows=False, color_system=None)
 
 
 class _Counted(Bar):
