@@ -133,9 +133,9 @@ def test_a_recipe_without_a_value_stands_once() -> None:
 def test_a_slip_of_a_printed_row_stands_beside_it(tmp_path: Path) -> None:
     slips = {line.row.slip for one in all_items().values() for line in one.lines() if line.row.slip}
     chosen = PaperOptions(results=tmp_path)
-    told = {note for one in all_items().values() if any(line.row.slip for line in one.lines()) for row in
+    notes = {note for one in all_items().values() if any(line.row.slip for line in one.lines()) for row in
             printed_beside(one, chosen) for note in row.notes}  # fmt: skip
-    assert slips and {f"slip: {slip}" for slip in slips} <= told
+    assert slips and {f"slip: {slip}" for slip in slips} <= notes
 
 
 @pytest.mark.parametrize(("scores", "mean"), [([1.0, 3.0], 2.0), ([1.0, None], None), ([], None)])

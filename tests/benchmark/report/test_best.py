@@ -195,8 +195,8 @@ def test_only_a_row_of_one_seed_borrows_noise_and_only_of_its_backbone(
     rows = [finished([r for r in store.all() if r["method"]["name"] == f"row{n}"], TASKS) for n in range(4)]
     result = marks.marked(rows, store, TASKS, backbones)
     assert {place: noise.df for place, noise in result.one_seed.items()} == {3: df}
-    own = [np.var([*row_stats.by_seed(row).values()], ddof=1) / 2 for row in rows[:3]]
-    assert result.sample is not None and result.sample.seed_variance[:3].tolist() == pytest.approx(own)
+    expected = [np.var([*row_stats.by_seed(row).values()], ddof=1) / 2 for row in rows[:3]]
+    assert result.sample is not None and result.sample.seed_variance[:3].tolist() == pytest.approx(expected)
 
 
 def test_the_best_alone_has_no_mark(tmp_path: Path) -> None:

@@ -128,8 +128,8 @@ def test_a_dry_run_with_remeasure_counts_nothing_as_done(cli: Cli, tmp_path: Pat
     assert "1 cells: 0 done" in cli(*words, "--dry-run", "--remeasure").out
 
 
-@pytest.mark.parametrize(("here", "said"), [(0, False), (3 << 30, True), (5 << 30, False)])
-def test_too_little_memory_is_said_where_it_is_known(here: int, said: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("here", "printed"), [(0, False), (3 << 30, True), (5 << 30, False)])
+def test_too_little_memory_is_said_where_it_is_known(here: int, printed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmark.run.preflight.memory_here", lambda: here)
     lines = Preflight([], {}, memory=4 << 30).lines()
-    assert any("may need 4.0 GiB of memory; this machine has 3.0." in line for line in lines) is said
+    assert any("may need 4.0 GiB of memory; this machine has 3.0." in line for line in lines) is printed

@@ -47,5 +47,5 @@ def test_the_checkpoint_is_picked_by_the_score_of_the_encoder(tiny_bert: Path, m
     encoder = SBERT(SBERT.Recipe(backbone=str(tiny_bert)), Runtime())
     encoder.fit(nli(), run=Run())
     assert asked["dev_score"] is None
-    encoder.fit(nli(), dev_score=lambda one: {"score": 7.0 if one is encoder else 0.0}, run=Run())
+    encoder.fit(nli(), dev_score=lambda scored: {"score": 7.0 if scored is encoder else 0.0}, run=Run())
     assert asked["dev_score"]() == {"score": 7.0}
