@@ -132,7 +132,10 @@ def _enough(data: Texts, path: Path) -> Texts:
     meant = data.kind
     if data.units < FEWEST:
         what = UNITS[meant] + " with a relevant document" * (meant == "retrieval")
-        raise UsageError(f"{path} has {data.units} {what}; with fewer than {FEWEST} nothing can be told. Give more.")
+        raise UsageError(
+            f"{path} has {data.units} {what}; with fewer than {FEWEST} nothing can be told. Give more."
+            f" Read: {data.report}."
+        )
     if meant != "retrieval" and np.ptp(data.gold) == 0:
         raise UsageError(
             f"{path}: all {'labels' if meant == 'label' else 'scores'} are equal, so no encoder can agree."
