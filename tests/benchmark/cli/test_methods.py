@@ -30,7 +30,6 @@ def test_a_shown_recipe_is_the_resolved_one(cli: Cli) -> None:
         assert content.get("control", False) == (name == "random")
 
 
-@pytest.mark.slow
 def test_each_setting_says_which_recipe_states_it(cli: Cli, tmp_path: Path) -> None:
     out = cli("methods", "--show", "simcse-sup-small:epochs=9").out
     for line in (
