@@ -50,7 +50,9 @@ def _items(data: TaskData) -> dict[str, set[Key]]:
             names = {1: ("test",), 2: ("train", "test"), 3: ("train", "dev", "test")}[len(data.parts)]
             parts = {name: [part] for name, part in zip(names, data.parts, strict=True)}
         case ChoiceData():
-            return {"test": _keys([one.phrase for one in data.choices], [one.right for one in data.choices])}
+            return {
+                "test": _keys([choice.phrase for choice in data.choices], [choice.right for choice in data.choices])
+            }
         case RetrievalData():
             return {"test": _keys(data.phrases, data.right)}
         case _:

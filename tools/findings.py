@@ -138,7 +138,8 @@ MAKERS: Mapping[str, Callable[[], str]] = {
     "changed": _changed,
     "tuned": lambda: table(_settings(), (*DECIDED, UNDECIDED), ("Tuned",)),
     "newer": lambda: table(
-        {"The papers' settings": [one for one in papers(TUNED) if _key(one) not in _reached("zoo-small")]}, DECIDED
+        {"The papers' settings": [paper for paper in papers(TUNED) if _key(paper) not in _reached("zoo-small")]},
+        DECIDED,
     ),
     "averages": lambda: curve.averages(_curve()),
     "slopes": lambda: curve.slopes(_curve()),

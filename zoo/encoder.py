@@ -130,7 +130,6 @@ DevScore = Callable[["Encoder"], "float | Mapping[str, float]"]
 
 
 def score_of(result: float | Mapping[str, float]) -> float:
-    """Return the score in the result of a DevScore."""
     return result["score"] if isinstance(result, Mapping) else result
 
 

@@ -55,7 +55,6 @@ class Interrupted(ZooError):
 
     @property
     def exit_code(self) -> int:  # type: ignore[override]
-        """128 + signal number, as shells expect."""
         return 128 + self.signal_number
 
 

@@ -135,7 +135,6 @@ class Registry(Generic[T]):
         return name in self._entries
 
     def origin(self, name: str) -> str:
-        """Return where `name` is defined."""
         self._scan()
         return self._entries[name].origin
 

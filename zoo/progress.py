@@ -151,7 +151,6 @@ def _show(text: str, stream: TextIO) -> None:
 
 
 def clock(seconds: float) -> str:
-    """Return seconds as 1:02:03 or 4:05."""
     total_seconds = round(max(seconds, 0))
     hours, rest = divmod(total_seconds, 3600)
     return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"

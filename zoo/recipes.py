@@ -112,7 +112,6 @@ class Paper(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     url: str
 
     def cited(self) -> str:
-        """Return authors, title, venue and year on one line."""
         return f"{self.authors}. {self.title}. {f'{self.venue} ' if self.venue else ''}{self.year}."
 
 

@@ -90,7 +90,6 @@ class RoleText(str):
     def __new__(
         cls, text: str, role: Role | None = None, prompt: str | None = None, names: tuple[str, ...] = ()
     ) -> Self:
-        """Return the text in a role."""
         role_text = super().__new__(cls, text)
         role_text.role, role_text.prompt, role_text.names = role, prompt, names
         return role_text

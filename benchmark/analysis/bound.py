@@ -75,7 +75,6 @@ def differences(
 
 
 def require(differing: Iterator[str]) -> None:
-    """Raise DifferenceError with the first difference, if there is one."""
     if (first := next(differing, None)) is not None:
         raise DifferenceError(first)
 

@@ -47,7 +47,6 @@ class Cell:
 
     @property
     def worse(self) -> bool:
-        """Whether B is below A, beyond noise."""
         return bool(self.beyond_noise) and self.a is not None and self.b is not None and self.b < self.a
 
 
@@ -62,7 +61,6 @@ class Diff:
     conditions: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
         values: dict[str, Any] = plain(asdict(self))
         return values
 

@@ -260,7 +260,7 @@ def _has_triplets(pairs: Corpus) -> bool:
 def _settings(spec: RecipeSpec, start: Beginning, **more: Any) -> dict[str, Any]:
     """Return the settings of a recipe that come from the encoder and the budget; what is typed stays."""
     row = resolve_methods([spec], {})[0]
-    known = {one.name for one in fields(row.recipe)}
+    known = {field.name for field in fields(row.recipe)}
     given = {"backbone": start.name, **start.settings, **more}
     if start.base is not None and "base" in known:
         given = {"backbone": start.name, "base": start.base}
@@ -279,7 +279,7 @@ def _resolved(spec: RecipeSpec, settings: dict[str, Any], name: str) -> Row:
 
 def _budgeted(plans: Planned, start: Beginning, run: Run, seconds: float, updates: int | None, seeds: int) -> Planned:
     """Return the candidates with as many updates as their share of the time allows; the measured speeds are kept."""
-    trained = [spec for row, spec in plans if "steps" in {one.name for one in fields(row.recipe)}]
+    trained = [spec for row, spec in plans if "steps" in {field.name for field in fields(row.recipe)}]
     path = run.options.results / "budget.json"
     try:
         steps: dict[str, int] = read_signed(path)["updates"]

@@ -142,7 +142,7 @@ def frame_of(records: dict[str, list[Record]], test: Texts, changes: dict[str, d
         rows.append(
             {
                 "name": name,
-                "development": float(np.mean([scores_of(one)["development"] for one in of_seeds])),  # type: ignore[typeddict-item]
+                "development": float(np.mean([scores_of(seed)["development"] for seed in of_seeds])),  # type: ignore[typeddict-item]
                 "score": of_all.value[place],
                 **{key: of[place, base] if name != NONE else np.nan for key, of in gain.items()},
                 "needed": needed if name != NONE and gaps.p[place, base] >= LEVEL else np.nan,

@@ -71,7 +71,6 @@ class Choice:
 
     @property
     def verdict(self) -> str:
-        """The verdict in words."""
         return verdict(self.data, self.ranking, self.floors, [*self.failed])
 
     @property

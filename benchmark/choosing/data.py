@@ -154,7 +154,7 @@ def _search(table: Table) -> Texts:
     rows = frame.assign(grade=grades.clip(lower=0)).groupby(["first", "second"], sort=False)["grade"].max()
     asked, queries = pd.factorize(rows.index.get_level_values(0))
     others = [rows.index.get_level_values(1), *([frame["negative"]] if "negative" in frame else [])]
-    answer, documents = pd.factorize(np.concatenate([np.asarray(one, dtype=object) for one in others]))
+    answer, documents = pd.factorize(np.concatenate([np.asarray(other, dtype=object) for other in others]))
     judged, same = answer[: len(rows)], pd.Index(documents).get_indexer(queries)
     return searched(table.report, list(queries), list(documents), asked, judged, rows.to_numpy(float), same)
 

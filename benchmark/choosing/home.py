@@ -38,19 +38,15 @@ class HomeData(TaskData):
 
     @property
     def parts(self) -> tuple[Texts, Texts]:
-        """Development and test."""
         return self.development, self.test
 
     def texts(self) -> list[str]:
-        """The texts of both parts."""
         return [text for part in self.parts for text in part.texts]
 
     def tested(self) -> list[str]:
-        """The texts of the test part."""
         return self.test.texts
 
     def score(self, vectors: Lookup) -> Scores:
-        """Return the scores of vectors without roles."""
         return self._scores(*(measure(part, vectors(part.texts))[0] for part in self.parts))
 
     def score_encoder(self, encoder: Encoder, vectors: Lookup, run: Run) -> Scores:
@@ -70,7 +66,6 @@ class HomeData(TaskData):
         }
 
     def score_dev(self, vectors: Lookup) -> float:
-        """Return the development score x100."""
         values = measure(self.development, vectors(self.development.texts))[0]
         return 100 * float(score(self.development, values[None])[0])
 

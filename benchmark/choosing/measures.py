@@ -259,7 +259,7 @@ def sampled(data: Texts, values: list[Values]) -> Sample:
 
     Values are (units,), or (seeds, units) of an encoder that was trained several times, each with seeds from 0.
     """
-    every, clusters = [np.atleast_2d(one) for one in values], data.clusters
+    every, clusters = [np.atleast_2d(value) for value in values], data.clusters
     rows, ends = np.concatenate(every), np.cumsum([len(one) for one in every])[:-1]
     if data.kind in ("score", "binary"):
         statistic = statistic_of(rows, data.gold, "spearman" if data.kind == "score" else "auc")

@@ -84,7 +84,6 @@ def table_lines(data: Texts, frame: pandas.DataFrame, width: int | None) -> list
 
 
 def rows_of(frame: pandas.DataFrame) -> list[Row]:
-    """Return the rows of a frame, with their names."""
     return [{str(key): value for key, value in row.items()} for row in frame.reset_index().to_dict("records")]
 
 

@@ -37,7 +37,6 @@ def task_names() -> list[str]:
 
 
 def suite_names() -> list[str]:
-    """Return the names of the shipped suites."""
     return _stems("benchmark", "suites")
 
 

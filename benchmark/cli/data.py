@@ -78,10 +78,10 @@ class _Findings:
         if self.as_json:
             say_json(self.findings)
         for status in () if self.as_json else _TOGETHER:
-            texts = (one["text"] for one in self.findings if one["status"] == status.lower())
+            texts = (finding["text"] for finding in self.findings if finding["status"] == status.lower())
             for several in each_cause_once(texts).values():
                 say(f"{status:<7}  {in_one(several)}")
-        return int(any(one["status"] not in ("ok", "skipped") for one in self.findings))
+        return int(any(finding["status"] not in ("ok", "skipped") for finding in self.findings))
 
 
 @command.command("verify")

@@ -106,7 +106,6 @@ class LazyGroup(click.Group):
     """A group that imports a command's module only when that command is called or asked for its own help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands' names."""
         return sorted(commands())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
@@ -198,7 +197,7 @@ OTHER_OPTIONS = {
 
 def meant(error: click.NoSuchOption) -> str:
     """Return what stands here for an option that is none: a setting of methods, another option; "" for neither."""
-    options = [name for one in error.ctx.command.params for name in one.opts] if error.ctx else []
+    options = [name for param in error.ctx.command.params for name in param.opts] if error.ctx else []
     typed = error.option_name.lstrip("-").replace("-", "_").lower()
     name = OTHER_OPTIONS.get(typed, typed)
     if name.startswith("--") and name.split()[0] in options:

@@ -62,7 +62,7 @@ def _chosen(names: str | None, family: str | None) -> list[RecipeSpec]:
             f"unknown family {family!r}.{did_you_mean(family, {*FAMILIES, *methods})} Families: {', '.join(FAMILIES)};"
             " a registered method's name works as well."
         )
-    wanted = None if names is None else [one.strip() for one in names.split(",") if one.strip()]
+    wanted = None if names is None else [name.strip() for name in names.split(",") if name.strip()]
     specs = [
         spec
         for spec in recipes.values()
@@ -116,7 +116,7 @@ def _show(names: str, as_json: bool) -> None:
     if as_json:
         say_json(explanations)
     else:
-        say("\n\n".join("\n".join(_lines(one)) for one in explanations))
+        say("\n\n".join("\n".join(_lines(explanation)) for explanation in explanations))
 
 
 def _lines(explanation: Mapping[str, Any]) -> Iterable[str]:

@@ -53,7 +53,7 @@ class Grouped(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each group."""
-        of = {one.name: one.get_help_record(ctx) for one in self.params}
+        of = {param.name: param.get_help_record(ctx) for param in self.params}
         for title, names in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([line for name in names.split() if (line := of[name])])
@@ -87,7 +87,7 @@ def command(ctx: click.Context, /, files: tuple[str, ...], dry_run: bool, as_jso
 def from_environment() -> dict[str, Any]:
     """Return the options that the environment states, such as ZOO_BENCH_CONTROLS."""
     context = click.Context(command)
-    stated = ((one, one.value_from_envvar(context)) for one in command.params)
+    stated = ((param, param.value_from_envvar(context)) for param in command.params)
     return {str(one.name): one.type_cast_value(context, value) for one, value in stated if value is not None}
 
 
@@ -100,7 +100,6 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
         return _dry_run(api.prepare(api.Request(asked), write=False), asked, as_json)
 
     def write_so_far(run: Run) -> None:
-        """Write the tables of what is measured."""
         with suppress(ZooError):  # nothing has a score yet
             api.leaderboard(asked.results, suites=",".join(run.suites))
             run.runtime.progress.say(f"tables so far: {asked.results / 'index.html'}")

@@ -104,7 +104,11 @@ def _chosen(names: str | None, family: str | None) -> tuple[list[tuple[str, Task
 
 
 def _listed(name: str, task: Task | None, suites: list[Suite]) -> dict[str, object]:
-    head = {"name": name, "family": task_family(name), "suites": [one.name for one in suites if name in one.tasks]}
+    head = {
+        "name": name,
+        "family": task_family(name),
+        "suites": [suite.name for suite in suites if name in suite.tasks],
+    }
     if task is None:
         return {**head, "title": "broken", "dataset": "", "form": "", "metric": "", "version": 0}
     more = {key: getattr(task, key) for key in ("title", "dataset", "form", "metric", "version")}

@@ -52,7 +52,6 @@ class Dataset:
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def form(self, name: str) -> Form:
-        """Return a form by name."""
         return self.forms[name]
 
 

@@ -71,17 +71,19 @@ def card_data(name: str, records: Sequence[Record], **known: Any) -> ModelCardDa
 
     results = [
         EvalResult(
-            task_type="text-classification" if scores_of(one)["main_metric"] == "accuracy" else "sentence-similarity",
-            dataset_type=clean_line(one["task"]["dataset"]),
-            dataset_name=clean_line(one["task"]["name"]),
-            dataset_split=clean_line(str(scores_of(one).get("split", "test"))),
-            dataset_revision=clean_line(f"sha256:{one['task']['sha256']}"),
-            metric_type=clean_line(scores_of(one)["main_metric"]),
-            metric_name=clean_line(f"{scores_of(one)['main_metric']} (x100)"),
-            metric_value=round(100 * main_score(one), 2),
+            task_type="text-classification"
+            if scores_of(record)["main_metric"] == "accuracy"
+            else "sentence-similarity",
+            dataset_type=clean_line(record["task"]["dataset"]),
+            dataset_name=clean_line(record["task"]["name"]),
+            dataset_split=clean_line(str(scores_of(record).get("split", "test"))),
+            dataset_revision=clean_line(f"sha256:{record['task']['sha256']}"),
+            metric_type=clean_line(scores_of(record)["main_metric"]),
+            metric_name=clean_line(f"{scores_of(record)['main_metric']} (x100)"),
+            metric_value=round(100 * main_score(record), 2),
         )
-        for one in records
-        if one["limit"] is None
+        for record in records
+        if record["limit"] is None
     ]
     # A line of a text must not end the card's metadata.
     stated: dict[str, Any] = {

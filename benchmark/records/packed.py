@@ -181,7 +181,6 @@ class Packed:
         return self._digests[number]
 
     def is_alone(self, key: str) -> bool:
-        """Return whether one record has this key."""
         return len(self._numbers[key]) == 1
 
     def with_key(self, key: str) -> Iterator[tuple[Record, str]]:
@@ -379,5 +378,4 @@ def _write(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
 
 
 def text_of(record: Record) -> str:
-    """Return a record as one line of JSON."""
     return msgspec.json.encode(record).decode()

@@ -53,8 +53,8 @@ class Ablation:
         stream = stream or sys.stdout
         width = width_of(stream)
         fields = [
-            Field("Change", [one.change for one in self.changes], right=False, name=True),
-            Field("Score", [f"{one.line.a:z.2f}" for one in self.changes], priority=1),
+            Field("Change", [change.change for change in self.changes], right=False, name=True),
+            Field("Score", [f"{change.line.a:z.2f}" for change in self.changes], priority=1),
             Field("Difference [95 % interval]", [*map(_difference, self.changes)], right=False),
         ]
         title = f"{self.base} on {self.title}: {self.score:z.2f}"
@@ -66,25 +66,25 @@ class Ablation:
         """Return plain values, ready for JSON."""
         rows = [
             {
-                "row": one.row,
-                "change": one.change,
-                "score": one.line.a,
-                "difference": one.line.difference,
-                "low": one.line.low,
-                "high": one.line.high,
-                "p": one.line.p,
-                "significant": one.significant,
-                "seed_by_seed": one.line.seed_by_seed,
+                "row": change.row,
+                "change": change.change,
+                "score": change.line.a,
+                "difference": change.line.difference,
+                "low": change.line.low,
+                "high": change.line.high,
+                "p": change.line.p,
+                "significant": change.significant,
+                "seed_by_seed": change.line.seed_by_seed,
             }
-            for one in self.changes
+            for change in self.changes
         ]
         return {"base": self.base, "title": self.title, "score": self.score, "rows": rows}
 
     def latex(self) -> str:
         """Return a `table` environment; needs \\usepackage{booktabs}."""
         rows = [
-            f"{escape(one.change)} & {one.line.a:z.2f} & ${_difference(one).replace('*', '^{*}')}$ \\\\"
-            for one in self.changes
+            f"{escape(change.change)} & {change.line.a:z.2f} & ${_difference(change).replace('*', '^{*}')}$ \\\\"
+            for change in self.changes
         ]
         caption = f"{escape(self.title)}. Differences to the first row with 95\\,\\% intervals. {_NOISE}"
         return "\n".join(

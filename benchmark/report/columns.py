@@ -54,12 +54,10 @@ class Column:
 
     @property
     def key(self) -> str:
-        """The name in JSON."""
         return self.name.replace(" ", "_")
 
     @property
     def head(self) -> str:
-        """The head of the column."""
         return self.title or self.name
 
     @property
@@ -68,7 +66,6 @@ class Column:
         return self.format not in _WORDS
 
     def of(self, row: Row) -> object:
-        """Return the value for a row."""
         return cast("Mapping[str, object]", row.about)[self.name] if self.value is None else self.value(row)
 
     def is_needed(self, rows: Sequence[Row]) -> bool:
@@ -230,7 +227,7 @@ def columns_of(table: Table, output: Output) -> list[Column]:
 
 def chosen_columns(names: str, suites: Iterable[Suite]) -> tuple[str, ...]:
     """Return the columns that a list with commas names; raises UsageError with suggestions for an unknown name."""
-    every = {column.name: column for one in suites for column in score_columns(one)} | {c.name: c for c in COLUMNS}
+    every = {column.name: column for suite in suites for column in score_columns(suite)} | {c.name: c for c in COLUMNS}
     known = {plain_name(column.title): name for name, column in every.items()} | {
         plain_name(name): name for name in every
     }

@@ -68,7 +68,7 @@ class Compared:
 
         rows = [
             {
-                "Suite": one.title,
+                "Suite": comparison.title,
                 "Task": line.task,
                 "Pairs": line.pairs,
                 "A": line.a,
@@ -79,8 +79,8 @@ class Compared:
                 "p": line.p,
                 "Williams' p": None if line.williams is None else line.williams.p,
             }
-            for one in self.comparisons
-            for line in _lines(one)
+            for comparison in self.comparisons
+            for line in _lines(comparison)
         ]
         return pandas.DataFrame(rows).set_index(["Suite", "Task"])
 
@@ -89,11 +89,10 @@ class Compared:
         content: dict[str, Any] = {"a": label(self.a), "b": label(self.b), "level": LEVEL}
         content["seeds"] = {"a": seeds_of(self.a), "b": seeds_of(self.b)}
         content |= {"borrowed_seed_noise": self.borrowed} if self.borrowed else {}
-        content["comparisons"] = plain([asdict(one) for one in self.comparisons])
+        content["comparisons"] = plain([asdict(comparison) for comparison in self.comparisons])
         return content | ({"pairs": self.pairs} if self.pairs else {})
 
     def to_json(self) -> str:
-        """Return `as_dict` as JSON."""
         return json.dumps(self.as_dict(), indent=1)
 
     def show(self, stream: TextIO | None = None, *, wide: bool = False) -> None:
@@ -115,14 +114,14 @@ class Compared:
             f"{side}: {label(rows)}, {self.borrowed.get(side.lower()) or _seeds_text(rows)}"
             for side, rows in (("A", self.a), ("B", self.b))
         ]
-        shared = {line.task: line.shared for one in self.comparisons for line in one.lines if line.shared}
-        unit = "items" if any(one.unit == "items" for one in self.comparisons) else "pairs"
+        shared = {line.task: line.shared for comparison in self.comparisons for line in comparison.lines if line.shared}
+        unit = "items" if any(comparison.unit == "items" for comparison in self.comparisons) else "pairs"
         scores = "Spearman" if unit == "pairs" else "Spearman, or accuracy,"
         parts = [
             f"{scores} x100, mean over seeds. Intervals and p (two-sided): noise of the {unit}, which both rows share,"
             " and of the seeds (their sample variance), t with degrees of freedom by Satterthwaite and Cochran."
         ]
-        last = [_lines(one)[-1] for one in self.comparisons]
+        last = [_lines(comparison)[-1] for comparison in self.comparisons]
         spreads = [_spreads(one) for one in last if one.seeds_error]
         paired = any(one.seed_by_seed for one in last)
         if origin_of(self.a[0]) == origin_of(self.b[0]) and self.a[0]["training"]:
@@ -130,10 +129,10 @@ class Compared:
         if paired:
             parts.append("The noise of seeds is that of the difference of each seed.")
             parts += [
-                f"{one.title}: over {one.correlation[1]} such pairs of rows in this folder, seeds correlate by"
-                f" {one.correlation[0]:.2f} on average."
-                for one in self.comparisons
-                if one.correlation is not None
+                f"{comparison.title}: over {comparison.correlation[1]} such pairs of rows in this folder, seeds"
+                f" correlate by {comparison.correlation[0]:.2f} on average."
+                for comparison in self.comparisons
+                if comparison.correlation is not None
             ]
         if unlike := differing(self.a, self.b):
             parts.append(f"Not like with like, A and B: {'; '.join(unlike)}.")
@@ -150,7 +149,7 @@ class Compared:
         if shared:
             counts = ", ".join(f"{count:,} of {task}" for task, count in shared.items())
             parts.append(f"Pairs of several tasks are drawn together: {counts}.")
-        parts += _about_texts([line for one in self.comparisons for line in one.lines])
+        parts += _about_texts([line for comparison in self.comparisons for line in comparison.lines])
         return [*sides, " ".join(parts)]
 
     def _verdict(self, comparison: Comparison) -> str:

@@ -221,7 +221,7 @@ def _code(record: Record) -> str:
 
 def _mean(parts: Sequence[Mapping[str, object]], name: str) -> float | None:
     """Return the mean of a number over the seeds that have it."""
-    values = [value for one in parts if isinstance(value := one.get(name), int | float)]
+    values = [value for part in parts if isinstance(value := part.get(name), int | float)]
     return statistics.fmean(values) if values else None
 
 
@@ -273,7 +273,11 @@ def _peak_memory(records: Sequence[Record]) -> float | None:
 
 def _updates_share(trainings: Sequence[TrainingPart]) -> float | None:
     """Return the mean number of updates as a share of the published training's; None if that is not known."""
-    shares = [one["steps"] / updates for one in trainings if (updates := one.get("paper_updates")) and one.get("steps")]
+    shares = [
+        training["steps"] / updates
+        for training in trainings
+        if (updates := training.get("paper_updates")) and training.get("steps")
+    ]
     return statistics.fmean(shares) if shares else None
 
 

@@ -136,7 +136,6 @@ class Leaderboard:
         return self.store.corrupt
 
     def write(self) -> None:
-        """Write the files."""
         for name, text in self.files.items():
             write_text(self.place / name, text)
 

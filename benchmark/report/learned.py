@@ -37,7 +37,6 @@ class _Compared:
     unit: str
 
     def best_first(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows that have a value, best first."""
         return sorted((row for row in rows if row.name in self.values), key=lambda row: -self.values[row.name])
 
     def gap(self, name: str, other: str) -> str:

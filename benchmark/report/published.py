@@ -118,7 +118,6 @@ class PublishedRow:
         return f"{kind} of {self.row.seeds} seeds"
 
     def text(self, column: str) -> str:
-        """Return a value as printed."""
         value = f"{self.scores[column]:.{self.decimals}f}"
         return f"{value} ± {self.std[column]:.{self.decimals}f}" if column in self.std else value
 

@@ -186,7 +186,7 @@ def _equal(rows: Sequence[Row]) -> str:
     same: dict[object, list[str]] = defaultdict(list)
     for row in rows:
         if row.average.mean is not None:
-            same[tuple((one.mean, one.by_seed) for one in row.values.values())].append(row.name)
+            same[tuple((value.mean, value.by_seed) for value in row.values.values())].append(row.name)
     equal = "; ".join(", ".join(of) for of in same.values() if of[1:])
     return f"Equal on every task, so what differs between them changed nothing: {equal}." if equal else ""
 

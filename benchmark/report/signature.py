@@ -56,7 +56,9 @@ def conditions_of(records: Sequence[Record]) -> dict[str, str]:
 
 
 def _together(conditions: Sequence[dict[str, str]]) -> dict[str, str]:
-    values = {name: {one[name] for one in conditions} - {""} for name in (conditions[0] if conditions else ())}
+    values = {
+        name: {condition[name] for condition in conditions} - {""} for name in (conditions[0] if conditions else ())
+    }
     return {name: _few(of) for name, of in values.items() if of}
 
 

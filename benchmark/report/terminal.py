@@ -78,7 +78,7 @@ def fitted(fields: Sequence[Field], width: int | None, *, rule: bool = True) -> 
 
 
 def _width(fields: Sequence[Field]) -> int:
-    shown = [one.width for one in fields if not one.prose]
+    shown = [field.width for field in fields if not field.prose]
     return sum(shown) + len(_GAP) * (len(shown) - 1)
 
 
@@ -103,9 +103,9 @@ def shortened(name: str, letters: int) -> str:
 
 
 def _lines(fields: Sequence[Field], width: int | None, rule: bool) -> list[str]:
-    widths = [0 if one.prose else one.width for one in fields]
+    widths = [0 if field.prose else field.width for field in fields]
     lines: list[str] = []
-    for row in zip(*([one.head, *one.cells] for one in fields), strict=True):
+    for row in zip(*([field.head, *field.cells] for field in fields), strict=True):
         cells = zip(fields, row, widths, strict=True)
         padded = [text.rjust(wide) if one.right else text.ljust(wide) for one, text, wide in cells]
         if fields[-1].prose:

@@ -103,7 +103,6 @@ def _ceilings(columns: Sequence[Column], table: Table) -> list[str]:
 
 
 def csv(table: Table) -> str:
-    """Return the table as CSV."""
     columns = columns_of(table, "csv")
     lines = [{name: one for column in columns for name, one in column.raw(row).items()} for row in table.rows]
     return csv_text(lines)

@@ -118,12 +118,10 @@ class ObjectEncoder(Encoder[ObjectRecipe]):
         return {} if self.recipe.kind == "function" else {"run_by": self.recipe.kind}
 
     def save(self, folder: Path) -> NoReturn:
-        """Raise ContractError: a function has no files."""
         raise ContractError("a function is not saved; keep it yourself.")
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> NoReturn:
-        """Raise ContractError: nothing was saved."""
         raise ContractError("a function was not saved.")
 
     def fingerprint(self) -> str:

@@ -269,7 +269,7 @@ def read_run_file(name: str) -> tuple[dict[str, Any], NamedRunFile]:
     options = {f.name: getattr(given, f.name) for f in fields(given) if getattr(given, f.name) is not None}
     options.pop("about", None)
     if "plugins" in options:
-        options["plugins"] = tuple(user_path(one) for one in options["plugins"])
+        options["plugins"] = tuple(user_path(option) for option in options["plugins"])
     for key in _PATHS:
         if key in options:
             options[key] = user_path(options[key])

@@ -164,7 +164,6 @@ class Run:
 
     @property
     def options(self) -> RunOptions:
-        """The options of the request."""
         return self.request.options
 
 

@@ -28,12 +28,12 @@ class Preflight:
     @property
     def cells(self) -> int:
         """How many cells the run has."""
-        return sum(one["cells"] for one in self.encoders)
+        return sum(encoder["cells"] for encoder in self.encoders)
 
     @property
     def done(self) -> int:
         """How many of them are measured already."""
-        return sum(one["done"] for one in self.encoders)
+        return sum(encoder["done"] for encoder in self.encoders)
 
     @property
     def missing(self) -> int:

@@ -140,7 +140,6 @@ class Runner:
         self._held: set[str] = set()
 
     def ended(self) -> bool:
-        """Return whether a failed cell ends the run."""
         return self.run.options.fail_fast and bool(self.outcome.failed)
 
     def measure_all(self) -> Outcome:

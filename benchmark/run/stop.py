@@ -55,7 +55,6 @@ class Stop:
                 signal.signal(number, handler)
 
     def check(self) -> None:
-        """Raise Interrupted if a signal has arrived."""
         if self.number is not None:
             raise Interrupted(f"stopped by signal {self.number}; the same command goes on from here.", self.number)
 

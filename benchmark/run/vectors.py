@@ -58,7 +58,6 @@ class Blocks:
     size: int = _BLOCK
 
     def shorten(self) -> None:
-        """Take small blocks from now on."""
         self.size = _SMALL_BLOCK
 
 
@@ -246,7 +245,6 @@ class VectorStore:
         self.rows |= {text: first + i for i, text in enumerate(texts)}
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors (n, dim) of `texts`."""
         texts = self._told_apart(texts)
         self.add(texts)
         return self.matrix[[self.rows[text] for text in texts]]

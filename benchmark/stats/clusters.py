@@ -73,7 +73,6 @@ class Clusters:
             yield counts
 
     def of(self, rows: NDArray[np.intp]) -> Clusters:
-        """Return the clusters of some of the rows."""
         return replace(self, units=self.units[rows])
 
     def unbiased(self, drawn: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -95,7 +95,9 @@ def suites_in_common(
     kept = {r["task"]["name"] for r in (*a, *b) if r.get("pairs") or r.get("items")}
     # Suites without item scores are returned only if there are no others, so that the error can say what is missing.
     common = []
-    for candidate in named or [one for one in all_suites().values() if (measured & kept or measured) & set(one.tasks)]:
+    for candidate in named or [
+        suite for suite in all_suites().values() if (measured & kept or measured) & set(suite.tasks)
+    ]:
         of_suite = candidate.narrowed(measured)
         common.append((of_suite.title, of_suite.tasks))
     return common

@@ -113,7 +113,7 @@ def share_draws(a: ByTask, b: ByTask) -> bool:
     """
     first, second = (next(iter(row.values()))[0] for row in (a, b))
     seeds = [{record["seed"] for record in records} for row in (a, b) for records in row.values()]
-    if any(one != seeds[0] for one in seeds) or len(seeds[0]) < 2 or origin_of(first) != origin_of(second):
+    if any(seed != seeds[0] for seed in seeds) or len(seeds[0]) < 2 or origin_of(first) != origin_of(second):
         return False
     return _machines(a) == _machines(b) and len(changed_settings(first, second)) <= 1
 

@@ -154,8 +154,10 @@ def sample_pairs(
 def pooled_noise(by_seed: Sequence[Sequence[float] | Matrix]) -> SeedNoise:
     """Return the pooled variance of a seed's score over methods with several seeds; not known if there is none."""
     scores = [np.asarray(one, dtype=np.float64) for one in by_seed if len(one) > 1]
-    df = sum(len(one) - 1 for one in scores)
-    return SeedNoise(float(sum(((one - one.mean()) ** 2).sum() for one in scores)) / df, df) if df else SeedNoise()
+    df = sum(len(score) - 1 for score in scores)
+    return (
+        SeedNoise(float(sum(((score - score.mean()) ** 2).sum() for score in scores)) / df, df) if df else SeedNoise()
+    )
 
 
 @dataclass(frozen=True)

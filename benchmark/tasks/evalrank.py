@@ -100,7 +100,6 @@ class EvalRankData(TaskData):
         self.rows = len(pairs)
 
     def texts(self) -> list[str]:
-        """All sentences."""
         return self.sentences
 
     def score(self, vectors: Lookup) -> EvalRankScores:

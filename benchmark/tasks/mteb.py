@@ -76,7 +76,6 @@ class MTEBTask(Task):
 
     @property
     def title(self) -> str:  # type: ignore[override]
-        """mteb's name, as a title."""
         return f"{self.task.metadata.name}, as mteb reads it"
 
     @property

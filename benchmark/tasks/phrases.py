@@ -50,7 +50,6 @@ class ChoiceData(TaskData):
         self.rows = len(choices)
 
     def texts(self) -> list[str]:
-        """Phrases and choices."""
         return [text for choice in self.choices for text in choice.texts()]
 
     def score(self, vectors: Lookup) -> Scores:
@@ -81,7 +80,6 @@ class RetrievalData(TaskData):
         self.rows = len(phrases)
 
     def texts(self) -> list[str]:
-        """Phrases and all words."""
         return self.phrases + self.words
 
     def score(self, vectors: Lookup) -> Scores:

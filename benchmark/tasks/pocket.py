@@ -44,7 +44,6 @@ class _LabelledData(TaskData):
         self.rows = len(sentences)
 
     def texts(self) -> list[str]:
-        """All sentences."""
         return self.sentences
 
     def score(self, vectors: Lookup) -> Scores:

@@ -57,7 +57,6 @@ class Dimension:
         return FloatDistribution(self.low, self.high, log=self.log)
 
     def encoded(self, value: Any) -> Any:
-        """Return a value as optuna has it."""
         return json.dumps(value) if self.values else value
 
     def decoded(self, drawn: Any) -> Any:

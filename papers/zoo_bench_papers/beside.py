@@ -197,5 +197,5 @@ def markdown(item: Item, rows: Sequence[Printed], commands: Sequence[str]) -> st
         lines += markdown_table(header, shown, numbers)
     else:
         lines.append("The paper prints no numbers here.")
-    lines += ["", *(f"- Differs: {one}." for one in item.differs)]
+    lines += ["", *(f"- Differs: {differ}." for differ in item.differs)]
     return "\n".join(lines).rstrip() + "\n"

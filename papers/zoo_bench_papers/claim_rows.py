@@ -66,7 +66,6 @@ class MeasuredRow:
 
     @property
     def prompted(self) -> bool:
-        """Whether it was trained with a template."""
         return self.trained and "template" in self.records[0]["method"]["recipe"]
 
 
@@ -94,9 +93,13 @@ class Folder:
                 MeasuredRow(Condition(of["backbone"], of["precision"], *text, tuned), of, records)
             )
         conditions = dict.fromkeys(row.at for rows in self.rows.values() for row in rows)
-        with_text = {one[:2] for one in conditions if one.sentences and one.tuned is not None}
+        with_text = {condition[:2] for condition in conditions if condition.sentences and condition.tuned is not None}
         # Rows that fit every condition make one of their own only where there is no other.
-        kept = [one for one in conditions if one.backbone and (one.sentences or one[:2] not in with_text)]
+        kept = [
+            condition
+            for condition in conditions
+            if condition.backbone and (condition.sentences or condition[:2] not in with_text)
+        ]
         trained = [one for one in kept if one.tuned is not None]
         self.conditions = trained or kept[:1] or list(conditions)[:1]
         self.ancestry = {row.at.backbone: row.about["ancestry"] for rows in self.rows.values() for row in rows}

@@ -41,9 +41,9 @@ class Printed:
         """Return the deviation over the most seeds printed for a recipe on a's backbone, and its source; None: none."""
         names = {*self.a.row.recipes, *(self.b.row.recipes if self.b else ())}
         known = [
-            one
-            for one in published().lines
-            if one.row.backbone == self.a.row.backbone and self.column in one.std and names & {*one.row.recipes}
+            line
+            for line in published().lines
+            if line.row.backbone == self.a.row.backbone and self.column in line.std and names & {*line.row.recipes}
         ]
         if not known:
             return None
@@ -55,9 +55,9 @@ class Printed:
         lines = [self.a, *([self.b] if self.b else [])]
         spread = self.spread() if self.b else None
         size = f"; {abs(self.value) / spread[0]:.1f} standard deviations of {spread[1]}" if spread else ""
-        value = f"{self.value:{'+' if self.b else ''}.{max(one.decimals for one in lines)}f}"
-        sources = "; ".join(dict.fromkeys(one.table.source() for one in lines))
-        return f"{value} ({sources}, {self.column}: {', '.join(one.row.method for one in lines)}{size})"
+        value = f"{self.value:{'+' if self.b else ''}.{max(line.decimals for line in lines)}f}"
+        sources = "; ".join(dict.fromkeys(line.table.source() for line in lines))
+        return f"{value} ({sources}, {self.column}: {', '.join(line.row.method for line in lines)}{size})"
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -178,7 +178,7 @@ def all_claims() -> tuple[Claim, ...]:
     """Return the claims of every file."""
     folder = resource_folder("zoo_bench_papers", "configs") / "claims"
     names = "ptbert", "burt", "promptbert", "cited", "later"
-    return tuple(one for name in names for one in read_claims(folder / f"{name}.yaml"))
+    return tuple(claim for name in names for claim in read_claims(folder / f"{name}.yaml"))
 
 
 def read_claims(path: Path) -> list[Claim]:
@@ -204,11 +204,11 @@ def _line(wanted: Mapping[str, str], column: str) -> PublishedRow:
     """Return the published row of a cell; raises ValueError unless there is exactly one."""
     stated = {key: wanted[key] for key in ("backbone", "setting", "metric") if key in wanted}
     rows = [
-        one
-        for one in published().lines
-        if (one.table.paper, one.table.table, one.row.method) == (wanted["paper"], wanted["table"], wanted["row"])
-        and all(getattr(one.row, key) == text for key, text in stated.items())
-        and column in one.scores
+        line
+        for line in published().lines
+        if (line.table.paper, line.table.table, line.row.method) == (wanted["paper"], wanted["table"], wanted["row"])
+        and all(getattr(line.row, key) == text for key, text in stated.items())
+        and column in line.scores
     ]
     if len(rows) != 1:
         raise ValueError(f"{len(rows)} published rows for {dict(wanted)}, column {column!r}.")

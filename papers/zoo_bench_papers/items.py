@@ -70,7 +70,9 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def lines(self) -> list[PublishedRow]:
         """Return its printed rows, in the paper's order."""
-        return [one for one in published().lines if one.table.paper == self.paper and one.table.table in self.tables]
+        return [
+            line for line in published().lines if line.table.paper == self.paper and line.table.table in self.tables
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)

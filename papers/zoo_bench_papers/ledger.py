@@ -40,8 +40,8 @@ def markdown(verdicts: Sequence[Verdict]) -> str:
         " verdict: is it above 0, and may it be as large as printed? Each claim with its conditions is in"
         " configs/claims/ under its name; docs/claims.md explains the words.",
     ]
-    for at in dict.fromkeys(one.condition for one in verdicts):
-        selected = [one for one in verdicts if one.condition == at]
+    for at in dict.fromkeys(verdict.condition for verdict in verdicts):
+        selected = [verdict for verdict in verdicts if verdict.condition == at]
         parts += [f"## {at}", f"{counts(selected)}."]
         for paper in dict.fromkeys(one.claim.paper for one in selected if one.measured):
             lines = [_cells(one) for one in selected if one.claim.paper == paper and one.measured]
@@ -52,8 +52,12 @@ def markdown(verdicts: Sequence[Verdict]) -> str:
             changed(verdicts),
             _table(["Claim", "The papers' settings", "Tuned"], moved),
         ]
-    measured = {one.claim.id for one in verdicts if one.measured}
-    rest = [one for one in verdicts if one.claim.id not in measured and one.condition == verdicts[0].condition]
+    measured = {verdict.claim.id for verdict in verdicts if verdict.measured}
+    rest = [
+        verdict
+        for verdict in verdicts
+        if verdict.claim.id not in measured and verdict.condition == verdicts[0].condition
+    ]
     chosen = of_claims(rest)
     not_measured = _table(["Claim", "Why", "What would measure it"], list(map(_cells, chosen)))
     return "\n\n".join([*parts, "## Not measured", not_measured]) + "\n"
@@ -76,7 +80,7 @@ def changed(verdicts: Sequence[Verdict]) -> str:
 
 
 def _both(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, Verdict]]:
-    reached = [one for one in verdicts if one.deciding]
+    reached = [verdict for verdict in verdicts if verdict.deciding]
     papers = {(one.claim.id, one.procedure): one for one in reached if "tuned" not in one.condition}
     pairs = ((papers.get((one.claim.id, one.procedure)), one) for one in reached if "tuned" in one.condition)
     return [(first, one) for first, one in pairs if first is not None]
@@ -121,13 +125,17 @@ def _cells(verdict: Verdict) -> list[str]:
 
 def ledger(verdicts: Sequence[Verdict]) -> list[dict[str, object]]:
     """Return the verdicts as plain values, as claims.json has them: for each condition, the measured ones first."""
-    conditions = list(dict.fromkeys(one.condition for one in verdicts))
-    measured = {one.claim.id for one in verdicts if one.measured}
+    conditions = list(dict.fromkeys(verdict.condition for verdict in verdicts))
+    measured = {verdict.claim.id for verdict in verdicts if verdict.measured}
     drawn: list[dict[str, object]] = []
     for at in conditions:
-        rest = [one for one in verdicts if one.claim.id not in measured and at == conditions[0] == one.condition]
-        shown = [*(one for one in verdicts if one.condition == at and one.measured), *of_claims(rest)]
-        text = counts([one for one in verdicts if one.condition == at])
+        rest = [
+            verdict
+            for verdict in verdicts
+            if verdict.claim.id not in measured and at == conditions[0] == verdict.condition
+        ]
+        shown = [*(verdict for verdict in verdicts if verdict.condition == at and verdict.measured), *of_claims(rest)]
+        text = counts([verdict for verdict in verdicts if verdict.condition == at])
         drawn.append({"condition": at, "counts": text, "claims": [_drawn(one) for one in shown]})
     return drawn
 

@@ -23,7 +23,9 @@ def forest(verdicts: Sequence[Verdict], path: Path, most: int = 80) -> None:
     .png or .pdf, and where nothing was compared.
     """
     _check_suffix(path)
-    reached = sorted((one for one in verdicts if one.deciding and one.condition == verdicts[0].condition), key=_order)
+    reached = sorted(
+        (verdict for verdict in verdicts if verdict.deciding and verdict.condition == verdicts[0].condition), key=_order
+    )
     lines = [(one, c) for one in reached for c in one.deciding][:most]
     if not lines:
         raise UsageError(
@@ -112,7 +114,6 @@ def beside(verdicts: Sequence[Verdict], row: str, path: Path) -> None:
 
 
 def _turned(c: Compared) -> Compared:
-    """Return the contrast b - a."""
     printed = None if c.printed is None else -c.printed
     return replace(c, a=c.b, b=c.a, difference=-(c.difference or 0.0), low=-c.high, high=-c.low, printed=printed)
 

@@ -63,7 +63,7 @@ class Measured:
         rows = self.cells(table, **wanted)
         if not rows:
             return None
-        if len({one.get(column) for one in rows}) > 1 or column not in rows[0]:
+        if len({row.get(column) for row in rows}) > 1 or column not in rows[0]:
             named = ",".join(f"{name}={text}" for name, text in wanted.items())
             raise CorruptError(f"analyses: table {table} has not one {column!r} of {named} on {self.backbone}.")
         value: float | None = rows[0][column]
@@ -76,7 +76,7 @@ class Measured:
 
     def difference(self, a: str, b: str, of: str, sign: int) -> Part:
         """Return the part that the difference of two rows on kinds of pairs is above 0 (below it: `sign` -1)."""
-        rows = [one for one in self.cells("pairs-differences", A=a, B=b, Of=of) if "Low" in one]
+        rows = [cell for cell in self.cells("pairs-differences", A=a, B=b, Of=of) if "Low" in cell]
         if not rows:
             return None
         value, low, high = (rows[0][name] for name in ("Difference", "Low", "High"))
@@ -85,9 +85,9 @@ class Measured:
 
     def correlated(self, table: str, x: str, y: str, sign: int) -> Part:
         """Return the part that two columns of a table rise together (`sign` -1: one falls)."""
-        rows = [one for one in self.cells(table) if one.get("Seed") in (None, 0)]
-        pairs = [(one.get(x), one.get(y)) for one in rows]
-        return correlation(f"{x} and {y}", [one for one in pairs if None not in one], 0.0, sign)
+        rows = [cell for cell in self.cells(table) if cell.get("Seed") in (None, 0)]
+        pairs = [(row.get(x), row.get(y)) for row in rows]
+        return correlation(f"{x} and {y}", [pair for pair in pairs if None not in pair], 0.0, sign)
 
     def order_on(self, a: str, b: str, number: float, sign: int) -> Part:
         """Return the part that the rank correlation of two tasks over all rows is above a number, or below it."""

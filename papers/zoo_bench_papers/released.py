@@ -35,23 +35,21 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def label(self) -> str:
-        """The name of its row."""
         return f"{self.name} (released)"
 
     def printed(self, item: Item) -> list[PublishedRow]:
         """Return the printed rows of an item that this checkpoint made, without the best and worst of several seeds."""
         return [
-            one
-            for one in item.lines()
-            if (self.recipe in one.row.recipes or self.row == one.row.method)
-            and one.row.backbone == self.backbone
-            and one.row.subset in (None, "full")
-            and not one.row.metric.endswith(("_max", "_min"))
+            line
+            for line in item.lines()
+            if (self.recipe in line.row.recipes or self.row == line.row.method)
+            and line.row.backbone == self.backbone
+            and line.row.subset in (None, "full")
+            and not line.row.metric.endswith(("_max", "_min"))
         ]
 
 
 def checkpoints() -> dict[str, Checkpoint]:
-    """Return all released checkpoints by name."""
     content = read_yaml(resource_folder("zoo_bench_papers", "configs") / "released.yaml")
     return msgspec.convert({name: {"name": name, **one} for name, one in content.items()}, dict[str, Checkpoint])
 

@@ -254,7 +254,7 @@ def _about(rows: Sequence[MeasuredRow], claim: Claim) -> dict[str, Any]:
     recipes = [row.records[0]["method"]["recipe"] for row in rows if row.trained]
     unlike = []
     for key, name in _SETTINGS.items() if len(recipes) == len(rows) else ():
-        given = (one.get(key, one.get(name)) for one in recipes)
+        given = (recipe.get(key, recipe.get(name)) for recipe in recipes)
         values = list(dict.fromkeys(str(one).replace("mean", "avg") for one in given if one is not None))
         # Each has its own best temperature.
         if len(values) > 1 and not (key == "temperature" and rows[0].at.tuned):

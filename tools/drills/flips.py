@@ -318,7 +318,7 @@ def _hub_rows(folder: Path, out: Path, model: Path) -> Kind:
 
         located = DataSource(None, hub=False, cache=folder / "flip-hub" / "data").locate("STSBenchmark", "raw")
         pairs = [read_hub_rows(path) for path in located.files.values()]
-        return [(one.first, one.second, one.gold) for one in pairs]
+        return [(pair.first, pair.second, pair.gold) for pair in pairs]
 
     return Kind("rows of the hub", place, list(folder_contents(place)), read)
 

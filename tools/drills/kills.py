@@ -44,7 +44,7 @@ def file_operations(
             nonlocal count
             if not event.startswith(_EVENTS) or not arguments:
                 return
-            if not any(isinstance(one, str) and one.startswith(inside) for one in arguments[:2]):
+            if not any(isinstance(argument, str) and argument.startswith(inside) for argument in arguments[:2]):
                 return
             count += 1
             if count == kill_before:

@@ -62,7 +62,7 @@ def wrong_winners(
             errors += shared * generator.normal(size=each)[document] if crossed else 0
             values.append(truth + alike + errors)
         if kind == "retrieval":
-            values = [1 / (1 + np.exp(-one)) for one in values]
+            values = [1 / (1 + np.exp(-value)) for value in values]
         wrong += int(may_be_best(sampled(texts_of(kind, rows, gold), values)).sum() == 1)
     return wrong / draws
 

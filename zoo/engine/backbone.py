@@ -256,7 +256,6 @@ class Backbone:
 
     @property
     def pad_id(self) -> int:
-        """Token id used for padding."""
         return int(self.reader.pad_token_id or 0)
 
     @property

@@ -133,7 +133,6 @@ class Bert(nn.Module):
         self.encoder = _Part(layer=nn.ModuleList(_layer(config) for _ in range(config.num_hidden_layers)))
 
     def get_input_embeddings(self) -> nn.Embedding:
-        """Return the token embeddings."""
         return self.embeddings.word_embeddings
 
 

@@ -191,7 +191,6 @@ def _layer(layer: Any, x: torch.Tensor, rows: Rows, only: torch.Tensor | None = 
 
 
 def _added(part: BertOutput | BertSelfOutput, y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """BERT's output block: LayerNorm(dropout(dense(y)) + x)."""
     out: torch.Tensor = part.LayerNorm(part.dropout(linear([part.dense], y)) + x)
     return out
 

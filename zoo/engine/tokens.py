@@ -43,7 +43,6 @@ class TokenTable:
         return np.diff(self.offsets)
 
     def row(self, i: int) -> NDArray[np.int32]:
-        """Token ids of text i."""
         return self.ids[self.offsets[i] : self.offsets[i + 1]]
 
     def taken(self, rows: NDArray[np.int64]) -> TokenTable:

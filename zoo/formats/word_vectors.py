@@ -54,7 +54,6 @@ def find_word_vectors(path: str | None, what: str) -> str:
 
 
 def made_file(name: str) -> Path:
-    """Return the file of a name in MADE_VECTORS."""
     return cache_folder() / "vectors" / f"{name}.bin"
 
 
@@ -101,7 +100,6 @@ class _Rows:
 
     @property
     def full(self) -> bool:
-        """Whether `most` words have been read."""
         return self.most is not None and len(self.words) >= self.most
 
     def finished(self, path: Path) -> tuple[dict[str, int], Matrix]:

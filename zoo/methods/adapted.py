@@ -56,7 +56,6 @@ class AdaptedRecipe(TemplateRecipe):
 
     @property
     def adapters(self) -> LoraSettings:
-        """The adapters' settings."""
         return LoraSettings(rank=self.rank, alpha=self.alpha, dropout=self.adapter_dropout, targets=tuple(self.targets))
 
     def __post_init__(self) -> None:
@@ -189,7 +188,6 @@ class AdaptedSimCSE(Adapted[AdaptedSimCSERecipe], SimCSE[AdaptedSimCSERecipe]):
         return super().views_by_dropout and not self.recipe.adapter_dropout
 
     def settings(self) -> TrainSettings:
-        """Return the recipe's optimisation settings."""
         settings = super().settings()
         steps = settings.steps or math.ceil(self.rows / settings.batch_size) * settings.epochs
         return replace(settings, warmup_steps=min(self.recipe.warmup_steps, steps // 2))

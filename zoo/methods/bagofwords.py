@@ -86,5 +86,4 @@ class BagOfWords(CountedEncoder[BagOfWordsRecipe]):
         return np.array([any(self._buckets(clean_text(t, i)).values()) for i, t in enumerate(texts)], np.bool_)
 
     def fingerprint(self) -> str:
-        """Return a sha256 over class and recipe."""
         return sha256_json([method_identity(type(self)), asdict(self.recipe)])

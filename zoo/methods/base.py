@@ -209,7 +209,6 @@ class BackboneEncoder(Encoder[BackboneT]):
 
     @classmethod
     def sources(cls, recipe: BackboneT, runtime: Runtime) -> dict[str, Any]:
-        """Return the identity of the backbone's files."""
         source = find_backbone(recipe.backbone, recipe.revision, allow_pickle=runtime.allow_pickle)
         check_files(source, cls.needs(recipe), cls.__name__)
         return {"backbone": source.identity()}
@@ -220,7 +219,6 @@ class BackboneEncoder(Encoder[BackboneT]):
         return frozenset()
 
     def parameters(self) -> int:
-        """Return the size of the backbone and the parts."""
         return count_parameters(self.backbone.network, *self.parts().values())
 
     def encoding_stats(self) -> dict[str, Any]:

@@ -139,12 +139,10 @@ class Causal(BackboneEncoder[CausalRecipeT]):
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The tokenizer of the rows."""
         return self.backbone.tokenizer
 
     @property
     def template(self) -> str:
-        """The template of the rows."""
         return self.recipe.template
 
     @property

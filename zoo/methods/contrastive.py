@@ -57,7 +57,6 @@ class TrainedRecipe(BackboneRecipe):
 
     @property
     def mlp_only_train(self) -> bool:
-        """True: there is no MLP at test."""
         return True
 
     @property
@@ -77,7 +76,6 @@ class TrainedRecipe(BackboneRecipe):
 
     @property
     def weight_decay(self) -> float:
-        """No weight decay."""
         return 0.0
 
     @property
@@ -186,7 +184,6 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
 
     @classmethod
     def needs(cls, recipe: TrainedRecipeT) -> frozenset[Need]:
-        """Return [CLS] if the pooler reads it."""
         return frozenset({"first token"} if POOLINGS[recipe.pooler] == "cls" else ())
 
     @classmethod

@@ -109,7 +109,6 @@ class CoSENT(Contrastive[CoSENTRecipeT]):
 
     @classmethod
     def traits(cls, recipe: CoSENTRecipeT) -> Traits:
-        """Trained on scored or labelled pairs."""
         return replace(
             super().traits(recipe), needs_corpus=False, needs_pairs=True, training_passes=1.0 * recipe.epochs
         )

@@ -52,7 +52,6 @@ class CountedEncoder(Encoder[CountedT]):
         return {}
 
     def save(self, folder: Path) -> None:
-        """Write the recipe."""
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "recipe.json", {**asdict(self.recipe), **self.places()})
 

@@ -78,7 +78,6 @@ class Generator(nn.Module):
 
     @torch.no_grad()
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Return the tokens."""
         tokens: torch.Tensor = self.head(token_states(self.model, input_ids, attention_mask)[0]).argmax(-1)
         return tokens
 
@@ -151,7 +150,6 @@ class DiffCSE(DropoutViews[DiffCSERecipe]):
     Recipe: ClassVar[type] = DiffCSERecipe
 
     def new_head(self) -> nn.Module:
-        """Return a new projector."""
         return Projector(self.dim, self.backbone.model.config.initializer_range)
 
     def objective(self) -> Objective:

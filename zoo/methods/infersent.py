@@ -77,7 +77,6 @@ class InferSent(TrainedBiLSTM[InferSentRecipe], BackboneEncoder[InferSentRecipe]
         return count_parameters(self.backbone.model.get_input_embeddings(), self.head)
 
     def training_table(self, texts: Sequence[str]) -> TokenTable:
-        """Return the token ids of texts."""
         return tokenise(self.backbone.tokenizer, texts, max_length=self.recipe.train_max_length)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:

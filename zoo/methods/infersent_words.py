@@ -69,7 +69,6 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
 
     @classmethod
     def sources(cls, recipe: InferSentWordsRecipe, runtime: Runtime) -> dict[str, Any]:
-        """Return the identity of the vectors' file."""
         return {"path": word_vectors_identity(find_word_vectors(recipe.path, _WHAT))}
 
     def new_head(self) -> BiLSTMMax:

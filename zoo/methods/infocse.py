@@ -104,7 +104,6 @@ class InfoCSE(DropoutViews[InfoCSERecipe]):
     Recipe: ClassVar[type] = InfoCSERecipe
 
     def new_head(self) -> nn.Module:
-        """Return a new projector."""
         return Projector(self.dim, self.backbone.model.config.initializer_range)
 
     def objective(self) -> Objective:

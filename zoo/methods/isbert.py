@@ -129,11 +129,9 @@ class ISBert(Contrastive[ISBertRecipe]):
         self.dim = recipe.channels * len(recipe.kernels)
 
     def new_parts(self) -> nn.ModuleDict:
-        """Return new convolutions."""
         return nn.ModuleDict({"head": NgramCNN(self.backbone.dim, self.recipe)})
 
     def objective(self) -> Objective:
-        """Return the objective of the backbone and the convolutions."""
         return ISBertObjective(self.backbone.model, self.drawn["head"])
 
     @classmethod

@@ -97,6 +97,5 @@ class Model2Vec(TokenTableEncoder[Model2VecRecipe]):
 
     @classmethod
     def sources(cls, recipe: Model2VecRecipe, runtime: Runtime) -> dict[str, Any]:
-        """Return the identity of the backbone's files."""
         source = find_backbone(recipe.backbone, recipe.revision, allow_pickle=runtime.allow_pickle)
         return {"backbone": source.identity()}

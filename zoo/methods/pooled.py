@@ -33,12 +33,10 @@ class Cls(BackboneEncoder[BackboneRecipe]):
 
     @property
     def pooling(self) -> Pooling:
-        """Always [CLS]."""
         return "cls"
 
     @classmethod
     def needs(cls, recipe: BackboneRecipe) -> frozenset[Need]:
-        """Return [CLS]."""
         return frozenset({"first token"})
 
     @classmethod
@@ -104,7 +102,6 @@ class Average(BackboneEncoder[AverageRecipe]):
 
     @property
     def pooling(self) -> Pooling:
-        """The recipe's layers."""
         return self.recipe.layers
 
     @classmethod
@@ -129,7 +126,6 @@ class Average(BackboneEncoder[AverageRecipe]):
         return FitReport(fitted=True, sentences=len(corpus.sentences))
 
     def parts(self) -> dict[str, nn.Module]:
-        """Return SIF's token weights."""
         return {} if self.token_weights is None else {"token_weights": self.token_weights}
 
 

@@ -52,7 +52,6 @@ class Prompted(BackboneEncoder[PromptT]):
 
     @classmethod
     def needs(cls, recipe: PromptT) -> frozenset[Need]:
-        """Return the mask token of the template."""
         return frozenset({"mask token"})
 
     @property
@@ -66,7 +65,6 @@ class Prompted(BackboneEncoder[PromptT]):
         return 0 if self.recipe.denoise_from_zero else first_position(self.backbone)
 
     def token_table(self, texts: list[str]) -> TokenTable:
-        """Return the token ids of the prompted texts."""
         return self.prompt.table(texts, self.length_limit)
 
 

@@ -82,5 +82,4 @@ class RandomVectors(CountedEncoder[RandomVectorsRecipe]):
         return encoder
 
     def fingerprint(self) -> str:
-        """Return a sha256 over class, recipe and seed."""
         return sha256_json([method_identity(type(self)), asdict(self.recipe), self.seed])

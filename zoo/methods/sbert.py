@@ -89,13 +89,11 @@ class SBERT(BackboneEncoder[SBERTRecipeT]):
 
     @property
     def pooling(self) -> Pooling:
-        """The recipe's pooling at test."""
         how: Pooling = self.recipe.pooling if self.recipe.test_pooling is None else self.recipe.test_pooling
         return how
 
     @classmethod
     def needs(cls, recipe: SBERTRecipeT) -> frozenset[Need]:
-        """Return [CLS] if it is the pooling."""
         return frozenset({"first token"} if recipe.pooling == "cls" else ())
 
     @classmethod

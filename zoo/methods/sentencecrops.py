@@ -91,7 +91,6 @@ class SentenceCrops(DropoutViews[SentenceCropsRecipe]):
 
     @property
     def views_by_dropout(self) -> bool:
-        """False: the views are different sentences."""
         return False
 
     @classmethod

@@ -43,7 +43,6 @@ class Weighting:
     fit_on: Literal["target", "corpus"] = "target"
 
     def check(self) -> None:
-        """Raise ValueError for an impossible value."""
         check_positive(self, "a", "walk_length")
         if self.components < 0:
             raise ValueError(f"components must be at least 0, not {self.components}")

@@ -40,7 +40,6 @@ class TokenWords(Words):
         self.names = self.tokenizer.convert_ids_to_tokens(list(range(len(self.vectors))))
 
     def table(self, texts: Sequence[str]) -> TokenTable:
-        """Return the ids of each text's tokens."""
         return tokenise(self.tokenizer, texts, max_length=self.max_length, add_special_tokens=False)
 
     def count(self, texts: Sequence[str]) -> dict[str, int]:

@@ -64,7 +64,6 @@ class SimCSEObjective(Objective):
 
     @property
     def ungraphed(self) -> str | None:
-        """The MLM loss, if there is one."""
         return None if self.mlm is None else "the tokens of its MLM loss are chosen by the host"
 
     def embed(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -189,7 +189,6 @@ class Static(BackboneEncoder[StaticRecipe]):
         return {} if self.recipe.frequent is None else {"frequent": sorted(self.frequent)}
 
     def save(self, folder: Path) -> None:
-        """Write the recipe and the counted frequent tokens."""
         super().save(folder)
         if self.recipe.frequent is not None:
             write_json(folder / "frequent.json", sorted(self.frequent))

@@ -87,7 +87,6 @@ class TextVectors(CountedEncoder[TextVectorsRecipe]):
         return encoder
 
     def fingerprint(self) -> str:
-        """Return a sha256 over class and file."""
         return sha256_json([method_identity(type(self)), self.file_facts["sha256"]])
 
     def parameters(self) -> int:

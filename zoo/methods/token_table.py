@@ -112,11 +112,9 @@ class TokenTableEncoder(CountedEncoder[TableT]):
         return any_row(table, self.bag.weight.detach().any(dim=1).cpu().numpy())
 
     def stock_modules(self) -> StaticModules:
-        """Return the tokenizer and the table."""
         return StaticModules(self.tokens.tokenizer, self.bag.weight.detach().cpu())
 
     def save(self, folder: Path) -> None:
-        """Write the recipe, the tokenizer and the table."""
         super().save(folder)
         write_text(folder / "tokenizer.json", self.tokens.tokenizer.to_str())
         write_tensors(folder / "table.safetensors", {"table": self.bag.weight.detach()})

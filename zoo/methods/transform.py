@@ -176,7 +176,6 @@ class Transform(Encoder[TransformRecipeT]):
         return self.encode(texts, role="document", **options)
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Return for each text (n,) whether the base covers it."""
         return self.base.covers(texts)
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:

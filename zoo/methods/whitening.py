@@ -105,7 +105,6 @@ class Whitening(Transform[WhiteningRecipe]):
         return replace(base, after=[*base.after, linear, Normalize()])
 
     def learn(self, vectors: Vectors, run: Run) -> FitReport:
-        """Fit mean and kernel."""
         self.mean, self.kernel, self.rank = whitening(vectors, self.recipe.k, self.recipe.eigenvalue_floor)
         return FitReport(fitted=True, sentences=len(vectors), facts=self.facts())
 
@@ -116,7 +115,6 @@ class Whitening(Transform[WhiteningRecipe]):
         return normalised
 
     def parameters(self) -> int:
-        """Return the size of the base and the map."""
         return self.base.parameters() + self.mean.size + self.kernel.size
 
     def fitted_rank(self) -> int | None:

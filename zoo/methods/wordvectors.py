@@ -158,7 +158,6 @@ class WordAverages(CountedEncoder[WordsT]):
         return encoder
 
     def fingerprint(self) -> str:
-        """Return a sha256 over class, recipe and files."""
         files = {key: source["sha256"] for key, source in self.file_facts.items()}
         return sha256_json([method_identity(type(self)), {**asdict(self.recipe), **files}])
 
@@ -184,12 +183,10 @@ class WordVectors(WordAverages[WordVectorsRecipeT]):
     Recipe: ClassVar[type[Any]] = WordVectorsRecipe
 
     def open_words(self) -> Words:
-        """Read the file."""
         return FileWords(self.recipe)
 
     @classmethod
     def sources(cls, recipe: WordVectorsRecipeT, runtime: Runtime) -> dict[str, Any]:
-        """Return the identity of the vectors' file."""
         return {"path": word_vectors_identity(find_word_vectors(recipe.path, "word vectors"))}
 
     def places(self) -> dict[str, Any]:

@@ -130,7 +130,6 @@ class BoundTemplate:
     def sentences(
         self, texts: Sequence[str], max_tokens: int, tokenise: Callable[..., TokenTable] = tokenise
     ) -> TokenTable:
-        """Tokenise the sentences alone, each cut to `max_tokens` tokens."""
         texts = [self.lead + text for text in self._texts(texts)]
         return tokenise(self.tokenizer, texts, max_length=max_tokens, add_special_tokens=False)
 

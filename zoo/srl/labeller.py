@@ -21,7 +21,6 @@ class Frame:
     neg: Tokens = ()
 
     def words(self, positions: Tokens) -> list[str]:
-        """The words at these positions."""
         return [self.tokens[i] for i in positions]
 
 

@@ -33,7 +33,6 @@ class Places:
     person: bool = False
 
     def fill(self, place: str, head: int, without: int | None = None) -> None:
-        """Fill a place that is still free."""
         if place not in self.heads:
             self.heads[place], self.without[place] = head, without
 

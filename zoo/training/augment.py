@@ -67,7 +67,6 @@ class Tokens:
     keep: Flags
 
     def take(self, positions: Ids) -> Tokens:
-        """Return the tokens at `positions`, in that order."""
         return Tokens(self.ids[positions], self.special[positions], self.starts[positions], self.keep[positions])
 
     def runs(self, unit: Unit) -> tuple[Ids, Ids, Ids]:

@@ -83,7 +83,6 @@ class MaskedNextTokens(Objective):
 
     @property
     def ungraphed(self) -> str | None:
-        """The number of masked tokens."""
         return "its masked tokens are chosen by the host"
 
     def forward(self, *collated: torch.Tensor, **_: object) -> torch.Tensor:

@@ -39,13 +39,11 @@ class LoraSettings:
 
 
 def check_peft() -> None:
-    """Raise MissingError where peft is not installed."""
     if find_spec("peft") is None:
         raise MissingError("training by adapters (LoRA) needs peft: pip install 'zoo-bench[peft]'.")
 
 
 def has_adapters(model: nn.Module) -> bool:
-    """Return whether `with_adapters` or `load_adapters` put adapters into a model."""
     return hasattr(model, "peft_config")
 
 

@@ -89,7 +89,6 @@ class MomentumObjective(Objective):
         self.queue = Queue(recipe.queue_size, model.config.hidden_size)
 
     def is_steady(self) -> bool:
-        """Return whether the queue is full."""
         return self.queue.count == len(self.queue.keys)
 
     def after_step(self) -> None:

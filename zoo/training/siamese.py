@@ -105,7 +105,6 @@ class PooledStates(nn.Module):
         self.model, self.how = model, how
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Encode and pool."""
         return pooled(self.model, input_ids, attention_mask, self.how)
 
 

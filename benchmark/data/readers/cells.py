@@ -88,7 +88,6 @@ class Cells:
 
 
 def is_number(cell: str) -> bool:
-    """Return whether a cell is a decimal number."""
     return _NUMBER.fullmatch(cell) is not None
 
 

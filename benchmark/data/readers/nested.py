@@ -20,7 +20,6 @@ def is_nested(cell: object) -> bool:
 
 
 def holds_objects(cell: Any) -> bool:
-    """Return whether a cell is a list of objects."""
     return is_nested(cell) and any(isinstance(item, dict) for item in cell)
 
 

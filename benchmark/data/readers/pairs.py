@@ -35,16 +35,13 @@ class Pairs:
         return len(self.first)
 
     def head(self, limit: int | None) -> Pairs:
-        """Return the first `limit` pairs (all with None)."""
         return Pairs(self.first[:limit], self.second[:limit], self.gold[:limit], self.blank, self.report)
 
     def without(self, rows: Collection[int]) -> Pairs:
-        """Return the pairs except those in `rows`."""
         kept = [row for row in range(len(self)) if row not in set(rows)]
         return Pairs([self.first[i] for i in kept], [self.second[i] for i in kept], self.gold[kept], self.blank)
 
     def texts(self) -> list[str]:
-        """All first sides, then all second sides."""
         return self.first + self.second
 
 

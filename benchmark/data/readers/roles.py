@@ -67,7 +67,6 @@ def is_nli(cell: str) -> bool:
 
 
 def is_short(cells: Sequence[str]) -> bool:
-    """Return whether no cell is longer than a name."""
     return all(len(cell.split()) <= MOST_WORDS and len(cell) <= LONGEST_NAME for cell in cells)
 
 

@@ -32,7 +32,6 @@ class Search:
 
 
 def is_search(folder: Path) -> bool:
-    """Return whether a folder has a corpus and queries."""
     return all(_file(folder, name) is not None for name in ("corpus", "queries"))
 
 

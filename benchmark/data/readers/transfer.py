@@ -33,7 +33,6 @@ class Labelled:
         return len(self.first)
 
     def texts(self) -> list[str]:
-        """First sides, then second sides."""
         return self.first + (self.second or [])
 
     def take(self, rows: Sequence[int]) -> Labelled:

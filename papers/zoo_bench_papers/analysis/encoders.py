@@ -28,7 +28,6 @@ class ChosenEncoder:
     obtain: Callable[[], Encoder]
 
     def row(self) -> dict[str, Any]:
-        """Return the columns Method, Backbone and Seed."""
         return {"Method": self.name, "Backbone": self.sources.get("backbone", {}).get("name", "-"), "Seed": self.seed}
 
     def label(self) -> str:

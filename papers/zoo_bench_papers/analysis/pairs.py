@@ -91,7 +91,6 @@ def length_masks(pairs: Pairs) -> dict[str, Mask]:
 
 
 def overlap_masks(pairs: Pairs) -> dict[str, Mask]:
-    """Return masks (n,) of the pairs by lexical overlap."""
     shared = np.array([lexical_overlap(*both) for both in zip(pairs.first, pairs.second, strict=True)])
     return _bands(shared, (0.0, *OVERLAPS, 1.0), "overlap")
 

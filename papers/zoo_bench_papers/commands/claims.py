@@ -30,7 +30,7 @@ from zoo_bench_papers.verdicts import Verdict, verdicts
 @json_option
 def command(paper: str | None, plot: Path | None, rival: str | None, results: Path, as_json: bool) -> int:
     """Test the papers' claims on measured rows: printed, ours with its interval, and a verdict."""
-    papers = list(dict.fromkeys(one.paper for one in all_claims()))
+    papers = list(dict.fromkeys(claim.paper for claim in all_claims()))
     if paper is not None and paper not in papers:
         raise UsageError(f"no claims of a paper {paper!r}.{did_you_mean(paper, papers)} There: {', '.join(papers)}.")
     store = Records(results)
@@ -60,7 +60,7 @@ def command(paper: str | None, plot: Path | None, rival: str | None, results: Pa
 
 def _lines(selected: Sequence[Verdict], width: int | None) -> list[str]:
     """Return the measured claims by their words, what is not confirmed first; each has its comparisons below it."""
-    words, lines = {one.claim.id: one.word for one in of_claims(selected)}, []
+    words, lines = {claim.claim.id: claim.word for claim in of_claims(selected)}, []
     for word in sorted(WORDS, key=lambda word: word == CONFIRMED):
         measured: dict[str, list[Verdict]] = {}
         for verdict in sorted(selected, key=lambda verdict: verdict.claim.paper):

@@ -136,7 +136,7 @@ def _score_released(item: Item, chosen: PaperOptions, folders: tuple[str, ...], 
         say(commands[-1])
         code = max(code, carried_out(run_options(options, from_environment()), dry_run=dry_run))
     if not dry_run:
-        rows = beside_released(item, chosen, places, [one["suite"] for one in steps])
+        rows = beside_released(item, chosen, places, [step["suite"] for step in steps])
         _show(item, rows, commands, chosen.folder(item) / "released.md")
     return code
 
@@ -158,7 +158,7 @@ def _command(step: Step) -> tuple[click.Command, list[str]]:
 
 def _known(step: Step) -> set[str]:
     command, _ = _command(step)
-    return {name.removeprefix("--") for one in command.params for name in one.opts if name.startswith("--")}
+    return {name.removeprefix("--") for param in command.params for name in param.opts if name.startswith("--")}
 
 
 def _invoke(step: Step, line: list[str]) -> int:

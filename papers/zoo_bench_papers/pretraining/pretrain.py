@@ -293,7 +293,6 @@ class _Trainer(Trainer):
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """Return the mean cross-entropy (scalar) of a batch."""
         with self.accelerator.autocast():
             logits, truth = predictions(self.accelerator.unwrap_model(model), inputs["input_ids"], inputs["labels"])
         return F.cross_entropy(logits.float(), truth)

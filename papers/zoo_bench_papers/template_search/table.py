@@ -56,7 +56,6 @@ class SearchTable:
         return rows
 
     def best(self, count: int) -> list[TemplateRow]:
-        """The best rows of all stages."""
         scored = [row for row in self.rows() if row["spearman"] is not None]
         return sorted(scored, key=spearman_of, reverse=True)[:count]
 
