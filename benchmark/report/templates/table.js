@@ -99,9 +99,9 @@ function ceilingLine(one, columns) {
 }
 
 // Compares texts with the numbers in them by value: k=64 before k=128, a=0.01 before a=0.1.
-const partsOf = (text) => text.split(/((?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?!\w))/);
+const withNumbers = (text) => text.split(/((?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?!\w))/);
 function byParts(x, y) {
-  const [a, b] = [partsOf(x), partsOf(y)];
+  const [a, b] = [withNumbers(x), withNumbers(y)];
   const at = a.findIndex((part, i) => part !== b[i]);
   if (at < 0 || b[at] === undefined) return a.length - b.length;
   return at % 2 ? a[at] - b[at] : a[at].localeCompare(b[at]);

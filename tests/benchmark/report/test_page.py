@@ -19,6 +19,13 @@ from benchmark.report.write import as_dict
 from benchmark.tasks.suites import suite
 
 
+def test_a_name_of_the_scripts_is_declared_once() -> None:
+    """A page has all of them in one script, which a second declaration would stop."""
+    scripts = "\n".join(path.read_text(encoding="utf-8") for path in TEMPLATES.glob("*.js"))
+    names = re.findall(r"(?m)^(?:const|let|function|class) +(\w+)", scripts)
+    assert len(names) > 100 and len(set(names)) == len(names)
+
+
 def test_the_data_block_holds_the_table() -> None:
     """Every number, rank, reason and command of the table, and each seed's score from the records."""
     records = method_records("alpha", 0.4, range(3)) + method_records("beta", 0.6)
