@@ -108,9 +108,14 @@ def read_texts(source: Any, columns: str | None = None, kind: Kind | None = None
     if kind == "score" and meant == "binary":
         meant = "score"
     if meant is None or kind not in (None, meant):
-        shown = {"texts": "one column of texts", "labelled pairs": "pairs with labels of inference"}
+        if table.kind == "labelled pairs":
+            raise UsageError(
+                f"{path} has pairs with labels of inference; write 1 for entailment and 0 for the other labels, which"
+                " makes them pairs that are alike or not."
+            )
+        shown = "one column of texts" if table.kind == "texts" else table.kind
         raise UsageError(
-            f"{path} has {shown.get(table.kind, table.kind)}{f', not --kind {kind}' if kind and meant else ''}; give"
+            f"{path} has {shown}{f', not --kind {kind}' if kind and meant else ''}; give"
             " two texts and a score or 0 and 1, a query and a document, or a text and a label (name them: --columns)."
         )
     if meant == "retrieval":
