@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib.util
 import json
 import logging
+import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
 from zoo.files import iterate_lines, read_json
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
 _MODEL, _TASK = ("model", "model_name", "name", "models"), ("task", "task_name", "dataset")
 _SCORE, _GROUP = ("score", "main_score", "value"), ("type", "task_type", "group", "source")
-_REVISION = ("revision", "model_revision")
+_REVISION, _SEED = ("revision", "model_revision"), ("seed",)
 # Columns of public tables that are no task: means of tasks, ranks, sizes.
 _NO_TASK = re.compile(
     r"(?i)^(avg|average|mean|overall|rank|borda|zero.?shot|(number of |n_)?param\w*|size|(embedding )?dim\w*|"
@@ -33,11 +36,17 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class Published:
-    """Scores of others in points (models, tasks), NaN where none is; each task's group, and what a reader must know."""
+    """Scores of others in points (models, tasks), NaN where none is; each task's group, and what a reader must know.
+
+    `by_seed` has the scores of each model and seed ((model, seed), tasks), if the table has a column of seeds. `within`
+    (models, tasks) is the variance of the mean over the repeats that a file keeps of a score, NaN where it keeps none.
+    """
 
     values: pandas.DataFrame
     groups: Mapping[str, str]
     notes: tuple[str, ...]
+    by_seed: pandas.DataFrame | None
+    within: pandas.DataFrame
 
 
 @dataclass(frozen=True)
@@ -136,10 +145,10 @@ def _from_table(frame: pandas.DataFrame, notes: list[str]) -> pandas.DataFrame:
     def column(of: tuple[str, ...]) -> str | None:
         return next((names[name] for name in of if name in names), None)
 
-    model, task, score, group, revision = map(column, (_MODEL, _TASK, _SCORE, _GROUP, _REVISION))
-    known = [name for name in (model, task, score, group, revision) if name is not None]
+    model, task, score, group, revision, seed = map(column, (_MODEL, _TASK, _SCORE, _GROUP, _REVISION, _SEED))
+    known = [name for name in (model, task, score, group, revision, seed) if name is not None]
     if task is not None and score is not None and model is not None:
-        places = {model: "model", task: "task", score: "score", group: "group", revision: "revision"}
+        places = {model: "model", task: "task", score: "score", group: "group", revision: "revision", seed: "seed"}
         long = frame.rename(columns={old: new for old, new in places.items() if old is not None})
     else:
         kind, key = ("task", task) if task is not None and model is None else ("model", model)
@@ -152,6 +161,7 @@ def _from_table(frame: pandas.DataFrame, notes: list[str]) -> pandas.DataFrame:
             key: kind,
             **({revision: "revision"} if revision else {}),
             **({group: "group"} if group else {}),
+            **({seed: "seed"} if seed else {}),
         }
         frame = frame.rename(columns=keys)
         others = [name for name in frame.columns if name not in keys.values() and not _NO_TASK.match(name.strip())]
@@ -190,6 +200,8 @@ def _from_euroeval(path: Path) -> pandas.DataFrame:
                 total = {each["evaluation_name"]: each["score_details"]["score"] for each in results}
             metric = next(name for name in total if name.startswith("test_") and not name.endswith("_se"))
             row = {"model": model, "task": about["dataset"], "group": about["task"], "score": float(total[metric])}
+            raw = entry["results"].get("raw") if "results" in entry else None
+            row["within"] = _within(row["score"], (raw.get("test") if isinstance(raw, dict) else raw) or [])
         except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
             raise UsageError(f"line {number} of {path} is no result of EuroEval; take it out.") from error
         if metrics.setdefault(row["task"], metric) != metric:
@@ -228,8 +240,11 @@ def _from_mteb(folder: Path, notes: list[str], wanted: Mapping[str, TaskOf] | No
                 }
                 if any(len(entries) < len(of.subsets) for entries in used.values()):
                     continue
-            values = [float(entry["main_score"]) for entries in used.values() for entry in entries]
+            parts = [entry for entries in used.values() for entry in entries]
+            values = [float(entry["main_score"]) for entry in parts]
             row = {"task": str(result["task_name"]), "score": sum(values) / len(values)}
+            repeats = [entry.get("scores_per_experiment") or [] for entry in parts]
+            row["within"] = sum(map(_within, values, repeats)) / len(values) ** 2
         except (ZooError, ImportError, KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
             damaged.append(str(path.relative_to(folder)))
             continue
@@ -241,6 +256,19 @@ def _from_mteb(folder: Path, notes: list[str], wanted: Mapping[str, TaskOf] | No
         notes.append(f"The mean over several splits is the score of {named(sorted(set(splits)))}.")
     types = _types() if rows and wanted is None else {}
     return pandas.DataFrame([row | {"group": types.get(row["task"], "")} for row in rows])
+
+
+def _within(score: float, repeats: Sequence[Mapping[str, Any]]) -> float:
+    """Return the variance of the mean over repeats, of the measure whose mean is the score; NaN without such."""
+    for measure in repeats[0] if len(repeats) > 1 else ():
+        values = [repeat.get(measure) for repeat in repeats]
+        if all(isinstance(value, int | float) for value in values):
+            # EuroEval has repeats in 0..1 of a score in points.
+            for scale in (1, 100):
+                points = scale * np.array(values, dtype=float)
+                if math.isclose(points.mean(), score, rel_tol=1e-4):
+                    return float(points.var(ddof=1) / len(points))
+    return math.nan
 
 
 def _converted(path: Path) -> dict[str, Any]:
@@ -282,12 +310,15 @@ def _joined(rows: pandas.DataFrame, notes: list[str]) -> Published:
             notes.append(f"Each revision is a row, of models with several: {named(each)}.")
             here = rows["model"].isin([*several])
             rows.loc[here, "model"] += "@" + revisions.loc[here, "revision"].str[:12]
-    rows = rows.drop_duplicates(["model", "task", "score"])
-    if (twice := rows.duplicated(["model", "task"])).any():
+    if "seed" in rows:
+        rows["seed"] = rows["seed"].astype(str)
+    measured = ["model", "task", *(["seed"] if "seed" in rows else [])]
+    rows = rows.drop_duplicates([*measured, "score"])
+    if (twice := rows.duplicated(measured)).any():
         first = rows[twice].iloc[0]
         raise UsageError(
             f"{clean_line(first['model'])} has several scores on {clean_line(first['task'])}; keep one row for each"
-            " model and task, or tell its rows apart in a column 'revision'."
+            " model and task, or tell its rows apart in a column 'revision' or 'seed'."
         )
     groups = {}
     if "group" in rows:
@@ -296,13 +327,16 @@ def _joined(rows: pandas.DataFrame, notes: list[str]) -> Published:
             notes.append("Not used: the groups of tasks, since a task has several.")
         else:
             groups = {task: str(group) for task, group in zip(stated["task"], stated["group"], strict=True)}
-    values = rows.pivot(index="model", columns="task", values="score").sort_index().sort_index(axis=1).astype(float)
+    values = rows.groupby(["model", "task"])["score"].mean().unstack().astype(float)
     percent = set(rows.loc[rows["percent"], "task"]) if "percent" in rows else set()
-    return Published(_in_points(values, percent, notes), groups, tuple(notes))
+    scales = _scales(values, percent, notes)
+    by_seed = rows.pivot(index=["model", "seed"], columns="task", values="score") * scales if "seed" in rows else None
+    within = rows.assign(within=rows.get("within", math.nan)).groupby(["model", "task"])["within"].first().unstack()
+    return Published(values * scales, groups, tuple(notes), by_seed, within * [scale**2 for scale in scales])
 
 
-def _in_points(values: pandas.DataFrame, percent: set[str], notes: list[str]) -> pandas.DataFrame:
-    """Return scores x100; a task with a score beyond 1 is taken to be in points already."""
+def _scales(values: pandas.DataFrame, percent: set[str], notes: list[str]) -> list[float]:
+    """Return what makes points of each task's scores: 100, or 1 where a score is beyond 1 or they are said to be."""
     sizes = values.abs()
     large = [task for task in values if task in percent or sizes[task].max() > 1]
     for task in large:
@@ -320,4 +354,4 @@ def _in_points(values: pandas.DataFrame, percent: set[str], notes: list[str]) ->
             )
     if large and len(large) < values.shape[1] and not percent:
         notes.append(f"Taken as 0..100 among tasks in 0..1: {named(large)}.")
-    return values * [1.0 if task in large else 100.0 for task in values]
+    return [1.0 if task in large else 100.0 for task in values]

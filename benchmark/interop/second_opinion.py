@@ -6,7 +6,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,14 +15,14 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from benchmark.interop.published_scores import named, read_published, tasks_of_benchmark
+from benchmark.interop.published_scores import Published, named, read_published, tasks_of_benchmark
 from benchmark.report.latex import escape
 from benchmark.report.markdown import markdown_table
 from benchmark.report.render import TEMPLATES, fill
 from benchmark.report.terminal import Field, fitted, folded, width_of
 from benchmark.stats.bootstrap import Scored, resample_together
 from benchmark.stats.clusters import clusters_of
-from benchmark.stats.mcb import LEVEL, Differences, Sample, differences, sample
+from benchmark.stats.mcb import LEVEL, Differences, Sample, differences, mixed_df, sample
 from zoo import __version__
 from zoo.errors import MissingError, UsageError, did_you_mean
 from zoo.files import write_text
@@ -39,10 +39,13 @@ _LEAST = 3  # units: fewer say nothing of others
 Matrix = NDArray[np.float64]
 
 
-def sample_tasks(values: Matrix, groups: Sequence[str]) -> tuple[Sample, Matrix]:
+def sample_tasks(
+    values: Matrix, groups: Sequence[str], seeds: Mapping[int, Matrix] | None = None
+) -> tuple[Sample, Matrix]:
     """Return the sample of models (models, tasks) over tasks, and what each unit adds to their means (models, units).
 
     Tasks of one group are drawn together; "" is a task by itself. Neither the names of tasks nor their order matters.
+    Scores by seed (seeds, tasks) add the variance over seeds of the mean over tasks, at the places of their models.
     """
     order = np.lexsort([*values[::-1], *np.sort(values, axis=0)[::-1]])
     values, in_order = values[:, order], [groups[i] or f" {place}" for place, i in enumerate(order)]
@@ -51,7 +54,10 @@ def sample_tasks(values: Matrix, groups: Sequence[str]) -> tuple[Sample, Matrix]
     clusters = clusters_of(numbers)
     tasks = Scored(values, np.ones(len(order)), metric="accuracy", identity=f"{len(order)} tasks")
     drawn = clusters.unbiased(resample_together([tasks], clusters=clusters, resamples=RESAMPLES)[0])
-    of = sample([[mean] for mean in values.mean(axis=1)], drawn, round(clusters.effective))
+    scores = [np.array([mean]) for mean in values.mean(axis=1)]
+    for place, by_seed in (seeds or {}).items():
+        scores[place] = scores[place] + by_seed.mean(axis=1) - by_seed.mean()
+    of = sample(scores, drawn, round(clusters.effective))
     units = np.zeros((len(values), len(places)))
     np.add.at(units.T, numbers, (values - values.mean(axis=1, keepdims=True)).T)
     return of, units
@@ -65,7 +71,7 @@ def ranks(of: Sample, units: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]
     bootstrap of the largest t; Romano and Wolf 2005).
     """
     number, generator = of.pairs_df + 1, np.random.default_rng(0)
-    largest = np.empty((2, _SIMULATED, len(units)))
+    largest, seed_df = np.empty((2, _SIMULATED, len(units))), np.maximum(of.seed_df, 1)
     for i in range(_SIMULATED):
         noise = units @ generator.standard_normal((units.shape[1], number))
         mean = noise.mean(axis=1)
@@ -73,6 +79,12 @@ def ranks(of: Sample, units: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]
         products = noise @ noise.T
         squares = products.diagonal()
         variance = (squares[:, None] + squares - 2 * products) / (number * (number - 1))
+        if of.seed_variance.any():
+            # Few seeds can lie close by chance: their true variance is drawn too, as `mcb.not_told_apart` does.
+            true = of.seed_variance * seed_df / generator.chisquare(seed_df)
+            mean = mean + np.sqrt(true) * generator.standard_normal(len(mean))
+            again = true * generator.chisquare(seed_df) / seed_df
+            variance += again[:, None] + again
         nothing = variance <= _NOTHING * squares.max()
         t = np.where(nothing, 0.0, (mean[:, None] - mean) / np.sqrt(np.where(nothing, 1.0, variance)))
         largest[:, i] = t.max(axis=0), np.abs(t).max(axis=0)
@@ -93,12 +105,14 @@ class SecondOpinion:
         scores: Points (models, tasks) of these models.
         groups: The group of each task, "" for none.
         notes: Sentences on the unit, on what was not used, on missing tasks.
+        seeds: Points (seeds, tasks) of the models that have several seeds with all tasks.
     """
 
     frame: pandas.DataFrame
     scores: pandas.DataFrame
     groups: list[str]
     notes: list[str]
+    seeds: Mapping[str, Matrix]
 
     def to_frame(self) -> pandas.DataFrame:
         """Return the table: a row per model, points x100."""
@@ -109,7 +123,8 @@ class SecondOpinion:
         for name in (a, b):
             if name not in self.scores.index:
                 raise UsageError(f"no model {name!r:.100} with all tasks.{did_you_mean(name, self.scores.index)}")
-        return compare_models(self.scores.loc[[a, b]], self.groups)
+        seeds = {place: self.seeds[name] for place, name in enumerate((a, b)) if name in self.seeds}
+        return compare_models(self.scores.loc[[a, b]], self.groups, seeds)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the table and its sentences as JSON has them."""
@@ -207,12 +222,15 @@ class Comparison:
         )
 
 
-def compare_models(scores: pandas.DataFrame, groups: Sequence[str]) -> Comparison:
+def compare_models(
+    scores: pandas.DataFrame, groups: Sequence[str], seeds: Mapping[int, Matrix] | None = None
+) -> Comparison:
     """Compare two models (2, tasks); a task decides if without it, or its group, the verdict is another."""
     values = scores.to_numpy()
 
     def verdict(kept: Sequence[int]) -> Differences:
-        return differences(sample_tasks(values[:, kept], [groups[i] for i in kept])[0])
+        by_seed = {place: of_model[:, kept] for place, of_model in (seeds or {}).items()}
+        return differences(sample_tasks(values[:, kept], [groups[i] for i in kept], by_seed)[0])
 
     every = verdict(range(len(groups)))
     units: dict[str, list[int]] = {}
@@ -271,20 +289,49 @@ def second_opinion(
     units = len({group or str(place) for place, group in enumerate(groups)})
     if units < _LEAST:
         raise MissingError(f"{len(groups)} tasks in {units} groups are too few to speak of other tasks; give {_LEAST}.")
-    of, parts = sample_tasks(complete.to_numpy(), groups)
+    seeds = _by_seed(given, complete)
+    places = {place: seeds[model] for place, model in enumerate(complete.index) if model in seeds}
+    of, parts = sample_tasks(complete.to_numpy(), groups, places)
     compared, (first, last, tied) = differences(of), ranks(of, parts)
     better = (compared.value < -_EQUAL).sum(axis=1)
-    margin = of.drawn.std(axis=1, ddof=1) * float(stdtrit(of.pairs_df, 1 - LEVEL / 2))
+    error = of.drawn.std(axis=1, ddof=1)
+    df = mixed_df(error**2, float(of.pairs_df), of.seed_variance, np.maximum(of.seed_df, 1))
+    margin = np.hypot(error, np.sqrt(of.seed_variance)) * stdtrit(df, 1 - LEVEL / 2)
     low, high = of.value - margin, of.value + margin
     frame = pandas.DataFrame(
         {"mean": of.value, "low": low, "high": high, "rank_of": 1 + better, "first": first, "last": last, "tied": tied},
         index=complete.index,
     )
     order = np.lexsort([np.arange(len(frame)), 1 + better])
-    notes = [_unit(groups, of), *_verdicts(frame.iloc[order], compared, order), *given.notes]
+    within = _repeated(given.within.loc[complete.index, complete.columns], of, seeds)
+    notes = [_unit(groups, of, within), *_verdicts(frame.iloc[order], compared, order), *given.notes]
     if lacking:
         notes.append(f"n/a, for want of tasks: {named(lacking, '; ')}.")
-    return SecondOpinion(frame.iloc[order], complete, groups, notes)
+    return SecondOpinion(frame.iloc[order], complete, groups, notes, seeds)
+
+
+def _by_seed(given: Published, complete: pandas.DataFrame) -> dict[str, Matrix]:
+    """Return the scores (seeds, tasks) of models with several seeds that have all tasks."""
+    if given.by_seed is None:
+        return {}
+    rows = given.by_seed[[*complete.columns]].dropna()
+    each = {str(model): of.to_numpy() for model, of in rows.groupby(level="model") if model in complete.index}
+    return {model: of for model, of in each.items() if len(of) > 1}
+
+
+def _repeated(within: pandas.DataFrame, of: Sample, seeds: Mapping[str, Matrix]) -> str:
+    """Return what is known within a task; the variance over tasks contains the noise of each task's own repeats."""
+    known = within.columns[within.notna().all()]
+    parts = [f"for other seeds of {len(seeds)} of {len(within)} models"] if seeds else []
+    if len(known):
+        of_mean = within[known].sum(axis=1).to_numpy() / within.shape[1] ** 2
+        pairs = np.triu(of.between > 0, 1)
+        share = ((of_mean[:, None] + of_mean)[pairs] / of.between[pairs]) if pairs.any() else np.zeros(1)
+        parts.append(
+            f"they contain the noise within a task, known from repeats on {len(known)} of {within.shape[1]} tasks:"
+            f" at most {100 * min(float(np.median(share)), 1):.1f}% of the variance of a difference (median)"
+        )
+    return ", and ".join(parts) or "nothing is known within a task"
 
 
 def _of_tasks(values: pandas.DataFrame, tasks: Iterable[str]) -> pandas.DataFrame:
@@ -294,12 +341,12 @@ def _of_tasks(values: pandas.DataFrame, tasks: Iterable[str]) -> pandas.DataFram
     return values[sorted(set(tasks))].dropna(how="all")
 
 
-def _unit(groups: Sequence[str], of: Sample) -> str:
+def _unit(groups: Sequence[str], of: Sample, within: str) -> str:
     kinds = sorted({group for group in groups if group})
     by = f", those of one type drawn together ({named(kinds)}: they count as {of.pairs})" if kinds else ""
     return (
         f"Others' results, not ours. Unit: {len(groups)} tasks{by}; intervals hold for another draw of such tasks, and"
-        " nothing is known within a task. Higher counts as better."
+        f" {within}. Higher counts as better."
     )
 
 

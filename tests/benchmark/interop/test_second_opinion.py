@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import benchmark
 from benchmark.interop.published_scores import is_published, read_published
 from benchmark.interop.second_opinion import SecondOpinion, compare_models, ranks, sample_tasks, second_opinion
+from benchmark.stats.mcb import differences
 from zoo.errors import MissingError, UsageError
 
 
@@ -225,6 +226,72 @@ def test_a_benchmark_of_mteb_decides_tasks_subsets_and_types(tmp_path: Path) -> 
     assert "org/m2 (STS17)" in opinion.notes[-1] and {*opinion.groups} == {task.metadata.type for task in tasks}
     with pytest.raises(UsageError, match=r"no benchmark 'MTEB\(eng, v3\)'"):
         second_opinion(folder, tasks="MTEB(eng, v3)")
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.01])
+def test_repeats_within_a_task_are_stated_and_contained(tmp_path: Path, spread: float) -> None:
+    frame = published(4, 6)
+    steps, repeated = spread * np.array([-1.0, 0.0, 1.0]), {"task0", "task3"}
+    folder, lines = write_mteb(tmp_path / "results", frame), write_lines(tmp_path / "a.jsonl", frame, newer=False)
+    for path in folder.glob("*/*/task*.json"):
+        result = json.loads(path.read_text())
+        (entry,) = result["scores"]["test"]
+        if path.stem in repeated:
+            entry["scores_per_experiment"] = [{"f1": 0.1, "accuracy": entry["main_score"] + step} for step in steps]
+        path.write_text(json.dumps(result))
+    entries = [json.loads(line) for line in lines.read_text().splitlines()]
+    for entry in entries:
+        if entry["dataset"] in repeated:
+            score = entry["results"]["total"]["test_mcc"] / 100
+            entry["results"]["raw"] = [{"test_f1": 0.1, "test_mcc": score + step} for step in steps]
+    lines.write_text("\n".join(map(json.dumps, entries)))
+    without = second_opinion(frame)
+    assert "nothing is known within a task" in without.notes[0]
+    for source in (folder, lines):
+        opinion, within = second_opinion(source), read_published(source).within
+        same(opinion, without)
+        assert {*within.columns[within.notna().all()]} == repeated
+        # Three repeats one step apart: the variance is the squared step, that of their mean a third of it.
+        assert within["task0"].to_numpy() == pytest.approx((100 * spread) ** 2 / 3)
+        assert "known from repeats on 2 of 6 tasks" in opinion.notes[0]
+        assert ("at most 0.0% of the variance" in opinion.notes[0]) == (spread == 0)
+
+
+def test_the_spread_over_tasks_contains_the_noise_within_them() -> None:
+    generator, scores = np.random.default_rng(0), []
+    estimated = []
+    for _ in range(200):
+        values = generator.normal(0, 1, (2, 12)) + generator.normal(0, 2, (2, 12))
+        estimated.append(sample_tasks(values, [""] * 12)[0].between[0, 1])
+        scores.append(values[0].mean() - values[1].mean())
+    assert np.mean(estimated) == pytest.approx(2 * (1 + 4) / 12, rel=0.1)
+    assert np.var(scores) == pytest.approx(2 * (1 + 4) / 12, rel=0.25)
+
+
+def test_seeds_that_tasks_share_widen_the_interval(tmp_path: Path) -> None:
+    frame, shifts = published(4, 6), np.array([-0.02, 0.0, 0.02])
+    seeds = pandas.concat([long_of(frame + shift).assign(seed=seed) for seed, shift in enumerate(shifts)])
+    seeds = seeds[(seeds["model"] != "org/m3") | (seeds["seed"] == 1)]
+    seeds.to_csv(tmp_path / "long.csv", index=False)
+    wide = seeds.pivot(index=["model", "seed"], columns="task", values="score").reset_index()
+    without, with_seeds = second_opinion(frame), second_opinion(tmp_path / "long.csv")
+    same(with_seeds, second_opinion(wide))
+    assert with_seeds.frame["mean"].to_dict() == pytest.approx(without.frame["mean"].to_dict())
+    assert "for other seeds of 3 of 4 models" in with_seeds.notes[0]
+    before, after = without.compare("org/m0", "org/m1"), with_seeds.compare("org/m0", "org/m1")
+    # Seeds two points apart: a variance of 4, of a mean over three 4 / 3, of a difference twice that.
+    of_tasks = sample_tasks(100 * frame.loc[["org/m0", "org/m1"]].to_numpy(), [""] * 6)[0].between[0, 1]
+    compared = sample_tasks(
+        100 * frame.to_numpy()[:2],
+        [""] * 6,
+        {place: 100 * (frame.to_numpy()[[place]] + shifts[:, None]) for place in (0, 1)},
+    )[0]
+    assert differences(compared).error[0, 1] ** 2 == pytest.approx(of_tasks + 8 / 3)
+    assert after.high - after.low > before.high - before.low
+    assert (with_seeds.frame["last"] >= without.frame["last"][with_seeds.frame.index]).all()
+    # A single seed, and seeds that all agree, leave the table as it is.
+    pandas.testing.assert_frame_equal(second_opinion(long_of(frame).assign(seed=7)).frame, without.frame)
+    same(second_opinion(pandas.concat([long_of(frame).assign(seed=seed) for seed in range(3)])), without)
 
 
 def test_ranks_counted_from_below_are_those_from_above() -> None:
