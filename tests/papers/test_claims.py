@@ -190,7 +190,7 @@ SEEDS = (None, 0, 1, 2)
 
 
 CASES = {
-    "unsupervised-bert-above-simcse": REVERSED,
+    "unsupervised-bert-above-simcse": UNTESTABLE,  # an untrained template is below the average
     "simcse-plus-plus-above-simcse": SMALLER,  # above 0, and not by the abstract's 1.8
     "static-average-above-last-layer": UNTESTABLE,  # labelled ancestry
     "ptbert-above-simcse-sts": SMALLER,  # the released code's rows come first
@@ -274,7 +274,7 @@ def test_the_command_writes_the_tables(tmp_path: Path, cli: Cli) -> None:
     done = cli("claims", "--results", folder, "--paper", "PromptBERT")
     assert "unsupervised-bert-above-simcse (PromptBERT" in done.out
     heads = re.findall(r"^(\w[\w ]+): \d+ claims?$", done.out, re.M)
-    assert heads[-1] == "Confirmed" and len({*heads}) == len(heads)
+    assert "Confirmed" not in heads[:-1] and len({*heads}) == len(heads) > 1
     names = re.findall(r"^([\w-]+) \(PromptBERT\)$", done.out, re.M)
     assert len(names) == len({*names}) > 5, "each claim once"
     assert "(SimCSE" not in done.out

@@ -40,20 +40,6 @@ def found_in_pages(pattern: str) -> list[str]:
     return [name for text in texts for names in re.findall(pattern, text) for name in names.split(", ")]
 
 
-@pytest.mark.parametrize("page", ["publish", "choose", "teach"])
-def test_a_tutorial_can_be_followed_literally(
-    page: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each command in turn, in an empty folder, with the files that the page shows."""
-    monkeypatch.chdir(tmp_path)
-    for line in commands(DOCS / f"tutorials/{page}.md", tmp_path):
-        program, *words = shlex.split(line, comments=True)
-        assert program == "zoo-bench"
-        answer = cli(*words)
-        assert answer.code == 0, f"{words}: {answer.err}"
-    assert page == "choose" or list(tmp_path.glob("zoo-bench-results/*.tex"))
-
-
 @pytest.mark.parametrize("kind", ["method", "task"])
 def test_a_page_has_the_commands_that_new_prints(
     kind: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
