@@ -18,7 +18,7 @@ from benchmark.report.conditions import CONTROL, ancestry_lines, backbone_of, en
 from benchmark.report.latex import latex
 from benchmark.report.markdown import code_block, code_span, markdown_row, markdown_table, markdown_text
 from benchmark.report.published import BesidePublished
-from benchmark.report.rows import About, Row, Table, Value
+from benchmark.report.rows import DIGITS, About, Row, Table, Value
 from benchmark.report.signature import signature
 from zoo.progress import clean_line, without_orders
 
@@ -162,7 +162,7 @@ def as_dict(
                 **filled({column.key: column.of(row) for column in static}),
                 "scores": filled(row.values),
                 "means": filled(row.means),
-                **({"gain": row.gain} if drawn and row.gain else {}),
+                **(_gain(row) if drawn else {}),
                 "published": [
                     {key: value for key, value in one.items() if not drawn or key in ("source", "printed", "verdict")}
                     for one in beside[row.name]
@@ -234,3 +234,8 @@ def _ours(about: About) -> str:
         size = about["corpus_sentences"] or about["corpus_pairs"] or 0
         parts.append(f"{size:,} {'sentences' if about['corpus_sentences'] else 'pairs'} of {about['corpus']}")
     return ", ".join([*parts, f"{about['seeds']} seeds"] if about["seeds"] > 1 else parts)
+
+
+def _gain(row: Row) -> dict[str, object]:
+    # By other libraries of products the last digits differ.
+    return {} if row.gain is None else {"gain": [row.gain[0], *(round(value, DIGITS) for value in row.gain[1:])]}
