@@ -58,6 +58,7 @@ _RAW = re.compile(
 )
 REASONS = {
     "zoo/files.py": "the primitive itself",
+    "zoo/tensors.py": "inside atomic_path",
     "zoo/training/folder.py": "a log for people, appended to while training",
     "zoo/engine/model_folder.py": "a sentence that names the command of transformers",
     "zoo/engine/backbone.py": "into a folder whose files zoo/api.py sums",
@@ -67,7 +68,7 @@ REASONS = {
     "zoo/machine.py": "a setting of the system",
     "benchmark/data/sources.py": "inside atomic_path; the catalog holds its sum",
     "benchmark/tuning/trials.py": "the mark of a trial that was begun, which has no score",
-    "benchmark/run/executors.py": "plugins, into a temporary folder that is read once",
+    "benchmark/run/cluster.py": "plugins, into a temporary folder that is read once",
     "benchmark/run/objects.py": "a given model, into a temporary folder that is read once",
     "benchmark/run/cache.py": "inside atomic_path, with a sum in its metadata",
 }

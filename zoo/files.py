@@ -15,17 +15,13 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import yaml
 
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.paths import no_file
 from zoo.temporaries import TEMPORARY_NAME, lock, remove_dead, temporary_beside, temporary_prefix
-
-if TYPE_CHECKING:
-    import torch
-    from numpy.typing import NDArray
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 # safetensors, pyarrow and tokenizers raise errors of their own, or plain ones, where the system refuses a write.
@@ -278,88 +274,6 @@ def read_signed(path: Path) -> dict[str, Any]:
     if expected != actual:
         raise CorruptError(f"{path} is damaged (its sha256 is not the one it was written with).")
     return value
-
-
-def _digest(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> str:
-    facts = {name: text for name, text in metadata.items() if name != "sha256"}
-    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
-        digest.update(_bytes_of(tensor))
-    return digest.hexdigest()
-
-
-def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """Write a safetensors file atomically, with a sha256; tensors may share memory, equal ones give equal bytes."""
-    from safetensors.torch import save_file
-
-    unshared = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
-    facts = dict(metadata or {})
-    with atomic_path(path) as temporary:
-        remove_dead(path.parent, ".tmp")
-        save_file(unshared, temporary, {**facts, "sha256": _digest(unshared, facts)})
-        # The library writes the metadata in any order.
-        with temporary.open("r+b") as file:
-            size = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(size))
-            header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-            file.seek(8)
-            file.write(json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode().ljust(size))
-
-
-def _bytes_of(tensor: torch.Tensor) -> memoryview:
-    import torch
-
-    return tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else memoryview(b"")
-
-
-def read_tensors(path: Path, *, unsigned: bool = True) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    """Read a safetensors file and its metadata; raises MissingError, or CorruptError when truncated or damaged.
-
-    The sha256 that `write_tensors` put into the metadata is checked. A file without one, as other programs write it, is
-    read only if `unsigned` is true.
-    """
-    from safetensors import SafetensorError, safe_open
-
-    with reading(path), path.open("rb"):
-        # The library's own messages for a file that cannot be opened vary.
-        pass
-    try:
-        with safe_open(str(path), framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            metadata = dict(file.metadata() or {})
-    except (SafetensorError, OSError, ValueError, RuntimeError, TypeError) as error:
-        raise CorruptError(f"{path} is not a whole safetensors file ({error}).") from error
-    expected = metadata.pop("sha256", None)
-    if expected is None and not unsigned:
-        raise CorruptError(f"{path} has no sha256, so that damage would not show.")
-    if expected is not None and _digest(tensors, metadata) != expected:
-        raise CorruptError(f"{path} is damaged (its sha256 is not the one it was written with).")
-    return tensors, metadata
-
-
-def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], level: int = 9) -> None:
-    """Write numpy arrays atomically as a gzip file (`level` 0: not compressed) of safetensors; imports no torch."""
-    from safetensors.numpy import save
-
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(gzip.compress(save(dict(arrays)), level, mtime=0))
-
-
-def read_arrays(path: Path, sha256: str | None = None) -> dict[str, NDArray[Any]]:
-    """Read what write_arrays wrote; raises MissingError, or CorruptError when damaged or not of the given sha256."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    with reading(path):
-        content = path.read_bytes()
-        if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
-            raise CorruptError(f"{path} is damaged or another run's (its sha256 is not the recorded one).")
-    try:
-        return dict(load(gzip.decompress(content)))
-    except (SafetensorError, OSError, EOFError, ValueError, zlib.error) as error:
-        raise CorruptError(f"{path} is not a whole compressed safetensors file ({error}).") from error
 
 
 def sha256_file(path: Path) -> str:

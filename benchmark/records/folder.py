@@ -33,9 +33,10 @@ from benchmark.records.record import (
     plain,
 )
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
-from zoo.files import read_arrays, sha256_file, sha256_json, slug, write_arrays, write_text
+from zoo.files import sha256_file, sha256_json, slug, write_text
 from zoo.paths import is_file
 from zoo.progress import print_safe
+from zoo.tensors import read_arrays, write_arrays
 
 if TYPE_CHECKING:
     from benchmark.tasks.base import PairScores

@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 
 from benchmark.data.sources import DataSource
 from zoo.errors import UsageError
-from zoo.files import read_tensors
+from zoo.tensors import read_tensors
 from zoo_bench_papers.pretraining import sources as command
 from zoo_bench_papers.pretraining.recipe import read_pretrain_recipe
 

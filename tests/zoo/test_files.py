@@ -24,19 +24,16 @@ from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import (
     atomic_path,
     check_writable,
-    read_arrays,
     read_json,
-    read_tensors,
     sha256_file,
     sha256_json,
     slug,
-    write_arrays,
     write_json,
-    write_tensors,
     write_text,
     writing,
 )
 from zoo.temporaries import TEMPORARY_NAME
+from zoo.tensors import read_arrays, read_tensors, write_arrays, write_tensors
 
 DTYPES = [
     torch.float32, torch.uint8, torch.float64, torch.bool, torch.float16, torch.int64, torch.bfloat16, torch.int32,

@@ -241,7 +241,8 @@ def comparable(value: Any) -> Any:
 
 def results_of(folder: Path) -> dict[str, Any]:
     """Return what is comparable of a results folder: every record, the scores of pairs, the fitted encoders."""
-    from zoo.files import read_arrays, sha256_file
+    from zoo.files import sha256_file
+    from zoo.tensors import read_arrays
 
     contents: dict[str, Any] = {}
     for path in sorted((folder / "records").rglob("*.json")):

@@ -90,7 +90,7 @@ def works(folder: Path, model: Path) -> dict[str, Work]:
         return train
 
     def weights(out: Path) -> Any:
-        from zoo.files import read_tensors
+        from zoo.tensors import read_tensors
 
         return {name: tensor.tolist() for name, tensor in read_tensors(out / "model" / "model.safetensors")[0].items()}
 

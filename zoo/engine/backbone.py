@@ -22,9 +22,10 @@ from zoo.engine.model_folder import (
 from zoo.engine.model_identity import HUB_ID, loaded_sha256
 from zoo.engine.named import named_folder, stated_ancestry
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
-from zoo.files import read_mapping, read_tensors, reading, write_json, write_tensors
+from zoo.files import read_mapping, reading, write_json
 from zoo.machine import keep_few_kernels
 from zoo.paths import is_dir, own_name, snapshot_hint, user_path
+from zoo.tensors import read_tensors, write_tensors
 
 if TYPE_CHECKING:
     import torch

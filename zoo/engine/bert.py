@@ -16,7 +16,8 @@ from torch import nn
 
 from zoo.engine.wordpiece import WordPieceTokenizer, read_wordpiece
 from zoo.errors import ZooError
-from zoo.files import read_mapping, read_tensors
+from zoo.files import read_mapping
+from zoo.tensors import read_tensors
 
 # Entries of a config.json that say nothing about the states of an encoder.
 _NO_MATTER = {

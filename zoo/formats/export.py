@@ -11,10 +11,11 @@ from zoo.check import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder
 from zoo.engine.backbone import without_pooler
 from zoo.errors import ContractError, UsageError
-from zoo.files import read_json, write_json, write_sums, write_tensors, write_text, writing
+from zoo.files import read_json, write_json, write_sums, write_text, writing
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, StaticModules, StockModules
 from zoo.plugins import METHODS
 from zoo.roles import Role, RoleText, encode_alike
+from zoo.tensors import write_tensors
 
 _KINDS: dict[Role | None, str] = {None: "", "query": " of queries", "document": " of documents"}
 _MODES = "cls_token", "mean_tokens", "max_tokens", "lasttoken"

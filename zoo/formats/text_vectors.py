@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoo.errors import CorruptError, MissingError
-from zoo.files import WRONG_CONTENT, iterate_bytes, read_tensors, sha256_file, sha256_json
+from zoo.files import WRONG_CONTENT, iterate_bytes, sha256_file, sha256_json
+from zoo.tensors import read_tensors
 
 _MATRICES = (".npy", ".safetensors")
 

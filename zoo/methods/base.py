@@ -19,10 +19,11 @@ from zoo.engine.needs import Need, check_files, check_first_token
 from zoo.engine.pooling import Pooling
 from zoo.engine.states import pooled
 from zoo.engine.tokens import MEMORY, TokenTable
-from zoo.files import read_json, read_tensors, sha256_json, write_json, write_tensors
+from zoo.files import read_json, sha256_json, write_json
 from zoo.formats.sentence_transformers import StockModules
 from zoo.identity import method_identity
 from zoo.recipes import build
+from zoo.tensors import read_tensors, write_tensors
 
 
 def check_positive(recipe: object, *names: str) -> None:

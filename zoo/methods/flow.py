@@ -14,11 +14,12 @@ import torch
 
 from zoo.encoder import Encoder, FitReport, Run, Runtime, Vectors
 from zoo.errors import ContractError
-from zoo.files import read_tensors, sha256_json, write_tensors
+from zoo.files import sha256_json
 from zoo.methods.base import check_positive, count_parameters
 from zoo.methods.transform import Transform, TransformRecipe
 from zoo.modules.glow import Glow, Mixing
 from zoo.plugins import register_method
+from zoo.tensors import read_tensors, write_tensors
 from zoo.training.loop import Objective, train
 from zoo.training.settings import TrainSettings
 

@@ -16,7 +16,7 @@ from zoo.engine.backbone import sha256_weights
 from zoo.engine.batching import EncodingStats, encode_table, encode_unique
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError
-from zoo.files import read_json, read_tensors, sha256_json, write_json, write_tensors
+from zoo.files import read_json, sha256_json, write_json
 from zoo.formats.word_vectors import find_word_vectors, word_vectors_identity
 from zoo.identity import method_identity
 from zoo.methods.base import count_parameters
@@ -25,6 +25,7 @@ from zoo.methods.wordvectors import FileWords, WordVectorsRecipe, words_start
 from zoo.modules.heads import untrained
 from zoo.plugins import register_method
 from zoo.recipes import build
+from zoo.tensors import read_tensors, write_tensors
 
 _WHAT = "word vectors"
 

@@ -17,11 +17,12 @@ from typing_extensions import TypeVar
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
 from zoo.engine.tokens import TokenTable
 from zoo.errors import ContractError
-from zoo.files import read_tensors, sha256_json, write_tensors
+from zoo.files import sha256_json
 from zoo.formats.word_vectors import find_word_vectors, read_counts, word_vectors_identity
 from zoo.methods.base import check_positive
 from zoo.methods.wordvectors import WordAverages, WordVectors, WordVectorsRecipe, sums, words_start
 from zoo.plugins import register_method
+from zoo.tensors import read_tensors, write_tensors
 
 Array = NDArray[np.float64]
 _CHUNK = 20_000

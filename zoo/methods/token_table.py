@@ -19,12 +19,13 @@ from zoo.engine.chunks import ChunkTokens
 from zoo.engine.model_folder import cannot_load, check_tokenizer_files, load_pretrained
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError, UsageError
-from zoo.files import read_json, read_tensors, sha256_json, write_tensors, write_text
+from zoo.files import read_json, sha256_json, write_text
 from zoo.formats.sentence_transformers import StaticModules
 from zoo.identity import method_identity
 from zoo.methods.counted import CountedEncoder
 from zoo.methods.wordvectors import any_row
 from zoo.recipes import build
+from zoo.tensors import read_tensors, write_tensors
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from zoo.encoder import Encoder, FitReport, Run, Runtime, Traits, Vectors
 from zoo.errors import ContractError, UsageError
-from zoo.files import read_tensors, sha256_json, write_tensors
+from zoo.files import sha256_json
 from zoo.formats.sentence_transformers import StockModules, dense
 from zoo.methods.base import check_positive
 from zoo.methods.transform import Transform, TransformRecipe, base_of
 from zoo.plugins import register_method
+from zoo.tensors import read_tensors, write_tensors
 
 # A million vectors in float64 at once would take gigabytes.
 _CHUNK = 65_536

@@ -14,7 +14,8 @@ import torch
 from torch import nn
 
 from zoo.errors import CorruptError
-from zoo.files import WRONG_CONTENT, write_tensors
+from zoo.files import WRONG_CONTENT
+from zoo.tensors import write_tensors
 
 
 def random_state() -> dict[str, torch.Tensor]:

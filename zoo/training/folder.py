@@ -17,7 +17,8 @@ from typing import Any
 import torch
 
 from zoo.errors import CorruptError, MissingError, ZooError
-from zoo.files import WRONG_CONTENT, read_tensors, write_tensors, write_text
+from zoo.files import WRONG_CONTENT, write_text
+from zoo.tensors import read_tensors, write_tensors
 
 Tensors = dict[str, torch.Tensor]
 

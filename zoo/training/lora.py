@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from torch import nn
 
 from zoo.errors import CorruptError, MissingError, UsageError
-from zoo.files import read_mapping, read_tensors, write_json, write_tensors
+from zoo.files import read_mapping, write_json
+from zoo.tensors import read_tensors, write_tensors
 
 Model = TypeVar("Model", bound=nn.Module)
 

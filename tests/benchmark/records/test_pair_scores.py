@@ -25,7 +25,8 @@ from benchmark.tasks import TASKS
 from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, MissingError, ZooError
-from zoo.files import sha256_file, sha256_json, write_arrays
+from zoo.files import sha256_file, sha256_json
+from zoo.tensors import write_arrays
 
 FAST = ("--precision", "fp32", "--limit", "20")
 PAIRS = (np.linspace(0, 1, 30), np.arange(30) / 10)

@@ -19,7 +19,8 @@ import pytest
 from fakes import Cli
 from server import run
 
-from benchmark.run.executors import RayWorker, _of_threads, keep, measured_there, share_of
+from benchmark.run.cluster import RayWorker, keep, measured_there, share_of
+from benchmark.run.executors import _of_threads
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import EncoderPlan, Request
 from benchmark.run.prepare import automatic_workers, prepare

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from zoo.encoder import Runtime
-from zoo.files import read_tensors
+from zoo.tensors import read_tensors
 from zoo_bench_papers.pretraining.pretrain import pretrain
 from zoo_bench_papers.pretraining.recipe import PretrainRecipe
 from zoo_bench_papers.pretraining.texts import PlainTexts

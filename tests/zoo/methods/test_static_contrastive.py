@@ -14,10 +14,10 @@ from zoo.check import ODD_TEXTS, PROBES
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.backbone import Backbone
 from zoo.errors import CorruptError
-from zoo.files import read_tensors, write_tensors
 from zoo.formats.export import write_sentence_transformers
 from zoo.methods.static_contrastive import StaticContrastive
 from zoo.modules.ppmi import ppmi_vectors
+from zoo.tensors import read_tensors, write_tensors
 from zoo.training.augment import generator
 from zoo.training.positives import PositivePairs
 
