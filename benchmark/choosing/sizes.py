@@ -17,8 +17,9 @@ from benchmark.choosing.variants import SEARCHES, variants
 from benchmark.data.sources import DataSource
 from benchmark.metrics.correlation import cosine
 from benchmark.records.folder import Records
+from benchmark.records.items import pairs_of
 from benchmark.records.query import PairTexts, spearman
-from benchmark.records.record import Record, pairs_of, plain
+from benchmark.records.record import Record, plain
 from benchmark.report.markdown import markdown_row, markdown_text
 from benchmark.report.rows import score_text
 from benchmark.report.write import csv_text

@@ -23,15 +23,9 @@ from numpy.typing import NDArray
 
 from benchmark.metrics.items import item_weights, values_of
 from benchmark.records.conflicts import StoredRecord, cell_of, settled
+from benchmark.records.items import pairs_of
 from benchmark.records.packed import RECORDS, Packed, check_pairs, read_packed
-from benchmark.records.record import (
-    MOST_BYTES,
-    NewerRecordError,
-    Record,
-    pairs_of,
-    parse_record,
-    plain,
-)
+from benchmark.records.record import MOST_BYTES, NewerRecordError, Record, parse_record, plain
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.files import sha256_file, sha256_json, slug, write_text
 from zoo.paths import is_file

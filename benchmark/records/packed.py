@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast, get_args, g
 import msgspec
 import numpy as np
 
-from benchmark.records.record import MOST, Record, pairs_of, parse_record
+from benchmark.records.items import pairs_of
+from benchmark.records.record import MOST, Record, parse_record
 from zoo.errors import CorruptError, MissingError
 from zoo.files import SUMS, atomic_path, sha256_file, write_text
 

@@ -23,8 +23,9 @@ from benchmark.data.sources import DataSource
 from benchmark.metrics.correlation import ranks
 from benchmark.records.conflicts import two_versions
 from benchmark.records.folder import Records
+from benchmark.records.items import pairs_of
 from benchmark.records.names import distinctions, printed_names, short_name, told_apart
-from benchmark.records.record import Record, pairs_of, scores_of
+from benchmark.records.record import Record, scores_of
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.relatedness import RegressorData

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict, TypeGuard
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeGuard
 
 import msgspec
 
 from benchmark.metrics.items import ItemsPart
 from benchmark.tasks.loaded import TaskIdentity
-from zoo.errors import CorruptError, MissingError
+from zoo.errors import CorruptError
 from zoo.files import sha256_json
 
 SCHEMA_VERSION = 1
@@ -375,32 +375,6 @@ def main_score(record: Record) -> float:
     if main is None:
         raise CorruptError(f"{record['method']['name']} on {record['task']['name']}: the record has no score.")
     return main
-
-
-def pairs_of(record: Record) -> PairsPart:
-    """Return a record's statement about its pair scores; raises MissingError where none were kept."""
-    pairs = record.get("pairs")
-    if not pairs:
-        raise MissingError(
-            f"{record['method']['name']} on {record['task']['name']}: the record has no pair scores; delete it and"
-            " run the method again, which keeps them (without training again where the encoder is still in the folder)."
-        )
-    return pairs
-
-
-class ItemsIdentity(NamedTuple):
-    """Digests of a record's item scores, and of the gold scores or answers that make two records comparable."""
-
-    sha256: str
-    gold_sha256: str
-
-
-def items_identity(record: Record) -> ItemsIdentity:
-    """Return what identifies a record's pair scores, or its bits; raises MissingError where neither was kept."""
-    if items := record.get("items"):
-        return ItemsIdentity(sha256_json(items), items["gold_sha256"])
-    pairs = pairs_of(record)
-    return ItemsIdentity(pairs["sha256"], pairs["gold_sha256"])
 
 
 def plain(value: object) -> Any:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmark.records.folder import Records
-from benchmark.records.record import Record, items_identity
+from benchmark.records.items import items_identity
+from benchmark.records.record import Record
 from benchmark.report import learned as learning
 from benchmark.report.conditions import CONTROL, group, role
 from benchmark.report.learned import learned_of, starts_of

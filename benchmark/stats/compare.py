@@ -14,8 +14,9 @@ import numpy as np
 from benchmark.metrics.correlation import ranks as rank
 from benchmark.records.conflicts import two_versions
 from benchmark.records.folder import Records
+from benchmark.records.items import items_identity
 from benchmark.records.query import PairTexts, Ranks, RowScores, label, of_task
-from benchmark.records.record import Record, items_identity, scores_of
+from benchmark.records.record import Record, scores_of
 from benchmark.stats.draws import (
     ByTask,
     by_seed,

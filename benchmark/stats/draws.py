@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from benchmark.data.sources import DataSource
 from benchmark.records.folder import ItemScores, Records
+from benchmark.records.items import items_identity
 from benchmark.records.query import PairTexts
-from benchmark.records.record import Record, items_identity, main_score, scores_of
+from benchmark.records.record import Record, main_score, scores_of
 from benchmark.stats.bootstrap import influences
 from benchmark.stats.clusters import Clusters, clusters_of, independent
 from benchmark.stats.mcb import LEADS, Sample, SeedNoise, mixed_df, sampled

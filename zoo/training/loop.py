@@ -375,12 +375,7 @@ class Training:
             return
         try:
             facts = restore_checkpoint(
-                checkpoint.path,
-                checkpoint.tensors,
-                checkpoint.metadata,
-                self.objective,
-                self.optimizer,
-                self.scheduler,
+                checkpoint.path, checkpoint.tensors, checkpoint.metadata, self.objective, self.optimizer, self.scheduler
             )
         except CorruptError as error:
             raise CorruptError(f"{error} Delete {checkpoint.path} to train from the start.") from error

@@ -9,32 +9,18 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmark.data.readers.kinds import JSON, PARQUET, SHEET, begins, check_text, is_saved, suffix_of, text_lines
 from benchmark.data.readers.nested import holds_objects, inner, is_nested, items, named
 from zoo.errors import CorruptError, MissingError, UsageError
-from zoo.files import iterate_lines, reading
-from zoo.paths import is_file
 
 _SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "pipes"}
-_JSON, _PARQUET = (".jsonl", ".ndjson", ".json"), (".parquet", ".pq")
-_SHEET = (".xlsx", ".xlsm")
-_SUFFIXES = (".csv", ".tsv", *_JSON, *_PARQUET, *_SHEET)
 SPLITS = ("test", "validation", "dev", "train")
-_NOT_TEXT = {
-    b"pk\x03\x04": "a zip archive or an Excel sheet",
-    b"\xd0\xcf\x11\xe0": "an Excel sheet",
-    b"bzh": "packed by bzip2",
-    b"\x28\xb5\x2f\xfd": "packed by zstd",
-    b"arrow1": "an Arrow file",
-    b"<!doctype": "a web page (HTML), perhaps of a login",
-    b"<html": "a web page (HTML), perhaps of a login",
-    b"version https://git-lfs": "a pointer of git-lfs (run git lfs pull)",
-}
 _MOST_COLUMNS = 10_000
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 # The first line by which Excel is told; a number as spreadsheets write it.
@@ -105,52 +91,6 @@ def _plain_numbers(cells: list[str], *, commas: bool) -> list[str]:
     return [_ZEROS.sub("", cell) if "." in cell and is_number(cell) else cell for cell in cells]
 
 
-def is_table(path: Path) -> bool:
-    """Return whether a file's name says that it is a table, or its content that it is a parquet file."""
-    return is_saved(path) or _suffix(path) in _SUFFIXES or _begins(path).startswith(b"PAR1")
-
-
-def is_saved(path: Path) -> bool:
-    """Return whether a folder is one of `Dataset.save_to_disk`."""
-    return any(is_file(path / name) for name in ("dataset_dict.json", "state.json"))
-
-
-def check_text(path: Path) -> None:
-    """Raise UsageError for an archive or a sheet, by its first bytes."""
-    start = b"" if _suffix(path) in _SHEET else _begins(path).lower()
-    for mark, what in _NOT_TEXT.items():
-        if start.startswith(mark):
-            raise UsageError(
-                f"{path} is {what}; give text, or a table as csv, tsv, jsonl or parquet (text as .gz or .xz too)."
-            )
-
-
-def _suffix(path: Path) -> str:
-    return Path(path.stem if path.suffix.lower() in (".gz", ".xz") else path.name).suffix.lower()
-
-
-def _begins(path: Path) -> bytes:
-    with reading(path):
-        # A pipe can be read only once.
-        if not is_file(path):
-            return b""
-        with path.open("rb") as file:
-            return file.read(32)
-
-
-def text_lines(path: Path, what: str = "") -> Iterator[str]:
-    """Yield the lines of a user's text: of UTF-8, or of UTF-16 with its mark, which spreadsheets write."""
-    if not _begins(path).startswith((b"\xff\xfe", b"\xfe\xff")):
-        yield from iterate_lines(path, what=what)
-        return
-    try:
-        with reading(path, what):
-            content = path.read_bytes().decode("utf-16")
-    except UnicodeDecodeError as error:
-        raise CorruptError(f"{path} begins as UTF-16 and is none; save it as UTF-8.") from error
-    yield from (line.removesuffix("\r") for line in content.removesuffix("\n").split("\n"))
-
-
 def read_cells(path: Any, splits: Sequence[str] = SPLITS) -> Cells:
     """Read all cells of a path, DataFrame or Dataset, of several splits those of the first of `splits`.
 
@@ -162,13 +102,13 @@ def read_cells(path: Any, splits: Sequence[str] = SPLITS) -> Cells:
     if path.is_dir():
         return _of_folder(path, splits)
     check_text(path)
-    suffix = _suffix(path)
-    if suffix in _SHEET:
+    suffix = suffix_of(path)
+    if suffix in SHEET:
         return _sheet(path)
-    if suffix in _PARQUET or _begins(path).startswith(b"PAR1"):
+    if suffix in PARQUET or begins(path).startswith(b"PAR1"):
         return _parquet(path)
     lines = [(number, line) for number, line in enumerate(text_lines(path), 1) if line.strip() or suffix == ".csv"]
-    if suffix in _JSON:
+    if suffix in JSON:
         return _json(path, lines, splits, is_document=suffix == ".json")
     # Old programs end a line with a carriage return alone.
     if len(lines) == 1:

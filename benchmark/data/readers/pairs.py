@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.data.readers.cells import check_text, is_table, text_lines
+from benchmark.data.readers.kinds import check_text, is_table, text_lines
 from benchmark.data.readers.tables import read
 from zoo.errors import CorruptError, UsageError
 from zoo.files import iterate_lines

@@ -5,207 +5,26 @@ What a person says comes first, then what the file states (names of its header),
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import permutations
 from pathlib import Path
 
-from benchmark.data.readers.cells import is_number
-from benchmark.data.readers.labels import CLEARLY, Take, alike_of, rise, says_unlike
-from zoo.encoder import NLI_LABELS
-from zoo.errors import UsageError
-
 # The names of a role's columns, singular, without case and signs; of texts the first that is there counts.
-_FIRST = "premise anchor query question first source text sentence content review tweet utterance".split()
-_SECOND = "hypothesis positive pos positivepassage positivectx document doc passage answer second target".split()
-_SECOND += "paraphrase response context text".split()
-_VALUES = {
-    "grade": re.compile(r"(is)?rel|qrels?|.*(relevan|judge?ment|grade|judged|isselected).*"),
-    "score": re.compile(r"(mean)?scores?|(similarity|relatedness)(score)?|sim|gold|gs|rating"),
-    "label": re.compile(
-        r"(gold)?labels?|class|category|topic|intent|(is)?(duplicate|paraphrase|same|equal|similar)|entailmentjudgment"
-    ),
-}
-_NEGATIVE = re.compile(r"(hard)?neg(ative)?(s|passages?|ctxs?)?\d*")
-# sent0 and sent1, question1 and question2: a stem and two ends.
-_STEMS = ("sentence", "sent", "text", "question", "s", "word", "phrase", "term", "query", "string", "document")
-_NUMBERED = [(stem + one, stem + two) for stem in _STEMS for one, two in (("0", "1"), ("1", "2"), ("a", "b"))]
-_ASKS, _ANSWERS = ("query", "question"), ("document", "doc", "passage", "answer")
-# Names that do not say which of two texts asks, nor whether a number is a grade.
-_ANY_TEXT, _ANY_NUMBER = ("text", "sentence", "content", "review", "tweet", "utterance"), ("score", "label")
-_ID = re.compile(r"(?i:|(.*[\W_])?(id|idx|index|row)|[qdp]id|docid|pairid)|.*[a-z]I[dD]")
-_TOKEN, _ZEROS, _YEAR = re.compile(r"\S*\d\S*|\S+://\S+"), re.compile(r"0\d+"), re.compile(r"(19|20)\d\d")
-_LANGUAGE = re.compile(r"[a-z]{2,3}([-_]\w+)?")
-_WHO = re.compile(r"annotator|annotatedby|rater|ratedby|worker|coder")
-_SPLITS = {"train", "training", "dev", "development", "valid", "validation", "test"}
-# Fewer rows show nothing about what a column is; what is longer than a class's name is a text.
-FEW, LONGEST_NAME, MOST_WORDS = 6, 40, 3
-# So many queries are the least of a search: as many short texts that repeat may ask, fewer are classes.
-_QUERIES = 20
-# A judgement has at most so many grades.
-_GRADES = 6
-_PRINTED = 12
-
-
-def plain(name: str) -> str:
-    """Return the last part of a column's name, without case and signs."""
-    return re.sub(r"[\W_]+", "", name.rpartition(".")[2].lower())
-
-
-def mostly(cells: Sequence[str], kind: Callable[[str], bool]) -> bool:
-    """Return whether at least half of the cells that are not empty are of a kind; the others are then errors."""
-    filled = [cell for cell in cells if cell]
-    return bool(filled) and 2 * sum(map(kind, filled)) >= len(filled)
-
-
-def is_nli(cell: str) -> bool:
-    """Return whether a cell is a label of natural language inference."""
-    return cell.lower() in NLI_LABELS
-
-
-def is_short(cells: Sequence[str]) -> bool:
-    return all(len(cell.split()) <= MOST_WORDS and len(cell) <= LONGEST_NAME for cell in cells)
-
-
-def is_class(cells: Sequence[str]) -> bool:
-    """Return whether few short names come again and again, as those of classes do."""
-    counts = Counter(filter(None, cells))
-    often = 3 * len(counts) <= counts.total() or 2 * max(counts.values(), default=0) >= counts.total()
-    return counts.total() >= FEW and often and is_short([*counts])
-
-
-@dataclass(frozen=True, eq=False)
-class Column:
-    """The name (None without a header) and cells of a column, which is or was a list beside one text."""
-
-    place: int
-    name: str
-    cells: list[str]
-    named: bool = True
-    is_list: bool = False
-    was_list: bool = False
-
-    @cached_property
-    def looks(self) -> tuple[str, str]:
-        """What the cells are (number, words, class, text, list, constant), or aside or empty, and why that."""
-        filled = [cell for cell in self.cells if cell]
-        kinds = set(filled)
-        if self.is_list or not filled:
-            numbers = mostly(filled, is_number) and not self._states
-            return ("empty", "empty") if not filled else ("aside", "lists of numbers") if numbers else ("list", "")
-        if "lang" in self.key and all(map(_LANGUAGE.fullmatch, kinds)):
-            return "aside", "languages"
-        if len(kinds) == 1 and len(self.cells) >= FEW:
-            return "constant", "constant"
-        if mostly(filled, is_number):
-            integers = [int(cell) for cell in kinds if cell.isdecimal()]
-            once = len(integers) == len(filled)
-            if (once and len(integers) > 2 and max(integers) - min(integers) < len(integers)) or any(
-                map(_ZEROS.fullmatch, kinds)
-            ):
-                return "aside", "numbers of rows"
-            if _ID.fullmatch(self.name) and len(integers) == len(kinds) and (once or len(kinds) >= _QUERIES):
-                return "aside", "ids"
-            return ("aside", "years") if all(map(_YEAR.fullmatch, kinds)) else ("number", "")
-        if mostly(filled, is_nli) or (len(filled) >= FEW and alike_of({cell.lower() for cell in kinds})):
-            return "words", ""
-        if {cell.lower() for cell in kinds} <= _SPLITS:
-            return "aside", "splits"
-        if _WHO.fullmatch(self.key) and is_short([*kinds]):
-            return "aside", "annotators"
-        if all(map(_TOKEN.fullmatch, kinds)) and (len(kinds) >= _QUERIES or len(kinds) == len(filled)):
-            return "aside", "ids"
-        sparse = 2 * len(filled) < len(self.cells)
-        return ("class", "") if is_class(filled) else ("aside", "mostly empty") if sparse else ("text", "")
-
-    @property
-    def look(self) -> str:
-        """What the cells are."""
-        return self.looks[0]
-
-    @cached_property
-    def key(self) -> str:
-        """The plain name, singular; empty without a header."""
-        return re.sub(r"(?<=..[^s])s$", "", plain(self.name)) if self.named else ""
-
-    @cached_property
-    def levels(self) -> int:
-        """The number of different values."""
-        return len(set(self.cells) - {""})
-
-    @property
-    def _states(self) -> str:
-        kinds = (kind for kind, names in _VALUES.items() if names.fullmatch(self.key))
-        return next(kinds, "score" * says_unlike(self.name)) if self.key else ""
-
-    @cached_property
-    def value(self) -> str:
-        """The kind of value that the name states, if the cells can be one."""
-        is_text = self.look == "list" or (self.look in ("text", "empty") and not is_short(self.cells))
-        return "" if is_text else self._states
-
-    @property
-    def is_any(self) -> bool:
-        """Whether the name does not say which kind of number the cells are."""
-        unknown = not self.value or self.key in _ANY_NUMBER
-        return self.look == "number" and unknown and not says_unlike(self.name)
-
-    @property
-    def can_be_text(self) -> bool:
-        """Whether the cells can be texts, if the name says that they are."""
-        return self.look in ("text", "list", "class", "constant")
-
-    @property
-    def may_be_text(self) -> bool:
-        """Whether the cells look like classes and may be short texts that repeat."""
-        return self.look == "class" and (self.levels >= _QUERIES or mostly(self.cells, lambda cell: " " in cell))
-
-    @property
-    def is_negative(self) -> bool:
-        """Whether the name says so."""
-        return self.named and _NEGATIVE.fullmatch(plain(self.name)) is not None
-
-    @property
-    def states_text(self) -> bool:
-        """Whether the name states that the column has texts."""
-        return self.key in (*_FIRST, *_SECOND) or self.is_negative
-
-    def is_form_of(self, text: Column) -> bool:
-        """Return whether the column is another form of a text, as sentence1_parse is of sentence1."""
-        words = ([{*re.findall(r"\w+", cell)} for cell in column.cells] for column in (text, self))
-        return self.name.startswith(text.name) and all(few <= many for few, many in zip(*words, strict=False))
-
-
-@dataclass(frozen=True)
-class Roles:
-    """The columns of each role (first and second text; a value; negatives), and why the others are not used."""
-
-    texts: list[Column]
-    value: Column | None = None
-    negatives: Sequence[Column] = ()
-    unused: dict[str, str] | None = None
-
-    @property
-    def judged(self) -> bool:
-        """Whether the value is a judgement of what answers a query: by its name, or in a query's list."""
-        value = self.value if len(self.texts) == 2 else None
-        if value is None or value.value == "grade":
-            return value is not None
-        graded = self.repeated and 2 < value.levels <= _GRADES and value.is_any
-        return (value.was_list and self.texts[0].key in _ASKS) or (graded and self.asks)
-
-    @property
-    def asks(self) -> bool:
-        """Whether a name says that one text asks for the other."""
-        return self.texts[0].key in _ASKS or self.texts[1].key in _ANSWERS
-
-    @property
-    def repeated(self) -> bool:
-        """Whether the rows of a text are many, as those of a query are."""
-        return any(2 * text.levels <= len(text.cells) for text in self.texts)
+from benchmark.data.readers.column import (
+    ANY_TEXT,
+    ASKS,
+    FEW,
+    FIRST,
+    NUMBERED,
+    PRINTED,
+    QUERIES,
+    SECOND,
+    Column,
+    Roles,
+    plain,
+)
+from benchmark.data.readers.labels import CLEARLY, Take, rise, says_unlike
+from zoo.errors import UsageError
 
 
 @dataclass
@@ -247,12 +66,12 @@ class Decision:
     def _stated(self) -> tuple[Column | None, Column | None, bool]:
         """Return the first and the second text that the header states, and whether by numbers."""
         able = [column for column in self.columns if column.can_be_text]
-        for names in _NUMBERED:
+        for names in NUMBERED:
             pair = [column for name in names for column in able if plain(column.name) == name]
             if len(pair) == 2:
                 return pair[0], pair[1], True
-        first = next((column for name in _FIRST for column in able if column.key == name), None)
-        fits = (column for name in _SECOND for column in able if column.key == name and column is not first)
+        first = next((column for name in FIRST for column in able if column.key == name), None)
+        fits = (column for name in SECOND for column in able if column.key == name and column is not first)
         return first, next(fits, None), False
 
     def _of_table(self) -> Roles:
@@ -318,8 +137,8 @@ class Decision:
     def _labelled(self, text: Column, value: Column | None, short: list[Column]) -> Roles:
         """Return the roles of one text and its label, where no class may be the other text."""
         phrases = [column for column in short if column.may_be_text]
-        asks, unclear = text.key in _ASKS, " may be a text or a class"
-        if value is None and len(phrases) == 1 and phrases[0].levels < _QUERIES and not asks:
+        asks, unclear = text.key in ASKS, " may be a text or a class"
+        if value is None and len(phrases) == 1 and phrases[0].levels < QUERIES and not asks:
             value, phrases = phrases[0], []
         stated = value is not None and value.value
         self._ask(phrases and not (stated and text.states_text), phrases[0].name + unclear if phrases else "")
@@ -335,8 +154,8 @@ class Decision:
     def _pair(self, roles: Roles, short: list[Column], stated: list[Column], numbered: bool) -> None:
         """Ask which of two texts asks, what a value says, and what would be left unused."""
         (first, second), value = roles.texts, roles.value
-        clear = numbered or not first.named or (first.key in _FIRST and first.key not in _ANY_TEXT) or (
-            second.key in _SECOND and second.key not in _ANY_TEXT)  # fmt: skip
+        clear = numbered or not first.named or (first.key in FIRST and first.key not in ANY_TEXT) or (
+            second.key in SECOND and second.key not in ANY_TEXT)  # fmt: skip
         judged = self.take == "judged" or (self.take == "measured" and (value is None or roles.judged))
         if roles.negatives:
             self._ask(value, f"{value.name} would be left unused" if value else "")
@@ -365,7 +184,7 @@ class Decision:
         names = ", ".join(column.name for column in self.columns)
         kinds = self.take not in ("all", "texts")
         commands = dict.fromkeys(f"--columns '{','.join(typed)}'{kind * kinds}" for typed, kind in self._answers())
-        answers = " or ".join([*commands][:_PRINTED])
+        answers = " or ".join([*commands][:PRINTED])
         remedy = f"Name them: {answers}." if answers else "Give texts; a folder of BEIR has ids beside them."
         raise UsageError(f"{self.path}: what are its columns {names}? ({why}) {remedy}")
 

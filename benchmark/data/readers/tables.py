@@ -11,19 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from benchmark.data.readers.cells import SPLITS, Cells, is_number, read_cells
+from benchmark.data.readers.column import FEW, LONGEST_NAME, MOST_WORDS, Column, Roles, is_class, is_nli, mostly, plain
 from benchmark.data.readers.labels import BINARY, Take, TwoLabels, ordered, turned_order
-from benchmark.data.readers.roles import (
-    FEW,
-    LONGEST_NAME,
-    MOST_WORDS,
-    Column,
-    Decision,
-    Roles,
-    is_class,
-    is_nli,
-    mostly,
-    plain,
-)
+from benchmark.data.readers.roles import Decision
 from zoo.encoder import NLI_LABELS
 from zoo.errors import CorruptError, UsageError, did_you_mean
 

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from benchmark.data.readers.pairs import Pairs
 from benchmark.metrics.correlation import ranks
 from benchmark.records.folder import Records
+from benchmark.records.items import pairs_of
 from benchmark.records.query import PairTexts, RowScores, row_scores, spearman
-from benchmark.records.record import Record, pairs_of
+from benchmark.records.record import Record
 from benchmark.stats.mcb import differences, sample
 from zoo.errors import MissingError, ZooError
 from zoo_bench_papers.analysis.result import Analysis, AnalysisTable, Points, Scatter

@@ -392,13 +392,9 @@ def test_trial_records_have_a_table_of_their_own() -> None:
     """--limit never stands beside full data, nor one limit beside another."""
     full, trial, smaller = complete("m"), complete("m", row="trial", limit=50), complete("m", row="less", limit=20)
     tables = build_tables(full + trial + smaller, [suite("sts")])
-    assert [(table.limit, table.partial, len(table.rows)) for table in tables] == [
-        (None, False, 1),
-        (50, True, 1),
-        (20, True, 1),
-    ]
+    limits = [(one.limit, one.partial, len(one.rows)) for one in tables]
+    assert limits == [(None, False, 1), (50, True, 1), (20, True, 1)]
     files = {name: text for table in tables for name, text in table_files(table).items()}
     assert {name for name in files if name.endswith(".md")} == {"sts.md", "sts-trial.md", "sts-trial-20.md"}
-    assert "TRIAL" in files["sts-trial.md"]
-    assert "TRIAL" not in files["sts.md"]
+    assert "TRIAL" in files["sts-trial.md"] and "TRIAL" not in files["sts.md"]
     assert json.loads(files["sts-trial.json"])["trial"] is True
