@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.metadata
 import json
 import logging
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,8 @@ class Runtime:
 _ISA_CAPS = (None, "AVX512_CORE_BF16")
 # bfloat16 loses precision, so its products have to be clearly faster; the measured ratios are near 1 or above 2.
 _FASTER = 1.3
+# Seconds for which other work on the machine is looked at.
+_LOOK = 0.25
 
 # One thread, because other processes disturb several more; alternating, because their load changes.
 _PROBE = """
@@ -219,6 +223,21 @@ def product_rate(device: str, precision: str) -> float:
         torch.set_num_threads(threads)
     # The first one loads the kernel.
     return 2.0 * rows * 384 * 1536 / statistics.median(times[1:])
+
+
+def stretch_now(threads: int) -> float:
+    """Return how many times as long work of so many threads takes as without the other work on the machine."""
+    content = bytes(2**20)
+
+    def ran(_: int) -> float:
+        started, end = time.thread_time(), time.monotonic() + _LOOK
+        while time.monotonic() < end:
+            # Outside the interpreter's lock.
+            hashlib.sha256(content)
+        return time.thread_time() - started
+
+    with ThreadPoolExecutor(threads) as pool:
+        return max(threads * _LOOK / max(sum(pool.map(ran, range(threads))), 1e-3), 1.0)
 
 
 def keep_freed_memory() -> None:

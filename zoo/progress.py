@@ -19,8 +19,8 @@ _SECONDS_LIVE = 0.2  # between two states of a live line
 class Bar:
     """The progress of one task; `update` is cheap and may be called often."""
 
-    def update(self, done: int, note: str = "") -> None:
-        """Show that `done` of the total are finished."""
+    def update(self, done: int, note: str = "", share: float | None = None) -> None:
+        """Show that `done` of the total are finished, which are a `share` of the work where items differ in size."""
 
 
 class Progress:
@@ -126,17 +126,18 @@ class _Counted(Bar):
     def __init__(self, what: str, total: int, seconds: float, show: Callable[[str], None]) -> None:
         self.what, self.total, self.show, self.seconds = what, total, show, seconds
         self.started = self.last = time.monotonic()
-        self.first: int | None = None
+        self.first: float | None = None
 
-    def update(self, done: int, note: str = "") -> None:
+    def update(self, done: int, note: str = "", share: float | None = None) -> None:
         now = time.monotonic()
+        share = done / max(self.total, 1) if share is None else share
         if self.first is None:
-            self.first, self.started = done, now
+            self.first, self.started = share, now
         if now - self.last < self.seconds:
             return
         self.last = now
-        rate = (done - self.first) / max(now - self.started, 1e-9)
-        remaining = f", {clock((self.total - done) / rate)} left" if rate > 0 else ""
+        rate = (share - self.first) / max(now - self.started, 1e-9)
+        remaining = f", {clock((1 - share) / rate)} left" if rate > 0 else ""
         self.show(f"{self.what}: {done}/{self.total}{remaining}{', ' + note if note else ''}")
 
 

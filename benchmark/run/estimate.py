@@ -23,10 +23,12 @@ _TRAINED = 3
 # What is not computed by products: loading weights, scores, records.
 _SECONDS = 2.0
 _SAMPLE = 500
+# Below this many times as long, other work on the machine is not worth a word.
+_BUSY = 1.2
 
 
 def estimated(run: Run, cores: int) -> Run:
-    """Return a prepared run with the seconds of its encoders on so many cores; without any where nothing tells."""
+    """Return a prepared run with the seconds of its encoders on so many idle cores; without any where nothing tells."""
     plans = [plan for plan in run.encoders if "backbone" in plan.inputs.sources]
     if not plans:
         return run
@@ -49,7 +51,8 @@ def in_all(run: Run, at_once: int) -> str:
     """Return "; all of them take about 4:10", or "" where a run has no estimate."""
     plans = run.encoders
     seconds = sum(run.seconds.get(plan.inputs.row_key, 0.0) for plan in plans) / max(min(at_once, len(plans)), 1)
-    return f"; all of them take about {clock(seconds)}" if seconds else ""
+    busy = f", {clock(seconds * run.stretch)} beside the machine's other work" if run.stretch > _BUSY else ""
+    return f"; all of them take about {clock(seconds)}{busy}" if seconds else ""
 
 
 def _seconds(plan: EncoderPlan, runtime: Runtime, rate: float, trained: float, read: float, looked: float) -> float:

@@ -161,6 +161,8 @@ class Run:
     encoders: tuple[EncoderPlan, ...]
     # About how long each encoder of a row takes, by row key (benchmark.run.estimate).
     seconds: Mapping[str, float] = field(default_factory=dict)
+    # How many times as long it takes beside the other work that the machine has as the run begins.
+    stretch: float = 1.0
 
     @property
     def options(self) -> RunOptions:

@@ -21,7 +21,7 @@ from zoo.engine.backbone import check_backbone, find_backbone
 from zoo.errors import MissingError, UsageError
 from zoo.files import check_writable, parse_yaml
 from zoo.limits import memory_here, threads_here
-from zoo.machine import make_runtime
+from zoo.machine import make_runtime, stretch_now
 from zoo.recipes import RecipeSpec
 from zoo.selection import items_of, parse_methods, saved_named
 
@@ -229,7 +229,8 @@ def _announced(run: Run) -> Run:
         return run
     at_once = run.options.workers or automatic_workers(run)
     cores = max(threads_here() // at_once, 1) if device == "cpu" else 1
-    run = estimated(run, cores)
+    stretch = stretch_now(cores * at_once) if device == "cpu" else 1.0
+    run = replace(estimated(run, cores), stretch=stretch)
     count = f"{len(run.encoders)} encoders x {len(run.tasks)} tasks"
     graphs = ", by CUDA graphs where a training can be captured" if run.runtime.cuda_graphs else ""
     progress.say(f"{count} on {device} in {run.runtime.precision}{graphs}{in_all(run, at_once)}")

@@ -58,6 +58,7 @@ class Remaining:
         seconds: Mapping[str, float],
         at_once: int = 1,
         after_round: Callable[[], None] | None = None,
+        stretch: float = 1.0,
     ) -> None:
         self.at_once = at_once
         self._after_round = after_round
@@ -67,7 +68,7 @@ class Remaining:
         self._estimates, self._estimated = estimates, bool(seconds)
         # Without what they waited.
         self._seconds: dict[tuple[bool, str], list[float]] = defaultdict(list)
-        self._stretch = 1.0
+        self._stretch = stretch
         self._rounds = Counter(plan.round for plan in plans)
         self._news = False
         self._ready = 0.0
@@ -145,7 +146,7 @@ class Runner:
     def measure_all(self) -> Outcome:
         """Measure every unfinished cell, recording failed ones; raises Interrupted after a signal, with all saved."""
         plans = self.run.encoders
-        remaining = Remaining(plans, self.run.seconds, after_round=self.after_round)
+        remaining = Remaining(plans, self.run.seconds, after_round=self.after_round, stretch=self.run.stretch)
         waiting = deque(enumerate(plans, 1))
         # Consecutive encoders on which other processes work.
         held = 0
@@ -301,21 +302,22 @@ class Workers:
         here: Sequence[EncoderPlan] = (),
     ) -> None:
         """Measure every encoder, those of `here` in this process; `running` has those that are being measured."""
-        remaining = Remaining(plans, runner.run.seconds, self.at_once, runner.after_round)
+        run = runner.run
+        remaining = Remaining(plans, run.seconds, self.at_once, runner.after_round, run.stretch)
         keys, number = {plan.key for plan in here}, 0
         running |= {self.submit(plan, 0.0): plan for plan in plans if plan.key not in keys}
         for plan in here:
             stop.check()
             if runner.ended():
                 return
-            started = time.monotonic()
+            watch = Watch()
             done = runner.measure(plan, stop, f"[{number + 1}/{len(plans)}] ")
             # A process of another command works on it.
             if done is None:
                 running[self.submit(plan, WAIT)] = plan
             else:
                 number += 1
-                remaining.done(plan, time.monotonic() - started if done.measured else None)
+                remaining.done(plan, *watch.read() if done.measured else (None,))
         while running and not runner.ended():
             stop.check()
             for job in self.ended(list(running)):

@@ -31,6 +31,21 @@ def test_no_terminal_gives_plain_whole_lines() -> None:
     assert "\x1b" not in stream.getvalue() and "\r" not in stream.getvalue()
 
 
+@pytest.mark.parametrize("sizes", [[400, 300, 200, 100], [100, 200, 300, 400], [1000, 1, 1, 1]])
+def test_the_time_left_follows_the_work_and_not_the_count(monkeypatch: pytest.MonkeyPatch, sizes: list[int]) -> None:
+    """Items that take as many seconds as they are large: after each one, what is left is what the others take."""
+    now = 0.0
+    monkeypatch.setattr("zoo.progress.time.monotonic", lambda: now)
+    stream = io.StringIO()
+    with Progress(stream, seconds_between_lines=0).bar("encoding", len(sizes)) as bar:
+        bar.update(0, share=0.0)
+        for done in range(1, len(sizes)):
+            now = float(sum(sizes[:done]))
+            bar.update(done, share=now / sum(sizes))
+    shown = re.findall(r", (\d+):(\d+) left", stream.getvalue())
+    assert [int(m) * 60 + int(s) for m, s in shown] == [sum(sizes[done:]) for done in range(1, len(sizes))]
+
+
 def test_lines_come_no_more_often_than_asked() -> None:
     stream = io.StringIO()
     with Progress(stream, seconds_between_lines=60).bar("encoding", 1000) as bar:

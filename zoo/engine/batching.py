@@ -92,7 +92,7 @@ def encode_table(
             )
             on_device.clear()
 
-    done = 0
+    done, work, in_all = 0, 0, max(int(table.lengths.sum()), 1)
     # On a CPU it costs as much as two thousand tokens: a query alone would take more than twice as long.
     few = device.type == "cpu" and table.lengths.sum() < _PACKED_FROM
     packing = nullcontext() if few else resting_weights()
@@ -121,7 +121,9 @@ def encode_table(
                 continue
             waiting.pop(0)
             done += len(rows)
-            bar.update(done)
+            work += int(table.lengths[rows].sum())
+            # The longest come first: by texts, the rest would seem several times as long as it is.
+            bar.update(done, share=work / in_all)
             number = runtime.stop_signal()
             if number and waiting:
                 fetch()

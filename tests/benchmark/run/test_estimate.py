@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from benchmark.run import estimate
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import Request, Run
 from benchmark.run.prepare import prepare
+from benchmark.run.runner import Remaining
 from benchmark.tasks.suites import all_suites
-from zoo.machine import product_rate
+from zoo.machine import product_rate, stretch_now
 from zoo.progress import Progress
 
 
@@ -74,6 +76,35 @@ def test_a_product_is_timed() -> None:
 def test_the_first_line_and_the_dry_run_say_how_long_it_takes(cli: Cli, tmp_path: Path) -> None:
     answer = cli("run", "--methods", "simcse", "--dry-run", "--results", tmp_path)
     assert answer.code == 0 and re.search(r"all of them take about \d+:\d\d", answer.err)
+
+
+def test_a_busy_machine_is_said_before_the_run_and_until_an_encoder_ends(run: Run) -> None:
+    busy = replace(run, seconds={plan.inputs.row_key: 60.0 for plan in run.encoders}, stretch=3.0)
+    count = len(run.encoders)
+    assert (
+        estimate.in_all(busy, 1)
+        == f"; all of them take about {count}:00, {3 * count}:00 beside the machine's other work"
+    )
+    assert estimate.in_all(replace(busy, stretch=1.0), 1) == f"; all of them take about {count}:00"
+    remaining = Remaining(run.encoders, busy.seconds, stretch=busy.stretch)
+    assert remaining.text() == f", about {3 * count}:00 left in all"
+    remaining.done(run.encoders[0], 60.0)
+    assert remaining.text() == f", about {count - 1}:00 left in all", "what was measured replaces it"
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_other_work_is_seen_in_the_processor_time_of_threads(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    """Threads that run a quarter of the time are stretched fourfold; nothing runs faster than without other work."""
+    monkeypatch.setattr("zoo.machine._LOOK", 0.02)
+    for part, expected in ((0.25, 4.0), (0.5, 2.0), (1.0, 1.0), (2.0, 1.0)):
+        ticks = threading.local()
+
+        def thread_time(part: float = part, ticks: Any = ticks) -> float:
+            ticks.calls = getattr(ticks, "calls", 0) + 1
+            return float(part * 0.02 * (1 - ticks.calls % 2))
+
+        monkeypatch.setattr("zoo.machine.time.thread_time", thread_time)
+        assert stretch_now(threads) == pytest.approx(expected)
 
 
 def test_a_suites_own_text_is_bounded_and_a_line_says_how_to_take_more(
