@@ -10,7 +10,10 @@ import json
 import lzma
 import os
 import re
+import secrets
+import sys
 import tempfile
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
@@ -21,7 +24,43 @@ import yaml
 
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.paths import no_file
-from zoo.temporaries import TEMPORARY_NAME, lock, remove_dead, temporary_beside, temporary_prefix
+
+if sys.platform != "win32":
+    import fcntl
+
+TEMPORARY_NAME = re.compile(r"\..*\.[a-z0-9_]{8}\.tmp|\.tmp\w{6}")
+
+
+def temporary_prefix(name: str) -> str:
+    """Return how the temporary files of a file of this name begin."""
+    return f".{name[:40]}."
+
+
+def temporary_beside(path: Path) -> Path:
+    """Return a new hidden name in the folder of a file."""
+    return path.with_name(f"{temporary_prefix(path.name)}{secrets.token_hex(4)}.tmp")
+
+
+def lock(handle: int) -> bool:
+    """Return whether an open file could be locked; the lock ends when the file is closed or the process dies."""
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def remove_dead(folder: Path, prefix: str = ".", seconds: float = 3600) -> None:
+    """Remove temporary files of killed writers: nobody locks them here, and they are `seconds` old."""
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            if entry.name.startswith(prefix) and TEMPORARY_NAME.fullmatch(entry.name) and entry.is_file():
+                with contextlib.suppress(OSError), Path(entry).open("r+b") as file:
+                    if time.time() - os.fstat(file.fileno()).st_mtime >= seconds and lock(file.fileno()):
+                        Path(entry).unlink()
+
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 # safetensors, pyarrow and tokenizers raise errors of their own, or plain ones, where the system refuses a write.

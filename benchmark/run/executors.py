@@ -25,10 +25,9 @@ from benchmark.run.runner import WAIT, Outcome, Runner, Workers
 from benchmark.run.stop import OfParent, Stop, ignore_terminal, start_tracker
 from zoo.errors import ZooError
 from zoo.files import sha256_json, write_text
-from zoo.limits import threads_here
+from zoo.limits import end_with_parent, task, threads_here
 from zoo.machine import utc_now
 from zoo.progress import Progress
-from zoo.workers import end_with_parent, task
 
 
 def carry_out(request: Request, after_round: Callable[[Run], None] | None = None) -> tuple[Run, Outcome]:

@@ -24,7 +24,7 @@ from zoo.check import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
 from zoo.engine.backbone import encoder_of, positions_of
 from zoo.engine.batching import EncodingStats
-from zoo.engine.pooling import masked_mean
+from zoo.engine.states import masked_mean
 from zoo.errors import ContractError, UsageError, ZooError, error_text
 from zoo.formats.finished import noted
 from zoo.identity import method_identity

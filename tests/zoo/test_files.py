@@ -22,6 +22,7 @@ from safetensors.torch import load_file, save_file
 
 from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import (
+    TEMPORARY_NAME,
     atomic_path,
     check_writable,
     read_json,
@@ -32,7 +33,6 @@ from zoo.files import (
     write_text,
     writing,
 )
-from zoo.temporaries import TEMPORARY_NAME
 from zoo.tensors import read_arrays, read_tensors, write_arrays, write_tensors
 
 DTYPES = [

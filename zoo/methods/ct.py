@@ -27,7 +27,7 @@ from zoo.modules.pooler import TrainedPooler
 from zoo.plugins import register_method
 from zoo.recipes import added
 from zoo.training.loop import Objective
-from zoo.training.pairs import Groups
+from zoo.training.positives import Groups
 from zoo.training.settings import TrainSettings
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from zoo.identity import method_identity
 from zoo.methods.base import count_parameters
 from zoo.methods.bilstm import BiLSTMMax, BiLSTMRecipe, TrainedBiLSTM
 from zoo.methods.wordvectors import FileWords, WordVectorsRecipe, words_start
-from zoo.modules.heads import untrained
+from zoo.modules.pooler import untrained
 from zoo.plugins import register_method
 from zoo.recipes import build
 from zoo.tensors import read_tensors, write_tensors

@@ -14,8 +14,7 @@ from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
 from zoo.engine.backbone import Backbone, masked_lm
 from zoo.engine.mlm_head import mlm_head_of
 from zoo.engine.needs import Need
-from zoo.engine.pooling import masked_mean
-from zoo.engine.states import token_states
+from zoo.engine.states import masked_mean, token_states
 from zoo.engine.tokens import frame_of, tokenise
 from zoo.errors import ContractError, UsageError
 from zoo.methods.base import check_positive

@@ -15,8 +15,7 @@ from torch import nn
 
 from zoo.encoder import Corpus, FitReport, Run, Runtime
 from zoo.engine.host import flat_rows, host_of
-from zoo.engine.pooling import Pooling
-from zoo.engine.states import pooled
+from zoo.engine.states import Pooling, pooled
 from zoo.engine.tokens import TokenTable
 from zoo.errors import ContractError, TrainingError
 from zoo.files import hash_fraction

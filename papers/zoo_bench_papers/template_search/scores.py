@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeGuard
 
-from benchmark.metrics.correlation import CONSTANT
+from benchmark.reasons import reason
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks.base import PairsData
 from zoo.encoder import Runtime
@@ -129,13 +129,13 @@ class Search:
 
     def _measure(self, template: str) -> Result:
         started, began = utc_now(), time.perf_counter()
-        score, reason = None, None
+        score, why = None, None
         try:
             score = self.scorer(template)
-            reason = CONSTANT if score is None else None
+            why = reason("constant") if score is None else None
         except ZooError as error:
             # One template's failure is recorded; the others go on.
-            reason = str(error)
+            why = str(error)
         seconds = time.perf_counter() - began
         self.scored, self.seconds = self.scored + 1, self.seconds + seconds
         record: Result = {
@@ -143,7 +143,7 @@ class Search:
             "key": self.key,
             "template": template,
             "status": "failed" if score is None else "ok",
-            "reason": reason,
+            "reason": why,
             "spearman": score,
             "seconds": round(seconds, 4),
             "started": started,

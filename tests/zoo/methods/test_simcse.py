@@ -11,7 +11,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from zoo.encoder import Corpus, Run, Runtime
-from zoo.engine.pooling import pool
+from zoo.engine.states import pool
 from zoo.errors import ContractError, TrainingError
 from zoo.methods.simcse import SimCSE, triplets
 from zoo.training.auxiliary import mask_some
