@@ -1,6 +1,7 @@
 """Limits of processors and memory that control groups set (containers, SLURM, systemd), and worker processes.
 
-A worker ends with the process that started it, also where that was killed."""
+A worker ends with the process that started it, also where that was killed.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from zoo.encoder import Runtime, Vectors
 from zoo.engine.host import to_device
-from zoo.engine.linear import resting_weights
+from zoo.engine.narrow import resting_weights
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import Interrupted, ZooError
 

@@ -1,6 +1,7 @@
 """Models of the Hugging Face hub, whole from the cache or fetched into it; and what identifies a model folder.
 
-That is the content of every file that is loaded, of its own and from elsewhere."""
+That is the content of every file that is loaded, of its own and from elsewhere.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from zoo.engine.dropout import dropout as drop
 from zoo.engine.dropout import packed_size
 from zoo.engine.host import host_of, share_without_host, to_device
-from zoo.engine.linear import linear, product_dtype
+from zoo.engine.narrow import linear, product_dtype
 from zoo.errors import UsageError
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
 """Vectors from a user's file: of whole texts, made by an encoder elsewhere, or of words (GloVe, fastText, word2vec).
 
 Two forms: lines of a text, a tab and numbers separated by blanks or tabs (.tsv, also .gz and .xz); or a matrix (.npy,
-or .safetensors with the tensor `vectors`) and beside it a .txt file with the same stem and one text per line."""
+or .safetensors with the tensor `vectors`) and beside it a .txt file with the same stem and one text per line.
+"""
 
 from __future__ import annotations
 

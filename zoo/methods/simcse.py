@@ -23,8 +23,7 @@ from zoo.recipes import added
 from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Collate, Objective
 from zoo.training.losses import info_nce
-from zoo.training.positives import NEED_NEIGHBOURS, Positives, paired_rows
-from zoo.training.views import augmented, side_by_side
+from zoo.training.positives import NEED_NEIGHBOURS, Positives, augmented, paired_rows, side_by_side
 
 
 @dataclass(frozen=True, kw_only=True)

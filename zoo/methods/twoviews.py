@@ -20,8 +20,8 @@ from zoo.plugins import register_method
 from zoo.recipes import added
 from zoo.training.loop import Objective
 from zoo.training.losses import nt_xent
+from zoo.training.positives import augmented
 from zoo.training.settings import TrainSettings
-from zoo.training.views import augmented
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,8 @@
 Launching them one by one takes the host longer than a GPU needs for a small batch. A graph repeats its kernels on the
 same memory, so a step becomes a function of fixed buffers: integers stay on the device (`without_host` of
 zoo.engine.host), a batch is padded to a size class with a graph of its own, and the optimiser reads its rates from the
-device."""
+device.
+"""
 
 from __future__ import annotations
 

@@ -10,9 +10,8 @@ from benchmark.tasks.loaded import LoadedTask
 from benchmark.tasks.suites import Suite
 from zoo.encoder import Corpus, Runtime
 from zoo.errors import UsageError
-from zoo_bench_papers.analysis.encoders import ChosenEncoder, columns
+from zoo_bench_papers.analysis.encoders import ChosenEncoder, average, columns, task_scores
 from zoo_bench_papers.analysis.result import Analysis, AnalysisTable, Points, Scatter
-from zoo_bench_papers.analysis.scores import average, task_scores
 
 _SHOWN = 8192
 

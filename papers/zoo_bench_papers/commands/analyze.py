@@ -72,7 +72,7 @@ def _start(options: dict[str, Any], plugins: tuple[Path, ...] = ()) -> Runtime:
     """Check the options before any work, and return the runtime."""
     from zoo.files import check_writable
     from zoo.machine import make_runtime
-    from zoo_bench_papers.analysis.write import check_plots
+    from zoo_bench_papers.analysis.result import check_plots
 
     if not options["no_plots"]:
         check_plots()
@@ -93,8 +93,7 @@ def _finish(analysis: Analysis, options: dict[str, Any], runtime: Runtime) -> No
 
 def _write(analysis: Analysis, out: Path, *, no_plots: bool) -> None:
     from zoo.progress import print_safe
-    from zoo_bench_papers.analysis.result import markdown
-    from zoo_bench_papers.analysis.write import write_analysis
+    from zoo_bench_papers.analysis.result import markdown, write_analysis
 
     command = shlex.join(["zoo-bench", *sys.argv[1:]])
     written = write_analysis(analysis, out, command=command, plots=not no_plots)
@@ -296,7 +295,7 @@ def _start_rows(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[
     from benchmark.tasks.suites import suite, tasks_named
     from zoo.errors import UsageError
     from zoo.files import check_writable
-    from zoo_bench_papers.analysis.write import check_plots
+    from zoo_bench_papers.analysis.result import check_plots
 
     if not options["no_plots"]:
         check_plots()

@@ -25,9 +25,7 @@ from zoo.engine.model_folder import cannot_load, check_tokenizer_files, load_pre
 from zoo.engine.named import PRETRAINING
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import read_json, read_mapping, write_json, write_sums, write_text
-from zoo_bench_papers.pretraining.card import model_card
-from zoo_bench_papers.pretraining.recipe import TRAINED_TOKENIZERS, PretrainRecipe
-from zoo_bench_papers.pretraining.starts import start_weights
+from zoo_bench_papers.pretraining.recipe import TRAINED_TOKENIZERS, PretrainRecipe, model_card, start_weights
 from zoo_bench_papers.pretraining.texts import PlainTexts, packed_rows, split_rows
 
 if TYPE_CHECKING:

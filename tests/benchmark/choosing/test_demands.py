@@ -13,7 +13,7 @@ from test_choose import noisy, scored, table
 
 import benchmark
 from benchmark.choosing.candidates import read_wordings
-from benchmark.choosing.cost import query_times
+from benchmark.choosing.demands import query_times
 from benchmark.choosing.shown import _tie
 from benchmark.cli.main import main
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
@@ -215,6 +215,6 @@ def test_the_time_that_most_queries_take_is_above_the_middle(monkeypatch: pytest
         nonlocal now
         now += float(texts[0])
 
-    monkeypatch.setattr("benchmark.choosing.cost.time.perf_counter", lambda: now)
+    monkeypatch.setattr("benchmark.choosing.demands.time.perf_counter", lambda: now)
     times = query_times(encode, [str(0.001 * n) for n in range(1, 42)])
     assert times == pytest.approx({"ms_p50": 21, "ms_p95": 39})

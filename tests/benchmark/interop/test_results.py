@@ -12,8 +12,7 @@ import pytest
 from fakes import failed, make_record
 
 from benchmark.interop.export import export_card
-from benchmark.interop.results import TASKS, card_data, model_meta, task_result
-from benchmark.interop.scores import export_results
+from benchmark.interop.results import TASKS, card_data, export_results, model_meta, task_result
 from benchmark.records.folder import Records
 from benchmark.tasks.suites import suite
 from zoo.errors import UsageError

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmark.data.sources import DataSource
 from benchmark.reasons import reason
 from benchmark.tasks import TASKS
-from benchmark.tasks.contract import check_task
+from benchmark.tasks.base import check_task
 from benchmark.tasks.heros import KINDS, HerosData
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, MissingError
