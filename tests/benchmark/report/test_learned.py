@@ -79,13 +79,6 @@ def test_sentences_have_the_numbers_of_compare(store: Records) -> None:
         assert [low, high] == pytest.approx([line.low, line.high], abs=0.06)
 
 
-def test_a_row_alone_is_not_the_best_of_any(tmp_path: Path) -> None:
-    store = Records(tmp_path)
-    add(store, "alone", 1.0, (0, 1, 2))
-    text, after = error_text(store, "alone")
-    assert "est of" not in text and after is None
-
-
 def test_rows_of_two_versions_are_not_compared(tmp_path: Path) -> None:
     """What a run says leaves out a control whose seeds were measured by two versions of a task, as a table does."""
     store = Records(tmp_path)
