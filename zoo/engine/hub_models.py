@@ -61,7 +61,6 @@ def places_named(folder: Path) -> dict[str, str]:
 
 
 def _pieces(index: Path) -> set[str]:
-    """Return the files that an index of weights names."""
     stated = read_mapping(index).get("weight_map")
     return {str(name) for name in stated.values()} if isinstance(stated, dict) else set()
 

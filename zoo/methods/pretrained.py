@@ -187,7 +187,6 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         return vectors.float()
 
     def parts(self) -> dict[str, torch.nn.Module]:
-        """Return the prefix of a checkpoint that has one."""
         return {} if self.prefix is None else {"prefix": self.prefix}
 
     def encode(self, texts: Sequence[str], prompt: str | None = None, role: Role | None = None) -> Vectors:

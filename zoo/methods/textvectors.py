@@ -70,7 +70,6 @@ class TextVectors(CountedEncoder[TextVectorsRecipe]):
         return np.array([text in self.rows for text in texts], np.bool_)
 
     def places(self) -> dict[str, Any]:
-        """Return where the file is."""
         return {"path": str(self.files[0])}
 
     def save(self, folder: Path) -> None:

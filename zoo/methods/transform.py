@@ -110,7 +110,6 @@ class Transform(Encoder[TransformRecipeT]):
 
     @property
     def backbone(self) -> Backbone:
-        """The transformer under the base."""
         backbone: Backbone = self.base.backbone  # type: ignore[attr-defined]
         return backbone
 

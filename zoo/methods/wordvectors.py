@@ -190,5 +190,4 @@ class WordVectors(WordAverages[WordVectorsRecipeT]):
         return {"path": word_vectors_identity(find_word_vectors(recipe.path, "word vectors"))}
 
     def places(self) -> dict[str, Any]:
-        """Return where the file is."""
         return {"path": find_word_vectors(self.recipe.path, "word vectors")}
