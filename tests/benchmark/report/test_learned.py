@@ -104,6 +104,21 @@ def test_tasks_without_pairs_have_no_interval(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("better", ["random", "bag-of-words"])
+def test_the_control_that_a_row_is_beside_is_the_best(tmp_path: Path, better: str) -> None:
+    """In a run's lines and in a table, whichever of two controls it is; the row itself is no control."""
+    store = Records(tmp_path)
+    for name in ("random", "bag-of-words"):
+        add(store, name, 1.0 if name == better else 3.0)
+    add(store, "m", 0.2, (0, 1, 2))
+    text, after = error_text(store, "m")
+    assert f"Difference against {better}: m +" in text and after == ("m", better)
+    (table,) = build_tables(store.all(), [WORDS], store)
+    value = next(row.average.mean for row in table.rows if row.name == better)
+    assert f"The best control, {better}, has {value:.2f}; above it " in table.learned
+    assert f"against {better}" in table.learned.splitlines()[1]
+
+
 @pytest.mark.slow
 def test_a_run_ends_with_three_lines_and_a_link(cli: Cli, fakes: None, tmp_path: Path) -> None:
     """After the table on standard output; the files have the notes, and JSON has no lines."""

@@ -67,6 +67,20 @@ def test_it_counts_a_training_as_its_texts_do(run: Run, monkeypatch: pytest.Monk
     assert estimate._seconds(without, run.runtime, 1e9, 1e9, 0, 0) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("recipe", "looks"),
+    [({"steps": 100, "eval_every": 25}, 4), ({"steps": 100, "eval_every": 30}, 4), ({"steps": 90, "looks": 7}, 7)],
+)
+def test_each_look_at_the_development_set_is_an_encoding(run: Run, recipe: dict[str, Any], looks: int) -> None:
+    (plan,) = [plan for plan in run.encoders if plan.row.name == "simcse"]
+    changed = replace(plan, row=replace(plan.row, recipe=replace(plan.row.recipe, **recipe)))
+    weights = estimate._weights(plan, allow_pickle=False)
+    without, with_looks = (estimate._seconds(changed, run.runtime, 1e9, 1e9, 0, tokens) for tokens in (0, 500))
+    assert with_looks - without == pytest.approx(looks * 2 * weights * 500 / 1e9)
+    last = replace(changed, row=replace(changed.row, traits=replace(plan.row.traits, picks_checkpoint=False)))
+    assert estimate._seconds(last, run.runtime, 1e9, 1e9, 0, 500) == without
+
+
 def test_a_product_is_timed() -> None:
     assert product_rate("cpu", "fp32") > 1e8
 
