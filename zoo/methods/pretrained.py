@@ -17,7 +17,7 @@ from zoo.check import deviation
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
 from zoo.engine.backbone import Backbone, BackboneSource, find_backbone, positions_of, without_pooler
 from zoo.engine.batching import EncodingStats, autocast, encode_unique
-from zoo.engine.named import DEFAULT_BACKBONE
+from zoo.engine.hub_models import DEFAULT_BACKBONE
 from zoo.engine.states import Pooling
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError, MissingError, UsageError
