@@ -1,4 +1,4 @@
-"""Losses, in float32 also under autocast: InfoNCE, NT-Xent, CoSENT's ranking, and masked language modelling beside them."""
+"""Losses, in float32 also under autocast: InfoNCE, NT-Xent, CoSENT's ranking; and masked language modelling."""
 
 from __future__ import annotations
 
