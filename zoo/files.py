@@ -66,6 +66,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 # safetensors, pyarrow and tokenizers raise errors of their own, or plain ones, where the system refuses a write.
 _WRITERS = ("safetensors", "safetensors_rust", "pyarrow")
 _SYSTEM = re.compile(r"\(os error (\d+)\)|\[Errno (\d+)\]")
+# torch.save, where the system took a part of a file only.
+_SHORT = "inline_container.cc"
 _READ_ERRORS = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
 
 
@@ -95,10 +97,13 @@ def writing(path: Path) -> Iterator[None]:
         system = _SYSTEM.search(str(error))
         number = error.errno if isinstance(error, OSError) else int(system[1] or system[2]) if system else None
         of_writer = isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _WRITERS
-        if isinstance(error, ZooError) or not (of_writer or system):
+        short = _SHORT in str(error)
+        if isinstance(error, ZooError) or not (of_writer or system or short):
             raise
-        reason = os.strerror(number) if number else one_line(error)
-        remedy = "Free space or choose another folder." if number in _FULL else "Choose another folder or free it."
+        reason = os.strerror(number) if number else "a file was cut short" if short else one_line(error)
+        remedy = (
+            "Free space or choose another folder." if number in _FULL or short else "Choose another folder or free it."
+        )
         raise ZooError(f"cannot write {path}: {reason}. {remedy}") from error
 
 

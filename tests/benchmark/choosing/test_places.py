@@ -59,7 +59,7 @@ def mixed(data: Texts, generator: np.random.Generator) -> Texts:
     return Texts(data.kind, "", texts, place[data.first[rows]], place[data.second[rows]], gold, queries, same)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(["score", "binary", "retrieval", "label"]),
     st.sampled_from(["float", "32 bits", "2 bits", "letters"]),

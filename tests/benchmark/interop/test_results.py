@@ -85,6 +85,7 @@ def test_seeds_and_methods_have_own_folders_and_trials_none(tmp_path: Path) -> N
     assert all(path.startswith("zoo-bench__") and path.count("/") == 2 for path in folders)
     metas = [read_json(path) for path in (tmp_path / "mteb").rglob("model_meta.json")]
     assert {meta["name"] for meta in metas} == {"zoo-bench/m", "zoo-bench/x:a=b/c"}
+    assert sorted(meta["revision"].partition("-")[2] for meta in metas) == ["", "seed0", "seed1"]
     assert len({meta["revision"] for meta in metas}) == 3
 
 

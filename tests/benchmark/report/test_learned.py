@@ -16,6 +16,7 @@ from benchmark.records.folder import Records
 from benchmark.report.learned import learned
 from benchmark.report.table import build_tables
 from benchmark.stats.compare import compare
+from benchmark.stats.marks import compared_by_name
 from benchmark.tasks.suites import Suite, suite
 
 TASKS = ("MEN", "RG-65")
@@ -76,6 +77,25 @@ def test_sentences_have_the_numbers_of_compare(store: Records) -> None:
         value, low, high = map(float, numbers)
         assert value == pytest.approx(line.difference, abs=0.06)
         assert [low, high] == pytest.approx([line.low, line.high], abs=0.06)
+
+
+def test_a_row_alone_is_not_the_best_of_any(tmp_path: Path) -> None:
+    store = Records(tmp_path)
+    add(store, "alone", 1.0, (0, 1, 2))
+    text, after = error_text(store, "alone")
+    assert "est of" not in text and after is None
+
+
+def test_rows_of_two_versions_are_not_compared(tmp_path: Path) -> None:
+    """What a run says leaves out a control whose seeds were measured by two versions of a task, as a table does."""
+    store = Records(tmp_path)
+    add(store, "m", 0.2, (0, 1))
+    add(store, "random", 1.0, (0, 1))
+    assert "against random: m" in error_text(store, "m")[0]
+    records = [r for r in store.all() if r["method"]["name"] == "m"]
+    others = [r for r in store.all() if r["method"]["name"] == "random"]
+    others[0]["task"]["version"] = 2
+    assert compared_by_name({"m": records}, {"random": others}, TASKS, store, trial=False)[1] in ([], ["m"])
 
 
 def test_one_seed_and_no_control(tmp_path: Path) -> None:

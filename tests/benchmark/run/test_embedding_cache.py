@@ -193,6 +193,7 @@ def test_another_results_folder_encodes_nothing(fakes: None, cli: Cli, tmp_path:
     for key, record in after.items():
         assert unlike(record) == unlike(before[key])
         assert record["encoding"]["cached"] > 0 == record["encoding"]["texts"]
+        assert record["encoding"]["truncated"] is None, "nobody counted"
         assert "cached" not in before[key]["encoding"]
 
 

@@ -18,7 +18,7 @@ from benchmark.run.plan import Request, Run
 from benchmark.run.prepare import prepare
 from benchmark.tasks.suites import all_suites
 from zoo.machine import product_rate
-from zoo.progress import Progress
+from zoo.progress import Progress, clock
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +79,13 @@ def test_each_look_at_the_development_set_is_an_encoding(run: Run, recipe: dict[
     assert with_looks - without == pytest.approx(looks * 2 * weights * 500 / 1e9)
     last = replace(changed, row=replace(changed.row, traits=replace(plan.row.traits, picks_checkpoint=False)))
     assert estimate._seconds(last, run.runtime, 1e9, 1e9, 0, 500) == without
+
+
+@pytest.mark.parametrize(("at_once", "share"), [(1, 1), (2, 2), (7, 7), (99, 7), (0, 1)])
+def test_no_more_encoders_work_at_once_than_there_are(run: Run, at_once: int, share: int) -> None:
+    assert len(run.encoders) == 7
+    timed = replace(run, seconds={plan.inputs.row_key: 420.0 for plan in run.encoders})
+    assert estimate.in_all(timed, at_once).endswith(f"take about {clock(7 * 420 / share)}")
 
 
 def test_a_product_is_timed() -> None:
