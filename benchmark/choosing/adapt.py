@@ -29,7 +29,7 @@ from benchmark.tasks.suites import suite
 from zoo.encoder import Corpus
 from zoo.encoder import Run as TrainingRun
 from zoo.engine.backbone import find_backbone
-from zoo.engine.named import DEFAULT_BACKBONE
+from zoo.engine.hub_models import DEFAULT_BACKBONE
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.files import read_signed, sha256_json, write_signed
 from zoo.machine import make_runtime

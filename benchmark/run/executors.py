@@ -17,8 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from benchmark.run.again import for_worker, load_plugins, planned, prepared
-from benchmark.run.cluster import on_ray
+from benchmark.run.cluster import for_worker, load_plugins, on_ray, planned, prepared
 from benchmark.run.plan import EncoderPlan, Request, Run
 from benchmark.run.prepare import automatic_workers, prepare
 from benchmark.run.runner import WAIT, Outcome, Runner, Workers

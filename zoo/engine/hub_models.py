@@ -1,23 +1,76 @@
-"""Models of the Hugging Face hub, whole from the cache or fetched into it; and what identifies a model folder.
+"""Models of the Hugging Face hub, whole from the cache or fetched into it; backbones with names of their own.
 
-That is the content of every file that is loaded, of its own and from elsewhere.
+Identified is a model folder by the content of every file that is loaded, of its own and from elsewhere. A named
+backbone is bundled, trained by a command, or a Python package; its ancestry is stated.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import functools
+import importlib.util
 import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from zoo.engine.model_folder import check_tokenizer_files, check_weights, has_weights, module_folders
-from zoo.engine.named import NOT_READ
 from zoo.errors import CorruptError, MissingError, did_you_mean
 from zoo.files import SUMS, read_mapping, read_sums, sha256_file, sha256_json
-from zoo.paths import is_dir, is_file
+from zoo.paths import cache_folder, is_dir, is_file, resource_folder
 from zoo.selection import BUNDLED, LABELLED_PACKAGES, MADE
+
+DEFAULT_BACKBONE = os.environ.get("ZOO_BENCH_BACKBONE") or BUNDLED[0]
+"""The backbone of a recipe that names none; docs/protocol.md has the rule of its choice."""
+CLONED = ("zoo-mini",)
+"""Which of MADE have their weights in the repository."""
+PRETRAINING = "pretraining.json"
+"""The file in which `zoo-bench pretrain` states how it made a folder."""
+NOT_READ = (PRETRAINING, "overlap.json")
+"""Files that state how a checkpoint was made and in how many seconds; loading does not read them."""
+
+
+def named_folder(name: str) -> Path | None:
+    """Return the folder of a backbone of this module, None for another name; raises MissingError if it is not here."""
+    if name in BUNDLED:
+        return resource_folder("zoo", "models") / name
+    if name in MADE:
+        return _made(name)
+    return _packaged(name) if name in LABELLED_PACKAGES else None
+
+
+def _made(name: str) -> Path:
+    cached = cache_folder() / "models" / name
+    for folder in (resource_folder("zoo", "models") / name, cached):
+        if (folder / "config.json").is_file():
+            return folder
+    texts = " ".join(f"--text {text}" for text in MADE[name])
+    clone = f" give the folder of a clone of zoo-bench that has it (zoo/models/{name}), or" if name in CLONED else ""
+    raise MissingError(
+        f"backbone {name!r} is not beside this installation (a wheel leaves it out) and not in the cache;{clone}"
+        f" make it with `zoo-bench pretrain {name} {texts} --out {cached}`."
+    )
+
+
+def _packaged(name: str) -> Path:
+    """Return the model folder in an installed package, which is found without importing it."""
+    package, _, inner = LABELLED_PACKAGES[name].partition("/")
+    spec = importlib.util.find_spec(package)
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        if (Path(place) / inner / "config.json").is_file():
+            return Path(place) / inner
+    raise MissingError(f"backbone {name!r} is a package that is not installed: `pip install {name}`.")
+
+
+def stated_ancestry(name: str, folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the ancestors that a folder states, and which of them (or itself) were trained on labelled pairs."""
+    if name in LABELLED_PACKAGES:
+        return (), (name,)
+    if not (folder / PRETRAINING).is_file():
+        return (), ()
+    stated = read_mapping(folder / PRETRAINING).get("ancestry", {})
+    return tuple(stated.get("ancestors", ())), tuple(stated.get("labelled", ()))
+
 
 HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$")
 _SHA256 = re.compile(r"[0-9a-f]{64}$")
@@ -61,7 +114,6 @@ def places_named(folder: Path) -> dict[str, str]:
 
 
 def _pieces(index: Path) -> set[str]:
-    """Return the files that an index of weights names."""
     stated = read_mapping(index).get("weight_map")
     return {str(name) for name in stated.values()} if isinstance(stated, dict) else set()
 

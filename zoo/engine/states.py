@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard, get_args
 import torch
 import torch.nn.functional as F
 
+from zoo.engine.batching import host_of, share_without_host, to_device
 from zoo.engine.dropout import dropout as drop
 from zoo.engine.dropout import packed_size
-from zoo.engine.host import host_of, share_without_host, to_device
 from zoo.engine.narrow import linear, product_dtype
 from zoo.errors import UsageError
 

@@ -74,7 +74,6 @@ class LastState(nn.Module):
         self.model = model
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Encode."""
         return last_states(self.model, input_ids, attention_mask)
 
 

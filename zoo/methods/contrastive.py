@@ -12,8 +12,8 @@ from torch import nn
 from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
+from zoo.engine.batching import changed
 from zoo.engine.dropout import has_dropout, set_dropout
-from zoo.engine.host import changed
 from zoo.engine.needs import Need
 from zoo.engine.states import Pooling
 from zoo.engine.tokens import TokenTable, tokenise

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, score_of
-from zoo.engine.host import flat_rows
+from zoo.engine.batching import flat_rows
 from zoo.files import read_json, write_json
 from zoo.methods.base import check_positive
 from zoo.methods.contrastive import Contrastive, Rows, TrainedRecipe

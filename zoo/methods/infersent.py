@@ -85,5 +85,4 @@ class InferSent(TrainedBiLSTM[InferSentRecipe], BackboneEncoder[InferSentRecipe]
         return vectors
 
     def parts(self) -> dict[str, nn.Module]:
-        """Return the BiLSTM."""
         return {"head": self.head}

@@ -59,7 +59,6 @@ class Maximum(BackboneEncoder[BackboneRecipe]):
 
     @property
     def pooling(self) -> Pooling:
-        """The maximum."""
         return "max"
 
     @classmethod

@@ -17,7 +17,7 @@ from zoo.check import deviation
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
 from zoo.engine.backbone import Backbone, BackboneSource, find_backbone, positions_of, without_pooler
 from zoo.engine.batching import EncodingStats, autocast, encode_unique
-from zoo.engine.named import DEFAULT_BACKBONE
+from zoo.engine.hub_models import DEFAULT_BACKBONE
 from zoo.engine.states import Pooling
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError, MissingError, UsageError
@@ -187,7 +187,6 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         return vectors.float()
 
     def parts(self) -> dict[str, torch.nn.Module]:
-        """Return the prefix of a checkpoint that has one."""
         return {} if self.prefix is None else {"prefix": self.prefix}
 
     def encode(self, texts: Sequence[str], prompt: str | None = None, role: Role | None = None) -> Vectors:

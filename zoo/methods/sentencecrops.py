@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, Run, Traits
-from zoo.engine.host import flat_rows
+from zoo.engine.batching import flat_rows
 from zoo.engine.tokens import TokenTable, frame_of, tokenise
 from zoo.errors import TrainingError
 from zoo.methods.base import check_positive

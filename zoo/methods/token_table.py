@@ -20,9 +20,9 @@ from zoo.engine.tokens import ChunkTokens, TokenTable, clean_text
 from zoo.errors import CorruptError, UsageError
 from zoo.files import read_json, sha256_json, write_text
 from zoo.formats.export import StaticModules
-from zoo.identity import method_identity
 from zoo.methods.counted import CountedEncoder
 from zoo.methods.wordvectors import any_row
+from zoo.plugins import method_identity
 from zoo.recipes import build
 from zoo.tensors import read_tensors, write_tensors
 

@@ -24,7 +24,7 @@ from benchmark.cli.options import (
     precision_option,
     results_only_option,
 )
-from zoo.engine.named import DEFAULT_BACKBONE
+from zoo.engine.hub_models import DEFAULT_BACKBONE
 
 if TYPE_CHECKING:
     from benchmark.records.folder import Records
@@ -114,7 +114,7 @@ def anisotropy(**options: Any) -> None:
     from benchmark.data.sources import DataSource
     from benchmark.tasks.loaded import load_tasks
     from benchmark.tasks.suites import suite
-    from zoo_bench_papers.analysis.anisotropy import analyse_anisotropy
+    from zoo_bench_papers.analysis.alignment import analyse_anisotropy
     from zoo_bench_papers.analysis.encoders import choose_encoders
 
     chosen = suite(options["suite_name"])
@@ -227,7 +227,7 @@ def alignment(**options: Any) -> None:
 def sentence_map(**options: Any) -> None:
     """A map of sentences and a histogram of cosines, before and after: --methods avg-last,whitening."""
     runtime = _start(options, options["plugins"])
-    from zoo_bench_papers.analysis.map import analyse_map
+    from zoo_bench_papers.analysis.alignment import analyse_map
 
     encoders, task = _encoders_and_dev(options, runtime)
     _finish(analyse_map(encoders, task, options["split"], runtime), options, runtime)

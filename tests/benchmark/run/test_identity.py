@@ -19,9 +19,8 @@ from benchmark.tasks import TASKS
 from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Encoder, Runtime, Traits
 from zoo.errors import Interrupted
-from zoo.identity import method_identity
 from zoo.methods.pooled import Average
-from zoo.plugins import METHODS
+from zoo.plugins import METHODS, method_identity
 from zoo.recipes import all_recipes
 
 ROOT = Path(__file__).parents[3]

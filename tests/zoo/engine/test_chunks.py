@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 from zoo.check import ODD_TEXTS, PROBES
 from zoo.engine import tokens
-from zoo.engine.named import named_folder
+from zoo.engine.hub_models import named_folder
 from zoo.engine.tokens import ChunkTokens, clean_text, splits_at_blanks
 
 SIGNS = [*"abÄé\u0301ßİ①漢字.,'-# \t\n\u00a0\u200d\u3000", "[CLS]", "[unused1]", "##s", "the", "running", " "]

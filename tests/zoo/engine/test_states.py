@@ -11,7 +11,7 @@ import torch
 
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone
-from zoo.engine.host import changed, host_of, to_device
+from zoo.engine.batching import changed, host_of, to_device
 from zoo.engine.states import NEEDS_ALL_LAYERS, Pooling, pool, pooled, token_states
 
 LENGTHS = torch.tensor([9, 1, 5, 9, 2])

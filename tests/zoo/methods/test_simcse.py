@@ -14,8 +14,7 @@ from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.states import pool
 from zoo.errors import ContractError, TrainingError
 from zoo.methods.simcse import SimCSE, triplets
-from zoo.training.auxiliary import mask_some
-from zoo.training.losses import info_nce
+from zoo.training.losses import info_nce, mask_some
 
 GOLDEN = {"simcse": {"version": 1, "values": [-1.0, 0.5478, -0.3679, 0.0983, 0.5947, -0.2991, 0.1237, 1.0]}}
 
