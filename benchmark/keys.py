@@ -23,7 +23,7 @@ from benchmark.data.catalog import catalog
 from benchmark.tasks.loaded import TaskIdentity
 from zoo.encoder import Encoder, Traits
 from zoo.files import sha256_file, sha256_json
-from zoo.identity import method_identity
+from zoo.plugins import method_identity
 from zoo.recipes import added_at_default, portable_recipe
 
 # Increased whenever the same vectors on the same data would score differently.

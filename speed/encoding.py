@@ -31,7 +31,7 @@ from speed.peak import matrix_speed
 from speed.script import run
 from speed.table import conditions, write_csv
 from zoo.encoder import Runtime, Vectors
-from zoo.engine.named import DEFAULT_BACKBONE
+from zoo.engine.hub_models import DEFAULT_BACKBONE
 from zoo.engine.tokens import MEMORY
 from zoo.machine import choose_device, choose_precision
 

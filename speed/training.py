@@ -21,7 +21,7 @@ from benchmark.data.readers.pairs import iterate_text
 from speed.script import run
 from speed.table import conditions, write_csv
 from zoo.encoder import Corpus, Run, Runtime
-from zoo.engine.named import DEFAULT_BACKBONE
+from zoo.engine.hub_models import DEFAULT_BACKBONE
 from zoo.machine import choose_device, choose_precision
 
 

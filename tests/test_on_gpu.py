@@ -54,6 +54,7 @@ def test_the_numbers_are_the_cpu_s(part: str, tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_what_fails_on_a_gpu_fails_here(tmp_path: Path) -> None:
     content = results("faults", tmp_path)
     assert content["gpu"] == {"failed": [True] * 5, "dtypes": ["torch.bfloat16", "torch.float32"]}

@@ -59,7 +59,7 @@ _RAW = re.compile(
 REASONS = {
     "zoo/files.py": "the primitive itself",
     "zoo/tensors.py": "inside atomic_path",
-    "zoo/training/folder.py": "a log for people, appended to while training",
+    "zoo/training/checkpoint.py": "a log for people, appended to while training",
     "zoo/engine/model_folder.py": "a sentence that names the command of transformers",
     "zoo/engine/backbone.py": "into a folder whose files zoo/api.py sums",
     "zoo/methods/textvectors.py": "an example in a docstring",

@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from benchmark.choosing.adaptation import NONE, Adaptation, frame_of
-from benchmark.choosing.data import Kind, Texts
-from benchmark.choosing.division import divided
+from benchmark.choosing.data import Kind, Texts, divided
 from benchmark.choosing.measures import may_be_best, sampled, score
-from benchmark.choosing.signal import document_items
+from benchmark.choosing.own_texts import document_items
 from benchmark.data.readers.pairs import Pairs, read_lines, read_sick, read_sts
 from benchmark.run.objects import rows_of
 from benchmark.stats.bootstrap import measured

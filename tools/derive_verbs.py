@@ -19,9 +19,8 @@ from tools.score_srl import head_word, read_conllu
 from zoo.errors import CorruptError
 from zoo.files import reading, sha256_file, write_text
 from zoo.srl.parse import Parse
-from zoo.srl.rules import Rules
+from zoo.srl.rules import DEFAULTS, NO_ROLE, TABLE, Rules
 from zoo.srl.spacy_labeller import DEFAULT_MODEL, SpacyLabeller
-from zoo.srl.verbs import DEFAULTS, NO_ROLE, TABLE
 
 Votes = Mapping[tuple[str, str], Mapping[str, float]]  # (lemma, place) -> role -> weight
 
@@ -32,7 +31,7 @@ _SIBLING_SHARE = 0.2
 _SIBLINGS = {"person_alone": "thing_alone", "thing_alone": "person_alone"}
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}
 _HEADER = """\
-# The role of a verb's grammatical place where it is not the usual one (zoo/srl/verbs.py).
+# The role of a verb's grammatical place where it is not the usual one (zoo/srl/rules.py).
 # Derived by `python -m tools.derive_verbs` from the PropBank frames (https://github.com/propbank/propbank-frames),
 # whose licence, CC BY-SA 4.0, this list keeps. Source sha256: {sha256}
 # Parser: {identity}

@@ -20,8 +20,7 @@ from zoo.errors import UsageError
 from zoo.files import atomic_path, sha256_file, write_json
 from zoo.formats.word_vectors import MADE_VECTORS, PIECES, made_file
 from zoo.progress import Progress
-from zoo_bench_papers.pretraining.sources import clean_texts
-from zoo_bench_papers.pretraining.texts import PlainTexts
+from zoo_bench_papers.pretraining.texts import PlainTexts, clean_texts
 
 
 class _Words:

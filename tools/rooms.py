@@ -43,6 +43,7 @@ FLOORS = {
         ["benchmark.tasks"],
         ["benchmark.metrics"],
         ["benchmark.data"],
+        ["benchmark.reasons"],
     ],
 }
 

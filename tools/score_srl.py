@@ -15,7 +15,7 @@ from pathlib import Path
 
 from zoo.errors import CorruptError, ZooError
 from zoo.files import read_text
-from zoo.srl.labeller import Frame, Labeller, Tokens
+from zoo.srl.parse import Frame, Labeller, Tokens
 from zoo.srl.spacy_labeller import make_labeller
 
 ROLES = {"ARG0": "arg0", "ARG1": "arg1", "ARGM-NEG": "neg"}

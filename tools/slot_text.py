@@ -21,7 +21,7 @@ from zoo.engine.backbone import find_backbone
 from zoo.engine.model_folder import load_pretrained
 from zoo.errors import ZooError
 from zoo.progress import Progress
-from zoo_bench_papers.pretraining.sources import clean_texts
+from zoo_bench_papers.pretraining.texts import clean_texts
 
 # Bytes of a part.
 PART = 96_000_000

@@ -106,7 +106,7 @@ def fit(
         UsageError: The recipe is unknown or several, `sentences` is one string, or all sentences are equal.
         MissingError: The recipe needs labels or documents that are not given.
     """
-    from zoo.doubts import doubts_of
+    from zoo.check import doubts_of
     from zoo.encoder import Corpus, Run
 
     if isinstance(sentences, str):

@@ -10,7 +10,10 @@ import json
 import lzma
 import os
 import re
+import secrets
+import sys
 import tempfile
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
@@ -21,12 +24,50 @@ import yaml
 
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.paths import no_file
-from zoo.temporaries import TEMPORARY_NAME, lock, remove_dead, temporary_beside, temporary_prefix
+
+if sys.platform != "win32":
+    import fcntl
+
+TEMPORARY_NAME = re.compile(r"\..*\.[a-z0-9_]{8}\.tmp|\.tmp\w{6}")
+
+
+def temporary_prefix(name: str) -> str:
+    """Return how the temporary files of a file of this name begin."""
+    return f".{name[:40]}."
+
+
+def temporary_beside(path: Path) -> Path:
+    """Return a new hidden name in the folder of a file."""
+    return path.with_name(f"{temporary_prefix(path.name)}{secrets.token_hex(4)}.tmp")
+
+
+def lock(handle: int) -> bool:
+    """Return whether an open file could be locked; the lock ends when the file is closed or the process dies."""
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def remove_dead(folder: Path, prefix: str = ".", seconds: float = 3600) -> None:
+    """Remove temporary files of killed writers: nobody locks them here, and they are `seconds` old."""
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            if entry.name.startswith(prefix) and TEMPORARY_NAME.fullmatch(entry.name) and entry.is_file():
+                with contextlib.suppress(OSError), Path(entry).open("r+b") as file:
+                    if time.time() - os.fstat(file.fileno()).st_mtime >= seconds and lock(file.fileno()):
+                        Path(entry).unlink()
+
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 # safetensors, pyarrow and tokenizers raise errors of their own, or plain ones, where the system refuses a write.
 _WRITERS = ("safetensors", "safetensors_rust", "pyarrow")
 _SYSTEM = re.compile(r"\(os error (\d+)\)|\[Errno (\d+)\]")
+# torch.save, where the system took a part of a file only.
+_SHORT = "inline_container.cc"
 _READ_ERRORS = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
 
 
@@ -56,10 +97,13 @@ def writing(path: Path) -> Iterator[None]:
         system = _SYSTEM.search(str(error))
         number = error.errno if isinstance(error, OSError) else int(system[1] or system[2]) if system else None
         of_writer = isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _WRITERS
-        if isinstance(error, ZooError) or not (of_writer or system):
+        short = _SHORT in str(error)
+        if isinstance(error, ZooError) or not (of_writer or system or short):
             raise
-        reason = os.strerror(number) if number else one_line(error)
-        remedy = "Free space or choose another folder." if number in _FULL else "Choose another folder or free it."
+        reason = os.strerror(number) if number else "a file was cut short" if short else one_line(error)
+        remedy = (
+            "Free space or choose another folder." if number in _FULL or short else "Choose another folder or free it."
+        )
         raise ZooError(f"cannot write {path}: {reason}. {remedy}") from error
 
 

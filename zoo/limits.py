@@ -1,11 +1,47 @@
-"""The limits of processors and memory that control groups set: of containers, SLURM steps and systemd units."""
+"""Limits of processors and memory that control groups set (containers, SLURM, systemd), and worker processes.
+
+A worker ends with the process that started it, also where that was killed.
+"""
 
 from __future__ import annotations
 
 import math
 import os
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import parent_process
+from multiprocessing.connection import wait
 from pathlib import Path, PurePosixPath
+
+# For a training to write its checkpoint, once the command is gone.
+_SECONDS = 60.0
+_IDLE = threading.Event()
+_IDLE.set()
+
+
+def end_with_parent() -> None:
+    """End this worker when its parent has ended: idle at once, else after its task, at the latest after a minute."""
+    if parent := parent_process():
+        threading.Thread(target=_watch, args=(parent.sentinel,), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    wait([parent])
+    _IDLE.wait(_SECONDS)
+    # The pool's own threads wait for a task that nobody sends.
+    os._exit(1)
+
+
+@contextmanager
+def task() -> Iterator[None]:
+    """Mark a block as a task that is ended before the worker."""
+    _IDLE.clear()
+    try:
+        yield
+    finally:
+        _IDLE.set()
+
 
 _MOUNT = PurePosixPath("/sys/fs/cgroup")
 _OWN_GROUPS = PurePosixPath("/proc/self/cgroup")

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.errors import CorruptError
-from zoo.files import atomic_path, reading
-from zoo.temporaries import remove_dead
+from zoo.files import atomic_path, reading, remove_dead
 
 if TYPE_CHECKING:
     import torch

@@ -18,13 +18,15 @@ from benchmark.analysis import bound
 from benchmark.analysis.bound import DifferenceError
 from benchmark.analysis.encoders import encoder_of, is_object, recipes_of, row_of_record
 from benchmark.analysis.tolerances import (
+    Verdict,
+    Verified,
+    Word,
     compare_cosines,
     compare_gold,
     compare_kept,
     compare_measured,
     compare_score,
 )
-from benchmark.analysis.verdicts import Verdict, Verified, Word
 from benchmark.data.catalog import catalog
 from benchmark.data.corpora import load_corpus, load_pairs, normalised_texts, overlap
 from benchmark.data.readers.pairs import Pairs

@@ -10,14 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmark.choosing.adaptation import NONE, Adaptation, frame_of
+from benchmark.choosing.adaptation import HOME, NONE, Adaptation, HomeData, HomeTask, frame_of
 from benchmark.choosing.candidates import installed
 from benchmark.choosing.choice import choose
-from benchmark.choosing.data import Kind, Texts, read_texts
-from benchmark.choosing.division import arranged, divided, training_pairs
-from benchmark.choosing.home import HOME, HomeData, HomeTask
-from benchmark.choosing.own_texts import OwnTexts, language_notes, read_own_texts
-from benchmark.choosing.signal import document_items
+from benchmark.choosing.data import Kind, Texts, arranged, divided, read_texts, training_pairs
+from benchmark.choosing.own_texts import OwnTexts, document_items, language_notes, read_own_texts
 from benchmark.data.sources import DataSource
 from benchmark.interop.export import base_card, export_encoder
 from benchmark.records.folder import Records
@@ -32,7 +29,7 @@ from benchmark.tasks.suites import suite
 from zoo.encoder import Corpus
 from zoo.encoder import Run as TrainingRun
 from zoo.engine.backbone import find_backbone
-from zoo.engine.named import DEFAULT_BACKBONE
+from zoo.engine.hub_models import DEFAULT_BACKBONE
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.files import read_signed, sha256_json, write_signed
 from zoo.machine import make_runtime

@@ -20,15 +20,12 @@ from benchmark.choosing.candidates import (
     read_wordings,
     vectors_of,
 )
-from benchmark.choosing.control import CONTROL, bm25
-from benchmark.choosing.cost import device_name, query_times
-from benchmark.choosing.data import MEASURES, Kind, Texts, Values, read_texts
-from benchmark.choosing.demands import Budget, Floor, read_floors
-from benchmark.choosing.division import arranged
+from benchmark.choosing.data import MEASURES, Kind, Texts, Values, arranged, read_texts
+from benchmark.choosing.demands import CONTROL, Budget, Floor, bm25, device_name, query_times, read_floors
 from benchmark.choosing.measures import measure, search
 from benchmark.choosing.ranking import Ranking, ranked, reached, verdict
 from benchmark.choosing.shown import note, table_lines
-from benchmark.choosing.variants import SEARCHES, variants
+from benchmark.choosing.sizes import SEARCHES, variants
 from benchmark.records.record import plain
 from benchmark.report.terminal import folded
 from zoo import __version__

@@ -1,14 +1,82 @@
-"""What a user demands of the winner: a budget, least values of measures, and to be better than a baseline."""
+"""What a user demands of the winner: a budget, least values of measures, and to be better than a baseline; and costs.
+
+Costs are the time of one query, texts per second, the time to load, and memory; BM25 is the control of retrieval.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from benchmark.choosing.data import MEASURES, Kind
+from zoo.encoder import Runtime
 from zoo.errors import UsageError, did_you_mean
+from zoo.limits import threads_here
+from zoo.machine import cpu_name
+
+CONTROL = "bm25 (control)"
+
+Scores = Callable[[Sequence[str]], NDArray[np.float32]]  # queries -> (queries, documents)
+
+
+def bm25(documents: Sequence[str]) -> Scores:
+    """Return the function that scores all documents for queries, by bm25s with its defaults (k1 1.5, b 0.75).
+
+    A document without a word of the query is not retrieved: its score is -inf.
+    Words are runs of two or more letters or digits, in lower case; no language is assumed, so none is left out.
+    """
+    import bm25s
+
+    def words(texts: Sequence[str]) -> list[list[str]]:
+        parts: list[list[str]] = bm25s.tokenize(list(texts), stopwords=None, return_ids=False, show_progress=False)
+        return parts
+
+    index = bm25s.BM25()
+    index.index(words(documents), show_progress=False)
+
+    def scores(queries: Sequence[str]) -> NDArray[np.float32]:
+        rows = [index.get_scores(query) if query else np.zeros(len(documents)) for query in words(queries)]
+        every = np.asarray(rows, np.float32)
+        return np.where(every > 0, every, -np.inf)
+
+    return scores
+
+
+# Texts are timed one by one; a slow encoder has fewer.
+_QUERIES, _FEWEST, _SECONDS = 50, 5, 2.0
+
+
+def query_times(encode: Callable[[list[str]], Any], texts: Sequence[str]) -> dict[str, float]:
+    """Return the median and the 95th percentile of the milliseconds that one text takes, alone in its call."""
+    # The first call is slower.
+    encode([texts[0]])
+    taken: list[float] = []
+    began = time.perf_counter()
+    for text in texts[:: max(1, len(texts) // _QUERIES)][:_QUERIES]:
+        started = time.perf_counter()
+        encode([text])
+        taken.append(1000 * (time.perf_counter() - started))
+        if len(taken) >= _FEWEST and time.perf_counter() - began > _SECONDS:
+            break
+    middle, most = np.quantile(taken, (0.5, 0.95))
+    return {"ms_p50": float(middle), "ms_p95": float(most)}
+
+
+def device_name(runtime: Runtime) -> str:
+    """Return the device with its hardware and precision, for a reader who compares times."""
+    if runtime.device.startswith("cuda"):
+        import torch
+
+        return f"{runtime.device} ({torch.cuda.get_device_name(runtime.device)}), {runtime.precision}"
+    threads = threads_here()
+    return f"{runtime.device} ({cpu_name()}, {threads} thread{'s' * (threads > 1)}), {runtime.precision}"
+
 
 _OF_KIND: dict[Kind, tuple[str, ...]] = {
     "score": (),

@@ -1,8 +1,13 @@
-"""A user's own texts to train on: their documents and sentences, and what makes them unfit for training."""
+"""A user's own texts to train on: documents and sentences, their language, and what makes them unfit for training.
+
+They make a test of encoders too: sentences that stand together against sentences that do not.
+"""
 
 from __future__ import annotations
 
+import random
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
@@ -10,7 +15,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmark.choosing.language import is_other_than_english
+import numpy as np
+
+from benchmark.choosing.data import FEWEST, Texts
 from benchmark.data.corpora import normalised, normalised_texts
 from benchmark.data.readers.pairs import lines_of, sample_documents
 from zoo.encoder import Corpus
@@ -107,3 +114,134 @@ def language_notes(texts: Sequence[str], tested: Sequence[str], encoder: str, la
         what = "is made for English" if languages else "does not state its languages"
         notes.append(f"The texts are not in English, and {encoder} {what}.")
     return notes
+
+
+_WORDS = re.compile(r"[^\W\d_]+")
+_ENGLISH = frozenset("the of and to is in that it for was with on are this be you not what how".split())
+# The commonest words of other languages in Latin letters, without those that English has too.
+_OTHERS = [
+    frozenset(words.split())
+    for words in (
+        "der die das und ist nicht ein eine mit von zu den auf für ich wie",
+        "le la les des et est une dans que pour pas sur du au avec qui",
+        "el los las del y es una en que por para con como su al se",
+        "il di che è una per non con sono del della le si nel come gli",
+        "het een van en dat niet met voor zijn op te wat hoe ik je",
+        "o os um uma de do da que não para com em por se mais como",
+        "i na nie się jest z do to że w jak co dla po od ze",
+        "och att det som en är på för inte med av till den har ett hur",
+    )
+]
+
+
+def is_other_than_english(texts: Sequence[str], most: int = 2_000) -> bool:
+    """Return whether texts are clearly in another language: other letters, or more of its commonest words.
+
+    False for English, and where nothing shows it, as in lists of products.
+    """
+    words = [word for text in texts[:: max(1, len(texts) // most)][:most] for word in _WORDS.findall(text.lower())]
+    letters = sum(map(len, words))
+    if sum(sum(letter > "\u024f" for letter in word) for word in words) * 2 > letters:
+        return True
+    counts = Counter(words)
+    english, *others = (sum(counts[word] for word in common) for common in (_ENGLISH, *_OTHERS))
+    return max(others) > 2 * english and max(others) * 50 >= len(words) > 0
+
+
+# One document of so many is for development, and one for the test; a long one has at most so many couples.
+_SHARE = 5
+_MOST = 8
+_TITLE_WORDS = 12
+_ENDS = (".", "!", "?", "…", ":", ";", '"', "'", ")", "”", "’")
+
+# A document's number, and two of its lines that stand together.
+Couple = tuple[int, str, str]
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Pairs of held-out documents, 1 where both texts stand together and 0 where not.
+
+    No document is in both `development` and `test`; `held_out` are the numbers of all their documents.
+    """
+
+    development: Texts
+    test: Texts
+    held_out: frozenset[int]
+
+
+def document_items(documents: Sequence[Sequence[str]], seed: int = 0) -> Signal:
+    """Return the signal of documents, each its sentences in order; a fifth of them each is development and test.
+
+    A pair is a title and the line below it, where most documents begin with a title; else two neighbouring sentences.
+    As many pairs join two documents. No sentence is in two pairs, and none of a pair is anywhere else in the text.
+
+    Raises UsageError, which says why there is none: no documents, or too few pairs.
+    """
+    if len(documents) < _SHARE:
+        raise UsageError(
+            f"the texts have no signal of their own: {len(documents)} documents, and {_SHARE} are the least. Put an"
+            " empty line after each document, or give --pairs."
+        )
+    numbers = list(range(len(documents)))
+    generator = random.Random(seed)
+    generator.shuffle(numbers)
+    share = len(documents) // _SHARE
+    parts = [sorted(numbers[:share]), sorted(numbers[share : 2 * share])]
+    often = Counter(line for lines in documents for line in lines)
+    with_title = _have_titles(documents)
+    development, test = (_half(documents, part, often, with_title, generator) for part in parts)
+    return Signal(development, test, frozenset(numbers[: 2 * share]))
+
+
+def _half(
+    documents: Sequence[Sequence[str]],
+    part: Sequence[int],
+    often: Counter[str],
+    with_title: bool,
+    generator: random.Random,
+) -> Texts:
+    """Return the pairs of some documents; of neighbouring sentences where titles are too few."""
+    titles = [(i, documents[i][0], documents[i][1]) for i in part if len(documents[i]) > 1]
+    couples, what = _single(titles, often) if with_title else [], "titles with the line below"
+    if len(couples) < FEWEST:
+        what = "neighbouring sentences"
+        couples = _single([couple for i in part for couple in _neighbours(i, documents[i], generator)], often)
+    generator.shuffle(couples)
+    near, far = couples[: len(couples) // 2], _apart(couples[len(couples) // 2 :])
+    if len(near) + len(far) < FEWEST or not far:
+        raise UsageError(
+            f"the texts have too little signal of their own: {len(part)} held-out documents give"
+            f" {len(near) + len(far)} pairs, and {FEWEST} are the least. Give more or longer documents, or --pairs."
+        )
+    texts = [text for pair in [(a, b) for _, a, b in near] + far for text in pair]
+    report = f"signal without pairs: {len(near)} {what} against {len(far)} of two documents, of {len(part)} held out"
+    first = np.arange(0, len(texts), 2)
+    return Texts("binary", report, texts, first, first + 1, np.repeat([1.0, 0.0], [len(near), len(far)]))
+
+
+def _have_titles(documents: Sequence[Sequence[str]]) -> bool:
+    """Return whether most documents begin with a short line that ends no sentence, and most second lines are others."""
+    first, second = ([_is_title(lines[place]) for lines in documents if len(lines) > 1] for place in (0, 1))
+    return sum(first) * 2 > len(first) and sum(second) * 2 < len(second)
+
+
+def _is_title(line: str) -> bool:
+    return len(line.split()) <= _TITLE_WORDS and not line.rstrip().endswith(_ENDS)
+
+
+def _neighbours(number: int, lines: Sequence[str], generator: random.Random) -> list[Couple]:
+    couples = [(number, lines[place], lines[place + 1]) for place in range(0, len(lines) - 1, 2)]
+    return generator.sample(couples, min(_MOST, len(couples)))
+
+
+def _single(couples: Sequence[Couple], often: Counter[str]) -> list[Couple]:
+    """Return the couples whose texts stand nowhere else: neither in training nor in another pair."""
+    return [couple for couple in couples if often[couple[1]] == often[couple[2]] == 1]
+
+
+def _apart(couples: Sequence[Couple]) -> list[tuple[str, str]]:
+    """Return each couple's first text with the second of another document's."""
+    ordered = sorted(couples)
+    turned = [*ordered[len(ordered) // 2 :], *ordered[: len(ordered) // 2]]
+    return [(a[1], b[2]) for a, b in zip(ordered, turned, strict=True) if a[0] != b[0]]

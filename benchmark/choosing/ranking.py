@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmark.choosing.control import CONTROL
 from benchmark.choosing.data import MEASURES, UNITS, Texts, Values
-from benchmark.choosing.demands import Floor
-from benchmark.choosing.language import is_other_than_english
+from benchmark.choosing.demands import CONTROL, Floor
 from benchmark.choosing.measures import intervals, may_be_best, sampled
+from benchmark.choosing.own_texts import is_other_than_english
 from benchmark.stats.mcb import differences
 from benchmark.stats.power import Noise, pairs_needed
 

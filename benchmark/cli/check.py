@@ -11,7 +11,7 @@ from benchmark.cli.options import data_option, load_plugins, plugin_option, say
 from benchmark.data.sources import DataSource
 from benchmark.run.options import PRECISIONS
 from benchmark.tasks import TASKS
-from benchmark.tasks.contract import check_task
+from benchmark.tasks.base import check_task
 from zoo.check import check, problem_of
 from zoo.encoder import Runtime
 from zoo.machine import make_runtime

@@ -19,8 +19,7 @@ from benchmark.cli.options import (
     say_json,
 )
 from benchmark.data.catalog import catalog, dataset
-from benchmark.data.overview import data_rows, data_sets
-from benchmark.data.sources import DataSource, each_cause_once, in_one
+from benchmark.data.sources import DataSource, data_rows, data_sets, each_cause_once, in_one
 from benchmark.tasks import TASKS, plain_name
 from benchmark.tasks.suites import choose_tasks, merged, suites_named
 from zoo.errors import MissingError, UsageError, ZooError

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from benchmark.cli.options import data_option, json_option, say, say_json
-from benchmark.data.overview import data_rows, data_sets
+from benchmark.data.sources import data_rows, data_sets
 from benchmark.run.cache import cache_bytes, embeddings_folder
 from zoo import __version__
 from zoo.engine.backbone import find_backbone

@@ -10,7 +10,7 @@ import click
 from benchmark import api
 from benchmark.cli.complete import METHOD
 from benchmark.cli.options import PATH, load_plugins, plugin_option, results_only_option, say
-from benchmark.interop.scores import export_scores
+from benchmark.interop.results import export_scores
 from zoo.files import check_writable
 
 

@@ -6,12 +6,13 @@ import importlib.util
 import keyword
 import os
 import re
+import shutil
 from pathlib import Path
 
 import click
 
 from benchmark.cli.options import say
-from zoo.errors import UsageError
+from zoo.errors import UsageError, ZooError
 from zoo.files import read_text, write_text
 from zoo.paths import resource_folder
 from zoo.plugins import METHODS
@@ -91,8 +92,16 @@ def _write(kind: str, name: str, known: list[str]) -> list[Path]:
     module = importlib.util.find_spec(stem)
     if (module is not None and module.origin) or keyword.iskeyword(cls) or re.search(rf"\b{cls}\b", imported):
         raise UsageError(f"{name!r} is a name of Python or of a module that the file would hide; choose another name.")
-    for path, text in files.items():
-        write_text(path, text)
+    try:
+        for path, text in files.items():
+            write_text(path, text)
+    except ZooError:
+        # Of all files or none, so that the same command works once there is room.
+        for path in files:
+            path.unlink(missing_ok=True)
+        for folder in {path.parent for path in files} - {Path()}:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
     return sorted(files, key=lambda path: path.suffix != ".py")
 
 

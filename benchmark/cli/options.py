@@ -160,7 +160,7 @@ def typed_command() -> list[str]:
 
 def load_plugins(plugins: Sequence[Path]) -> None:
     """Run plugin files; raises UsageError for a broken one, because the user named it."""
-    from benchmark.run.again import load_plugins as load
+    from benchmark.run.cluster import load_plugins as load
 
     for path, reason in load(plugins).items():
         raise UsageError(f"plugin {path} is broken: {reason}. Mend it, or leave --plugin out.")

@@ -22,7 +22,7 @@ from benchmark.cli.options import (
     say_prose,
 )
 from benchmark.data.catalog import catalog
-from benchmark.data.overview import found_here
+from benchmark.data.sources import found_here
 from benchmark.report.terminal import hanging, wrapped
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import Task

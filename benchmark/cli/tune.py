@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from benchmark.cli.closing import next_command
 from benchmark.cli.complete import METHODS_LIST, TASK
-from benchmark.cli.following import next_command
 from benchmark.cli.options import (
     data_option,
     device_option,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmark.data.catalog import POCKET, Dataset, Form, dataset
+from benchmark.data.catalog import POCKET, Dataset, Form, catalog, dataset
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import atomic_path, read_signed, reading, sha256_file, sha256_json, write_signed, write_text
 from zoo.paths import cache_folder, is_dir, is_file, user_path
@@ -259,3 +259,47 @@ def extract_wanted(archive: Path, form: Form, target: Path) -> None:
     for name, data in contents.items():
         with atomic_path(target / name) as temporary:
             temporary.write_bytes(data)
+
+
+def found_here(name: str, form: str, folder: str | None) -> str:
+    """Return where a data set is found: folder, cache, bundled, "no" or "damaged" (see `verify` for checksums)."""
+    return _found(name, form, DataSource.from_options(folder, hub=False))
+
+
+def _found(name: str, form: str, source: DataSource) -> str:
+    try:
+        return source.locate(name, form).source
+    except MissingError:
+        return "no" if dataset(name).form(form).hub is None else "no (on the hub)"
+    except CorruptError:
+        return "damaged"
+
+
+def data_sets(folder: str | None) -> list[dict[str, Any]]:
+    """Return name, form, rows, where found, licence, citation and homepage of every data set, as plain values."""
+    source = DataSource.from_options(folder, hub=False)
+    return [
+        {
+            "name": entry.name,
+            "form": form,
+            "title": entry.title,
+            "rows": dict(entry.rows) or None,
+            "lines": entry.lines,
+            "found": _found(entry.name, form, source),
+            "licence": entry.licence,
+            "citation": entry.citation,
+            "homepage": entry.homepage,
+        }
+        for entry in catalog().values()
+        for form in entry.forms
+    ]
+
+
+def data_rows(folder: str | None) -> list[list[str]]:
+    """Return name, form, rows, where found, licence of every data set (checksums are not read; see verify)."""
+    rows = []
+    for entry in data_sets(folder):
+        lines = f"{entry['lines']:,} lines" if entry["lines"] else "not counted"
+        counts = ", ".join(f"{k} {v:,}" for k, v in (entry["rows"] or {}).items()) or lines
+        rows.append([entry["name"], entry["form"], counts, entry["found"], entry["licence"]])
+    return rows

@@ -108,8 +108,7 @@ def _export_row(
             f"{place} is gone, though {results} has scores of it; run {short_name(recipe_name)} again elsewhere."
         )
     from zoo.api import load
-    from zoo.formats.export import modules_of, write_sentence_transformers
-    from zoo.formats.sentence_transformers import StockModules
+    from zoo.formats.export import StockModules, modules_of, write_sentence_transformers
 
     spec = all_recipes().get(recipe_of(trained[0]["method"])[0])
     says = (place / "encoder" / "method.json").is_file()

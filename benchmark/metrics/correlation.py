@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-CONSTANT = "constant scores: the encoder gives all pairs the same"
-"""Why a cell has no score whose predictions are all equal."""
+from benchmark.reasons import reason
 
 
 def cosine(u: NDArray[Any], v: NDArray[Any]) -> NDArray[np.float64]:
@@ -25,12 +24,12 @@ def cosine(u: NDArray[Any], v: NDArray[Any]) -> NDArray[np.float64]:
 def undefined(predicted: NDArray[np.float64], gold: NDArray[np.float64], *, known: int | None = None) -> str | None:
     """Return why a correlation of scores (n,) is undefined, or None; `known` counts pairs without a zero vector."""
     if len(gold) < 2:
-        return "no pair" if not len(gold) else "one pair, and a correlation needs two"
+        return reason("one pair" if len(gold) else "no pair")
     if np.ptp(gold) == 0:
-        return f"all gold scores are {gold[0]:g}"
+        return reason("equal gold", score=gold[0])
     if known == 0:
-        return "no pair with two known texts: every pair has a zero vector"
-    return CONSTANT if np.ptp(predicted) <= 1e-12 * np.abs(predicted).max() else None
+        return reason("no known text")
+    return reason("constant") if np.ptp(predicted) <= 1e-12 * np.abs(predicted).max() else None
 
 
 def correlations(predicted: NDArray[np.float64], gold: NDArray[np.float64]) -> dict[str, float | None]:

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
+from benchmark.reasons import reason
 from zoo.check import PROBES, TOLERANCE
 from zoo.encoder import Encoder, Run
 from zoo.engine.batching import EncodingStats, encode_table
@@ -70,9 +71,7 @@ def trainable(encoder: Encoder) -> BackboneEncoder:
             scale = float(np.linalg.norm(vectors, axis=1).mean()) or 1.0
             if np.abs(forward - vectors).max() <= TOLERANCE[encoder.runtime.precision] * scale:
                 return encoder
-    raise MissingError(
-        f"{type(encoder).__name__} has no trainable backbone whose pooled states are its vectors: it is not fine-tuned."
-    )
+    raise MissingError(reason("untrainable", encoder=type(encoder).__name__))
 
 
 def _tokens_met(encoder: BackboneEncoder, table: TokenTable, rows: int) -> torch.Tensor:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmark.reasons import reason
+
 Matrix = NDArray[np.float32]
 
 
@@ -100,7 +102,4 @@ def simplex(rank: int | None, texts: int) -> str | None:
     """
     if rank is None or rank < texts - 1:
         return None
-    return (
-        f"the map fitted to its {texts:,} distinct texts has rank {rank:,}: it puts them all equally far apart, so that"
-        " cosines say nothing of them"
-    )
+    return reason("simplex", texts=texts, rank=rank)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from benchmark.keys import without_times
+from benchmark.reasons import reason
 from benchmark.records.record import Record
 
 # Method, task, key; then sha256 of gold scores, or of data with its versions.
@@ -88,9 +89,9 @@ def settled(stored: Iterable[StoredRecord]) -> tuple[list[Record], list[str]]:
         if len(kept) > 1:
             scores = " and ".join(str(one.record["scores"] and one.record["scores"]["main"]) for one in kept)
             places = " and ".join(dict.fromkeys(one.place for one in kept))
-            reason = f"conflict: records of one cell ({key[:8]}) have the scores {scores}, in {places}; keep one"
-            conflicts.append(f"{name} on {task}: {reason}.")
-            record = {**record, "status": "failed", "reason": reason, "scores": None, "pairs": None}
+            why = reason("contradiction", key=key[:8], scores=scores, places=places)
+            conflicts.append(f"{name} on {task}: {why}.")
+            record = {**record, "status": "failed", "reason": why, "scores": None, "pairs": None}
         records.append(record)
     return _newest(records), conflicts
 
@@ -143,8 +144,8 @@ def one_digest(records: Sequence[Record]) -> list[Record]:
     refused: dict[int, str] = {}
     for (task, _), of_task in by_task.items():
         digests: tuple[tuple[Callable[[Record], _Digest | None], str], ...] = (
-            (_data, "was measured on other data"),
-            (_gold, "was measured on other gold scores"),
+            (_data, "other data"),
+            (_gold, "other gold"),
         )
         for digest, what in digests:
             kept = [r for r in of_task if id(r) not in refused]
@@ -173,7 +174,7 @@ def _others(
     for record in records:
         values, its_value = rows.get((record["method"]["name"], record["row_key"]), set()), digest(record)
         if its_value not in (None, most) and len(values) == 1:
-            reasons[id(record)] = f"conflict: {task} {what} ({_short(its_value)}) than in most rows ({_short(most)})"
+            reasons[id(record)] = reason(what, task=task, digest=_short(its_value), most=_short(most))
     return reasons
 
 
@@ -189,7 +190,7 @@ def two_versions(records: Collection[Record]) -> str | None:
     of_task = {(record["task"]["name"], versions_of(record)) for record in measured}
     if len(of_task) == len({task for task, _ in of_task}):
         return None
-    return f"it was measured by two versions of its task or metric; measure it again: {command_of(measured)}"
+    return reason("two versions", command=command_of(measured))
 
 
 def command_of(records: Collection[Record]) -> str:

@@ -19,8 +19,7 @@ from benchmark.records.folder import Records, pause_garbage_collection
 from benchmark.records.packed import PAIRS, RECORDS, Packed, pair_rows, read_packed, text_of, write_packed
 from benchmark.records.record import Record
 from zoo.errors import CorruptError, MissingError, ZooError
-from zoo.files import SUMS, check_writable
-from zoo.temporaries import remove_dead, temporary_prefix
+from zoo.files import SUMS, check_writable, remove_dead, temporary_prefix
 
 if TYPE_CHECKING:
     import pyarrow as pa

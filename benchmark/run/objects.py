@@ -24,13 +24,13 @@ from zoo.check import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
 from zoo.engine.backbone import encoder_of, positions_of
 from zoo.engine.batching import EncodingStats
-from zoo.engine.pooling import masked_mean
+from zoo.engine.states import masked_mean
 from zoo.errors import ContractError, UsageError, ZooError, error_text
 from zoo.formats.finished import noted
-from zoo.identity import method_identity
 from zoo.methods.base import count_parameters
 from zoo.methods.pretrained import Pretrained
 from zoo.paths import user_path
+from zoo.plugins import method_identity
 from zoo.recipes import all_recipes
 from zoo.roles import roles_of
 from zoo.selection import parse_methods, saved_named

@@ -15,7 +15,7 @@ from benchmark.run.plan import EncoderPlan, Planner, Request, Row, Run, Training
 from benchmark.tasks import TASKS
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_for, tasks_named
-from zoo.doubts import doubts_of
+from zoo.check import doubts_of
 from zoo.encoder import Corpus, Runtime, Start
 from zoo.engine.backbone import check_backbone, find_backbone
 from zoo.errors import MissingError, UsageError

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.data.sources import cause_of, each_cause_once, in_one
+from benchmark.reasons import reason
 from benchmark.records.folder import Records
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.fit import Fitter
@@ -241,29 +242,29 @@ class Runner:
                 folder.rmdir()
 
     def _keep(self, plan: EncoderPlan, measured: Measured, done: Outcome) -> None:
-        what, reason = f"{plan.label} on {measured.cell.task.name}", measured.reason or "?"
+        what, cause = f"{plan.label} on {measured.cell.task.name}", measured.reason or "?"
         said_before = (*self.outcome.missing, *self.outcome.failed, *done.missing, *done.failed)
         if measured.absent:
-            known = {cause for _, cause in said_before}
-            if measured.cell.task.data is not None and reason not in known:
-                self.say(f"{measured.status}: {plan.label}: {reason}")
-            elif cause_of(reason) not in map(cause_of, known):
+            known = {before for _, before in said_before}
+            if measured.cell.task.data is not None and cause not in known:
+                self.say(f"{measured.status}: {plan.label}: {cause}")
+            elif cause_of(cause) not in map(cause_of, known):
                 absent = each_cause_once(task.reason or "?" for task in self.run.tasks if task.data is None)
-                self.say(f"{measured.status}: {in_one(absent.get(cause_of(reason), [reason]))}")
+                self.say(f"{measured.status}: {in_one(absent.get(cause_of(cause), [cause]))}")
         else:
             try:
                 self.records.write(record_of(plan, measured, self.run), measured.pairs)
             except CorruptError as error:
                 # A plugin's recipe, sources or facts are no plain values.
-                reason = f"it cannot be recorded: {error_text(error)}"
-                measured = Measured(measured.cell, "failed", reason)
+                cause = reason("unrecordable", error=error_text(error))
+                measured = Measured(measured.cell, "failed", cause)
             if measured.status != "ok":
-                self.say(f"{what}: {measured.status}: {reason}")
+                self.say(f"{what}: {measured.status}: {cause}")
         if measured.status == "ok":
             done.measured += 1
         elif not plan.row.control:
             # Nobody asked for a control by name: the run is complete without it.
-            (done.failed if measured.status == "failed" else done.missing).append((what, reason))
+            (done.failed if measured.status == "failed" else done.missing).append((what, cause))
 
 
 def _lock_of(folder: Path) -> Path:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from benchmark.data.catalog import Dataset
 from benchmark.data.sources import DataSource, Located
-from benchmark.metrics.correlation import CONSTANT
 from benchmark.metrics.items import accuracy_of, ranked_part
+from benchmark.reasons import reason
 from benchmark.tasks.base import Lookup, PairsData, Scores, TaskData, TaskRow
 from benchmark.tasks.sts import ROWS as STS
 from zoo.errors import MissingError
@@ -109,8 +109,8 @@ class EvalRankData(TaskData):
         matrix = vectors(self.sentences)
         if not (finite := np.isfinite(matrix).all()) or not np.ptp(matrix, axis=0).any():
             # Nothing is nearer than a partner at NaN, or at the same place as all: each rank would be the first.
-            reason = CONSTANT if finite else "a sentence's vector is not finite"
-            return {"main": None, "main_metric": "mrr", "reason": reason}
+            why = reason("constant" if finite else "sentence not finite")
+            return {"main": None, "main_metric": "mrr", "reason": why}
         ranks = partner_ranks(matrix, queries, partners, self.measure)
         items = ranked_part(ranks, self.pairs)
         return {

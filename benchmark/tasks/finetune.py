@@ -15,8 +15,8 @@ import numpy as np
 
 from benchmark.data.readers.transfer import Labelled
 from benchmark.data.sources import DataSource, Located
-from benchmark.metrics.correlation import CONSTANT
 from benchmark.metrics.items import items_part, joined
+from benchmark.reasons import reason
 from benchmark.tasks.base import Lookup, Scores, TaskData, TaskRow
 from benchmark.tasks.relatedness import sick_splits
 from benchmark.tasks.semeval import read_parts
@@ -52,7 +52,7 @@ class FinetuneData(TaskData):
         return {
             "main": main,
             "main_metric": self.main,
-            "reason": CONSTANT if main is None else None,
+            "reason": reason("constant") if main is None else None,
             **complete,  # type: ignore[typeddict-item]
             "by_seed": {str(seed): scores for seed, scores in by_seed.items()},
             **({} if items is None else {"items": items}),

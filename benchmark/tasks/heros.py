@@ -13,8 +13,8 @@ import numpy as np
 from benchmark.data.catalog import Dataset
 from benchmark.data.readers.pairs import _fields, read_lines
 from benchmark.data.sources import DataSource, Located
-from benchmark.metrics.correlation import CONSTANT
 from benchmark.metrics.items import items_part
+from benchmark.reasons import reason
 from benchmark.tasks import plain_name
 from benchmark.tasks.base import Lookup, Scores, TaskData, TaskRow
 from benchmark.tasks.phrases import brought, unit
@@ -89,7 +89,7 @@ class HerosData(TaskData):
         return {
             "main": None if constant else float(np.mean(both)),
             "main_metric": "synonym_nearest",
-            "reason": CONSTANT if constant else None,
+            "reason": reason("constant") if constant else None,
             "kinds": {
                 kind: {"cosine": mean, "normalised": None if constant else (mean - between) / (1 - between)}
                 for kind, mean in means.items()

@@ -15,8 +15,8 @@ from benchmark.data.readers.pairs import Pairs
 from benchmark.data.readers.phrases import Choice, read_bigram_words, read_bird, read_turney
 from benchmark.data.readers.ppdb import PPDBReport, is_pack, ppdb_test_pairs, read_ppdb_human, split_ppdb_human
 from benchmark.data.sources import DataSource, Located
-from benchmark.metrics.correlation import CONSTANT
 from benchmark.metrics.items import accuracy_of, items_part, ranked_part
+from benchmark.reasons import reason
 from benchmark.tasks.base import Lookup, PairsData, Scores, TaskData, TaskRow, check_rows
 from zoo.errors import CorruptError, MissingError
 from zoo.files import sha256_file, sha256_json
@@ -62,7 +62,7 @@ class ChoiceData(TaskData):
         return {
             "main": None if constant else five,
             "main_metric": "accuracy",
-            "reason": CONSTANT if constant else None,
+            "reason": reason("constant") if constant else None,
             "accuracy": five,
             "accuracy_seven": seven,
             "items": items_part(first[0], [choice.texts() for choice in self.choices]),
@@ -92,7 +92,7 @@ class RetrievalData(TaskData):
         return {
             "main": None if constant else accuracy_of(items),
             "main_metric": "mrr",
-            "reason": CONSTANT if constant else None,
+            "reason": reason("constant") if constant else None,
             "items": items,
             "mrr": accuracy_of(items),
             "accuracy": float(np.mean(ranks == 1)),

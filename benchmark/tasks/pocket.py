@@ -9,6 +9,7 @@ import numpy as np
 from benchmark.data.readers.pairs import Pairs, read_table
 from benchmark.data.sources import DataSource, Located
 from benchmark.metrics.items import accuracy_of, fold_items
+from benchmark.reasons import reason
 from benchmark.tasks.base import Lookup, PairsData, Scores, TaskData, TaskRow, check_rows
 
 
@@ -50,7 +51,7 @@ class _LabelledData(TaskData):
         """Return the accuracy of a logistic regression, the mean over five stratified folds."""
         matrix = vectors(self.sentences)
         if not np.ptp(matrix, axis=0).any():
-            return {"main": None, "main_metric": "accuracy", "reason": "constant_vectors"}
+            return {"main": None, "main_metric": "accuracy", "reason": reason("constant_vectors")}
         items = fold_items(matrix, self.labels)
         accuracy = accuracy_of(items)
         return {"main": accuracy, "main_metric": "accuracy", "reason": None, "accuracy": accuracy, "items": items}

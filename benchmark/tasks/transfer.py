@@ -16,6 +16,7 @@ import numpy as np
 from benchmark.data.readers import transfer as readers
 from benchmark.data.readers.transfer import Labelled
 from benchmark.data.sources import DataSource, Located
+from benchmark.reasons import reason
 from benchmark.tasks.base import Lookup, Scores, TaskData, TaskRow, check_rows
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class TransferData(TaskData):
             return {
                 "main": None,
                 "main_metric": "accuracy",
-                "reason": "constant_vectors",
+                "reason": reason("constant_vectors"),
                 "protocol": PROTOCOL,
                 "setting": setting.name,
             }

@@ -7,7 +7,7 @@ word is encoded alone, like any text. BURT averages SimLex, the two parts of WS-
 from __future__ import annotations
 
 from benchmark.data.readers.pairs import Pairs
-from benchmark.data.readers.words import read_scws, read_word_pairs
+from benchmark.data.readers.phrases import read_scws, read_word_pairs
 from benchmark.data.sources import DataSource
 from benchmark.tasks.base import PairsData, TaskRow, check_rows
 

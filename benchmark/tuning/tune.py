@@ -25,8 +25,7 @@ from benchmark.run.prepare import prepare
 from benchmark.run.stop import Stop
 from benchmark.run.vectors import VectorStore
 from benchmark.tuning.space import Dimension, default_space, own_values, settings_of, space_of, typed_space
-from benchmark.tuning.study import Look, Study, best_of
-from benchmark.tuning.trials import Trial, Trials
+from benchmark.tuning.trials import Look, Study, Trial, Trials, best_of
 from zoo.encoder import Encoder, Run, Runtime
 from zoo.errors import MissingError, TrainingError, UsageError
 from zoo.files import sha256_json, slug, write_text

@@ -31,5 +31,6 @@ run --suite finetune --seeds 5 --methods simcse,ptbert-tokens,promptbert
 pairs() { zoo-bench analyze pairs --data "$data" --results "$here" --no-plots "$@" || status=$?; } # what properties rest on
 pairs --tasks STS12,STS13,STS14,STS15,STS16 --methods ptbert-tokens,simcse,cls,esimcse --out "$here/analyses"
 pairs --tasks STS12 --methods static-freq-sub-case-pun,static-avg --out "$here/analyses/short"
+zoo-bench analyze anisotropy --data "$data" --methods static-avg,avg-last --sentences 2000 --precision bf16 --no-plots --out "$here/analyses" || status=$?
 zoo-bench claims --results "$here" || status=$?
 exit "$status"

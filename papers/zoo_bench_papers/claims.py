@@ -78,6 +78,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     command: str = ""
     metric: Literal["", "pearson"] = ""
     conditions: str = ""
+    # What the claim is about where untrained vectors have it; gates.py asks whether they have it here.
+    presupposes: Literal["", "anisotropy"] = ""
     untestable: str = ""
     published: tuple[Any, ...] = ()
     # Of the contrasts, or of one contrast by place.

@@ -15,7 +15,7 @@ from benchmark.run.plan import Row, resolve_methods
 from benchmark.tasks import TASKS
 from benchmark.tasks.phrases import PACK
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_named
-from zoo.engine.named import DEFAULT_BACKBONE, named_folder
+from zoo.engine.hub_models import DEFAULT_BACKBONE, named_folder
 from zoo.errors import CorruptError, MissingError
 from zoo.formats.word_vectors import find_word_vectors
 from zoo.recipes import all_recipes

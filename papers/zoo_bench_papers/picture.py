@@ -9,7 +9,8 @@ from typing import Any
 
 from zoo.errors import UsageError
 from zoo_bench_papers.answers import CONFIRMED, REVERSED, SMALLER, UNDECIDED, WORDS
-from zoo_bench_papers.verdicts import Compared, Verdict
+from zoo_bench_papers.comparisons import Compared
+from zoo_bench_papers.verdicts import Verdict
 
 _COLOURS = {CONFIRMED: "#1a7f37", SMALLER: "#a65d00", REVERSED: "#b3261e", UNDECIDED: "#6b6b6b"}
 # An arrow marks what lies outside these points on either side of 0.

@@ -5,93 +5,21 @@ from __future__ import annotations
 import itertools
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
 
 from benchmark.records.folder import Records
 from benchmark.records.record import Record
-from benchmark.report.published import plain_backbone
-from benchmark.report.rows import signed
-from benchmark.stats.draws import compared
-from benchmark.stats.mcb import LEVEL, differences
-from benchmark.stats.power import POWER
 from benchmark.tasks.suites import all_suites
-from zoo_bench_papers import answers
+from zoo_bench_papers import answers, gates
 from zoo_bench_papers.answers import CONFIRMED, NOT_MEASURED, REVERSED, SMALLER, UNDECIDED, UNTESTABLE, WORDS
-from zoo_bench_papers.claim_rows import Condition, Folder, MeasuredRow, least_share
+from zoo_bench_papers.claim_rows import Condition, Folder
 from zoo_bench_papers.claims import CODE, READING, TEXT, Claim, all_claims, open_points
+from zoo_bench_papers.comparisons import SETTINGS, Compared, Metric, Place, PrintedOf, printed_differences
+from zoo_bench_papers.gates import Gate
 from zoo_bench_papers.properties import OF_UNTRAINED, RULES, Measured
-
-Metric = Literal["", "pearson"]
-PrintedOf = Mapping[tuple[str, str, tuple[str, ...]], float]
-
-_DIMENSIONS = 300
-# Trained templates say something where an untrained one is not below the untrained average (PromptBERT, table 5).
-_PROMPTS, _AVERAGE = ("prompt-repo", "prompt"), "avg-last"
-# Settings that are to be equal on both sides, or named.
-_SETTINGS = {"pooler": "pooling", "temperature": "temperature", "eval_every": "evaluation interval"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Compared:
-    """A contrast on one place: a - b in points with its 95% interval, or the reason why it is not measured.
-
-    `line` is what the claim says the difference is above: 0, or its margin below 0. `error` and `df` are the
-    difference's standard error and its degrees of freedom. `untestable`: why it says nothing about the claim.
-    """
-
-    a: str
-    b: str
-    on: str
-    difference: float | None = None
-    low: float = 0.0
-    high: float = 0.0
-    line: float = 0.0
-    printed: float | None = None
-    error: float = 0.0
-    df: float = 1.0
-    reason: str = ""
-    untestable: str = ""
-    differs: str = ""
-    # Another backbone than the paper's, or fewer dimensions than its word vectors.
-    small: bool = False
-    share: float | None = None
-
-    @property
-    def decides(self) -> bool:
-        """Whether it was measured and says something about its claim."""
-        return self.difference is not None and not self.untestable
-
-    @property
-    def word(self) -> str:
-        return answers.word(self.low, self.high, self.line, self.printed)
-
-    @property
-    def above(self) -> str:
-        return answers.above(self.low, self.high, self.line)
-
-    @property
-    def as_large(self) -> str:
-        return answers.as_large(self.high, self.line, self.printed)
-
-    @property
-    def seen(self) -> float:
-        """The true difference that would be found in 80% of repetitions."""
-        from scipy.special import stdtrit
-
-        return self.error * float(stdtrit(self.df, 1 - LEVEL / 2) + stdtrit(self.df, POWER))
-
-    def text(self) -> str:
-        """Return "simcse - cls, sts: +3.54 (+2.82 to +4.25)", and what else differs."""
-        differs = f" [{self.differs}]" if self.differs else ""
-        low, high = signed(self.low), signed(self.high)
-        gap = "" if self.difference is None else f"{signed(self.difference)} ({low} to {high})"
-        return f"{self.a} - {self.b}, {self.on}: {gap}{differs}"
 
 
 @dataclass
@@ -110,6 +38,8 @@ class Verdict:
     command: str = ""
     observation: str = ""
     share: float | None = None
+    # Of the gates before it: what has to be measured first, or the figures of an open one.
+    gate: str = ""
     # Points that the papers leave open, by our recipe.
     open: dict[str, int] = field(default_factory=dict)
 
@@ -158,116 +88,16 @@ class Verdict:
             some.append(f"by our own margin of {self.claim.margin:g}")
         if self.word == UNDECIDED and shown:
             some.append(f"a gap under {max(one.seen for one in shown if one.word == UNDECIDED):.1f} would not show")
+        if self.gate:
+            some.append(self.gate)
         if self.share is not None:
             some.append(f"trained {100 * self.share:.2g} % as long as the paper")
-        if unlike := dict.fromkeys(name for one in shown for name in _SETTINGS.values() if name in one.differs):
+        if unlike := dict.fromkeys(name for one in shown for name in SETTINGS.values() if name in one.differs):
             some.append(f"unequal {', '.join(unlike)}")
         if self.open and self.measured:
             points = ", ".join(f"{number} ({name})" for name, number in self.open.items())
             some.append(f"open points of the papers that we fill: {points}")
         return "; ".join(some)
-
-
-class _Place:
-    """The differences between all rows that claims compare on a suite or on tasks, in one metric."""
-
-    def __init__(
-        self, folder: Folder, name: str, tasks: Sequence[str], metric: Metric, pairs: list[Any], at: Condition
-    ) -> None:
-        self.name = name
-        rows = {row: folder.row(row, tasks, at) for pair in pairs for row in pair}
-        self.reasons = {row: one for row, one in rows.items() if isinstance(one, str)}
-        used = dict.fromkeys(row for pair in pairs if not self.reasons.keys() & {*pair} for row in pair)
-        self.rows = {row: row_or_reason[0] for row in used if not isinstance(row_or_reason := rows[row], str)}
-        self.index: dict[str, int] = {}
-        self.values: dict[str, float] = {}
-        if self.rows:
-            every = [row_or_reason[1] for row in used if not isinstance(row_or_reason := rows[row], str)]
-            kept, sampled, _ = compared(every, folder.store, tasks, metric=metric)
-            if sampled is not None:
-                self.differences = differences(sampled)
-                self.index = {name: kept.index(i) for i, name in enumerate(self.rows) if i in kept}
-                self.values = {name: float(sampled.value[at]) for name, at in self.index.items()}
-
-    def compare(self, contrast: Sequence[str], claim: Claim, printed: PrintedOf) -> Compared:
-        """Return a contrast with its interval.
-
-        A contrast of four rows is (a - b) - (c - d). Its error follows from those of their differences, as the
-        variance of a contrast whose weights sum to 0 does; its degrees of freedom are the fewest of these.
-        """
-        from scipy.special import stdtrit
-
-        a, b = contrast if len(contrast) == 2 else (f"({' - '.join(half)})" for half in (contrast[:2], contrast[2:]))
-        why = list(dict.fromkeys(self.reasons[row] for row in contrast if row in self.reasons))
-        if why or not {*contrast} <= self.index.keys():
-            return Compared(a=a, b=b, on=self.name, reason=", ".join(why) or "measured on other pairs")
-        at = [self.index[row] for row in contrast]
-        signs = np.array([1, -1, -1, 1][: len(at)])
-        value = float(sum(self.differences.value[i, j] for i, j in ((at[0], at[1]), at[:1:-1])[: len(at) // 2]))
-        of_pairs, of_seeds = (
-            max(0.0, -float(signs @ part[np.ix_(at, at)] ** 2 @ signs) / 2)
-            for part in (self.differences.pairs_error, self.differences.seeds_error)
-        )
-        error = float(np.sqrt(of_pairs + of_seeds))
-        df = float(np.nanmin([self.differences.df[i, j] for i, j in itertools.combinations(at, 2)]))
-        half = error * float(stdtrit(df, 1 - LEVEL / 2))
-        return Compared(
-            a=a,
-            b=b,
-            on=self.name,
-            difference=value,
-            low=value - half,
-            high=value + half,
-            line=0.0 - claim.margin,
-            printed=printed.get((claim.paper, self.name, tuple(contrast))),
-            error=error,
-            df=df,
-            **_about([self.rows[row] for row in contrast], claim),
-        )
-
-
-def _no_prompts(folder: Folder, at: Condition) -> str:
-    """Return why trained templates say nothing here, with the two figures: an untrained one is below the average."""
-    pairs = [(name, _AVERAGE) for name in _PROMPTS]
-    place = _Place(folder, "sts", all_suites()["sts"].tasks, "", pairs, at)
-    for name, average in pairs:
-        measured = {name, average} <= place.index.keys()
-        if measured and place.differences.high[place.index[name], place.index[average]] < 0:
-            figures = f"{name} {place.values[name]:.2f}, {average} {place.values[average]:.2f} on sts"
-            return f"an untrained template is below the untrained average here: {figures}"
-    return ""
-
-
-def _printed(claims: Iterable[Claim]) -> PrintedOf:
-    """Return the printed differences by paper, place and contrast: each comparison has one, in whichever claim."""
-    differences_printed: dict[tuple[str, str, tuple[str, ...]], float] = {}
-    for claim in claims:
-        for (place, tasks), pair in itertools.product(claim.places(), claim.pairs()):
-            if (value := claim.printed(pair, place, tasks)) is not None:
-                differences_printed.setdefault((claim.paper, place, pair), value)
-    return differences_printed
-
-
-def _about(rows: Sequence[MeasuredRow], claim: Claim) -> dict[str, Any]:
-    """Return what a contrast's rows make of it: untestable, unequal settings, and its scale."""
-    labelled = [row.about for row in rows if row.about["ancestry"] and not row.trained]
-    recipes = [row.records[0]["method"]["recipe"] for row in rows if row.trained]
-    unlike = []
-    for key, name in _SETTINGS.items() if len(recipes) == len(rows) else ():
-        given = (recipe.get(key, recipe.get(name)) for recipe in recipes)
-        values = list(dict.fromkeys(str(one).replace("mean", "avg") for one in given if one is not None))
-        # Each has its own best temperature.
-        if len(values) > 1 and not (key == "temperature" and rows[0].at.tuned):
-            unlike.append(f"{name} {' and '.join(values)}")
-    theirs = {plain_backbone(cell.a.row.backbone) for cell in claim.published} or {"bert-base-uncased"}
-    words = [row.about["dimensions"] or 0 for row in rows if not row.at.backbone]
-    small = any(row.at.backbone and plain_backbone(row.at.backbone) not in theirs for row in rows)
-    return {
-        "untestable": f"untrained, with {labelled[0]['ancestry']}" if labelled else "",
-        "differs": ", ".join(unlike),
-        "small": small or any(n < _DIMENSIONS for n in words),
-        "share": least_share(rows),
-    }
 
 
 def verdicts(results: Path, store: Records, read: Sequence[Record]) -> list[Verdict]:
@@ -290,19 +120,22 @@ def _under(folder: Folder, at: Condition, results: Path) -> list[Verdict]:
         for place, of_place in claim.places():
             wanted[place, claim.metric] |= dict.fromkeys([*claim.pairs(), *claim.controls])
             tasks[place] = of_place
-    places = {key: _Place(folder, key[0], tasks[key[0]], key[1], list(pairs), at) for key, pairs in wanted.items()}
-    why_no_prompts = _no_prompts(folder, at)
+    places = {key: Place(folder, key[0], tasks[key[0]], key[1], list(pairs), at) for key, pairs in wanted.items()}
     # A page that is handed on names no folder of this machine.
     inside = Path(os.path.relpath(results))
-    command = partial(at.command, Path(results.name) if ".." in inside.parts else inside, folder.labelled)
-    printed = _printed(claim for _, claim in claims)
+    shown = Path(results.name) if ".." in inside.parts else inside
+    command = partial(at.command, shown, folder.labelled)
+    prompts = gates.prompts(folder, at, all_suites()["sts"].tasks, command)
+    anisotropy = gates.anisotropy(folder, at, shown.as_posix())
+    printed = printed_differences(claim for _, claim in claims)
     verdicts: list[Verdict] = []
     for name, claim in claims:
         if claim.kind == "property":
             verdicts += _properties(claim, folder, at)
         else:
             of_claim = [places[on, claim.metric] for on in claim.on]
-            verdicts.append(_verdict(name, claim, at, of_claim, command, printed, why_no_prompts))
+            before = anisotropy if claim.presupposes == "anisotropy" else None
+            verdicts.append(_verdict(name, claim, at, of_claim, command, printed, prompts, before))
     return verdicts
 
 
@@ -346,20 +179,23 @@ def _verdict(
     name: str,
     claim: Claim,
     at: Condition,
-    places: Sequence[_Place],
+    places: Sequence[Place],
     command: Callable[..., str],
     printed: PrintedOf,
-    why_no_prompts: str,
+    prompts: Gate,
+    anisotropy: Gate | None,
 ) -> Verdict:
     verdict = Verdict(claim, at.text(), name, reason=claim.untestable, command=claim.command)
     if claim.untestable:
         verdict.word = UNTESTABLE
         return verdict
-    cells = []
+    cells, asked = [], dict[Gate, None]()
     for place, pair in itertools.product(places, claim.pairs()):
         contrast = place.compare(pair, claim, printed)
-        if why_no_prompts and any(row in place.rows and place.rows[row].prompted for row in pair):
-            contrast = replace(contrast, untestable=why_no_prompts)
+        prompted = any(row in place.rows and place.rows[row].prompted for row in pair)
+        for gate in filter(None, [prompts if prompted else None, anisotropy]):
+            contrast = gate.before(contrast)
+            asked |= {gate: None} if contrast.decides or contrast.reason == gate.lacks else {}
         cells.append((pair, contrast))
     verdict.compared = [cell for _, cell in cells]
     verdict.controls = [place.compare(pair, claim, printed) for place in places for pair in claim.controls]
@@ -370,7 +206,9 @@ def _verdict(
     for on in dict.fromkeys(c.on for c in lacking if not c.reason.startswith("no item")):
         rows = dict.fromkeys(row for pair, c in cells if c.difference is None and c.on == on for row in pair)
         runs[on in suites, tuple(rows)].append(on)
-    verdict.command = "; ".join(command(is_suite, on, rows) for (is_suite, rows), on in runs.items())
+    commands = [command(is_suite, on, rows) for (is_suite, rows), on in runs.items()]
+    verdict.command = "; ".join(filter(None, [*commands, *(gate.command for gate in asked)]))
+    verdict.gate = "; ".join(filter(None, (gate.lacks or (gate.figures if verdict.deciding else "") for gate in asked)))
     if shown := verdict.deciding:
         verdict.word = answers.of_all([c.word for c in shown])
         if verdict.word == CONFIRMED and len(shown) < len(verdict.compared):
@@ -378,6 +216,6 @@ def _verdict(
         verdict.share = min((c.share for c in shown if c.share is not None), default=None)
         verdict.scale = answers.scale(verdict.share, any(c.small for c in shown))
         verdict.open = open_points(row for pair, c in cells if c.decides for row in pair)
-    elif verdict.measured:
+    elif any(c.untestable for c in verdict.compared if c.difference is not None):
         verdict.word = UNTESTABLE
     return verdict

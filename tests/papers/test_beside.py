@@ -14,7 +14,7 @@ from benchmark.records.folder import Records
 from benchmark.records.query import RowScores
 from benchmark.tasks.suites import suite
 from zoo.files import write_json
-from zoo_bench_papers.analysis.scores import average
+from zoo_bench_papers.analysis.encoders import average
 from zoo_bench_papers.analysis.worst import worst_pairs
 from zoo_bench_papers.beside import Ours, _with_values, lines_of, markdown, printed_beside
 from zoo_bench_papers.items import PaperOptions, all_items, item

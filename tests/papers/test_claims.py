@@ -27,10 +27,11 @@ from zoo_bench_papers import answers
 from zoo_bench_papers.answers import AT_SCALE, CONFIRMED, NOT_MEASURED, REVERSED, SMALLER, SO_FAR, UNDECIDED, UNTESTABLE
 from zoo_bench_papers.claim_rows import Folder
 from zoo_bench_papers.claims import CODE, READING, TEXT, Claim, all_claims, open_points, read_claims
+from zoo_bench_papers.comparisons import Place
 from zoo_bench_papers.ledger import changes, markdown
 from zoo_bench_papers.picture import beside
 from zoo_bench_papers.properties import RULES
-from zoo_bench_papers.verdicts import Verdict, _Place, verdicts
+from zoo_bench_papers.verdicts import Verdict, verdicts
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [
@@ -315,7 +316,7 @@ def test_claims_on_accuracies_rest_on_the_items(tmp_path: Path) -> None:
         _of_accuracies(store, name)
     read_all = store.all()
     folder = Folder(tmp_path, store, read_all)
-    place = _Place(folder, "MR", ("MR",), "", [("simcse", "clear")], folder.conditions[0])
+    place = Place(folder, "MR", ("MR",), "", [("simcse", "clear")], folder.conditions[0])
     comparison = place.compare(("simcse", "clear"), read(tmp_path), {})
     a, b = ([record for record in read_all if record["method"]["name"] == name] for name in ("simcse", "clear"))
     (line,) = compare("", ["MR"], a, b, store).lines
@@ -338,7 +339,7 @@ def test_a_claim_says_why_a_row_has_no_interval(
     _of_accuracies(store, "simcse")
     _of_accuracies(store, "clear", versions, bits)
     folder = Folder(tmp_path, store, store.all())
-    place = _Place(folder, "MR", ("MR",), "", [("simcse", "clear")], folder.conditions[0])
+    place = Place(folder, "MR", ("MR",), "", [("simcse", "clear")], folder.conditions[0])
     comparison = place.compare(("simcse", "clear"), read(tmp_path), {})
     assert comparison.difference is None and comparison.reason.startswith(why)
 

@@ -16,7 +16,7 @@ from transformers import AutoTokenizer
 from benchmark.data.sources import DataSource
 from zoo.errors import UsageError
 from zoo.tensors import read_tensors
-from zoo_bench_papers.pretraining import sources as command
+from zoo_bench_papers.pretraining import texts as command
 from zoo_bench_papers.pretraining.recipe import read_pretrain_recipe
 
 pytestmark = pytest.mark.slow

@@ -13,8 +13,7 @@ from scipy import stats
 
 from zoo.errors import CorruptError
 from zoo.files import write_signed
-from zoo_bench_papers.analysis.result import Analysis
-from zoo_bench_papers.analysis.write import write_analysis
+from zoo_bench_papers.analysis.result import Analysis, write_analysis
 from zoo_bench_papers.properties import Measured, kept_tables
 
 ROOT = Path(__file__).parents[2]

@@ -90,7 +90,7 @@ def test_the_command_trains_and_reads_the_same_weights_twice(cli: Cli, tiny_bert
     from benchmark.run.vectors import VectorStore
     from benchmark.tasks.loaded import load_tasks
     from benchmark.tasks.suites import suite
-    from zoo_bench_papers.analysis.scores import average
+    from zoo_bench_papers.analysis.encoders import average
 
     corpus = Corpus("text", lines)
     for column, pooler in (("[CLS]", "cls"), ("mean", "avg")):

@@ -11,7 +11,7 @@ from fakes import Cli
 from transformers import AutoModel, AutoTokenizer
 
 from zoo.encoder import Runtime
-from zoo.engine.named import named_folder
+from zoo.engine.hub_models import named_folder
 from zoo.errors import UsageError
 from zoo.methods.pretrained import Pretrained
 from zoo.recipes import all_recipes

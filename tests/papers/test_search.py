@@ -20,14 +20,14 @@ from benchmark.data.sources import DataSource
 from benchmark.tasks import TASKS
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, find_backbone
+from zoo.errors import UsageError
+from zoo.files import read_signed, write_signed
 from zoo.paths import resource_folder
 from zoo.progress import Bar, Progress
 from zoo_bench_papers.template_search import generate as search_generate
 from zoo_bench_papers.template_search.generate import Definition, GapFiller, generate_templates, load_seq2seq
 from zoo_bench_papers.template_search.scores import DevScorer, Search, spearman_of
 from zoo_bench_papers.template_search.search import Lists, Parts, greedy, read_lists, read_templates
-
-pytestmark = pytest.mark.slow
 
 PAPER = 'This sentence : "[X]" means [MASK] .'
 LISTS = """
@@ -75,6 +75,7 @@ def plain_score(states: dict[str, Any], data: Any) -> float:
     return float(spearmanr((first * second).sum(1) / norms, data.dev.gold).statistic)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("backbone", "templates"),
     [
@@ -100,6 +101,7 @@ def test_score_is_scipys_of_a_plain_forward(
     assert len({round(score or 0.0, 2) for score in scores}) == len(templates)  # so that no mix-up goes unseen
 
 
+@pytest.mark.slow
 def test_shipped_lists_are_the_papers_templates(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
     """Table 4's eight and section 4.2's one, against the published scores; --period is another search."""
     _, published = read_lists()
@@ -203,6 +205,7 @@ def test_a_killed_search_goes_on(tmp_path: Path) -> None:
     assert asked == templates
 
 
+@pytest.mark.slow
 def test_command_tables_and_second_run(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
     """Tables in three forms agree with the records; the second run scores nothing and writes the same rows."""
     (tmp_path / "own.yaml").write_text(LISTS, encoding="utf-8")
@@ -268,6 +271,7 @@ def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_beam_search_against_every_filling(tiny_t5: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A beam wide enough is exact: the same fillings, in the same order, as scoring each by teacher forcing."""
     monkeypatch.setattr(search_generate, "MAX_TOKENS", 4)
@@ -304,6 +308,7 @@ def test_beam_search_against_every_filling(tiny_t5: Path, monkeypatch: pytest.Mo
     assert list(filled[0][:2]) == texts
 
 
+@pytest.mark.slow
 def test_generated_templates(tiny_t5: Path) -> None:
     """Both forms, no template twice, best first, no more than asked for."""
     model, tokenizer = load_seq2seq(find_backbone(str(tiny_t5)), Runtime())
@@ -316,6 +321,7 @@ def test_generated_templates(tiny_t5: Path) -> None:
     assert values == sorted(values, reverse=True)
 
 
+@pytest.mark.slow
 def test_command_generates_once(
     cli: Cli, tiny_bert: Path, tiny_t5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,6 +340,34 @@ def test_command_generates_once(
     monkeypatch.setattr("zoo_bench_papers.template_search.search.generate_templates", None)
     again = cli(*arguments, "--out", tmp_path / "out")
     assert (again.code, "0 scored" in again.err) == (0, True), again.err
+
+
+@pytest.mark.parametrize(
+    "change", [{"spearman": 1.5}, {"spearman": None}, {"template": "another"}, {"key": "0" * 64}, {"status": "failed"}]
+)
+def test_a_record_that_is_not_of_this_template_is_scored_again(tmp_path: Path, change: dict[str, Any]) -> None:
+    """Signed by its writer, but of other conditions, failed, or with a correlation that is none."""
+    make_search(tmp_path, lambda _: 0.5).score(["[X] a [MASK]"], Bar())
+    (path,) = (tmp_path / "records").iterdir()
+    write_signed(path, {**read_signed(path), **change})
+    (result,) = make_search(tmp_path, lambda _: 0.25).score(["[X] a [MASK]"], Bar())
+    assert result["spearman"] == 0.25 and read_signed(path)["spearman"] == 0.25
+
+
+def test_the_best_template_has_a_score(tmp_path: Path) -> None:
+    """Highest first; of equal ones the first tried; a failed one is none, and has its reason."""
+    values = {"a": 0.1, "b": 0.7, "c": None, "d": -0.2, "e": 0.7}
+
+    def scorer(template: str) -> float | None:
+        if template == "f":
+            raise UsageError("no [MASK].")
+        return values[template]
+
+    search = make_search(tmp_path, scorer)
+    results = {r["template"]: r for r in search.score(list("abcdef"), Bar())}
+    assert [r["template"] for r in search.best(results.values())] == list("bead")
+    assert results["f"]["reason"] == "no [MASK]." and results["c"]["status"] == "failed" and results["c"]["reason"]
+    assert search._note().endswith("best 70.00: b") and search.scored == 6
 
 
 def test_a_template_without_a_correlation_is_the_last() -> None:

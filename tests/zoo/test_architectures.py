@@ -16,7 +16,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from zoo.check import PROBES, check
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.backbone import Backbone, find_backbone, mlm_head
-from zoo.engine.mlm_head import mlm_head_of
+from zoo.engine.bert import mlm_head_of
 from zoo.errors import UsageError
 from zoo.methods.diffcse import DiffCSE
 from zoo.methods.moco import MoCo

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import zoo
-from zoo.doubts import doubts_of
+from zoo.check import doubts_of
 from zoo.encoder import Corpus
 from zoo.errors import UsageError
 

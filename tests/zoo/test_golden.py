@@ -161,15 +161,15 @@ def test_the_tolerance_lies_between_rounding_and_what_training_changes(
 
 def test_a_changed_pooling_is_noticed(backbone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Mean pooling that divides by one more than there are tokens: what once was answered with the old scores."""
-    from zoo.engine import pooling
+    from zoo.engine import states
 
     before = golden_values("avg", backbone)
-    mean = pooling.masked_mean
+    mean = states.masked_mean
 
     def changed(states: Any, mask: Any) -> Any:
         return mean(states, mask) + 0.05 * states[:, 0]
 
-    monkeypatch.setattr(pooling, "masked_mean", changed)
+    monkeypatch.setattr(states, "masked_mean", changed)
     after = golden_values("avg", backbone)
     assert np.abs(np.subtract(after, before)).max() > TOLERANCE
 

@@ -95,7 +95,7 @@ def works(folder: Path, model: Path) -> dict[str, Work]:
         return {name: tensor.tolist() for name, tensor in read_tensors(out / "model" / "model.safetensors")[0].items()}
 
     def tables(out: Path) -> Any:
-        from zoo.temporaries import TEMPORARY_NAME
+        from zoo.files import TEMPORARY_NAME
 
         # What a killed write had begun stays for an hour, hidden, under a name that nothing reads.
         written = (path for path in sorted(out.glob("*.*")) if not TEMPORARY_NAME.fullmatch(path.name))

@@ -25,7 +25,7 @@ from zoo.engine.dropout import set_dropout
 from zoo.methods import diffcse, twoviews
 from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
-from zoo.training import auxiliary
+from zoo.training import losses
 from zoo.training.loop import Objective, train
 from zoo.training.lora import with_adapters
 
@@ -88,7 +88,7 @@ def third_masked(encoder: Any) -> None:
         places = (torch.arange(ids.shape[-1]) % 3 == 1) & (ids != 102) & (ids != 0)
         return torch.where(places, torch.full_like(ids, mask_id), ids), places
 
-    diffcse.mask_some = auxiliary.mask_some = every_third  # type: ignore[attr-defined]
+    diffcse.mask_some = losses.mask_some = every_third  # type: ignore[attr-defined]
 
 
 def in_reverse(encoder: Any) -> None:

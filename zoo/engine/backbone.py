@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.encoder import Runtime
-from zoo.engine.hub_models import from_hub
+from zoo.engine.hub_models import HUB_ID, from_hub, loaded_sha256, named_folder, stated_ancestry
 from zoo.engine.model_folder import (
     cannot_load,
     check_adapter,
@@ -19,8 +19,6 @@ from zoo.engine.model_folder import (
     config_of,
     load_pretrained,
 )
-from zoo.engine.model_identity import HUB_ID, loaded_sha256
-from zoo.engine.named import named_folder, stated_ancestry
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.files import read_mapping, reading, write_json
 from zoo.machine import keep_few_kernels
@@ -32,8 +30,7 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from zoo.engine.bert import Bert
-    from zoo.engine.wordpiece import WordPieceTokenizer
+    from zoo.engine.bert import Bert, WordPieceTokenizer
 
 
 @dataclass(frozen=True)
@@ -183,7 +180,7 @@ def masked_lm(source: BackboneSource, runtime: Runtime, *, causal: bool = False)
 
 def mlm_head(source: BackboneSource, runtime: Runtime) -> nn.Module:
     """Return a checkpoint's MLM head, states (n, dim) -> logits (n, vocabulary); raises UsageError without one."""
-    from zoo.engine.mlm_head import mlm_head_of
+    from zoo.engine.bert import mlm_head_of
 
     return mlm_head_of(masked_lm(source, runtime), source.name)
 

@@ -1,23 +1,124 @@
-"""A BERT whose states the engine computes, made from its files without the transformers library.
+"""A BERT whose states the engine computes, and its tokenizer, made from their files without the transformers library.
 
-It is as the library's BertModel in evaluation mode, with weights of the same names, and it cannot be trained. A folder
-that differs in anything from a plain BERT is left to the library, with all its checks and messages.
+The model is as the library's BertModel in evaluation mode, with weights of the same names, and cannot be trained. The
+library does not read all of tokenizer.json: it makes a BERT tokenizer from the vocabulary and the options of
+tokenizer_config.json. A folder that differs in anything from a plain BERT, or where the two could differ, is left to
+the library, with all its checks and messages.
 """
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 import torch.nn.functional as F
+from tokenizers import AddedToken, Encoding, Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.processors import TemplateProcessing
 from torch import nn
 
-from zoo.engine.wordpiece import WordPieceTokenizer, read_wordpiece
-from zoo.errors import ZooError
+from zoo.errors import UsageError, ZooError
 from zoo.files import read_mapping
 from zoo.tensors import read_tensors
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+_SPECIAL = {
+    name: f"[{name[:-6].upper()}]" for name in ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+}
+_FLAGS = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+_OPTIONS = {"do_lower_case": True, "tokenize_chinese_chars": True, "strip_accents": None}
+# Entries of a tokenizer_config.json that say nothing about the ids of a text.
+_WITHOUT_EFFECT = {
+    "backend",
+    "clean_up_tokenization_spaces",
+    "do_basic_tokenize",
+    "is_local",
+    "local_files_only",
+    "model_max_length",
+    "name_or_path",
+    "never_split",
+    "tokenizer_class",
+}
+
+
+@dataclass
+class Tokens:
+    """The tokens of some texts; `["input_ids"]` are their rows of token ids, as in the library's BatchEncoding."""
+
+    encodings: list[Encoding]
+
+    def __getitem__(self, name: Literal["input_ids"]) -> list[list[int]]:
+        return [encoding.ids for encoding in self.encodings]
+
+
+class WordPieceTokenizer:
+    """What `zoo.engine.tokens` asks of a tokenizer, by the names of the library."""
+
+    truncation_side = "right"
+
+    def __init__(self, backend_tokenizer: Tokenizer) -> None:
+        self.backend_tokenizer = backend_tokenizer
+        self.pad_token_id = backend_tokenizer.token_to_id(_SPECIAL["pad_token"])
+
+    def __len__(self) -> int:
+        """Number of tokens, special and added ones included."""
+        return self.backend_tokenizer.get_vocab_size()
+
+    def num_special_tokens_to_add(self) -> int:
+        """Return 2: [CLS] and [SEP]."""
+        return self.backend_tokenizer.num_special_tokens_to_add(is_pair=False)
+
+    def __call__(
+        self, texts: Sequence[str], *, add_special_tokens: bool, truncation: bool, max_length: int | None, **_: object
+    ) -> Tokens:
+        """Return the tokens of texts, the row of a long one cut to `max_length` if there is truncation."""
+        if truncation and max_length is not None:
+            self.backend_tokenizer.enable_truncation(max_length)
+        else:
+            self.backend_tokenizer.no_truncation()
+        return Tokens(self.backend_tokenizer.encode_batch(list(texts), add_special_tokens=add_special_tokens))
+
+
+def read_wordpiece(folder: Path, rows: int) -> WordPieceTokenizer | None:
+    """Return the tokenizer of a folder for a model of `rows` tokens; None where the library's might give other ids."""
+    try:
+        options = read_mapping(folder / "tokenizer_config.json")
+        special = folder / "special_tokens_map.json"
+        options |= read_mapping(special) if special.is_file() else {}
+        state = read_mapping(folder / "tokenizer.json")
+        vocabulary, added = state["model"]["vocab"], state["added_tokens"]
+        known = [{"id": vocabulary[token], "content": token, **_FLAGS} for token in _SPECIAL.values()]
+    except (ZooError, KeyError, TypeError):
+        return None
+    kind, never_split = options.get("tokenizer_class"), options.get("never_split")
+    stated = _SPECIAL | _OPTIONS | {name: value for name, value in options.items() if name not in _WITHOUT_EFFECT}
+    is_plain = kind in ("BertTokenizer", "BertTokenizerFast") and state["model"].get("type") == "WordPiece"
+    is_plain &= stated.keys() == _SPECIAL.keys() | _OPTIONS.keys() and _SPECIAL.items() <= stated.items()
+    is_plain &= not never_split and sorted(added, key=itemgetter("id")) == sorted(known, key=itemgetter("id"))
+    if not is_plain or len(vocabulary) != rows or sorted(vocabulary.values()) != list(range(rows)):
+        return None
+    backend = Tokenizer(WordPiece(vocabulary, unk_token=_SPECIAL["unk_token"]))
+    backend.normalizer = BertNormalizer(
+        handle_chinese_chars=stated["tokenize_chinese_chars"],
+        strip_accents=stated["strip_accents"],
+        lowercase=stated["do_lower_case"],
+    )
+    backend.pre_tokenizer = BertPreTokenizer()
+    backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in _SPECIAL.values()])
+    ends = [(_SPECIAL[name], vocabulary[_SPECIAL[name]]) for name in ("cls_token", "sep_token")]
+    backend.post_processor = TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    return WordPieceTokenizer(backend)
+
 
 # Entries of a config.json that say nothing about the states of an encoder.
 _NO_MATTER = {
@@ -168,3 +269,49 @@ def read_plain_bert(folder: Path) -> tuple[Bert, WordPieceTokenizer] | None:
         return None
     model.load_state_dict(weights, assign=True)
     return model.requires_grad_(False).eval(), reader
+
+
+class ScoresByEmbeddings(nn.Module):
+    """A head that takes the token embeddings as an argument (newer DeBERTa); it holds a copy of them."""
+
+    def __init__(self, head: nn.Module, embeddings: nn.Module) -> None:
+        super().__init__()
+        self.head = head
+        self.words = copy.deepcopy(embeddings)
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """States (n, dim) -> logits (n, vocabulary)."""
+        logits: torch.Tensor = self.head(states, self.words)
+        return logits
+
+
+def mlm_head_of(model: PreTrainedModel, name: str) -> nn.Module:
+    """Return a model's MLM head, states (n, dim) -> logits (n, vocabulary); raises UsageError if it is not known."""
+    # The heads in turn: BERT, newer DeBERTa, RoBERTa, ALBERT, DistilBERT, ELECTRA, ModernBERT.
+    if hasattr(model, "cls"):
+        return model.get_submodule("cls.predictions")
+    if hasattr(model, "lm_predictions"):
+        return ScoresByEmbeddings(model.get_submodule("lm_predictions.lm_head"), model.get_input_embeddings())
+    if hasattr(model, "lm_head"):
+        return model.get_submodule("lm_head")
+    if hasattr(model, "predictions"):
+        return model.get_submodule("predictions")
+    if hasattr(model, "vocab_projector"):
+        return _sequence(model, "vocab_transform", "activation", "vocab_layer_norm", "vocab_projector")
+    if hasattr(model, "generator_predictions"):
+        return _sequence(model, "generator_predictions", "generator_lm_head")
+    if hasattr(model, "head") and hasattr(model, "decoder"):
+        return _sequence(model, "head", "decoder")
+    raise UsageError(f"backbone {name!r}: where {type(model).__name__} has its MLM head is not known; use another one.")
+
+
+def _sequence(model: PreTrainedModel, *names: str) -> nn.Sequential:
+    return nn.Sequential(*(model.get_submodule(name) for name in names))
+
+
+def transform_of(head: nn.Module) -> tuple[nn.Linear, nn.LayerNorm] | None:
+    """Return the dense layer and the LayerNorm that a head applies before it scores the words; None if not found."""
+    dense = [module for module in head.modules() if isinstance(module, nn.Linear)]
+    norms = [module for module in head.modules() if isinstance(module, nn.LayerNorm)]
+    inner = [layer for layer in dense if norms and layer.out_features == norms[0].normalized_shape[0]]
+    return (inner[0], norms[0]) if inner else None

@@ -3,19 +3,61 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from zoo.check import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder
-from zoo.engine.backbone import without_pooler
+from zoo.engine.backbone import Backbone, without_pooler
+from zoo.engine.states import Pooling
 from zoo.errors import ContractError, UsageError
 from zoo.files import read_json, write_json, write_sums, write_text, writing
-from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, StaticModules, StockModules
 from zoo.plugins import METHODS
 from zoo.roles import Role, RoleText, encode_alike
 from zoo.tensors import write_tensors
+
+if TYPE_CHECKING:
+    import torch
+    from sentence_transformers.sentence_transformer.modules import Dense, Module
+    from tokenizers import Tokenizer
+
+
+EXPORTED_POOLINGS = {"cls": "cls", "mean": "mean", "last": "mean", "max": "max", "lasttoken": "lasttoken"}
+"""Poolings of the last layer and their names in the library, which can pool no other layer."""
+
+
+@dataclass(frozen=True)
+class StockModules:
+    """An encoder as a transformer, the pooling of its last layer, and the library's modules that follow."""
+
+    backbone: Backbone
+    pooling: Pooling | Literal["lasttoken"]  # one of EXPORTED_POOLINGS
+    max_length: int
+    after: Sequence[Module] = ()
+    # of a text, in the language of templates for chats
+    template: str | None = None
+
+
+@dataclass(frozen=True)
+class StaticModules:
+    """An encoder as the mean of a text's rows in a table (vocabulary, dim), scaled to length 1."""
+
+    tokenizer: Tokenizer
+    table: torch.Tensor
+
+
+def dense(weight: torch.Tensor, bias: torch.Tensor, activation: Literal["Tanh", "Identity"]) -> Dense:
+    """Return the library's linear layer with a weight (out, in) and a bias (out,), float32, and its activation."""
+    from sentence_transformers.sentence_transformer.modules import Dense
+    from torch import nn
+
+    outputs, inputs = weight.shape
+    layer = Dense(inputs, outputs, activation_function=getattr(nn, activation)())
+    layer.linear.load_state_dict({"weight": weight, "bias": bias})
+    return layer.requires_grad_(False)
+
 
 _KINDS: dict[Role | None, str] = {None: "", "query": " of queries", "document": " of documents"}
 _MODES = "cls_token", "mean_tokens", "max_tokens", "lasttoken"

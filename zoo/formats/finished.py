@@ -22,12 +22,12 @@ from zoo.engine.model_folder import (
     other_tensors,
     tokens_below,
 )
-from zoo.engine.pooling import Pooling
+from zoo.engine.states import Pooling
 from zoo.engine.tokens import clean_text
 from zoo.errors import UsageError
 from zoo.files import read_mapping
+from zoo.formats.export import dense
 from zoo.formats.onnx import OnnxModel, load_onnx
-from zoo.formats.sentence_transformers import dense
 from zoo.paths import is_file
 from zoo.roles import Roles
 

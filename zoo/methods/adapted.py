@@ -17,7 +17,7 @@ from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start
 from zoo.engine.needs import Need
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.files import read_json, write_json
-from zoo.formats.sentence_transformers import StockModules
+from zoo.formats.export import StockModules
 from zoo.methods.angle import AnglEObjective, AnglERecipe
 from zoo.methods.causal import Causal, CausalRecipe, TemplateRecipe, last_states
 from zoo.methods.cosent import CoSENT
@@ -74,7 +74,6 @@ class LastState(nn.Module):
         self.model = model
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Encode."""
         return last_states(self.model, input_ids, attention_mask)
 
 

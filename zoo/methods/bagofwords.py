@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from zoo.encoder import Runtime, Traits, Vectors
 from zoo.engine.tokens import clean_text
 from zoo.files import sha256_json
-from zoo.identity import method_identity
 from zoo.methods.base import WIDEST, check_at_most, check_positive
 from zoo.methods.counted import CountedEncoder
-from zoo.plugins import register_method
+from zoo.plugins import method_identity, register_method
 
 _WORD = re.compile(r"\w+")
 

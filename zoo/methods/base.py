@@ -14,14 +14,13 @@ from typing_extensions import TypeVar
 from zoo.encoder import AnyRecipe, Encoder, Runtime, Traits, Vectors
 from zoo.engine.backbone import Backbone, find_backbone, sha256_weights
 from zoo.engine.batching import EncodingStats, encode_table, encode_unique
-from zoo.engine.named import DEFAULT_BACKBONE
+from zoo.engine.hub_models import DEFAULT_BACKBONE
 from zoo.engine.needs import Need, check_files, check_first_token
-from zoo.engine.pooling import Pooling
-from zoo.engine.states import pooled
+from zoo.engine.states import Pooling, pooled
 from zoo.engine.tokens import MEMORY, TokenTable
 from zoo.files import read_json, sha256_json, write_json
-from zoo.formats.sentence_transformers import StockModules
-from zoo.identity import method_identity
+from zoo.formats.export import StockModules
+from zoo.plugins import method_identity
 from zoo.recipes import build
 from zoo.tensors import read_tensors, write_tensors
 

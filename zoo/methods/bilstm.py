@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from typing_extensions import TypeVar
 
 from zoo.encoder import NLI_LABELS, Corpus, DevScore, Encoder, FitReport, Run, Traits
-from zoo.engine.host import host_of
+from zoo.engine.batching import host_of
 from zoo.engine.tokens import TokenTable
 from zoo.methods.base import check_positive
 from zoo.training.settings import TrainSettings
@@ -25,9 +25,9 @@ from zoo.training.siamese import (
     held_out_by_first,
     labelled_task,
     pair_batches,
+    train_by_accuracy,
     width_of,
 )
-from zoo.training.stepdown import train_by_accuracy
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from zoo.engine.needs import sees_later_tokens
 from zoo.engine.states import token_states
 from zoo.engine.tokens import MEMORY, TokenTable, clean_text, frame_of
 from zoo.errors import UsageError
-from zoo.formats.sentence_transformers import StockModules
+from zoo.formats.export import StockModules
 from zoo.methods.base import BackboneEncoder, BackboneRecipe
 from zoo.plugins import register_method
 from zoo.recipes import added

@@ -13,11 +13,10 @@ from torch import nn
 
 from zoo.encoder import NLI_LABELS, Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
 from zoo.errors import ContractError, TrainingError, UsageError
-from zoo.identity import method_identity
 from zoo.methods.contrastive import Rows
 from zoo.methods.twoviews import TwoViews, TwoViewsObjective, TwoViewsRecipe
 from zoo.modules.pooler import Pooler, TrainedPooler
-from zoo.plugins import register_method
+from zoo.plugins import method_identity, register_method
 from zoo.recipes import all_recipes, portable_recipe
 from zoo.selection import parse_methods
 from zoo.training.loop import Objective

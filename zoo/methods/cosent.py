@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, Run, Traits
-from zoo.engine.host import flat_rows
+from zoo.engine.batching import flat_rows
 from zoo.errors import ContractError, TrainingError
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, Rows
 from zoo.modules.pooler import Pooler, TrainedPooler

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from zoo.encoder import Runtime, Traits
 from zoo.engine.backbone import Backbone
-from zoo.engine.host import host_of, to_device
+from zoo.engine.batching import host_of, to_device
 from zoo.engine.needs import Need
 from zoo.engine.tokens import TokenTable
 from zoo.methods.promptbert import PromptBERT, PromptBERTRecipe

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, score_of
-from zoo.engine.host import flat_rows
+from zoo.engine.batching import flat_rows
 from zoo.files import read_json, write_json
 from zoo.methods.base import check_positive
 from zoo.methods.contrastive import Contrastive, Rows, TrainedRecipe
@@ -27,7 +27,7 @@ from zoo.modules.pooler import TrainedPooler
 from zoo.plugins import register_method
 from zoo.recipes import added
 from zoo.training.loop import Objective
-from zoo.training.pairs import Groups
+from zoo.training.positives import Groups
 from zoo.training.settings import TrainSettings
 
 if TYPE_CHECKING:

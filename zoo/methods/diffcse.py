@@ -12,16 +12,15 @@ from torch import nn
 
 from zoo.encoder import Runtime, Traits
 from zoo.engine.backbone import Backbone, find_backbone, mlm_head
-from zoo.engine.host import changed
+from zoo.engine.batching import changed
 from zoo.engine.needs import Need
 from zoo.engine.states import added_mask, packable, token_states
 from zoo.errors import UsageError
-from zoo.methods.contrastive import ContrastiveRecipe
-from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
+from zoo.methods.contrastive import ContrastiveRecipe, DropoutViews, DropoutViewsObjective
 from zoo.modules.pooler import TrainedPooler
 from zoo.plugins import register_method
-from zoo.training.auxiliary import mask_some
 from zoo.training.loop import Objective
+from zoo.training.losses import mask_some
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -148,7 +148,6 @@ class Flow(Transform[FlowRecipe]):
         return z
 
     def parameters(self) -> int:
-        """Return the size of the base and the flow."""
         return self.base.parameters() + count_parameters(self.glow)
 
     def facts(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from zoo.encoder import Traits
-from zoo.engine.host import changed
+from zoo.engine.batching import changed
 from zoo.methods.simcse import SimCSE, SimCSEObjective, SimCSERecipe
 from zoo.modules.pooler import TrainedPooler
 from zoo.plugins import register_method

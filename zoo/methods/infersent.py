@@ -14,7 +14,7 @@ from zoo.engine.tokens import TokenTable, tokenise
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_positive, count_parameters
 from zoo.methods.bilstm import BiLSTMMax, BiLSTMRecipe, TrainedBiLSTM
 from zoo.methods.static import static_start
-from zoo.modules.heads import untrained
+from zoo.modules.pooler import untrained
 from zoo.plugins import register_method
 
 if TYPE_CHECKING:
@@ -85,5 +85,4 @@ class InferSent(TrainedBiLSTM[InferSentRecipe], BackboneEncoder[InferSentRecipe]
         return vectors
 
     def parts(self) -> dict[str, nn.Module]:
-        """Return the BiLSTM."""
         return {"head": self.head}

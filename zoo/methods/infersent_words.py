@@ -18,12 +18,11 @@ from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.formats.word_vectors import find_word_vectors, word_vectors_identity
-from zoo.identity import method_identity
 from zoo.methods.base import count_parameters
 from zoo.methods.bilstm import BiLSTMMax, BiLSTMRecipe, TrainedBiLSTM
 from zoo.methods.wordvectors import FileWords, WordVectorsRecipe, words_start
-from zoo.modules.heads import untrained
-from zoo.plugins import register_method
+from zoo.modules.pooler import untrained
+from zoo.plugins import method_identity, register_method
 from zoo.recipes import build
 from zoo.tensors import read_tensors, write_tensors
 

@@ -10,18 +10,17 @@ import torch
 from torch import nn
 
 from zoo.encoder import Traits
+from zoo.engine.batching import changed
 from zoo.engine.dropout import set_dropout
-from zoo.engine.host import changed
 from zoo.engine.needs import Need
 from zoo.engine.states import added_mask, packable, pooled, token_states
 from zoo.errors import UsageError
-from zoo.methods.contrastive import ContrastiveRecipe
+from zoo.methods.contrastive import ContrastiveRecipe, DropoutViews, DropoutViewsObjective
 from zoo.methods.diffcse import Projector
-from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
 from zoo.modules.pooler import TrainedPooler
 from zoo.plugins import register_method
-from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Objective
+from zoo.training.losses import MaskedLanguageModel
 
 if TYPE_CHECKING:
     from zoo.engine.backbone import Backbone

@@ -14,8 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from zoo.encoder import Runtime, Traits
-from zoo.engine.pooling import masked_mean
-from zoo.engine.states import token_states
+from zoo.engine.states import masked_mean, token_states
 from zoo.methods.base import check_adam, check_in_batch, check_positive
 from zoo.methods.contrastive import Contrastive, TrainedRecipe
 from zoo.plugins import register_method

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
 from zoo.engine.backbone import Backbone, masked_lm
-from zoo.engine.mlm_head import mlm_head_of
+from zoo.engine.bert import mlm_head_of
 from zoo.engine.needs import Need
-from zoo.engine.pooling import masked_mean
-from zoo.engine.states import token_states
+from zoo.engine.states import masked_mean, token_states
 from zoo.engine.tokens import frame_of, tokenise
 from zoo.errors import ContractError, UsageError
 from zoo.methods.base import check_positive
@@ -23,9 +22,9 @@ from zoo.methods.causal import CausalRecipe, check_decoder
 from zoo.methods.simcse import SimCSE, SimCSEObjective, SimCSERecipe
 from zoo.modules.pooler import Pooler, TrainedPooler
 from zoo.plugins import register_method
-from zoo.training.auxiliary import MaskedNextTokens, mask_some
 from zoo.training.loop import Objective, train
 from zoo.training.lora import LoraSettings, merged, with_adapters
+from zoo.training.losses import MaskedNextTokens, mask_some
 from zoo.training.settings import TrainSettings
 
 if TYPE_CHECKING:

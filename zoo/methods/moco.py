@@ -18,7 +18,7 @@ from zoo.recipes import added
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
 from zoo.training.momentum import MomentumObjective, check_momentum, momentum_update
-from zoo.training.views import augmented
+from zoo.training.positives import augmented
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -10,9 +10,9 @@ from torch import nn
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
 from zoo.engine.backbone import Backbone
 from zoo.engine.needs import Need
-from zoo.engine.pooling import Pooling
+from zoo.engine.states import Pooling
 from zoo.errors import ContractError
-from zoo.formats.sentence_transformers import EXPORTED_POOLINGS
+from zoo.formats.export import EXPORTED_POOLINGS
 from zoo.methods.base import BackboneEncoder, BackboneFields, BackboneRecipe, check_positive
 from zoo.modules.pooler import TokenWeights
 from zoo.plugins import register_method
@@ -59,7 +59,6 @@ class Maximum(BackboneEncoder[BackboneRecipe]):
 
     @property
     def pooling(self) -> Pooling:
-        """The maximum."""
         return "max"
 
     @classmethod

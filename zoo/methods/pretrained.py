@@ -17,11 +17,12 @@ from zoo.check import deviation
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
 from zoo.engine.backbone import Backbone, BackboneSource, find_backbone, positions_of, without_pooler
 from zoo.engine.batching import EncodingStats, autocast, encode_unique
-from zoo.engine.named import DEFAULT_BACKBONE
-from zoo.engine.pooling import Pooling
+from zoo.engine.hub_models import DEFAULT_BACKBONE
+from zoo.engine.states import Pooling
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import read_json, sha256_json, write_json
+from zoo.formats.export import EXPORTED_POOLINGS, StockModules
 from zoo.formats.finished import (
     AGREES,
     cut_texts,
@@ -33,7 +34,6 @@ from zoo.formats.finished import (
     trained_pooler,
 )
 from zoo.formats.onnx import OnnxModel, onnx_digests, onnx_file
-from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, StockModules
 from zoo.methods.base import BackboneEncoder, check_positive, count_parameters
 from zoo.methods.promcse import Prefix, PrefixPooler, released_prefix
 from zoo.paths import is_file
@@ -187,7 +187,6 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         return vectors.float()
 
     def parts(self) -> dict[str, torch.nn.Module]:
-        """Return the prefix of a checkpoint that has one."""
         return {} if self.prefix is None else {"prefix": self.prefix}
 
     def encode(self, texts: Sequence[str], prompt: str | None = None, role: Role | None = None) -> Vectors:

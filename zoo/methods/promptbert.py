@@ -20,9 +20,9 @@ from zoo.methods.prompttraining import PromptPooler, PromptTrainingRecipe
 from zoo.methods.simcse import SimCSE, SimCSEObjective
 from zoo.modules.templates import BoundTemplate, MlmTransform, Template
 from zoo.plugins import register_method
-from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Collate, Objective
-from zoo.training.views import side_by_side
+from zoo.training.losses import MaskedLanguageModel
+from zoo.training.positives import side_by_side
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from zoo.engine.host import changed, host_of, to_device
+from zoo.engine.batching import changed, host_of, to_device
 from zoo.engine.states import token_states
 from zoo.methods.simcse import SimCSERecipe
 from zoo.modules.pooler import TrainedPooler

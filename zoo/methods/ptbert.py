@@ -17,7 +17,7 @@ from zoo.engine.states import token_states
 from zoo.errors import UsageError
 from zoo.methods.base import check_positive
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
-from zoo.modules.heads import TanhHead
+from zoo.modules.pooler import TanhHead
 from zoo.plugins import register_method
 from zoo.recipes import added
 from zoo.training.loop import Objective

@@ -12,10 +12,9 @@ import numpy as np
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, Vectors
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
-from zoo.identity import method_identity
 from zoo.methods.base import WIDEST, check_at_most, check_positive
 from zoo.methods.counted import CountedEncoder
-from zoo.plugins import register_method
+from zoo.plugins import method_identity, register_method
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,9 @@ from typing_extensions import TypeVar
 from zoo.encoder import NLI_LABELS, Corpus, DevScore, FitReport, Run, Start, Traits
 from zoo.engine.dropout import set_dropout
 from zoo.engine.needs import Need
-from zoo.engine.pooling import Pooling
+from zoo.engine.states import Pooling
 from zoo.engine.tokens import tokenise
-from zoo.formats.sentence_transformers import EXPORTED_POOLINGS
+from zoo.formats.export import EXPORTED_POOLINGS
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_positive
 from zoo.methods.pooled import pooled_start
 from zoo.plugins import register_method

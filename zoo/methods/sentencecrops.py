@@ -11,12 +11,11 @@ import torch
 from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, Run, Traits
-from zoo.engine.host import flat_rows
+from zoo.engine.batching import flat_rows
 from zoo.engine.tokens import TokenTable, frame_of, tokenise
 from zoo.errors import TrainingError
 from zoo.methods.base import check_positive
-from zoo.methods.contrastive import ContrastiveRecipe, Rows
-from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
+from zoo.methods.contrastive import ContrastiveRecipe, DropoutViews, DropoutViewsObjective, Rows
 from zoo.modules.pooler import Pooler
 from zoo.plugins import register_method
 from zoo.recipes import added

@@ -120,7 +120,6 @@ class WeightedAverages(WordAverages[WeightingT]):
 
     @classmethod
     def sources(cls, recipe: WeightingT, runtime: Runtime) -> dict[str, Any]:
-        """Return the identity of the file of frequencies."""
         return {key: word_vectors_identity(place) for key, place in frequency_place(recipe).items()}
 
     def places(self) -> dict[str, Any]:

@@ -13,18 +13,16 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, Run, Traits
-from zoo.engine.host import changed
+from zoo.engine.batching import changed
 from zoo.engine.needs import Need
 from zoo.errors import ContractError, TrainingError
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, Rows
 from zoo.modules.pooler import TrainedPooler
 from zoo.plugins import register_method
 from zoo.recipes import added
-from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Collate, Objective
-from zoo.training.losses import info_nce
-from zoo.training.positives import NEED_NEIGHBOURS, Positives, paired_rows
-from zoo.training.views import augmented, side_by_side
+from zoo.training.losses import MaskedLanguageModel, info_nce
+from zoo.training.positives import NEED_NEIGHBOURS, Positives, augmented, paired_rows, side_by_side
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from zoo.methods.contrastive import Rows
 from zoo.methods.promptbert import PromptBERT, PromptBERTRecipe
 from zoo.methods.simcse import SimCSEObjective
 from zoo.plugins import register_method
-from zoo.srl.negation import soft_negatives
+from zoo.srl.spacy_labeller import soft_negatives
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
 

@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 from zoo.encoder import Runtime, Traits, Vectors
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
-from zoo.formats.text_vectors import find_text_vectors, read, text_vectors_identity
-from zoo.identity import method_identity
+from zoo.formats.word_vectors import find_text_vectors, read, text_vectors_identity
 from zoo.methods.counted import CountedEncoder
-from zoo.plugins import register_method
+from zoo.plugins import method_identity, register_method
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextVectorsRecipe:
-    """The file (see zoo.formats.text_vectors)."""
+    """The file (see zoo.formats.word_vectors)."""
 
     path: str | None = None
 
@@ -70,7 +69,6 @@ class TextVectors(CountedEncoder[TextVectorsRecipe]):
         return np.array([text in self.rows for text in texts], np.bool_)
 
     def places(self) -> dict[str, Any]:
-        """Return where the file is."""
         return {"path": str(self.files[0])}
 
     def save(self, folder: Path) -> None:

@@ -15,15 +15,14 @@ from typing_extensions import TypeVar
 
 from zoo.encoder import AnyRecipe, Runtime, Vectors
 from zoo.engine.backbone import Backbone, BackboneSource, sha256_weights
-from zoo.engine.chunks import ChunkTokens
 from zoo.engine.model_folder import cannot_load, check_tokenizer_files, load_pretrained
-from zoo.engine.tokens import TokenTable, clean_text
+from zoo.engine.tokens import ChunkTokens, TokenTable, clean_text
 from zoo.errors import CorruptError, UsageError
 from zoo.files import read_json, sha256_json, write_text
-from zoo.formats.sentence_transformers import StaticModules
-from zoo.identity import method_identity
+from zoo.formats.export import StaticModules
 from zoo.methods.counted import CountedEncoder
 from zoo.methods.wordvectors import any_row
+from zoo.plugins import method_identity
 from zoo.recipes import build
 from zoo.tensors import read_tensors, write_tensors
 

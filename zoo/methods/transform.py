@@ -17,10 +17,9 @@ from zoo.encoder import NLI_LABELS, Corpus, DevScore, Encoder, FitReport, Run, R
 from zoo.engine.backbone import Backbone
 from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.files import read_json, sha256_json, write_json
-from zoo.identity import method_identity
 from zoo.methods.base import without_places
 from zoo.methods.pooled import Average, AverageRecipe
-from zoo.plugins import METHODS
+from zoo.plugins import METHODS, method_identity
 from zoo.recipes import added, added_at_default, all_recipes, build, portable_recipe
 from zoo.roles import Role
 from zoo.selection import parse_methods
@@ -110,7 +109,6 @@ class Transform(Encoder[TransformRecipeT]):
 
     @property
     def backbone(self) -> Backbone:
-        """The transformer under the base."""
         backbone: Backbone = self.base.backbone  # type: ignore[attr-defined]
         return backbone
 

@@ -18,8 +18,8 @@ from zoo.modules.pooler import TrainedPooler
 from zoo.plugins import register_method
 from zoo.recipes import added
 from zoo.training.loop import Objective
+from zoo.training.positives import augmented
 from zoo.training.settings import TrainSettings
-from zoo.training.views import augmented
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

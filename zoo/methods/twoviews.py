@@ -10,8 +10,7 @@ from torch import nn
 from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, Run, Traits
-from zoo.engine.pooling import Pooling
-from zoo.engine.states import pooled
+from zoo.engine.states import Pooling, pooled
 from zoo.errors import UsageError
 from zoo.methods.base import check_adam, check_positive
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, Rows
@@ -21,8 +20,8 @@ from zoo.plugins import register_method
 from zoo.recipes import added
 from zoo.training.loop import Objective
 from zoo.training.losses import nt_xent
+from zoo.training.positives import augmented
 from zoo.training.settings import TrainSettings
-from zoo.training.views import augmented
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from zoo.encoder import Encoder, FitReport, Run, Runtime, Traits, Vectors
 from zoo.errors import ContractError, UsageError
 from zoo.files import sha256_json
-from zoo.formats.sentence_transformers import StockModules, dense
+from zoo.formats.export import StockModules, dense
 from zoo.methods.base import check_positive
 from zoo.methods.transform import Transform, TransformRecipe, base_of
 from zoo.plugins import register_method

@@ -19,10 +19,9 @@ from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.formats.word_vectors import PIECES, Matrix, find_word_vectors, read_word_vectors, word_vectors_identity
-from zoo.identity import method_identity
 from zoo.methods.base import check_positive
 from zoo.methods.counted import CountedEncoder
-from zoo.plugins import register_method
+from zoo.plugins import method_identity, register_method
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,5 +189,4 @@ class WordVectors(WordAverages[WordVectorsRecipeT]):
         return {"path": word_vectors_identity(find_word_vectors(recipe.path, "word vectors"))}
 
     def places(self) -> dict[str, Any]:
-        """Return where the file is."""
         return {"path": find_word_vectors(self.recipe.path, "word vectors")}

@@ -1,21 +1,45 @@
-"""The poolers of SimCSE's code and SIF's weighted mean; a module of a transformer with one of them, for training."""
+"""Projection heads, the poolers of SimCSE's code, SIF's weighted mean; a module of a transformer with one of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import torch
 from torch import nn
 
 from zoo.engine.backbone import token_embeddings
-from zoo.engine.pooling import Pooling
-from zoo.engine.states import pooled
+from zoo.engine.states import Pooling, pooled
 from zoo.engine.tokens import sif_weights, tokenise
-from zoo.modules.heads import TanhHead
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+Head = TypeVar("Head", bound=nn.Module)
+
+
+def untrained(make: Callable[[], Head]) -> Head:
+    """Return a new head in eval mode with fixed weights, for an encoder before `fit`, which draws new ones."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return make().eval()
+
+
+class TanhHead(nn.Module):
+    """SimCSE's MLP: Linear(dim, dim) and tanh, weights N(0, 0.02^2), bias 0; unsupervised SimCSE removes it at test."""
+
+    def __init__(self, dim: int, initializer_range: float = 0.02) -> None:
+        super().__init__()
+        self.dense = nn.Linear(dim, dim)
+        nn.init.normal_(self.dense.weight, std=initializer_range)
+        nn.init.zeros_(self.dense.bias)
+
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        """(n, dim) -> (n, dim)."""
+        output: torch.Tensor = torch.tanh(self.dense(vectors))
+        return output
+
 
 Pooler = Literal["cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "sif"]
 """The five poolers of SimCSE's code, of which only "cls" has an MLP, and SIF's mean of the last layer."""

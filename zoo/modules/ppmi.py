@@ -49,6 +49,8 @@ def ppmi_vectors(
     shape = (vocabulary, vocabulary)
     matrix = sparse.csr_matrix((pmi[positive], (counts.row[positive], counts.col[positive])), shape=shape)
     u, s, _ = randomized_svd(matrix, dim, n_iter=4, random_state=seed)
+    # Beyond the matrix's rank a direction is rounding, which the first step of Adam would make as long as any other.
+    s[s <= s.max() * vocabulary * np.finfo(s.dtype).eps] = 0
     vectors = u * np.sqrt(s)
     seen = totals > 0
     vectors[seen] -= vectors[seen].mean(axis=0)

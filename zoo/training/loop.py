@@ -22,17 +22,13 @@ from numpy.typing import NDArray
 from torch import nn
 
 from zoo.encoder import FitReport, Run, Runtime, score_of
-from zoo.engine.batching import autocast, out_of_memory
+from zoo.engine.batching import autocast, out_of_memory, pinned
 from zoo.engine.dropout import cheapen_dropout
-from zoo.engine.host import pinned
 from zoo.engine.narrow import NarrowWeights
 from zoo.errors import CorruptError, Interrupted, TrainingError
 from zoo.machine import forget_peak_memory, keep_freed_memory, peak_memory_mb
-from zoo.training.checkpoint import at_rest, changing, restore_checkpoint, save_checkpoint, undisturbed
-from zoo.training.folder import TrainingFolder
-from zoo.training.gradients import Part, gradients
-from zoo.training.graphs import UNSTATED, graphs_for
-from zoo.training.memory import needed
+from zoo.training.checkpoint import TrainingFolder, at_rest, changing, restore_checkpoint, save_checkpoint, undisturbed
+from zoo.training.graphs import UNSTATED, Part, gradients, graphs_for, needed
 from zoo.training.optimizers import make_optimizer, make_scheduler
 from zoo.training.settings import TrainSettings
 

@@ -1,22 +1,105 @@
-"""Positives from the text itself: neighbouring sentences, halves of a sentence, crops of consecutive sentences."""
+"""Views of the sentences of a batch; and positives from the text itself: neighbours, halves, crops; groups of pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from zoo.encoder import Corpus
+from zoo.engine.backbone import Backbone
 from zoo.engine.tokens import TokenTable, frame_of, tokenise
 from zoo.errors import TrainingError
-from zoo.training.augment import generator
+from zoo.training.augment import generator, make_augmenter
 
 if TYPE_CHECKING:
     import torch
 
     from zoo.engine.backbone import Backbone
+
+
+def augmented(
+    backbone: Backbone, table: TokenTable, augment: tuple[str, ...], seed: int, *, keeps: int = 0, views: int = 1
+) -> Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]:
+    """Return a function of row numbers (n,): ids and mask of each augmented view, drawn by seed and batch alone."""
+    augmenter = make_augmenter(backbone, augment, keeps)
+
+    def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
+        rng, sentences = generator(seed, int(rows[0])), [table.row(int(i)) for i in rows]
+        return tuple(part for _ in range(views) for part in augmenter.batch(sentences, rng))
+
+    return batch
+
+
+def side_by_side(views: Sequence[tuple[torch.Tensor, torch.Tensor]], pad_id: int) -> tuple[torch.Tensor, ...]:
+    """Return ids and mask (n, views, longest) of views that have ids and mask (n, length) each."""
+    longest = max(ids.shape[1] for ids, _ in views)
+
+    def stacked(parts: Sequence[torch.Tensor], fill: int) -> torch.Tensor:
+        return torch.stack([F.pad(part, (0, longest - part.shape[1]), value=fill) for part in parts], dim=1)
+
+    ids, masks = zip(*views, strict=True)
+    return stacked(ids, pad_id), stacked(masks, 0)
+
+
+class Groups:
+    """The sentences of each group; there are only whole batches of groups.
+
+    `shared`: the negatives (a, b1) ... (a, bK) share the positive's sentence a; otherwise they are (b1, c1) ... (bK,
+    cK), all of other sentences. `once`: no sentence comes twice in a pass; otherwise each is drawn independently.
+    `batches` is the number of batches, limited to those in `passes` over the corpus; None: the limit. Raises
+    TrainingError for a corpus with fewer sentences than a batch needs.
+    """
+
+    def __init__(
+        self,
+        sentences: int,
+        seed: int,
+        negatives: int,
+        of_batch: int,
+        batches: int | None,
+        passes: int,
+        *,
+        shared: bool,
+        once: bool,
+    ) -> None:
+        self.sentences, self.seed = sentences, seed
+        self.negatives, self.shared, self.once = negatives, shared, once
+        self.of_batch = of_batch
+        # A pair takes two sentences of a pass, as in sentence-transformers, though a positive needs one; one if shared.
+        self.room = (1 + negatives) * (1 if shared else 2)
+        self.width = self.room if shared else self.room - 1
+        self.of_pass = sentences // (self.room * of_batch) * of_batch
+        most = self.of_pass * passes
+        self.count = most if batches is None else min(batches * of_batch, most)
+        if sentences and not self.count:
+            raise TrainingError(
+                f"{sentences} sentences are fewer than the {self.room * of_batch} that a batch of pairs counts; pass a"
+                " larger --corpus FILE or lower batch_size."
+            )
+        self._order: tuple[int, NDArray[np.int64]] | None = None
+
+    def drawn(self, group: int) -> NDArray[np.int64]:
+        """Return sentence numbers (width,): the positive's, the negatives' first (unless shared), their second."""
+        if not self.once:
+            return np.random.default_rng([self.seed, group, 1]).integers(self.sentences, size=self.width)
+        epoch, index = divmod(group, self.of_pass)
+        if self._order is None or self._order[0] != epoch:
+            self._order = epoch, np.random.default_rng([self.seed, epoch, 2]).permutation(self.sentences)
+        return self._order[1][index * self.room : index * self.room + self.width]
+
+    def pairs(self, groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return first sentences (n, 1 + K), or (n, 1) if shared, and second sentences (n, 1 + K); positive first."""
+        drawn = np.stack([self.drawn(int(group)) for group in groups])
+        if self.shared:
+            return drawn[:, :1], drawn
+        cut = 1 + self.negatives
+        return drawn[:, :cut], np.concatenate([drawn[:, :1], drawn[:, cut:]], axis=1)
+
 
 Positives = Literal["neighbours", "halves", "crops", "mix"]
 

@@ -15,8 +15,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmark.data.readers.kinds import JSON, PARQUET, SHEET, begins, check_text, is_saved, suffix_of, text_lines
-from benchmark.data.readers.nested import holds_objects, inner, is_nested, items, named
+from benchmark.data.readers.kinds import (
+    JSON,
+    PARQUET,
+    SHEET,
+    begins,
+    check_text,
+    holds_objects,
+    inner,
+    is_nested,
+    is_saved,
+    items,
+    named,
+    suffix_of,
+    text_lines,
+)
 from zoo.errors import CorruptError, MissingError, UsageError
 
 _SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "pipes"}

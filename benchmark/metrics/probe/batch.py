@@ -105,23 +105,12 @@ def pad(vectors: NDArray[np.float32], device: str) -> Tensor:
     return x
 
 
-def train_fits(
-    x: Tensor,
-    dim: int,
-    labels: NDArray[np.int64],
-    folds: Sequence[Fold],
-    fold_of: Rows,
-    penalties: NDArray[np.float64],
-    recipe: Recipe,
-) -> Fits:
-    """Train one classifier for every entry of `fold_of` (the index of its fold) and `penalties` (its weight decay).
+class Trainer:
+    """Trains one classifier for every entry of `fold_of` (the index of its fold) and `penalties` (its weight decay).
 
     `x` comes from `pad`, `labels` (n,) are 0 .. classes-1.
     """
-    return _Trainer(x, dim, labels, folds, fold_of, penalties, recipe).run()
 
-
-class _Trainer:
     def __init__(
         self,
         x: Tensor,

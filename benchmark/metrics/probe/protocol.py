@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
-from benchmark.metrics.probe.batch import Fits, Fold, Recipe, Rows, pad, train_fits
+from benchmark.metrics.probe.batch import Fits, Fold, Recipe, Rows, Trainer, pad
 
 PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2)
 _FOLD_SEED = 1111
@@ -73,7 +73,7 @@ class _Probe:
 
     def fit(self, folds: Sequence[Fold], fold_of: Sequence[int], penalties: Sequence[float]) -> Fits:
         of, weights = np.array(fold_of, dtype=np.int64), np.array(penalties, dtype=np.float64)
-        return train_fits(self.padded, self.dim, self.labels, folds, of, weights, self.setting.recipe)
+        return Trainer(self.padded, self.dim, self.labels, folds, of, weights, self.setting.recipe).run()
 
     def grid(self, folds: Sequence[Fold]) -> tuple[Fits, NDArray[np.float64]]:
         """Fit every fold with every penalty; returns the fits, fold by fold, and dev accuracies (folds, penalties)."""

@@ -20,9 +20,8 @@ from zoo.modules.pooler import Pooler
 from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 from zoo.training.checkpoint import undisturbed
-from zoo_bench_papers.analysis.encoders import ChosenEncoder
+from zoo_bench_papers.analysis.encoders import ChosenEncoder, average, task_scores
 from zoo_bench_papers.analysis.result import Analysis, AnalysisTable
-from zoo_bench_papers.analysis.scores import average, task_scores
 
 _ROWS = 50
 _POOLERS: dict[str, Pooler] = {"[CLS]": "cls", "mean": "avg"}

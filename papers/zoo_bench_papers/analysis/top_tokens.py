@@ -17,9 +17,8 @@ from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import Runtime, Traits
 from zoo.engine.backbone import mlm_head
 from zoo.methods.prompt import Prompt, PromptRecipe
-from zoo_bench_papers.analysis.encoders import ChosenEncoder
+from zoo_bench_papers.analysis.encoders import ChosenEncoder, average, task_scores
 from zoo_bench_papers.analysis.result import Analysis, AnalysisTable
-from zoo_bench_papers.analysis.scores import average, task_scores
 
 # The examples of table 7.
 SENTENCES = (

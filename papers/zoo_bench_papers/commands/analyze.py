@@ -24,7 +24,7 @@ from benchmark.cli.options import (
     precision_option,
     results_only_option,
 )
-from zoo.engine.named import DEFAULT_BACKBONE
+from zoo.engine.hub_models import DEFAULT_BACKBONE
 
 if TYPE_CHECKING:
     from benchmark.records.folder import Records
@@ -72,7 +72,7 @@ def _start(options: dict[str, Any], plugins: tuple[Path, ...] = ()) -> Runtime:
     """Check the options before any work, and return the runtime."""
     from zoo.files import check_writable
     from zoo.machine import make_runtime
-    from zoo_bench_papers.analysis.write import check_plots
+    from zoo_bench_papers.analysis.result import check_plots
 
     if not options["no_plots"]:
         check_plots()
@@ -93,8 +93,7 @@ def _finish(analysis: Analysis, options: dict[str, Any], runtime: Runtime) -> No
 
 def _write(analysis: Analysis, out: Path, *, no_plots: bool) -> None:
     from zoo.progress import print_safe
-    from zoo_bench_papers.analysis.result import markdown
-    from zoo_bench_papers.analysis.write import write_analysis
+    from zoo_bench_papers.analysis.result import markdown, write_analysis
 
     command = shlex.join(["zoo-bench", *sys.argv[1:]])
     written = write_analysis(analysis, out, command=command, plots=not no_plots)
@@ -115,7 +114,7 @@ def anisotropy(**options: Any) -> None:
     from benchmark.data.sources import DataSource
     from benchmark.tasks.loaded import load_tasks
     from benchmark.tasks.suites import suite
-    from zoo_bench_papers.analysis.anisotropy import analyse_anisotropy
+    from zoo_bench_papers.analysis.alignment import analyse_anisotropy
     from zoo_bench_papers.analysis.encoders import choose_encoders
 
     chosen = suite(options["suite_name"])
@@ -228,7 +227,7 @@ def alignment(**options: Any) -> None:
 def sentence_map(**options: Any) -> None:
     """A map of sentences and a histogram of cosines, before and after: --methods avg-last,whitening."""
     runtime = _start(options, options["plugins"])
-    from zoo_bench_papers.analysis.map import analyse_map
+    from zoo_bench_papers.analysis.alignment import analyse_map
 
     encoders, task = _encoders_and_dev(options, runtime)
     _finish(analyse_map(encoders, task, options["split"], runtime), options, runtime)
@@ -296,7 +295,7 @@ def _start_rows(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[
     from benchmark.tasks.suites import suite, tasks_named
     from zoo.errors import UsageError
     from zoo.files import check_writable
-    from zoo_bench_papers.analysis.write import check_plots
+    from zoo_bench_papers.analysis.result import check_plots
 
     if not options["no_plots"]:
         check_plots()

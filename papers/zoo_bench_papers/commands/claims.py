@@ -76,7 +76,8 @@ def _lines(selected: Sequence[Verdict], width: int | None) -> list[str]:
 def _of_verdict(verdict: Verdict, width: int | None) -> list[str]:
     """Return the verdict of a claim's rows, and a line for each comparison: ours, its interval, the paper's."""
     of = f", {verdict.procedure}" if verdict.procedure else ""
-    lines = [f"  {verdict.head()}{of}", *(f"  {part}" for part in verdict.observation.split("; ") if part)]
+    why = "" if verdict.deciding or verdict.observation else f": {verdict.reason}"
+    lines = [f"  {verdict.head()}{of}{why}", *(f"  {part}" for part in verdict.observation.split("; ") if part)]
     for c in verdict.compared:
         if c.difference is not None:
             ours = f"{signed(c.difference)} ({signed(c.low)} to {signed(c.high)})"

@@ -48,7 +48,7 @@ def command(**options: Unpack[_Options]) -> int:
     from zoo.machine import make_runtime
     from zoo_bench_papers.pretraining.pretrain import find_source, pretrain
     from zoo_bench_papers.pretraining.recipe import read_pretrain_recipe
-    from zoo_bench_papers.pretraining.sources import clean_texts, find_texts, text_options
+    from zoo_bench_papers.pretraining.texts import clean_texts, find_texts, text_options
 
     recipe, out = read_pretrain_recipe(options["recipe"]), options["out"]
     name = shlex.quote(options["recipe"])

@@ -16,7 +16,7 @@ from benchmark.cli.options import (
     results_option,
     typed_command,
 )
-from zoo.engine.named import DEFAULT_BACKBONE
+from zoo.engine.hub_models import DEFAULT_BACKBONE
 from zoo_bench_papers.template_search.search import SearchOptions, search_command
 
 

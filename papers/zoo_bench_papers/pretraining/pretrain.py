@@ -20,14 +20,12 @@ from benchmark.keys import code_digest
 from zoo import __version__
 from zoo.encoder import Runtime
 from zoo.engine.backbone import BackboneSource, find_backbone
-from zoo.engine.mlm_head import mlm_head_of
+from zoo.engine.bert import mlm_head_of
+from zoo.engine.hub_models import PRETRAINING
 from zoo.engine.model_folder import cannot_load, check_tokenizer_files, load_pretrained
-from zoo.engine.named import PRETRAINING
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import read_json, read_mapping, write_json, write_sums, write_text
-from zoo_bench_papers.pretraining.card import model_card
-from zoo_bench_papers.pretraining.recipe import TRAINED_TOKENIZERS, PretrainRecipe
-from zoo_bench_papers.pretraining.starts import start_weights
+from zoo_bench_papers.pretraining.recipe import TRAINED_TOKENIZERS, PretrainRecipe, model_card, start_weights
 from zoo_bench_papers.pretraining.texts import PlainTexts, packed_rows, split_rows
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ from zoo.paths import resource_folder
 from zoo.progress import clock, print_safe
 from zoo.recipes import build
 from zoo_bench_papers.template_search.generate import find_seq2seq, generate_templates, load_seq2seq, read_definitions
-from zoo_bench_papers.template_search.scores import DevScorer, Result, Search
-from zoo_bench_papers.template_search.table import SearchTable, print_best, write_search
+from zoo_bench_papers.template_search.scores import DevScorer, Result, Search, SearchTable, print_best, write_search
 
 
 class SearchOptions(TypedDict):

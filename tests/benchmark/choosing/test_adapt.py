@@ -12,8 +12,7 @@ from sentence_transformers import SentenceTransformer
 import benchmark
 from benchmark.choosing.adapt import read_budget
 from benchmark.choosing.adaptation import NONE, Adaptation
-from benchmark.choosing.data import Texts
-from benchmark.choosing.division import divided, training_pairs
+from benchmark.choosing.data import Texts, divided, training_pairs
 from benchmark.choosing.own_texts import language_notes, read_own_texts
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.errors import UsageError, ZooError

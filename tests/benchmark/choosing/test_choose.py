@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 import benchmark
 from benchmark.choosing.data import read_texts
 from benchmark.choosing.measures import threshold
-from benchmark.choosing.variants import variants
+from benchmark.choosing.sizes import variants
 from benchmark.cli.main import main
 from benchmark.metrics.correlation import cosine
 from benchmark.records.folder import Records

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from test_choose import noisy, scored, table
 
 import benchmark
 from benchmark.choosing.candidates import read_wordings
-from benchmark.choosing.cost import query_times
+from benchmark.choosing.demands import Floor, query_times
+from benchmark.choosing.ranking import Ranking, reached
 from benchmark.choosing.shown import _tie
 from benchmark.cli.main import main
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
@@ -45,6 +47,14 @@ def test_costs_are_measured(labels: Path) -> None:
     row = benchmark.choose(labels, "static-freq-sub-case-pun", quiet=True).as_dict()["rows"][0]
     assert 0 < row["ms_p50"] <= row["ms_p95"] and row["load_seconds"] > 0
     assert row["weights_mb"] > 1 and row["memory_mb"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("least", "winner", "met"), [(80, "a", True), (79.9, "a", True), (80.1, "a", False), (1, None, False)]
+)
+def test_a_floor_is_reached_from_its_value_on(least: float, winner: str | None, met: bool) -> None:
+    frame = pandas.DataFrame({"score": [80.0, 90.0]}, index=["a", "b"])
+    assert reached(Ranking(frame, winner, [], None), Floor("score", least)) is met
 
 
 def test_floors_decide(labels: Path) -> None:
@@ -215,6 +225,6 @@ def test_the_time_that_most_queries_take_is_above_the_middle(monkeypatch: pytest
         nonlocal now
         now += float(texts[0])
 
-    monkeypatch.setattr("benchmark.choosing.cost.time.perf_counter", lambda: now)
+    monkeypatch.setattr("benchmark.choosing.demands.time.perf_counter", lambda: now)
     times = query_times(encode, [str(0.001 * n) for n in range(1, 42)])
     assert times == pytest.approx({"ms_p50": 21, "ms_p95": 39})

@@ -10,11 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmark.choosing.candidates import prepared
-from benchmark.choosing.control import bm25
-from benchmark.choosing.data import Kind, Texts, read_texts
-from benchmark.choosing.division import training_pairs
-from benchmark.choosing.language import is_other_than_english
+from benchmark.choosing.data import Kind, Texts, read_texts, training_pairs
+from benchmark.choosing.demands import bm25
 from benchmark.choosing.measures import _nearly_equal, measure, search, threshold, threshold_at
+from benchmark.choosing.own_texts import is_other_than_english
 from benchmark.choosing.ranking import ranked, verdict
 from benchmark.stats.bootstrap import statistic_of
 from benchmark.stats.clusters import clusters_of

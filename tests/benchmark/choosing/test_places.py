@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import ndcg_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from benchmark.choosing.control import bm25
-from benchmark.choosing.data import LEAST, Kind, Texts
-from benchmark.choosing.division import arranged
+from benchmark.choosing.data import LEAST, Kind, Texts, arranged
+from benchmark.choosing.demands import bm25
 from benchmark.choosing.measures import intervals, measure, sampled, score, search
 from benchmark.metrics.ties import first_places
 from benchmark.tasks.evalrank import Measure, partner_ranks
@@ -60,7 +59,7 @@ def mixed(data: Texts, generator: np.random.Generator) -> Texts:
     return Texts(data.kind, "", texts, place[data.first[rows]], place[data.second[rows]], gold, queries, same)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(["score", "binary", "retrieval", "label"]),
     st.sampled_from(["float", "32 bits", "2 bits", "letters"]),

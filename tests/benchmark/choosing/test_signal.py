@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmark.choosing.measures import measure
-from benchmark.choosing.signal import document_items
+from benchmark.choosing.own_texts import document_items
 from zoo.errors import UsageError
 
 

@@ -17,8 +17,8 @@ from benchmark.api import compare
 from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records
 from benchmark.records.query import scored_pairs
+from benchmark.stats.compare import williams
 from benchmark.stats.draws import FLOORS
-from benchmark.stats.williams import williams
 from benchmark.tasks.loaded import load_tasks
 from benchmark.tasks.overlap import keys
 from zoo.files import read_json, sha256_json

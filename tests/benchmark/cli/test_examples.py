@@ -7,8 +7,8 @@ import shlex
 import click
 import pytest
 
+from benchmark.cli.closing import next_command
 from benchmark.cli.examples import EXAMPLES, GROUPS
-from benchmark.cli.following import next_command
 from benchmark.cli.main import COMMANDS, PAPERS, main_group
 
 PLACED = [name for names in GROUPS.values() for name in names]

@@ -15,6 +15,8 @@ import pytest
 from fakes import Answer, Cli
 
 from benchmark.data.readers.pairs import read_pairs
+from zoo.errors import ZooError
+from zoo.files import write_text
 from zoo.paths import resource_folder
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -140,6 +142,25 @@ def test_no_file_is_overwritten(kind: str, cli: Cli, here: Path) -> None:
         (here / "own_words").mkdir()
         answer = cli("new", kind, "own-words")
         assert answer.code == 2 and "own_words is in this folder already" in answer.err and not file.exists()
+
+
+@pytest.mark.parametrize(("kind", "writes"), [("task", 0), ("task", 1), ("method", 0), ("method", 1)])
+def test_of_what_it_writes_all_is_there_or_nothing(
+    kind: str, writes: int, cli: Cli, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full after some files; once there is room, the same command works."""
+    room = iter([True] * writes)
+
+    def write(path: Path, text: str) -> None:
+        if not next(room, False):
+            raise ZooError(f"cannot write {path}: No space left on device.")
+        write_text(path, text)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("benchmark.cli.new.write_text", write)
+        answer = cli("new", kind, "own-words")
+    assert answer.code == 1 and "No space left" in answer.err and list(here.iterdir()) == []
+    assert cli("new", kind, "own-words").code == 0 and (here / "own_words.py").is_file()
 
 
 def test_the_shipped_files_are_short_and_new(here: Path) -> None:

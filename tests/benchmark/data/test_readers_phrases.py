@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmark.data.readers import phrases as readers
-from benchmark.data.readers.words import read_scws, read_word_pairs
+from benchmark.data.readers.phrases import read_scws, read_word_pairs
 from zoo.errors import CorruptError
 
 BIRD = "pair\tterm1\tterm2\tterm2: unigram or bigram\tsource\trelation\trelatedness score\tpos\n"

@@ -123,7 +123,7 @@ def test_the_rest_is_scored_by_mteb_itself(hub: Any, tmp_path: Path) -> None:
     from datasets import Dataset, DatasetDict
     from mteb.results import TaskResult
 
-    from benchmark.interop.scores import export_results
+    from benchmark.interop.results import export_results
 
     generator = np.random.default_rng(0)
     kinds = [["red rose", "green leaf", "tall tree"], ["fast car", "old bus", "long train"]]

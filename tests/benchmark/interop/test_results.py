@@ -12,8 +12,7 @@ import pytest
 from fakes import failed, make_record
 
 from benchmark.interop.export import export_card
-from benchmark.interop.results import TASKS, card_data, model_meta, task_result
-from benchmark.interop.scores import export_results
+from benchmark.interop.results import TASKS, card_data, export_results, model_meta, task_result
 from benchmark.records.folder import Records
 from benchmark.tasks.suites import suite
 from zoo.errors import UsageError
@@ -86,6 +85,7 @@ def test_seeds_and_methods_have_own_folders_and_trials_none(tmp_path: Path) -> N
     assert all(path.startswith("zoo-bench__") and path.count("/") == 2 for path in folders)
     metas = [read_json(path) for path in (tmp_path / "mteb").rglob("model_meta.json")]
     assert {meta["name"] for meta in metas} == {"zoo-bench/m", "zoo-bench/x:a=b/c"}
+    assert sorted(meta["revision"].partition("-")[2] for meta in metas) == ["", "seed0", "seed1"]
     assert len({meta["revision"] for meta in metas}) == 3
 
 

@@ -85,7 +85,9 @@ def test_every_form_gives_the_same_table(
 
 
 def test_a_clear_lead_is_seen_and_none_is_invented() -> None:
-    clear = second_opinion(published(lead=0.2)).frame
+    opinion = second_opinion(published(lead=0.2))
+    clear, (_, models, *_) = opinion.frame, opinion.cells()
+    assert [model.endswith(" *") for model in models[1:]] == clear.tied.tolist() and models[1] == "org/m0 *"
     assert clear.index[0] == "org/m0" and clear.tied.tolist() == [True] + 4 * [False]
     assert (clear["first"].iloc[0], clear["last"].iloc[0]) == (1, 1)
     same_scores = second_opinion(pandas.concat([published(1), published(1).set_axis(["twin"])])).frame

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmark.metrics.correlation import CONSTANT, aggregate, correlations, cosine, undefined
+from benchmark.metrics.correlation import aggregate, correlations, cosine, undefined
+from benchmark.reasons import reason
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
@@ -125,7 +126,7 @@ def test_each_undefined_correlation_has_its_own_reason() -> None:
         undefined(equal, two, known=2),
     ]
     assert None not in reasons and len({*reasons}) == 5
-    assert reasons[4] == CONSTANT and "3" in str(reasons[2])
+    assert reasons[4] == reason("constant") and "3" in str(reasons[2])
     assert undefined(two, two, known=1) is None
 
 

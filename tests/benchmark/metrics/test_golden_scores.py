@@ -29,7 +29,7 @@ from benchmark.metrics.items import accuracy_of, fold_items
 from benchmark.metrics.probe.protocol import FAST, FULL, cross_validated, nested, pair_features, split
 from benchmark.metrics.relatedness import regress
 from benchmark.stats.bootstrap import measured, resample
-from benchmark.stats.williams import williams
+from benchmark.stats.compare import williams
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairsData, TaskData
 from benchmark.tasks.evalrank import EvalRankData

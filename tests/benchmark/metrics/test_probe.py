@@ -15,7 +15,7 @@ import torch
 
 from benchmark.metrics.probe import batch as probe_batch
 from benchmark.metrics.probe import protocol as probe
-from benchmark.metrics.probe.batch import Fits, Fold, Recipe, pad, train_fits
+from benchmark.metrics.probe.batch import Fits, Fold, Recipe, Trainer, pad
 from benchmark.metrics.probe.models import Classifier, Hidden, Linear
 from benchmark.metrics.probe.protocol import (
     FAST,
@@ -84,7 +84,7 @@ def grid(x: np.ndarray, y: np.ndarray, folds: list[Fold], recipe: Recipe) -> tup
     """Train every fold with every penalty as one problem."""
     pairs = [(number, penalty) for number in range(len(folds)) for penalty in PENALTIES]
     of, weights = np.array([n for n, _ in pairs]), np.array([p for _, p in pairs])
-    fits = train_fits(pad(x, "cpu"), x.shape[1], y, folds, of, weights, recipe)
+    fits = Trainer(pad(x, "cpu"), x.shape[1], y, folds, of, weights, recipe).run()
     return fits, [(folds[n], p) for n, p in pairs]
 
 
@@ -122,7 +122,7 @@ def test_weights_after_several_rounds_are_torch_s(setting: ProbeSetting) -> None
     x, y = problem(61, 6, 2)
     recipe = replace(setting.recipe, batch_size=24, max_epoch=4 * setting.recipe.epoch_size, tenacity=9)
     fold = Fold(np.arange(50), np.arange(61))  # the accuracy rises, so that late weights are kept
-    fits = train_fits(pad(x, "cpu"), 6, y, [fold], np.array([0]), np.array([0.0]), recipe)
+    fits = Trainer(pad(x, "cpu"), 6, y, [fold], np.array([0]), np.array([0.0]), recipe).run()
     best, evaluations, model = one_by_one(x, y, fold, 0.0, recipe)
     (layer,) = model
     kept = fits.weights[0][0].squeeze()  # of two classes, the first row has the other sign
@@ -158,7 +158,7 @@ def test_packing_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
             fits, _ = grid(x, y, folds, FAST.recipe)
             assert torch.get_num_threads() == workers
             schedules.append((fits.dev.tolist(), fits.evaluations.tolist()))
-        monkeypatch.setattr(probe_batch._Trainer, "_launch_bound", lambda self: True)
+        monkeypatch.setattr(probe_batch.Trainer, "_launch_bound", lambda self: True)
         fits, _ = grid(x, y, folds, FAST.recipe)
         schedules.append((fits.dev.tolist(), fits.evaluations.tolist()))
     finally:

@@ -14,8 +14,7 @@ from benchmark.keys import Ingredients, _without_own_name, _without_own_text, ce
 from benchmark.records.folder import Records
 from benchmark.records.record import Record, plain
 from benchmark.tasks.loaded import TaskIdentity
-from zoo.identity import method_identity
-from zoo.plugins import METHODS
+from zoo.plugins import METHODS, method_identity
 from zoo.recipes import SOURCES
 
 pytestmark = pytest.mark.slow

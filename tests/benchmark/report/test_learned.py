@@ -16,6 +16,7 @@ from benchmark.records.folder import Records
 from benchmark.report.learned import learned
 from benchmark.report.table import build_tables
 from benchmark.stats.compare import compare
+from benchmark.stats.marks import compared_by_name
 from benchmark.tasks.suites import Suite, suite
 
 TASKS = ("MEN", "RG-65")
@@ -78,6 +79,18 @@ def test_sentences_have_the_numbers_of_compare(store: Records) -> None:
         assert [low, high] == pytest.approx([line.low, line.high], abs=0.06)
 
 
+def test_rows_of_two_versions_are_not_compared(tmp_path: Path) -> None:
+    """What a run says leaves out a control whose seeds were measured by two versions of a task, as a table does."""
+    store = Records(tmp_path)
+    add(store, "m", 0.2, (0, 1))
+    add(store, "random", 1.0, (0, 1))
+    assert "against random: m" in error_text(store, "m")[0]
+    records = [r for r in store.all() if r["method"]["name"] == "m"]
+    others = [r for r in store.all() if r["method"]["name"] == "random"]
+    others[0]["task"]["version"] = 2
+    assert compared_by_name({"m": records}, {"random": others}, TASKS, store, trial=False)[1] in ([], ["m"])
+
+
 def test_one_seed_and_no_control(tmp_path: Path) -> None:
     """A row alone has nothing to be compared with; a row trained once has a difference without an interval."""
     store = Records(tmp_path)
@@ -102,6 +115,21 @@ def test_tasks_without_pairs_have_no_interval(tmp_path: Path) -> None:
         "No row of this run has a score on all tasks, so that nothing is compared.",
         None,
     )
+
+
+@pytest.mark.parametrize("better", ["random", "bag-of-words"])
+def test_the_control_that_a_row_is_beside_is_the_best(tmp_path: Path, better: str) -> None:
+    """In a run's lines and in a table, whichever of two controls it is; the row itself is no control."""
+    store = Records(tmp_path)
+    for name in ("random", "bag-of-words"):
+        add(store, name, 1.0 if name == better else 3.0)
+    add(store, "m", 0.2, (0, 1, 2))
+    text, after = error_text(store, "m")
+    assert f"Difference against {better}: m +" in text and after == ("m", better)
+    (table,) = build_tables(store.all(), [WORDS], store)
+    value = next(row.average.mean for row in table.rows if row.name == better)
+    assert f"The best control, {better}, has {value:.2f}; above it " in table.learned
+    assert f"against {better}" in table.learned.splitlines()[1]
 
 
 @pytest.mark.slow

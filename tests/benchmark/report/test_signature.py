@@ -56,6 +56,14 @@ def test_it_changes_with_what_scores_depend_on(part: str) -> None:
     assert signature(replace(table(records), partial=True)).endswith("|trial")
 
 
+@pytest.mark.parametrize(
+    ("counts", "words"), [((1, 2, 5), "1-5"), ((4, 3), "3-4"), ((2, 2), "2"), ((0, 3), "3"), ((0,), "none")]
+)
+def test_it_has_the_fewest_and_the_most_seeds_of_trained_rows(counts: tuple[int, ...], words: str) -> None:
+    rows = [method_records(f"m{i}", 0.4, range(count) if count else (None,)) for i, count in enumerate(counts)]
+    assert f"|seeds {words}|" in signature(table([record for row in rows for record in row]))
+
+
 CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "backbone": lambda r: r["method"]["sources"]["backbone"].update(sha256="1" * 64),
     "text": lambda r: r["training"]["corpus"].update(sha256="2" * 64),

@@ -180,10 +180,9 @@ def unlike(record: dict[str, Any]) -> dict[str, Any]:
     return {k: record.get(k) for k in ("key", "status", "scores", "pairs", "coverage", "facts", "training")}
 
 
-@pytest.mark.slow
 def test_another_results_folder_encodes_nothing(fakes: None, cli: Cli, tmp_path: Path, encoded: list[str]) -> None:
     """Scores, pair scores, coverage and facts are the same; the record says that nothing was encoded."""
-    common = ("run", "--suite", "pocket", "--seeds", 1, *FAST)
+    common = ("run", "--tasks", "pocket-words,pocket-pairs", "--seeds", 1, *FAST)
     assert cli(*common, "--out", tmp_path / "a", "--methods", "bag,fitted").code == 0
     first = len(encoded)
     assert cli(*common, "--out", tmp_path / "b", "--methods", "bag").code == 0
@@ -193,6 +192,7 @@ def test_another_results_folder_encodes_nothing(fakes: None, cli: Cli, tmp_path:
     for key, record in after.items():
         assert unlike(record) == unlike(before[key])
         assert record["encoding"]["cached"] > 0 == record["encoding"]["texts"]
+        assert record["encoding"]["truncated"] is None, "nobody counted"
         assert "cached" not in before[key]["encoding"]
 
 

@@ -20,7 +20,7 @@ from benchmark.run.prepare import prepare
 from benchmark.run.runner import Remaining
 from benchmark.tasks.suites import all_suites
 from zoo.machine import product_rate, stretch_now
-from zoo.progress import Progress
+from zoo.progress import Progress, clock
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +67,27 @@ def test_it_counts_a_training_as_its_texts_do(run: Run, monkeypatch: pytest.Monk
     expected = 6 * weights * 2 * tokens / 1e9
     without = replace(plan, row=replace(row, traits=traits), inputs=inputs)
     assert estimate._seconds(without, run.runtime, 1e9, 1e9, 0, 0) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "looks"),
+    [({"steps": 100, "eval_every": 25}, 4), ({"steps": 100, "eval_every": 30}, 4), ({"steps": 90, "looks": 7}, 7)],
+)
+def test_each_look_at_the_development_set_is_an_encoding(run: Run, recipe: dict[str, Any], looks: int) -> None:
+    (plan,) = [plan for plan in run.encoders if plan.row.name == "simcse"]
+    changed = replace(plan, row=replace(plan.row, recipe=replace(plan.row.recipe, **recipe)))
+    weights = estimate._weights(plan, allow_pickle=False)
+    without, with_looks = (estimate._seconds(changed, run.runtime, 1e9, 1e9, 0, tokens) for tokens in (0, 500))
+    assert with_looks - without == pytest.approx(looks * 2 * weights * 500 / 1e9)
+    last = replace(changed, row=replace(changed.row, traits=replace(plan.row.traits, picks_checkpoint=False)))
+    assert estimate._seconds(last, run.runtime, 1e9, 1e9, 0, 500) == without
+
+
+@pytest.mark.parametrize(("at_once", "share"), [(1, 1), (2, 2), (7, 7), (99, 7), (0, 1)])
+def test_no_more_encoders_work_at_once_than_there_are(run: Run, at_once: int, share: int) -> None:
+    assert len(run.encoders) == 7
+    timed = replace(run, seconds={plan.inputs.row_key: 420.0 for plan in run.encoders})
+    assert estimate.in_all(timed, at_once).endswith(f"take about {clock(7 * 420 / share)}")
 
 
 def test_a_product_is_timed() -> None:

@@ -17,7 +17,7 @@ from fakes import FAKES, FITTED, Cli, planned_run
 
 from benchmark.data.corpora import normalised_texts, overlap
 from benchmark.data.sources import DataSource
-from benchmark.metrics.correlation import CONSTANT
+from benchmark.reasons import reason
 from benchmark.records.record import check_record
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import Run
@@ -96,7 +96,7 @@ def test_constant_vectors_have_a_null_score_and_a_reason(cli: Cli, tmp_path: Pat
     by_cell = records(tmp_path)
     for task in POCKET[:3]:
         record = by_cell["constant", task, None]
-        assert (record["status"], record["reason"]) == ("failed", CONSTANT)
+        assert (record["status"], record["reason"]) == ("failed", reason("constant"))
         assert record["scores"]["main"] is None
         assert record["scores"]["all"] == {"spearman": None, "pearson": None}
     assert by_cell["constant", "pocket-topics", None]["status"] == "failed"

@@ -9,12 +9,11 @@ from scipy import stats
 from test_bootstrap import correlated
 
 from benchmark.stats.bootstrap import resample
-from benchmark.stats.compare import _sd
+from benchmark.stats.compare import _sd, williams
 from benchmark.stats.draws import by_seed
 from benchmark.stats.marks import told_apart
 from benchmark.stats.mcb import SeedNoise, differences, not_told_apart, pooled_noise, sample, sample_pairs
 from benchmark.stats.power import Noise, detectable, median_noise, seeds_needed
-from benchmark.stats.williams import williams
 from tools.floors import least_deviation
 from zoo.errors import ContractError
 

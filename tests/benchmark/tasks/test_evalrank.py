@@ -14,8 +14,8 @@ from benchmark import evaluate
 from benchmark.analysis.verify import verify
 from benchmark.data.catalog import Dataset
 from benchmark.data.sources import DataSource, Located
-from benchmark.metrics.correlation import CONSTANT
 from benchmark.metrics.items import accuracy_of, ranked_part
+from benchmark.reasons import reason
 from benchmark.records.folder import Records
 from benchmark.tasks import TASKS
 from benchmark.tasks.evalrank import EvalRankData, Measure, partner_ranks
@@ -85,7 +85,8 @@ def test_a_text_without_a_vector_is_nobodys_neighbour(measure: Measure, uncovere
 
 
 @pytest.mark.parametrize(
-    ("vector", "reason"), [(0, CONSTANT), (3, CONSTANT), (np.nan, "a sentence's vector is not finite")]
+    ("vector", "reason"),
+    [(0, reason("constant")), (3, reason("constant")), (np.nan, "a sentence's vector is not finite")],
 )
 def test_vectors_that_would_win_every_tie_have_no_score(vector: float, reason: str) -> None:
     """All zero, all alike, and not a number."""

@@ -12,9 +12,9 @@ from fakes import Bag
 from numpy.typing import NDArray
 
 from benchmark.data.sources import DataSource
-from benchmark.metrics.correlation import CONSTANT
+from benchmark.reasons import reason
 from benchmark.tasks import TASKS
-from benchmark.tasks.contract import check_task
+from benchmark.tasks.base import check_task
 from benchmark.tasks.heros import KINDS, HerosData
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, MissingError
@@ -79,7 +79,7 @@ def test_equal_vectors_have_no_score(tmp_path: Path) -> None:
         return np.ones((len(texts), 4), np.float32)
 
     scores = load(write(tmp_path, HEAD, ROWS)).score(constant)
-    assert (scores["main"], scores["reason"]) == (None, CONSTANT)
+    assert (scores["main"], scores["reason"]) == (None, reason("constant"))
     assert scores["kinds"]["typo"] == {"cosine": 1.0, "normalised": None}
 
 

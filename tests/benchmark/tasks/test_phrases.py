@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from benchmark.data.sources import DataSource
-from benchmark.metrics.correlation import CONSTANT
 from benchmark.metrics.probe import protocol as probe
+from benchmark.reasons import reason
 from benchmark.tasks import TASKS, semeval
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.phrases import PACK, ChoiceData, RetrievalData
@@ -122,7 +122,7 @@ def test_turney_against_brute_force(data_dir: Path) -> None:
     assert scores["main"] == scores["accuracy"] == pytest.approx(five / 1932)
     assert scores["accuracy_seven"] == pytest.approx(seven / 1932)
     assert five > seven
-    assert (data.score(constant)["main"], data.score(constant)["reason"]) == (None, CONSTANT)
+    assert (data.score(constant)["main"], data.score(constant)["reason"]) == (None, reason("constant"))
 
 
 @pytest.mark.slow

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from benchmark.tuning.space import Dimension
-from benchmark.tuning.study import Look, Study, best_of
-from benchmark.tuning.trials import Trial, Trials
+from benchmark.tuning.trials import Look, Study, Trial, Trials, best_of
 from zoo.errors import CorruptError, Interrupted, TrainingError
 
 SPACE = {"rate": Dimension(low=1e-6, high=5e-4, log=True), "how": Dimension(("cls", "avg"))}

@@ -45,7 +45,7 @@ def test_zoo_mini_is_in_the_cache_or_a_command_makes_it(tmp_path: Path, monkeypa
     mini = find_backbone("zoo-mini").folder
     assert mini.resolve() == Path(__file__).resolve().parents[3] / "zoo" / "models" / "zoo-mini"  # in a clone
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path))
-    monkeypatch.setattr("zoo.engine.named.resource_folder", lambda *parts: tmp_path / "elsewhere")  # as in a wheel
+    monkeypatch.setattr("zoo.engine.hub_models.resource_folder", lambda *parts: tmp_path / "elsewhere")  # as in a wheel
     with pytest.raises(MissingError, match=r"zoo-bench pretrain zoo-mini --text wiki --text books --out .*zoo-mini`"):
         find_backbone("zoo-mini")
     shutil.copytree(mini, tmp_path / "models" / "zoo-mini")

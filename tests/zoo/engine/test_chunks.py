@@ -10,10 +10,9 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 from zoo.check import ODD_TEXTS, PROBES
-from zoo.engine import chunks
-from zoo.engine.chunks import ChunkTokens, splits_at_blanks
-from zoo.engine.named import named_folder
-from zoo.engine.tokens import clean_text
+from zoo.engine import tokens
+from zoo.engine.hub_models import named_folder
+from zoo.engine.tokens import ChunkTokens, clean_text, splits_at_blanks
 
 SIGNS = [*"abÄé\u0301ßİ①漢字.,'-# \t\n\u00a0\u200d\u3000", "[CLS]", "[unused1]", "##s", "the", "running", " "]
 
@@ -33,8 +32,8 @@ def texts() -> list[str]:
 
 @pytest.mark.slow
 def test_the_ids_are_the_tokenizers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "_SLICE", 100)
-    monkeypatch.setattr(chunks, "_MOST", 24_000)  # the memory is emptied between slices
+    monkeypatch.setattr(tokens, "_SLICE", 100)
+    monkeypatch.setattr(tokens, "_MOST", 24_000)  # the memory is emptied between slices
     plain = tokenizer()
     plain.no_truncation()
     wanted = [encoding.ids for encoding in plain.encode_batch(texts(), add_special_tokens=False)]

@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from zoo.encoder import Runtime
-from zoo.engine.linear import linear, resting_weights
-from zoo.engine.narrow import NarrowWeights
+from zoo.engine.narrow import NarrowWeights, linear, resting_weights
 from zoo.methods.pretrained import Pretrained
 
 

@@ -34,7 +34,8 @@ TEXTS = [
 _SCRIPT = """
 import sys
 from zoo.api import create
-create({recipe!r}).encode(["a small dog", "stocks fell"])
+for recipe in ("avg-last", "cls:backbone=zoo-mini", "avg-last:layers=first-last-h0"):
+    create(recipe).encode(["a small dog", "stocks fell"])
 print("transformers" in sys.modules, "torch._dynamo" in sys.modules)
 """
 
@@ -43,11 +44,8 @@ def change_json(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-@pytest.mark.parametrize("recipe", ["avg-last", "cls:backbone=zoo-mini", "avg-last:layers=first-last-h0"])
-def test_untrained_states_of_a_bundled_backbone_need_no_transformers(recipe: str) -> None:
-    child = subprocess.run(
-        [sys.executable, "-c", _SCRIPT.format(recipe=recipe)], capture_output=True, text=True, check=True
-    )
+def test_untrained_states_of_a_bundled_backbone_need_no_transformers() -> None:
+    child = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True)
     assert child.stdout.split() == ["False", "False"]
 
 

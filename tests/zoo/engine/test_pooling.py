@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from zoo.engine.pooling import Pooling, masked_mean, pool
+from zoo.engine.states import Pooling, masked_mean, pool
 from zoo.errors import UsageError
 
 HOW = get_args(Pooling)

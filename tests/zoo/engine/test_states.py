@@ -11,9 +11,8 @@ import torch
 
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone
-from zoo.engine.host import changed, host_of, to_device
-from zoo.engine.pooling import NEEDS_ALL_LAYERS, Pooling, pool
-from zoo.engine.states import pooled, token_states
+from zoo.engine.batching import changed, host_of, to_device
+from zoo.engine.states import NEEDS_ALL_LAYERS, Pooling, pool, pooled, token_states
 
 LENGTHS = torch.tensor([9, 1, 5, 9, 2])
 

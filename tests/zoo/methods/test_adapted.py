@@ -26,7 +26,8 @@ GOLDEN = {
     "adapted-angle": {"version": 1, "values": [-0.7488, 0.382, -0.8938, 1.0, 1.0, -0.1015, -0.3554, 0.2756]},
 }
 SMALL = "batch_size=4:rank=4"
-LOSSES = ["prompteol-sup", "prompteol-sup-repo:supervised=false", "angle-llama"]
+OTHERS = ("prompteol-sup-repo:supervised=false", "angle-llama")
+LOSSES = ["prompteol-sup", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
 ODD = ["", "is the cat old?", 'a "bird"', "the tree.", "the cat sees a dog " * 200]
 
 

@@ -15,7 +15,7 @@ from zoo.errors import TrainingError
 from zoo.methods.ct import CT
 from zoo.recipes import all_recipes
 from zoo.training.optimizers import make_scheduler
-from zoo.training.pairs import Groups
+from zoo.training.positives import Groups
 
 GOLDEN = {"ct": {"version": 1, "values": [-1.0, 0.5363, -0.2133, 0.3827, 0.5179, -0.5704, -0.7164, 1.0]}}
 

@@ -19,7 +19,7 @@ from transformers import AutoTokenizer
 from zoo.engine.hub_models import from_hub
 from zoo.errors import MissingError, UsageError
 from zoo.files import read_json, write_json
-from zoo.formats.text_vectors import read
+from zoo.formats.word_vectors import read
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_vectors_without_training_are_those_of_the_release(llama: Path) -> None:
     assert np.abs(encoder_of("causal-mean", llama).encode(texts[:-1]) - theirs).max() > 0.1
 
 
-@pytest.mark.parametrize("step", [3, 9])
+@pytest.mark.parametrize("step", [pytest.param(3, marks=pytest.mark.slow), 9])
 def test_a_training_that_was_killed_in_either_stage_ends_with_the_same_bits(
     step: int, llama: Path, tmp_path: Path
 ) -> None:

@@ -44,6 +44,7 @@ def test_it_is_the_mean_pca_and_zipf_weights(tiny_bert: Path) -> None:
     assert len(dropped) and not encoder.bag.weight.detach().numpy()[dropped].any()
 
 
+@pytest.mark.slow
 def test_it_equals_the_package(tiny_bert: Path) -> None:
     distill = pytest.importorskip("model2vec.distill")
     model, tokenizer = AutoModel.from_pretrained(tiny_bert), AutoTokenizer.from_pretrained(tiny_bert)

@@ -48,9 +48,9 @@ def test_losses_and_gradients_are_those_of_the_release(
 ) -> None:
     """Losses to 1e-5 a step, since each step's rounding moves the next; gradients of the first as float32 sums."""
     from zoo.methods import diffcse, twoviews
-    from zoo.training import auxiliary
+    from zoo.training import losses as room_of_losses
 
-    rooms = [(diffcse, "mask_some"), (auxiliary, "mask_some")]
+    rooms = [(diffcse, "mask_some"), (room_of_losses, "mask_some")]
     for room, drawn in (*rooms, (twoviews, "shuffled_positions"), (twoviews, "cut_features")):
         monkeypatch.setattr(room, drawn, getattr(room, drawn))  # these comparisons draw by a rule
     dump = start.read(DUMPS / f"{name}.safetensors")

@@ -15,7 +15,12 @@ from zoo.methods.sif import SIF
 from zoo.methods.sif_tokens import TokenSIF
 
 GOLDEN = {
-    "sif": {"version": 1, "values": [0.1427, -0.8974, 1.0, -0.2125, 0.1427, -0.8974, 1.0, -0.2125]},
+    "sif": {
+        "version": 1,
+        "values": [0.1427, -0.8974, 1.0, -0.2125, 0.1427, -0.8974, 1.0, -0.2125],
+        # Few words are as rare as the paper's a here, where a / (a + p) is nearly a / p.
+        "also": [({"a": 0.1}, [0.3422, -0.9829, 1.0, -0.0603, 0.3423, -0.983, 1.0, -0.0604])],
+    },
     "sif-tokens": {"version": 1, "values": [0.1243, -0.5539, -1.0, 0.3285, 0.1243, -0.5539, -1.0, 0.3285]},
 }
 

@@ -9,8 +9,8 @@ from ten_steps import texts_of_first_row
 from test_dropoutviews import encoder_of
 
 from zoo.methods.sncse import ended
-from zoo.srl.negation import negated, soft_negatives
 from zoo.srl.parse import Parse
+from zoo.srl.spacy_labeller import negated, soft_negatives
 
 GOLDEN = {"sncse": {"version": 2, "values": [-1.0, 0.7556, -0.3039, 0.5155, 1.0, -0.4623, -0.8817, 0.803]}}
 

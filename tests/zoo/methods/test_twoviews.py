@@ -1,4 +1,4 @@
-"""ConSERT and CLEAR: NT-Xent in numpy, the embedding-layer views, the augmented ones."""
+"""ConSERT and CLEAR: the embedding-layer views, the augmented ones; test_releases has the loss."""
 
 from __future__ import annotations
 
@@ -10,25 +10,10 @@ import torch
 
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.methods.twoviews import TwoViews, cut_features, shuffled_positions
-from zoo.training.losses import nt_xent
 
 GOLDEN = {"twoviews": {"version": 1, "values": [-1.0, 0.5146, -0.3937, 0.232, 0.8975, -0.1988, -1.0, 0.446]}}
 
 SENTENCES = [f"the {a} sees a small {b}" for a in ("cat", "dog", "bird", "man") for b in ("tree", "house", "boat")]
-
-
-def test_nt_xent_equals_a_loop_over_anchors() -> None:
-    generator = torch.Generator().manual_seed(0)
-    first, second = (torch.randn(5, 8, generator=generator) for _ in range(2))
-    z = torch.cat([first, second]).double().numpy()
-    z /= np.linalg.norm(z, axis=1, keepdims=True)
-    total = 0.0
-    for i in range(10):
-        others = [np.exp(z[i] @ z[j] / 0.1) for j in range(10) if j != i]
-        total -= np.log(np.exp(z[i] @ z[(i + 5) % 10] / 0.1) / sum(others))
-    assert float(nt_xent(first, second, 0.1)) == pytest.approx(
-        total / 10, rel=32 * torch.finfo(torch.float32).eps, abs=1e-6
-    )
 
 
 def test_shuffled_positions_permute_the_attended_ones_only() -> None:

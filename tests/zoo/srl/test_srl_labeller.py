@@ -11,8 +11,8 @@ import pytest
 from zoo.errors import MissingError
 from zoo.files import sha256_file
 from zoo.srl import spacy_labeller
+from zoo.srl.rules import TABLE, own_table
 from zoo.srl.spacy_labeller import SpacyLabeller, make_labeller
-from zoo.srl.verbs import TABLE, own_table
 
 
 def test_spacy_is_not_imported_before_a_labeller_is_made() -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from zoo.srl.labeller import Frame
-from zoo.srl.parse import Parse
-from zoo.srl.rules import Rules, find_frames
+from zoo.srl.parse import Frame, Parse
+from zoo.srl.rules import Rules, VerbTable, find_frames, own_table
 from zoo.srl.spacy_labeller import SpacyLabeller
-from zoo.srl.verbs import VerbTable, own_table
 
 # sentence -> ARG0 | PRED | ARGM-NEG | ARG1 of each predicate, as PropBank has them
 CONSTRUCTIONS = {

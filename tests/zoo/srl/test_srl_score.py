@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tools.score_srl import read_conllu, score, table
-from zoo.srl.labeller import Frame
+from zoo.srl.parse import Frame
 from zoo.srl.spacy_labeller import SpacyLabeller
 
 # Two sentences of our own: "The big dog did not chase cats ." and "Home , she said it s ."

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from zoo.progress import Progress
-from zoo.srl.labeller import Frame
+from zoo.srl.parse import Frame
 from zoo.srl.spacy_labeller import SpacyLabeller
 from zoo.srl.views import srl_sequence, srl_view, srl_views, views_of
 

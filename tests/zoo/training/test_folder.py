@@ -14,8 +14,7 @@ from zoo.encoder import Run, Runtime
 from zoo.errors import CorruptError, Interrupted, MissingError
 from zoo.progress import Progress
 from zoo.tensors import read_tensors, write_tensors
-from zoo.training.checkpoint import restore_checkpoint, save_checkpoint
-from zoo.training.folder import BEFORE, LAST, LOG
+from zoo.training.checkpoint import BEFORE, LAST, LOG, restore_checkpoint, save_checkpoint
 from zoo.training.loop import Objective, train
 from zoo.training.settings import TrainSettings
 

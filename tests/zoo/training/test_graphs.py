@@ -17,7 +17,7 @@ from speed.counts import waits
 from tools import pretend_graph
 from zoo.check import _toy_pairs
 from zoo.encoder import Corpus, FitReport, Run, Runtime
-from zoo.engine.host import without_host
+from zoo.engine.batching import without_host
 from zoo.engine.states import Rows
 from zoo.errors import Interrupted, TrainingError
 from zoo.methods import contrastive, prompttraining

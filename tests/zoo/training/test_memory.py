@@ -8,7 +8,7 @@ import torch
 
 from zoo.encoder import Runtime
 from zoo.methods.simcse import SimCSE
-from zoo.training.memory import needed
+from zoo.training.graphs import needed
 from zoo.training.optimizers import make_optimizer
 
 

@@ -16,7 +16,7 @@ from zoo.encoder import Run, Runtime
 from zoo.training.loop import Objective, train
 from zoo.training.optimizers import make_optimizer
 from zoo.training.settings import TrainSettings
-from zoo.training.stepdown import train_by_accuracy
+from zoo.training.siamese import train_by_accuracy
 
 BASE = {"batch_size": 5, "learning_rate": 0.01, "epochs": 4, "eval_every": 4}
 

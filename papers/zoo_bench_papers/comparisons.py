@@ -1,0 +1,173 @@
+"""Contrasts of rows on suites and tasks: each difference with its interval, and what limits it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from benchmark.report.published import plain_backbone
+from benchmark.report.rows import signed
+from benchmark.stats.draws import compared
+from benchmark.stats.mcb import LEVEL, differences
+from benchmark.stats.power import POWER
+from zoo_bench_papers import answers
+from zoo_bench_papers.claim_rows import Condition, Folder, MeasuredRow, least_share
+from zoo_bench_papers.claims import Claim
+
+Metric = Literal["", "pearson"]
+PrintedOf = Mapping[tuple[str, str, tuple[str, ...]], float]
+
+_DIMENSIONS = 300
+# Settings that are to be equal on both sides, or named.
+SETTINGS = {"pooler": "pooling", "temperature": "temperature", "eval_every": "evaluation interval"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """A contrast on one place: a - b in points with its 95% interval, or why it or its gate is not measured.
+
+    `line` is what the claim says the difference is above: 0, or its margin below 0. `error` and `df` are the
+    difference's standard error and its degrees of freedom. `untestable`: why it says nothing about the claim.
+    """
+
+    a: str
+    b: str
+    on: str
+    difference: float | None = None
+    low: float = 0.0
+    high: float = 0.0
+    line: float = 0.0
+    printed: float | None = None
+    error: float = 0.0
+    df: float = 1.0
+    reason: str = ""
+    untestable: str = ""
+    differs: str = ""
+    # Another backbone than the paper's, or fewer dimensions than its word vectors.
+    small: bool = False
+    share: float | None = None
+
+    @property
+    def decides(self) -> bool:
+        """Whether it was measured and says something about its claim."""
+        return self.difference is not None and not self.untestable and not self.reason
+
+    @property
+    def word(self) -> str:
+        return answers.word(self.low, self.high, self.line, self.printed)
+
+    @property
+    def above(self) -> str:
+        return answers.above(self.low, self.high, self.line)
+
+    @property
+    def as_large(self) -> str:
+        return answers.as_large(self.high, self.line, self.printed)
+
+    @property
+    def seen(self) -> float:
+        """The true difference that would be found in 80% of repetitions."""
+        from scipy.special import stdtrit
+
+        return self.error * float(stdtrit(self.df, 1 - LEVEL / 2) + stdtrit(self.df, POWER))
+
+    def text(self) -> str:
+        """Return "simcse - cls, sts: +3.54 (+2.82 to +4.25)", and what else differs."""
+        differs = f" [{self.differs}]" if self.differs else ""
+        low, high = signed(self.low), signed(self.high)
+        gap = "" if self.difference is None else f"{signed(self.difference)} ({low} to {high})"
+        return f"{self.a} - {self.b}, {self.on}: {gap}{differs}"
+
+
+class Place:
+    """The differences between all rows that claims compare on a suite or on tasks, in one metric."""
+
+    def __init__(
+        self, folder: Folder, name: str, tasks: Sequence[str], metric: Metric, pairs: list[Any], at: Condition
+    ) -> None:
+        self.name = name
+        rows = {row: folder.row(row, tasks, at) for pair in pairs for row in pair}
+        self.reasons = {row: one for row, one in rows.items() if isinstance(one, str)}
+        used = dict.fromkeys(row for pair in pairs if not self.reasons.keys() & {*pair} for row in pair)
+        self.rows = {row: row_or_reason[0] for row in used if not isinstance(row_or_reason := rows[row], str)}
+        self.index: dict[str, int] = {}
+        self.values: dict[str, float] = {}
+        if self.rows:
+            every = [row_or_reason[1] for row in used if not isinstance(row_or_reason := rows[row], str)]
+            kept, sampled, _ = compared(every, folder.store, tasks, metric=metric)
+            if sampled is not None:
+                self.differences = differences(sampled)
+                self.index = {name: kept.index(i) for i, name in enumerate(self.rows) if i in kept}
+                self.values = {name: float(sampled.value[at]) for name, at in self.index.items()}
+
+    def compare(self, contrast: Sequence[str], claim: Claim, printed: PrintedOf) -> Compared:
+        """Return a contrast with its interval.
+
+        A contrast of four rows is (a - b) - (c - d). Its error follows from those of their differences, as the
+        variance of a contrast whose weights sum to 0 does; its degrees of freedom are the fewest of these.
+        """
+        from scipy.special import stdtrit
+
+        a, b = contrast if len(contrast) == 2 else (f"({' - '.join(half)})" for half in (contrast[:2], contrast[2:]))
+        why = list(dict.fromkeys(self.reasons[row] for row in contrast if row in self.reasons))
+        if why or not {*contrast} <= self.index.keys():
+            return Compared(a=a, b=b, on=self.name, reason=", ".join(why) or "measured on other pairs")
+        at = [self.index[row] for row in contrast]
+        signs = np.array([1, -1, -1, 1][: len(at)])
+        value = float(sum(self.differences.value[i, j] for i, j in ((at[0], at[1]), at[:1:-1])[: len(at) // 2]))
+        of_pairs, of_seeds = (
+            max(0.0, -float(signs @ part[np.ix_(at, at)] ** 2 @ signs) / 2)
+            for part in (self.differences.pairs_error, self.differences.seeds_error)
+        )
+        error = float(np.sqrt(of_pairs + of_seeds))
+        df = float(np.nanmin([self.differences.df[i, j] for i, j in itertools.combinations(at, 2)]))
+        half = error * float(stdtrit(df, 1 - LEVEL / 2))
+        return Compared(
+            a=a,
+            b=b,
+            on=self.name,
+            difference=value,
+            low=value - half,
+            high=value + half,
+            line=0.0 - claim.margin,
+            printed=printed.get((claim.paper, self.name, tuple(contrast))),
+            error=error,
+            df=df,
+            **_about([self.rows[row] for row in contrast], claim),
+        )
+
+
+def printed_differences(claims: Iterable[Claim]) -> PrintedOf:
+    """Return the printed differences by paper, place and contrast: each comparison has one, in whichever claim."""
+    differences_printed: dict[tuple[str, str, tuple[str, ...]], float] = {}
+    for claim in claims:
+        for (place, tasks), pair in itertools.product(claim.places(), claim.pairs()):
+            if (value := claim.printed(pair, place, tasks)) is not None:
+                differences_printed.setdefault((claim.paper, place, pair), value)
+    return differences_printed
+
+
+def _about(rows: Sequence[MeasuredRow], claim: Claim) -> dict[str, Any]:
+    """Return what a contrast's rows make of it: untestable, unequal settings, and its scale."""
+    labelled = [row.about for row in rows if row.about["ancestry"] and not row.trained]
+    recipes = [row.records[0]["method"]["recipe"] for row in rows if row.trained]
+    unlike = []
+    for key, name in SETTINGS.items() if len(recipes) == len(rows) else ():
+        given = (recipe.get(key, recipe.get(name)) for recipe in recipes)
+        values = list(dict.fromkeys(str(one).replace("mean", "avg") for one in given if one is not None))
+        # Each has its own best temperature.
+        if len(values) > 1 and not (key == "temperature" and rows[0].at.tuned):
+            unlike.append(f"{name} {' and '.join(values)}")
+    theirs = {plain_backbone(cell.a.row.backbone) for cell in claim.published} or {"bert-base-uncased"}
+    words = [row.about["dimensions"] or 0 for row in rows if not row.at.backbone]
+    small = any(row.at.backbone and plain_backbone(row.at.backbone) not in theirs for row in rows)
+    return {
+        "untestable": f"untrained, with {labelled[0]['ancestry']}" if labelled else "",
+        "differs": ", ".join(unlike),
+        "small": small or any(n < _DIMENSIONS for n in words),
+        "share": least_share(rows),
+    }

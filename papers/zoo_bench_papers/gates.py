@@ -1,0 +1,75 @@
+"""Gates: what untrained rows have to show on a backbone before claims that presuppose it say something there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from benchmark.report.published import published
+from zoo_bench_papers.claim_rows import Condition, Folder
+from zoo_bench_papers.comparisons import Compared, Place
+from zoo_bench_papers.properties import Measured
+
+# Trained templates say something where an untrained one is not below the untrained average (PromptBERT, table 5).
+_PROMPTS, _AVERAGE = ("prompt-repo", "prompt"), "avg-last"
+_SUITE, _THEIRS = "sts", "bert-base-uncased"
+# Of the mean cosine that the papers' backbone has: our own line.
+_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Whether claims say something here: `closed` is why not, `lacks` what has to be measured first, by `command`.
+
+    `figures` are those of an open gate. A closed one has them in its reason.
+    """
+
+    closed: str = ""
+    lacks: str = ""
+    command: str = ""
+    figures: str = ""
+
+    def before(self, contrast: Compared) -> Compared:
+        """Return a contrast that decides nothing behind a gate that is closed, or that was not measured."""
+        if self.closed:
+            return replace(contrast, untestable=self.closed)
+        return replace(contrast, reason=self.lacks) if self.lacks and contrast.decides else contrast
+
+
+def prompts(folder: Folder, at: Condition, tasks: Sequence[str], command: Callable[..., str]) -> Gate:
+    """Return the gate of trained templates: an untrained one is not below the untrained average, beyond noise."""
+    pairs = [(name, _AVERAGE) for name in _PROMPTS]
+    place = Place(folder, _SUITE, tasks, "", pairs, at)
+    known = [name for name, average in pairs if {name, average} <= place.index.keys()]
+    for name in known:
+        if place.differences.high[place.index[name], place.index[_AVERAGE]] < 0:
+            figures = f"{name} {place.values[name]:.2f}, {_AVERAGE} {place.values[_AVERAGE]:.2f} on {_SUITE}"
+            return Gate(closed=f"an untrained template is below the untrained average here: {figures}")
+    if known:
+        return Gate()
+    lacks = f"gate not measured: needs rows {' or '.join(_PROMPTS)}, and {_AVERAGE}, on {_SUITE}"
+    return Gate(lacks=lacks, command=command(True, [_SUITE], [_PROMPTS[0], _AVERAGE]))
+
+
+def anisotropy(folder: Folder, at: Condition, results: str) -> Gate:
+    """Return the gate of flow and whitening: the untrained average's vectors point into one direction, as BERT's do."""
+    here = Measured(folder.tables, at.backbone).value("anisotropy", "Sentence anisotropy", Method=_AVERAGE)
+    if here is None:
+        command = f"zoo-bench analyze anisotropy --methods {_AVERAGE} --backbone {at.backbone} --out {results}/analyses"
+        return Gate(lacks=f"gate not measured: needs the mean cosine of {_AVERAGE}", command=command)
+    theirs, source = _of_paper()
+    figures = f"mean cosine of {_AVERAGE} {here:.2f}, of {_THEIRS} {theirs:.2f} ({source})"
+    if here < _SHARE * theirs:
+        return Gate(closed=f"the untrained average is nearly isotropic here: {figures}")
+    return Gate(figures=figures)
+
+
+def _of_paper() -> tuple[float, str]:
+    """Return the mean cosine of the untrained average on the papers' backbone, and where it is printed."""
+    ((value, source),) = (
+        (value, line.table.source())
+        for line in published().lines
+        if (line.row.metric, line.row.backbone, line.row.recipes) == ("sentence_anisotropy", _THEIRS, (_AVERAGE,))
+        for value in line.scores.values()
+    )
+    return value, source

@@ -1,0 +1,45 @@
+"""How many seeds or pairs a comparison asks for: those of rows that share draws are counted seed by seed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import make_record
+from scipy import stats
+
+from benchmark.records.folder import Records
+from benchmark.stats.compare import Line, compare
+from benchmark.stats.power import Noise, seeds_needed
+
+GOLD = np.round(np.random.default_rng(0).uniform(0, 5, 400), 1)
+
+
+def compared(folder: Path, *, shift: float, seeds: int, start: int) -> tuple[Line, np.ndarray[Any, Any]]:
+    """Compare two widths of one method, whose texts have the same noise and whose seeds have other noise."""
+    store, scores = Records(folder), []
+    texts = np.random.default_rng(start).normal(size=len(GOLD))
+    for side, width in enumerate((64, 128)):
+        for seed in range(seeds):
+            noise = np.random.default_rng([start, seed, side]).normal()
+            predicted = GOLD + (1.0 + side * shift + 0.05 * noise) * texts
+            main = float(stats.spearmanr(predicted, GOLD).statistic)
+            record = make_record("bag", "MEN", seed, main=main, row=str(width))
+            record["method"]["recipe"] = {"width": width}
+            store.write(record, (predicted, GOLD))
+            scores.append(100 * main)
+    rows = [[r for r in store.all() if r["method"]["recipe"]["width"] == width] for width in (64, 128)]
+    first, second = np.split(np.array(scores), 2)
+    return compare("MEN", ["MEN"], *rows, store).lines[0], first - second
+
+
+@pytest.mark.parametrize(("shift", "seeds", "start"), [(0.05, 3, 1), (0.03, 2, 4), (0.06, 3, 3), (0.03, 3, 1)])
+def test_seeds_that_are_paired_are_counted_as_differences(tmp_path: Path, shift: float, seeds: int, start: int) -> None:
+    """By the noise of the differences of each seed, which is one side and not two."""
+    line, differences = compared(tmp_path, shift=shift, seeds=seeds, start=start)
+    assert line.seed_by_seed and line.p is not None and line.p >= 0.05
+    of_one_side = Noise(line.pairs_error, float(differences.std(ddof=1)), line.pairs - 1, 1)
+    expected = seeds_needed(of_one_side, abs(line.difference))
+    assert line.needed == f"{expected} seeds" if expected else line.needed.endswith(" pairs and more seeds")
