@@ -126,7 +126,7 @@ def _asked(kind: str, args: str) -> tuple[Table, list[tuple[str, str, str]]]:
     pairs = []
     for line in lines:
         rows, _, note = line.partition(" |")
-        a, b = rows.split()
+        a, b = re.findall(r"\S+(?: \[[^]]+\])?", rows)
         pairs.append((a, b, note.strip()))
     return table_of(folder, tasks), pairs
 
