@@ -13,6 +13,7 @@ from fakes import Cli, failed, make_record
 from scipy import stats
 
 from benchmark.records.folder import Records
+from benchmark.report.comparison import compare_rows
 from benchmark.report.learned import learned
 from benchmark.report.table import build_tables
 from benchmark.stats.compare import compare
@@ -143,3 +144,22 @@ def test_a_run_ends_with_three_lines_and_a_link(cli: Cli, fakes: None, tmp_path:
     assert len(last) == 4 and all(map(str.startswith, last, starts))
     assert last[-1].endswith(str(tmp_path / "index.html")) and (tmp_path / "index.html").is_file()
     assert "Next, task" not in cli(*words, "--json").out
+
+
+def test_a_finished_encoder_is_one_training(tmp_path: Path) -> None:
+    """Exporting a row takes the noise of its seeds out of its interval, and the table and `compare` say so."""
+    store = Records(tmp_path)
+    add(store, "random", 2.0, (0, 1, 2))
+    add(store, "trained", 0.5, (0, 1, 2))
+    method = make_record("exported")["method"]
+    method["traits"]["released"] = True
+    add(store, "exported", 0.5, method=method)
+    sentence = (
+        "Finished encoders are one training each, and the noise of its seeds is not in their intervals: exported."
+    )
+    (table,) = build_tables(store.all(), [WORDS], store)
+    assert sentence in (table.learned or "")
+    text = " ".join(str(compare_rows(tmp_path, "exported", "trained", tasks=",".join(TASKS))).split())
+    assert "a finished encoder: one training, and the noise of its seeds is not in the interval" in text
+    others = [record for record in store.all() if record["method"]["name"] != "exported"]
+    assert "Finished encoders" not in (build_tables(others, [WORDS], store)[0].learned or "")
