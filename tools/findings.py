@@ -200,7 +200,11 @@ def _reached(folder: str) -> set[tuple[str, str]]:
 
 def pages() -> dict[str, str]:
     """Return the pages that have marks, by their paths from the project's folder."""
-    paths = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("leaderboards/*/README.md"))]
+    paths = [
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
+        *sorted(ROOT.glob("leaderboards/**/README.md")),
+    ]
     texts = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
     return {path: text for path, text in texts.items() if figures.MARK.search(text)}
 

@@ -10,7 +10,7 @@ from tools import figures, findings
 
 PAGES = findings.pages()
 ROOT = findings.ROOT
-PROSE = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("leaderboards/*/README.md"))]
+PROSE = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("leaderboards/**/README.md"))]
 _NUMBER = r"[+-]?\d+\.\d\d"
 BY_HAND = re.compile(rf"{_NUMBER} ?(?:\(|, |with ){_NUMBER} to {_NUMBER}|{_NUMBER} ± \d+\.\d\d")
 # Figures of runs that have no records here: texts that are not included, other machines, and speeds.
