@@ -48,6 +48,7 @@ FEWEST = {  # cells of which each score follows from what is kept; the others ke
     "words": 79,
     "zoo-mini": 6_537,
     "zoo-mini-float32": 126,
+    "zoo-mini-pieces": 280,
     "zoo-small": 1_211,
     "zoo-small-course": 0,
     "zoo-small-curve": 252,
