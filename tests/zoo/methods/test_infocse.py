@@ -13,9 +13,9 @@ from zoo.encoder import Run
 GOLDEN = {
     "infocse": {
         "version": 1,
-        "settings": {"lower": 1, "mlm_weight": 0.5},
-        "tolerance": 8e-3,
-        "values": [-1.0, 0.4165, -0.2304, -0.8153, -0.3217, -1.0, 0.462, 0.5736],
+        # At the others' rate ten steps make rounding on some processors 25 times the tolerance.
+        "settings": {"lower": 1, "mlm_weight": 0.5, "learning_rate": 3e-4},
+        "values": [-1.0, 0.4687, -0.2257, -0.2531, 0.2977, -0.2372, 0.0548, 1.0],
     }
 }
 
