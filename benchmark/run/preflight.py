@@ -11,7 +11,6 @@ from benchmark.records.folder import Records
 from benchmark.run.plan import EncoderPlan, Run
 from benchmark.run.prepare import memory_of
 from benchmark.run.runner import is_locked
-from zoo.engine.model_folder import loaded_once
 from zoo.errors import error_text
 from zoo.limits import memory_here
 
@@ -60,11 +59,6 @@ class Preflight:
 
 def preflight(run: Run) -> Preflight:
     """Look at every encoder of a prepared run: each row's encoder is made once, so that a wrong folder shows now."""
-    with loaded_once():
-        return _looked_at(run)
-
-
-def _looked_at(run: Run) -> Preflight:
     records = Records(run.options.results)
     broken: dict[str, str] = {}
     listed, reasons, failed, absent = [], defaultdict(list), defaultdict(list), list[str]()
@@ -107,12 +101,7 @@ def _looked_at(run: Run) -> Preflight:
 def _made(plan: EncoderPlan, run: Run) -> str:
     """Return why the encoder cannot be made, "" where it can."""
     try:
-        try:
-            plan.row.encoder(run.runtime)
-        except Exception:
-            # An encoder before it may have changed the model that they share.
-            with loaded_once():
-                plan.row.encoder(run.runtime)
+        plan.row.encoder(run.runtime)
     except Exception as error:
         # The boundary to methods of plugins and to model folders: whatever one raises would fail its cells.
         return error_text(error)

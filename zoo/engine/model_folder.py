@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
-from contextvars import ContextVar
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +12,7 @@ from zoo.files import read_json, read_mapping
 from zoo.paths import is_file
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     import torch
     from tokenizers import Tokenizer
@@ -43,27 +41,9 @@ _WRAPPED = {"_orig_mod.": "torch.compile", "module.": "DataParallel"}
 _LFS = b"version https://git-lfs"
 
 
-_LOADED_ONCE: ContextVar[dict[object, Any] | None] = ContextVar("loaded_once", default=None)
-
-
-@contextmanager
-def loaded_once() -> Iterator[None]:
-    """Load each folder once inside the block: for encoders that are made to see whether they can be, and not used."""
-    token = _LOADED_ONCE.set({})
-    try:
-        yield
-    finally:
-        _LOADED_ONCE.reset(token)
-
-
 def load_pretrained(kind: Any, folder: Path, **options: object) -> Any:
     """Return what `kind` loads from a local folder; Python code in the folder is not run."""
-    known, key = _LOADED_ONCE.get(), (kind, folder, repr(options))
-    if known is None:
-        return kind.from_pretrained(folder, trust_remote_code=False, local_files_only=True, **options)
-    if key not in known:
-        known[key] = kind.from_pretrained(folder, trust_remote_code=False, local_files_only=True, **options)
-    return known[key]
+    return kind.from_pretrained(folder, trust_remote_code=False, local_files_only=True, **options)
 
 
 def other_tensors(folder: Path, start: str, *, allow_pickle: bool) -> dict[str, torch.Tensor]:

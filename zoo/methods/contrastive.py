@@ -12,7 +12,6 @@ from torch import nn
 from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
-from zoo.engine.batching import changed
 from zoo.engine.dropout import has_dropout, set_dropout
 from zoo.engine.needs import Need
 from zoo.engine.states import Pooling
@@ -24,7 +23,6 @@ from zoo.methods.pooled import pooled_start
 from zoo.modules.pooler import POOLINGS, Pooler, TanhHead, TokenWeights, TrainedPooler, untrained
 from zoo.recipes import added
 from zoo.training.loop import Collate, Objective, train
-from zoo.training.losses import info_nce
 from zoo.training.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -287,37 +285,3 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         """Return the token ids of texts, cut to the length of the training."""
         most, progress = self.recipe.train_max_length, self.runtime.progress
         return tokenise(self.backbone.tokenizer, texts, max_length=most, progress=progress)
-
-
-ViewsRecipeT = TypeVar("ViewsRecipeT", bound=ContrastiveRecipe, default=ContrastiveRecipe)
-
-
-class DropoutViewsObjective(Objective):
-    """SimCSE's loss (its Eq. 4), which subclasses change: every sentence is encoded twice in one pass."""
-
-    ungraphed = None
-
-    def __init__(self, pooler: TrainedPooler, recipe: ContrastiveRecipe) -> None:
-        super().__init__()
-        self.pooler, self.recipe = pooler, recipe
-
-    def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Token ids and mask (n, length) first -> two views (n, dim), which alternate in the pass, as SimCSE's do."""
-        ids, mask = (changed(part, lambda rows: rows.repeat_interleave(2, 0)) for part in collated[:2])
-        vectors: tuple[torch.Tensor, ...] = self.pooler(ids, mask).unflatten(0, (-1, 2)).unbind(1)
-        return vectors
-
-    def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
-        """Vectors of both views (n, dim) -> scalar loss."""
-        return info_nce(h, h_plus, self.recipe.temperature)
-
-
-class DropoutViews(Contrastive[ViewsRecipeT]):
-    """A method with two dropout views."""
-
-    loss_of_batch = DropoutViewsObjective
-
-    @property
-    def views_by_dropout(self) -> bool:
-        """True: the sentence goes in unchanged."""
-        return True

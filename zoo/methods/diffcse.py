@@ -16,7 +16,8 @@ from zoo.engine.batching import changed
 from zoo.engine.needs import Need
 from zoo.engine.states import added_mask, packable, token_states
 from zoo.errors import UsageError
-from zoo.methods.contrastive import ContrastiveRecipe, DropoutViews, DropoutViewsObjective
+from zoo.methods.contrastive import ContrastiveRecipe
+from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
 from zoo.modules.pooler import TrainedPooler
 from zoo.plugins import register_method
 from zoo.training.loop import Objective

@@ -15,8 +15,9 @@ from zoo.engine.dropout import set_dropout
 from zoo.engine.needs import Need
 from zoo.engine.states import added_mask, packable, pooled, token_states
 from zoo.errors import UsageError
-from zoo.methods.contrastive import ContrastiveRecipe, DropoutViews, DropoutViewsObjective
+from zoo.methods.contrastive import ContrastiveRecipe
 from zoo.methods.diffcse import Projector
+from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
 from zoo.modules.pooler import TrainedPooler
 from zoo.plugins import register_method
 from zoo.training.loop import Objective

@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 import torch
 import torch.nn.functional as F
 
-from zoo.methods.contrastive import ContrastiveRecipe, DropoutViews, DropoutViewsObjective
+from zoo.methods.contrastive import ContrastiveRecipe
+from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
 from zoo.plugins import register_method
 
 

@@ -15,7 +15,8 @@ from zoo.engine.model_folder import other_tensors
 from zoo.engine.states import added_mask, packable
 from zoo.errors import UsageError
 from zoo.methods.base import check_positive
-from zoo.methods.contrastive import ContrastiveRecipe, DropoutViews, DropoutViewsObjective
+from zoo.methods.contrastive import ContrastiveRecipe
+from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
 from zoo.modules.pooler import TrainedPooler
 from zoo.plugins import register_method
 from zoo.training.loop import Objective

@@ -12,7 +12,8 @@ import torch.nn.functional as F
 from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
 from zoo.errors import ContractError, UsageError
 from zoo.methods.base import check_positive
-from zoo.methods.contrastive import ContrastiveRecipe, DropoutViews, DropoutViewsObjective, Rows
+from zoo.methods.contrastive import ContrastiveRecipe, Rows
+from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
 from zoo.plugins import method_identity, register_method
 from zoo.recipes import added, all_recipes, portable_recipe
 from zoo.selection import parse_methods

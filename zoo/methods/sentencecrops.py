@@ -15,7 +15,8 @@ from zoo.engine.batching import flat_rows
 from zoo.engine.tokens import TokenTable, frame_of, tokenise
 from zoo.errors import TrainingError
 from zoo.methods.base import check_positive
-from zoo.methods.contrastive import ContrastiveRecipe, DropoutViews, DropoutViewsObjective, Rows
+from zoo.methods.contrastive import ContrastiveRecipe, Rows
+from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
 from zoo.modules.pooler import Pooler
 from zoo.plugins import register_method
 from zoo.recipes import added

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 
 from zoo.encoder import Traits
 from zoo.methods.base import check_positive
-from zoo.methods.contrastive import ContrastiveRecipe, DropoutViews, DropoutViewsObjective
+from zoo.methods.contrastive import ContrastiveRecipe
+from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
 from zoo.plugins import register_method
 
 

@@ -20,29 +20,10 @@ from zoo.engine.tokens import TokenTable, clean_text, tokenise
 from zoo.errors import ContractError, UsageError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.methods.base import BackboneEncoder, BackboneFields, BackboneRecipe, check_positive
+from zoo.methods.static_lists import FREQUENT_BERT, FREQUENT_ROBERTA, PUNCTUATION_BERT
 from zoo.methods.wordvectors import any_row
 from zoo.plugins import register_method
 from zoo.recipes import added
-
-# Top 36 tokens, one list for both BERTs. Table 11 prints 34: it lacks "it" and "i" and repeats "and" for "man".
-FREQUENT_BERT = frozenset(
-    ". a the in , is to of and ' on man - s with for \" at ##s woman are it two that you dog said playing i an as was"
-    " from : by white".split()
-)
-
-# RoBERTa's 36 entries. "Ġ, " has a trailing blank in the released code and so never matches; the punctuation stage
-# removes the comma. Entries without Ġ are subwords, which the subword stage removes anyway.
-FREQUENT_ROBERTA = frozenset(
-    [
-        "Ġ, ",
-        *"Ġ. Ġa Ġthe Ġin a Ġis Ġto Ġof Ġand Ġon Ġ' s . the Ġman - Ġwith Ġfor Ġat Ġwoman Ġare Ġ\" Ġthat Ġit".split(),
-        *"Ġdog Ġsaid Ġplaying Ġwas Ġas Ġfrom Ġ: Ġyou Ġan i Ġby".split(),
-    ]
-)
-
-# 47 entries: [UNK], ASCII punctuation except "}", and these signs.
-PUNCTUATION_BERT = frozenset(["[UNK]", *"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|~", *"´’…‚¿–»€‘•”£“™—"])
-
 
 _CHUNK = 20_000
 

@@ -54,25 +54,6 @@ def test_each_encoder_is_in_one_part_and_parts_cost_alike(plans: list[Any], part
     assert places == [sorted(part) for part in places], "in the order of the plan"
 
 
-def test_rows_of_one_backbone_load_it_once(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also one whose adapters change the network; nothing is shared after the look."""
-    import transformers
-
-    loads: list[str] = []
-    load = transformers.AutoModel.from_pretrained
-
-    def counted(folder: Any, *rest: Any, **more: Any) -> Any:
-        loads.append(str(folder))
-        return load(folder, *rest, **more)
-
-    monkeypatch.setattr(transformers.AutoModel, "from_pretrained", counted)
-    words = ("run", "--dry-run", "--backbone", "zoo-mini", "--results", tmp_path, "--methods")
-    for methods in ("simcse,mixcse,simcse:temperature=0.1", "simcse:batch_size=8,esimcse,moco"):
-        loads.clear()
-        answer = cli(*words, methods)
-        assert answer.code == 0 and "0 would be n/a" in answer.out and len(loads) == 1
-
-
 def test_a_cause_is_said_once_and_fails(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seven data sets that are not here are one line; with --allow-missing the plan is good as it is."""
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "cache"))

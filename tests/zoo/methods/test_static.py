@@ -14,7 +14,8 @@ from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.errors import UsageError
-from zoo.methods.static import FREQUENT_BERT, FREQUENT_ROBERTA, PUNCTUATION_BERT, STAGES, Static
+from zoo.methods.static import STAGES, Static
+from zoo.methods.static_lists import FREQUENT_BERT, FREQUENT_ROBERTA, PUNCTUATION_BERT
 
 GOLDEN = {"static": {"version": 1, "values": [-0.6041, 0.0642, -0.2176, -1.0, 0.3746, -0.6271, -1.0, 0.7534]}}
 
