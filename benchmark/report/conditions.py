@@ -197,8 +197,9 @@ def _less_data(row: Row) -> list[str]:
 
 def _phrase_pairs(record: Record) -> int:
     """Return how many pairs of `ppdb2-human` BURT trained on; 0 where it trained on none, or on others."""
-    training = record["training"]
-    if training is None or "ppdb2-human" not in training.get("corpus", CorpusPart()).get("name", "").split("+"):
+    training = record["training"] or TrainingPart()
+    corpus = training.get("corpus") or CorpusPart()
+    if "ppdb2-human" not in corpus.get("name", "").split("+"):
         return 0
     pairs = training.get("facts", {}).get("pairs", {})
     # PI has each pair once more for each of its negatives.
