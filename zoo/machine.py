@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import platform
-import statistics
 import subprocess
 import sys
 import time
@@ -56,6 +55,8 @@ class Runtime:
 _ISA_CAPS = (None, "AVX512_CORE_BF16")
 # bfloat16 loses precision, so its products have to be clearly faster; the measured ratios are near 1 or above 2.
 _FASTER = 1.3
+# How many products are timed, each of milliseconds.
+_PRODUCTS = 20
 # Seconds for which other work on the machine is looked at.
 _LOOK = 0.25
 
@@ -214,15 +215,15 @@ def product_rate(device: str, precision: str) -> float:
     torch.set_num_threads(1)
     try:
         with torch.inference_mode():
-            for _ in range(6):
+            for _ in range(_PRODUCTS):
                 started = clock()
                 torch.nn.functional.linear(x, w)
                 wait()
                 times.append(clock() - started)
     finally:
         torch.set_num_threads(threads)
-    # The first one loads the kernel.
-    return 2.0 * rows * 384 * 1536 / statistics.median(times[1:])
+    # The fastest: others were disturbed, and the first one loads the kernel.
+    return 2.0 * rows * 384 * 1536 / min(times)
 
 
 def stretch_now(threads: int) -> float:

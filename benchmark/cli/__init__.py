@@ -1,1 +1,1 @@
-"""The command line: one file per command, which only parses options and prints results."""
+"""The command line: a file per command, to parse options and print results."""

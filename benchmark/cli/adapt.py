@@ -1,4 +1,4 @@
-"""`zoo-bench adapt TEXTS`: which method to train on one's own texts, whether it pays, and what it forgets."""
+"""`zoo-bench adapt TEXTS`: the method to train on your texts, its gain, and its losses elsewhere."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def command(
     """Train methods on texts of your own: the gain at home, the change elsewhere, and whether to train.
 
     TEXTS is a file of lines, a table, documents with empty lines between, or a folder of .txt files. Without --pairs
-    the test is neighbouring sentences of documents that are held out. The same command goes on from what is done.
+    the test is neighbouring sentences of held-out documents. The same command continues after an interruption.
     """
     from benchmark.choosing.adapt import adapt
 

@@ -30,7 +30,7 @@ from zoo.selection import parse_methods
 def command(
     names: str, backbone: str | None, device: str, precision: str, data: str | None, plugins: tuple[Path, ...]
 ) -> int:
-    """Test in seconds that methods or tasks do what a run relies on; a method that learns is fitted first.
+    """Test in seconds the behaviour of methods or tasks that a run relies on; a method that learns is fitted first.
 
     A problem of a plugin is printed with the plugin's line.
     """
@@ -49,7 +49,7 @@ def command(
 
 
 def _check_method(spec: RecipeSpec, backbone: str | None, runtime: Runtime) -> int:
-    """Check one recipe and print the results; returns the number of failures."""
+    """Returns the number of failures."""
     # `pretrained` without a model names no encoder; the bundled model with a pooling is used instead.
     extra = {"pooling": "mean"} if spec.method == "pretrained" and not spec.parameters else {}
     cls, recipe = spec.resolve({**extra, **({"backbone": backbone} if backbone else {})})
@@ -69,6 +69,6 @@ def _check_method(spec: RecipeSpec, backbone: str | None, runtime: Runtime) -> i
 
 
 def _told(name: str, what: str, problem: str | None) -> bool:
-    """Print the result of one check; returns whether it failed."""
+    """Returns True for a failure."""
     say(f"ok    {name}: {what}" if problem is None else f"FAIL  {name}: {what}: {problem}")
     return problem is not None

@@ -1,4 +1,4 @@
-"""`zoo-bench choose TABLE`: which encoder is the best for these texts."""
+"""`zoo-bench choose TABLE`: the best encoder for these texts."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def command(
     plugins: tuple[Path, ...],
     **options: Any,
 ) -> int:
-    """Rank encoders on texts of your own: the best, its lead, which may be as good, and what each costs.
+    """Rank encoders on texts of your own: the best, its lead, equals within noise, and the cost of each.
 
     TABLE is csv, tsv, jsonl, parquet, xlsx, or a folder (BEIR, Dataset.save_to_disk).
     """

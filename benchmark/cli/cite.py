@@ -1,4 +1,4 @@
-"""`zoo-bench cite`: the sentence and the BibTeX entry for a paper that shows a table."""
+"""`zoo-bench cite`: the sentence and the BibTeX entries for a paper with a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zoo.errors import MissingError
 @results_only_option
 @click.option("--suite", "suites", cls=Listed, type=SUITES_LIST, help="Only these suites, comma-separated.")
 def command(results: Path, suites: str | None) -> None:
-    """Print what a paper that shows a table of these results says of it, and the BibTeX entries that it cites."""
+    """Print a paper's sentence on a table of these results, and the BibTeX entries for it."""
     records = read_completed(Records(results))
     tables = build_tables(records, suites_of(records, suites))
     if not tables:

@@ -1,4 +1,4 @@
-"""Human readers' end of a command: what `run` showed, and one command to run next."""
+"""The end of `run` for human readers: its findings, and a command to run next."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def next_command(name: str, *words: str) -> str:
-    """Return a command that goes on from this one: it carries the options typed here that it has too."""
+    """Return a command to run next, with those options typed here that it shares."""
     context = click.get_current_context()
     following = main_group.get_command(context, name)
     # Options of one name may differ: `run --pairs` names labelled pairs, `compare --pairs` is a number.
@@ -37,7 +37,6 @@ def next_command(name: str, *words: str) -> str:
 
 
 def show_closing(options: RunOptions, run: Run, board: Leaderboard) -> None:
-    """Print who is tied, what training gained, the command to run next, and where the rest is."""
     from benchmark.report.learned import learned
 
     encoders = run.encoders

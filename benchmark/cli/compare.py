@@ -71,9 +71,9 @@ def command(
 ) -> int:
     """Compare two ROWS, A and B, pair by pair: differences, intervals, p-values, Williams' test.
 
-    Where --results is a file or folder of others' results, as `leaderboard PUBLISHED` reads: the noise of tasks.
+    If --results is a file or folder of others' results, as for `leaderboard PUBLISHED`: the noise of tasks.
 
-    With --ablation BASE, each of ROWS is compared with BASE, seed by seed where one setting differs.
+    With --ablation BASE, each of ROWS is compared with BASE, seed by seed for rows with a single changed setting.
     """
     from benchmark import api
 

@@ -22,7 +22,7 @@ def _stems(package: str, folder: str) -> list[str]:
 
 
 def recipe_names() -> list[str]:
-    """Return the names of the shipped recipes and of installed plugins, without reading their files."""
+    """Return the names of shipped recipes and of plugins, without reading their files."""
     import importlib.metadata
 
     plugins = [point.name for point in importlib.metadata.entry_points(group="zoo_bench.methods")]
@@ -30,7 +30,6 @@ def recipe_names() -> list[str]:
 
 
 def task_names() -> list[str]:
-    """Return the names of the tasks, also of installed plugins."""
     from benchmark.tasks import TASKS
 
     return TASKS.names()
@@ -41,12 +40,11 @@ def suite_names() -> list[str]:
 
 
 def run_files() -> list[str]:
-    """Return the names of the shipped run files."""
     return _stems("benchmark", "runs")
 
 
 class Named(_Text):
-    """A name, or a comma-separated list whose last name is completed; files are offered as well."""
+    """A name, or a comma-separated list; completion is for the last name, and for files."""
 
     name = "text"
 
@@ -54,7 +52,6 @@ class Named(_Text):
         self.known, self.many, self.files = known, many, files
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the names that begin with the last part of `incomplete`, each after the complete part of the list."""
         before, comma, last = incomplete.rpartition(",") if self.many else ("", "", incomplete)
         given = ctx.params.get(str(param.name)) if self.many else None
         taken = {*before.split(","), *(given or "").split(",")}
@@ -70,13 +67,13 @@ class Named(_Text):
 
 
 class FishLists(FishComplete):
-    """click's completion for fish, changed so that a completion may contain commas, as lists of names do."""
+    """click's completion for fish, with commas allowed in completions."""
 
     source_template = FishComplete.source_template.replace('string split ","', 'string split --max 1 ","')
 
 
 def prepare_shells() -> None:
-    """Replace click's completion scripts by our own for shells where click's would not work."""
+    """Replace click's completion scripts for shells on which they fail."""
     add_completion_class(FishLists)
 
 

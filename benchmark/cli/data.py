@@ -38,7 +38,7 @@ def command() -> None:
 @data_option
 @json_option
 def list_command(data: str | None, as_json: bool) -> None:
-    """Show every data set, its rows, licence, and where it is found here."""
+    """Show every data set, its rows, licence, and its place on this machine."""
     if as_json:
         say_json(data_sets(data))
         return
@@ -52,7 +52,7 @@ def _chosen_data(names: tuple[str, ...]) -> list[str]:
 
 
 def _data_set(name: str) -> str:
-    """Return the data set of this name, or of the task of this name, however it is spelt."""
+    """Return the data set of this name, or of the task of this name, in any spelling."""
     spelt = {plain_name(one): one for one in catalog()}
     if (task := TASKS.canonical(name)) in TASKS.names() and plain_name(name) not in spelt:
         name = getattr(TASKS.get(task), "dataset", name)
@@ -60,20 +60,19 @@ def _data_set(name: str) -> str:
 
 
 class _Findings:
-    """Reports the findings on data sets: each as a line at once, or all as JSON at the end."""
+    """Findings on data sets: lines at once, or JSON at the end."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
         self.findings: list[dict[str, Any]] = []
 
     def add(self, status: str, name: str, form: str, text: str, **more: object) -> None:
-        """Add the finding on one form of a data set, and print it unless JSON is wanted."""
         self.findings.append({"name": name, "form": form, "status": status.lower(), "text": text, **more})
         if not self.as_json and status not in _TOGETHER:
             say(f"{status:<7}  {text}")
 
     def finish(self) -> int:
-        """Print the JSON if it is wanted, else what is missing, by cause; returns 1 where any is not right, else 0."""
+        """Print the JSON, or the missing data by cause; returns the exit code."""
         if self.as_json:
             say_json(self.findings)
         for status in () if self.as_json else _TOGETHER:
@@ -88,7 +87,7 @@ class _Findings:
 @json_option
 @click.argument("names", nargs=-1)
 def verify_command(data: str | None, as_json: bool, names: tuple[str, ...]) -> int:
-    """Check sha256 and row counts of what is found; exit 1 when something is missing or wrong."""
+    """Check sha256 and row counts of the data present; exit 1 when something is missing or wrong."""
     source = DataSource.from_options(data, hub=False)
     chosen = _chosen_data(names)
     findings = _Findings(as_json)
@@ -120,13 +119,14 @@ def texts_command(suites: str, tasks: str | None, out: Path, data: str | None, a
         raise UsageError(f"--out {out} is a folder; name the file to write.")
     source = DataSource.from_options(data)
     texts: dict[str, None] = {}
-    missing = 0
+    missing: list[str] = []
     for name in choose_tasks(merged(suites_named(suites)), tasks):
         try:
             texts |= dict.fromkeys(TASKS.get(name).load(source).texts())
         except MissingError as error:
-            missing += 1
-            complain(f"{name}: {error}")
+            missing.append(str(error))
+    for several in each_cause_once(missing).values():
+        complain(in_one(several))
     broken = [text for text in texts if "\n" in text or "\r" in text]
     if broken:
         raise UsageError(
@@ -134,7 +134,7 @@ def texts_command(suites: str, tasks: str | None, out: Path, data: str | None, a
         )
     write_text(out, "".join(f"{text}\n" for text in texts))
     if as_json:
-        say_json({"written": out, "texts": len(texts), "tasks_missing": missing})
+        say_json({"written": out, "texts": len(texts), "tasks_missing": len(missing)})
     else:
         say(f"written: {out}, {len(texts):,} texts")
     return 1 if missing else 0

@@ -1,4 +1,4 @@
-"""`zoo-bench diff A B`: what changed between two results folders, and by what. Imports no torch."""
+"""`zoo-bench diff A B`: changes between two results folders, and their causes. Imports no torch."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from benchmark.cli.options import json_option, say_json, say_prose
 )
 @json_option
 def command(a: str, b: str, fail_if_worse: bool, as_json: bool) -> int:
-    """Show which cells of results folder B are new, gone or moved against A, what made them differ, and ranks.
+    """Show which cells of results folder B are new, gone or moved against A, with causes and ranks.
 
-    FOLDER@CODE takes the records of one code, by the first digits of its digest or commit. A move is beyond noise where
+    FOLDER@CODE takes the records of one code, by the first digits of its digest or commit. A move is beyond noise at
     p < 0.05 by Holm's procedure over all moved cells, with the noise of pairs and of seeds.
     """
     from benchmark.analysis.diff import diff

@@ -1,4 +1,4 @@
-"""`zoo-bench doctor`: reports devices, data and caches of this machine, and what is missing."""
+"""`zoo-bench doctor`: devices, data and caches of this machine, and missing parts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Fact = tuple[str, str]
 
 
 def findings(data: str | None) -> tuple[list[Fact], dict[str, Any], int]:
-    """Return the report as lines and as plain values, and the number of broken things that every run needs."""
+    """Return lines, plain values, and the number of broken things every run needs."""
     import torch
 
     lines: list[Fact] = []
@@ -108,7 +108,7 @@ def _caches(lines: list[Fact], values: dict[str, Any]) -> list[str]:
 
 
 def _score(lines: list[Fact], values: dict[str, Any]) -> list[str]:
-    """Measure a row without training, whose score other machines have too."""
+    """Measure a row without training; its score is equal on other machines."""
     from benchmark.api import evaluate
 
     row: dict[str, Any] = {

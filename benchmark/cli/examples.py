@@ -1,4 +1,4 @@
-"""What `--help` shows beside the options: the groups of the commands, and two examples of each command."""
+"""The parts of `--help` beside the options: groups of commands, and two examples of each command."""
 
 from __future__ import annotations
 

@@ -85,10 +85,10 @@ def command(
 ) -> int:
     """Make the tables (md, csv, json, LaTeX, published values beside ours, HTML page) from the records.
 
-    With PUBLISHED, results that others made (a folder of mteb's, EuroEval's jsonl, a table as csv or parquet): which of
-    its ranks are separated, with the noise of another draw of tasks. --out writes the table.
+    With PUBLISHED, results of others (a folder of mteb's, EuroEval's jsonl, a table as csv or parquet): the ranks
+    separated beyond the noise of another draw of tasks. --out writes the table.
 
-    --dims and --bytes add a table of what smaller vectors would cost each row, for which its texts are encoded again.
+    --dims and --bytes add a table of the cost of smaller vectors for each row; its texts are encoded again for it.
     """
     if published is not None:
         return _second_opinion(ctx, published, options["out"], wide=wide, as_json=as_json)
@@ -121,7 +121,6 @@ def command(
 
 
 def _second_opinion(ctx: click.Context, published: Path, out: Path | None, *, wide: bool, as_json: bool) -> int:
-    """Print the table of others' results; no option of our records goes with it."""
     for option in ctx.command.params:
         name = option.name or ""
         typed = ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE

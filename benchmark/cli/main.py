@@ -1,4 +1,4 @@
-"""zoo-bench: the group of commands. Each is a file of this folder or of another package, imported when it is called."""
+"""zoo-bench: the group of commands. Each is a file of this folder or another package, imported when called."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ OTHER_NAMES = {
 
 
 class Place(NamedTuple):
-    """Where a click command is: a module, and the name in it."""
+    """The module and name of a click command."""
 
     module: str
     attribute: str = "command"
@@ -65,9 +65,9 @@ class Place(NamedTuple):
 
 @functools.cache
 def commands() -> dict[str, Place]:
-    """Return the commands by name: those of other packages, then ours, which no other package replaces.
+    """Return the commands by name: those of other packages, then ours, which take precedence.
 
-    A package adds one by an entry point of the group `zoo_bench.commands`: NAME = "MODULE:COMMAND".
+    A package adds a command by an entry point of the group `zoo_bench.commands`: NAME = "MODULE:COMMAND".
     """
     points = importlib.metadata.entry_points(group="zoo_bench.commands")
     others = {point.name: Place(point.module, point.attr or "command") for point in points}
@@ -75,7 +75,7 @@ def commands() -> dict[str, Place]:
 
 
 def help_line(name: str) -> str:
-    """Return a command's line in --help; another package's is the first of its docstring, read without an import."""
+    """Return a command's line in --help: for another package, its docstring's first, read without an import."""
     if name in COMMANDS:
         return COMMANDS[name]
     place = commands()[name]
@@ -89,7 +89,7 @@ def help_line(name: str) -> str:
 
 
 def source_of(module: str) -> Path | None:
-    """Return the file of a module, found without importing it or its package; None where there is none."""
+    """Return a module's file without importing it or its package."""
     package, *inner = module.split(".")
     spec = importlib.util.find_spec(package)
     if spec is None:
@@ -103,13 +103,12 @@ def source_of(module: str) -> Path | None:
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command's module only when that command is called or asked for its own help."""
+    """A group with commands imported when called or asked for help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(commands())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Import and return a command, or None for an unknown name."""
         if name not in commands():
             # A shell asks for completions.
             if ctx.resilient_parsing:
@@ -136,7 +135,7 @@ class LazyGroup(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the commands that a shell offers, without importing any, or the group's options."""
+        """Complete commands without importing any."""
         if incomplete.startswith("-"):
             return click.Command.shell_complete(self, ctx, incomplete)
         return [
@@ -144,7 +143,7 @@ class LazyGroup(click.Group):
         ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands for --help, without importing any."""
+        """List commands without importing any."""
         there = commands()
         grouped = {name for names in GROUPS.values() for name in names}
         groups = {**GROUPS, "Other packages": tuple(sorted(there.keys() - grouped))}
@@ -162,9 +161,9 @@ def main_group() -> None:
 
 
 def read_words(words: Sequence[str]) -> list[str]:
-    """Return a command line's words; a list that was typed with blanks beside its commas becomes one word.
+    """Return a command line's words; a list typed with blanks beside its commas becomes a single word.
 
-    Raises UsageError for an empty word, which would silently stand for the default or for this folder.
+    Raises UsageError for an empty word, otherwise silently the default or this folder.
     """
     read: list[str] = []
     for word in words:
@@ -196,7 +195,7 @@ OTHER_OPTIONS = {
 
 
 def meant(error: click.NoSuchOption) -> str:
-    """Return what stands here for an option that is none: a setting of methods, another option; "" for neither."""
+    """Return the likely meaning of an unknown option: a setting of methods, another option; "" for neither."""
     options = [name for param in error.ctx.command.params for name in param.opts] if error.ctx else []
     typed = error.option_name.lstrip("-").replace("-", "_").lower()
     name = OTHER_OPTIONS.get(typed, typed)
@@ -212,7 +211,7 @@ def meant(error: click.NoSuchOption) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; errors become one sentence on standard error and a non-zero exit code."""
+    """Run the command line; an error is a sentence on standard error and a non-zero exit code."""
     if "_ZOO_BENCH_COMPLETE" in os.environ:
         from benchmark.cli.complete import prepare_shells
 

@@ -1,4 +1,4 @@
-"""`zoo-bench methods`: lists the recipes that --methods takes by family, or shows some of them in full."""
+"""`zoo-bench methods`: the recipes for --methods by family, or some of them in full."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from zoo.selection import parse_methods
 def command(names: str | None, family: str | None, show: bool, as_json: bool, plugins: tuple[Path, ...]) -> None:
     """List the recipes that --methods takes, by family; NAMES are globs, or words to look for in names and summaries.
 
-    With --show: settings with defaults and reasons, where paper and released code differ, conditions, and what it costs
-    on this machine.
+    With --show: settings with defaults and reasons, differences between paper and released code, conditions, and the
+    cost on this machine.
     """
     load_plugins(plugins)
     if show:
@@ -120,7 +120,7 @@ def _show(names: str, as_json: bool) -> None:
 
 
 def _lines(explanation: Mapping[str, Any]) -> Iterable[str]:
-    """Return a recipe as lines of YAML: settings as keys, everything else in comments."""
+    """Return YAML: settings as keys, everything else in comments."""
     yield f"# {explanation['name']} ({explanation['origin']})"
     head = {key: explanation[key] for key in ("method", "extends", "summary", "paper", "control") if explanation[key]}
     yield from (f"{key}: {_value(value)}" for key, value in head.items())

@@ -1,4 +1,4 @@
-"""`zoo-bench new`: writes the files of a method or a task, which runs as it is, and prints what to do with them."""
+"""`zoo-bench new`: files of a method or a task, ready to run, and the next steps with them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _LONGEST = 40
 
 @click.group("new")
 def command() -> None:
-    """Write a file for a method or a task of your own, which runs as it is, into this folder."""
+    """Write a file for a method or a task of your own, ready to run, into this folder."""
 
 
 @command.command("method")
 @click.argument("name")
 @click.option("--loss", is_flag=True, help="Instead: a loss over the vectors of a batch, trained as SimCSE is.")
 def method(name: str, loss: bool) -> None:
-    """Write NAME.py, a method that learns from the training text, and its recipe; then print what to do with them."""
+    """Write NAME.py, a method with training, and its recipe; then print the next steps."""
     from zoo.recipes import all_recipes
 
     written = _write("loss" if loss else "method", name, [*METHODS.names(), *all_recipes()])
@@ -49,7 +49,7 @@ def method(name: str, loss: bool) -> None:
 @command.command("task")
 @click.argument("name")
 def task(name: str) -> None:
-    """Write NAME.py and a folder with ten scored pairs of sentences; then print what to do with them."""
+    """Write NAME.py and a folder with ten scored pairs of sentences; then print the next steps."""
     from benchmark.data.catalog import catalog
     from benchmark.tasks import TASKS
     from benchmark.tasks.suites import all_suites
@@ -65,7 +65,7 @@ def task(name: str) -> None:
 
 
 def _write(kind: str, name: str, known: list[str]) -> list[Path]:
-    """Write the files of my-method or my-task under the new name; raises UsageError for an unusable one."""
+    """Raises UsageError for an unusable name."""
     if not _NAME.fullmatch(name) or len(name) > _LONGEST:
         raise UsageError(
             f"{name!r:.100} cannot be the name of a {kind}; take small letters, digits and single hyphens, at most"

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how commands print. Imports nothing heavy."""
+"""Options of several commands, and their printing. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PATH = click.Path(path_type=Path)
 
 
 def options(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Join several option decorators into one; --help lists them in this order."""
+    """Join option decorators; --help lists them in this order."""
 
     def add(function: F) -> F:
         for decorator in reversed(decorators):
@@ -34,12 +34,11 @@ def options(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
 
 
 def joined(ctx: click.Context, param: click.Parameter, lists: tuple[str, ...]) -> str | None:
-    """Join what was given several times to one list with commas, None for nothing; a callback of options."""
     return ",".join(lists) if lists else None
 
 
 class Listed(click.Option):
-    """An option whose value is a list with commas; the lists of an option that is given several times add up."""
+    """An option of comma-separated values; repeated options add up."""
 
     def __init__(self, names: Sequence[str], **more: Any) -> None:
         if "default" in more:
@@ -48,15 +47,12 @@ class Listed(click.Option):
 
 
 class _Several(click.ParamType[Any]):
-    """A list with commas, of values of another type."""
-
     name = "list"
 
     def __init__(self, of: click.ParamType[Any]) -> None:
         self.of = of
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the values; click reports one that is wrong."""
         parts = value.split(",") if isinstance(value, str) else value
         return [self.of.convert(str(part).strip(), param, ctx) for part in parts]
 
@@ -90,12 +86,11 @@ class AutoCount(click.IntRange):
     name = "integer or auto"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number; click reports one that is wrong."""
         return None if value == "auto" else super().convert(value, param, ctx)
 
 
 def option(name: str, **changes: Any) -> Callable[[F], F]:
-    """Return the option of `RunOptions` with this name, for a command; `changes` are keywords of click."""
+    """Return an option of `RunOptions` for a command; `changes` are keywords of click."""
     field = OPTIONS[name]
     stated, kind = field.metadata, str(field.type).removesuffix(" | None")
     more: dict[str, Any] = {"help": stated["help"] or None}
@@ -137,29 +132,28 @@ text_option = click.option(
 
 
 def say(text: str = "") -> None:
-    """Print a line on standard output; characters that its encoding cannot represent are replaced."""
+    """Print a line; characters outside the output's encoding are replaced."""
     print_safe(text, sys.stdout)
 
 
 def say_prose(text: str) -> None:
-    """Print lines on standard output; on a terminal they are broken at blanks."""
     say("\n".join(folded(text.splitlines(), width_of(sys.stdout))))
 
 
 def complain(text: str) -> None:
-    """Print a line on standard error, with the program's name before it."""
+    """Print a line on standard error after the program's name."""
     print_safe(f"zoo-bench: {text}", sys.stderr)
 
 
 def typed_command() -> list[str]:
-    """Return the command line as it was typed, with the program's name without a path."""
+    """Return the typed command line; the program's name has no path."""
     # Records are UTF-8.
     typed = (argument.encode("utf-8", "replace").decode() for argument in sys.argv[1:])
     return ["zoo-bench", *typed]
 
 
 def load_plugins(plugins: Sequence[Path]) -> None:
-    """Run plugin files; raises UsageError for a broken one, because the user named it."""
+    """Run plugin files; raises UsageError for a broken file, because the user named it."""
     from benchmark.run.cluster import load_plugins as load
 
     for path, reason in load(plugins).items():
@@ -167,22 +161,21 @@ def load_plugins(plugins: Sequence[Path]) -> None:
 
 
 def say_json(value: object) -> None:
-    """Print a value as a JSON document; paths and tuples become texts and lists."""
+    """Print JSON; paths and tuples become texts and lists."""
     say(json.dumps(value, indent=1, default=str))
 
 
 def terminal_width() -> int:
-    """Return the columns of the terminal, 100 where there is none."""
+    """Return the columns of the terminal; 100 if there is none."""
     return shutil.get_terminal_size((100, 24)).columns
 
 
 def line_width() -> int:
-    """Return the width of lists: that of the terminal, at most 100 columns."""
     return max(60, min(100, terminal_width()))
 
 
 def matches(pattern: str, name: str, *texts: str) -> bool:
-    """Return whether a glob matches a name, or a word occurs in the name or one of the texts; case is ignored."""
+    """Match a glob with a name, or find a word in the name or the texts; case is ignored."""
     import fnmatch
 
     pattern = pattern.lower()
@@ -192,7 +185,7 @@ def matches(pattern: str, name: str, *texts: str) -> bool:
 
 
 def print_rows(header: list[str], rows: list[list[str]]) -> None:
-    """Print aligned columns; in a terminal, the last one is broken at blanks below itself."""
+    """Print aligned columns; a terminal breaks the last at blanks below itself."""
     columns = [*zip(header, zip(*rows, strict=True) if rows else [()] * len(header), strict=True)]
     fields = [Field(head, cells, right=False, prose=head == header[-1]) for head, cells in columns]
     say("\n".join(fitted(fields, terminal_width() if sys.stdout.isatty() else None, rule=False)[0]))

@@ -14,8 +14,8 @@ from benchmark.cli.options import complain, results_only_option, say
 def command(results: Path) -> None:
     """Join the loose records of a results folder and the scores of their pairs: records.parquet, pairs.parquet.
 
-    Every command reads packed and loose records alike. Loose files are removed once the packed ones were read back
-    from the disk; a record that is damaged, or contradicts a packed one, stays where it is and is named.
+    Every command reads packed and loose records alike. Loose files are removed after the packed files were read back
+    from the disk. A damaged record, or one in contradiction to a packed record, stays in place and is named.
     """
     from benchmark.records.pack import pack
     from benchmark.records.packed import RECORDS

@@ -49,10 +49,9 @@ GROUPS = {
 
 
 class Grouped(click.Command):
-    """A command whose help lists its options in groups."""
+    """A command with its options grouped in --help."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write a section for each group."""
         of = {param.name: param.get_help_record(ctx) for param in self.params}
         for title, names in GROUPS.items():
             with formatter.section(title):
@@ -67,13 +66,13 @@ class Grouped(click.Command):
 @plugin_option
 @click.pass_context
 def command(ctx: click.Context, /, files: tuple[str, ...], dry_run: bool, as_json: bool, **chosen: Any) -> int:
-    """Train, evaluate and record methods; then print the table and what it says.
+    """Train, evaluate and record methods; then print the table and its findings.
 
-    Beside them stand the controls that the tasks can score: random, bag-of-words, and the untrained vectors that each
-    trained method starts from.
+    Beside them stand controls for these tasks: random, bag-of-words, and the untrained vectors that each trained method
+    starts from.
 
-    FILE is a YAML file that describes the run (methods, suites, seeds, backbone ...), or the name of a shipped one;
-    what is typed beside it wins.
+    FILE is a YAML file with the run's options (methods, suites, seeds, backbone ...), or the name of a shipped file;
+    typed options win.
     """
     if len(files) > 1 or (files and chosen["methods"] and files[0] in recipe_names()):
         named = ",".join(filter(None, (chosen["methods"], *files)))
@@ -85,14 +84,14 @@ def command(ctx: click.Context, /, files: tuple[str, ...], dry_run: bool, as_jso
 
 
 def from_environment() -> dict[str, Any]:
-    """Return the options that the environment states, such as ZOO_BENCH_CONTROLS."""
+    """Return the environment's options, such as ZOO_BENCH_CONTROLS."""
     context = click.Context(command)
     stated = ((param, param.value_from_envvar(context)) for param in command.params)
     return {str(one.name): one.type_cast_value(context, value) for one, value in stated if value is not None}
 
 
 def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: bool, as_json: bool = False) -> int:
-    """Run and print what `zoo-bench run` prints; with `dry_run` the plan alone. Returns the exit code."""
+    """Run and print, with `dry_run` the plan alone. Returns the exit code."""
     from benchmark import api
     from benchmark.run.runner import exit_code
 
@@ -128,7 +127,7 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
 
 
 def _options(ctx: click.Context, file: str | None, chosen: dict[str, Any]) -> tuple[RunOptions, tuple[Path, ...]]:
-    """Return the options and the plugins; typed options override the run file's, and these the defaults."""
+    """Typed options override the run file's, and these the defaults."""
     from benchmark.run.options import overlaid, read_run_file
 
     if file is not None:
@@ -161,7 +160,7 @@ def _as_values(options: RunOptions, outcome: Outcome, tables: Leaderboard | None
 
 
 def _dry_run(run: Run, options: RunOptions, as_json: bool) -> int:
-    """Print what the run would do; returns 1 if a cell would be n/a, and that is not allowed."""
+    """Returns 1 if a cell would be n/a without permission."""
     from benchmark.run.preflight import preflight
 
     report = preflight(run)

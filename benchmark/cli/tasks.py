@@ -1,4 +1,4 @@
-"""`zoo-bench tasks`: lists the tasks that --tasks takes, by family, and the suites."""
+"""`zoo-bench tasks`: the tasks for --tasks, by family, and the suites."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def command(
 ) -> None:
     """List the tasks that --tasks takes, by family, and the suites; NAMES are globs, or words to look for.
 
-    With --show: rows, licence, where the data is found here, how many test items repeat others or are in training data,
-    and its suites; of a suite, what methods are trained on.
+    With --show: rows, licence, the data's place on this machine, test items repeated or in training data, and its
+    suites; of a suite, the training data of methods.
     """
     load_plugins(plugins)
     if show and names is None and family is None:
@@ -71,7 +71,7 @@ def command(
 
 
 def task_family(name: str) -> str:
-    """Return the family of a task: the name of the file with its table; "plugins" for a task that is not built in."""
+    """Return the name of the file with the task's table, or "plugins"."""
     return TASKS.origin(name).rpartition(".")[2] if TASKS.is_builtin(name) else "plugins"
 
 
@@ -116,7 +116,6 @@ def _listed(name: str, task: Task | None, suites: list[Suite]) -> dict[str, obje
 
 
 def _data_of(described: dict[str, Any], folder: str | None) -> dict[str, Any]:
-    """Return the catalog's entry of a task's data, and where it is found on this machine."""
     from benchmark.tasks.overlap import repeated
 
     entry = catalog().get(described["dataset"])
@@ -160,7 +159,6 @@ def _print_suites(suites: list[Suite]) -> None:
 
 
 def _shown(values: dict[str, Any]) -> str:
-    """Return the printed description of a task or a suite, one line per property."""
     lines = [str(values["name"])]
     for key, value in values.items():
         if key == "name" or value in ("", None, [], {}, ()):

@@ -64,8 +64,8 @@ def command(
 ) -> int:
     """Tune the settings of METHODS, each with the same budget, and write a recipe NAME-tuned for `run`.
 
-    The trials have a seed of their own, and score no test. They are kept in RESULTS/tuned: a command that was stopped
-    goes on from there, and several processes may work on one study.
+    The trials have a seed of their own, and score no test. They are kept in RESULTS/tuned: an interrupted command
+    continues from there, and several processes may share a study.
     """
     from benchmark.tuning.tune import Budget, shown, tune
 

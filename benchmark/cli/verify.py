@@ -1,4 +1,4 @@
-"""`zoo-bench verify FOLDER`: whether somebody's results are what they say."""
+"""`zoo-bench verify FOLDER`: do somebody's results hold here?"""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def command(
     plugins: tuple[Path, ...],
     as_json: bool,
 ) -> int:
-    """Make what the records of FOLDER state again here, and compare it: keys, names, training, scores and cosines.
+    """Make the statements of FOLDER's records again here, and compare: keys, names, training, scores and cosines.
 
-    Each cell is verified, differs, or is not verifiable, failed or missing, with the reason. Exits 0 only where every
-    cell is verified.
+    Each cell is verified, differs, or is not verifiable, failed or missing, with the reason. Exits 0 only if every cell
+    is verified.
     """
     from benchmark.analysis.verify import verify
 

@@ -1,1 +1,1 @@
-"""Makes tables and pages from records. Nothing is measured here, and torch is not imported."""
+"""Tables and pages from records. Nothing is measured here; imports no torch."""

@@ -1,4 +1,4 @@
-"""An ablation: rows with a setting changed, each beside one base row, as a table of one column."""
+"""An ablation: rows with a changed setting beside their base row, as a table of a single column."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from zoo.progress import print_safe
 
 @dataclass(frozen=True)
 class Change:
-    """A row, what differs from the base ("temperature 0.1 (0.05)"), and its difference to the base in points."""
+    """A row, its changed settings ("temperature 0.1 (0.05)") and its difference in points."""
 
     row: str
     change: str
@@ -35,13 +35,13 @@ class Change:
 
     @property
     def equal(self) -> bool:
-        """Whether no score differs in any draw, as with equal vectors."""
+        """True if no score differs in any sample, as with equal vectors."""
         return self.line.difference == self.line.low == self.line.high == 0
 
 
 @dataclass(frozen=True)
 class Ablation:
-    """The rows beside their base, by their difference; prints as a table, and is LaTeX for a paper."""
+    """Rows beside their base, sorted by difference; prints as a table."""
 
     base: str
     title: str
@@ -49,7 +49,6 @@ class Ablation:
     changes: list[Change]
 
     def show(self, stream: TextIO | None = None) -> None:
-        """Print the table."""
         stream = stream or sys.stdout
         width = width_of(stream)
         fields = [
@@ -63,7 +62,6 @@ class Ablation:
         print_safe("\n".join(lines), stream)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
         rows = [
             {
                 "row": change.row,
@@ -81,7 +79,7 @@ class Ablation:
         return {"base": self.base, "title": self.title, "score": self.score, "rows": rows}
 
     def latex(self) -> str:
-        """Return a `table` environment; needs \\usepackage{booktabs}."""
+        r"""Needs \usepackage{booktabs}."""
         rows = [
             f"{escape(change.change)} & {change.line.a:z.2f} & ${_difference(change).replace('*', '^{*}')}$ \\\\"
             for change in self.changes
@@ -116,13 +114,13 @@ def ablation(
     suites: str | None = None,
     tasks: str | None = None,
 ) -> Ablation:
-    """Compare rows with a base row of a results folder on the mean of a suite, or on tasks.
+    """Compare rows with a base row on the mean of a suite, or on tasks.
 
     Args:
         results: The results folder.
         base: The name of the base row.
-        names: Names or globs of the other rows; without any, the base's recipe with other settings.
-        suites: A suite; without it and `tasks`, the first that all rows have.
+        names: Names or globs of the other rows; default: the base's recipe with other settings.
+        suites: A suite; default: the first common to all rows.
         tasks: Tasks instead of a suite, comma-separated.
 
     Raises:
@@ -165,7 +163,7 @@ def _sum(comparison: Comparison) -> Line:
 
 
 def _change(base: Record, other: Record) -> str:
-    """Return the settings that differ, with the base's value in parentheses; another method's name."""
+    """The base's value stands in parentheses."""
     if base["method"]["class"] != other["method"]["class"]:
         return label([other])
     base_recipe, other_recipe = base["method"]["recipe"], other["method"]["recipe"]

@@ -1,4 +1,4 @@
-"""How a paper cites a table: a sentence with its signature, and the BibTeX entries of zoo-bench, methods and data."""
+"""A paper's citation of a table: signature and BibTeX."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CITED = re.compile(r"(?P<authors>.+) (?P<year>\d{4}), (?P<title>.+)")
 
 
 def citation(tables: Sequence[Table]) -> str:
-    """Return a sentence for each table, and one list of entries: zoo-bench, the rows' papers, the tasks' data sets."""
+    """Return a sentence for each table, then the entries of zoo-bench, papers and data sets."""
     methods = {key: entry for table in tables for key, entry in _methods(table).items()}
     data = {key: entry for table in tables for key, entry in _data(table).items()}
     cited = [f"{kind}: \\cite{{{','.join(some)}}}." for kind, some in (("Methods", methods), ("Data", data)) if some]
@@ -44,7 +44,6 @@ def _sentence(table: Table) -> str:
 
 
 def _methods(table: Table) -> dict[str, str]:
-    """Return the entries of the papers that describe the rows' recipes, by key."""
     names = dict.fromkeys(row.made_of[0] for row in table.rows)
     papers = [paper for name in names if name in recipes() for paper in papers_of(recipes()[name], recipes())]
     return {
@@ -64,7 +63,6 @@ def _methods(table: Table) -> dict[str, str]:
 
 
 def _data(table: Table) -> dict[str, str]:
-    """Return the entries of the papers that describe the tasks' data sets, by key."""
     sets = dict.fromkeys(TASKS.get(name).dataset for name in table.suite.tasks if name in TASKS.names())
     stated = {name: _CITED.fullmatch(catalog()[name].citation) for name in sets if name in catalog()}
     return {
@@ -97,7 +95,7 @@ def _key(name: str, year: object) -> str:
 
 
 def _authors(text: str) -> str:
-    """Return names joined by "and", as BibTeX reads them: "A, B and C" is "A and B and C"; "et al." is "others"."""
+    """ "A, B and C" is "A and B and C" for BibTeX; "et al." is "others"."""
     return re.sub(r" et al\.$", " and others", " and ".join(re.split(r", | and ", text)))
 
 

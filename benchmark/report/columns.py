@@ -1,4 +1,4 @@
-"""The columns of a leaderboard: one list, from which every form of a table and the page take theirs."""
+"""The columns of a leaderboard, for every form of a table and for the page."""
 
 from __future__ import annotations
 
@@ -35,10 +35,9 @@ _FIRST = ("rank", "method", "condition", "backbone")  # before the chosen column
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its name in JSON, CSV and --columns, where its value comes from, its format, and in which outputs.
+    """A column: its name in JSON, CSV and --columns, its source, format and outputs.
 
-    `value` takes a row: its scores, its conditions and costs (`about`) and the records that it is made of. Without it
-    the value is the condition or cost of the column's name. `title` is the head of the column.
+    `value` takes a row; default: the condition or cost of the column's name. `title` is the head.
     """
 
     name: str
@@ -62,18 +61,15 @@ class Column:
 
     @property
     def right(self) -> bool:
-        """Whether it is right-aligned, as numbers are."""
         return self.format not in _WORDS
 
     def of(self, row: Row) -> object:
         return cast("Mapping[str, object]", row.about)[self.name] if self.value is None else self.value(row)
 
     def is_needed(self, rows: Sequence[Row]) -> bool:
-        """Return whether a table of these rows has the column."""
         return not self.optional or any(self.of(row) not in (None, "") or self.expected(row) for row in rows)
 
     def text(self, row: Row) -> str:
-        """Return the value as it is printed."""
         value = self.of(row)
         if self.format == "rank":
             return row.place()
@@ -91,7 +87,7 @@ class Column:
         return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
 
     def raw(self, row: Row) -> dict[str, object]:
-        """Return the fields of a CSV file: numbers with four decimals, a mean with its spread over seeds."""
+        """Return a CSV file's fields: four decimals, a mean with its spread over seeds."""
         value, name = self.of(row), self.name
         if isinstance(value, Value):
             name = self.title.removesuffix(".")
@@ -101,19 +97,17 @@ class Column:
         return {f"{name}{end}": f"{one:.4f}" if isinstance(one, float) else one for end, one in parts.items()}
 
     def as_dict(self) -> dict[str, object]:
-        """Return what the page needs to draw the column."""
         title = self.head.removesuffix(", s") if self.format == "duration" else self.head  # the page states the unit
         what = {"name": self.key, "title": title, "format": self.format, "help": self.help}
         return {**what, "lower_is_better": self.lower_is_better}
 
 
 def printed(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
-    """Return the heads of columns and the texts of each row."""
     return [column.head for column in columns], [[column.text(row) for column in columns] for row in rows]
 
 
 def number(value: float) -> str:
-    """Return a number with thousands separators, and with decimals only below 10."""
+    """Separate thousands; decimals only below 10."""
     return f"{value:,.1f}" if 0 < abs(value) < 10 and value != int(value) else f"{value:,.0f}"
 
 
@@ -123,7 +117,7 @@ def _curves(row: Row) -> list[dict[str, object]]:
 
 
 def dev_points(record: Record, curve: str | None = None) -> list[tuple[int, float]]:
-    """Return (step, dev score x100) of a record's training, or with `curve` another logged value, sorted by step."""
+    """Return (step, dev score x100) of a training, or of another logged value, by step."""
     training = record["training"] or {}
     points = (training.get("dev_scores") if curve is None else training.get("dev_curves", {}).get(curve)) or {}
     return sorted((int(step), round(value, DIGITS)) for step, value in points.items() if value is not None)
@@ -186,7 +180,7 @@ COLUMNS = (
 
 
 def score_columns(suite: Suite) -> list[Column]:
-    """Return a column for each task of a suite, then for each mean of some of them."""
+    """Return a column for each task, then for each mean of some tasks."""
 
     def task(name: str, title: str) -> Column:
         return Column(name, lambda row: row.values[name], title, "mean", _EVERYWHERE, name)
@@ -200,10 +194,7 @@ def score_columns(suite: Suite) -> list[Column]:
 
 
 def columns_of(table: Table, output: Output) -> list[Column]:
-    """Return the columns that an output of a table shows, in order: its own, or those chosen for the table.
-
-    With a choice, the rank, the method and its conditions are there all the same.
-    """
+    """Return an output's own columns, or rank, method, conditions and the chosen columns."""
     known, scores = [*COLUMNS], score_columns(table.suite)
     at = [column.name for column in known].index("average") + (output == "page")
     known[at:at] = scores  # before their average, on the page behind it
@@ -226,7 +217,7 @@ def columns_of(table: Table, output: Output) -> list[Column]:
 
 
 def chosen_columns(names: str, suites: Iterable[Suite]) -> tuple[str, ...]:
-    """Return the columns that a list with commas names; raises UsageError with suggestions for an unknown name."""
+    """Raises UsageError with suggestions for an unknown name."""
     every = {column.name: column for suite in suites for column in score_columns(suite)} | {c.name: c for c in COLUMNS}
     known = {plain_name(column.title): name for name, column in every.items()} | {
         plain_name(name): name for name in every

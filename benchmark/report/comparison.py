@@ -1,4 +1,4 @@
-"""Compares two rows by name, and shows the comparison: as tables, as HTML in a notebook, as a DataFrame."""
+"""The comparison of two rows by name."""
 
 from __future__ import annotations
 
@@ -48,10 +48,9 @@ _SEEDS = {
 
 @dataclass(frozen=True)
 class Compared:
-    """How row A differs from row B, suite by suite; prints as tables, shows as HTML in a notebook.
+    """The difference of rows A and B, suite by suite; prints as tables, shows as HTML in a notebook.
 
-    `pairs` has the pairs of each task that differ most, if they were requested; `left_out` says which suites could not
-    be compared and why.
+    `pairs` has the most different pairs of each task, if requested. `left_out` has the reasons for missing suites.
     """
 
     a: list[Record]
@@ -63,7 +62,7 @@ class Compared:
     margin: float | None = None  # below which A and B were asked to differ
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return a row per task (and mean of a suite): scores x100 of both, difference, its 95% interval, p-values."""
+        """Return a row per task (and mean of a suite): scores x100, difference, 95% interval, p-values."""
         import pandas
 
         rows = [
@@ -85,7 +84,6 @@ class Compared:
         return pandas.DataFrame(rows).set_index(["Suite", "Task"])
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
         content: dict[str, Any] = {"a": label(self.a), "b": label(self.b), "level": LEVEL}
         content["seeds"] = {"a": seeds_of(self.a), "b": seeds_of(self.b)}
         content |= {"borrowed_seed_noise": self.borrowed} if self.borrowed else {}
@@ -96,7 +94,7 @@ class Compared:
         return json.dumps(self.as_dict(), indent=1)
 
     def show(self, stream: TextIO | None = None, *, wide: bool = False) -> None:
-        """Print the tables (with `wide` all their columns), A and B, what the numbers mean, and the requested pairs."""
+        """Print the tables (`wide`: all columns), A and B, the meaning of the numbers, and the requested pairs."""
         stream = stream or sys.stdout
         width = width_of(stream)
         lines = []
@@ -153,7 +151,6 @@ class Compared:
         return [*sides, " ".join(parts)]
 
     def _verdict(self, comparison: Comparison) -> str:
-        """Return what a comparison decides; "" without an interval."""
         line = _lines(comparison)[-1]
         if line.low is None or line.high is None:
             return ""
@@ -188,12 +185,23 @@ def compare_rows(
     borrow_seed_noise: bool = False,
     margin: float | None = None,
 ) -> Compared:
-    """Compare two rows of a results folder, by their names in tables, on suites, on tasks, or on all suites they share.
+    """Compare two rows of a results folder on suites, on tasks, or on all common suites.
 
-    `pairs` adds the N pairs of each task that differ most, with their `texts` if `data` is given and has them. With
-    `borrow_seed_noise`, the pooled variance over seeds of the other trained rows of its backbone stands in for that of
-    a row with one seed. `margin` asks whether A and B differ by less. Raises UsageError for unknown names and names of
-    several rows, MissingError where nothing can be compared.
+    Args:
+        results: The results folder.
+        a: The printed name of row A.
+        b: The printed name of row B.
+        suites: Suites, comma-separated.
+        tasks: Tasks instead of suites, comma-separated.
+        pairs: The number of most different pairs of each task to add.
+        data: The data folder with the texts of these pairs.
+        texts: Add texts.
+        borrow_seed_noise: Give a row with one seed the pooled seed variance of its backbone's other trained rows.
+        margin: Test for a difference below this number of points.
+
+    Raises:
+        UsageError: A name is unknown, or fits several rows.
+        MissingError: Nothing can be compared.
     """
     store = Records(results)
     records = read_records(store)
@@ -237,7 +245,7 @@ def compare_rows(
 
 
 def _of_its_backbone(row: list[Record], rows: Sequence[list[Record]]) -> list[list[Record]]:
-    """Return the rows of several seeds on a row's backbone; none for a row without a backbone."""
+    """Rows without a backbone have none."""
     name = _backbone(row[0])
     return [other for other in rows if name and _backbone(other[0]) == name and seeds_of(other) == "several"]
 
@@ -254,7 +262,6 @@ def _borrowed(others: Sequence[Sequence[Record]]) -> str:
 
 
 def _listed(tasks: str, recorded: Collection[str]) -> tuple[str, tuple[str, ...]]:
-    """Return title and tasks of the comparison on tasks that a list with commas names."""
     names = tasks_named(tasks, recorded)
     return ", ".join(names), names
 
@@ -262,7 +269,6 @@ def _listed(tasks: str, recorded: Collection[str]) -> tuple[str, tuple[str, ...]
 def _differing(
     tasks: Sequence[str], rows: tuple[list[Record], list[Record]], store: Records, count: int, texts: PairTexts
 ) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
-    """Return the pairs of each task on which the rows differ most, and the reasons for missing texts."""
     without: list[str] = []
     differing = {}
     for task in dict.fromkeys(tasks):
@@ -283,7 +289,6 @@ def _differing(
 
 
 def _about_texts(lines: Sequence[Line]) -> list[str]:
-    """Return which tasks' pairs share texts, as how many unrelated pairs they say, and which may do so unseen."""
     known = {line.task: f"{line.unrelated:,.0f} for {line.task}" for line in lines if _repeats(line)}
     unknown = dict.fromkeys(line.task for line in lines if line.unrelated is None)
     parts = []
@@ -314,7 +319,7 @@ def _lines(comparison: Comparison) -> list[Line]:
 
 
 def _kinship(settings: Sequence[str], *, paired: bool) -> list[str]:
-    """Return a sentence on two rows of one method, backbone and text; none where they differ in several settings."""
+    """Return a sentence on two rows of equal method, backbone and text; none if several settings differ."""
     if not settings:
         return ["A and B have equal recipes: one method, measured twice."]
     if not paired or len(settings) > 1:
@@ -337,7 +342,7 @@ def _pair_lines(task: str, pairs: list[dict[str, Any]]) -> list[str]:
 
 
 def _fields(comparison: Comparison) -> list[Field]:
-    """Return the columns of a comparison; the interval and p stay longest beside the difference."""
+    """The interval and p give way last."""
     rows = [
         [
             line.task,

@@ -1,4 +1,4 @@
-"""The conditions of a row: what it learned from, its backbone, and the test texts that it has seen."""
+"""The conditions of a row: training text, backbone, test texts in the training text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ GROUPS = {
 
 @functools.cache
 def recipes() -> dict[str, RecipeSpec]:
-    """Return all recipes, read once for the rows of all tables."""
     return all_recipes()
 
 
@@ -45,7 +44,7 @@ def _controls() -> frozenset[str]:
 
 
 def setting(method: MethodPart) -> str:
-    """Return the kind of training data that a record's method used in its run; `released`: it was trained elsewhere."""
+    """Return the kind of training data of a run; `released`: trained elsewhere."""
     traits = method["traits"]
     if traits["transductive"]:
         return "transductive"
@@ -57,21 +56,21 @@ def setting(method: MethodPart) -> str:
 
 
 def role(row: Row) -> str:
-    """Return CONTROL for a recipe with `control: true`, UNTRAINED for a backbone that is only pooled, else ""."""
+    """Return CONTROL for a recipe with `control: true`, UNTRAINED for a merely pooled backbone, else ""."""
     if row.made_of[0] in _controls():
         return CONTROL
     return UNTRAINED if row.untrained else ""
 
 
 def group(row: Row) -> str:
-    """Return the condition group of a row, one of GROUPS: controls form their own, others are grouped by setting."""
+    """Return an entry of GROUPS: controls form their own, other rows follow their setting."""
     return "controls" if role(row) == CONTROL else str(row.about["setting"])
 
 
 def changed_settings(method: MethodPart) -> list[str]:
-    """Return a record's settings that differ from its recipe of today: the recipe has changed since the measurement.
+    """Return a record's settings unequal to its recipe of today.
 
-    Settings that a recipe leaves to its method are not compared, because that would import every method for a table.
+    Defaults of the method are not compared: that would import every method for a table.
     """
     name, overrides = recipe_of(method)
     spec = recipes().get(name)
@@ -85,13 +84,11 @@ def changed_settings(method: MethodPart) -> list[str]:
 
 
 def tuned(method: MethodPart) -> str:
-    """Return the budget and the task that chose a record's settings; "" where the recipe states its own."""
     study = method.get("tuned")
     return "" if study is None else f"{study['trials']} trials on {study['dev']}"
 
 
 def tuning(row: Row) -> str:
-    """Return how a row's settings were tuned, and what is known of the noise of that; "" where they were not."""
     if not row.about["tuned"]:
         return ""
     spreads = [study.get("spread") for record in row.records if (study := record["method"].get("tuned"))]
@@ -100,7 +97,7 @@ def tuning(row: Row) -> str:
 
 
 def _same_setting(recorded: object, stated: object) -> bool:
-    """Return whether a record's setting equals that of a YAML file, where `3e-5` is text and a tuple is a list."""
+    """In YAML `3e-5` is text, and a tuple is a list."""
     if isinstance(recorded, list | tuple) and isinstance(stated, list | tuple):
         return len(recorded) == len(stated) and all(map(_same_setting, recorded, stated))
     if isinstance(stated, str) and isinstance(recorded, float):
@@ -112,18 +109,17 @@ def _same_setting(recorded: object, stated: object) -> bool:
 
 
 def redefined(about: About) -> str:
-    """Return a warning with a row's settings that are no longer those of its recipe; "" for none."""
     changed = about["changed_settings"]
     return f"⚠ measured before its recipe changed ({changed})" if changed else ""
 
 
 def backbone_of(about: About) -> str:
-    """Return the backbone, and the labelled pairs in its weights' ancestry, if it states any."""
+    """Return the backbone and the labelled pairs in its weights' ancestry."""
     return ", ".join(filter(None, [str(about["backbone"] or "no backbone"), about["ancestry"]]))
 
 
 def learned_from(about: About) -> str:
-    """Return the training text and its size, after "supervised: " where labels were read; "" without training text."""
+    """Return the training text and its size, after "supervised: " if labels were read."""
     if not about["corpus"]:
         return ""
     pairs, sentences = about["corpus_pairs"], about["corpus_sentences"]
@@ -133,7 +129,7 @@ def learned_from(about: About) -> str:
 
 
 def contamination(about: About) -> str:
-    """Return a warning with the number of the table's test texts in the training text, if known; "" for none."""
+    """Return a warning with the number of the table's test texts in the training text."""
     count = about["test_texts_in_training"]
     if not count:
         return ""
@@ -141,7 +137,7 @@ def contamination(about: About) -> str:
 
 
 def shared_vectors(row: Row) -> str:
-    """Return a warning with the largest number of a task's texts that share a vector; "" where they are few."""
+    """Return a warning with the largest number of a task's texts of equal vectors."""
     parts = [part for record in row.records if (part := record.get("coverage")) and "shared" in part]
     if not parts:
         return ""
@@ -150,7 +146,7 @@ def shared_vectors(row: Row) -> str:
 
 
 def trained(about: About) -> str:
-    """Return the updates as a share of the paper's, and whether the vectors hardly moved; "" where neither is known."""
+    """Return the updates as a share of the paper's, and a remark on hardly moved vectors."""
     share, cosine = about["updates_share"], about["cosine_to_start"]
     hardly = cosine is not None and cosine > HARDLY_MOVED
     parts = [
@@ -161,7 +157,7 @@ def trained(about: About) -> str:
 
 
 def chosen_on(about: About) -> str:
-    """Return the development set that picked the checkpoint and its number of test pairs; "" without such a set."""
+    """Return the development set of the checkpoint and its number of test pairs."""
     task, pairs, in_test = about["dev_task"], about["dev_pairs"], about["dev_pairs_in_test"]
     if not task:
         return ""
@@ -174,12 +170,12 @@ def chosen_on(about: About) -> str:
 
 
 def roles(row: Row) -> str:
-    """Return a finished encoder's prompts and similarity where they differ from plain texts and cosines."""
+    """Return a finished encoder's prompts and similarity unless plain texts and cosines."""
     return next((str(stated) for record in row.records if (stated := record["facts"].get("roles"))), "")
 
 
 def _less_data(row: Row) -> list[str]:
-    """Return where a row has less than the papers: rows of a data set, phrase pairs of BURT, GloVe's size."""
+    """Return shortfalls against the papers: rows of a data set, phrase pairs of BURT, GloVe's size."""
     sizes = {(r["task"]["dataset"], r["task"]["rows"]) for r in row.records if r["status"] == "ok"}
     entries = [(name, rows, catalog()[name]) for name, rows in sorted(sizes, key=str) if name in catalog()]
     parts = [
@@ -196,7 +192,7 @@ def _less_data(row: Row) -> list[str]:
 
 
 def _phrase_pairs(record: Record) -> int:
-    """Return how many pairs of `ppdb2-human` BURT trained on; 0 where it trained on none, or on others."""
+    """Count BURT's training pairs of `ppdb2-human`."""
     training = record["training"] or TrainingPart()
     corpus = training.get("corpus") or CorpusPart()
     if "ppdb2-human" not in corpus.get("name", "").split("+"):
@@ -207,14 +203,13 @@ def _phrase_pairs(record: Record) -> int:
 
 
 def conditions(row: Row) -> str:
-    """Return a row's backbone, precision, training text, caveats and seeds on one line."""
     seeds = f"{row.about['seeds']} seeds" if row.about["seeds"] > 1 and not row.missing_seeds else ""
     fitted = "transductive: fitted on the test texts" if row.about["transductive"] else ""
     return ", ".join(filter(None, [role(row), described(row, fitted), seeds]))
 
 
 def described(row: Row, fitted: str = "") -> str:
-    """Return a row's conditions without its group and its number of seeds, and `fitted` behind its training text."""
+    """Return conditions without group and number of seeds; `fitted` stands behind the training text."""
     about = row.about
     by = f"encoded by {about['run_by']}" if about["run_by"] else ""
     parts = [backbone_of(about), about["precision"], by, roles(row), learned_from(about), fitted, trained(about)]
@@ -231,7 +226,7 @@ def described(row: Row, fitted: str = "") -> str:
 
 
 def ancestry_lines(rows: Sequence[Row]) -> list[str]:
-    """Return a sentence for each backbone trained on labelled pairs, for tables that print no conditions."""
+    """Return a sentence for each backbone trained on labelled pairs, for tables without conditions."""
     ancestries = [(row.about["backbone"], row.about["ancestry"]) for row in rows if row.about["ancestry"]]
     return [
         f"{backbone} descends from weights that were trained on labelled pairs: {ancestry}."
@@ -240,7 +235,6 @@ def ancestry_lines(rows: Sequence[Row]) -> list[str]:
 
 
 def environment_lines(rows: Sequence[Row]) -> list[str]:
-    """Return a line for each distinct environment of the rows' records, and one where several versions made them."""
     lines = list(dict.fromkeys(line for row in rows for line in row.about["environments"]))
     of_commits = any("commit" in record.get("code", {}) for row in rows for record in row.records)
     codes = "commits" if of_commits else "states of the code"
@@ -251,32 +245,31 @@ def environment_lines(rows: Sequence[Row]) -> list[str]:
 
 
 def _code(record: Record) -> str:
-    """Return the commit that an older record states, else the first digits of its code's digest."""
+    """Return an older record's commit, else the first digits of its code's digest."""
     code = record.get("code", {})
     return code.get("commit") or code.get("digest", "not stated")[:12]
 
 
 def _mean(parts: Sequence[Mapping[str, object]], name: str) -> float | None:
-    """Return the mean of a number over the seeds that have it."""
     values = [value for part in parts if isinstance(value := part.get(name), int | float)]
     return statistics.fmean(values) if values else None
 
 
 def overlaps(records: Sequence[Record]) -> dict[str, frozenset[str]]:
-    """Return, by task, the digests of test texts in the training text; tasks whose records do not say are left out."""
+    """Return, by task, the digests of test texts in the training text; tasks of silent records are absent."""
     # The corpus is the same for every seed, so that each task counts once; a failed cell has no information.
     overlaps_of_tasks = ((r["task"]["name"], (r["training"] or {}).get("overlap")) for r in records)
     return {task: frozenset(overlap["digests"]) for task, overlap in overlaps_of_tasks if overlap is not None}
 
 
 def _test_texts(records: Sequence[Record]) -> int | None:
-    """Return the number of distinct test texts of all tasks in the training text; None where no record says it."""
+    """Return the number of distinct test texts in the training text; None if unrecorded."""
     known = overlaps([r for r in records if (r["training"] or {}).get("corpus")])
     return len(frozenset[str]().union(*known.values())) if known else None
 
 
 def encoding_of(records: Sequence[Record]) -> Encoding:
-    """Return the encoding part of the first record; speeds are means over the seeds that have them."""
+    """Return the first record's encoding part, with mean speeds over seeds."""
     known = [encoding for r in records if (encoding := r["encoding"])]
     first: Encoding = known[0] if known else {}
     # There is no speed where the embedding cache had every vector.
@@ -287,7 +280,6 @@ def encoding_of(records: Sequence[Record]) -> Encoding:
 
 
 def _dev(records: Sequence[Record]) -> ChosenOn:
-    """Return the development set that picked a row's checkpoint, and how many of its pairs are test pairs."""
     for record in records:
         training: TrainingPart = record["training"] or {}
         if task := training.get("dev_task"):
@@ -297,9 +289,9 @@ def _dev(records: Sequence[Record]) -> ChosenOn:
 
 
 def _peak_memory(records: Sequence[Record]) -> float | None:
-    """Return the peak memory of training and measuring; None unless each peak was measured for this encoder alone.
+    """Return the peak memory; None unless each peak was measured for this encoder alone.
 
-    A part without `peak_from_mb` has the peak of its whole process, which other encoders may have caused.
+    A part without `peak_from_mb` has its process's peak, perhaps of other encoders.
     """
     parts = [part for r in records for part in (r["encoding"], r["training"]) if part]
     peaks = [(peak, part.get("peak_from_mb")) for part in parts if (peak := part.get("peak_memory_mb"))]
@@ -309,7 +301,7 @@ def _peak_memory(records: Sequence[Record]) -> float | None:
 
 
 def _updates_share(trainings: Sequence[TrainingPart]) -> float | None:
-    """Return the mean number of updates as a share of the published training's; None if that is not known."""
+    """Return the mean number of updates as a share of the published training's."""
     shares = [
         training["steps"] / updates
         for training in trainings
@@ -324,7 +316,6 @@ def _device(environment: Environment) -> str:
 
 
 def _environment(record: Record) -> str:
-    """Return versions and device of a record on one line."""
     environment = record["environment"]
     packages = environment["packages"]
     return (
@@ -334,7 +325,6 @@ def _environment(record: Record) -> str:
 
 
 def about(records: Sequence[Record], seeds: int) -> About:
-    """Return the conditions and the cost of a row from all its records."""
     measured = [r for r in records if r["status"] == "ok"]
     first = min(measured or records, key=lambda r: str(r["started"]))
     trainings = list({r["seed"]: r["training"] for r in records if r["training"]}.values())

@@ -1,4 +1,4 @@
-"""A table for a paper: LaTeX (booktabs) for \\input, as wide as one column or as two, notes below its caption."""
+r"""A LaTeX table (booktabs) for \input, one or two columns wide."""
 
 from __future__ import annotations
 
@@ -52,22 +52,21 @@ _POINTS = {"small": 10, "footnotesize": 9, "scriptsize": 8, "tiny": 6}  # in an 
 
 
 def escape(text: str) -> str:
-    """Escape a text for LaTeX, on one line; letters beyond Latin need XeLaTeX or LuaLaTeX."""
+    """Escape a text on a single line; letters beyond Latin need XeLaTeX or LuaLaTeX."""
     return _SPECIAL.sub(lambda match: _ESCAPES[match[0]], clean_line(text))
 
 
 def _cell(text: str, marks: str = "") -> str:
-    """Return a cell; behind the end of a row LaTeX would take a bracket or an asterisk for an argument."""
+    """LaTeX would take a bracket or an asterisk behind a row's end for an argument."""
     cell = escape(text)
     return (f"{{{cell[0]}}}{cell[1:]}" if cell[:1] in ("[", "*") else cell) + (f"$^{{{marks}}}$" if marks else "")
 
 
 def latex(table: Table) -> str:
-    """Return a `table` environment, or a `table*` where one column is too narrow; needs \\usepackage{booktabs}.
+    r"""Return a `table` environment, or a `table*` if one column is too narrow; needs \usepackage{booktabs}.
 
-    There is a part for each condition group. Bold is the best mean of a part, underlined the second; nothing is in a
-    trial. Letters refer to conditions in the caption. Where both columns are too narrow as well, only the mean of all
-    tasks has its spread.
+    Each condition group has a part; its best mean is bold, its second underlined, except in a trial. Letters refer to
+    conditions in the caption. If two columns are too narrow as well, only the mean of all tasks has its spread.
     """
     columns = [column for column in columns_of(table, "latex") if column.name != "method"]
     letters = _letters(table.rows)
@@ -100,7 +99,7 @@ def latex(table: Table) -> str:
 def _width(
     rows: Sequence[Row], names: Mapping[str, str], columns: Sequence[Column], scale: float, spread: bool
 ) -> float:
-    """Return about how many points a table takes; `scale` is 1 for 10 pt, where a bold digit has 5.8."""
+    """Estimate the width in points; `scale` is 1 for 10 pt, with 5.8 for a bold digit."""
     total = scale * 5.3 * max(len(names[row.name]) + 2 for row in rows)
     for column in columns:
         values = [column.of(row) for row in rows]
@@ -112,7 +111,6 @@ def _width(
 
 
 def _best(rows: Sequence[Row], column: Column) -> list[str]:
-    """Return the best mean of a column and the second, as they are printed."""
     means = {score_text(value.mean) for row in rows if isinstance(value := column.of(row), Value) and value.mean}
     return sorted(means, key=float, reverse=True)[:2]
 
@@ -126,7 +124,7 @@ def _line(
     spread: bool,
     size: str,
 ) -> list[str]:
-    """Return the cells of a row of a table of this size; `best` has by column the two best means of its part."""
+    """`best` has, by column, the two best means of the row's part."""
     marks = ",".join(filter(None, [letters[described(row)], _SIGNS[row.mark] + _SIGNS[row.against]]))
     cells = [_cell(name, marks)]
     for column in columns:
@@ -151,7 +149,7 @@ _SIGNS = {"": "", TIE: r"\approx", UNTOLD: "?", "↑": r"\dagger", "↓": r"\dda
 
 
 def _letters(rows: Sequence[Row]) -> dict[str, str]:
-    """Return a letter for each distinct description of the rows' conditions, in order; the most frequent has none."""
+    """Return a letter for each distinct description of conditions; the most frequent has none."""
     every = [described(row) for name in GROUPS for row in rows if group(row) == name]
     ordered = dict.fromkeys([Counter(every).most_common(1)[0][0], *every])
     names = ["", *ascii_lowercase, *map("".join, product(ascii_lowercase, repeat=2))]
@@ -159,7 +157,7 @@ def _letters(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def _caption(table: Table, names: Mapping[str, str], width: float) -> tuple[str, list[str]]:
-    """Return the caption of at most four lines, title and what was learned, and the sentences that do not fit."""
+    """Return a caption of at most four lines, and the sentences beyond it."""
     learned = table.learned.partition("\n")[0]
     for row in table.rows:
         shown_name = names[row.name].replace("\\", r"\\")
@@ -172,7 +170,6 @@ def _caption(table: Table, names: Mapping[str, str], width: float) -> tuple[str,
 
 
 def _notes(table: Table, names: Mapping[str, str], letters: dict[str, str], spread: bool, beyond: Sequence[str]) -> str:
-    """Return what stands below the table: the measure, the marks, the conditions."""
     about_seeds = "" if spread else " (of the tasks in the other files)"
     means = [f"{column.help}." for column in score_columns(table.suite) if column.name in table.suite.means]
     sentences = [*beyond, table.suite.note, *means, f"±: standard deviation over seeds{about_seeds}."]

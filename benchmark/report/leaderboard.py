@@ -1,4 +1,4 @@
-"""Makes all tables of a results folder, and the page that contains them. Imports no torch."""
+"""All tables of a results folder, and their page. Imports no torch."""
 
 from __future__ import annotations
 
@@ -42,14 +42,24 @@ def make_leaderboard(
     methods: str | None = None,
     baseline: str = "",
 ) -> Leaderboard:
-    """Make the tables of a results folder, which is read once, and the content of all their files.
+    """Make the tables of a results folder, read once, and the content of all their files.
 
-    The tables are those of the suites named (comma-separated), by default all. The page, index.html, has the tables of
-    all suites, with links relative to `out` (None: the results folder), and the claims that `zoo-bench claims` has
-    written into the results folder. `columns` (comma-separated) are those to show, in this order, `methods` the rows:
-    names or globs; ranks and marks are among them. Rows that differ from `baseline` beyond noise are marked.
+    Args:
+        results: The results folder.
+        out: The folder of the files; default: the results folder. Links of index.html are relative to it.
+        suites: Suites, comma-separated; default: all. The page always has all.
+        aggregation: The score of tasks with subsets.
+        borrow_seed_noise: Give rows of one seed the pooled seed variance of their backbone's other rows.
+        columns: The columns in their order, comma-separated.
+        methods: Names or globs of the rows; ranks and marks are among them.
+        baseline: A row; rows beyond noise of it are marked.
 
-    Raises MissingError if these suites have no record, UsageError for an unknown column or row.
+    Returns:
+        Tables and files; the page includes the results folder's claims (`zoo-bench claims`).
+
+    Raises:
+        MissingError: These suites have no record.
+        UsageError: A column or a row is unknown.
     """
     if aggregation not in AGGREGATED:
         raise UsageError(f"aggregation {aggregation!r:.100} is not one of {', '.join(AGGREGATED)}.")
@@ -90,7 +100,6 @@ def make_leaderboard(
 
 
 def _of_methods(records: list[Record], methods: str | None, baseline: str) -> list[Record]:
-    """Return the records of the rows whose printed names these names and globs match, and the baseline's."""
     called = printed_names(record["method"]["name"] for record in records)
     if methods is None and not baseline:
         return records
@@ -110,14 +119,13 @@ def _of_methods(records: list[Record], methods: str | None, baseline: str) -> li
 
 
 def tables_of(records: Sequence[Record], store: Records, suite_names: str, tasks: Collection[str]) -> list[Table]:
-    """Return the tables of some suites (comma-separated) with the columns of these tasks alone."""
     consistent = one_digest(records)
     return build_tables(consistent, [suite.narrowed(tasks) for suite in suites_of(consistent, suite_names)], store)
 
 
 @dataclass(frozen=True, repr=False)
 class Leaderboard:
-    """Tables and their files; prints as text, shows as HTML in a notebook, `to_frame` gives a DataFrame."""
+    """Tables and their files; prints as text, shows as HTML in a notebook."""
 
     tables: list[Table]
     files: dict[str, str]  # their contents by name
@@ -132,7 +140,7 @@ class Leaderboard:
 
     @property
     def corrupt(self) -> list[tuple[Path, str]]:
-        """The damaged records, which are left out, each with the reason."""
+        """The damaged records, left out of the tables, with reasons."""
         return self.store.corrupt
 
     def write(self) -> None:
@@ -140,15 +148,17 @@ class Leaderboard:
             write_text(self.place / name, text)
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return scores x100: a row per method; columns: each task's mean over seeds, its "sd", seeds, conditions."""
+        """Return scores x100: a row per method; each task's mean over seeds, its "sd", seeds, conditions."""
         return frame_of(self.tables)
 
     def show(self, row_keys: Collection[str] | None = None, *, wide: bool = False, brief: bool = False) -> None:
-        """Print the tables, with the characters that the terminal can show, and the paths of the written files.
+        """Print the tables and the paths of the written files.
 
-        With the keys of a run's rows: only the tables that have one of them, without the failures of other rows. Where
-        no table has one (machines of a cluster may compute in another precision), all are printed. With `wide`, the
-        tables have all columns, whatever the terminal's width. With `brief`, they have no notes but why scores are n/a.
+        Args:
+            row_keys: Print only tables with these rows, without other rows' failures. If no table has them (a cluster's
+                machines may differ in precision), all are printed.
+            wide: Print all columns, whatever the terminal's width.
+            brief: Print no notes but the reasons for n/a.
         """
         measured = [table for table in self.tables if row_keys and any(row.row_key in row_keys for row in table.rows)]
         for table in measured or self.tables:

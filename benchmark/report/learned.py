@@ -1,8 +1,6 @@
-"""What rows show, in a few sentences: which is best, what it is above, and each against the vectors it starts from.
+"""The findings of a table in a few sentences: the best rows, and each row against its starting vectors.
 
-A table states it in every output; a run ends with the two lines that matter of its own rows. Controls here are the rows
-that every method should be compared with: `random`, `bag-of-words`, and a backbone's states that are only pooled.
-Imports no torch.
+Controls here are `random`, `bag-of-words`, and merely pooled states. Imports no torch.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _NONE = "Without an interval: a row of one seed (run --seeds 3), or scores of wh
 
 @dataclass(frozen=True)
 class _Compared:
-    """Rows with their values x100, and where they were judged their places in the differences."""
+    """Rows with values x100, and the judged rows' places in the differences."""
 
     on: str
     values: Mapping[str, float]
@@ -40,7 +38,6 @@ class _Compared:
         return sorted((row for row in rows if row.name in self.values), key=lambda row: -self.values[row.name])
 
     def gap(self, name: str, other: str) -> str:
-        """Return the difference between two rows, with its interval where it has one."""
         gap = signed(self.values[name] - self.values[other], 1)
         if self.differences is None or not {name, other} <= self.places.keys():
             return gap
@@ -51,12 +48,11 @@ class _Compared:
         return f"{gap} ({low} to {high})"
 
     def against(self, name: str, other: str) -> str:
-        """Return the difference with the name of the other row."""
         return f"{self.gap(name, other)} against {other}"
 
 
 def learned_of(rows: Sequence[Row], sample: Sample, on: str, unit: str) -> str:
-    """Return what a table shows: its compared rows, best first, and their sample on the mean of all tasks."""
+    """`rows` are the compared rows, best first, `sample` theirs on the mean of all tasks."""
     of = _of_sample([row.name for row in rows], sample, on, unit)
     methods = [row for row in rows if not role(row)] or rows
     tied, undecided = sum(row.among_best is True for row in rows), sum(row.mark == UNTOLD for row in rows)
@@ -75,10 +71,9 @@ def _of_sample(names: Sequence[str], sample: Sample, on: str, unit: str) -> _Com
 
 
 def learned(table: Table, store: Records, keys: Collection[str]) -> tuple[list[str], tuple[str, str] | None]:
-    """Return who is tied, what training gained for the rows of a run (`keys`: their row keys), and two to compare next.
+    """Return the tied rows, the gain of training of a run's rows (`keys`), and two rows to compare next.
 
-    Scores are compared on the tasks of which all rows of the run have item scores; if there is none, averages are given
-    without an interval.
+    The tasks are those with item scores of all these rows; without such tasks, averages have no interval.
     """
     measured = [row for row in table.rows if row.row_key in keys]
     ours = [row for row in measured if not role(row)] or measured
@@ -102,7 +97,6 @@ def learned(table: Table, store: Records, keys: Collection[str]) -> tuple[list[s
 
 
 def _tied(table: Table) -> str:
-    """Return which rows may be the best of a table; where no two are compared, its legend says why."""
     judged = [row for row in table.rows if row.among_best is not None]
     if len(judged) < 2:
         return table.legend
@@ -120,7 +114,6 @@ def _few(rows: Sequence[Row]) -> str:
 
 
 def _gained(of: _Compared, best: Sequence[Row], starts: Mapping[str, Row], controls: Sequence[Row]) -> str:
-    """Return each row's difference to the vectors that it starts from, or where none starts from any, to a control."""
     begun = {row.name: starts[row.name].name for row in best if row.name in starts}
     begun = {name: start for name, start in begun.items() if start in of.values}
     if not begun and not controls:
@@ -139,7 +132,7 @@ def _gained(of: _Compared, best: Sequence[Row], starts: Mapping[str, Row], contr
 
 
 def starts_of(rows: Sequence[Row]) -> dict[str, Row]:
-    """Return, by name, the row of the untrained vectors that a row starts from, as its records state it."""
+    """Return, by name, the row of a row's untrained vectors, as its records state it."""
     by_key = {row.row_key: row for row in reversed(rows)}
     keys = {row.name: next((key for r in row.records if (key := r.get("start_key"))), "") for row in rows}
     return {name: by_key[key] for name, key in keys.items() if key in by_key}
@@ -148,7 +141,6 @@ def starts_of(rows: Sequence[Row]) -> dict[str, Row]:
 def _sentences(
     of: _Compared, ours: Sequence[Row], others: Sequence[Row], starts: Mapping[str, Row], tied: str = ""
 ) -> str:
-    """Return a line on the best rows and the best control, and below it one on each of the best of `ours`."""
     best, controls = of.best_first(ours), of.best_first([row for row in others if role(row)])
     control = next((row.name for row in controls if row not in ours), None)
     lines = [f"{of.on}, {_named(best[0])} has {score_text(of.values[best[0].name])}{tied}."]
@@ -171,7 +163,6 @@ def _sentences(
 
 
 def _above(of: _Compared, control: str, rows: Sequence[Row]) -> str:
-    """Return how many rows differ from a control beyond noise."""
     if of.differences is None or control not in of.places:
         return ""
     signs = told_apart(of.differences, of.places[control])
@@ -188,7 +179,7 @@ def _named(row: Row) -> str:
 
 
 def on_tasks(suite: Suite, tasks: Sequence[str]) -> str:
-    """Return where a sentence on these tasks of a suite begins, by default on all: "On the mean of all tasks"."""
+    """Return the beginning of a sentence: "On the mean of all tasks"."""
     names = [column for column, task in zip(suite.columns, suite.tasks, strict=True) if task in tasks]
     if not tasks or len(names) == len(suite.tasks) > 1:
         return "On the mean of all tasks"

@@ -1,4 +1,4 @@
-"""Links from a row to descriptions of its method: its papers, and its page of the handbook if that is near the page."""
+"""Links from a row to its papers and, if near the page, its page of the handbook."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PLAIN = {
 
 
 class Links(NamedTuple):
-    """The names of a row's papers, the most specific first, its short name with the year, and its handbook page."""
+    """A row's papers, the most specific first, its short name with the year, its handbook page."""
 
     papers: list[str]
     paper: str
@@ -41,7 +41,6 @@ class Links(NamedTuple):
 
 
 def links_of(row: Row) -> Links:
-    """Return what leads from a row to descriptions of its method."""
     return _links(row.made_of[0])
 
 
@@ -52,7 +51,7 @@ def display_name(row: Row) -> str:
 
 
 def display_names(rows: Sequence[Row], conditions: Mapping[str, str]) -> dict[str, str]:
-    """Return by a row's name what a paper calls it; rows of one display name and equal conditions keep their keys."""
+    """Rows of equal display names and conditions keep their keys."""
     shown = {row.name: display_name(row) for row in rows}
     counted = Counter((shown[row.name], conditions[row.name]) for row in rows)
     return {
@@ -64,7 +63,7 @@ def display_names(rows: Sequence[Row], conditions: Mapping[str, str]) -> dict[st
 
 
 def paper_name(recipe: str, overrides: Mapping[str, object] = MappingProxyType({})) -> str:
-    """Return what papers call a recipe: "PT-BERT (code)" for ptbert-repo; "" for one without such a name."""
+    """Return a recipe's name in papers: "PT-BERT (code)" for ptbert-repo; "" if it has none."""
     parts = recipe.split("-")
     for end in range(len(parts), 0, -1):
         spec = recipes().get("-".join(parts[:end]))
@@ -86,7 +85,6 @@ def _links(name: str) -> Links:
 
 
 def papers_named(names: set[str]) -> dict[str, dict[str, str]]:
-    """Return what a page shows of these papers: a short name with the year, the citation and the address."""
     return {
         paper.name: {"short": f"{paper.name} {paper.year}", "cited": paper.cited(), "url": paper.url}
         for paper in (spec.citation for spec in recipes().values())
@@ -95,9 +93,9 @@ def papers_named(names: set[str]) -> dict[str, dict[str, str]]:
 
 
 def handbook_from(folder: Path) -> str:
-    """Return the relative path from `folder` to the handbook's pages of methods; "" for a folder outside a checkout.
+    """Return the relative path from `folder` to the handbook's pages of methods; "" outside a checkout.
 
-    It does not depend on where zoo is installed: a wheel writes the same page into a checkout as an editable install.
+    A wheel and an editable install write the same page.
     """
     folder = folder.resolve()
     for root in folder.parents:

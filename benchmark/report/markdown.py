@@ -1,4 +1,4 @@
-"""Markdown cells, rows and code: what a text from a record cannot turn into HTML or a link."""
+"""Markdown safe for texts from records: none becomes HTML or a link."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ _BLOCK = re.compile(r"\A(\d*)(?=(?<=\d)[.)](?:\s|$)|(?<!\d)(?:[-+*=_#>~]|```|\[.
 
 
 def markdown_text(text: str) -> str:
-    """Return a text on one line, without terminal control codes; tags, pictures and other links are shown as text."""
+    """Return a single line without control codes; tags, pictures and other links appear as text."""
     return _BLOCK.sub(r"\1\\", _inline(text))
 
 
 def _inline(text: str) -> str:
-    """Return what `markdown_text` does for a text that begins no line."""
     line = clean_line(text)
     runs = [match.span() for match in re.finditer("`+", line)]
     # By length, the last first: whether a run of backticks has another one that closes it.
@@ -49,7 +48,7 @@ def _inline(text: str) -> str:
 
 
 def code_span(text: str) -> str:
-    """Return a text as code within a line, between more backticks than it has in a row."""
+    """Quote with more backticks than the text's longest run."""
     line = clean_line(text)
     ticks = _fence(line, 1)
     edge = " " if line.startswith("`") or line.endswith("`") else ""
@@ -57,7 +56,7 @@ def code_span(text: str) -> str:
 
 
 def code_block(lines: Iterable[str]) -> list[str]:
-    """Return lines as a block of code, between more backticks than they have in a row."""
+    """Quote with more backticks than the lines' longest run."""
     lines = list(lines)
     fence = _fence("\n".join(lines), 3)
     return [fence, *lines, fence]
@@ -68,11 +67,11 @@ def _fence(text: str, least: int) -> str:
 
 
 def markdown_row(cells: Iterable[str]) -> str:
-    """Return a line of a table; bars are escaped, because a bar would end its cell even inside backticks."""
+    """Bars are escaped, because they end a cell even inside backticks."""
     return "| " + " | ".join(_inline(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
 def markdown_table(heads: Sequence[str], lines: Iterable[Iterable[str]], numbers: Sequence[bool] = ()) -> list[str]:
-    """Return the lines of a table; columns of `numbers` are right-aligned, the others left-aligned."""
+    """Columns of `numbers` are right-aligned."""
     sides = ["--:" if number else ":--" for number in numbers] or [":--"] * len(heads)
     return [markdown_row(heads), f"|{'|'.join(sides)}|", *map(markdown_row, lines)]

@@ -1,4 +1,4 @@
-"""Makes one HTML page of all tables, which needs no network: a small script draws the data of a JSON block."""
+"""A single HTML page of all tables: a small script draws a JSON block, without a network."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def page(
     handbook: str = "",
     claims: Sequence[Mapping[str, object]] = (),
 ) -> str:
-    """Return the HTML page of the tables: it reads the JSON of `zoo-bench leaderboard --json`, and holds what it draws.
+    """Return the HTML page of the tables; its data are those of `zoo-bench leaderboard --json`.
 
-    `files` are the names of the tables' files beside the page; a table links to its own. `handbook` is the relative
-    path from the page to the handbook's pages of methods, or "". `claims` are those of `verdicts.ledger`.
+    `files` are the names of the tables' files beside the page, `handbook` the relative path to the handbook's pages of
+    methods, `claims` those of `verdicts.ledger`.
     """
     commands = list(dict.fromkeys(command for table in tables for command in table.commands))
     place = {command: number for number, command in enumerate(commands)}  # the tables of a run share its commands
@@ -48,6 +48,6 @@ def _inlined(name: str) -> Markup:
 
 
 def _files_of(table: Table, files: Sequence[str]) -> list[str]:
-    """Return a table's files to link to; not its JSON and LaTeX files, because the page offers JSON itself."""
+    """JSON and LaTeX are absent, because the page offers JSON itself."""
     stems = (table.stem, f"{table.stem}-published")
     return [name for name in files if name.rpartition(".")[0] in stems and name.endswith((".md", ".csv"))]

@@ -1,4 +1,4 @@
-"""Published values beside ours: compared only with the same protocol and backbone, else with the reason why not."""
+"""Published values beside ours: compared only under the same protocol and backbone, else with a reason."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EXTREMES = {"_max": "best", "_min": "worst"}  # of several seeds
 
 
 class PrintedTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table of a paper and its protocol, as far as the paper states it."""
+    """A paper's table and its protocol, as far as stated."""
 
     paper: str
     table: str
@@ -46,7 +46,6 @@ class PrintedTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return f"{self.paper}, {place}"
 
     def protocol(self) -> str:
-        """Return aggregation, split, pooling, seeds and training in one line."""
         return (
             f"aggregation {self.aggregation}; {self.split} split; pooling: {self.pooling}; seeds: {self.seeds};"
             f" trained on: {self.training}"
@@ -54,7 +53,7 @@ class PrintedTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class PrintedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A row of a printed table; `scores` and `std` have the printed values by printed column."""
+    """A printed row; `scores` and `std` are by printed column."""
 
     method: str
     backbone: str
@@ -76,7 +75,7 @@ class PrintedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     unlike: dict[str, str] = {}
 
     def reason_unlike(self, base: str, overrides: Mapping[str, object]) -> str | None:
-        """Return what differs if a recipe with its overrides is one of `unlike`, else None."""
+        """Return the difference if a recipe with its overrides is in `unlike`."""
         for name, why in self.unlike.items():
             if typed_recipe(name) == (base, overrides):
                 return why
@@ -84,21 +83,19 @@ class PrintedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Our tasks for a printed column: the one with the same protocol, and others with what differs."""
+    """Our tasks for a printed column: the task of the same protocol, and others with their difference."""
 
     same: tuple[str, ...] = ()
     aggregated: bool = False
     other: dict[str, str] = {}
 
     def of(self, task: str) -> str | None:
-        """Return "" for the same protocol, the reason for another one, None for another data set."""
+        """Return "" for the same protocol, the reason for another protocol, None for another data set."""
         return "" if task in self.same else self.other.get(task)
 
 
 @dataclass(frozen=True, eq=False)
 class PublishedRow:
-    """A printed row with its table."""
-
     table: PrintedTable
     row: PrintedRow
     scores: Mapping[str, float]
@@ -106,12 +103,11 @@ class PublishedRow:
     decimals: int
 
     def source(self) -> str:
-        """Return the table, the original source of a copied number, and a note if the number is wrong in print."""
+        """Return the table, a copied number's original source, and a note on a slip in print."""
         copied = f", from {self.row.reported_from}" if self.row.reported_from else ""
         return self.table.source() + copied + (f" ({_SLIP})" if self.row.slip else "")
 
     def seeds(self) -> str:
-        """Return the number of seeds behind the values, as far as the paper states it."""
         if self.row.seeds is None:
             return self.table.seeds
         kind = next((what for suffix, what in _EXTREMES.items() if self.row.metric.endswith(suffix)), "mean")
@@ -128,8 +124,6 @@ Reasons = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Published:
-    """The whole content of the file of published values."""
-
     papers: Mapping[str, str]
     places: Mapping[str, Place]
     lines: tuple[PublishedRow, ...]
@@ -137,16 +131,12 @@ class Published:
     known: dict[Any, dict[str, tuple[str, Reasons]]] = field(default_factory=dict, repr=False, compare=False)
 
     def place(self, paper: str, column: str) -> Place:
-        """Return our tasks for a column of a paper; an empty Place for a column without a task of ours."""
         return self.places.get(f"{paper} {column}") or self.places.get(column) or Place()
 
     def columns(
         self, line: PublishedRow, suite: Suite, aggregation: Aggregation = "all"
     ) -> dict[str, tuple[str, Reasons]]:
-        """Return {our task or AVERAGE: (printed column, reasons)} for the columns of `line` that `suite` contains.
-
-        `aggregation` is that of our scores.
-        """
+        """Return {our task or AVERAGE: (printed column, reasons)}; `aggregation` is that of our scores."""
         place = line, tuple(suite.tasks), aggregation
         if place not in self.known:
             self.known[place] = self._columns(line, suite, aggregation)
@@ -181,7 +171,7 @@ def _aggregation(line: PublishedRow, aggregated: bool, ours: Aggregation) -> str
 
 @functools.cache
 def published() -> Published:
-    """Read the shipped file; raises msgspec.ValidationError for an unknown key or a value that is not a number."""
+    """Raises msgspec.ValidationError for an unknown key or a value of another type."""
     content = read_yaml(resource_folder("benchmark", "leaderboards") / FILE)
     lines = []
     for entry in content["tables"]:
@@ -202,8 +192,6 @@ def published() -> Published:
 
 @dataclass(frozen=True)
 class BesideCell:
-    """One of our values beside a published one."""
-
     task: str  # or AVERAGE
     column: str  # as printed
     ours: Value
@@ -212,19 +200,17 @@ class BesideCell:
 
 @dataclass(frozen=True)
 class BesidePublished:
-    """One of our rows beside one published row."""
-
     ours: Row
     line: PublishedRow
     cells: tuple[BesideCell, ...]
 
     @property
     def compared(self) -> list[str]:
-        """The tasks whose values are comparable."""
+        """The tasks with comparable values."""
         return [cell.task for cell in self.cells if not cell.reasons]
 
     def verdict(self) -> str:
-        """Return "compared" or "not comparable: ..." with the reasons for all tasks, then those for some tasks."""
+        """Return "compared" or "not comparable: ..." with the reasons for all tasks, then for some."""
         shared = [reason for reason in self.cells[0].reasons if all(reason in cell.reasons for cell in self.cells)]
         rest: dict[str, list[str]] = {}
         for cell in self.cells:
@@ -238,12 +224,12 @@ class BesidePublished:
 
 
 def beside_published(table: Table) -> list[BesidePublished]:
-    """Return our rows beside the published ones; none for a trial, which is not comparable with anything."""
+    """Return our rows beside the published rows; none for a trial."""
     return [] if table.partial else beside(table, published().lines)
 
 
 def beside(table: Table, lines: Sequence[PublishedRow]) -> list[BesidePublished]:
-    """Return our rows, also those of trials, beside the published rows in `lines`."""
+    """Return our rows, trials included, beside the published rows in `lines`."""
     book, suite = published(), table.suite
     in_suite = []
     for line in lines:
@@ -273,10 +259,9 @@ def _compare_row(
 
 
 def _counterpart(line: PublishedRow, ours: Value) -> tuple[Value, str]:
-    """Return our value for a printed one, and why the two are not comparable, or "".
+    """Return our value for a printed value, and the reason if the two are not comparable.
 
-    A printed best or worst of several seeds is compared with ours of the same number of seeds: the best of fewer seeds
-    is expected to be lower.
+    A printed best or worst of several seeds needs ours of as many: the best of fewer is expected lower.
     """
     for suffix, what in _EXTREMES.items():
         if line.row.metric.endswith(suffix):
@@ -293,7 +278,6 @@ def _counterpart(line: PublishedRow, ours: Value) -> tuple[Value, str]:
 def _row_reasons(
     line: PublishedRow, row: Row, ours: Mapping[str, object], wanted: Sequence[Mapping[str, object]]
 ) -> Reasons:
-    """Return the reasons why no value of a printed row is comparable with our row of the same recipe."""
     printed = line.row
     suffix = next((s for s in ("_mean", *_EXTREMES) if printed.metric.endswith(s)), "")
     settings = [f"{side}: {_settings(one)}" for side, one in (("ours", ours), ("theirs", wanted[0])) if one]
@@ -316,19 +300,19 @@ def _backbone_reason(theirs: str, ours: str) -> str:
 
 
 def plain_backbone(name: str) -> str:
-    """Return a hub id without an owner that papers leave out: google-bert/bert-base-uncased -> bert-base-uncased."""
+    """Drop a hub id's owner, as papers do: google-bert/bert-base-uncased -> bert-base-uncased."""
     for owner in _OWNERS:
         name = name.removeprefix(owner)
     return name
 
 
 def cited(suite: Suite) -> list[tuple[PublishedRow, dict[str, tuple[str, Reasons]]]]:
-    """Return the published rows without a recipe that have columns in `suite`, each with the result of `columns`."""
+    """Return the published rows without a recipe but with columns in `suite`."""
     return [(line, columns) for line, columns in _in_suite(suite) if line.row.cited]
 
 
 def remarks(suite: Suite, kind: Literal["slip", "observation"]) -> list[tuple[PublishedRow, str]]:
-    """Return the published rows of `suite` with a slip in print, or with an observation, and what it is."""
+    """Return the published rows with a slip in print, or with an observation, and its text."""
     return [(line, text) for line, _ in _in_suite(suite) if (text := getattr(line.row, kind))]
 
 
@@ -342,7 +326,6 @@ Entry = dict[str, object]
 
 
 def printed_source(line: PublishedRow) -> str:
-    """Return table, system and backbone of a published row, for outputs without a list of slips."""
     return f"{line.source()}, {line.row.method} ({line.row.backbone})".replace(_SLIP, "slip in print")
 
 
@@ -367,7 +350,6 @@ def _about(line: PublishedRow) -> Entry:
 
 
 def entry(comparison: BesidePublished) -> Entry:
-    """Return a comparison as plain values: the printed row, its scores by our tasks, compared tasks, the verdict."""
     line = comparison.line
     return {
         **_about(line),
@@ -384,7 +366,6 @@ def entry(comparison: BesidePublished) -> Entry:
 
 
 def cited_entries(suite: Suite) -> list[Entry]:
-    """Return the cited rows as plain values; they have no rank."""
     return [
         {
             **_about(line),

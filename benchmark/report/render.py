@@ -1,4 +1,4 @@
-"""Fills the templates of tables and of the page."""
+"""The templates of tables and of the page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEMPLATES = Path(__file__).with_name("templates")
 
 
 def fill(template: str, **values: object) -> str:
-    """Fill a template of the folder `templates`; in one of HTML every value is escaped, in others << >> is a value."""
+    """HTML escapes every value; the other templates have << >> around values."""
     return _environment(".html" in template).get_template(template).render(**values)
 
 

@@ -23,7 +23,7 @@ _NOISE = 9  # decimals of numbers x100 that float64 sums have in common, whateve
 
 @dataclass(frozen=True)
 class Value:
-    """A cell x100: mean, sample standard deviation, minimum and maximum over seeds, or the reason for no value."""
+    """A cell x100: mean, sample standard deviation, minimum and maximum over seeds, or the reason for n/a."""
 
     mean: float | None
     sd: float | None
@@ -42,30 +42,29 @@ class Value:
         )
 
     def as_dict(self) -> dict[str, object]:
-        """Return the cell as plain values, with `DIGITS` decimals."""
         plain = {key: round(value, DIGITS) if isinstance(value, float) else value for key, value in vars(self).items()}
         return {**plain, "by_seed": [(seed, round(value, DIGITS)) for seed, value in self.by_seed]}
 
 
 @functools.lru_cache(1 << 16)
 def score_text(number: float) -> str:
-    """Return a number x100 with two decimals; halves are rounded up, whatever the last bits of the sum are."""
+    """Return a number x100 with two decimals; halves are rounded up, whatever the last bits."""
     exact = Decimal(repr(round(number, _NOISE)))
     return without_minus(str(exact.quantize(Decimal("0.01"), ROUND_HALF_UP)))
 
 
 def signed(value: float, decimals: int = 2) -> str:
-    """Return a difference with its sign: "+1.50", "-0.20"; one that rounds to 0 from below is "0.00"."""
+    """Return "+1.50", "-0.20"; a negative rounded to 0 is "0.00"."""
     return without_minus(f"{value:+.{decimals}f}")
 
 
 def without_minus(text: str) -> str:
-    """Return a printed number; that of a zero has no minus."""
+    """A printed zero loses its minus."""
     return text.removeprefix("-") if not text.strip("-0.,") else text
 
 
 def over_seeds(by_seed: Mapping[int | None, float]) -> Value:
-    """Return the cell for one value per seed; a single value has no spread."""
+    """A single value has no spread."""
     values = list(by_seed.values())
     if len(values) == 1:
         return Value(values[0], None, 1)
@@ -76,7 +75,7 @@ def over_seeds(by_seed: Mapping[int | None, float]) -> Value:
 
 
 def seed_order(by_seed: Mapping[int | None, T]) -> tuple[tuple[int | None, T], ...]:
-    """Return the items sorted by seed; the item without a seed comes first."""
+    """The item without a seed comes first."""
     return tuple(sorted(by_seed.items(), key=lambda item: -1 if item[0] is None else item[0]))
 
 
@@ -84,7 +83,7 @@ Aggregation = Literal["all", "mean", "wmean"]
 
 
 class ChosenOn(TypedDict):
-    """The development set that picked a row's checkpoint ("": none), and how many of its pairs are STS test pairs."""
+    """The development set of a row's checkpoint, and its number of STS test pairs."""
 
     dev_task: str
     dev_pairs: int | None
@@ -92,7 +91,7 @@ class ChosenOn(TypedDict):
 
 
 class About(ChosenOn):
-    """The conditions and the cost of a row; None: its records do not say, or there is no such cost."""
+    """Conditions and cost of a row; None: not recorded, or no such cost."""
 
     backbone: str
     backbone_sha256: str
@@ -128,7 +127,7 @@ class About(ChosenOn):
 
 @dataclass
 class Row:
-    """One method under one set of conditions."""
+    """A method under a set of conditions."""
 
     name: str  # as it is printed, unique in its table
     row_key: str
@@ -152,37 +151,34 @@ class Row:
 
     @functools.cached_property
     def made_of(self) -> tuple[str, Mapping[str, Any]]:
-        """The recipe's name and the settings typed behind it."""
+        """The recipe's name and the typed settings."""
         return recipe_of(self.records[0]["method"])
 
     @property
     def identity(self) -> str:
-        """The name in the records, which together with the key identifies a row."""
+        """The name in the records; with the key it identifies a row."""
         return self.method or self.name
 
     @property
     def scored(self) -> bool:
-        """Whether it has a score on any task."""
         return any(value.mean is not None for value in self.values.values())
 
     @property
     def missing_seeds(self) -> str:
-        """The text "1 of 2 seeds" where seeds are missing that the run of its records planned, else ""."""
+        """ "1 of 2 seeds" if planned seeds are missing."""
         planned = max((record.get("seeds", 0) for record in self.records), default=0)
         seeds = len({record["seed"] for record in self.records})
         return f"{seeds} of {planned} seeds" if seeds < planned else ""
 
     def reasons(self) -> list[str]:
-        """Return a line with the row's name for each reason of its n/a."""
         return [f"{self.name}: {note}" for note in self.notes]
 
     def place(self) -> str:
-        """Return the printed rank: "3", "≈3" or "?3" for a row that is tied for the best, "" without a rank."""
+        """Return the printed rank: "3", "≈3" or "?3" for a row tied for the best, "" without a rank."""
         return self.mark + str(self.rank or "")
 
 
 def _equal(rows: Sequence[Row]) -> str:
-    """Return which rows have equal scores on every task and seed, as equal vectors have."""
     same: dict[object, list[str]] = defaultdict(list)
     for row in rows:
         if row.average.mean is not None:
@@ -193,7 +189,7 @@ def _equal(rows: Sequence[Row]) -> str:
 
 @dataclass
 class Table:
-    """One suite's rows, ranked by average; incomplete rows come last, unranked."""
+    """A suite's rows, ranked by average; incomplete rows come last, unranked."""
 
     suite: Suite
     rows: list[Row]
@@ -210,17 +206,15 @@ class Table:
 
     @property
     def title(self) -> str:
-        """The suite's title, which says of a trial that it is one."""
         cut = "--limit" if self.limit is None else f"--limit {self.limit}"
         trial = f" — TRIAL on cut data ({cut}), not comparable with anything" if self.partial else ""
         return f"{self.suite.title}{trial}"
 
     @property
     def legends(self) -> list[str]:
-        """The meanings of its marks: those of the best, those against a baseline; and which rows are equal."""
+        """The meanings of its marks, and the equal rows."""
         return [text for text in (self.legend, self.against, _equal(self.rows)) if text]
 
     @property
     def stem(self) -> str:
-        """The name of the table's files without their suffixes."""
         return self.suite.name + ("-trial" if self.partial else "") + (f"-{self.limit}" if self.smaller else "")

@@ -1,4 +1,4 @@
-"""Shows leaderboards on a terminal of any width, in a notebook, as a DataFrame."""
+"""Leaderboards on a terminal, in a notebook, as a DataFrame."""
 
 from __future__ import annotations
 
@@ -32,11 +32,10 @@ def print_table(
     wide: bool = False,
     brief: bool = False,
 ) -> None:
-    """Print the table within `width` columns, by default those of the terminal; a file or a pipe gets all of it.
+    """Print the table within `width` columns, by default the terminal's; a file or a pipe gets all of it.
 
-    With `row_keys`, of other rows only the scores are printed: no reason for n/a, and no row without any score. With
-    `wide`, all columns are printed, whatever the width. With `brief`, the files alone have the notes, except why scores
-    are n/a.
+    With `row_keys`, other rows lose their reasons for n/a, and disappear if they have no score. With `brief`, the notes
+    are in the files alone, except reasons for n/a.
     """
     stream = stream or sys.stdout
     width = width_of(stream) if width is None else width
@@ -59,7 +58,6 @@ def _reasons(rows: Sequence[Row]) -> list[str]:
 
 
 def text_of(tables: Sequence[Table], width: int | None = None) -> str:
-    """Return the tables as they are printed."""
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     for table in tables:
         print_table(table, stream, width=width)
@@ -68,7 +66,7 @@ def text_of(tables: Sequence[Table], width: int | None = None) -> str:
 
 
 def brief_of(tables: Sequence[Table]) -> str:
-    """Return the first rows of each table, without notes, for a console that shows a value."""
+    """Return each table's first rows, without notes, for a console."""
     texts = []
     for table in tables:
         rows = [replace(row, notes=[]) for row in table.rows[:_BRIEF]]
@@ -79,7 +77,6 @@ def brief_of(tables: Sequence[Table]) -> str:
 
 
 def _drawn(table: Table, rows: Sequence[Row], width: int | None, stream: TextIO) -> tuple[list[str], str]:
-    """Return the lines of a table that fits the width, and a sentence on what does not."""
     fields, means_of = [], table.suite.means
     in_means = {task for tasks in means_of.values() for task in tasks}
     for column in columns_of(table, "terminal"):
@@ -105,10 +102,9 @@ def _drawn(table: Table, rows: Sequence[Row], width: int | None, stream: TextIO)
 
 
 def frame_of(tables: Sequence[Table]) -> pandas.DataFrame:
-    """Return the scores x100: a row per method; mean over seeds and sd of each measured task and mean, conditions.
+    """Return the scores x100: a row per method for all tables; mean and sd of each task and suite, conditions.
 
-    A method has one row for all tables together; each mean is named after its suite. There is a column "NAME sd" where
-    any row has several seeds.
+    "NAME sd" is there if any row has several seeds.
     """
     import pandas
 
@@ -131,7 +127,7 @@ def frame_of(tables: Sequence[Table]) -> pandas.DataFrame:
 
 
 def html_of(tables: Sequence[Table]) -> str:
-    """Return the tables with spread over seeds and conditions, as HTML without scripts or styles from elsewhere."""
+    """Return HTML without external scripts or styles."""
     return "\n".join(_html(table) for table in tables)
 
 

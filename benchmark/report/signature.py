@@ -1,4 +1,4 @@
-"""The signature of a table, as sacrebleu has it: what its numbers depend on, in one line."""
+"""The signature of a table, as in sacrebleu: the conditions of its numbers in one line."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ _NAMED = 2  # values of a part that are named; more are counted
 
 
 def signature(table: Table) -> str:
-    """Return what the numbers of a table depend on: how they were scored, then the conditions of its rows.
+    """Return the conditions of a table's numbers: first the scoring, then its rows.
 
-    First versions, suite with aggregation and metric, number of tasks, seeds, precision, data and protocol, then the
-    parts of `conditions_of`. Digests are of the tasks' data files, behind @ of weights and texts, and at the end of
-    all conditions as they stand together in rows. Several values are joined by "+", the numbers of seeds of trained
-    rows by "-". A trial on cut data says so. It is kept beside the table, which has it in each of its outputs.
+    First versions, suite with aggregation and metric, number of tasks, seeds, precision, data and protocol, then
+    `conditions_of`. Digests: of the tasks' data files; behind @, of weights and texts; at the end, of all conditions
+    together. "+" joins several values, "-" the numbers of seeds of trained rows.
     """
     kept = vars(table)
     if "signature" not in kept:
@@ -51,7 +50,7 @@ def _signature(table: Table) -> str:
 
 
 def conditions_of(records: Sequence[Record]) -> dict[str, str]:
-    """Return the conditions of records by name, each with the values that any record has; more than two are counted."""
+    """Return the values of each condition; more than two are counted."""
     return _together([_conditions(record) for record in records])
 
 
@@ -63,7 +62,7 @@ def _together(conditions: Sequence[dict[str, str]]) -> dict[str, str]:
 
 
 def differing(first: Sequence[Record], second: Sequence[Record]) -> list[str]:
-    """Return the conditions that differ, each with both values; beside untrained rows, those that both sides have."""
+    """Return the unequal conditions with both values; beside untrained rows, only those of both sides."""
     sides = conditions_of(first), conditions_of(second)
     trained = all({"text", "pairs"} & side.keys() for side in sides)
     absent = "none" if trained else ""
@@ -72,7 +71,6 @@ def differing(first: Sequence[Record], second: Sequence[Record]) -> list[str]:
 
 
 def _conditions(record: Record) -> dict[str, str]:
-    """Return what else than the scoring makes a record's numbers; "" where it has no such condition."""
     training, backbone = record["training"] or {}, record["method"]["sources"].get("backbone", {})
     corpus, by = training.get("corpus") or {}, record["facts"].get("run_by", "")
     size = corpus.get("pairs") or corpus.get("sentences") or 0

@@ -1,4 +1,4 @@
-"""Says in a table which of its rows may be the best, and what differences its noise lets comparisons find."""
+"""Marks for rows tied for the best, and the differences a table's noise lets comparisons find."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def mark_best(
     suite: str = "",
     on: str = "",
 ) -> tuple[str, str, str]:
-    """Mark the rows as `_mark_best` does, or as the cache says for the same records and the same code.
+    """Mark the rows by `_mark_best`, or from the cache for equal records and code.
 
-    `suite` names the table in the cache, `on` begins the sentence on what its rows show ("On the mean of all tasks").
+    `suite` names the table in the cache, `on` begins the sentence on its findings ("On the mean of all tasks").
     """
     place = cache_folder() / "significance" / f"{sha256_json([str(store.folder.resolve()), suite, trial])[:32]}.json"
     state = _state(rows, records, store, [borrow, trial, baseline, on])
@@ -80,7 +80,6 @@ def _state(
     store: Records,
     options: list[object],
 ) -> str:
-    """Return the digest of all that marks and their legend depend on, this code included."""
     digest = hashlib.sha256(_code())
 
     def add(*values: object) -> None:
@@ -101,7 +100,7 @@ def _state(
 
 @functools.cache
 def _code() -> bytes:
-    """Return the sources and data that make marks; a cached mark is never older than they are."""
+    """Return the sources and data of marks; a cached mark is never older."""
     modules = (bootstrap, clusters, mcb, draws, marks, learning, sys.modules[__name__])
     files = (*(Path(str(module.__file__)) for module in modules), draws.FLOORS, TABLE)
     return b"".join(file.read_bytes() for file in files)
@@ -116,14 +115,10 @@ def _mark_best(
     baseline: str = "",
     on: str = "",
 ) -> tuple[str, str, str]:
-    """Set `among_best` and `mark` of those rows (sorted, best first) that can be compared; returns the legend.
+    """Set `among_best`, `mark` and `gain` of the comparable rows (best first), `against` with a `baseline`.
 
-    Sets `gain` of them too, and with the name of a `baseline`, `against`; the second text returned says what it means.
-    The third says what the rows show.
-
-    `records` are the rows' records by name and row key. With `borrow`, rows of one seed have the noise of the other
-    rows of their backbone. Damaged item scores are stated in a row's notes. The legend also says which rows are not
-    compared, and what differences so many seeds or pairs find. It is "" where there is nothing to say.
+    Returns legend, meaning of `against`, findings. `records` are by name and row key. With `borrow`, rows of one seed
+    have the noise of their backbone's other rows.
     """
     lacking = [row for row in rows if row.rank is not None and row.missing_seeds]
     ranked = [row for row in rows if row.rank is not None and not row.missing_seeds]
@@ -154,7 +149,6 @@ def _mark_best(
 
 
 def _set_against(rows: Sequence[Row], sample: Sample, baseline: str, without: Mapping[str, str], unit: str) -> str:
-    """Set `against` of the rows that differ from the baseline beyond noise; return what it means."""
     at = next((i for i, row in enumerate(rows) if row.name == baseline), None)
     if at is None:
         return _not_compared(baseline, without)
@@ -167,7 +161,6 @@ def _set_against(rows: Sequence[Row], sample: Sample, baseline: str, without: Ma
 
 
 def _set_gains(rows: Sequence[Row], sample: Sample) -> None:
-    """Set `gain` of the rows that are no controls."""
     starts, of = starts_of(rows), differences(sample)
     untrained = next((row for row in rows if role(row) not in ("", CONTROL)), None)
     places = {row.name: place for place, row in enumerate(rows)}
@@ -189,7 +182,7 @@ def _not_compared(baseline: str, without: Mapping[str, str]) -> str:
 def _why_not(
     rows: Sequence[Row], scored: Mapping[int, ByTask], store: Records, alone: Sequence[Row], known: Sequence[Row]
 ) -> dict[str, str]:
-    """Return, by name, why a row is no baseline of its table, if it is none."""
+    """Return, by name, the reasons against rows as the table's baseline."""
 
     def lacks(row: Row) -> str:
         of_row = scored[id(row)].items()
@@ -217,7 +210,6 @@ def _why_not(
 
 
 def _about_one_seed(alone: Sequence[Row], lent: Mapping[str, SeedNoise]) -> str:
-    """Return which rows have no mark for want of seeds, and which have the noise of other rows."""
     parts = []
     if alone:
         names = ", ".join(row.name for row in alone)
@@ -232,13 +224,12 @@ def _about_one_seed(alone: Sequence[Row], lent: Mapping[str, SeedNoise]) -> str:
 
 
 def _about_missing_seeds(lacking: Sequence[Row]) -> str:
-    """Return which rows have no mark because the table lacks seeds that were planned."""
     names = ", ".join(f"{row.name} ({row.missing_seeds})" for row in lacking)
     return f"Seeds are missing, so there is no mark (run the same command again): {names}." if names else ""
 
 
 def _power(sample: Sample, seeds: Sequence[int], unit: str) -> str:
-    """Return what differences the table's noise lets comparisons find; `seeds` are 0 for controls."""
+    """`seeds` are 0 for controls."""
     noise = median_noise(sample, seeds)
     if noise is None:
         return ""
@@ -260,7 +251,6 @@ def _power(sample: Sample, seeds: Sequence[int], unit: str) -> str:
 
 
 def _legend(known: Sequence[Row], unit: str) -> str:
-    """Return the meaning of the marks that any row has, and the rows that could not be compared."""
     marks = {row.mark for row in known} - {""}
     parts = []
     if marks:

@@ -1,4 +1,4 @@
-"""Makes rows from records: mean and spread over seeds; incomplete rows and records of different data have no mean."""
+"""Rows from records; incomplete rows and records of different data have no mean."""
 
 from __future__ import annotations
 
@@ -41,12 +41,10 @@ def build_tables(
     borrow_seed_noise: bool = False,
     baseline: str = "",
 ) -> list[Table]:
-    """Return a table for each suite that has scores, and a separate one for its trials of each --limit.
+    """Return a table for each suite with scores, and a separate table for its trials of each --limit.
 
-    A suite of which only some tasks were run has their columns, and their mean, which is named as theirs.
-    With `store`, the folder of the records, rows that are tied for the best are marked. `aggregation` chooses the
-    score of tasks with subsets. With `borrow_seed_noise`, rows of one seed are compared with the best by the pooled
-    noise of the seeds of their backbone's other rows. Rows that differ from the row `baseline` beyond noise are marked.
+    An incomplete suite has the columns and the mean of its measured tasks, named after them. With `store`, the records'
+    folder, rows tied for the best are marked. The other arguments are those of `make_leaderboard`.
     """
     of_suites = tables_by_suite(
         records, suites, store, aggregation=aggregation, borrow_seed_noise=borrow_seed_noise, baseline=baseline
@@ -63,7 +61,6 @@ def tables_by_suite(
     borrow_seed_noise: bool,
     baseline: str,
 ) -> Iterator[tuple[Suite, Table]]:
-    """Yield what `build_tables` returns, each table with the suite that it was made for."""
     called = printed_names(dict.fromkeys(record["method"]["name"] for record in records))
     by_task: dict[tuple[str, int | None], list[tuple[int, Record]]] = defaultdict(list)
     for number, record in enumerate(records):
@@ -97,7 +94,7 @@ def tables_by_suite(
 
 
 def _aggregated(suite: Suite, records: Sequence[Record], aggregation: Aggregation) -> Suite:
-    """Return the suite named after the aggregation, if that is not its own and changes any score; else the suite."""
+    """Return the suite named after the aggregation if that changes any score."""
     has_subsets = (r["scores"] is not None and len(r["scores"].get("subsets") or ()) > 1 for r in records)
     if aggregation == "all" or not any(has_subsets):
         return suite
@@ -112,7 +109,7 @@ def _rows(
     aggregation: Aggregation,
     store: Records | None,
 ) -> list[Row]:
-    """Return the rows, best first; `called` has the printed name of each name in the records."""
+    """`called` has the printed name of each name in the records."""
     measured = {name for (name, _), of_row in by_row.items() if any(r["status"] == "ok" for r in of_row)}
     rows = [
         _row(called[name], name, key, suite, of_row, aggregation, store)
@@ -150,7 +147,7 @@ def _table(
 
 
 def _tell_apart(rows: Sequence[Row]) -> None:
-    """Add the revision or the start of the digest to backbones and training texts of one name and other content."""
+    """Add the revision or the start of the digest to equal names of other content."""
     backbones = [(str(row.about["backbone"]),) for row in rows]
     for row, name in zip(rows, _distinct(rows, backbones, "backbone"), strict=True):
         row.about["backbone"] = name
@@ -160,7 +157,6 @@ def _tell_apart(rows: Sequence[Row]) -> None:
 
 
 def _distinct(rows: Sequence[Row], names: Sequence[tuple[Any, ...]], kind: str) -> list[str]:
-    """Return each row's name, the first of its `names`, with what its content begins with where others differ in it."""
     parts = [_content(row.records, kind) for row in rows]
     contents: dict[tuple[Any, ...], set[str]] = defaultdict(set)
     for name, content in zip(names, parts, strict=True):
@@ -172,7 +168,6 @@ def _distinct(rows: Sequence[Row], names: Sequence[tuple[Any, ...]], kind: str) 
 
 
 def _content(records: Sequence[Record], kind: str) -> str:
-    """Return what tells a row's backbone or training text from another of its name; "" where no record states it."""
     for record in records:
         source: Mapping[str, Any] = record["method"]["sources"].get("backbone") or {}
         if kind == "corpus":
@@ -186,12 +181,11 @@ def _content(records: Sequence[Record], kind: str) -> str:
 
 
 def _version(row: Row) -> int:
-    """Return the version of the method that made a row; records of before state none."""
     return row.records[0]["method"].get("version", 1)
 
 
 def _set_ranks(rows: Sequence[Row]) -> None:
-    """Rank sorted rows: equal averages (of the same vectors, for example) share a rank; without an average, no rank."""
+    """Equal averages, as of equal vectors, share a rank; rows without an average have none."""
     last: Row | None = None
     for rank, row in enumerate(rows, 1):
         if row.average.mean is None:
@@ -269,7 +263,6 @@ def _task_value(
 
 
 def _score(record: Record, aggregation: Aggregation) -> float | None:
-    """Return a record's score; for tasks with subsets, that of the chosen aggregation."""
     scores = scores_of(record)
     if aggregation == "all" or len(scores.get("subsets") or ()) < 2:
         return main_score(record)

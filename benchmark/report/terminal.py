@@ -1,4 +1,4 @@
-"""Prints tables and sentences on a terminal: no line is wider than it, and none is broken inside a word."""
+"""Tables and sentences on a terminal: no line exceeds its width, no word is broken."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _BELOW = 4  # blanks before it, if it stands below them
 
 @dataclass(frozen=True)
 class Field:
-    """A column of a printed table, and how it gives way where the terminal is narrow.
+    """A column of a printed table, and its behaviour on a narrow terminal.
 
     Args:
         head: The heading.
         cells: A text for each row.
-        right: Whether the column is right-aligned.
-        priority: Columns with a higher number are left out first, of equal ones the last; 0: never left out.
-        short: The cells of a table that does not fit; None: the same.
-        name: Whether the cells are names, which are shortened in the middle.
-        prose: Whether the cells are broken at blanks; of the last column alone.
+        right: Right-align the column.
+        priority: Higher numbers are left out first, of equal numbers the last column; 0: never left out.
+        short: The cells for a narrow table; None: the same.
+        name: The cells are names, to be shortened in the middle.
+        prose: The cells may be broken at blanks; for the last column alone.
     """
 
     head: str
@@ -41,17 +41,16 @@ class Field:
 
     @property
     def width(self) -> int:
-        """The letters of its widest cell."""
         return max(len(self.head), *map(len, self.cells), 0)
 
 
 def width_of(stream: TextIO) -> int | None:
-    """Return the columns of the terminal that a stream prints on; None for a file or a pipe, which has no width."""
+    """Return the columns of a stream's terminal; None for a file or a pipe."""
     return shutil.get_terminal_size().columns if stream.isatty() or "COLUMNS" in os.environ else None
 
 
 def fitted(fields: Sequence[Field], width: int | None, *, rule: bool = True) -> tuple[list[str], list[str]]:
-    """Return the lines of a table within `width` (None: however wide), and the headings that are left out.
+    """Return the lines of a table within `width` (None: unlimited), and the omitted headings.
 
     Args:
         fields: The columns in their order, of equally many cells.
@@ -83,7 +82,7 @@ def _width(fields: Sequence[Field]) -> int:
 
 
 def _narrow(field: Field, letters: int, most: int = 0) -> Field:
-    """Return a column with its short cells; names get so many letters, or up to `most` where two would be equal."""
+    """Names get so many letters, or up to `most` to stay distinct."""
     if not field.name:
         return field if field.short is None else replace(field, cells=field.short)
     tried = ([shortened(cell, count) for cell in field.cells] for count in range(letters, most))
@@ -119,14 +118,14 @@ def _lines(fields: Sequence[Field], width: int | None, rule: bool) -> list[str]:
 
 
 def hanging(label: str, text: str, indent: int, width: int | None) -> list[str]:
-    """Return a label with a text to its right, or below it where it is longer than the indent."""
+    """A label longer than the indent stands above its text."""
     if len(label.rstrip()) > indent - len(_GAP) and indent:
         return [label.rstrip(), *wrapped(text, width, " " * indent, " " * indent)]
     return wrapped(text, width, label.ljust(indent), " " * indent) if text else [label.rstrip()]
 
 
 def wrapped(text: str, width: int | None, first: str = "", others: str = "") -> list[str]:
-    """Break a text at blanks into lines that begin with `first` and `others`; a longer word keeps a line of its own."""
+    """Lines begin with `first` and `others`; a longer word has a line to itself."""
     room = max(_ROOM, (10**9 if width is None else width) - len(others)) + len(others)
     return textwrap.wrap(
         text, room, initial_indent=first, subsequent_indent=others, break_long_words=False, break_on_hyphens=False
@@ -134,7 +133,7 @@ def wrapped(text: str, width: int | None, first: str = "", others: str = "") -> 
 
 
 def folded(lines: Iterable[str], width: int | None) -> list[str]:
-    """Return lines of prose broken at blanks; what continues a line is as far from the edge as its beginning.
+    """Return lines of prose broken at blanks; a continuation is indented like its line.
 
     Examples:
         >>> folded(["  simcse differs", ""], 12)

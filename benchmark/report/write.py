@@ -1,4 +1,4 @@
-"""Makes the files of tables: Markdown, CSV, JSON, LaTeX, published values beside ours."""
+"""The files of tables: Markdown, CSV, JSON, LaTeX, published values beside ours."""
 
 from __future__ import annotations
 
@@ -36,10 +36,7 @@ _NO_CONTROLS = (
 
 
 def table_files(table: Table) -> dict[str, str]:
-    """Return the contents of a table's files by name: <suite>.md, .csv, .json and .tex.
-
-    If any row has a published counterpart, <suite>-published.md is one of them.
-    """
+    """Return a table's files by name; <suite>-published.md only with published rows."""
     stem = table.stem
     comparisons = published.beside_published(table)
     files = {
@@ -57,7 +54,6 @@ def _indented(value: object) -> str:
 
 
 def markdown(table: Table) -> str:
-    """Return the table as Markdown, followed by costs, the reasons for every n/a, and the commands that made it."""
     columns = columns_of(table, "markdown")
     lines = [
         f"# {markdown_text(table.title)}",
@@ -91,7 +87,6 @@ def _rows(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
 
 
 def _ceilings(columns: Sequence[Column], table: Table) -> list[str]:
-    """Return a line for each row of people's scores: they have no rank, and their pairs stand under the conditions."""
     lines = []
     for line, columns_of_task in published.cited(table.suite):
         if not line.row.ceiling:
@@ -109,7 +104,6 @@ def csv(table: Table) -> str:
 
 
 def csv_text(lines: Sequence[Mapping[str, object]]) -> str:
-    """Return lines as CSV, with the columns of all of them."""
     text, names = io.StringIO(), list(dict.fromkeys(name for line in lines for name in line))
     writer = csv_files.writer(text, lineterminator="\n")
     writer.writerow(map(inert, names))
@@ -118,7 +112,7 @@ def csv_text(lines: Sequence[Mapping[str, object]]) -> str:
 
 
 def inert(value: object) -> object:
-    """Return a cell of a CSV file, on one line; a text that a spreadsheet would compute has an apostrophe before it."""
+    """Return a CSV cell without line breaks; an apostrophe disarms a text a spreadsheet would compute."""
     if not isinstance(value, str):
         return value
     line = clean_line(value)
@@ -130,7 +124,7 @@ def as_dict(
 ) -> dict[str, object]:
     """Return the table as plain values, with the published values (None: they are looked up).
 
-    With `drawn`, the rows have what the page reads: without the other columns and without empty values.
+    With `drawn`, the rows have only the page's columns, without empty values.
     """
     beside: dict[str, list[published.Entry]] = {row.name: [] for row in table.rows}
     for comparison in published.beside_published(table) if comparisons is None else comparisons:
@@ -182,7 +176,6 @@ _REMARKS: dict[str, Literal["slip", "observation"]] = {"Slips in print": "slip",
 
 
 def published_markdown(table: Table, comparisons: list[BesidePublished]) -> str:
-    """Return a table's rows beside their published counterparts, as Markdown."""
     suite = table.suite
     columns, keys = [*suite.columns, "Avg."], [*suite.tasks, published.AVERAGE]
     lines = [
@@ -240,7 +233,7 @@ def _ours(about: About) -> str:
 
 
 def printed_seeds(line: published.PublishedRow) -> str:
-    """Return a printed row's number of seeds alone, "none" where nothing is trained, else "not stated"."""
+    """Return the number of seeds, "none" for no training, else "not stated"."""
     of_table = {"one checkpoint": "1", "none: nothing is trained": "none", "1": "1", "10": "10", "50": "50"}
     return str(line.row.seeds or of_table.get(line.table.seeds, "not stated"))
 

@@ -15,10 +15,10 @@ from zoo.limits import memory_here, threads_here
 from zoo.machine import product_rate, stretch_now
 from zoo.progress import clock
 
-# The share of a product's rate that training reaches on a GPU; encoding reaches about all of it.
+# The share of a product's rate that a GPU reaches.
 _EFFICIENCY = 0.8
-# On a CPU what is no product (softmax, dropout, norms) takes half as long as the products in float32, in bfloat16 too.
-_BESIDE_PRODUCTS = 0.5
+# On a CPU softmax, dropout and norms take this share of the time of the products in float32, in bfloat16 too.
+_BESIDE_PRODUCTS = 0.15
 # Of a forward pass and its backward pass; the latter is two products for each of the former.
 _TRAINED = 3
 # What is not computed by products: loading weights, scores, records.
@@ -81,19 +81,23 @@ def estimated(run: Run, cores: int) -> Run:
     plans = [plan for plan in run.encoders if "backbone" in plan.inputs.sources]
     if not plans:
         return run
-    device, precision = run.runtime.device, run.runtime.precision
-    rate = product_rate(device, precision) * cores
-    trained = rate * _EFFICIENCY
-    if device == "cpu":
-        trained = 1 / (1 / rate + _BESIDE_PRODUCTS / (product_rate(device, "fp32") * cores))
+    rate = rate_of(run.runtime, cores)
     texts = dict.fromkeys(text for task in run.tasks if task.data is not None for text in task.data.texts())
     dev = run.dev.data.texts() if run.dev is not None and run.dev.data is not None else []
     read = _tokens(list(texts), 512)
     looked = _tokens(dev, 512)
     seconds = {plan.inputs.row_key: _SECONDS for plan in run.encoders}
     for plan in plans:
-        seconds[plan.inputs.row_key] = _SECONDS + _seconds(plan, run.runtime, rate, trained, read, looked)
+        seconds[plan.inputs.row_key] = _SECONDS + _seconds(plan, run.runtime, rate, read, looked)
     return replace(run, seconds=seconds)
+
+
+def rate_of(runtime: Runtime, cores: int) -> float:
+    """Return the FLOP a second of training and encoding."""
+    product = product_rate(runtime.device, runtime.precision)
+    if runtime.device != "cpu":
+        return _EFFICIENCY * product
+    return cores / (1 / product + _BESIDE_PRODUCTS / product_rate("cpu", "fp32"))
 
 
 def in_all(run: Run, at_once: int) -> str:
@@ -104,11 +108,8 @@ def in_all(run: Run, at_once: int) -> str:
     return f"; all of them take about {clock(seconds)}{busy}" if seconds else ""
 
 
-def _seconds(plan: EncoderPlan, runtime: Runtime, rate: float, trained: float, read: float, looked: float) -> float:
-    """Return the seconds for texts of `read` tokens in all tasks, and `looked` at each dev score.
-
-    `rate` and `trained` are the FLOP a second of encoding and of training.
-    """
+def _seconds(plan: EncoderPlan, runtime: Runtime, rate: float, read: float, looked: float) -> float:
+    """Return the seconds for texts of `read` tokens in all tasks, and `looked` at each dev score, at `rate` FLOP/s."""
     weights = _weights(plan, allow_pickle=runtime.allow_pickle)
     seconds = 2 * weights * read / rate
     if plan.inputs.corpus is None:
@@ -123,7 +124,7 @@ def _seconds(plan: EncoderPlan, runtime: Runtime, rate: float, trained: float, r
     steps = getattr(recipe, "steps", None) or -(-rows * epochs // batch)
     looks = getattr(recipe, "looks", None) or -(-steps // getattr(recipe, "eval_every", steps))
     seconds += 2 * weights * looked * plan.row.traits.picks_checkpoint * looks / rate
-    return seconds + 2 * _TRAINED * weights * passes * tokens * steps * batch / (rows * epochs) / trained
+    return seconds + 2 * _TRAINED * weights * passes * tokens * steps * batch / (rows * epochs) / rate
 
 
 def _weights(plan: EncoderPlan, *, allow_pickle: bool) -> int:

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from benchmark.run.cluster import for_worker, load_plugins, on_ray, planned, prepared
+from benchmark.run.measure import not_measured
 from benchmark.run.plan import EncoderPlan, Request, Run
 from benchmark.run.prepare import prepare
 from benchmark.run.runner import WAIT, Outcome, Runner, Workers
@@ -67,8 +68,10 @@ def _shared(runner: Runner) -> None:
     options, unfinished = runner.run.options, []
     for plan in runner.run.encoders:
         done = Outcome()
-        if runner.pending(plan, done):
+        if pending := runner.pending(plan, done):
             unfinished.append(plan)
+            for reason in filter(None, (not_measured(plan, cell) for cell in pending)):
+                runner.print_absent(plan, reason)
         else:
             runner.outcome.add(done)
     if unfinished and options.executor is None:

@@ -1,4 +1,4 @@
-"""Pretrained checkpoints: a hub id, a local folder or a bundled backbone; found first, then loaded completely."""
+"""Pretrained checkpoints: a hub id, a local folder or a bundled backbone; located first, then loaded completely."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BackboneSource:
-    """A checkpoint on disk; `location` (a bundled name, hub id or absolute folder) finds it again on this machine."""
+    """A checkpoint on disk; `location` (a bundled name, hub id or absolute folder) leads back to it."""
 
     name: str
     revision: str | None
@@ -47,11 +47,11 @@ class BackboneSource:
 
     @property
     def ancestry(self) -> str | None:
-        """The condition that this checkpoint or an ancestor was trained on labelled pairs; None if none is known."""
+        """The condition if labelled pairs trained this checkpoint or an ancestor; else None."""
         return f"labelled ancestry ({', '.join(self.labelled)})" if self.labelled else None
 
     def identity(self) -> dict[str, Any]:
-        """Return what goes into keys and records (never the folder: it differs between machines)."""
+        """Facts for keys and records, without the machine's folder."""
         locality = {"local": True} if self.location == str(self.folder) else {}
         ancestry = {} if self.ancestry is None else {"ancestry": self.ancestry}
         return {"name": self.name, "revision": self.revision, "sha256": self.sha256, **locality, **ancestry}
@@ -60,9 +60,9 @@ class BackboneSource:
 def find_backbone(
     name: str, revision: str | None = None, *, allow_pickle: bool = False, onnx: str | None = None
 ) -> BackboneSource:
-    """Locate a checkpoint without loading it; raises MissingError or UsageError with the remedy.
+    """Locate a checkpoint without loading it; raises MissingError or UsageError.
 
-    With the name of an `onnx` file ("": any) it may have no weights, because that file is run.
+    With the name of an `onnx` file ("": any) it needs no weights.
     """
     place = user_path(name)
     named = named_folder(name)
@@ -97,7 +97,7 @@ def find_backbone(
 
 
 def check_backbone(name: str, revision: str | None, runtime: Runtime) -> None:
-    """Raise the errors of loading a checkpoint that its configuration and file names show, without loading weights."""
+    """Raise loading errors visible in configuration and file names."""
     from zoo.engine.bert import bert_config
 
     source = find_backbone(name, revision, allow_pickle=runtime.allow_pickle)
@@ -107,7 +107,7 @@ def check_backbone(name: str, revision: str | None, runtime: Runtime) -> None:
 
 
 def token_embeddings(model: PreTrainedModel) -> nn.Embedding:
-    """Return the embedding layer of a model's tokens; raises UsageError for a layer of another kind."""
+    """Embedding layer of a model's tokens; raises UsageError for another kind of layer."""
     from torch import nn
 
     layer = model.get_input_embeddings()
@@ -117,7 +117,7 @@ def token_embeddings(model: PreTrainedModel) -> nn.Embedding:
 
 
 def quiet() -> None:
-    """Turn off the log and the bars of loading, and let oneDNN keep few kernels."""
+    """Turn off log and bars of loading, and limit oneDNN's kernels."""
     from transformers.utils import logging as transformers_logging
 
     keep_few_kernels()
@@ -126,7 +126,7 @@ def quiet() -> None:
 
 
 def positions_of(model: PreTrainedModel) -> int | None:
-    """Return the most tokens of a text that a model has positions for; None where any number will do."""
+    """Most tokens of a text, by the model's positions; None if unlimited."""
     for module in model.modules():
         table: Any = getattr(module, "position_embeddings", None)
         padding = getattr(module, "padding_idx", None)
@@ -137,22 +137,19 @@ def positions_of(model: PreTrainedModel) -> int | None:
 
 
 def encoder_of(model: Any) -> Any:
-    """Return what encodes texts: the encoder of a model with a decoder (BART, T5), any other model without its head."""
+    """The encoder of a model with a decoder (BART, T5), else the model without its head."""
     model = model.base_model
     parts = dict(model.named_children())
     return parts["encoder"] if {"decoder", "shared"} & parts.keys() and "encoder" in parts else model
 
 
 def without_pooler(model_class: Any) -> dict[str, bool]:
-    """Return the argument that leaves out the pooler of BERT-like models, which no method uses and many lack."""
+    """Argument that omits the pooler of BERT-like models: unused, and absent from many checkpoints."""
     return {"add_pooling_layer": False} if "add_pooling_layer" in inspect.signature(model_class).parameters else {}
 
 
 def masked_lm(source: BackboneSource, runtime: Runtime, *, causal: bool = False) -> PreTrainedModel:
-    """Return a checkpoint's model with its MLM head, or that of a decoder (`causal`), float32.
-
-    Raises UsageError for a checkpoint without one.
-    """
+    """Load a model with its MLM head, or a decoder (`causal`), float32; raises UsageError without one."""
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
@@ -179,20 +176,19 @@ def masked_lm(source: BackboneSource, runtime: Runtime, *, causal: bool = False)
 
 
 def mlm_head(source: BackboneSource, runtime: Runtime) -> nn.Module:
-    """Return a checkpoint's MLM head, states (n, dim) -> logits (n, vocabulary); raises UsageError without one."""
+    """A checkpoint's MLM head, (n, dim) -> (n, vocabulary); raises UsageError if there is none."""
     from zoo.engine.bert import mlm_head_of
 
     return mlm_head_of(masked_lm(source, runtime), source.name)
 
 
 def mlm_head_rows(source: BackboneSource, runtime: Runtime) -> torch.Tensor:
-    """Return the output embeddings of an MLM head (vocabulary, dim), float32; raises UsageError without a head."""
+    """Output embeddings of an MLM head (vocabulary, dim), float32."""
     weight: torch.Tensor = masked_lm(source, runtime).get_output_embeddings().weight.detach()
     return weight
 
 
 def sha256_weights(module: nn.Module) -> str:
-    """Return the sha256 of all parameters and buffers of a module as they are now."""
     import hashlib
 
     import torch
@@ -205,10 +201,9 @@ def sha256_weights(module: nn.Module) -> str:
 
 
 class Backbone:
-    """A transformer and its tokenizer, with the identity of the files they came from.
+    """A transformer and its tokenizer, with the identity of their files.
 
-    `network` and `reader` make states of texts. They are the library's `model` and `tokenizer`, or the engine's own
-    until someone asks for those.
+    `network` and `reader` map texts to states: the engine's own until the library's `model` or `tokenizer` is read.
     """
 
     def __init__(
@@ -233,7 +228,7 @@ class Backbone:
 
     @property
     def model(self) -> PreTrainedModel:
-        """The library's model; from now on also the `network`."""
+        """The library's model, from then on also the `network`."""
         model: PreTrainedModel = self._by_library().network
         return model
 
@@ -243,13 +238,12 @@ class Backbone:
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The library's tokenizer; from now on also the `reader`."""
+        """The library's tokenizer, from then on also the `reader`."""
         tokenizer: PreTrainedTokenizerBase = self._by_library().reader
         return tokenizer
 
     @property
     def dim(self) -> int:
-        """Width of the states."""
         return int(self.network.config.hidden_size)
 
     @property
@@ -258,7 +252,7 @@ class Backbone:
 
     @property
     def token_vectors(self) -> torch.Tensor:
-        """The token embeddings (vocabulary, width) as they are now, without a gradient."""
+        """Present token embeddings (vocabulary, width), without gradient."""
         import torch
 
         weight = self.network.get_input_embeddings().weight
@@ -267,18 +261,18 @@ class Backbone:
 
     @property
     def max_length(self) -> int:
-        """The largest number of tokens of a text: the model's positions, 512 for a model without a table of them."""
+        """Most tokens of a text; 512 without a table of positions."""
         return positions_of(self.network) or 512
 
     @classmethod
     def load(cls, name: str, revision: str | None, runtime: Runtime, *, states_only: bool = False) -> Backbone:
-        """Find and load a checkpoint in float32; raises ZooError when it is missing, unsafe or incomplete."""
+        """Locate and load a checkpoint in float32; raises ZooError if it is missing, unsafe or incomplete."""
         source = find_backbone(name, revision, allow_pickle=runtime.allow_pickle)
         return cls.from_source(source, runtime, states_only=states_only)
 
     @classmethod
     def from_source(cls, source: BackboneSource, runtime: Runtime, *, states_only: bool = False) -> Backbone:
-        """Load a located checkpoint in float32; with `states_only` the engine reads a plain BERT itself, sooner."""
+        """Load in float32; with `states_only` the engine reads a plain BERT itself, sooner."""
         from zoo.engine.bert import read_plain_bert
 
         keep_few_kernels()
@@ -322,16 +316,14 @@ class Backbone:
         return cls(encoder.to(runtime.device).eval(), tokenizer, source)
 
     def to(self, device: str) -> Backbone:
-        """Move the weights to a device and return this backbone."""
         self.network.to(device)
         return self
 
     def weights_sha256(self) -> str:
-        """Return the sha256 of all parameters and buffers as they are now."""
         return sha256_weights(self.network)
 
     def write_checkpoint(self, folder: Path) -> None:
-        """Write model, config and tokenizer as they are now, in the layout of the transformers library."""
+        """Write model, config and tokenizer in the layout of the transformers library."""
         from transformers import AutoModel
 
         self.model.config.save_pretrained(folder)
@@ -348,7 +340,7 @@ class Backbone:
         write_tensors(folder / "model.safetensors", state, {"format": "pt"})
 
     def save(self, folder: Path, *, trained: bool) -> None:
-        """Write the checkpoint if it was trained; of an untrained backbone only its name and sha256."""
+        """Write the checkpoint if trained, else its name and sha256."""
         if trained:
             self.write_checkpoint(folder)
         write_json(
@@ -363,7 +355,7 @@ class Backbone:
 
     @classmethod
     def restore(cls, folder: Path, runtime: Runtime, *, states_only: bool = False) -> Backbone:
-        """Return the backbone that `save` wrote; `states_only` as in `from_source`."""
+        """Inverse of `save`; `states_only` as in `from_source`."""
         saved = read_mapping(folder / "backbone.json")
         missing = [key for key in ("name", "revision", "location", "sha256", "trained") if key not in saved]
         if missing:

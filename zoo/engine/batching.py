@@ -1,4 +1,4 @@
-"""Fast encoding: each distinct text once, longest first, in batches that are halved when memory runs out."""
+"""Fast encoding: each distinct text once, longest first, in batches halved when memory runs out."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _share: ContextVar[float | None] = ContextVar("share", default=None)
 
 @contextmanager
 def without_host(share: float) -> Iterator[None]:
-    """Let integers stay on the device inside the block, and shapes follow from the batch's: a CUDA graph needs both.
+    """Inside the block integers stay on the device and shapes follow the batch's, as a CUDA graph needs.
 
-    At most `share` of the places of a batch, rows x length, have a token.
+    At most `share` of a batch's places, rows x length, have a token.
     """
     token = _share.set(share)
     try:
@@ -36,23 +36,22 @@ def without_host(share: float) -> Iterator[None]:
 
 
 def share_without_host() -> float | None:
-    """Return the share inside a block of `without_host`, else None."""
     return _share.get()
 
 
 @functools.cache
 def constant(values: tuple[int, ...], device: torch.device) -> torch.Tensor:
-    """Return integers (n,) on a device, made once; never change them: a CUDA graph may read them, and copies none."""
+    """Integers (n,) on a device, cached for CUDA graphs: never change them."""
     return torch.tensor(values, device=device)
 
 
 def pinned(batch: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Return the tensor in memory from which the device copies without the host's help."""
+    """Copy in memory that the device reads without the host."""
     return batch.contiguous().pin_memory() if device.type == "cuda" else batch
 
 
 def to_device(batch: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Return the tensor on the device; the CPU's own one stays with it for `host_of`."""
+    """Move to the device; the CPU's tensor stays attached for `host_of`."""
     if device.type == batch.device.type:
         return batch
     # Apple's GPU may read memory that is not pinned only later, when it holds something else.
@@ -62,7 +61,7 @@ def to_device(batch: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def host_of(batch: torch.Tensor) -> torch.Tensor:
-    """Return the tensor's values on the CPU, which waits for a device's; without a host the tensor itself."""
+    """Values on the CPU, after a wait for the device; without a host the tensor itself."""
     if batch.device.type == "cpu" or share_without_host() is not None:
         return batch
     known: torch.Tensor | None = getattr(batch, "host", None)
@@ -70,7 +69,7 @@ def host_of(batch: torch.Tensor) -> torch.Tensor:
 
 
 def changed(batch: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """Return change(batch), a view or a repetition, whose values the host has if it had those of the batch."""
+    """change(batch), a view or a repetition, with the host's values if known."""
     result = change(batch)
     if (known := getattr(batch, "host", None)) is not None:
         result.host = change(known)  # type: ignore[attr-defined]
@@ -78,7 +77,7 @@ def changed(batch: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor])
 
 
 def flat_rows(batch: torch.Tensor) -> torch.Tensor:
-    """Return a batch (n, k, ...) as (n * k, ...), whose values the host has if it had those of the batch."""
+    """(n, k, ...) -> (n * k, ...), with the host's values if known."""
     return changed(batch, lambda rows: rows.flatten(0, 1))
 
 
@@ -92,7 +91,7 @@ Forward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class Unfinished(Interrupted):
-    """Stopped between two batches: `rows` (m,) of the table have their `vectors` (m, dim), as without the stop."""
+    """Stopped between two batches: `rows` (m,) of the table have final `vectors` (m, dim)."""
 
     rows: NDArray[np.int64] = np.empty(0, np.int64)
     vectors: Vectors = np.empty((0, 0), np.float32)
@@ -101,7 +100,7 @@ class Unfinished(Interrupted):
 
 @dataclass
 class EncodingStats:
-    """The cost of encoding, summed over calls."""
+    """Cost of encoding, summed over calls."""
 
     texts: int = 0
     tokens: int = 0
@@ -111,7 +110,7 @@ class EncodingStats:
     halvings: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields as JSON values, with texts and tokens per second."""
+        """Fields as JSON values, with texts and tokens per second."""
         rate: dict[str, float | None] = {"texts_per_second": None, "tokens_per_second": None}
         if self.seconds > 0:
             rate = {
@@ -122,7 +121,6 @@ class EncodingStats:
 
 
 def autocast(runtime: Runtime) -> AbstractContextManager[Any]:
-    """Return the autocast context of the runtime's precision."""
     if runtime.precision == "fp32":
         return nullcontext()
     narrow = torch.bfloat16 if runtime.precision == "bf16" else torch.float16
@@ -130,7 +128,7 @@ def autocast(runtime: Runtime) -> AbstractContextManager[Any]:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Return whether an error is one that CUDA, MPS or the CPU allocator raises when memory runs out."""
+    """True for memory errors of CUDA, MPS or the CPU allocator."""
     phrases = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "MPS backend out of memory")
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
         isinstance(error, RuntimeError) and any(what in str(error) for what in phrases)
@@ -140,7 +138,7 @@ def out_of_memory(error: BaseException) -> bool:
 def encode_table(
     table: TokenTable, forward: Forward, *, dim: int, pad_id: int, runtime: Runtime, stats: EncodingStats
 ) -> Vectors:
-    """Return vectors (n, dim) float32 for the rows of `table`; when memory runs out, the token budget is halved."""
+    """Vectors (n, dim) float32 of the table's rows; the token budget is halved when memory runs out."""
     started = time.perf_counter()
     budget = stats.token_budget or runtime.token_budget or DEFAULT_BUDGET.get(torch.device(runtime.device).type, 8192)
     vectors = np.empty((len(table), dim), dtype=np.float32)
@@ -216,7 +214,7 @@ def _halve(budget: int, rows: int, longest: int, error: BaseException) -> int:
 
 
 def encode_unique(texts: Sequence[str], encode: Callable[[list[str]], Vectors]) -> Vectors:
-    """Encode each distinct text once; return vectors (n, dim) in the order of `texts`."""
+    """Encode each distinct text once; vectors (n, dim) in the order of `texts`."""
     texts = [clean_text(text, i) for i, text in enumerate(texts)]
     distinct = list(dict.fromkeys(texts))
     try:
@@ -231,9 +229,9 @@ def encode_unique(texts: Sequence[str], encode: Callable[[list[str]], Vectors]) 
 
 
 def length_sorted_batches(lengths: NDArray[np.int64], token_budget: int) -> list[NDArray[np.int64]]:
-    """Split rows, longest first, into batches of at most `token_budget` padded tokens (always at least one row).
+    """Split rows, longest first, into batches of at most `token_budget` padded tokens, at least one row.
 
-    A batch that is at least half full ends where the length changes, because rows of one length need no padding.
+    A batch at least half full ends at a change of length: equal rows need no padding.
     """
     order = np.argsort(-lengths, kind="stable")
     ordered = lengths[order]

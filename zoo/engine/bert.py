@@ -1,9 +1,8 @@
-"""A BERT whose states the engine computes, and its tokenizer, made from their files without the transformers library.
+"""A BERT in evaluation mode and its tokenizer, read from their files without the transformers library.
 
-The model is as the library's BertModel in evaluation mode, with weights of the same names, and cannot be trained. The
-library does not read all of tokenizer.json: it makes a BERT tokenizer from the vocabulary and the options of
-tokenizer_config.json. A folder that differs in anything from a plain BERT, or where the two could differ, is left to
-the library, with all its checks and messages.
+Weights have the names of the library's BertModel. Its tokenizer ignores parts of tokenizer.json: it is made from the
+vocabulary and the options of tokenizer_config.json. Any folder other than a plain BERT's, or where results could
+differ, goes to the library, with all its checks and messages.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _WITHOUT_EFFECT = {
 
 @dataclass
 class Tokens:
-    """The tokens of some texts; `["input_ids"]` are their rows of token ids, as in the library's BatchEncoding."""
+    """`["input_ids"]` are rows of token ids, as in the library's BatchEncoding."""
 
     encodings: list[Encoding]
 
@@ -62,7 +61,7 @@ class Tokens:
 
 
 class WordPieceTokenizer:
-    """What `zoo.engine.tokens` asks of a tokenizer, by the names of the library."""
+    """The library's tokenizer interface, as far as `zoo.engine.tokens` uses it."""
 
     truncation_side = "right"
 
@@ -71,17 +70,16 @@ class WordPieceTokenizer:
         self.pad_token_id = backend_tokenizer.token_to_id(_SPECIAL["pad_token"])
 
     def __len__(self) -> int:
-        """Number of tokens, special and added ones included."""
+        """Number of tokens, special and added included."""
         return self.backend_tokenizer.get_vocab_size()
 
     def num_special_tokens_to_add(self) -> int:
-        """Return 2: [CLS] and [SEP]."""
+        """2: [CLS] and [SEP]."""
         return self.backend_tokenizer.num_special_tokens_to_add(is_pair=False)
 
     def __call__(
         self, texts: Sequence[str], *, add_special_tokens: bool, truncation: bool, max_length: int | None, **_: object
     ) -> Tokens:
-        """Return the tokens of texts, the row of a long one cut to `max_length` if there is truncation."""
         if truncation and max_length is not None:
             self.backend_tokenizer.enable_truncation(max_length)
         else:
@@ -90,7 +88,7 @@ class WordPieceTokenizer:
 
 
 def read_wordpiece(folder: Path, rows: int) -> WordPieceTokenizer | None:
-    """Return the tokenizer of a folder for a model of `rows` tokens; None where the library's might give other ids."""
+    """Tokenizer for a model of `rows` tokens; None if the library's ids might differ."""
     try:
         options = read_mapping(folder / "tokenizer_config.json")
         special = folder / "special_tokens_map.json"
@@ -145,7 +143,7 @@ _UNREAD = ("cls.", "pooler.", "embeddings.position_ids")
 
 @dataclass(frozen=True)
 class BertConfig:
-    """The sizes of a BERT, by the names of its config.json; an entry without a default has to be there."""
+    """Sizes of a BERT, named as in config.json; entries without a default are required."""
 
     vocab_size: int
     hidden_size: int
@@ -163,7 +161,7 @@ class BertConfig:
 
 
 def bert_config(folder: Path) -> BertConfig | None:
-    """Return the sizes of a folder's model; None where it is no plain BERT, or not readable."""
+    """Sizes of a plain BERT; None for any other or unreadable folder."""
     try:
         stated = read_mapping(folder / "config.json")
     except ZooError:
@@ -183,7 +181,7 @@ def bert_config(folder: Path) -> BertConfig | None:
 
 
 def _unset(*shape: int) -> torch.Tensor:
-    """Return a tensor without memory, in whose place a weight is loaded."""
+    """A tensor without memory, a place for a weight."""
     return torch.empty(shape, device="meta")
 
 
@@ -192,7 +190,7 @@ def _embedding(rows: int, width: int) -> nn.Embedding:
 
 
 def _linear(width: int, out: int) -> nn.Linear:
-    """Return a map without weights. The constructor would draw some, for which torch imports its compiler on "meta"."""
+    """A map without weights: on "meta" random ones would import torch's compiler."""
     module = nn.Linear.__new__(nn.Linear)
     nn.Module.__init__(module)
     module.in_features, module.out_features = width, out
@@ -201,7 +199,7 @@ def _linear(width: int, out: int) -> nn.Linear:
 
 
 class _Part(nn.Module):
-    """Modules by name, of which other code reads each by itself."""
+    """Modules by name, read singly by other code."""
 
     def __init__(self, /, **parts: nn.Module) -> None:
         super().__init__()
@@ -219,14 +217,14 @@ class _Embeddings(nn.Module):
         self.LayerNorm = nn.LayerNorm(size, eps=config.layer_norm_eps)
 
     def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
-        """Token ids (n, length) -> embeddings (n, length, dim); the sums are in the library's order."""
+        """Token ids (n, length) -> (n, length, dim); sums in the library's order."""
         embedded = self.word_embeddings(input_ids) + self.token_type_embeddings.weight[0]
         normed: torch.Tensor = self.LayerNorm(embedded + self.position_embeddings.weight[: input_ids.shape[1]])
         return normed
 
 
 class Bert(nn.Module):
-    """The modules of a BERT under the library's names; `zoo.engine.states` computes with them."""
+    """A BERT's modules under the library's names, for `zoo.engine.states`."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -253,7 +251,7 @@ def _layer(config: BertConfig) -> nn.Module:
 
 
 def read_plain_bert(folder: Path) -> tuple[Bert, WordPieceTokenizer] | None:
-    """Return the model of a folder in float32 and its tokenizer; None where the files are not just a plain BERT's."""
+    """Model (float32) and tokenizer of a folder; None unless it is exactly a plain BERT's."""
     config, path = bert_config(folder), folder / "model.safetensors"
     if config is None or not path.is_file() or (reader := read_wordpiece(folder, config.vocab_size)) is None:
         return None
@@ -272,7 +270,7 @@ def read_plain_bert(folder: Path) -> tuple[Bert, WordPieceTokenizer] | None:
 
 
 class ScoresByEmbeddings(nn.Module):
-    """A head that takes the token embeddings as an argument (newer DeBERTa); it holds a copy of them."""
+    """A copy of the token embeddings, for a head that takes them as argument (newer DeBERTa)."""
 
     def __init__(self, head: nn.Module, embeddings: nn.Module) -> None:
         super().__init__()
@@ -280,13 +278,12 @@ class ScoresByEmbeddings(nn.Module):
         self.words = copy.deepcopy(embeddings)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """States (n, dim) -> logits (n, vocabulary)."""
         logits: torch.Tensor = self.head(states, self.words)
         return logits
 
 
 def mlm_head_of(model: PreTrainedModel, name: str) -> nn.Module:
-    """Return a model's MLM head, states (n, dim) -> logits (n, vocabulary); raises UsageError if it is not known."""
+    """A model's MLM head, (n, dim) -> (n, vocabulary); raises UsageError for an unknown kind."""
     # The heads in turn: BERT, newer DeBERTa, RoBERTa, ALBERT, DistilBERT, ELECTRA, ModernBERT.
     if hasattr(model, "cls"):
         return model.get_submodule("cls.predictions")
@@ -310,7 +307,7 @@ def _sequence(model: PreTrainedModel, *names: str) -> nn.Sequential:
 
 
 def transform_of(head: nn.Module) -> tuple[nn.Linear, nn.LayerNorm] | None:
-    """Return the dense layer and the LayerNorm that a head applies before it scores the words; None if not found."""
+    """Dense layer and LayerNorm before a head's scores; None if unknown."""
     dense = [module for module in head.modules() if isinstance(module, nn.Linear)]
     norms = [module for module in head.modules() if isinstance(module, nn.LayerNorm)]
     inner = [layer for layer in dense if norms and layer.out_features == norms[0].normalized_shape[0]]

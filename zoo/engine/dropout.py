@@ -1,4 +1,4 @@
-"""Sets a model's dropout rate, and draws its masks faster on a CPU, where they take a sixth of a small step."""
+"""Dropout rates of a model, and faster masks on a CPU, where they take a sixth of a small step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SIZES = 16
 
 
 def packed_size(tokens: int, places: int) -> int:
-    """Return how many places are packed: a batch's tokens, padded to one of a few sizes so that memory fits again."""
+    """Packed places: a batch's tokens, padded to a few sizes so that memory fits again."""
     return min(tokens + -tokens % max(places // _SIZES, 1), places)
 
 
@@ -36,12 +36,10 @@ class Dropout(nn.Dropout):
     """PyTorch's Dropout with the masks of `dropout`."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Apply dropout, in training mode only."""
         return dropout(input, self.p) if self.training else input
 
 
 def cheapen_dropout(model: nn.Module) -> None:
-    """Replace every nn.Dropout in a model by a Dropout with the faster masks."""
     for module in model.modules():
         for name, child in module.named_children():
             if type(child) is nn.Dropout:
@@ -54,7 +52,7 @@ _RATES = ("attention_dropout", "dropout")
 
 
 def set_dropout(model: nn.Module, rate: float | None) -> None:
-    """Set the rate of every dropout layer of a model, or where it has none, of its modules; None changes nothing."""
+    """Set the rate of all dropout layers, or of modules if there are none; None changes nothing."""
     if rate is None:
         return
     layers = [module for module in model.modules() if isinstance(module, nn.Dropout)]
@@ -67,7 +65,7 @@ def set_dropout(model: nn.Module, rate: float | None) -> None:
 
 
 def has_dropout(model: nn.Module) -> bool:
-    """Return whether the model has dropout, so that two passes in training mode may differ."""
+    """True if two passes in training mode may differ."""
     layers = [module.p for module in model.modules() if isinstance(module, nn.Dropout)]
     others = (getattr(module, name, None) for module in model.modules() for name in _RATES)
     return any(rate > 0 for rate in (*layers, *(rate for rate in others if isinstance(rate, float))))

@@ -1,7 +1,7 @@
-"""Models of the Hugging Face hub, whole from the cache or fetched into it; backbones with names of their own.
+"""Hugging Face hub models, complete in the cache or fetched into it; backbones with names of their own.
 
-Identified is a model folder by the content of every file that is loaded, of its own and from elsewhere. A named
-backbone is bundled, trained by a command, or a Python package; its ancestry is stated.
+A model folder's identity is the content of every file it loads, from elsewhere too. A named backbone is bundled,
+trained by a command, or a Python package; its ancestry is stated.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOT_READ = (PRETRAINING, "overlap.json")
 
 
 def named_folder(name: str) -> Path | None:
-    """Return the folder of a backbone of this module, None for another name; raises MissingError if it is not here."""
+    """Folder of this module's backbone, None for another name; raises MissingError if absent."""
     if name in BUNDLED:
         return resource_folder("zoo", "models") / name
     if name in MADE:
@@ -53,7 +53,7 @@ def _made(name: str) -> Path:
 
 
 def _packaged(name: str) -> Path:
-    """Return the model folder in an installed package, which is found without importing it."""
+    """Model folder in an installed package, located without an import."""
     package, _, inner = LABELLED_PACKAGES[name].partition("/")
     spec = importlib.util.find_spec(package)
     for place in (spec.submodule_search_locations or ()) if spec else ():
@@ -63,7 +63,7 @@ def _packaged(name: str) -> Path:
 
 
 def stated_ancestry(name: str, folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the ancestors that a folder states, and which of them (or itself) were trained on labelled pairs."""
+    """Ancestors by a folder's own statement; and those (or itself) trained on labelled pairs."""
     if name in LABELLED_PACKAGES:
         return (), (name,)
     if not (folder / PRETRAINING).is_file():
@@ -81,7 +81,7 @@ _PLACES = re.compile(r"(base_model|tokenizer)_name_or_path|\w+_file")
 
 
 def loaded_sha256(name: str, folder: Path, *, allow_pickle: bool) -> str:
-    """Return the sha256 of all that a folder loads, of its own and from elsewhere."""
+    """Sha256 of everything a folder loads, from elsewhere too."""
     inside, elsewhere = folder_sha256(folder), {}
     for stated, named in places_named(folder).items():
         place, what = Path(named), f"backbone {name!r}: {stated} is {named!r}"
@@ -98,10 +98,7 @@ def loaded_sha256(name: str, folder: Path, *, allow_pickle: bool) -> str:
 
 
 def places_named(folder: Path) -> dict[str, str]:
-    """Return what the modules of a folder load from elsewhere: an adapter's base, or another tokenizer.
-
-    The keys are where it is stated, the values a file, a folder or a hub id.
-    """
+    """Sources outside the folder, an adapter's base or another tokenizer, by the place of their statement."""
     places: dict[str, str] = {}
     for part in module_folders(folder):
         for path in sorted(path for name in _NAMES_A_PLACE for path in part.glob(name)):
@@ -124,7 +121,7 @@ def _file_sha256(path: Path, size: int, mtime: int) -> str:
 
 
 def folder_sha256(folder: Path) -> str:
-    """Return the sha256 over all that loading reads: weights, configuration, tokenizer, also in module subfolders."""
+    """Sha256 of all loaded files: weights, configuration, tokenizer, also in module subfolders."""
     paths = [p for p in sorted(folder.rglob("*")) if p.is_file() and p.suffix in _READ]
     paths = [p for p in paths if p.name not in NOT_READ]
     # Module folders of sentence-transformers are numbered, or modules.json names them; onnx, openvino and the like are
@@ -163,9 +160,9 @@ _WANTED = ["*.json", "*.txt", "*.model"]
 
 @functools.lru_cache(maxsize=64)
 def from_hub(name: str, revision: str | None, onnx: str | None = None) -> Path:
-    """Return a hub model's folder in the cache; what is missing there of the cached commit is fetched first.
+    """A hub model's cache folder, after missing files of the cached commit are fetched.
 
-    With `onnx` so is the ONNX file of that name; "" stands for model.onnx, or for all without one.
+    `onnx` names an ONNX file to fetch too; "" is model.onnx, or all if there is none.
     """
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.constants import HF_HUB_CACHE, HF_HUB_OFFLINE
@@ -216,7 +213,6 @@ def from_hub(name: str, revision: str | None, onnx: str | None = None) -> Path:
 
 
 def _patterns(files: Sequence[str], onnx: str | None) -> list[str]:
-    """Return the patterns of what is read of a model's files."""
     weights = "*.safetensors" if any(file.endswith(".safetensors") for file in files) else "*.bin"
     if onnx is None:
         return [*_WANTED, weights]
@@ -226,7 +222,7 @@ def _patterns(files: Sequence[str], onnx: str | None) -> list[str]:
 
 
 def _cached(name: str, revision: str | None, onnx: str | None) -> tuple[Path | None, bool]:
-    """Return a hub model's folder in the cache, None without one; and whether it is known to have all that is read."""
+    """A hub model's cache folder or None; and True if it is known to be complete."""
     from huggingface_hub import get_cached_repo_tree, try_to_load_from_cache
 
     files = ("config.json", "modules.json", "tokenizer_config.json", "tokenizer.json")
@@ -250,7 +246,7 @@ def _cached(name: str, revision: str | None, onnx: str | None) -> tuple[Path | N
 
 
 def _seems_whole(folder: Path) -> bool:
-    """Return whether a cached model that cannot be compared with the hub has weights and a tokenizer to be read."""
+    """True if an offline cached model has weights and a tokenizer."""
     if not has_weights(folder):
         return False
     try:

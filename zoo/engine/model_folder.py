@@ -1,4 +1,4 @@
-"""Model folders: no Python code and no pickle of theirs is loaded, weights are complete and fit their tokenizer."""
+"""Model folders: none of their Python code or pickles is loaded; weights are complete and fit the tokenizer."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _LFS = b"version https://git-lfs"
 
 
 def load_pretrained(kind: Any, folder: Path, **options: object) -> Any:
-    """Return what `kind` loads from a local folder; Python code in the folder is not run."""
+    """Load `kind` from a local folder without running its Python code."""
     return kind.from_pretrained(folder, trust_remote_code=False, local_files_only=True, **options)
 
 
 def other_tensors(folder: Path, start: str, *, allow_pickle: bool) -> dict[str, torch.Tensor]:
-    """Return a checkpoint's tensors whose names begin with `start`, which a code of its own reads, not the library.
+    """Tensors with names from `start` on, for code outside the library.
 
-    A pickle is read where the user allows it and nothing else is there, of tensors alone.
+    A pickle is read, tensors only, if the user allows it and there is nothing else.
     """
     import torch
     from safetensors import safe_open
@@ -66,7 +66,7 @@ def other_tensors(folder: Path, start: str, *, allow_pickle: bool) -> dict[str, 
 
 
 def cannot_load(what: str, folder: Path, error: Exception) -> ZooError:
-    """Return the ZooError to raise for an error, of any kind, of the libraries that load models."""
+    """ZooError for any error of the loading libraries."""
     message = " ".join(str(error).split())
     if "trust_remote_code" in message or "custom code" in message:
         return UsageError(
@@ -91,7 +91,7 @@ def cannot_load(what: str, folder: Path, error: Exception) -> ZooError:
 
 
 def config_of(what: str, folder: Path) -> PreTrainedConfig:
-    """Return a model folder's configuration; raises CorruptError or UsageError where it cannot be read or used."""
+    """A folder's configuration; raises CorruptError or UsageError."""
     from transformers import AutoConfig
 
     try:
@@ -103,7 +103,7 @@ def config_of(what: str, folder: Path) -> PreTrainedConfig:
 
 
 def module_folders(folder: Path) -> list[Path]:
-    """Return the folders that a model consists of: its own, or those of its modules and of a Router's routes."""
+    """A model's folders: its own, or its modules' and a Router's routes."""
     listed = folder / "modules.json"
     if not is_file(listed):
         return [folder]
@@ -126,20 +126,19 @@ def module_folders(folder: Path) -> list[Path]:
 
 
 def _formats(part: Path) -> tuple[bool, bool]:
-    """Return whether a folder has weights as safetensors, and as pickle."""
+    """Presence of safetensors, and of pickle."""
     return any(any(part.glob(name)) for name in _SAFE), any(part.glob("*.bin"))
 
 
 def has_weights(folder: Path) -> bool:
-    """Return whether any folder that is loaded has weights; none is read."""
     return any(any(_formats(part)) for part in module_folders(folder))
 
 
 def check_weights(what: str, folder: Path, *, allow_pickle: bool) -> None:
-    """Check the weights in every folder that is loaded: the model's own, or those of its modules.
+    """Check the weights in every folder to load.
 
-    Raises MissingError if there are none or an adapter needs peft, CorruptError for git-lfs pointers, and UsageError
-    for weights that are pickle only.
+    Raises MissingError if there are none or an adapter needs peft, CorruptError for git-lfs pointers, UsageError for
+    pickle only.
     """
     parts = module_folders(folder)
     for part in parts:
@@ -160,7 +159,7 @@ def check_weights(what: str, folder: Path, *, allow_pickle: bool) -> None:
 
 
 def _check_sizes(what: str, part: Path) -> None:
-    """Raise CorruptError for a config.json of a model that its weights cannot be: building it would not end."""
+    """Raise CorruptError for a config.json larger than its weights: building it would not end."""
     try:
         config = read_mapping(part / "config.json")
     except (MissingError, CorruptError):
@@ -179,7 +178,7 @@ def _check_sizes(what: str, part: Path) -> None:
 
 
 def check_adapter(what: str, folder: Path, part: Path) -> None:
-    """Raise UsageError for an adapter outside of sentence-transformers' folders, MissingError for one without peft."""
+    """Raise UsageError for an adapter outside of sentence-transformers' folders, MissingError without peft."""
     if not is_file(folder / "modules.json"):
         raise UsageError(
             f"{what}: {part} is an adapter of peft (adapter_config.json), which changes another model's weights; merge"
@@ -190,9 +189,9 @@ def check_adapter(what: str, folder: Path, part: Path) -> None:
 
 
 def check_complete(what: str, folder: Path, missing: Collection[str], unknown: Collection[str]) -> None:
-    """Raise CorruptError if a model has weights that its folder lacks: the library makes them up at random.
+    """Raise CorruptError if the folder lacks weights: the library would fill them at random.
 
-    `unknown` are weights of the folder that the model has not.
+    `unknown`: weights of the folder alien to the model.
     """
     prefix = next((prefix for prefix in _WRAPPED if unknown and all(name.startswith(prefix) for name in unknown)), "")
     if missing and prefix:
@@ -209,7 +208,7 @@ def check_complete(what: str, folder: Path, missing: Collection[str], unknown: C
 
 
 def check_tokenizer_files(what: str, folder: Path) -> None:
-    """Raise MissingError for a folder without a tokenizer, which would silently make every word unknown."""
+    """Raise MissingError without a tokenizer, because every word would silently be unknown."""
     if not any(any(folder.glob(name)) for name in _TOKENIZERS):
         raise MissingError(
             f"{what}: {folder} has no tokenizer (none of {', '.join(_TOKENIZERS[:4])}), so every word would be"
@@ -218,11 +217,10 @@ def check_tokenizer_files(what: str, folder: Path) -> None:
 
 
 def check_vocabulary(what: str, folder: Path, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> None:
-    """Raise CorruptError if the tokenizer has more words than the model has embedding rows, or far fewer.
+    """Raise CorruptError if the tokenizer has more words than the model embedding rows, or far fewer.
 
-    Tokens that were added to the vocabulary may lie above the rows, as Gemma's does for images: they are taken out of
-    the tokenizer, so that a text with their characters has its other tokens. A token of every text or the padding may
-    not.
+    Added tokens above the rows, as Gemma's for images, leave the tokenizer: a text with their characters has its other
+    tokens. A token of every text and the padding have to stay.
     """
     rows, words = getattr(config, "vocab_size", None), len(tokenizer)
     if not isinstance(rows, int):
@@ -242,7 +240,7 @@ def check_vocabulary(what: str, folder: Path, tokenizer: PreTrainedTokenizerBase
 
 
 def tokens_below(tokenizer: Tokenizer, rows: int) -> Tokenizer:
-    """Return a tokenizer without the added tokens whose ids are `rows` or more: no row of a table is theirs."""
+    """Tokenizer without added tokens of ids `rows` or more, outside the table."""
     from tokenizers import Tokenizer
 
     if all(token < rows for token in tokenizer.get_added_tokens_decoder()):

@@ -1,7 +1,7 @@
-"""Linear maps in one product, optionally with GELU, cast and packed once; and all of them in bfloat16 for a whole pass.
+"""Linear maps in one product, optionally with GELU, cast and packed once; all in bfloat16 for a full pass.
 
-Autocast casts weight by weight, does not remember weights that are joined, and casts the gradients back one by one: a
-quarter of the kernels of a training step. The numbers are autocast's.
+Autocast casts weight by weight, forgets joined weights and casts gradients back singly: a quarter of the kernels of a
+training step. The numbers are autocast's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _joined: ContextVar[Callable[[Maps], Joint | None]] = ContextVar("joined", defau
 
 @contextmanager
 def resting_weights() -> Iterator[None]:
-    """Let `linear` pack weights inside the block, where the caller must not change any; elsewhere none is packed."""
+    """Let `linear` pack weights inside the block; the caller must not change any."""
     token = _packed.set({})
     try:
         yield
@@ -35,7 +35,7 @@ def resting_weights() -> Iterator[None]:
 
 @contextmanager
 def joined_by(join: Callable[[Maps], Joint | None]) -> Iterator[None]:
-    """Let `linear` ask for joined weights inside the block before it joins any."""
+    """Let `linear` ask `join` for joined weights inside the block."""
     token = _joined.set(join)
     try:
         yield
@@ -44,13 +44,13 @@ def joined_by(join: Callable[[Maps], Joint | None]) -> Iterator[None]:
 
 
 def product_dtype(x: torch.Tensor) -> torch.dtype:
-    """Return the type in which products with x are made: autocast's, or its own."""
+    """Type of products with x: autocast's, or its own."""
     device = x.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
 
 def linear(maps: Sequence[nn.Linear], x: torch.Tensor, *, gelu: bool = False) -> torch.Tensor:
-    """Apply all maps to x (..., in) in one product -> (..., sum of outs), with `gelu` then GELU; x is cast once."""
+    """Apply all maps to x (..., in) in one product -> (..., sum of outs), then optionally GELU; x is cast once."""
     packed = _packed.get()
     device, dtype = x.device.type, product_dtype(x)
     if packed is None or not _can_keep(maps, x, dtype):
@@ -72,7 +72,7 @@ def linear(maps: Sequence[nn.Linear], x: torch.Tensor, *, gelu: bool = False) ->
 
 
 def _can_keep(maps: Sequence[nn.Linear], x: torch.Tensor, dtype: torch.dtype) -> bool:
-    """Return whether weights can be kept: outside autograd, for nn.Linear layers without hooks; on a CPU by oneDNN."""
+    """True outside autograd, for nn.Linear layers without hooks; on a CPU by oneDNN."""
     if torch.is_grad_enabled() or any(
         type(m) is not nn.Linear or m._forward_hooks or m._forward_pre_hooks for m in maps
     ):
@@ -93,7 +93,7 @@ def _joint(maps: Sequence[nn.Linear]) -> Joint:
 
 
 class Saved(FunctionCtx):
-    """What `forward` stores for `backward`; each function sets the attributes that it needs."""
+    """Context of `forward` for `backward`; functions set their own attributes."""
 
     saved_tensors: tuple[torch.Tensor, ...]
     rows: int
@@ -102,7 +102,7 @@ class Saved(FunctionCtx):
 
 
 class NarrowWeights:
-    """Casts the maps, alone or joined, that the first step used under autocast."""
+    """Casts the maps, alone or joined, of the first step under autocast."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -112,7 +112,7 @@ class NarrowWeights:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Give the maps their narrow weights inside the block, or note the maps."""
+        """Give the maps narrow weights inside the block, or note the maps."""
         hook = None if self.known else register_module_forward_pre_hook(lambda module, _: self._note((module,)))
         self._made = self._cast() if self.known else {}
         alone = [(maps[0], weights) for maps, weights in self._made.items() if len(maps) == 1]
@@ -158,7 +158,7 @@ class NarrowWeights:
 
 
 class _Cast(torch.autograd.Function):
-    """Weights -> narrow ones, joined in groups; one kernel for all of them, and one for all their gradients."""
+    """Weights -> narrow weights, joined in groups; one kernel, and one for all gradients."""
 
     @staticmethod
     def forward(ctx: Saved, sizes: list[list[int]], *weights: torch.Tensor) -> tuple[torch.Tensor, ...]:

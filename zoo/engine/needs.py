@@ -1,4 +1,4 @@
-"""What methods need of a backbone, in one table: asked before a training, and of its files before weights are read."""
+"""Methods' needs of a backbone in one table, checked by its files before weights are read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _REFUSALS: dict[Need, tuple[str, str]] = {
 
 
 def check_files(source: BackboneSource, needs: Collection[Need], recipe: str) -> None:
-    """Raise UsageError where a checkpoint's tokenizer and configuration show that it lacks what a recipe needs."""
+    """Raise UsageError if tokenizer and configuration lack a recipe's need."""
     if not needs:
         return
     what = f"backbone {source.name!r}"
@@ -46,13 +46,13 @@ def check_files(source: BackboneSource, needs: Collection[Need], recipe: str) ->
 
 
 def check_first_token(backbone: Backbone, recipe: str) -> None:
-    """Raise UsageError for a causal backbone, for a method that reads the state of the first token."""
+    """Raise UsageError for a causal backbone under a method that reads the first token."""
     if not sees_later_tokens(backbone):
         raise _refused(backbone.source.name, "first token", recipe)
 
 
 def sees_later_tokens(backbone: Backbone) -> bool:
-    """Return whether the state of a first token depends on the second one."""
+    """True if the first token's state depends on the second token."""
     import torch
 
     from zoo.engine.states import token_states
@@ -71,7 +71,7 @@ def _refused(name: str, need: Need, recipe: str) -> UsageError:
 
 @functools.cache
 def _special_tokens(what: str, folder: Path) -> frozenset[str]:
-    """Return the special tokens that a folder's tokenizer has, by the names of `Need`."""
+    """Special tokens of a folder's tokenizer, by the names of `Need`."""
     from transformers import AutoTokenizer
 
     check_tokenizer_files(what, folder)

@@ -1,7 +1,7 @@
-"""Token states, computed without padding and without states of the last layer that nothing reads.
+"""Token states, without padding and without unread states of the last layer.
 
-A transformer's own forward computes every position of the padded batch. Sentences differ in length, and some poolers
-read only one position, so a third of a small backbone's step would be spent on states that nothing reads.
+A transformer's own forward computes every padded position. Sentences differ in length, and some poolers read one
+position: a third of a small backbone's step would be wasted.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ NEEDS_ALL_LAYERS = frozenset({"first-last-h0", "first-last-h1", "top2"})
 
 
 def masked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Mean over positions, weighted by the mask (1 or 0, or any weights): (n, length, dim), (n, length) -> (n, dim)."""
+    """Mean by a mask of weights: (n, length, dim), (n, length) -> (n, dim)."""
     weights = mask.unsqueeze(-1).to(torch.float32)
     return (states.float() * weights).sum(1) / weights.sum(1).clamp(min=1e-12)
 
 
 def pool(hidden: Sequence[torch.Tensor], mask: torch.Tensor, how: Pooling) -> torch.Tensor:
-    """Pool the layer outputs, `hidden[0]` being the embedding layer and `hidden[-1]` the last, to (n, dim) float32.
+    """Pool layer outputs, `hidden[0]` the embedding layer's and `hidden[-1]` the last, to (n, dim) float32.
 
     "last" (= "mean") is the mean of the last layer over the mask, [CLS] and [SEP] included; "first-last-h0" of the
     embedding layer and the last, as in published "first-last avg." numbers; "first-last-h1" of layer 1 and the last
-    (SimCSE's code since 2022, BERT-whitening); "top2" of the last two layers. "cls" is the last layer's [CLS]; "max"
-    its maximum over the mask; "sif" is the mean of the last layer over a mask of token weights; "cls-mean" is the mean
-    of "cls" and "mean" (AnglE's `cls_avg`). Raises UsageError for another name, which a plugin may pass.
+    (SimCSE's code since 2022, BERT-whitening); "top2" of the last two layers. "cls" is the last layer's [CLS], "max"
+    its maximum over the mask, "sif" its mean over token weights, "cls-mean" the mean of "cls" and "mean" (AnglE's
+    `cls_avg`). Raises UsageError for another name, as from a plugin.
     """
     if how == "cls":
         return hidden[-1][:, 0].float()
@@ -75,7 +75,7 @@ _SHORT = 64
 
 
 def packable(model: PreTrainedModel) -> TypeGuard[BertModel]:
-    """Return whether a model's layers are those of BERT's encoder; any other model runs its own forward."""
+    """True for the layers of BERT's encoder; other models run their own forward."""
     return model.config.model_type in _PACKABLE and not model.config.is_decoder
 
 
@@ -88,11 +88,11 @@ def token_states(
     at: torch.Tensor | None = None,
     **embedding: object,
 ) -> tuple[torch.Tensor, ...]:
-    """Token ids and mask (n, length), padded on the right -> states (n, length, dim) as in its own forward.
+    """Token ids and mask (n, length), padded on the right -> states (n, length, dim) as of its own forward.
 
-    Returns the states of the last layer; with `every` those of the embedding layer and all layers. `at` (n,) or (n, k)
-    names the positions of each row that are computed in the last layer, whose states are then (n, 1, dim) or
-    (n, k, dim). States of padding are undefined. `embedding` goes to the embedding layer (position_ids, inputs_embeds).
+    Returns the last layer; with `every` the embedding layer and all layers. `at` (n,) or (n, k) limits the last layer
+    to these positions, as (n, 1, dim) or (n, k, dim). States of padding are undefined. `embedding` goes to the
+    embedding layer (position_ids, inputs_embeds).
     """
     if not packable(model):
         ids = None if "inputs_embeds" in embedding else input_ids
@@ -120,7 +120,7 @@ def token_states(
 def pooled(
     model: PreTrainedModel, input_ids: torch.Tensor, attention_mask: torch.Tensor, how: Pooling, **embedding: object
 ) -> torch.Tensor:
-    """Token ids and mask (n, length), padded on the right -> pooled states (n, dim), float32."""
+    """Ids and mask (n, length), padded on the right -> (n, dim) float32."""
     first = input_ids.new_zeros(len(input_ids)) if how == "cls" else None
     states = token_states(model, input_ids, attention_mask, every=how in NEEDS_ALL_LAYERS, at=first, **embedding)
     weights = model.get_buffer("token_weights")[input_ids] * attention_mask if how == "sif" else attention_mask
@@ -128,9 +128,9 @@ def pooled(
 
 
 def added_mask(mask: torch.Tensor, queries: int) -> torch.Tensor:
-    """Mask (n, keys) -> what a BERT's own forward adds to attention scores (n, 1, queries, keys).
+    """Mask (n, keys) -> BERT's summand of attention scores (n, 1, queries, keys).
 
-    Of a plain mask the library asks whether anything is padded, for which the host has to wait.
+    For a plain mask the library asks for padding, and the host waits.
     """
     wide = (1.0 - mask[:, None, None].float()) * torch.finfo(torch.float32).min
     return wide.expand(-1, 1, queries, -1)
@@ -138,7 +138,7 @@ def added_mask(mask: torch.Tensor, queries: int) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Rows:
-    """How n padded rows are packed into one sequence of all their tokens, row after row."""
+    """The packing of n padded rows into one sequence, row after row."""
 
     mask: torch.Tensor  # (n, length), 1 for tokens
     tokens: torch.Tensor  # (total,): places of the tokens in the flattened batch, then of a few padding positions
@@ -147,7 +147,7 @@ class Rows:
 
     @classmethod
     def of(cls, mask: torch.Tensor, dtype: torch.dtype) -> Rows:
-        """Return the packing of the rows of an attention mask (n, length), for scores of a type."""
+        """Packing by a mask (n, length), for scores of `dtype`."""
         if (share := share_without_host()) is not None:
             return cls._by_device(mask, dtype, math.ceil(mask.numel() * share))
         known, device = host_of(mask), mask.device
@@ -163,7 +163,7 @@ class Rows:
 
     @classmethod
     def _by_device(cls, mask: torch.Tensor, dtype: torch.dtype, size: int) -> Rows:
-        """Return the packing into `size` places, more than which have no token, without asking the device for any."""
+        """Packing into `size` places, an upper bound, without a question to the device."""
         lengths = mask.sum(1)
         torch._assert_async(lengths.sum() <= size, "more tokens than the size class of a CUDA graph holds")
         bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(mask == 0, float("-inf"))
@@ -171,20 +171,20 @@ class Rows:
         return cls(mask, tokens, lengths.cumsum(0) - lengths, bias[:, None, None, :])
 
     def take(self, states: torch.Tensor) -> torch.Tensor:
-        """Padded states (n, length, dim) -> packed states (total, dim)."""
+        """(n, length, dim) -> packed (total, dim)."""
         flat = states.flatten(0, 1)
         taken: torch.Tensor = flat if self.bias is None else _Take.apply(flat, self.tokens)  # type: ignore[no-untyped-call]
         return taken
 
     def pad(self, states: torch.Tensor) -> torch.Tensor:
-        """Packed states (total, dim) -> padded states (n, length, dim)."""
+        """Packed (total, dim) -> (n, length, dim)."""
         if self.bias is not None:
             states = _Pad.apply(states, self.tokens, self.mask.numel())  # type: ignore[no-untyped-call]
         return states.view(*self.mask.shape, -1)
 
 
 class _Take(torch.autograd.Function):
-    """x[tokens]. No token occurs twice, so the gradient is a copy; the gradient of plain indexing adds row by row."""
+    """x[tokens] of distinct tokens: its gradient is a copy; plain indexing adds row by row."""
 
     @staticmethod
     def forward(ctx: Saved, x: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
@@ -199,7 +199,7 @@ class _Take(torch.autograd.Function):
 
 
 class _Pad(torch.autograd.Function):
-    """The inverse of `_Take`: writes states to the places of their tokens; padding is 0."""
+    """Inverse of `_Take`; padding is 0."""
 
     @staticmethod
     def forward(ctx: Saved, x: torch.Tensor, tokens: torch.Tensor, size: int) -> torch.Tensor:
@@ -213,7 +213,7 @@ class _Pad(torch.autograd.Function):
 
 
 def _layer(layer: Any, x: torch.Tensor, rows: Rows, only: torch.Tensor | None = None) -> torch.Tensor:
-    """Apply one layer to packed states (total, dim); with `only` (n, k) return only the states (n, k, dim) there."""
+    """A layer on packed states (total, dim); with `only` (n, k) just these states (n, k, dim)."""
     attention = layer.attention.self
     maps = [attention.query, attention.key, attention.value]
     if only is None:
@@ -234,7 +234,7 @@ def _added(part: BertOutput | BertSelfOutput, y: torch.Tensor, x: torch.Tensor) 
 
 
 def _activated(part: BertIntermediate, x: torch.Tensor) -> torch.Tensor:
-    """BERT's intermediate block; the usual activation, GELU by the error function, is fused into the linear map."""
+    """BERT's intermediate block; GELU by the error function is fused into the linear map."""
     act = part.intermediate_act_fn
     if F.gelu in (act, getattr(act, "act", None)):
         return linear([part.dense], x, gelu=True)
@@ -251,7 +251,7 @@ def _heads(x: torch.Tensor, heads: int, parts: int) -> tuple[torch.Tensor, ...]:
 
 
 class _Heads(torch.autograd.Function):
-    """A view; its gradient is joined in one copy, in the layout of the product that it goes to."""
+    """A view with its gradient joined in one copy, in the layout of the product."""
 
     @staticmethod
     def split(x: torch.Tensor, heads: int, parts: int) -> tuple[torch.Tensor, ...]:

@@ -1,4 +1,4 @@
-"""Texts to token ids: a compact ragged table, padded batches of its rows, and a cache of known texts."""
+"""Texts to token ids: a ragged table, padded batches, and a cache of known texts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REMEMBERED = 32_000_000
 
 @dataclass(frozen=True)
 class TokenTable:
-    """Token ids of n texts: row i is ids[offsets[i]:offsets[i+1]]; `truncated` is the number of texts that were cut."""
+    """Token ids of n texts: row i is ids[offsets[i]:offsets[i+1]]; `truncated` counts cut texts."""
 
     ids: NDArray[np.int32]
     offsets: NDArray[np.int64]  # (n + 1,)
@@ -42,27 +42,24 @@ class TokenTable:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens in each row (n,)."""
         return np.diff(self.offsets)
 
     def row(self, i: int) -> NDArray[np.int32]:
         return self.ids[self.offsets[i] : self.offsets[i + 1]]
 
     def taken(self, rows: NDArray[np.int64]) -> TokenTable:
-        """Return the table of these rows, in their order."""
         return self.stretches(self.offsets[rows], self.lengths[rows])
 
     def stretches(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> TokenTable:
-        """Return a table whose row i has the `lengths[i]` ids from place `starts[i]` on."""
+        """Row i has the `lengths[i]` ids from place `starts[i]` on."""
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         return TokenTable(self.ids[np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)], offsets)
 
     def first(self, most: int) -> TokenTable:
-        """Return the table of each row's first `most` ids."""
         return self.stretches(self.offsets[:-1], np.minimum(self.lengths, most))
 
     def framed(self, start: NDArray[np.int32], end: NDArray[np.int32]) -> TokenTable:
-        """Return the table with the same ids before and after each row, such as [CLS] and [SEP]."""
+        """The same ids before and after each row, such as [CLS] and [SEP]."""
         offsets = self.offsets + np.arange(len(self) + 1) * (len(start) + len(end))
         ids = np.empty(offsets[-1], np.int32)
         places = np.arange(len(self.ids)) + np.repeat(offsets[:-1] - self.offsets[:-1] + len(start), self.lengths)
@@ -72,7 +69,7 @@ class TokenTable:
         return TokenTable(ids, offsets, self.truncated)
 
     def without(self, dropped: Sequence[int]) -> TokenTable:
-        """Return the table without these token ids; a row may become empty."""
+        """The table without these ids; a row may become empty."""
         others = ~np.isin(self.ids, dropped)
         if others.all():
             return self
@@ -80,13 +77,13 @@ class TokenTable:
 
     @classmethod
     def joined(cls, tables: Sequence[TokenTable]) -> TokenTable:
-        """Return the rows of several tables one after the other."""
+        """Rows of several tables in turn."""
         lengths = np.concatenate([np.empty(0, np.int64), *(table.lengths for table in tables)])
         ids = np.concatenate([np.empty(0, np.int32), *(table.ids for table in tables)])
         return cls(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
 
     def with_cut(self, most: int, texts: Sequence[str], cut: Callable[[list[str]], TokenTable]) -> TokenTable:
-        """Return the table in which the rows of more than `most` ids are those of `cut` for the rows' texts."""
+        """Rows of more than `most` ids become those of `cut` for their texts."""
         long = np.flatnonzero(self.lengths > most)
         if not len(long):
             return self
@@ -97,7 +94,7 @@ class TokenTable:
         return replace(table, truncated=instead.truncated)
 
     def padded(self, rows: Sequence[int] | NDArray[np.int64], pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return input_ids and attention_mask (len(rows), longest), int64, padded on the right."""
+        """Ids and attention mask (len(rows), longest), int64, padded on the right."""
         rows = np.asarray(rows)
         starts, lengths = self.offsets[rows], self.lengths[rows]
         columns = np.arange(max(int(lengths.max(initial=0)), 1))
@@ -108,13 +105,13 @@ class TokenTable:
 
 
 def sif_weights(ids: NDArray[np.int32], vocabulary: int, a: float) -> torch.Tensor:
-    """Return SIF's weight a / (a + p) of each token (vocabulary,), p being its share of the ids of a text."""
+    """SIF's a / (a + p) of each token (vocabulary,), p its share of a text's ids."""
     counts = torch.from_numpy(np.bincount(ids, minlength=vocabulary))
     return a / (a + counts / counts.sum())
 
 
 def clean_text(text: object, index: int) -> str:
-    """Return `text` as valid Unicode (lone surrogates become U+FFFD); raises ContractError for a non-string."""
+    """Valid Unicode (lone surrogates become U+FFFD); raises ContractError for a non-string."""
     if not isinstance(text, str):
         raise ContractError(f"text {index} is {type(text).__name__}, not a string; pass a list of strings.")
     try:
@@ -125,7 +122,7 @@ def clean_text(text: object, index: int) -> str:
 
 
 def frame_of(tokenizer: PreTrainedTokenizerBase) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the special tokens that a tokenizer puts before and after a text, such as [CLS] and [SEP]."""
+    """A tokenizer's special tokens before and after a text."""
     encoding = tokenizer("a", return_special_tokens_mask=True)
     special, ids = np.array(encoding["special_tokens_mask"], np.bool_), np.array(encoding["input_ids"], np.int32)
     begin = int(np.argmin(special))
@@ -140,7 +137,7 @@ def tokenise(
     add_special_tokens: bool = True,
     progress: Progress | None = None,
 ) -> TokenTable:
-    """Tokenise all texts in big batches, each cut to `max_length`; raises UsageError if special tokens fill that."""
+    """Tokenise in big batches, cut to `max_length`; raises UsageError if special tokens fill that."""
     return _tokenise(tokenizer, texts, max_length, add_special_tokens, progress)[0]
 
 
@@ -151,7 +148,7 @@ def _tokenise(
     add_special_tokens: bool,
     progress: Progress | None,
 ) -> tuple[TokenTable, NDArray[np.bool_]]:
-    """Return the table, and whether each row (n,) was cut."""
+    """The table, and flags (n,) of cut rows."""
     with (progress or Progress.silent()).bar("tokenising", len(texts)) as bar:
         return _in_chunks(tokenizer, texts, max_length, add_special_tokens, bar)
 
@@ -190,7 +187,7 @@ def _in_chunks(
 
 
 class _Known:
-    """The cached rows of one tokenizer at one limit of length."""
+    """Cached rows of a tokenizer at a length limit."""
 
     def __init__(self) -> None:
         self.rows: dict[str, int] = {}
@@ -207,11 +204,10 @@ class _Known:
 
 
 class TokenMemory:
-    """Tokenises as `tokenise` does, but each text only once for all encoders with equal tokenizers and limits.
+    """`tokenise`, but each text once for all encoders with equal tokenizers and limits.
 
-    Many methods on one backbone encode the texts of a benchmark, and a training encodes those of the development split
-    many times. The cache is bounded: when `most_characters` are reached, it is emptied, and a call with more characters
-    than that (a training corpus) is not cached.
+    Many methods on one backbone encode a benchmark's texts; a training encodes the development split many times. The
+    cache is emptied at `most_characters`; a larger call (a training corpus) is not cached.
     """
 
     def __init__(self, most_characters: int = _REMEMBERED) -> None:
@@ -229,7 +225,6 @@ class TokenMemory:
         add_special_tokens: bool = True,
         progress: Progress | None = None,
     ) -> TokenTable:
-        """Return what `tokenise` returns."""
         identity = self._identity(tokenizer)
         if identity is None or sum(map(len, texts)) > self.most_characters:
             return _tokenise(tokenizer, texts, max_length, add_special_tokens, progress)[0]
@@ -244,12 +239,11 @@ class TokenMemory:
         return self._known[key].take(texts)
 
     def forget(self) -> None:
-        """Empty the cache."""
         self._known.clear()
         self.characters = 0
 
     def _identity(self, tokenizer: PreTrainedTokenizerBase) -> str | None:
-        """Return a sha256 of a tokenizer's state that decides token ids; None for one without a fast backend."""
+        """Sha256 of a tokenizer's state as far as ids depend on it; None without a fast backend."""
         backend = getattr(tokenizer, "backend_tokenizer", None)
         if backend is None:
             return None
@@ -274,7 +268,7 @@ _MOST = 500_000
 
 
 class _Numbers(dict[str, int]):
-    """Numbers for parts, in the order of their first lookup."""
+    """Numbers of parts, by first lookup."""
 
     def __missing__(self, part: str) -> int:
         number = self[part] = len(self)
@@ -282,7 +276,7 @@ class _Numbers(dict[str, int]):
 
 
 def splits_at_blanks(tokenizer: Tokenizer) -> bool:
-    """Return whether the tokens of a text are those of its blank-separated parts, as in BERT's tokenizers."""
+    """True if a text's tokens are those of its blank-separated parts, as in BERT."""
     state = json.loads(tokenizer.to_str())
     kinds = [(state[part] or {}).get("type") for part in ("normalizer", "pre_tokenizer", "model")]
     blank_free = all(" " not in token["content"] and not token["lstrip"] for token in state["added_tokens"])
@@ -290,9 +284,9 @@ def splits_at_blanks(tokenizer: Tokenizer) -> bool:
 
 
 class ChunkTokens:
-    """Tokenises without special tokens and without a limit; the ids are exactly the tokenizer's.
+    """Tokenises without special tokens or a limit; ids are exactly the tokenizer's.
 
-    Where a tokenizer does not split at blanks, it reads the whole texts. Tokens in `dropped` are left out.
+    Whole texts are read unless the tokenizer splits at blanks. Tokens in `dropped` are omitted.
     """
 
     def __init__(self, tokenizer: Tokenizer, dropped: Sequence[int] = ()) -> None:
@@ -312,7 +306,6 @@ class ChunkTokens:
         self._parts = TokenTable(self._ids, np.arange(len(self._ids) + 1))
 
     def table(self, texts: Sequence[str]) -> TokenTable:
-        """Return the token ids of valid Unicode texts."""
         read = self._by_part if self.by_part else self._tokenised
         pieces = [read(texts[start : start + _SLICE]) for start in range(0, len(texts), _SLICE)]
         return TokenTable.joined(pieces)

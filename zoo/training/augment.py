@@ -1,27 +1,27 @@
-"""Discrete augmentations of one sentence's token ids, for contrastive views: seeded, composable, used by all methods.
+"""Discrete augmentations of a sentence's token ids, for contrastive views: seeded and composable.
 
-In a recipe: NAME:RATE or NAME:RATE:UNIT (the unit is "token" by default), NAME:COUNTxRATE for spans, a chain with "+":
+In a recipe: NAME:RATE or NAME:RATE:UNIT ("token" by default), NAME:COUNTxRATE for spans, a chain with "+":
 "duplicate:0.2:word", "span-delete:5x0.05", "delete:0.1+reorder:0.2", "reorder-repo". N is the number of units.
 
     exchange      permutes the units of max(2, int(rate N)) random places so that no place keeps its own
                   (PT-BERT section 4.4, reorder, rate not stated)
-    reorder       permutes the units of int(rate N) random places at random, so a place may keep its own and a short
-                  sentence often does not change
-    duplicate     draws a unit int(rate N) times and adds a copy beside it (PT-BERT section 4.4, rate not stated)
+    reorder       permutes the units of int(rate N) random places; a place may keep its own, so a short sentence
+                  often does not change
+    duplicate     samples a unit int(rate N) times and adds a copy beside it (PT-BERT section 4.4, rate not stated)
     delete        removes int(rate N) units, but not all (SimCSE table 1, PT-BERT section 4.4)
     repeat        doubles U{0..max(2, int(rate N))} different units (ESimCSE; 0.32 for BERT in its run.sh)
     crop          keeps a contiguous share of 1 - rate, at least one unit (SimCSE table 1)
     span-delete   removes COUNT disjoint spans of int(COUNT rate N) units in all, but not all units (CLEAR: 5x0.05)
     span-reorder  exchanges COUNT disjoint pairs of spans, of int(2 COUNT rate N) units in all (CLEAR: 5x0.05)
-    substitute    replaces int(rate N) tokens by one of their nearest tokens; with unit "word" only words of one token
+    substitute    replaces int(rate N) tokens by one of their nearest tokens; unit "word": only words of one token
                   (CLEAR: 0.3)
 
-Special tokens are not units and keep their places among the units. The "-repo" kinds follow released code, which
-includes the special tokens in lengths and, in PT-BERT's three kinds, may change [SEP]:
+Special tokens are no units and keep their places. The "-repo" kinds follow released code: lengths include the special
+tokens, and PT-BERT's three kinds may change [SEP]:
 
     reorder-repo    permutes everything but [CLS]; no rate (PT-BERT "shuffle")
     duplicate-repo  doubles int(rate length) times a random position, not 0, of the grown row (PT-BERT "dup")
-    delete-repo     draws int(rate length) positions, not 0, and masks them in attention; tokens stay (PT-BERT "mask")
+    delete-repo     masks int(rate length) random positions, not 0, in attention; tokens stay (PT-BERT "mask")
     repeat-repo     as repeat, with other bounds, at most 9; with unit "word" never the last (ESimCSE "bpe", "word")
 """
 
@@ -53,13 +53,13 @@ _STREAM = 0x617567
 
 
 def generator(seed: int, step: int) -> Generator:
-    """Return the generator of a step's batch; it depends only on seed and step, so a resumed run draws the same."""
+    """Random generator of a step's batch, a function of (seed, step) alone, so that runs resume."""
     return np.random.default_rng([seed, step, _STREAM])
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """One sentence: token ids, and flags for special tokens, word starts and the attention mask; all (n,)."""
+    """A sentence's token ids and flags, all (n,)."""
 
     ids: Ids
     special: Flags
@@ -70,7 +70,7 @@ class Tokens:
         return Tokens(self.ids[positions], self.special[positions], self.starts[positions], self.keep[positions])
 
     def runs(self, unit: Unit) -> tuple[Ids, Ids, Ids]:
-        """Return first position and length (m,) of each unit or special token, and the indices (N,) of the units."""
+        """First position and length (m,) of each unit or special token; indices (N,) of the units."""
         if unit == "token":
             return np.arange(len(self.ids)), np.ones(len(self.ids), np.int64), np.flatnonzero(~self.special)
         starts = self.starts | self.special
@@ -82,9 +82,10 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Augmentation:
-    """One augmentation with its rate, on tokens or whole words; raises UsageError for unknown or impossible values.
+    """An augmentation with its rate, on tokens or words; `str()` gives its syntax.
 
-    `str()` gives the text that parses to it.
+    Raises:
+        UsageError: an unknown kind, or an impossible rate or unit.
 
     Examples:
         >>> ids, special = np.array([101, 7, 8, 102]), np.array([True, False, False, True])
@@ -122,7 +123,7 @@ class Augmentation:
         return self.name + rate + (":word" if self.unit == "word" else "")
 
     def __call__(self, ids: Ids, special: Flags, starts: Flags, rng: Generator) -> tuple[Ids, Flags]:
-        """Return the view's ids and attention mask (m,), which is True except after "delete-repo"; see `sequence`."""
+        """Return ids and attention mask (m,), all True except after "delete-repo"."""
         return sequence((self,), ids, special, starts, rng)
 
 
@@ -130,7 +131,7 @@ Chain = tuple[Augmentation, ...]
 
 
 def sequence(chain: Chain, ids: Ids, special: Flags, starts: Flags, rng: Generator) -> tuple[Ids, Flags]:
-    """Apply augmentations in turn; return the view's ids and mask (m,). `special` and `starts` (n,) flag tokens."""
+    """Apply a chain in turn; return ids and mask (m,)."""
     tokens = Tokens(ids, special, starts, np.ones(len(ids), np.bool_))
     for how in chain:
         tokens = KINDS[how.name].view(tokens, how, rng)
@@ -141,7 +142,7 @@ def sequence(chain: Chain, ids: Ids, special: Flags, starts: Flags, rng: Generat
 
 
 def _chosen(n: int, among: int, size: int, copies: int, rng: Generator) -> Ids:
-    """Return counts (n,): `copies` for `size` random units among the first `among`, 1 for all others."""
+    """Counts (n,): `copies` for `size` random units among the first `among`, else 1."""
     result = np.ones(n, np.int64)
     result[rng.permutation(among)[:size]] = copies
     return result
@@ -174,7 +175,7 @@ def _span_delete(n: int, how: Augmentation, rng: Generator) -> Ids:
 
 
 def _place(n: int, total: int, spans: int, rng: Generator) -> list[tuple[int, int]]:
-    """Return (start, end) of disjoint, about equally long spans, `total` units in all, placed uniformly in n units."""
+    """(start, end) of disjoint, about equal spans, `total` units in all."""
     if not spans:
         return []
     lengths = rng.permutation(total // spans + (np.arange(spans) < total % spans))
@@ -305,7 +306,7 @@ KINDS: dict[str, _Kind] = {
 
 
 def parse_augmentation(text: str, neighbours: NDArray[np.int32] | None = None) -> Chain:
-    """Parse one augmentation or a chain (syntax: see the module); raises UsageError."""
+    """Parse the module's syntax; raises UsageError."""
     return tuple(_parse_one(part.strip(), neighbours) for part in text.split("+"))
 
 
@@ -322,15 +323,13 @@ def _parse_one(text: str, neighbours: NDArray[np.int32] | None) -> Augmentation:
 
 
 def choose_chain(chains: Sequence[Chain], keeps: int, rng: Generator) -> Chain:
-    """Choose uniformly from the chains and `keeps` empty chains; PT-BERT's code has 2 keeps (0 with --no_keep)."""
+    """Choose among the chains and `keeps` empty chains; PT-BERT's code has 2 (0 with --no_keep)."""
     index = int(rng.integers(keeps + len(chains)))
     return () if index < keeps else chains[index - keeps]
 
 
 @dataclass(frozen=True)
 class Augmenter:
-    """Makes padded batches of augmented sentences, each by a chain that `choose_chain` draws."""
-
     chains: tuple[Chain, ...]
     kinds: NDArray[np.int8]
     pad_id: int
@@ -344,7 +343,6 @@ class Augmenter:
             raise UsageError(_NO_NEIGHBOURS)
 
     def view(self, ids: Ids, rng: Generator) -> tuple[Ids, Flags]:
-        """Return a view of one sentence and its attention mask (m,)."""
         kinds = self.kinds[ids]
         ids, keep = sequence(choose_chain(self.chains, self.keeps, rng), ids, kinds == SPECIAL, kinds != PIECE, rng)
         if self.max_length is not None and len(ids) > self.max_length:
@@ -355,7 +353,7 @@ class Augmenter:
         return ids, keep
 
     def batch(self, rows: Sequence[Ids], rng: Generator) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return input_ids and attention_mask (len(rows), longest), int64, of one view of each row."""
+        """Return padded ids and attention mask (len(rows), longest), int64."""
         views = [self.view(row, rng) for row in rows]
         shape = len(views), max((len(ids) for ids, _ in views), default=1) or 1
         input_ids, mask = np.full(shape, self.pad_id, np.int64), np.zeros(shape, np.int64)
@@ -365,7 +363,6 @@ class Augmenter:
 
 
 def make_augmenter(backbone: Backbone, augment: tuple[str, ...], keeps: int) -> Augmenter:
-    """Return the augmenter for a backbone's vocabulary; raises UsageError for an unknown augmentation."""
     kinds = token_kinds(backbone.tokenizer)
     neighbours = neighbours_of(backbone, kinds) if any("substitute" in text for text in augment) else None
     chains = tuple(parse_augmentation(text, neighbours) for text in augment)

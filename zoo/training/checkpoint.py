@@ -1,4 +1,4 @@
-"""Training state in one safetensors file: weights, optimiser, schedule, random state, step; written atomically."""
+"""Training state in a safetensors file, written atomically."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from zoo.tensors import read_tensors, write_tensors
 
 
 def random_state() -> dict[str, torch.Tensor]:
-    """Return the state of torch's generators (CPU, the current CUDA device and MPS) as byte tensors."""
     state = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         state["cuda"] = torch.cuda.get_rng_state()
@@ -32,7 +31,6 @@ def random_state() -> dict[str, torch.Tensor]:
 
 
 def set_random_state(state: dict[str, torch.Tensor]) -> None:
-    """Restore a state that `random_state` returned."""
     torch.set_rng_state(state["cpu"])
     if torch.cuda.is_available() and "cuda" in state:
         torch.cuda.set_rng_state(state["cuda"])
@@ -42,7 +40,7 @@ def set_random_state(state: dict[str, torch.Tensor]) -> None:
 
 @contextmanager
 def undisturbed(*modules: nn.Module) -> Iterator[None]:
-    """Restore all random states and the modules' train/eval modes after the block."""
+    """Restore random states and the modules' train/eval modes after the block."""
     modes = [(part, part.training) for module in modules for part in module.modules()]
     state, python_state, numpy_state = random_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
@@ -56,15 +54,11 @@ def undisturbed(*modules: nn.Module) -> Iterator[None]:
 
 
 def at_rest(model: nn.Module) -> dict[str, torch.Tensor]:
-    """Return the weights beside which adapters are trained, by name: they never change, so that no file keeps them.
-
-    That a weight has no gradient does not say so: the weights of a momentum encoder have none.
-    """
+    """Weights beside adapters, by name; no file keeps them. A momentum encoder has no gradient either."""
     return {name: weight for name, weight in model.named_parameters() if getattr(weight, "at_rest", False)}
 
 
 def changing(model: nn.Module) -> dict[str, torch.Tensor]:
-    """Return a model's state without the weights at rest."""
     resting = at_rest(model)
     return {name: tensor for name, tensor in model.state_dict().items() if name not in resting}
 
@@ -76,7 +70,7 @@ def save_checkpoint(
     scheduler: torch.optim.lr_scheduler.LRScheduler,
     facts: dict[str, object],
 ) -> None:
-    """Write everything that a training needs to resume; `facts` are JSON values (step, dev scores, log ...)."""
+    """Write all state for a resumption; `facts` are JSON values."""
     tensors = {f"model/{name}": tensor for name, tensor in changing(model).items()}
     packed = optimizer.state_dict()
     numbers: dict[str, dict[str, object]] = {}
@@ -109,7 +103,7 @@ def restore_checkpoint(
     optimizer: torch.optim.Optimizer,
     scheduler: torch.optim.lr_scheduler.LRScheduler,
 ) -> dict[str, Any]:
-    """Restore the contents of a checkpoint and return its facts; raises CorruptError."""
+    """Restore a checkpoint and return its facts; raises CorruptError."""
     try:
         facts: dict[str, object] = json.loads(metadata["facts"])
         groups = json.loads(metadata["param_groups"])
@@ -146,7 +140,7 @@ _MOST_STEPS = 2**53
 
 
 def _check_schedule(expected: dict[str, Any], read: dict[str, Any]) -> None:
-    """Raise ValueError if a value in a schedule's state has another type than in this training."""
+    """Raise ValueError for a value of another type than this training's."""
     for name, setting in expected.items():
         other = read[name]
         pairs = zip(setting, other, strict=True) if isinstance(setting, list) else [(setting, other)]
@@ -161,7 +155,7 @@ def _same_type(value: object, other: object) -> bool:
 
 
 def _check_groups(expected: list[dict[str, object]], read: list[dict[str, object]]) -> None:
-    """Raise ValueError if a setting of the optimiser has another type, or as text or bool another value, than here."""
+    """Raise ValueError for a setting of another type, or another text or bool."""
     for group, theirs in zip(expected, read, strict=True):
         for name, value in group.items():
             other = theirs[name]
@@ -186,8 +180,6 @@ LAST, BEFORE, LOG = "checkpoint.safetensors", "checkpoint-before.safetensors", "
 
 @dataclass
 class FoundCheckpoint:
-    """An undamaged checkpoint: its file, its tensors and metadata, and the weights of its best dev score."""
-
     path: Path
     tensors: Tensors
     metadata: dict[str, str]
@@ -195,14 +187,13 @@ class FoundCheckpoint:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The facts that the training stored (step, dev scores, log ...)."""
         facts: dict[str, Any] = json.loads(self.metadata["facts"])
         return facts
 
 
 @dataclass
 class TrainingFolder:
-    """Log, checkpoints and best weights in `folder` (None: nothing is written)."""
+    """Log, checkpoints and best weights in `folder`; None: no files."""
 
     folder: Path | None
     say: Callable[[str], None]
@@ -212,7 +203,7 @@ class TrainingFolder:
     _bests: tuple[int | None, int | None] = (None, None)
 
     def log(self, values: dict[str, Any]) -> None:
-        """Add a line to the log; if that fails, warn and continue."""
+        """Add a line to the log; a failure is only a warning."""
         self.lines.append(json.dumps(values))
         if self.folder is None:
             return
@@ -223,12 +214,11 @@ class TrainingFolder:
             self.say(f"warning: {self.folder / LOG} cannot be written ({error.strerror or error}); training goes on.")
 
     def write_best(self, step: int, weights: Tensors) -> None:
-        """Write the weights of the best dev score so far."""
         if self.folder is not None:
             write_tensors(self.folder / f"best-{step}.safetensors", weights)
 
     def save(self, write: Callable[[Path], None], best_step: int | None) -> None:
-        """Write a checkpoint, keep the one before, and remove best weights that neither of the two refers to."""
+        """Write a checkpoint, keep the previous, and remove best weights of neither."""
         assert self.folder is not None
         last, before = self.folder / LAST, self.folder / BEFORE
         if last.exists():
@@ -246,7 +236,7 @@ class TrainingFolder:
                 old.unlink(missing_ok=True)
 
     def find(self) -> FoundCheckpoint | None:
-        """Return the newest undamaged checkpoint with its best weights; add damaged files to `damaged`."""
+        """Return the newest undamaged checkpoint; add damaged files to `damaged`."""
         if self.folder is None:
             return None
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -270,7 +260,7 @@ class TrainingFolder:
         return None
 
     def begin(self, checkpoint: FoundCheckpoint | None) -> None:
-        """Rename damaged files, and reset the log to its lines at the checkpoint that was found."""
+        """Rename damaged files, and cut the log at the checkpoint."""
         if self.folder is None:
             return
         self.lines = [] if checkpoint is None else checkpoint.facts["log"]
@@ -294,7 +284,7 @@ class TrainingFolder:
 
 
 def _checked(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts of a checkpoint; raises ValueError for a value that no training writes."""
+    """Check a checkpoint's facts; raises ValueError."""
     scores, best, loss = facts["dev_scores"], facts["best_step"], facts["last_loss"]
     right = {
         "step": _is_step(facts["step"]),

@@ -1,9 +1,8 @@
-"""CUDA graphs: all kernels of a training step, captured once and then launched together; the gradients of a batch.
+"""CUDA graphs: the kernels of a training step, captured once and launched together; the gradients of a batch.
 
-Launching them one by one takes the host longer than a GPU needs for a small batch. A graph repeats its kernels on the
-same memory, so a step becomes a function of fixed buffers: integers stay on the device (`without_host` of
-zoo.engine.batching), a batch is padded to a size class with a graph of its own, and the optimiser reads its rates from
-the device.
+Single launches take the host longer than a GPU needs for a small batch. A graph repeats its kernels on the same memory:
+integers stay on the device (`without_host` of zoo.engine.batching), each size class of padded batches has its graph,
+and the optimiser reads its rates from the device.
 """
 
 from __future__ import annotations
@@ -31,8 +30,6 @@ Part = tuple[float, list[torch.Tensor]]
 
 
 class Stepping(Protocol):
-    """What a step reads of a training (zoo.training.loop)."""
-
     objective: Any
     optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
@@ -42,15 +39,13 @@ class Stepping(Protocol):
     progress: Progress
     step: int
 
-    def autocast(self) -> AbstractContextManager[None]:
-        """Let products inside the block have the precision of the run."""
+    def autocast(self) -> AbstractContextManager[None]: ...
 
-    def wait_for_thread(self) -> None:
-        """Wait until no batch is being made."""
+    def wait_for_thread(self) -> None: ...
 
 
 def gradients(training: Stepping, parts: list[Part]) -> tuple[list[torch.Tensor], torch.Tensor]:
-    """Give the weights the clipped gradients of a batch; return its parts' losses and the norm before clipping."""
+    """Set the clipped gradients; return the parts' losses and the norm before clipping."""
     losses, device = [], training.device
     for share, collated in parts:
         tensors = [to_device(tensor, device) for tensor in collated]
@@ -67,7 +62,7 @@ def gradients(training: Stepping, parts: list[Part]) -> tuple[list[torch.Tensor]
 
 
 def _cached(training: Stepping, tensors: list[torch.Tensor], share: float, chunk_rows: int) -> torch.Tensor:
-    """Add the gradient of the whole batch with activations of one chunk at a time (Gao et al. 2021, section 3)."""
+    """Gradient with the activations of one chunk at a time (Gao et al. 2021, section 3)."""
     objective = training.objective
     parts = [slice(start, start + chunk_rows) for start in range(0, len(tensors[0]), chunk_rows)]
     chunks = [[changed(t, lambda x, part=part: x[part]) for t in tensors] for part in parts]  # type: ignore[misc]
@@ -96,7 +91,7 @@ _STATES = {"AdamW": 2, "TransformersAdamW": 2, "RMSprop": 1}
 
 
 def needed(objective: nn.Module, optimizer: torch.optim.Optimizer, tokens: int, precision: str) -> tuple[float, float]:
-    """Return the GB of weights, gradients and optimiser, and those that a batch of tokens keeps for the backward pass.
+    """GB of weights, gradients and optimiser; and GB that a batch keeps for the backward pass.
 
     A layer keeps 34 bytes for each token and dimension (Korthikanti et al. 2022, section 4.1), 66 in float32; fused
     attention keeps no scores.
@@ -131,7 +126,7 @@ class _Captured:
 
 
 def graphs_for(training: Stepping) -> Graphs | None:
-    """Return the graphs of a training; where it cannot have any, say why and return None."""
+    """Return the graphs of a training; None, with a log line, if there can be none."""
     why = _obstacle(training)
     if why is None:
         return Graphs(training)
@@ -159,7 +154,7 @@ def _transformers(objective: nn.Module) -> list[Any]:
 
 
 def _ungraphed(objective: Any) -> str | None:
-    """Return what the objective states; a statement does not hold for a subclass that changes the loss."""
+    """The objective's reason; void for a subclass with another loss."""
     kinds = type(objective).__mro__
 
     def depth(name: str) -> int:
@@ -172,7 +167,7 @@ def _ungraphed(objective: Any) -> str | None:
 
 
 class Graphs:
-    """The captured steps of a training; first batches of a size class are ordinary steps on the same stream."""
+    """Captured steps; first batches of a size class are ordinary steps on the same stream."""
 
     def __init__(self, training: Stepping) -> None:
         self.training, self.device = training, training.device
@@ -190,7 +185,7 @@ class Graphs:
         self.pool = torch.cuda.graph_pool_handle() if cuda else None
 
     def widened(self, batch: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        """Return pairs of ids and mask (..., length), padded to one of four lengths between two powers of 2."""
+        """Pad to one of four lengths between powers of 2."""
 
         def wider(part: torch.Tensor, fill: int) -> torch.Tensor:
             length = part.shape[-1]
@@ -201,7 +196,7 @@ class Graphs:
         return tuple(wider(part, 0 if i % 2 else self.pad_id) for i, part in enumerate(batch))
 
     def step(self, batch: list[torch.Tensor]) -> tuple[list[torch.Tensor], torch.Tensor]:
-        """Update the weights on a widened batch of the host; return what `gradients` returns."""
+        """Update the weights on a widened batch; returns as `gradients`."""
         share = max(-(-_SHARES * int(mask.sum()) // mask.numel()) for mask in batch[1::2])
         size: Hashable = (share, *(part.shape for part in batch))
         with self._on_stream():
@@ -239,14 +234,14 @@ class Graphs:
         return loss.clone(), norm.clone()
 
     def capture(self, update: Callable[[], _Result]) -> tuple[_Graph, _Result]:
-        """Return the graph of the kernels that `update` launches, none of which runs, and where it puts its results."""
+        """Capture the kernels of `update`, none of them run; return graph and output buffers."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
             result = update()
         return graph, result
 
     def _update(self, batch: list[torch.Tensor], share: float, *, capturing: bool) -> _Result:
-        """Do all of a step on the device; gradients begin and end as None, so that each graph has its own."""
+        """A step on the device; gradients begin and end as None: each graph has its own."""
         training = self.training
         cached = torch.is_autocast_cache_enabled()
         # A cast outside of a graph would not be repeated in it.
@@ -264,7 +259,7 @@ class Graphs:
 
     @contextmanager
     def _rates_on_device(self, capturing: bool) -> Iterator[None]:
-        """Let the optimiser read its rates from the device; schedule and checkpoints have them as numbers."""
+        """Rates on the device inside the block; schedule and checkpoints keep numbers."""
         groups = self.training.optimizer.param_groups
         numbers = [group["lr"] for group in groups]
         for group, rate in zip(groups, self.rates, strict=True):
@@ -277,7 +272,6 @@ class Graphs:
 
     @contextmanager
     def _on_stream(self) -> Iterator[None]:
-        """Work on the stream of the captures, after what the current stream has to do, and before its next work."""
         if self.stream is None:
             yield
             return

@@ -1,8 +1,7 @@
-"""The training loop of one process on one device: data order, precision, checkpoints and the log.
+"""The training loop of one process on one device.
 
-A training that was killed resumes from its last checkpoint. On a CPU in float32 the result is then bit-equal to that of
-an uninterrupted run: the data order is a function of (seed, epoch), and a checkpoint restores weights, optimiser,
-schedule and random state.
+A killed training resumes from its last checkpoint, on a CPU in float32 bit-equal to an uninterrupted run: the data
+order is a function of (seed, epoch), and a checkpoint has weights, optimiser, schedule and random state.
 """
 
 from __future__ import annotations
@@ -34,33 +33,32 @@ from zoo.training.settings import TrainSettings
 
 
 class Objective(nn.Module):
-    """A module whose forward(*collated) is the loss of a batch; all its state is in its parameters and buffers."""
+    """A module with forward(*collated) -> loss; all its state is in parameters and buffers."""
 
     def embed(self, *collated: Any, **_: Any) -> tuple[torch.Tensor, ...]:
-        """Return the encoder's outputs for the rows, tensors (n, ...); needed for the gradient cache."""
+        """Encoder outputs (n, ...), for the gradient cache only."""
         raise TypeError(f"{type(self).__name__} must define embed and contrast, or forward")
 
     def contrast(self, *vectors: Any, **_: Any) -> torch.Tensor:
-        """Return the loss of a batch from the outputs of `embed`."""
+        """Loss of the outputs of `embed`."""
         raise TypeError(f"{type(self).__name__} must define embed and contrast, or forward")
 
     def forward(self, *collated: Any, **_: Any) -> torch.Tensor:
-        """The tensors of `collate` -> scalar loss."""
         return self.contrast(*self.embed(*collated))
 
     def after_step(self) -> None:
-        """Called after each optimiser step (for a momentum update); the default does nothing."""
+        """Hook after each optimiser step."""
 
     @property
     def ungraphed(self) -> str | None:
-        """Why no CUDA graph can hold a step; None: the host reads nothing in it, and shapes follow from the batch's.
+        """Why no CUDA graph can hold a step; None: the host reads no tensor, and shapes follow the batch's.
 
-        A batch is then pairs of ids and mask (..., length). It says nothing about a subclass that changes the loss.
+        A batch is then pairs of ids and mask (..., length).
         """
         return UNSTATED
 
     def is_steady(self) -> bool:
-        """Return whether all later steps have the shapes of the coming one, as with a queue once it is full."""
+        """True once later steps keep the coming step's shapes, as with a full queue."""
         return True
 
 
@@ -79,7 +77,7 @@ def train(
     backbone: nn.Module,
     dev_score: Callable[[], float | Mapping[str, float]] | None,
 ) -> FitReport:
-    """Train `objective` on `rows` sentences; `backbone` (a part of it) ends with the weights of the best dev score.
+    """Train on `rows` sentences; `backbone` ends with the weights of the best dev score.
 
     Raises TrainingError if the loss or gradient is not finite or memory runs out, Interrupted after a signal.
     """
@@ -87,7 +85,7 @@ def train(
 
 
 class Training:
-    """One run of the loop; subclasses may choose the rows of a batch and what happens around a step."""
+    """A run of the loop; subclasses choose rows and the work around a step."""
 
     def __init__(
         self,
@@ -146,14 +144,12 @@ class Training:
 
     @contextmanager
     def autocast(self) -> Iterator[None]:
-        """Let products inside the block have the precision of the run."""
         # On a CPU few kernels gain nothing.
         narrow = self.device.type != "cpu" and self.runtime.precision != "fp32"
         with autocast(self.runtime), self.narrow() if narrow else nullcontext():
             yield
 
     def run(self) -> FitReport:
-        """Train from the start or from the last checkpoint, to the end."""
         if self.runtime.device == "cpu":
             keep_freed_memory()
         self.resume()
@@ -201,7 +197,7 @@ class Training:
         )
 
     def batch(self, step: int) -> NDArray[np.int64]:
-        """Return the row numbers of a step; each epoch is a permutation of all rows, drawn from (seed, epoch)."""
+        """Row numbers of a step; an epoch is a permutation by (seed, epoch)."""
         epoch, index = divmod(step, self.steps_per_epoch)
         if self._order is None or self._order[0] != epoch:
             self._order = epoch, np.random.default_rng([self.run_.seed, epoch]).permutation(self.rows)
@@ -214,7 +210,7 @@ class Training:
         return [(share, [pinned(tensor, self.device) for tensor in batch]) for share, batch in batches]
 
     def _collated(self, rows: NDArray[np.int64]) -> list[Part]:
-        """Return the parts of a step's batch; on a GPU the next step's are made while it works on these."""
+        """Parts of a batch; on a GPU the next batch is prepared meanwhile."""
         parts = self._collate(rows) if self._next is None else self._next.result()
         self._next = None
         if self.device.type != "cpu" and self.step + 1 < self.total_steps:
@@ -222,7 +218,7 @@ class Training:
         return parts
 
     def one_step(self, rows: NDArray[np.int64]) -> float:
-        """Update the weights on these rows; return the last loss that was read, on a CPU that of this step."""
+        """Update the weights; return the last loss read: on a CPU this step's."""
         try:
             parts = self._collated(rows)
             losses, norm = gradients(self, parts) if self.graphs is None else self.graphs.step(parts[0][1])
@@ -251,12 +247,12 @@ class Training:
         return self.last_loss
 
     def wait_for_thread(self) -> None:
-        """Wait until no batch is being made: a tokenizer serves one thread, and a capture no other use of the GPU."""
+        """Wait for the batch in preparation: a tokenizer serves one thread, a capture excludes other GPU work."""
         if self._next is not None:
             wait([self._next])
 
     def _read(self) -> None:
-        """Read the losses and norms of the last steps in one wait; raises TrainingError if one is not finite."""
+        """Read the last losses and norms in one wait; raises TrainingError unless finite."""
         unread, self._unread = self._unread, []
         if not unread:
             return
@@ -281,7 +277,6 @@ class Training:
             )
 
     def after_step(self) -> None:
-        """Log, evaluate on the development set and save a checkpoint, each if it is due."""
         if self.step % self.settings.log_every == 0 or self.step == self.total_steps:
             self._read()
             self._log(loss=self.last_loss, learning_rate=float(self.scheduler.get_last_lr()[0]))
@@ -327,7 +322,6 @@ class Training:
             self.best_written = False
 
     def _dev_curves(self) -> dict[str, dict[str, float]]:
-        """Return the other values of each dev evaluation, by name and step, read from the log."""
         curves: dict[str, dict[str, float]] = {}
         for line in map(json.loads, self.files.lines):
             if "dev_score" in line:
@@ -364,7 +358,7 @@ class Training:
         )
 
     def resume(self) -> None:
-        """Restore the last undamaged checkpoint, if there is one; damaged files are renamed."""
+        """Restore the last undamaged checkpoint; rename damaged files."""
         checkpoint = self.files.find()
         self.files.begin(checkpoint)
         if checkpoint is None:

@@ -1,7 +1,7 @@
-"""Low-rank adapters (LoRA, Hu et al. 2022), by peft: a large model is trained by small matrices beside its frozen ones.
+"""Low-rank adapters (LoRA, Hu et al. 2022), by peft.
 
-Adapters are put into the layers of a model in place, so that it stays the class that it is. They are saved in peft's
-own two files, which peft, transformers and sentence-transformers load.
+Adapters enter a model's layers in place, so its class stays. They are saved in peft's own two files, which peft,
+transformers and sentence-transformers load.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PREFIX = "base_model.model."
 
 @dataclass(frozen=True, kw_only=True)
 class LoraSettings:
-    """Which layers have adapters, and their size; W x becomes W x + alpha / rank * B A dropout(x)."""
+    """W x becomes W x + alpha / rank * B A dropout(x)."""
 
     rank: int
     alpha: int
@@ -49,9 +49,9 @@ def has_adapters(model: nn.Module) -> bool:
 
 
 def with_adapters(model: Model, settings: LoraSettings) -> Model:
-    """Return the same model with new adapters, which alone have gradients; its outputs are the same until they learn.
+    """Add adapters, alone with gradients, in place; B = 0, so outputs start unchanged.
 
-    A is drawn at random and B is 0. Raises MissingError without peft, UsageError where no layer has a target's name.
+    Raises MissingError without peft, UsageError if no layer has a target's name.
     """
     check_peft()
     from peft import LoraConfig
@@ -81,7 +81,7 @@ def _injected(model: Model, config: Any) -> Model:
 
 
 def save_adapters(model: nn.Module, folder: Path) -> None:
-    """Write the adapters of a model in a folder as peft does: adapter_config.json and adapter_model.safetensors."""
+    """Write adapter_config.json and adapter_model.safetensors, as peft does."""
     from peft import get_peft_model_state_dict
 
     configs: Any = model.peft_config
@@ -95,7 +95,7 @@ def save_adapters(model: nn.Module, folder: Path) -> None:
 
 
 def load_adapters(model: Model, folder: Path) -> Model:
-    """Return the same model with the adapters that `save_adapters` or peft wrote; raises CorruptError, MissingError."""
+    """Add saved adapters in place; raises CorruptError, MissingError."""
     check_peft()
     from peft import LoraConfig, set_peft_model_state_dict
 
@@ -111,7 +111,7 @@ def load_adapters(model: Model, folder: Path) -> Model:
 
 
 def merged(model: Model) -> Model:
-    """Return a copy of a model whose adapters are added to the weights, with the plain layers of its class."""
+    """Copy with the adapters added to plain layers' weights."""
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     plain = copy.deepcopy(model)

@@ -1,4 +1,4 @@
-"""Losses, in float32 also under autocast: InfoNCE, NT-Xent, CoSENT's ranking; and masked language modelling."""
+"""Losses, in float32 also under autocast."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def nt_xent(first: torch.Tensor, second: torch.Tensor, temperature: float) -> to
 def ranking_loss(similarities: torch.Tensor, grades: torch.Tensor, temperature: float) -> torch.Tensor:
     """CoSENT's loss: log(1 + sum over pairs i, j with grade_i < grade_j of exp((s_i - s_j) / temperature)).
 
-    similarities, grades (n,), one of each pair of texts -> scalar; 0 if all grades are equal.
+    similarities, grades (n,), one for each pair of texts -> scalar; 0 if all grades are equal.
     """
     wrong = (similarities.unsqueeze(1) - similarities.unsqueeze(0)) / temperature
     # A choice by the mask would have a size for which the host has to wait.
@@ -69,9 +69,9 @@ def mask_some(
     vocabulary: int,
     masked: float = 0.8,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Choose each non-special token with probability `rate`; return corrupted ids and the chosen places (n, length).
+    """Choose each non-special token with probability `rate`; return corrupted ids and chosen places (n, length).
 
-    Of the chosen tokens 80 % (`masked`) become [MASK], half of the others a random token (BERT, section 3.1).
+    80 % (`masked`) of them become [MASK], half of the others a random token (BERT, section 3.1).
     """
     chosen = (torch.rand(ids.shape, device=ids.device) < rate) & ~torch.isin(ids, special_ids)
     fate = torch.rand(ids.shape, device=ids.device)
@@ -81,7 +81,7 @@ def mask_some(
 
 
 class MaskedLanguageModel(nn.Module):
-    """The MLM loss: a second pass on masked inputs, with the pretrained checkpoint's MLM head."""
+    """MLM loss with the checkpoint's head, by a second pass on masked inputs."""
 
     def __init__(self, backbone: Backbone, rate: float) -> None:
         super().__init__()
@@ -92,11 +92,11 @@ class MaskedLanguageModel(nn.Module):
         self.special_ids = torch.tensor(sorted(set(backbone.tokenizer.all_special_ids)))
 
     def forward(self, model: PreTrainedModel, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Token ids and mask (n, length) -> (n, 2): each row's summed cross-entropy and number of masked tokens."""
+        """Ids and mask (n, length) -> (n, 2): summed cross-entropy and masked tokens of each row."""
         return self.losses(input_ids, lambda corrupted: token_states(model, corrupted, attention_mask)[0])
 
     def losses(self, input_ids: torch.Tensor, states_of: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-        """As `forward`, of the states (n, length, dim) that a function makes of the corrupted ids."""
+        """As `forward`; `states_of`: corrupted ids -> states (n, length, dim)."""
         ids, device = host_of(input_ids), input_ids.device
         # Chosen on the host, who has to know how many they are.
         corrupted, chosen = mask_some(
@@ -111,7 +111,7 @@ class MaskedLanguageModel(nn.Module):
 
 
 class MaskedNextTokens(Objective):
-    """Cross-entropy of masked tokens, each predicted from the state of the token before it (LLM2Vec, section 2.1)."""
+    """Cross-entropy of masked tokens, each from the state of the token before it (LLM2Vec, section 2.1)."""
 
     def __init__(
         self,
@@ -127,7 +127,6 @@ class MaskedNextTokens(Objective):
         return "its masked tokens are chosen by the host"
 
     def forward(self, *collated: torch.Tensor, **_: object) -> torch.Tensor:
-        """Token ids and mask (n, length) -> scalar loss."""
         input_ids, attention_mask = collated
         corrupted, chosen = self.mask(host_of(input_ids))
         (states,) = token_states(self.model, to_device(corrupted, input_ids.device), attention_mask)

@@ -1,4 +1,4 @@
-"""The momentum encoder and the queue of past keys (He et al. 2020; PT-BERT Eq. 5)."""
+"""Momentum encoder and queue (He et al. 2020; PT-BERT Eq. 5)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def momentum_update(key: nn.Module, query: nn.Module, momentum: float) -> None:
 
 
 def freeze(module: nn.Module) -> nn.Module:
-    """Turn off gradients of the module's parameters and return it; its train/eval mode does not change."""
+    """Turn off gradients; the train/eval mode stays."""
     for parameter in module.parameters():
         parameter.requires_grad_(False)
     return module
 
 
 class Queue(nn.Module):
-    """The newest `size` keys, newest batch first; it starts empty, not with random keys, and fills with the batches."""
+    """The newest `size` keys (<= size, dim), newest batch first; empty at first, not random."""
 
     keys: torch.Tensor
     filled: torch.Tensor
@@ -45,14 +45,13 @@ class Queue(nn.Module):
         self.register_load_state_dict_post_hook(_forget_count)  # type: ignore[no-untyped-call]
 
     def held(self) -> torch.Tensor:
-        """Return the keys in the queue (<= size, dim), newest batch first."""
         if self.count is None:
             self.count = int(self.filled)
         return self.keys[: self.count]
 
     @torch.no_grad()
     def push(self, keys: torch.Tensor) -> torch.Tensor:
-        """Add a batch (n, dim) in front, drop the oldest keys, and return all keys (<= size, dim), this batch first."""
+        """Add a batch (n, dim) in front, drop the oldest keys, return all."""
         held = torch.cat([keys.detach().float(), self.held()])[: len(self.keys)]
         self.count = len(held)
         self.filled.fill_(self.count)
@@ -65,7 +64,7 @@ def _forget_count(queue: nn.Module, _: object) -> None:
 
 
 def check_momentum(recipe: Any, *, holds_batch: bool = True) -> None:
-    """Raise ValueError for a momentum or a size of the queue that no training can have."""
+    """Raise ValueError for an impossible momentum or queue size."""
     if holds_batch and recipe.queue_size < recipe.batch_size:
         raise ValueError(f"queue_size {recipe.queue_size} must hold a batch of {recipe.batch_size}")
     if not 0 <= recipe.momentum <= 1:
@@ -73,9 +72,9 @@ def check_momentum(recipe: Any, *, holds_batch: bool = True) -> None:
 
 
 class MomentumObjective(Objective):
-    """A branch for queries, a branch for keys that follows it without gradient, and the queue of past keys.
+    """A query branch, a key branch that follows it by momentum, and the queue.
 
-    A branch has its transformer as `model`. With `key_start: random` the transformer of the keys is not pretrained.
+    With `key_start: random` the transformer (`model`) of the keys is not pretrained.
     """
 
     def __init__(self, branch: nn.Module, recipe: Any) -> None:
@@ -92,5 +91,4 @@ class MomentumObjective(Objective):
         return self.queue.count == len(self.queue.keys)
 
     def after_step(self) -> None:
-        """theta_k <- lambda theta_k + (1 - lambda) theta_q (PT-BERT Eq. 5)."""
         momentum_update(self.key_branch, self.query_branch, self.recipe.momentum)

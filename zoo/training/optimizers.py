@@ -1,4 +1,4 @@
-"""Optimisers and schedules of a training, from its settings."""
+"""Optimisers and schedules."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _NO_DECAY = ("bias", "LayerNorm")
 
 
 class TransformersAdamW(torch.optim.Optimizer):
-    """AdamW of the transformers library until 2022, with which SimCSE and its successors were trained.
+    """AdamW of the transformers library until 2022, of SimCSE and its successors.
 
-    Epsilon is added to the root before bias correction, so that in the first steps it has up to 32 times the effect
-    that it has in PyTorch; weight decay follows the step; bias correction is optional, as in BERT's own code.
+    Epsilon is added before bias correction: up to 32 times PyTorch's effect in the first steps. Weight decay follows
+    the step; bias correction is optional, as in BERT's code.
     """
 
     def __init__(
@@ -35,7 +35,6 @@ class TransformersAdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Update every weight that has a gradient."""
         for group in self.param_groups:
             alike: dict[object, list[torch.Tensor]] = {}
             for weight in group["params"]:
@@ -51,7 +50,7 @@ class TransformersAdamW(torch.optim.Optimizer):
                 self._update(weights, group)
 
     def _update(self, weights: list[torch.Tensor], group: dict[str, Any]) -> None:
-        """Update weights that have had equally many steps."""
+        """Update weights with equally many past steps."""
         first, second = group["betas"]
         states = [self.state[weight] for weight in weights]
         gradients = [weight.grad for weight in weights if weight.grad is not None]
@@ -70,7 +69,6 @@ class TransformersAdamW(torch.optim.Optimizer):
 
 
 def make_optimizer(named: Iterable[tuple[str, nn.Parameter]], settings: TrainSettings) -> torch.optim.Optimizer:
-    """Return the optimiser of (name, parameter) pairs."""
     named = list(named)
     parameters = [parameter for _, parameter in named]
     rate, decay = settings.learning_rate, settings.weight_decay
@@ -101,7 +99,6 @@ def make_optimizer(named: Iterable[tuple[str, nn.Parameter]], settings: TrainSet
 def make_scheduler(
     optimizer: torch.optim.Optimizer, settings: TrainSettings, total_steps: int
 ) -> torch.optim.lr_scheduler.LRScheduler:
-    """Return the schedule of the learning rate over a number of steps."""
     from transformers import get_constant_schedule_with_warmup, get_linear_schedule_with_warmup
 
     def stepwise(step: int) -> float:

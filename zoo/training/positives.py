@@ -1,4 +1,4 @@
-"""Views of the sentences of a batch; and positives from the text itself: neighbours, halves, crops; groups of pairs."""
+"""Views of a batch's sentences, positives from the text itself, and groups of pairs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def augmented(
     backbone: Backbone, table: TokenTable, augment: tuple[str, ...], seed: int, *, keeps: int = 0, views: int = 1
 ) -> Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]:
-    """Return a function of row numbers (n,): ids and mask of each augmented view, drawn by seed and batch alone."""
+    """Collate function: rows (n,) -> ids and mask of each view, by seed and batch alone."""
     augmenter = make_augmenter(backbone, augment, keeps)
 
     def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
@@ -36,7 +36,7 @@ def augmented(
 
 
 def side_by_side(views: Sequence[tuple[torch.Tensor, torch.Tensor]], pad_id: int) -> tuple[torch.Tensor, ...]:
-    """Return ids and mask (n, views, longest) of views that have ids and mask (n, length) each."""
+    """Join views (n, length) to ids and mask (n, views, longest)."""
     longest = max(ids.shape[1] for ids, _ in views)
 
     def stacked(parts: Sequence[torch.Tensor], fill: int) -> torch.Tensor:
@@ -47,12 +47,12 @@ def side_by_side(views: Sequence[tuple[torch.Tensor, torch.Tensor]], pad_id: int
 
 
 class Groups:
-    """The sentences of each group; there are only whole batches of groups.
+    """The sentences of each group, in full batches.
 
     `shared`: the negatives (a, b1) ... (a, bK) share the positive's sentence a; otherwise they are (b1, c1) ... (bK,
-    cK), all of other sentences. `once`: no sentence comes twice in a pass; otherwise each is drawn independently.
-    `batches` is the number of batches, limited to those in `passes` over the corpus; None: the limit. Raises
-    TrainingError for a corpus with fewer sentences than a batch needs.
+    cK), all of other sentences. `once`: no sentence comes twice in a pass; otherwise each is sampled independently.
+    `batches`: at most those in `passes` over the corpus (None: all). Raises TrainingError for a corpus smaller than a
+    batch.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Groups:
         self._order: tuple[int, NDArray[np.int64]] | None = None
 
     def drawn(self, group: int) -> NDArray[np.int64]:
-        """Return sentence numbers (width,): the positive's, the negatives' first (unless shared), their second."""
+        """Sentence numbers (width,): the positive's, the negatives' first (unless shared), their second."""
         if not self.once:
             return np.random.default_rng([self.seed, group, 1]).integers(self.sentences, size=self.width)
         epoch, index = divmod(group, self.of_pass)
@@ -93,7 +93,7 @@ class Groups:
         return self._order[1][index * self.room : index * self.room + self.width]
 
     def pairs(self, groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return first sentences (n, 1 + K), or (n, 1) if shared, and second sentences (n, 1 + K); positive first."""
+        """First (n, 1 + K), or (n, 1) if shared, and second sentences (n, 1 + K); positive first."""
         drawn = np.stack([self.drawn(int(group)) for group in groups])
         if self.shared:
             return drawn[:, :1], drawn
@@ -110,12 +110,12 @@ _SHARES = 0.3, 0.7
 
 
 class PositivePairs:
-    """Two views of each of `rows` (m,), the sentences that have a positive, as token ids.
+    """Two views of each of `rows` (m,), the sentences with a positive.
 
-    "neighbours": the sentence, and the next one of its document. "halves": its tokens, divided at random. "crops": two
-    contiguous pieces, each of 30 to 70 %, of up to three consecutive sentences (after arXiv 2508.03453). "mix": a
-    neighbour or halves, each half of the time. Raises MissingError for a corpus without documents, TrainingError where
-    no sentence has a positive.
+    "neighbours": the sentence, and the next of its document. "halves": its tokens, divided at random. "crops": two
+    contiguous pieces, each of 30 to 70 %, of up to three consecutive sentences (after arXiv 2508.03453). "mix":
+    neighbours or halves, each half of the time. Raises MissingError for a corpus without documents, TrainingError if no
+    sentence has a positive.
     """
 
     def __init__(self, corpus: Corpus, table: TokenTable, how: Positives) -> None:
@@ -140,7 +140,7 @@ class PositivePairs:
             )
 
     def views(self, rows: NDArray[np.int64], rng: np.random.Generator) -> tuple[TokenTable, TokenTable]:
-        """Return both views of the sentences `rows`; those with a neighbour come first."""
+        """Both views of `rows`; those with a neighbour come first."""
         if self.how == "crops":
             return self._crop(rows, rng), self._crop(rows, rng)
         beside = self.has_neighbour[rows] & (self.how != "halves")
@@ -170,7 +170,7 @@ class PositivePairs:
 def paired_rows(
     backbone: Backbone, corpus: Corpus, how: Positives, longest: int, seed: int
 ) -> tuple[Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]], int]:
-    """Return the collate function of ids and mask (n, 2, length), at most `longest` tokens, and the number of rows."""
+    """Collate function of ids and mask (n, 2, length), and the number of rows."""
     start, end = frame_of(backbone.tokenizer)
     inner = longest - len(start) - len(end)
     table = tokenise(backbone.tokenizer, corpus.sentences, max_length=None, add_special_tokens=False)

@@ -1,4 +1,4 @@
-"""Settings of one training: batches, optimiser, schedule, and when to evaluate on the development set."""
+"""Settings of a training."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True)
 class TrainSettings:
-    """Optimisation settings; the defaults are those of SimCSE's trainer (docs/methods.md, common defaults)."""
+    """Defaults are those of SimCSE's trainer (docs/methods.md, common defaults)."""
 
     batch_size: int
     learning_rate: float

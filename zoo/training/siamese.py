@@ -1,4 +1,4 @@
-"""Siamese training on labelled pairs: features of two vectors, a classifier per task, alternating batches of tasks."""
+"""Siamese training on labelled pairs: a classifier per task, batches of tasks in turn."""
 
 from __future__ import annotations
 
@@ -43,18 +43,17 @@ _PARTS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 
 def concatenated(u: torch.Tensor, v: torch.Tensor, how: Concatenation) -> torch.Tensor:
-    """Vectors u, v (n, dim) -> features (n, parts * dim), the parts in the order of `how`."""
+    """u, v (n, dim) -> features (n, parts * dim) by `how`."""
     return torch.cat([_PARTS[part](u, v) for part in how.split(";")], dim=-1)
 
 
 def width_of(how: Concatenation) -> int:
-    """Return the width of the features, as a multiple of dim."""
     return len(how.split(";"))
 
 
 @dataclass(frozen=True)
 class PairTask:
-    """A classification of pairs: pair i is the texts numbered first[i] and second[i], of class labels[i]."""
+    """Pair i is texts first[i] and second[i], of class labels[i]."""
 
     name: str
     classes: int
@@ -69,7 +68,7 @@ class PairTask:
 def labelled_task(
     name: str, corpus: Corpus | None, labels: Sequence[str], how_to_get: str, *, several: bool = True
 ) -> PairTask:
-    """Return the task of the corpus's pairs with one of `labels`; raises ContractError or TrainingError if none has."""
+    """Pairs with one of `labels`; raises ContractError or TrainingError if there is none."""
     if corpus is None or corpus.labels is None:
         raise ContractError(f"{name} is trained on labelled pairs; pass {how_to_get}.")
     number = {label: i for i, label in enumerate(labels)}
@@ -84,7 +83,7 @@ def labelled_task(
 
 
 def held_out_by_first(task: PairTask, corpus: Corpus, share: float) -> tuple[PairTask, PairTask]:
-    """Split the pairs into trained and held out, by sha256 of the first text; raises TrainingError for one text."""
+    """Split into trained and held out by sha256 of the first text; raises TrainingError for one text."""
     texts = sorted({corpus.sentences[i] for i in task.first}, key=lambda text: (hash_fraction(text), text))
     if len(texts) < 2:
         raise TrainingError(f"{corpus.name} has a single premise; {task.name} holds one out to measure its accuracy.")
@@ -98,7 +97,7 @@ def held_out_by_first(task: PairTask, corpus: Corpus, share: float) -> tuple[Pai
 
 
 class PooledStates(nn.Module):
-    """Token ids and mask (n, length) -> pooled states of the last layer (n, dim), float32."""
+    """Ids and mask (n, length) -> pooled states (n, dim), float32."""
 
     def __init__(self, model: PreTrainedModel, how: Pooling) -> None:
         super().__init__()
@@ -109,7 +108,7 @@ class PooledStates(nn.Module):
 
 
 class FastLinear(nn.Linear):
-    """A linear map whose weights change `rate` times as much per step of Adam, as with a learning rate of its own."""
+    """A linear map with `rate` times the learning rate of Adam."""
 
     def __init__(self, width: int, classes: int, *, bias: bool, rate: float) -> None:
         super().__init__(width, classes, bias=bias)
@@ -120,32 +119,31 @@ class FastLinear(nn.Linear):
                 parameter.div_(rate)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Features (n, width) -> logits (n, classes)."""
         return self.rate * super().forward(features)
 
 
 class PairObjective(Objective):
-    """Cross-entropy of softmax(head([u; v; |u - v|])), one head per task; the same encoder encodes both texts."""
+    """Cross-entropy of softmax(head([u; v; |u - v|])), a head per task, one encoder."""
 
     def __init__(self, encoder: nn.Module, heads: Sequence[nn.Module], how: Concatenation) -> None:
         super().__init__()
         self.encoder, self.heads, self.how = encoder, nn.ModuleList(heads), how
 
     def logits(self, ids: torch.Tensor, mask: torch.Tensor, task: int) -> torch.Tensor:
-        """Token ids and mask (n, 2, length) of pairs of one task -> logits (n, classes), float32."""
+        """Ids and mask (n, 2, length) -> logits (n, classes), float32."""
         u, v = self.encoder(ids.flatten(0, 1), flat_rows(mask)).unflatten(0, ids.shape[:2]).unbind(1)
         with torch.autocast(u.device.type, enabled=False):
             result: torch.Tensor = self.heads[task](concatenated(u.float(), v.float(), self.how))
         return result
 
     def forward(self, *collated: torch.Tensor, **_: object) -> torch.Tensor:
-        """Ids and mask (n, 2, length), labels (n,), the task's number (n,) (the same in all rows) -> scalar loss."""
+        """Ids and mask (n, 2, length), labels (n,), task (n,), equal in all rows -> loss."""
         ids, mask, labels, task = collated
         return F.cross_entropy(self.logits(ids, mask, int(host_of(task)[0])), labels)
 
 
 def pair_batches(tasks: Sequence[PairTask], table: TokenTable, pad_id: int) -> Collate:
-    """Return the function that collates rows of one task; row numbers count through all tasks, in their order."""
+    """Collate function; row numbers count through all tasks."""
     ends = np.cumsum([len(task) for task in tasks])
 
     def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
@@ -165,7 +163,7 @@ def pair_batches(tasks: Sequence[PairTask], table: TokenTable, pad_id: int) -> C
 
 
 def classified_right(objective: PairObjective, batch: Collate, rows: int, device: str) -> NDArray[np.bool_]:
-    """Return which of the first task's pairs (rows,) are classified right; leaves the objective in eval mode."""
+    """Correct pairs (rows,) of the first task; leaves eval mode."""
     objective.eval()
     right = []
     with torch.inference_mode():
@@ -176,12 +174,11 @@ def classified_right(objective: PairObjective, batch: Collate, rows: int, device
 
 
 def accuracy(objective: PairObjective, batch: Collate, rows: int, device: str) -> float:
-    """Return the accuracy x100 on the first task's pairs; leaves the objective in eval mode."""
     return 100 * int(classified_right(objective, batch, rows, device).sum()) / rows
 
 
 def task_of_step(step: int, tasks: int) -> tuple[int, int]:
-    """Return the task of a step, 0, 1, 0, 2, 0, 1 ... (BURT section 3.3), and its number of earlier batches."""
+    """Task 0, 1, 0, 2, 0, 1 ... (BURT section 3.3), and its number of earlier batches."""
     if tasks == 1:
         return 0, step
     half, odd = divmod(step, 2)
@@ -192,7 +189,7 @@ def task_of_step(step: int, tasks: int) -> tuple[int, int]:
 
 
 class _AlternatingTraining(Training):
-    """A training on batches of one task each, in the order of `task_of_step`; each task has its own epochs."""
+    """Each task has its own epochs."""
 
     sizes: tuple[int, ...]
     _orders: dict[int, tuple[int, NDArray[np.int64]]]
@@ -207,7 +204,6 @@ class _AlternatingTraining(Training):
         return self._orders[task][1][index * of_batch : (index + 1) * of_batch]
 
     def pairs_seen(self) -> int:
-        """Return the number of pairs in all batches so far."""
         batches = [0] * len(self.sizes)
         # These steps contain each task's last batch.
         for step in range(max(self.step - 2 * len(self.sizes), 0), self.step):
@@ -232,7 +228,7 @@ def train_in_turn(
     backbone: nn.Module,
     dev_score: Callable[[], float | Mapping[str, float]] | None,
 ) -> FitReport:
-    """Train as `train` does, on alternating batches of several tasks; the report counts both texts of a pair."""
+    """`train` in the order of `task_of_step`; the report counts both texts of a pair."""
     rows, collate = sum(len(task) for task in tasks), pair_batches(tasks, table, pad_id)
     training = _AlternatingTraining(objective, collate, rows, settings, runtime, run, backbone, dev_score)
     training.sizes, training._orders = tuple(len(task) for task in tasks), {}
@@ -247,8 +243,6 @@ RateAfter = Callable[[Sequence[float]], float]
 
 
 class _ByAccuracy(Training):
-    """A training whose rate is a function of the dev scores, which a checkpoint holds; resuming needs no more."""
-
     def __init__(self, rate_after: RateAfter, least_rate: float, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.rate_after, self.least_rate = rate_after, least_rate
@@ -291,10 +285,10 @@ def train_by_accuracy(
     run: Run,
     backbone: nn.Module,
 ) -> FitReport:
-    """Train as `train` does, with `accuracy` x100 as the dev score; set `eval_every` to the steps of one epoch.
+    """`train` with dev score `accuracy` x100, and a rate by the dev scores; set `eval_every` to an epoch.
 
-    It ends after the epochs, or once the rate is below `least_rate`; `backbone` ends with the weights of the best
-    accuracy. The report counts `units_per_row` for each row, which for pairs are both texts.
+    It ends after the epochs, or once the rate is below `least_rate`. The report counts `units_per_row` for each
+    row: both texts of a pair.
     """
     arguments = (objective, collate, rows, settings, runtime, run, backbone, accuracy)
     report = _ByAccuracy(rate_after, least_rate, *arguments).run()

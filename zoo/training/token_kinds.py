@@ -1,4 +1,4 @@
-"""What the tokens of a vocabulary are, and which others are nearest to each."""
+"""Kinds and nearest neighbours of a vocabulary's tokens."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _NEIGHBOURS = 8
 
 
 def token_kinds(tokenizer: PreTrainedTokenizerBase) -> NDArray[np.int8]:
-    """Return SPECIAL, WORD (starts one), PIECE or OTHER for every token id; raises UsageError without word marks.
+    """SPECIAL, WORD (its start), PIECE or OTHER for each id; raises UsageError without word marks.
 
-    Word marks are WordPiece's ##, byte-level BPE's Ġ or SentencePiece's ▁: the most frequent one in the vocabulary.
+    The mark is the most frequent of WordPiece's ##, byte-level BPE's Ġ and SentencePiece's ▁.
     """
     vocabulary = tokenizer.get_vocab()
     marks = Counter(mark for mark in ("##", "Ġ", "▁") for token in vocabulary if token.startswith(mark))
@@ -44,9 +44,9 @@ def token_kinds(tokenizer: PreTrainedTokenizerBase) -> NDArray[np.int8]:
 
 
 def nearest_tokens(vectors: torch.Tensor, k: int, kinds: NDArray[np.int8], chunk: int = 1024) -> NDArray[np.int32]:
-    """Return the k nearest ids of each token id, by cosine of static vectors (len(kinds), dim); filled up with -1.
+    """The k nearest ids of each id by cosine of static vectors (len(kinds), dim), filled up with -1.
 
-    Neighbours of words are words, of pieces pieces; special and other tokens have none and are never neighbours.
+    Words have words, pieces pieces; special and other tokens have none and are none.
     """
     result = np.full((len(kinds), k), -1, np.int32)
     unit = torch.nn.functional.normalize(vectors[: len(kinds)].detach().float(), dim=1)
@@ -66,7 +66,7 @@ _last_neighbours: dict[str, NDArray[np.int32]] = {}
 
 
 def neighbours_of(backbone: Backbone, kinds: NDArray[np.int8]) -> NDArray[np.int32]:
-    """Return the nearest tokens by a backbone's token embeddings, computed once for all encoders that use them."""
+    """Nearest tokens by a backbone's embeddings, computed once."""
     key = sha256_weights(backbone.model.get_input_embeddings()) + hashlib.sha256(kinds.tobytes()).hexdigest()
     if key not in _last_neighbours:
         neighbours = nearest_tokens(backbone.token_vectors, _NEIGHBOURS, kinds)

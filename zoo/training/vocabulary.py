@@ -1,7 +1,7 @@
-"""Token embeddings restricted to the tokens of the training texts, which saves work in each step.
+"""Token embeddings restricted to the training texts' tokens.
 
-A row of the embedding matrix that no batch uses has a zero gradient and, without weight decay, does not change. Still
-each step clears its gradient, adds to its norm and updates its moments: a fifth of a step on few short texts.
+An unused row has a zero gradient and, without weight decay, does not change. Still each step clears its gradient, adds
+to its norm and updates its moments: a fifth of a step on few short texts.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class SubsetEmbedding(nn.Module):
-    """Trains only some tokens' rows of an embedding layer; in eval mode it is the whole layer."""
+    """Trains some rows of an embedding layer; in eval mode it is the full layer."""
 
     def __init__(self, embedding: nn.Embedding, tokens: torch.Tensor) -> None:
-        """Replace `embedding`; `tokens` (k,) are the distinct ids that training may use."""
+        """`tokens` (k,): the distinct ids of the training."""
         super().__init__()
         # A list, so that its weights are not parameters of this module.
         self.embedding = [embedding]
@@ -37,14 +37,14 @@ class SubsetEmbedding(nn.Module):
         self.padding = int(self.place[pad]) if pad is not None else -1
 
     def train(self, mode: bool = True) -> SubsetEmbedding:
-        """Set the mode as in any module; eval mode first copies the trained rows into the layer."""
+        """Set the mode; eval mode first copies the trained rows back."""
         if not mode:
             with torch.no_grad():
                 self.embedding[0].weight.index_copy_(0, self.tokens, self.weight)
         return super().train(mode)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """Token ids (...) -> embeddings (..., dim); raises ContractError for another token in training."""
+        """Ids (...) -> embeddings (..., dim); raises ContractError for another token in training."""
         if not self.training:
             return self.embedding[0](ids)  # type: ignore[no-any-return]
         places = self.place[ids]
@@ -55,7 +55,7 @@ class SubsetEmbedding(nn.Module):
 
 @contextmanager
 def training_only(model: PreTrainedModel, tokens: torch.Tensor) -> Iterator[None]:
-    """Give the model a `SubsetEmbedding` inside the block; afterwards its own layer has the trained rows."""
+    """A `SubsetEmbedding` inside the block; its rows are copied back at the end."""
     embedding = token_embeddings(model)
     subset = SubsetEmbedding(embedding, tokens)
     model.set_input_embeddings(subset.train(model.training))

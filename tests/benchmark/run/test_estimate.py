@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from fakes import Cli
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,7 +21,8 @@ from benchmark.run.plan import Request, Run
 from benchmark.run.prepare import prepare
 from benchmark.run.runner import Remaining
 from benchmark.tasks.suites import all_suites
-from zoo.machine import product_rate, stretch_now
+from zoo.encoder import Run as Fit
+from zoo.machine import cpu_bf16, product_rate, stretch_now
 from zoo.progress import Progress, clock
 
 
@@ -58,7 +61,7 @@ def test_it_counts_a_training_as_its_texts_do(run: Run, monkeypatch: pytest.Monk
 
     def training(**recipe: Any) -> float:
         changed = replace(plan, row=replace(row, recipe=replace(row.recipe, **recipe), traits=traits))
-        return estimate._seconds(changed, run.runtime, 1e9, 1e9, 0, 0)
+        return estimate._seconds(changed, run.runtime, 1e9, 0, 0)
 
     assert training(steps=47) / training(steps=470) == pytest.approx(0.1)
     inputs = replace(plan.inputs, corpus=replace(corpus, sentences=["one two"] * 64))
@@ -66,7 +69,7 @@ def test_it_counts_a_training_as_its_texts_do(run: Run, monkeypatch: pytest.Monk
     weights = estimate._weights(plan, allow_pickle=False)
     expected = 6 * weights * 2 * tokens / 1e9
     without = replace(plan, row=replace(row, traits=traits), inputs=inputs)
-    assert estimate._seconds(without, run.runtime, 1e9, 1e9, 0, 0) == pytest.approx(expected)
+    assert estimate._seconds(without, run.runtime, 1e9, 0, 0) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +80,10 @@ def test_each_look_at_the_development_set_is_an_encoding(run: Run, recipe: dict[
     (plan,) = [plan for plan in run.encoders if plan.row.name == "simcse"]
     changed = replace(plan, row=replace(plan.row, recipe=replace(plan.row.recipe, **recipe)))
     weights = estimate._weights(plan, allow_pickle=False)
-    without, with_looks = (estimate._seconds(changed, run.runtime, 1e9, 1e9, 0, tokens) for tokens in (0, 500))
+    without, with_looks = (estimate._seconds(changed, run.runtime, 1e9, 0, tokens) for tokens in (0, 500))
     assert with_looks - without == pytest.approx(looks * 2 * weights * 500 / 1e9)
     last = replace(changed, row=replace(changed.row, traits=replace(plan.row.traits, picks_checkpoint=False)))
-    assert estimate._seconds(last, run.runtime, 1e9, 1e9, 0, 500) == without
+    assert estimate._seconds(last, run.runtime, 1e9, 0, 500) == without
 
 
 @pytest.mark.parametrize(("at_once", "share"), [(1, 1), (2, 2), (7, 7), (99, 7), (0, 1)])
@@ -88,6 +91,28 @@ def test_no_more_encoders_work_at_once_than_there_are(run: Run, at_once: int, sh
     assert len(run.encoders) == 7
     timed = replace(run, seconds={plan.inputs.row_key: 420.0 for plan in run.encoders})
     assert estimate.in_all(timed, at_once).endswith(f"take about {clock(7 * 420 / share)}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "precision"), [("simcse", "fp32"), ("ptbert", "fp32"), ("simcse", "bf16")])
+def test_a_training_takes_about_what_is_estimated(method: str, precision: str, tmp_path: Path) -> None:
+    """Processor seconds of one thread, which other work on the machine stretches little."""
+    if precision == "bf16" and not cpu_bf16()["bfloat16"]:
+        pytest.skip("this processor has no bfloat16")
+    options = RunOptions(methods=method, seeds=1, results=tmp_path, train_sentences=1024, controls=False)
+    run = prepare(Request(replace(options, precision=precision), progress=Progress.silent()))
+    (plan,) = run.encoders
+    assert plan.inputs.corpus is not None
+    expected = estimate._seconds(plan, run.runtime, estimate.rate_of(run.runtime, 1), 0, 0)
+    encoder, threads = plan.row.cls(plan.row.recipe, run.runtime), torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        started = time.process_time()
+        encoder.fit(plan.inputs.corpus, run=Fit(seed=0))
+        taken = time.process_time() - started
+    finally:
+        torch.set_num_threads(threads)
+    assert expected / 2 < taken < expected * 2
 
 
 def test_a_product_is_timed() -> None:

@@ -63,7 +63,7 @@ def test_a_cause_is_said_once_and_fails(cli: Cli, tmp_path: Path, monkeypatch: p
     lines = answer.out.splitlines()
     assert lines[-2] == "7 cells: 0 done, 7 would be n/a."
     where = "STS12 (tokenised, senteval/downstream/STS/STS12-en-test), STS13, STS14, STS15 and 3 more"
-    assert lines[-1].startswith(f"n/a: 7 cells: {where}: not under a data folder (none given), not in the cache")
+    assert lines[-1].startswith(f"n/a: 7 cells: {where}: not in the cache {tmp_path}")
     lines = [line for line in cli(*(word for word in words if word != "--dry-run")).err.splitlines() if "n/a: " in line]
     assert len(lines) == 1 and where in lines[0]
     assert cli(*words, "--allow-missing").code == 0
