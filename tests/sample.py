@@ -1,11 +1,12 @@
 """`pytest --sample`: of the slow tests an eighth, another one each week, and at least one of each kind.
 
 A kind is a function with its cases (recipes, keys, architectures), or the other functions of a file. Cases that name
-a method or a recipe whose file the last commits touched are always run.
+a method or a recipe whose code the last commits changed are always run.
 """
 
 from __future__ import annotations
 
+import ast
 import datetime
 import re
 import subprocess
@@ -19,13 +20,43 @@ _SHARE = 8  # one case in eight
 
 
 def touched(root: Path) -> set[str]:
-    """Return the names of the methods and recipes whose files the last ten commits touched; none without git."""
-    command = ["git", "-C", str(root), "log", "-10", "--format=", "--name-only", "--", "zoo/methods", "configs/methods"]
+    """Return the names of methods and recipes whose code changed in the last ten commits; none without git.
+
+    Docstrings and comments are no code.
+    """
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=True).stdout
+
+    places = ("--", "zoo/methods", "configs/methods")
     try:
-        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
+        base = git("log", "-10", "--format=%H", *places).split()[-1] + "^"
+        paths = [root / name for name in git("diff", "--name-only", "--diff-filter=M", base, *places).split()]
+        return {
+            path.stem
+            for path in paths
+            if code(git("show", f"{base}:{path.relative_to(root)}")) != code(path.read_text())
+        }
+    except (OSError, subprocess.CalledProcessError, IndexError):
         return set()
-    return {Path(line).stem for line in listed.split()}
+
+
+def code(text: str) -> str:
+    """Return a module's code without docstrings and comments; another text as it is."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return text
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if (
+            isinstance(body, list)
+            and body
+            and isinstance(body[0], ast.Expr)
+            and isinstance(body[0].value, ast.Constant)
+        ):
+            del body[0]
+    return ast.dump(tree)
 
 
 def drawn(names: list[str], week: str, changed: set[str]) -> set[str]:

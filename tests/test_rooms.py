@@ -67,7 +67,6 @@ REASONS = {
     "zoo/srl/views.py": "inside atomic_path, with a sum in its first line",
     "zoo/machine.py": "a setting of the system",
     "benchmark/data/sources.py": "inside atomic_path; the catalog holds its sum",
-    "benchmark/tuning/trials.py": "the mark of a trial that was begun, which has no score",
     "benchmark/run/cluster.py": "plugins, into a temporary folder that is read once",
     "benchmark/run/objects.py": "a given model, into a temporary folder that is read once",
     "benchmark/run/cache.py": "inside atomic_path, with a sum in its metadata",

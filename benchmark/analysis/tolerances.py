@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.analysis.bound import DifferenceError, differences, equal, of_this_code, require
+from benchmark.data.sources import cause_of, in_one
 from benchmark.keys import without_times
 from benchmark.metrics.correlation import ranks
 from benchmark.metrics.items import values_of
@@ -214,8 +215,9 @@ class Verified:
         groups: dict[tuple[Word, str], list[Verdict]] = {}
         for verdict in self.verdicts:
             if verdict.word != "differs":
-                groups.setdefault((verdict.word, verdict.why), []).append(verdict)
-        for (word, why), group in sorted(groups.items(), reverse=True):
+                groups.setdefault((verdict.word, cause_of(verdict.why)), []).append(verdict)
+        for (word, _), group in sorted(groups.items(), reverse=True):
+            why = in_one(list(dict.fromkeys(verdict.why for verdict in group)))
             rows = list(dict.fromkeys(one.row for one in group))
             names = ", ".join(rows[:3]) + (f" and {len(rows) - 3} more rows" if len(rows) > 3 else "")
             lines.append(f"{word}: {_cells(len(group))} of {names}: {why}")

@@ -119,13 +119,14 @@ def texts_command(suites: str, tasks: str | None, out: Path, data: str | None, a
         raise UsageError(f"--out {out} is a folder; name the file to write.")
     source = DataSource.from_options(data)
     texts: dict[str, None] = {}
-    missing = 0
+    missing: list[str] = []
     for name in choose_tasks(merged(suites_named(suites)), tasks):
         try:
             texts |= dict.fromkeys(TASKS.get(name).load(source).texts())
         except MissingError as error:
-            missing += 1
-            complain(f"{name}: {error}")
+            missing.append(str(error))
+    for several in each_cause_once(missing).values():
+        complain(in_one(several))
     broken = [text for text in texts if "\n" in text or "\r" in text]
     if broken:
         raise UsageError(
@@ -133,7 +134,7 @@ def texts_command(suites: str, tasks: str | None, out: Path, data: str | None, a
         )
     write_text(out, "".join(f"{text}\n" for text in texts))
     if as_json:
-        say_json({"written": out, "texts": len(texts), "tasks_missing": missing})
+        say_json({"written": out, "texts": len(texts), "tasks_missing": len(missing)})
     else:
         say(f"written: {out}, {len(texts):,} texts")
     return 1 if missing else 0

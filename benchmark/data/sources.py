@@ -70,17 +70,16 @@ class DataSource:
         rows = self.cache / "hub-rows" / f"{name}-{form}"
         if (rows / "done.json").is_file():
             return _hub_rows(entry, form, rows, "cache")
-        looked = f"{name} ({form}, {wanted.folder}): not under {self.folder or 'a data folder (none given)'}"
+        what = f"{name} ({form}, {wanted.folder})"
         if self.folder is not None and (place := _nearby(self.folder, wanted)) is not None:
-            raise MissingError(f"{looked}, but under {place}: give that with --data or ZOO_BENCH_DATA.")
-        looked += f", not in the cache {self.cache}"
+            raise MissingError(f"{what}: not under {self.folder}, but under {place}: give --data {place}.")
+        given = "" if self.folder is None else f"not under {self.folder}, "
+        looked = f"{what}: {given}not in the cache {self.cache}"
         if wanted.hub is None:
             why = f" ({wanted.hub_note})" if wanted.hub_note else ""
-            raise MissingError(f"{looked}, and no hub has it{why}. Give the folder with --data or ZOO_BENCH_DATA.")
+            raise MissingError(f"{looked}, and no hub has it{why}. {_FOLDER}.")
         if not self.hub:
-            raise MissingError(
-                f"{looked}. Give the folder with --data or ZOO_BENCH_DATA, or run `zoo-bench data fetch`."
-            )
+            raise MissingError(f"{looked}. {_FOLDER}, or run `zoo-bench data fetch`.")
         return self.fetch(name, form, looked)
 
     def fetch(self, name: str, form: str, looked: str = "") -> Located:
@@ -179,20 +178,24 @@ class DataSource:
             write_signed(record, {name: sha256_file(path) for name, path in located.files.items()})
 
 
-_REMEDY = "Give the data folder with --data or ZOO_BENCH_DATA, or run `zoo-bench data fetch` where there is a network."
+_FOLDER = "Give the data folder with --data or ZOO_BENCH_DATA"
+_REMEDY = f"{_FOLDER}, or run `zoo-bench data fetch` where there is a network."
+# How many folders above the user's are searched.
+_ABOVE = 3
 
 
 def _layouts(folder: Path, form: Form) -> list[Path]:
     # SentEval's own layout (its data folder, or `downstream` inside it), and the layout with a senteval/ folder above.
     parts = Path(form.folder).parts
-    tails = [parts[i:] for i in range(len(parts)) if i == 0 or parts[0] == "senteval"]
-    return [folder.joinpath(*tail) for tail in tails[:3]]
+    if parts[0] != "senteval":
+        return [folder.joinpath(*parts)]
+    return [folder.joinpath(*tail) for tail in (parts, ("SentEval", *parts[1:]), parts[1:], parts[2:])]
 
 
 def _nearby(folder: Path, form: Form) -> Path | None:
-    """Return the folder above or directly below the user's that has a data set, if it is there."""
+    """Return a folder above the user's, or directly below it, that has a data set, if one is there."""
     first = next(iter(form.files))
-    places = [folder.parent, *sorted(path for path in folder.iterdir() if is_dir(path))]
+    places = [*folder.absolute().parents[:_ABOVE], *sorted(path for path in folder.iterdir() if is_dir(path))]
     return next((place for place in places if any(is_file(at / first) for at in _layouts(place, form))), None)
 
 

@@ -140,6 +140,7 @@ class Runner:
         self._cache = EmbeddingCache(gigabytes, self.say) if gigabytes else None
         self._overlap = Overlap()
         self._held: set[str] = set()
+        self._causes: set[str] = set()
 
     def ended(self) -> bool:
         return self.run.options.fail_fast and bool(self.outcome.failed)
@@ -193,6 +194,9 @@ class Runner:
                     if (reason := not_measured(plan, cell)) is None:
                         ready.append(cell)
                     else:
+                        # A worker's parent has printed it.
+                        if not self.run.runtime.progress.speaker:
+                            self.print_absent(plan, reason)
                         self._keep(plan, reason, done)
                 if ready:
                     part = f": {len(ready)} of {len(plan.cells)} tasks" if len(ready) < len(plan.cells) else ""
@@ -206,7 +210,20 @@ class Runner:
         fitter = Fitter(replace(self.run, runtime=replace(self.run.runtime, stop_signal=stop)))
         with listening(plan.row.given.encoder if plan.row.given else None, stop):
             for measured in EncoderMeasurement(plan, folder, fitter, self._cache, stop, self._overlap).measure(cells):
+                self.print_absent(plan, measured)
                 self._keep(plan, measured, done)
+
+    def print_absent(self, plan: EncoderPlan, measured: Measured) -> None:
+        """Print why data, weights or a training text is not there, each cause once."""
+        if not measured.absent:
+            return
+        cause, of_task = measured.reason or "?", measured.cell.task.data is None
+        if not of_task and cause not in self._causes:
+            self.say(f"{measured.status}: {plan.label}: {cause}")
+        elif of_task and cause_of(cause) not in self._causes:
+            absent = each_cause_once(task.reason or "?" for task in self.run.tasks if task.data is None)
+            self.say(f"{measured.status}: {in_one(absent.get(cause_of(cause), [cause]))}")
+        self._causes |= {cause, cause_of(cause)}
 
     def pending(self, plan: EncoderPlan, done: Outcome) -> list[Cell]:
         """Return the cells of an encoder that have no score yet, and count the others as kept."""
@@ -243,15 +260,7 @@ class Runner:
 
     def _keep(self, plan: EncoderPlan, measured: Measured, done: Outcome) -> None:
         what, cause = f"{plan.label} on {measured.cell.task.name}", measured.reason or "?"
-        said_before = (*self.outcome.missing, *self.outcome.failed, *done.missing, *done.failed)
-        if measured.absent:
-            known = {before for _, before in said_before}
-            if measured.cell.task.data is not None and cause not in known:
-                self.say(f"{measured.status}: {plan.label}: {cause}")
-            elif cause_of(cause) not in map(cause_of, known):
-                absent = each_cause_once(task.reason or "?" for task in self.run.tasks if task.data is None)
-                self.say(f"{measured.status}: {in_one(absent.get(cause_of(cause), [cause]))}")
-        else:
+        if not measured.absent:
             try:
                 self.records.write(record_of(plan, measured, self.run), measured.pairs)
             except CorruptError as error:

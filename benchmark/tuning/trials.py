@@ -1,23 +1,22 @@
 """The trials of a study, a folder with a signed file for each that has ended; and which settings come next.
 
-`001.json` is the first. `001.begun` says which process works at a trial, so that another one takes the next; it is no
-lock: at worst two processes make one trial, and the first file stays.
+`001.json` is the first. The process at work on it holds `001.lock`, so that another process takes the next.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import platform
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from filelock import FileLock, Timeout
+
 from benchmark.tuning.space import Dimension
 from zoo.errors import CorruptError, Interrupted, ZooError
-from zoo.files import read_json, read_signed, sha256_json, well_formed, write_signed
+from zoo.files import read_signed, sha256_json, well_formed, write_signed
 
 if TYPE_CHECKING:
     from optuna import Study as Drawn
@@ -48,8 +47,8 @@ class Trials:
     `code` is the digest of the code that makes new trials.
     """
 
-    def __init__(self, folder: Path, study: str, say: Callable[[str], None], code: str | None = None) -> None:
-        self.folder, self.study, self.say, self.code = folder, study, say, code
+    def __init__(self, folder: Path, study: str, code: str | None = None) -> None:
+        self.folder, self.study, self.code = folder, study, code
         folder.mkdir(parents=True, exist_ok=True)
 
     def read(self) -> list[Trial]:
@@ -76,55 +75,28 @@ class Trials:
             write_signed(path, {"study": self.study, **asdict(trial)})
 
     def begin(self, budget: int) -> int | None:
-        """Return the first trial up to `budget` that is neither ended nor begun by a living process, and begin it."""
+        """Take the first trial up to `budget` that neither ended nor is held by a process; None if there is none."""
         for number in range(1, budget + 1):
-            path = self.folder / self._name(number, "begun")
-            if (self.folder / self._name(number)).exists() or self._is_begun(path):
+            lock, ended = FileLock(self.folder / self._name(number, "lock")), self.folder / self._name(number)
+            if ended.exists():
                 continue
-            # Of a process that was killed.
-            path.unlink(missing_ok=True)
-            try:
-                with path.open("x", encoding="utf-8") as file:
-                    json.dump({"host": platform.node(), "process": os.getpid()}, file)
-            except FileExistsError:
-                # Begun in this instant.
-                continue
-            return number
+            with suppress(Timeout):
+                lock.acquire(timeout=0)
+                if not ended.exists():
+                    self._lock = lock
+                    return number
+                # In this instant.
+                lock.release()
         return None
 
     def leave(self, number: int) -> None:
-        """Give a trial back that was begun."""
-        (self.folder / self._name(number, "begun")).unlink(missing_ok=True)
-
-    def _is_begun(self, path: Path) -> bool:
-        """Return whether another process works at a trial; a line names one of another machine."""
-        if not path.exists():
-            return False
-        try:
-            owner = read_json(path)
-            host, process = owner["host"], int(owner["process"])
-        except (CorruptError, KeyError, TypeError):
-            # Begun in this instant, or cut off.
-            return False
-        if host != platform.node():
-            self.say(f"{path} is of process {process} on {host}; delete it if that process has ended.")
-            return True
-        return process != os.getpid() and _is_alive(process)
+        """Give back what `begin` took."""
+        (self.folder / self._name(number, "lock")).unlink(missing_ok=True)
+        self._lock.release()
 
     @staticmethod
     def _name(number: int, ending: str = "json") -> str:
         return f"{number:03d}.{ending}"
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        # Of another user.
-        return True
-    return True
 
 
 # Trials that are never pruned, and whose settings but the recipe's own are random.

@@ -130,7 +130,7 @@ class _Tuner:
         studies = {}
         for number in range(1, budget.studies + 1):
             key = sha256_json(identity_of_study(self.plan, self.dev, self.space, number))
-            studies[number] = Trials(folder / self.label / key[:12], key, self.runtime.progress.say, code_digest())
+            studies[number] = Trials(folder / self.label / key[:12], key, code_digest())
             name = self.spec.name if budget.studies == 1 else f"{self.spec.name}, study {number}"
             self._make_trials(name, Study(studies[number], self.space, self.start), budget, stop)
         read = {number: trials.read()[: budget.trials] for number, trials in studies.items()}

@@ -11,7 +11,7 @@ from typing import Any
 from benchmark.data.catalog import catalog
 from benchmark.data.corpora import TARGET
 from benchmark.data.sources import DataSource
-from benchmark.run.plan import Row, resolve_methods
+from benchmark.run.rows import Row, resolve_methods
 from benchmark.tasks import TASKS
 from benchmark.tasks.phrases import PACK
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_named

@@ -15,6 +15,7 @@ from fakes import FITTED, Cli, make_record
 from benchmark.records.folder import Records
 from zoo import __version__
 
+ROOT = Path(__file__).resolve().parents[3]
 FAST = ("--precision", "fp32", "--limit", "20")
 
 
@@ -25,20 +26,24 @@ def everything(folder: Path) -> set[Path]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "command", ["--help", "run --help", "methods", "tasks", "leaderboard --results {}", "data list"]
+    "command",
+    [
+        *("--help", "run --help", "methods", "tasks", "leaderboard --results {0}", "data list"),
+        *("compare ptbert simcse --suite sts --results {1}", "leaderboard --suite sts --results {1}"),
+    ],
 )
-def test_light_commands_import_no_torch(command: str, tmp_path: Path) -> None:
-    """--help, methods, tasks, leaderboard start without torch, transformers, datasets."""
+def test_light_commands_import_neither_torch_nor_scipy_stats(command: str, tmp_path: Path) -> None:
+    """Their start is most of what they take."""
     Records(tmp_path).write(make_record())
     script = (
         "import sys\n"
         "from benchmark.cli.main import main\n"
         "try: main(sys.argv[1:])\n"
         "except SystemExit as leaving: code = leaving.code\n"
-        "heavy = {'torch', 'transformers', 'datasets', 'sklearn', 'accelerate', 'fsspec'} & set(sys.modules)\n"
-        "print(code, sorted(heavy))\n"
+        "heavy = {'torch', 'transformers', 'datasets', 'sklearn', 'accelerate', 'fsspec', 'scipy.stats'}\n"
+        "print(code, sorted(heavy & set(sys.modules)))\n"
     )
-    words = command.format(tmp_path).split()
+    words = command.format(tmp_path, ROOT / "leaderboards" / "zoo-small").split()
     child = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, cwd=tmp_path)
     assert child.stdout.splitlines()[-1:] == ["0 []"], child.stdout + child.stderr
 

@@ -130,27 +130,6 @@ def test_missing_data_says_where_was_looked_and_what_to_do(tmp_path: Path) -> No
     assert "9,927" in str(error.value), "the hub's SICK is another test set; the message says so"
 
 
-@pytest.mark.usefixtures("no_network")
-@pytest.mark.parametrize("below", ["", "senteval", "senteval/downstream"])
-@pytest.mark.parametrize("off", ["above", "below"])
-def test_a_folder_next_to_the_users_that_has_the_data_is_named(below: str, off: str, tmp_path: Path) -> None:
-    """The user's folder is a level too high or too low; a folder two levels away is not searched."""
-    form = dataset("STS12").form("tokenised")
-    right = tmp_path / "data"
-    place = right / Path(form.folder).relative_to("senteval/downstream") if below.endswith("m") else right / form.folder
-    if below == "senteval":
-        place = right / Path(form.folder).relative_to("senteval")
-    place.mkdir(parents=True)
-    (place / next(iter(form.files))).write_text("0", encoding="utf-8")
-    (right / "other").mkdir()
-    given = tmp_path if off == "above" else right / "other"
-    with pytest.raises(MissingError, match=rf"not under {given}, but under {right}: give that with --data"):
-        DataSource(given, hub=False, cache=tmp_path / "cache").locate("STS12", "tokenised")
-    (tmp_path / "far" / "away").mkdir(parents=True)
-    with pytest.raises(MissingError, match="not in the cache"):
-        DataSource(tmp_path / "far" / "away", hub=False, cache=tmp_path / "cache").locate("STS12", "tokenised")
-
-
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from(["not here", "damaged: half"])), min_size=1))
 def test_each_cause_is_told_once_with_all_that_it_is_about(missing: list[tuple[str, str]]) -> None:
     grouped = each_cause_once(f"{name} (raw, at/{name}): {cause}" for name, cause in missing)

@@ -5,25 +5,22 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from fakes import Cli
 from filelock import FileLock
 
 from benchmark.records.folder import Records
-from benchmark.run.plan import EncoderPlan
+from benchmark.run.plan import EncoderPlan, shard
 from benchmark.run.preflight import Preflight
-from benchmark.run.prepare import shard
 
 
 def plan(sentences: int = 0, epochs: int = 1) -> EncoderPlan:
     corpus = SimpleNamespace(sentences=["x"] * sentences) if sentences else None
-    encoder_plan = SimpleNamespace(
-        row=SimpleNamespace(trained=bool(sentences), recipe=SimpleNamespace(epochs=epochs)),
-        inputs=SimpleNamespace(corpus=corpus, missing=None),
-    )
-    return cast(EncoderPlan, encoder_plan)
+    row: Any = SimpleNamespace(trained=bool(sentences), recipe=SimpleNamespace(epochs=epochs))
+    inputs: Any = SimpleNamespace(corpus=corpus, missing=None)
+    return EncoderPlan(row, inputs, "", None, None, "", (), None)
 
 
 def cost(plan: EncoderPlan) -> int:
@@ -66,7 +63,7 @@ def test_a_cause_is_said_once_and_fails(cli: Cli, tmp_path: Path, monkeypatch: p
     lines = answer.out.splitlines()
     assert lines[-2] == "7 cells: 0 done, 7 would be n/a."
     where = "STS12 (tokenised, senteval/downstream/STS/STS12-en-test), STS13, STS14, STS15 and 3 more"
-    assert lines[-1].startswith(f"n/a: 7 cells: {where}: not under a data folder (none given), not in the cache")
+    assert lines[-1].startswith(f"n/a: 7 cells: {where}: not in the cache {tmp_path}")
     lines = [line for line in cli(*(word for word in words if word != "--dry-run")).err.splitlines() if "n/a: " in line]
     assert len(lines) == 1 and where in lines[0]
     assert cli(*words, "--allow-missing").code == 0

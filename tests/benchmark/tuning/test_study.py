@@ -1,10 +1,8 @@
-"""Studies: the order of trials, pruning, the best, draws, and files that are damaged, foreign or begun."""
+"""Studies: the order of trials, pruning, the best, draws, and files that are damaged, foreign or held."""
 
 from __future__ import annotations
 
 import json
-import os
-import platform
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -23,7 +21,7 @@ Score = Callable[[Mapping[str, Any], Look], float]
 
 
 def study(folder: Path, name: str = "a" * 64, **start: Any) -> Study:
-    return Study(Trials(folder / name[:12], name, print), SPACE, {**OWN, **start})
+    return Study(Trials(folder / name[:12], name), SPACE, {**OWN, **start})
 
 
 def run(trials_study: Study, trials: int, score: Score = lambda values, look: 1.0) -> list[Trial]:
@@ -77,7 +75,7 @@ def test_no_setting_is_measured_twice(tmp_path: Path, settings: int) -> None:
         return float(values["how"])
 
     few = {"how": Dimension(tuple(range(settings)))}
-    trials = run(Study(Trials(tmp_path, "c" * 64, print), few, {"how": 0}), 9, score)
+    trials = run(Study(Trials(tmp_path, "c" * 64), few, {"how": 0}), 9, score)
     assert len(trials) == 9 and len(set(trained)) == len(trained) >= min(settings, 8)
     assert [trial.score for trial in trials] == [float(trial.values["how"]) for trial in trials]
     assert sum(trial.reason.startswith("as trial ") for trial in trials) == 9 - len(trained)
@@ -160,25 +158,20 @@ def test_a_trial_of_another_study_is_named(tmp_path: Path) -> None:
         run(second, 2)
 
 
-def test_a_trial_that_a_living_process_has_begun_is_left_to_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trial_of_a_living_process_is_skipped_until_it_ends(tmp_path: Path) -> None:
     first = study(tmp_path)
-    begun = first.trials.folder / "001.begun"
-    living = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    lock = first.trials.folder / "001.lock"
+    hold = f"import filelock; lock = filelock.FileLock({str(lock)!r}); lock.acquire(); print(flush=True); input()"
+    living = subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
-        begun.write_text(json.dumps({"host": platform.node(), "process": living.pid}))
+        assert living.stdout is not None and living.stdout.readline()
         assert [trial.number for trial in run(first, 2)] == [2]
     finally:
-        living.communicate(b"\n")
+        living.kill()
+        living.communicate()
     assert [trial.number for trial in run(first, 2)] == [1, 2], "killed: another process makes it"
-    assert first.trials.read()[0].values == OWN and not begun.exists()
-    other = first.trials.folder / "003.begun"
-    other.write_text(json.dumps({"host": "elsewhere", "process": 7}))
-    assert len(run(first, 3)) == 2
-    assert "003.begun is of process 7 on elsewhere; delete it if that process has ended." in capsys.readouterr().out
-    other.write_text(json.dumps({"host": platform.node(), "process": os.getpid()}))
-    assert len(run(first, 3)) == 3, "an earlier process of the same number"
+    assert first.trials.read()[0].values == OWN
+    assert not list(first.trials.folder.glob("*.lock"))
 
 
 def test_of_two_files_of_one_trial_the_first_stays(tmp_path: Path) -> None:
