@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import Planner, Request, TrainingTexts, resolve_methods
+from benchmark.run.plan import Planner, Request, TrainingTexts
 from benchmark.run.plan import Run as PlannedRun
+from benchmark.run.rows import resolve_methods
 from benchmark.tasks.loaded import LoadedTask
 from zoo.check import SENTENCES
 from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits

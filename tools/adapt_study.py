@@ -24,12 +24,14 @@ from benchmark.choosing.data import Kind, Texts, divided
 from benchmark.choosing.measures import may_be_best, sampled, score
 from benchmark.choosing.own_texts import document_items
 from benchmark.data.readers.pairs import Pairs, read_lines, read_sick, read_sts
-from benchmark.run.objects import rows_of
+from benchmark.run.rows import resolve_methods
 from benchmark.stats.bootstrap import measured
 from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.machine import make_runtime
 from zoo.progress import Progress
+from zoo.recipes import all_recipes
 from zoo.roles import pair_similarities
+from zoo.selection import parse_methods
 
 # Domain -> subsets of STS12-16 on texts of its kind.
 TESTS = {
@@ -81,7 +83,7 @@ def tests_of(domain: str, data: Path) -> list[Pairs]:
 
 def fitted(name: str, backbone: str, corpus: Corpus, runtime: Runtime, seed: int = 0) -> Encoder:
     """Return the encoder of a recipe, trained on a corpus."""
-    method = rows_of([(None, name)], {"backbone": backbone}, runtime, [], version=None, precision=None)[0]
+    method = resolve_methods(parse_methods(name, all_recipes()), {"backbone": backbone})[0]
     encoder = method.encoder(runtime)
     if method.traits.needs_corpus:
         encoder.fit(method.cls.reads(method.recipe, corpus), run=Run(seed=seed))

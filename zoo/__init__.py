@@ -1,6 +1,6 @@
-"""The methods of zoo-bench: sentence encoders behind one interface, and the training that makes them.
+"""The methods of zoo-bench: sentence encoders behind one interface, and their training.
 
-Importing this package imports no torch; the names below are loaded when first used.
+The import needs no torch; names below load at first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The functions for users of encoders: create one from a recipe, train it, encode texts, save it and load it."""
+"""Functions for users of encoders: create, train, encode, save, load."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _METHOD = "method.json"
 
 
 def create(method: str, runtime: Runtime | None = None) -> Encoder:
-    """Return the untrained encoder of one recipe.
+    """Return the untrained encoder of a recipe.
 
     Args:
         method: The recipe as in --methods: `name` or `name:key=value`.
@@ -50,7 +50,7 @@ def encode(encoder: Encoder | str | Path, texts: str | Sequence[str], runtime: R
     """Return the vectors of texts.
 
     Args:
-        encoder: An object with `encode`, a recipe as `create` takes it, or a folder as `load` does.
+        encoder: An object with `encode`, a recipe as for `create`, or a folder as for `load`.
         texts: n texts, or one string.
         runtime: Device and precision of a recipe or a folder; by default the CPU and fp32.
 
@@ -88,14 +88,14 @@ def fit(
     folder: str | Path | None = None,
     runtime: Runtime | None = None,
 ) -> Encoder:
-    """Return the encoder of one recipe, trained on sentences. There is no development set: the last weights are kept.
+    """Return the encoder of a recipe, trained on sentences; without a development set the last weights are kept.
 
     Args:
         method: The recipe as in --methods: `name` or `name:key=value`.
         sentences: The training sentences; with `labels`, sentences 2i and 2i + 1 are the pair i.
-        labels: One label per pair, such as "entailment".
+        labels: A label per pair, such as "entailment".
         documents: The number of each document's first sentence, for recipes that train on neighbours.
-        seed: The seed of all random draws, from 0 to 2**32 - 1.
+        seed: The seed of all randomness, from 0 to 2**32 - 1.
         folder: The folder of checkpoints, from which the same call resumes.
         runtime: Device and precision; by default the CPU and fp32.
 
@@ -104,7 +104,12 @@ def fit(
 
     Raises:
         UsageError: The recipe is unknown or several, `sentences` is one string, or all sentences are equal.
-        MissingError: The recipe needs labels or documents that are not given.
+        MissingError: The recipe needs labels or documents.
+
+    Examples:
+        >>> import zoo
+        >>> zoo.fit("bag-of-words", ["a dog", "a cat"]).encode(["a dog"]).shape
+        (1, 4096)
     """
     from zoo.check import doubts_of
     from zoo.encoder import Corpus, Run
@@ -122,11 +127,11 @@ def fit(
 
 
 def save(encoder: Encoder, folder: str | Path) -> None:
-    """Write the encoder, its method's name and the sha256 of each file, so that `load` needs only the folder.
+    """Write the encoder, its method's name and the sha256 of each file; `load` needs only the folder.
 
     Args:
         encoder: The encoder, trained or not.
-        folder: The folder, which is made if it is not there.
+        folder: The folder; a missing folder is created.
     """
     folder = Path(folder)
     with writing(folder):
@@ -137,7 +142,7 @@ def save(encoder: Encoder, folder: str | Path) -> None:
 
 
 def check_files(folder: Path, hashes: object) -> None:
-    """Raise CorruptError unless each file of an encoder's folder has the sha256 that it was saved with."""
+    """Raise CorruptError for a file with another sha256 than at saving."""
     if not isinstance(hashes, dict):
         raise CorruptError(f"{folder}: its list of the encoder's files is missing; train it again.")
     for name, expected in hashes.items():
@@ -147,18 +152,18 @@ def check_files(folder: Path, hashes: object) -> None:
 
 
 def load(folder: str | Path, runtime: Runtime | None = None, *, method: str | None = None) -> Encoder:
-    """Return the encoder that `save` or a run put into a folder, or the finished model of a folder.
+    """Return the encoder of a folder by `save` or a run, or the finished model of a folder.
 
     Args:
         folder: The folder.
         runtime: Device and precision; by default the CPU and fp32.
-        method: The method's name, needed only for a folder that `Encoder.save` wrote.
+        method: The method's name, needed only after `Encoder.save`.
 
     Returns:
-        An encoder whose vectors equal those of the saved one.
+        An encoder with the saved encoder's vectors.
 
     Raises:
-        MissingError: Nothing is saved there, or the method (of a plugin) is not registered here.
+        MissingError: The folder has no encoder, or its method (of a plugin) is not registered here.
         CorruptError: A file is damaged.
         UsageError: The finished model does not state its pooling.
     """

@@ -81,13 +81,13 @@ def check_vectors(vectors: object, texts: Sequence[str], dim: int, name: str) ->
 
 
 def deviation(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
-    """Return the largest absolute difference between two sets of vectors (n, dim), divided by the mean norm of `b`."""
+    """Largest absolute difference of vectors (n, dim), over the mean norm of `b`."""
     scale = float(np.linalg.norm(b.astype(np.float64), axis=1).mean()) or 1.0
     return float(np.abs(a.astype(np.float64) - b).max()) / scale
 
 
 def probe(encoder: Encoder, name: str) -> None:
-    """Encode eight sentences, then in another order, then in smaller groups; raise ContractError if vectors differ."""
+    """Encode eight sentences, reordered and regrouped; raise ContractError if vectors differ."""
     vectors = encoder.encode(list(PROBES))
     check_vectors(vectors, PROBES, encoder.dim, name)
     order = [5, 2, 7, 0, 3, 6, 1, 4]
@@ -113,7 +113,7 @@ def probe(encoder: Encoder, name: str) -> None:
 
 
 def check(cls: type[Encoder], recipe: AnyRecipe, runtime: Runtime, name: str) -> Iterator[tuple[str, str | None]]:
-    """Yield (what was checked, None or the problem) for a method on a toy corpus; one that learns is fitted first."""
+    """Yield (check, None or the problem) for a method, if need be fitted on a toy corpus."""
 
     def attempt(test: Callable[[], str | None], part: str = "encode") -> str | None:
         return problem_of(cls, test, part)
@@ -152,7 +152,6 @@ def check(cls: type[Encoder], recipe: AnyRecipe, runtime: Runtime, name: str) ->
 
 
 def problem_of(cls: type[Any], test: Callable[[], str | None], part: str) -> str | None:
-    """Return what `test` returns, None or a problem, or else what it raised; with the line of a plugin's class."""
     try:
         problem = test()
     except Exception as error:
@@ -162,7 +161,6 @@ def problem_of(cls: type[Any], test: Callable[[], str | None], part: str) -> str
 
 
 def own_line(cls: type[Any], error: BaseException | None, part: str) -> str:
-    """Return " (FILE:LINE, in FUNCTION)" where a plugin's code raised the error or defines `part`, "" for others."""
     modules = (one.__module__ for one in cls.__mro__ if one.__module__.partition(".")[0] not in _NO_PLUGINS)
     files = {getattr(sys.modules.get(module), "__file__", None) for module in modules}
     frames = traceback.extract_tb(error.__traceback__) if error is not None else []
@@ -198,7 +196,6 @@ def _check_statements(cls: type[Encoder], recipe: AnyRecipe, encoder: Encoder) -
 
 
 def checked_traits(cls: type[Encoder], recipe: AnyRecipe) -> Traits:
-    """Return a method's traits; raises ContractError if they are not a Traits or a value has a wrong type."""
     traits: object = cls.traits(recipe)
     if not isinstance(traits, Traits):
         raise ContractError(f"traits() must return Traits, not {type(traits).__name__}.")
@@ -216,7 +213,7 @@ def checked_traits(cls: type[Encoder], recipe: AnyRecipe) -> Traits:
 
 
 def checked_start(cls: type[Encoder], recipe: AnyRecipe) -> Start | None:
-    """Return the untrained start of a method; raises ContractError if it names no registered method with its recipe."""
+    """A method's untrained start; raises ContractError unless registered, with its recipe."""
     start: object = cls.start(recipe)
     if start is None:
         return None
@@ -275,13 +272,9 @@ _MANY = 0.1
 
 
 def doubts_of(corpus: Corpus) -> list[str]:
-    """Return a sentence for each thing in a training text that teaches nothing; most texts have none.
+    """A sentence for each useless trait of a training text; most texts have none.
 
-    Args:
-        corpus: Sentences, or pairs of them with labels or scores.
-
-    Raises:
-        UsageError: All rows are equal, so that nothing can be told apart.
+    Raises UsageError if all rows are equal.
     """
     texts = [" ".join(text.split()) for text in corpus.sentences]
     if corpus.labels is None and corpus.scores is None:

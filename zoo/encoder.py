@@ -1,4 +1,4 @@
-"""The contract of every method: texts in, vectors out; and what a fit is given and what it returns."""
+"""The contract of every method: texts in, vectors out; arguments and result of a fit."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ PHRASE_LABELS = ("ppdb:equivalence", "ppdb:entailment", "ppdb:independent")
 
 @dataclass(frozen=True)
 class Traits:
-    """What a recipe needs and promises, known before any weights are loaded.
+    """Needs and promises of a recipe, known before any weights are loaded.
 
     Attributes:
         needs_corpus: fit() reads unlabelled sentences.
         reads_target: These sentences are the (unlabelled) texts of the run's tasks.
-        needs_neighbours: fit() reads which of them follow each other in a document.
+        needs_neighbours: fit() reads the order of sentences within documents.
         needs_pairs: fit() reads labelled (NLI) or scored sentence pairs.
         ignores_labels: fit() reads the sentences of the pairs and not their labels.
         stochastic: The result depends on the seed.
         transductive: adapt() reads the (unlabelled) texts of the task.
         picks_checkpoint: fit() calls dev_score.
-        needs_every_text: A task with a text that it does not cover is n/a.
-        needs_several_words: It only counts words, so that two single words have no similarity.
+        needs_every_text: A task with an uncovered text is n/a.
+        needs_several_words: It only counts words: two single words have no similarity.
         training_passes: Forward and backward passes over each sentence, for estimates.
         untrained: The vectors are a backbone's own states, pooled, and nothing else.
         released: The weights are finished and were trained elsewhere, perhaps on labels.
@@ -68,7 +68,7 @@ class Traits:
 
     @property
     def supervised(self) -> bool:
-        """Whether the vectors depend on labels."""
+        """True if the vectors depend on labels."""
         return self.needs_pairs and not self.ignores_labels
 
 
@@ -77,11 +77,11 @@ class Corpus:
     """Named training sentences, or pairs of them.
 
     Attributes:
-        name: The name that records state.
+        name: The name in records.
         sentences: The texts; with `labels` or `scores`, sentences 2i and 2i + 1 are the pair i.
-        labels: One word per pair, such as "entailment".
-        documents: The number of each document's first sentence, ascending from 0; None where the order means nothing.
-        scores: One number per pair, higher for more similar sentences.
+        labels: A word per pair, such as "entailment".
+        documents: The number of each document's first sentence, ascending from 0; None for a meaningless order.
+        scores: A number per pair, higher for more similar sentences.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Corpus:
     scores: Sequence[float] | None = None
 
     def sha256(self) -> str:
-        """Return the sha256 of the sentences, labels and scores, in order, with an empty line before each document."""
+        """Return the sha256 of sentences, labels and scores, in order, with an empty line before each document."""
         digest = hashlib.sha256()
         starts = set(self.documents or ())
         for number, text in enumerate((*self.sentences, *(self.labels or ()), *map(repr, self.scores or ()))):
@@ -100,14 +100,14 @@ class Corpus:
         return digest.hexdigest()
 
     def identity(self) -> dict[str, Any]:
-        """Return what keys and records state about the corpus: its name, size and sha256."""
+        """Return name, size and sha256, for keys and records."""
         of_pairs = self.scores if self.labels is None else self.labels
         size = {"sentences": len(self.sentences)} if of_pairs is None else {"pairs": len(of_pairs)}
         documents = {} if self.documents is None else {"documents": len(self.documents)}
         return {"name": self.name, **size, **documents, "sha256": self.sha256()}
 
     def document_ends(self) -> NDArray[np.int64]:
-        """Return for each sentence (n,) the number after its document's last one; raises MissingError if not known."""
+        """Return for each sentence (n,) the number after its document's last; raises MissingError if unknown."""
         if not self.documents:
             raise MissingError(
                 f"corpus {self.name} does not say which sentences are neighbours: put an empty line between its"
@@ -117,7 +117,7 @@ class Corpus:
         return np.repeat(ends, np.diff([*self.documents, len(self.sentences)]))
 
     def labelled(self, labels: Sequence[str]) -> Corpus:
-        """Return a corpus of the pairs that have one of these labels; itself if all have one or it has no labels."""
+        """Return the pairs with one of these labels; the corpus itself without labels."""
         rows = [i for i, label in enumerate(self.labels or ()) if label in labels]
         if self.labels is None or len(rows) == len(self.labels):
             return self
@@ -135,13 +135,13 @@ def score_of(result: float | Mapping[str, float]) -> float:
 
 @dataclass
 class Run:
-    """What a fit gets from its caller.
+    """Folder, seed, checkpoints and signals of a fit.
 
     Attributes:
         folder: The folder of checkpoints and log; None writes nothing.
-        seed: The seed of all random draws.
+        seed: The seed of all randomness.
         checkpoint_seconds: The seconds between checkpoints; a fit resumes exactly from any step.
-        checkpoint_steps: If set, there is a checkpoint every so many steps instead.
+        checkpoint_steps: The steps between checkpoints, instead.
         stop_signal: Returns the number of a received signal, or None.
         log_values: Called with each step and its logged values.
     """
@@ -156,7 +156,7 @@ class Run:
 
 @dataclass(frozen=True)
 class FitReport:
-    """What a fit did, in values that a record can hold; dev scores (x100) and curves are by step."""
+    """Facts of a fit, as values for a record; dev scores (x100) and curves are by step."""
 
     fitted: bool = False
     steps: int = 0
@@ -172,8 +172,6 @@ class FitReport:
 
 
 class AnyRecipe(Protocol):
-    """A frozen dataclass with any fields."""
-
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
@@ -182,16 +180,16 @@ RecipeT = TypeVar("RecipeT", bound=AnyRecipe, default=Any)
 
 @dataclass(frozen=True)
 class Start:
-    """The untrained vectors that a fit starts from: a registered method that learns nothing, and its recipe."""
+    """The untrained vectors a fit starts from: a registered method that learns nothing, and its recipe."""
 
     method: str
     recipe: AnyRecipe
 
 
 class Encoder(ABC, Generic[RecipeT]):
-    """A sentence encoder; `Recipe` is the frozen dataclass of its settings, whose defaults are the paper's.
+    """A sentence encoder; `Recipe` is the frozen dataclass of its settings, with the paper's as defaults.
 
-    A method names the same dataclass in its base, `Encoder[MyRecipe]`, so that `self.recipe` has its type.
+    A method's base names it too, `Encoder[MyRecipe]`, for the type of `self.recipe`.
     """
 
     Recipe: ClassVar[type[Any]]
@@ -229,15 +227,15 @@ class Encoder(ABC, Generic[RecipeT]):
         """
 
     def encode_query(self, texts: Sequence[str], **options: Any) -> Vectors:
-        """Return vectors of texts that ask; an encoder with prompts or two towers overrides it."""
+        """Return the vectors of queries; encoders with prompts or two towers override it."""
         return self.encode(texts, **options)
 
     def encode_document(self, texts: Sequence[str], **options: Any) -> Vectors:
-        """Return vectors of texts that answer; an encoder with prompts or two towers overrides it."""
+        """Return the vectors of documents; encoders with prompts or two towers override it."""
         return self.encode(texts, **options)
 
     def similarity(self, first: Vectors, second: Vectors) -> Vectors:
-        """Return the similarities of vectors: cosines, unless the encoder's roles say otherwise.
+        """Return the similarities of vectors: cosines, unless the encoder's roles differ.
 
         Args:
             first: Vectors (n, dim).
@@ -274,9 +272,9 @@ class Encoder(ABC, Generic[RecipeT]):
         return f"{type(self).__name__}({', '.join(changed)}): {size}{where.device}, {where.precision}"
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Return for each text (n,) whether any part of it has a vector; word-vector methods override this.
+        """Return flags (n,) of texts with a vector for any part; word-vector methods override this.
 
-        The benchmark gives a text that is not covered the zero vector, whose cosine with every other is 0.
+        An uncovered text gets the zero vector, with cosine 0 to every other.
         """
         return np.ones(len(texts), dtype=np.bool_)
 
@@ -284,14 +282,14 @@ class Encoder(ABC, Generic[RecipeT]):
         """Learn from a corpus; the default learns nothing.
 
         Args:
-            corpus: Sentences or pairs; None for a method that needs none.
+            corpus: Sentences or pairs; None for a method without need.
             dev_score: Returns the score x100 that picks a checkpoint.
             run: Folder, seed, checkpoints and stop signal.
         """
         return FitReport()
 
     def adapt(self, texts: Sequence[str]) -> Encoder:
-        """Return the encoder to use for a task; transductive methods override this.
+        """Return the encoder for a task; transductive methods override this.
 
         Args:
             texts: All texts of the task, without labels.
@@ -299,21 +297,21 @@ class Encoder(ABC, Generic[RecipeT]):
         return self
 
     def fitted_rank(self) -> int | None:
-        """Return the rank of the centred linear map that `adapt` fitted to a task's texts; None if it fitted none.
+        """Return the rank of the centred linear map that `adapt` fitted to a task's texts, or None.
 
-        A map of rank n - 1 that was fitted to n distinct texts puts them at the corners of a simplex: their cosines
-        then depend on n alone, so the benchmark gives no score.
+        A map of rank n - 1 fitted to n distinct texts puts them at the corners of a simplex: cosines then depend on n
+        alone, so the benchmark gives no score.
         """
         return None
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write safetensors and JSON (never pickle) that `load` turns into an equal encoder."""
+        """Write safetensors and JSON (never pickle), from which `load` makes an equal encoder."""
 
     @classmethod
     @abstractmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Encoder:
-        """Return the encoder that `save` wrote; raises CorruptError when a file is damaged."""
+        """Return the encoder of `save`; raises CorruptError for a damaged file."""
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -321,26 +319,26 @@ class Encoder(ABC, Generic[RecipeT]):
 
     @classmethod
     def traits(cls, recipe: RecipeT) -> Traits:
-        """Return what this recipe needs and promises."""
+        """Return this recipe's needs and promises."""
         return Traits()
 
     @classmethod
     def start(cls, recipe: RecipeT) -> Start | None:
-        """Return the untrained vectors that `fit` starts from; None for a method that learns nothing."""
+        """Return the untrained vectors before `fit`; None for a method that learns nothing."""
         return None
 
     @classmethod
     def reads(cls, recipe: RecipeT, corpus: Corpus) -> Corpus:
-        """Return the part of the corpus that `fit` learns from, which keys and records state; by default all of it."""
+        """Return the part of the corpus for `fit`, stated in keys and records; by default all."""
         return corpus
 
     @classmethod
     def sources(cls, recipe: RecipeT, runtime: Runtime) -> dict[str, Any]:
-        """Return the identity (name, sha256 ...) of all files outside the recipe that vectors depend on."""
+        """Return the identity (name, sha256 ...) of all files behind the vectors, outside the recipe."""
         return {}
 
     def parameters(self) -> int:
-        """Return the number of learned parameters that encoding uses."""
+        """Return the number of learned parameters in encoding."""
         return 0
 
     def encoding_stats(self) -> dict[str, Any]:
@@ -348,5 +346,5 @@ class Encoder(ABC, Generic[RecipeT]):
         return {}
 
     def facts(self) -> dict[str, Any]:
-        """Return method-specific facts about the fitted state worth recording."""
+        """Return facts of the fitted state for records."""
         return {}

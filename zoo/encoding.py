@@ -1,4 +1,4 @@
-"""What `Encoder` does for every method: the options of `encode`, and moving an encoder with all its parts."""
+"""Options of `encode` for every method, and moves of an encoder with all its parts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Vectors = NDArray[np.float32]
 
 
 def with_options(method: Callable[..., Vectors]) -> Callable[..., Vectors]:
-    """Return a method's `encode` with the options of `Encoder.encode`; it raises ContractError for one string."""
+    """Add the options of `Encoder.encode`; the result raises ContractError for one string."""
 
     @functools.wraps(method)
     def encode(
@@ -66,13 +66,12 @@ def _in_batches(encode: Callable[[list[str]], Vectors], texts: list[str], size: 
 
 
 def normalised(vectors: Vectors) -> Vectors:
-    """Return vectors (n, dim) of length 1; a zero vector stays one."""
+    """Vectors (n, dim) of length 1; zero vectors stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
 
 
 def parts_of(encoder: object, seen: set[int] | None = None) -> Iterator[Any]:
-    """Yield an encoder and the encoders among its attributes, such as the base of a whitening; each has a runtime."""
     seen = set() if seen is None else seen
     if id(encoder) in seen:
         return
@@ -87,7 +86,6 @@ def parts_of(encoder: object, seen: set[int] | None = None) -> Iterator[Any]:
 
 @contextmanager
 def runtimes_changed(encoder: object, change: Callable[[Runtime], Runtime]) -> Iterator[None]:
-    """Change the runtime of an encoder, and of the encoders that it contains, inside the block."""
     before = [(part, part.runtime) for part in parts_of(encoder)]
     try:
         for part, runtime in before:
@@ -99,7 +97,6 @@ def runtimes_changed(encoder: object, change: Callable[[Runtime], Runtime]) -> I
 
 
 def moved(value: Any, device: str) -> Any:
-    """Return an attribute of an encoder on a device: a module, tensor or backbone, or a list of them."""
     if isinstance(value, list | tuple):
         return type(value)(moved(one, device) for one in value) if type(value) in (list, tuple) else value
     if isinstance(value, dict) and type(value) is dict:

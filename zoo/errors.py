@@ -1,4 +1,4 @@
-"""Errors for people to read: one sentence that names the thing, the place and the remedy."""
+"""Errors for people: one sentence of thing, place and remedy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MOST = 4_000
 
 
 class ZooError(Exception):
-    """An expected failure; `exit_code` is what a command returns for it."""
+    """An expected failure; `exit_code` is the command's."""
 
     exit_code = 1
 
@@ -25,21 +25,21 @@ def _on_one_line(text: str) -> str:
 
 
 class UsageError(ZooError):
-    """The request itself is wrong (unknown name, bad recipe); nothing was run."""
+    """A wrong request (unknown name, bad recipe); nothing was run."""
 
     exit_code = 2
 
 
 class MissingError(ZooError):
-    """Something needed (data, weights, a package) is missing; the message names the remedy."""
+    """Absent data, weights or package; the message has the remedy."""
 
 
 class CorruptError(ZooError):
-    """A file exists but is not what it should be (truncated, wrong checksum, broken syntax)."""
+    """A truncated, changed or malformed file."""
 
 
 class ContractError(ZooError):
-    """An encoder broke the Encoder contract (shape, dtype, order, finite values)."""
+    """An encoder broke the contract (shape, dtype, order, finite values)."""
 
 
 class TrainingError(ZooError):
@@ -47,7 +47,7 @@ class TrainingError(ZooError):
 
 
 class Interrupted(ZooError):
-    """Stopped by a signal after saving; the same command resumes from there."""
+    """Stopped by a signal after saving; the same command resumes."""
 
     def __init__(self, message: str, signal_number: int = 2) -> None:
         super().__init__(message)
@@ -59,13 +59,13 @@ class Interrupted(ZooError):
 
 
 def error_text(error: BaseException) -> str:
-    """Return the text of an error, cut to `_MOST`: the message of a ZooError; for any other its class name too."""
+    """An error's text, cut to `_MOST`; with the class name unless a ZooError."""
     text = str(error) if isinstance(error, ZooError) else f"{type(error).__name__}: {error}"
     return text if len(text) <= _MOST else f"{text[:_MOST]} ..."
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return " Did you mean 'x'?" for the names close to `name`, else an empty string."""
+    """ " Did you mean 'x'?" for close names, else ""."""
     by_lower = {k.lower(): k for k in known}
     close = difflib.get_close_matches(name.lower(), list(by_lower), n=3, cutoff=0.6)
     if not close:

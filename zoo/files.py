@@ -1,4 +1,4 @@
-"""Files that are whole or absent: atomic writes, checksums, safe names, standard JSON."""
+"""Files, complete or absent: atomic writes, checksums, safe names, standard JSON."""
 
 from __future__ import annotations
 
@@ -32,17 +32,15 @@ TEMPORARY_NAME = re.compile(r"\..*\.[a-z0-9_]{8}\.tmp|\.tmp\w{6}")
 
 
 def temporary_prefix(name: str) -> str:
-    """Return how the temporary files of a file of this name begin."""
     return f".{name[:40]}."
 
 
 def temporary_beside(path: Path) -> Path:
-    """Return a new hidden name in the folder of a file."""
     return path.with_name(f"{temporary_prefix(path.name)}{secrets.token_hex(4)}.tmp")
 
 
 def lock(handle: int) -> bool:
-    """Return whether an open file could be locked; the lock ends when the file is closed or the process dies."""
+    """Try to lock an open file, until its close or the process's death."""
     if sys.platform == "win32":
         return False
     try:
@@ -53,7 +51,7 @@ def lock(handle: int) -> bool:
 
 
 def remove_dead(folder: Path, prefix: str = ".", seconds: float = 3600) -> None:
-    """Remove temporary files of killed writers: nobody locks them here, and they are `seconds` old."""
+    """Remove unlocked temporary files older than `seconds`, of killed writers."""
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
             if entry.name.startswith(prefix) and TEMPORARY_NAME.fullmatch(entry.name) and entry.is_file():
@@ -73,7 +71,7 @@ _READ_ERRORS = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
 
 @contextlib.contextmanager
 def reading(path: Path, what: str = "") -> Iterator[None]:
-    """Turn errors of reading into MissingError (absent, no file) or CorruptError (damaged), which name the file."""
+    """Errors of reading as MissingError (absent, no file) or CorruptError (damaged), naming the file."""
     name = f"{what} {path}".strip()
     if kind := no_file(path):
         raise MissingError(f"{name} is {kind}.")
@@ -89,7 +87,7 @@ def reading(path: Path, what: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn errors of writing into ZooError, which names the file or folder; also those of libraries."""
+    """Errors of writing, libraries' too, as ZooError naming file or folder."""
     try:
         yield
     except Exception as error:
@@ -113,7 +111,7 @@ WRONG_CONTENT = (AttributeError, TypeError, ValueError, LookupError, ArithmeticE
 
 @contextlib.contextmanager
 def well_formed(what: str | Path, error: type[ZooError] = CorruptError) -> Iterator[None]:
-    """Turn errors that malformed content causes inside the block into `error`, which names `what`; ZooErrors pass."""
+    """Errors by malformed content as `error`, naming `what`; ZooErrors pass."""
     try:
         yield
     except WRONG_CONTENT as wrong:
@@ -123,22 +121,21 @@ def well_formed(what: str | Path, error: type[ZooError] = CorruptError) -> Itera
 
 @contextlib.contextmanager
 def open_bytes(path: Path, what: str = "") -> Iterator[IO[bytes]]:
-    """Open a file for reading bytes, .gz and .xz unpacked; raises MissingError, or CorruptError if it is damaged."""
+    """Open for reading bytes, .gz and .xz unpacked."""
     openers: dict[str, Callable[[Path, str], IO[bytes]]] = {".gz": gzip.open, ".xz": lzma.open}  # type: ignore[dict-item]
     with reading(path, what), openers.get(path.suffix, Path.open)(path, "rb") as file:
         yield file
 
 
 def iterate_bytes(path: Path, what: str = "") -> Iterator[bytes]:
-    """Yield the lines of a file (.gz and .xz unpacked), newline included; raises MissingError or CorruptError."""
     with open_bytes(path, what) as file:
         yield from file
 
 
 def iterate_lines(path: Path, encoding: str = "utf-8", what: str = "") -> Iterator[str]:
-    """Yield the lines of a text file (.gz and .xz unpacked), split only at newlines, which are removed, as is a BOM.
+    """Lines of a text file (.gz and .xz unpacked), split only at newlines, without them and a BOM.
 
-    Raises MissingError, or CorruptError with file:line and the byte that is not in the encoding.
+    Raises MissingError, or CorruptError with file:line and the undecodable byte.
     """
     for number, raw in enumerate(iterate_bytes(path, what), 1):
         if number == 1 and encoding == "utf-8":
@@ -154,7 +151,6 @@ def iterate_lines(path: Path, encoding: str = "utf-8", what: str = "") -> Iterat
 
 
 def read_text(path: Path, what: str = "") -> str:
-    """Read UTF-8 text; raises MissingError, or CorruptError with file:line of a byte that is not UTF-8."""
     with reading(path, what):
         content = path.read_bytes()
     try:
@@ -166,9 +162,9 @@ def read_text(path: Path, what: str = "") -> str:
 
 @contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a temporary path in the same folder; on success fsync it and rename it to `path`.
+    """Yield a temporary path beside `path`; on success fsync and rename it.
 
-    The file has the permissions that the umask gives. What a killed writer of `path` left is removed.
+    The umask gives the permissions. A killed writer's files are removed.
     """
     temporary = temporary_beside(path)
     with writing(path):
@@ -208,12 +204,11 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write standard JSON atomically (NaN and infinity are refused with ValueError)."""
+    """Write standard JSON atomically (ValueError for NaN and infinity)."""
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON; raises CorruptError naming the file when it is not valid, MissingError when absent or unreadable."""
     with reading(path):
         content = path.read_bytes()
     try:
@@ -227,7 +222,6 @@ def read_json(path: Path) -> Any:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Read JSON that is an object; raises MissingError or CorruptError as `read_json` does."""
     value = read_json(path)
     if not isinstance(value, dict):
         raise CorruptError(f"{path} holds {type(value).__name__} where a JSON object belongs.")
@@ -249,7 +243,7 @@ class _UniqueKeys(yaml.constructor.SafeConstructor):
 
 
 class _Loader(_UniqueKeys, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """The safe loader (libyaml's, ten times as fast, where PyYAML has it) that refuses duplicate keys."""
+    """The safe loader (libyaml's, ten times as fast, if present) that refuses duplicate keys."""
 
 
 # YAML 1.1 reads `3e-5`, without a dot, as text.
@@ -267,12 +261,11 @@ def _parts(value: dict[Any, Any] | list[Any]) -> Iterable[Any]:
 
 
 def one_line(problem: object) -> str:
-    """Return the message of a parser, which may quote several lines of text, on one line."""
     return " ".join(str(problem).split())[:300].rstrip(".")
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """Parse one safe YAML document; raises UsageError with `where` and the line, also for one nested without end."""
+    """Parse a safe YAML document; raises UsageError with `where` and the line, also for endless nesting."""
     try:
         loader: Any = _Loader
         value = loader(text).get_single_data()
@@ -295,7 +288,6 @@ def parse_yaml(text: str, where: str) -> Any:
 
 
 def read_yaml(path: Path) -> Any:
-    """Read a YAML file (see `parse_yaml`)."""
     try:
         return parse_yaml(read_text(path), str(path))
     except MissingError as error:
@@ -305,12 +297,11 @@ def read_yaml(path: Path) -> Any:
 
 
 def write_signed(path: Path, value: Mapping[str, object]) -> None:
-    """Write a JSON object atomically, with a key `sha256`: the hash of all its other keys."""
     write_json(path, {**value, "sha256": sha256_json(value)})
 
 
 def read_signed(path: Path) -> dict[str, Any]:
-    """Read what `write_signed` wrote, without its sha256; raises MissingError, or CorruptError when it is damaged."""
+    """Inverse of `write_signed`; raises MissingError or CorruptError."""
     value = read_mapping(path)
     expected = value.pop("sha256", None)
     with well_formed(path):
@@ -321,7 +312,6 @@ def read_signed(path: Path) -> dict[str, Any]:
 
 
 def sha256_file(path: Path) -> str:
-    """Return the hex sha256 of a file's bytes; raises MissingError if it cannot be read."""
     with reading(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -330,20 +320,19 @@ SUMS = "SHA256SUMS"
 
 
 def hashes_of(folder: Path) -> dict[str, str]:
-    """Return the sha256 of every file below a folder, by relative path; without temporary files of `atomic_path`."""
+    """Sha256 of every file below a folder, by relative path; without temporary files."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file() and not TEMPORARY_NAME.fullmatch(path.name))
     return {path.relative_to(folder).as_posix(): sha256_file(path) for path in files}
 
 
 def write_sums(folder: Path, names: Iterable[str] | None = None) -> None:
-    """Write SHA256SUMS of files below a folder (None: all), in the format of `sha256sum`; loading a model checks it."""
+    """Write SHA256SUMS of a folder's files (None: all), as `sha256sum` does, for checks at loading."""
     wanted = hashes_of(folder) if names is None else {name: sha256_file(folder / name) for name in names}
     lines = (f"{sha256}  {name}\n" for name, sha256 in wanted.items() if name != SUMS)
     write_text(folder / SUMS, "".join(lines))
 
 
 def read_sums(folder: Path) -> dict[str, str]:
-    """Return the sha256 of each file that a folder's SHA256SUMS names; empty if there is no SHA256SUMS."""
     if not (folder / SUMS).is_file():
         return {}
     lines = (line.partition("  ") for line in read_text(folder / SUMS).splitlines())
@@ -351,20 +340,20 @@ def read_sums(folder: Path) -> dict[str, str]:
 
 
 def sha256_json(value: object) -> str:
-    """Return the hex sha256 of a value's canonical JSON (sorted keys, no blanks between tokens)."""
+    """Hex sha256 of canonical JSON (sorted keys, no blanks between tokens)."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def hash_fraction(text: str) -> float:
-    """Return a number in [0, 1) from the sha256 of a text; a split by it depends on no machine and no order."""
+    """A number in [0, 1) by a text's sha256, for splits independent of machine and order."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     # 48 bits are exact in a float, and never rounded up to 1.
     return int.from_bytes(digest[:6], "big") / 2**48
 
 
 def slug(name: str, limit: int = 60) -> str:
-    """Return a file name for any string: only safe characters, and a hash at the end if the string had others."""
+    """File name of any string: safe characters, and a hash if others were replaced."""
     safe = re.sub(r"[^a-z0-9._=-]+", "_", name.lower()).strip("._")[:limit]
     if safe and safe == name:
         return safe
@@ -372,7 +361,6 @@ def slug(name: str, limit: int = 60) -> str:
 
 
 def check_writable(folder: Path) -> None:
-    """Check, before any work, that files can be written to `folder`; raises ZooError naming it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as probe:

@@ -1,6 +1,6 @@
-"""Limits of processors and memory that control groups set (containers, SLURM, systemd), and worker processes.
+"""Limits of processors and memory by control groups (containers, SLURM, systemd), and worker processes.
 
-A worker ends with the process that started it, also where that was killed.
+A worker ends with its parent, also with a killed parent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _IDLE.set()
 
 
 def end_with_parent() -> None:
-    """End this worker when its parent has ended: idle at once, else after its task, at the latest after a minute."""
+    """End this worker after its parent: idle at once, else after its task, at the latest after a minute."""
     if parent := parent_process():
         threading.Thread(target=_watch, args=(parent.sentinel,), daemon=True).start()
 
@@ -35,7 +35,6 @@ def _watch(parent: int) -> None:
 
 @contextmanager
 def task() -> Iterator[None]:
-    """Mark a block as a task that is ended before the worker."""
     _IDLE.clear()
     try:
         yield
@@ -48,7 +47,7 @@ _OWN_GROUPS = PurePosixPath("/proc/self/cgroup")
 
 
 def threads_here() -> int:
-    """Return how many threads torch uses in this process, or fewer where its control groups have fewer processors."""
+    """Torch's threads, or fewer by the control groups' processors."""
     import torch
 
     limits = [_processors(folder) for folder in _folders("cpu")]
@@ -56,7 +55,7 @@ def threads_here() -> int:
 
 
 def memory_here() -> int:
-    """Return the memory of the machine, or of the control group, in bytes; 0 where it is not known."""
+    """Memory of machine or control group in bytes; 0 if unknown."""
     try:
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError):
@@ -67,9 +66,9 @@ def memory_here() -> int:
 
 
 def _folders(controller: str) -> Iterator[PurePosixPath]:
-    """Yield the folders that may state this process's limits: those of its groups, and of all groups around them.
+    """Folders with possible limits of this process: its groups and all around them.
 
-    A container often sees its own group at the mount, whatever path its process states.
+    A container often sees its own group at the mount, under any stated path.
     """
     groups = {_MOUNT: PurePosixPath("/"), _MOUNT / controller: PurePosixPath("/")}
     for line in _text(_OWN_GROUPS).splitlines():
@@ -91,7 +90,6 @@ def _processors(folder: PurePosixPath) -> float:
 
 
 def _number(file: PurePosixPath, otherwise: float = math.inf) -> float:
-    """Return the number in a file, or another one where it states none: no file, "max", -1."""
     text = _text(file)
     return int(text) if text.isdecimal() else otherwise
 

@@ -1,4 +1,4 @@
-"""What the machine can do: its devices, and whether bfloat16 works on it and is faster."""
+"""The machine's devices, and bfloat16's presence and speed on it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from zoo.progress import Progress
 
 
 def _no_signal() -> None:
-    """Return that no signal was received; a named function, because other processes are sent a runtime."""
+    """None; a named function, because runtimes are sent to other processes."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Runtime:
         device: A device of torch, such as "cpu" or "cuda:1".
         precision: "fp32", "bf16" or "fp16" (autocast; pooling and scoring stay float32).
         token_budget: The padded tokens of a batch; None takes a default for the device.
-        allow_pickle: Whether weights may be read from a pickle, which can run code.
-        cuda_graphs: Whether a training captures its steps as CUDA graphs, where its loss and optimiser allow it.
-        progress: Where progress is shown.
+        allow_pickle: Permission to read weights from a pickle, which can run code.
+        cuda_graphs: Training captures its steps as CUDA graphs, if loss and optimiser allow it.
+        progress: The place of progress.
         stop_signal: Returns the number of a received signal, or None; encoding asks after each batch and may stop.
     """
 
@@ -80,7 +80,6 @@ print(json.dumps([statistics.median(times) for times in zip(*pairs)]))
 
 
 def cpu_name() -> str:
-    """Return the processor's name."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith("model name"):
@@ -101,7 +100,6 @@ def _cpu_flags() -> list[str]:
 
 
 def bf16_file() -> tuple[dict[str, Any], Path]:
-    """Return the processor as a measurement of it states it, and the measurement's file in the cache folder."""
     version = importlib.metadata.version("torch")
     cpu = {"cpu": cpu_name(), "flags": _cpu_flags(), "torch": version}
     return cpu, cache_folder() / f"bf16-{sha256_json(cpu)[:16]}.json"
@@ -109,10 +107,10 @@ def bf16_file() -> tuple[dict[str, Any], Path]:
 
 @functools.cache
 def cpu_bf16() -> dict[str, Any]:
-    """Return whether `bfloat16` can be used on the processor, the `isa_cap` that it needs, and its `speedup`.
+    """`bfloat16` (usable on the processor or not), the `isa_cap` it needs, and its `speedup`.
 
-    The speedup is the median time of a product in float32 over that of the same product in bfloat16. It is measured
-    once, in a process of its own because it may crash, and stored in the cache folder for this processor and torch.
+    The speedup is the median time of a float32 product over the same in bfloat16, measured once, in a process of its
+    own because it may crash, and cached for this processor and torch.
     """
     cpu, path = bf16_file()
     try:
@@ -135,7 +133,7 @@ def cpu_bf16() -> dict[str, Any]:
 
 
 def choose_device(wanted: str) -> str:
-    """Return `wanted`, or "cuda" or "cpu" for "auto"; raises UsageError when a named device does not exist."""
+    """`wanted`, or "cuda" or "cpu" for "auto"; raises UsageError for an absent device."""
     import torch
 
     if wanted == "auto":
@@ -166,10 +164,10 @@ def choose_device(wanted: str) -> str:
 
 
 def choose_precision(wanted: str, device: str) -> str:
-    """Return "bf16", "fp16" or "fp32".
+    """ "bf16", "fp16" or "fp32".
 
-    "auto" is bf16 on a GPU that has it, else fp16; on a CPU it is bf16 where a measured product is 1.3 times as fast.
-    Apple's GPU computes in float32.
+    "auto" is bf16 on a GPU that has it, else fp16; on a CPU bf16 if a measured product is 1.3 times as fast. Apple's
+    GPU computes in float32.
     """
     import torch
 
@@ -201,7 +199,7 @@ def choose_precision(wanted: str, device: str) -> str:
 
 @functools.cache
 def product_rate(device: str, precision: str) -> float:
-    """Return how many FLOP a second one core of the CPU, or another device, makes in a product of a small encoder's."""
+    """FLOP a second of a CPU core, or of another device, in a small encoder's product."""
     import torch
 
     narrow = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
@@ -227,7 +225,7 @@ def product_rate(device: str, precision: str) -> float:
 
 
 def stretch_now(threads: int) -> float:
-    """Return how many times as long work of so many threads takes as without the other work on the machine."""
+    """Slowdown factor of work with so many threads by the machine's other work."""
     content = bytes(2**20)
 
     def ran(_: int) -> float:
@@ -242,9 +240,9 @@ def stretch_now(threads: int) -> float:
 
 
 def keep_freed_memory() -> None:
-    """Let this process keep the large memory blocks that it frees (glibc only), because training reuses them each step.
+    """Keep freed large memory blocks (glibc only) for the next training step.
 
-    By default glibc returns each to the system, which must clear it again at the next step: a fifth of a CPU step.
+    By default glibc returns them, and the system clears them at the next step: a fifth of a CPU step.
     """
     import ctypes
 
@@ -256,16 +254,15 @@ def keep_freed_memory() -> None:
 
 
 def keep_few_kernels() -> None:
-    """Let oneDNN cache the code of its last 16 matrix products instead of 1,024, unless the environment sets a number.
+    """Let oneDNN cache 16 matrix products instead of 1,024, unless the environment sets a number.
 
-    Each new length of texts adds products, 0.5 to 2 MB each; generating them again takes no noticeable time.
+    Each new text length adds products, 0.5 to 2 MB each; generating them again takes no noticeable time.
     """
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(name, "16")
 
 
 def environment(device: str) -> dict[str, Any]:
-    """Return the versions and hardware that a record states."""
     import torch
 
     cuda = device.startswith("cuda")
@@ -288,7 +285,7 @@ def _versions() -> dict[str, str]:
 
 
 def peak_memory_mb(device: str) -> float | None:
-    """Return the peak memory so far in MiB: allocated on a GPU, else resident in this process; None if unknown."""
+    """Peak memory so far in MiB: allocated on a GPU, else resident; None if unknown."""
     if device.startswith("cuda"):
         import torch
 
@@ -309,7 +306,7 @@ def peak_memory_mb(device: str) -> float | None:
 def make_runtime(
     device: str = "auto", precision: str = "auto", *, allow_pickle: bool = False, cuda_graphs: bool = False
 ) -> Runtime:
-    """Choose device and precision and silence the libraries' own messages; raises UsageError for a wrong device."""
+    """Choose device and precision and silence the libraries; raises UsageError for a wrong device."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     logging.getLogger("accelerate").setLevel(logging.ERROR)
     chosen = choose_device(device)
@@ -318,7 +315,7 @@ def make_runtime(
 
 
 def forget_peak_memory(device: str) -> float | None:
-    """Reset the peak of `peak_memory_mb` and return the memory in use, in MiB; None if the peak cannot be reset."""
+    """Reset the peak of `peak_memory_mb`; return MiB in use, None if impossible."""
     if device.startswith("cuda"):
         import torch
 
@@ -332,5 +329,4 @@ def forget_peak_memory(device: str) -> float | None:
 
 
 def utc_now() -> str:
-    """Return the current UTC time in ISO 8601 with seconds."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -1,4 +1,4 @@
-"""Paths: those that users write, the cache folder of this machine, and the folders that ship with a package."""
+"""Paths: users', this machine's cache folder, and folders shipped with a package."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GENERIC = re.compile(r"(0_Transformer|best|checkpoint[-_]?\d*|encoder|final|las
 
 
 def user_path(text: str | Path) -> Path:
-    """Return the path that a user wrote, with ~ expanded; raises UsageError if no file can have it."""
+    """A user's path, ~ expanded; raises UsageError if no file can have it."""
     try:
         path = Path(text).expanduser()
         os.fsencode(path)
@@ -30,7 +30,7 @@ def user_path(text: str | Path) -> Path:
 
 
 def is_dir(path: Path) -> bool:
-    """Return whether a path is a folder (False for a name that is too long); raises MissingError without permission."""
+    """False also for too long a name; raises MissingError without permission."""
     try:
         return path.is_dir()
     except PermissionError as error:
@@ -40,7 +40,7 @@ def is_dir(path: Path) -> bool:
 
 
 def is_file(path: Path) -> bool:
-    """Return whether a path is a file (False for a name that is too long); raises MissingError without permission."""
+    """False also for too long a name; raises MissingError without permission."""
     try:
         return path.is_file()
     except PermissionError as error:
@@ -50,7 +50,7 @@ def is_file(path: Path) -> bool:
 
 
 def no_file(path: Path) -> str:
-    """Return what stands at a path that nobody can read to its end and again; "" for a file, a folder or nothing.
+    """Kind of a path unreadable to its end and again; "" for a file, a folder or nothing.
 
     The pipe of <(COMMAND) has a writer already, and is read once.
     """
@@ -64,14 +64,14 @@ def no_file(path: Path) -> str:
 
 
 def saved_encoder(path: str | Path) -> Path | None:
-    """Return the folder of the encoder that a run or `zoo.save` put into a folder; None where there is none."""
+    """Folder of the encoder that a run or `zoo.save` put into a folder, or None."""
     folder = user_path(path)
     places = (folder, folder / "encoder")
     return next((place for place in places if is_file(place / "recipe.json")), None)
 
 
 def own_name(place: str, parts: int = 1) -> str:
-    """Return the last part of a path or hub id, and earlier parts where it is as general as `checkpoint-500`."""
+    """Last part of a path or hub id, with earlier parts if as general as `checkpoint-500`."""
     steps = [step for step in re.split(r"[\\/]+", place) if step not in ("", ".", "..", "~")]
     for i, step in enumerate(steps):
         if (cached := _CACHED.fullmatch(step)) and steps[i + 1 : i + 2] == ["snapshots"]:
@@ -85,7 +85,7 @@ def own_name(place: str, parts: int = 1) -> str:
 
 
 def snapshot_hint(folder: Path) -> str:
-    """Return what to give instead of a model's whole folder in the hub's cache, "" for any other folder."""
+    """A remedy for a model's whole folder in the hub's cache, "" for any other."""
     if not folder.name.startswith("models--"):
         return ""
     name = folder.name.removeprefix("models--").replace("--", "/")
@@ -94,7 +94,7 @@ def snapshot_hint(folder: Path) -> str:
 
 
 def cache_folder() -> Path:
-    """Return the folder of this machine's downloads and measurements (set by `ZOO_BENCH_CACHE`)."""
+    """Folder of downloads and measurements (`ZOO_BENCH_CACHE`)."""
     import platformdirs
 
     named = os.environ.get("ZOO_BENCH_CACHE")
@@ -108,7 +108,7 @@ def cache_folder() -> Path:
 
 
 def resource_folder(package: str, name: str) -> Path:
-    """Return a folder that ships in a package, or is at the top of a checkout; raises MissingError without it."""
+    """Folder shipped in a package, or at the top of a checkout; raises MissingError."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         raise MissingError(f"the package {package} is not installed; install zoo-bench again.")

@@ -1,6 +1,6 @@
-"""Registries of names and their classes, loaded when first used and open to plugins.
+"""Registries of names and classes, loaded at first use and open to plugins.
 
-A name clash is an error that names both places. A broken plugin does not affect anything else.
+A name clash is an error with both places. A broken plugin affects nothing else.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FAMILIES = {
 
 @dataclass(frozen=True, kw_only=True)
 class MethodCard:
-    """What is known of a method before it is loaded; `page` is a handbook page, docs/methods/PAGE.md, or ""."""
+    """Facts of a method before it is loaded; `page` is a handbook page, docs/methods/PAGE.md, or ""."""
 
     family: str = "plugins"
     paper: str = ""
@@ -61,8 +61,6 @@ UNSTATED = MethodCard()
 
 @dataclass(frozen=True)
 class Registered:
-    """One entry: the registered object (usually a class), or the "module:attribute" that it is loaded from."""
-
     target: object
     origin: str
     card: MethodCard = UNSTATED
@@ -76,9 +74,9 @@ def _place(obj: type) -> str:
 
 
 class Registry(Generic[T]):
-    """Names of subclasses of one base class, registered by this project, by entry points and by plugin files.
+    """Names of a base class's subclasses, from this project, entry points and plugin files.
 
-    T is what `get` returns: the class itself, or what a subclass of Registry makes from it.
+    T is the type of `get`: the class, or a subclass's product of it.
     """
 
     def __init__(self, kind: str, *, base: str, group: str, builtin: Callable[[], Mapping[str, Registered]]) -> None:
@@ -94,7 +92,7 @@ class Registry(Generic[T]):
         self._lock = threading.RLock()
 
     def register(self, name: str, *, origin: str | None = None, card: MethodCard = UNSTATED) -> Callable[[C], C]:
-        """Class decorator that adds a class under `name`; raises UsageError on a clash, naming both places."""
+        """Class decorator; raises UsageError on a clash, naming both places."""
 
         def add(cls: C) -> C:
             self._scan()
@@ -128,7 +126,6 @@ class Registry(Generic[T]):
             self._scanned = True
 
     def names(self) -> list[str]:
-        """Return all names in alphabetical order, without loading anything."""
         self._scan()
         return sorted(self._entries)
 
@@ -141,34 +138,30 @@ class Registry(Generic[T]):
         return self._entries[name].origin
 
     def name_of(self, cls: type[Any]) -> str | None:
-        """Return the name that a class is registered under, or None."""
         self._scan()
         names = (name for name, entry in self._entries.items() if _target(entry.target) == _target(cls))
         return next(names, None)
 
     def is_builtin(self, name: str) -> bool:
-        """Return whether a name is this project's own, not a plugin's."""
         self._scan()
         return name in self._builtin
 
     def card(self, name: str) -> MethodCard:
-        """Return what was stated of a method where it was registered, without loading it."""
         self._scan()
         return self._entries[name].card if name in self._entries else UNSTATED
 
     def summary(self, name: str) -> str:
-        """Return the first line of the class's docstring; where it is defined for a plugin that is not loaded yet."""
+        """First line of the class's docstring; the place of definition for a plugin not loaded yet."""
         self._scan()
         entry = self._entries[name]
         doc = "" if isinstance(entry.target, str) else (entry.target.__doc__ or "").strip()
         return entry.card.summary or (doc.splitlines()[0] if doc else f"plugin ({entry.origin})")
 
     def broken(self) -> dict[str, str]:
-        """Return the plugins that failed to load, with the reason."""
         return dict(self._broken)
 
     def get(self, name: str) -> T:
-        """Load and return what is registered; raises UsageError for an unknown or broken name."""
+        """Load what is registered; raises UsageError for an unknown or broken name."""
         self._scan()
         entry = self._entries.get(name)
         if entry is None:
@@ -187,13 +180,11 @@ class Registry(Generic[T]):
         return registered
 
     def made_of(self, target: object, base: type[Any], origin: str) -> T:
-        """Return what `get` returns for a registered object: the class. Raises TypeError for another base class."""
         if not (isinstance(target, type) and issubclass(target, base)):
             raise TypeError(f"{origin} is not a subclass of {self._base.replace(':', '.')}")
         return cast("T", target)
 
     def load_all(self) -> Iterator[tuple[str, T | None]]:
-        """Yield every name with what is registered under it, or with None if loading fails (see `broken`)."""
         for name in self.names():
             try:
                 yield name, self.get(name)
@@ -202,7 +193,6 @@ class Registry(Generic[T]):
 
     @contextmanager
     def rollback(self) -> Iterator[None]:
-        """Undo the registrations made inside the block when it raises."""
         before, ended = dict(self._entries), False
         try:
             yield
@@ -212,7 +202,6 @@ class Registry(Generic[T]):
                 self._entries = before
 
     def mark_broken(self, name: str, reason: str) -> None:
-        """Remember a plugin that could not be loaded."""
         self._broken[name] = reason
 
 
@@ -226,7 +215,6 @@ def _load(target: str) -> Any:
 
 
 def _raised_in(error: BaseException, file: str | None = None) -> str:
-    """Return the place where an error was raised: the last line in `file` on the way there, where there is one."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     frames = list(traceback.extract_tb(error.__traceback__))
@@ -241,9 +229,9 @@ _STATED = re.compile(
 
 
 def written_cards(folder: Path) -> Iterator[tuple[str, str, str, MethodCard]]:
-    """Yield (name, module, class, card) of each class below `@register_method(...)` in the files of a folder.
+    """(name, module, class, card) of each class below `@register_method(...)` in a folder.
 
-    Only the text is read: no module is imported, and no file is parsed as a whole, which would take ten times as long.
+    Only text is read: imports or full parsing would take ten times as long.
     """
     for path in sorted(folder.glob("*.py")):
         for stated, cls, summary in _STATED.findall(path.read_text(encoding="utf-8")):
@@ -289,7 +277,7 @@ def register_method(name: str, *, family: str = "plugins", paper: str = "", page
 
 
 def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
-    """Run a plugin file; return None, or the reason when it is broken. A name clash raises UsageError."""
+    """Run a plugin file; return None or the reason of failure. A name clash raises UsageError."""
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise UsageError(f"plugin file {path} {what}; give the path of a Python file.")
@@ -350,7 +338,7 @@ No file is looked up by them any more. A method that is not listed here has its 
 
 
 def method_identity(cls: type[Encoder], *, file: bool = True) -> str:
-    """Return a method's registered name and version for keys; with `file` also the sha256 of a plugin's file."""
+    """Registered name and version for keys; with `file` the sha256 of a plugin's file too."""
     name = METHODS.name_of(cls)
     if name is not None and METHODS.is_builtin(name):
         known = _NAMES_IN_KEYS.get(name, name)

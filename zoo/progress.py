@@ -17,16 +17,14 @@ _SECONDS_LIVE = 0.2  # between two states of a live line
 
 
 class Bar:
-    """The progress of one task; `update` is cheap and may be called often."""
-
     def update(self, done: int, note: str = "", share: float | None = None) -> None:
-        """Show that `done` of the total are finished, which are a `share` of the work where items differ in size."""
+        """Show `done` items; `share` of the work, if items differ in size."""
 
 
 class Progress:
-    """Where progress is shown; by default standard error, because standard output is for results.
+    """A place of progress, by default standard error: standard output is for results.
 
-    A terminal has one live line, which the next one replaces. Elsewhere long work has a line a minute.
+    A terminal has a live line. Elsewhere long work has a line a minute.
     """
 
     def __init__(
@@ -46,21 +44,16 @@ class Progress:
 
     @staticmethod
     def silent() -> Progress:
-        """Return a Progress that shows nothing."""
         return Progress(enabled=False)
 
     def say(self, text: str) -> None:
-        """Print one line, which stays."""
         if self.enabled:
             self._draw("")
             _show(self.speaker + text, self._out)
             self._draw(self._now)
 
     def now(self, text: str) -> None:
-        """Show what is worked on: in the live line of a terminal ("" ends it), elsewhere as a line.
-
-        One of several speakers says it before its progress instead.
-        """
+        """Show the present work: a live line ("" ends it), elsewhere a line; among several speakers a prefix."""
         if self.enabled and text and not self._live and not self.speaker:
             _show(text, self._out)
         self._now = text
@@ -68,7 +61,6 @@ class Progress:
 
     @contextmanager
     def bar(self, what: str, total: int) -> Iterator[Bar]:
-        """Show the progress of `what` over `total` items."""
         if not self.enabled:
             yield Bar()
         elif self._live:
@@ -89,7 +81,6 @@ class Progress:
         return self._out.isatty() and not self.speaker
 
     def _draw(self, text: str) -> None:
-        """Replace the live line, within the width of the terminal; "" ends it."""
         if not self.enabled or not self._live or not (text or self._line):
             return
         from rich.live import Live
@@ -121,8 +112,6 @@ def _console(stream: TextIO) -> Console:
 
 
 class _Counted(Bar):
-    """The progress of one task as a text, shown no more often than so many seconds."""
-
     def __init__(self, what: str, total: int, seconds: float, show: Callable[[str], None]) -> None:
         self.what, self.total, self.show, self.seconds = what, total, show, seconds
         self.started = self.last = time.monotonic()
@@ -166,17 +155,16 @@ _CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a
 
 
 def without_orders(text: str) -> str:
-    """Return text with its control characters shown as \\xNN, so that a terminal cannot act on escape sequences."""
+    r"""Text with control characters as \xNN: no escape sequence acts on a terminal."""
     return _CONTROL_CHARACTERS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def clean_line(text: str) -> str:
-    """Return text on one line, without control characters: whatever its author wrote, it begins no other line."""
+    """Text on one line, without control characters: it can begin no other line."""
     return without_orders(" ".join(text.split()))
 
 
 def fit_to(text: str, stream: TextIO) -> str:
-    """Return `text` without control characters and with only characters that `stream` can print."""
     text = without_orders(text)
     encoding = getattr(stream, "encoding", None) or "ascii"
     try:
@@ -187,5 +175,4 @@ def fit_to(text: str, stream: TextIO) -> str:
 
 
 def print_safe(text: str, stream: TextIO) -> None:
-    """Print a line, also on a terminal that does not support UTF-8."""
     print(fit_to(text, stream), file=stream, flush=True)

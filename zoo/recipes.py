@@ -1,17 +1,18 @@
 """Typed recipes from YAML: an unknown key, a duplicate key or a value of a wrong type is an error.
 
-A recipe is one published configuration of a method. Its file has the keys `method`, `summary`, `paper` and
-`parameters`; the parameters fill the method's frozen `Recipe` dataclass, whose defaults are the paper's. In place of
-`method`, `extends` may name another recipe, or the method of a plugin: its method and parameters are taken, and the
-file's own parameters replace those of the same name. Without a `summary` these parameters are it. `control: true` marks
-a control, which other methods are compared with, in tables too.
-`updates` is the number of updates of the published training, which a row's own number is given as a share of. `space`
-has what `zoo-bench tune` may change besides, or instead of, what it changes in every recipe: a list of values, or a
-text LOW..HIGH or LOW..HIGH:log, for each key. What a
-paper describes first states it as `citation`, with the keys of `Paper`; `paper` of any recipe may name it. `open` lists
-the points that the paper leaves open and that this recipe fills: a text for each parameter (or for `pairs`, the data)
-that says what is open and how it is filled. A recipe that extends another has its points, without those that it states
-as a parameter itself; its own `open`, which may be empty, replaces them.
+A recipe is a published configuration of a method. Its file has the keys `method`, `summary`, `paper` and `parameters`;
+the parameters fill the method's frozen `Recipe` dataclass, with the paper's settings as defaults.
+
+`extends`, in place of `method`, names another recipe, or a plugin's method: its method and parameters count, and the
+file's own parameters replace those of the same name. Without `summary` the parameters are the summary. `control: true`
+marks a control, for comparison in tables too. `updates` is the published training's number of updates; a row's own
+number is shown as a share of it. `space` has values for `zoo-bench tune`, besides or instead of its usual changes: a
+list, or a text LOW..HIGH or LOW..HIGH:log, for each key.
+
+`citation`, with the keys of `Paper`, is the paper of a recipe it describes first; `paper` of any recipe may name it.
+`open` lists the paper's open points and how they are filled: a text for each parameter (or for `pairs`, the data). A
+recipe inherits the points of its `extends`, without those it states as a parameter; its own `open`, perhaps empty,
+replaces them.
 """
 
 from __future__ import annotations
@@ -45,7 +46,6 @@ def _hints(cls: Any) -> dict[str, Any]:
 
 
 def choices(cls: type[Any]) -> dict[str, tuple[Any, ...]]:
-    """Return the values that the fields of a recipe may have, for those with a fixed set of them."""
     return {name: values for name, hint in _hints(cls).items() if (values := _allowed(hint))}  # type: ignore[arg-type]
 
 
@@ -56,7 +56,7 @@ def _allowed(hint: Any) -> tuple[Any, ...]:
 
 
 def build(cls: type[R], values: Mapping[str, Any], where: str) -> R:
-    """Make the dataclass `cls` from plain values of its fields' types; raises UsageError, which begins with `where`."""
+    """Make the dataclass `cls` from plain values; raises UsageError, beginning with `where`."""
     if not isinstance(values, Mapping):
         raise UsageError(f"{where}: expected a mapping of names to values, got {values!r:.80}.")
     names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
@@ -91,7 +91,6 @@ _KINDS = {
 
 
 def _reason(error: msgspec.ValidationError, hint: Any, value: object) -> str:
-    """Return what was expected of a value."""
     if allowed := _allowed(hint):
         return f"{value!r:.80} is not one of {', '.join(map(repr, allowed))}"
     kind = re.match(r"Expected `(\w+)", str(error))
@@ -102,7 +101,7 @@ def _reason(error: msgspec.ValidationError, hint: Any, value: object) -> str:
 
 
 class Paper(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A paper as it is cited, stated by the recipe of what it describes; `venue` is "" for a preprint."""
+    """A citation, in the recipe of the paper's method; `venue` is "" for a preprint."""
 
     name: str
     title: str
@@ -117,8 +116,6 @@ class Paper(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 @dataclass(frozen=True, kw_only=True)
 class Tuned:
-    """How the settings of a tuned recipe were chosen; `zoo-bench tune` writes it."""
-
     trials: int
     dev: str
     backbone: str
@@ -150,7 +147,7 @@ OVERRIDE = "command line"
 
 @dataclass(frozen=True)
 class RecipeSpec:
-    """A named configuration before its method is loaded: reading and listing these imports no torch."""
+    """A named configuration before its method is loaded; imports no torch."""
 
     name: str
     method: str
@@ -173,7 +170,6 @@ class RecipeSpec:
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
     def changed(self, name: str, overrides: Mapping[str, Any]) -> RecipeSpec:
-        """Return the recipe with other settings, under the name by which they are typed."""
         return dataclasses.replace(
             self,
             name=name,
@@ -184,11 +180,11 @@ class RecipeSpec:
         )
 
     def resolve(self, defaults: Mapping[str, Any] | None = None) -> tuple[type[Encoder], Any]:
-        """Load the method and build its frozen recipe; `defaults` give values to keys that the spec does not state.
+        """Load the method and build its recipe; `defaults` fill unstated keys.
 
-        Raises UsageError for a wrong value, and for a stated key that has no effect: a recipe class may have a static
-        method `without_effect`, which takes the parameters and returns what is wrong, or None. Raises ContractError for
-        a class whose Recipe is no dataclass or raises an error.
+        Raises UsageError for a wrong value, and for a stated key without effect: a recipe class's static method
+        `without_effect` takes the parameters and returns the problem or None. Raises ContractError for a class with a
+        Recipe that is no dataclass or raises an error.
         """
         cls, place = METHODS.get(self.method), METHODS.origin(self.method)
         if not dataclasses.is_dataclass(getattr(cls, "Recipe", None)):
@@ -208,12 +204,11 @@ class RecipeSpec:
 
 
 def added(default: Any) -> Any:
-    """Return a recipe field that was added after records existed; at its default it is left out of keys."""
+    """A field younger than some records; at its default it is absent from keys."""
     return field(default=default, metadata={"added": True})
 
 
 def added_at_default(recipe: Any) -> set[str]:
-    """Return the names of the `added` fields that have their default."""
     every = dataclasses.fields(recipe)
     return {f.name for f in every if f.metadata.get("added") and getattr(recipe, f.name) == f.default}
 
@@ -222,7 +217,7 @@ SOURCES = ("backbone", "model", "path", "frequencies")
 
 
 def portable_recipe(recipe: Any, sources: dict[str, Any]) -> dict[str, Any]:
-    """Return the recipe's fields; a path is replaced by its source's name, because paths differ between machines."""
+    """The recipe's fields, with sources' names for paths, which differ between machines."""
     fields = dataclasses.asdict(recipe)
     named = {"model": sources["backbone"], **sources} if "backbone" in sources else sources
     for key in SOURCES:
@@ -232,7 +227,6 @@ def portable_recipe(recipe: Any, sources: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_recipe(path: Path) -> RecipeSpec:
-    """Read a recipe file and the recipes that it extends; the recipe's name is the file's stem. Raises UsageError."""
     return _read_recipe(path, {})
 
 
@@ -241,7 +235,7 @@ def _recipe_folder() -> Path:
 
 
 def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path, ...] = ()) -> RecipeSpec:
-    """Read a recipe; `children` is the chain of files that extend it. Files that are in `known` are not read again."""
+    """Read a recipe unless in `known`; `children` is the chain of extending files."""
     if path in known:
         return known[path]
     head = build(_RecipeFile, read_yaml(path), str(path))
@@ -292,12 +286,10 @@ def _plugins_methods() -> list[str]:
 
 
 def _of_method(name: str) -> RecipeSpec:
-    """Return the recipe of a plugin's method, which has no file: its name and its own defaults."""
     return RecipeSpec(name, name, METHODS.summary(name), "plugin", METHODS.origin(name))
 
 
 def parent_file(path: Path, name: str, children: tuple[Path, ...] = ()) -> Path:
-    """Return the file of the recipe that `path` extends: the one beside it, or else the shipped one."""
     folders = list(dict.fromkeys((path.parent, _recipe_folder())))
     places = [folder / f"{name}.yaml" for folder in folders if Path(name).name == name]
     # A recipe may extend a shipped recipe of the same name: then the shipped one is meant, not the file itself.
@@ -317,7 +309,6 @@ def parent_file(path: Path, name: str, children: tuple[Path, ...] = ()) -> Path:
 
 
 def all_recipes() -> dict[str, RecipeSpec]:
-    """Return every recipe by name: those of the YAML files, and each plugin method under its own name."""
     known: dict[Path, RecipeSpec] = {}
     files = sorted(_recipe_folder().glob("*.yaml"), key=lambda p: p.stem)
     recipes = {path.stem: _read_recipe(path, known) for path in files}
@@ -335,12 +326,11 @@ def all_recipes() -> dict[str, RecipeSpec]:
 
 
 def tuned_recipes(results: Path) -> dict[str, RecipeSpec]:
-    """Return the recipes that `tune` has written into a results folder, by name."""
     return {path.stem: read_recipe(path) for path in sorted((results / "tuned").glob("*.yaml"))}
 
 
 def papers_of(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec]) -> list[Paper]:
-    """Return a recipe's papers: first its method's, if its card names one, then its own, then those that it names."""
+    """A recipe's papers: its method's, its own, then those it names."""
     known = {one.citation.name: one.citation for one in (*recipes.values(), spec) if one.citation is not None}
     names = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
     named = re.findall(rf"(?<![\w-])(?:{names})(?![\w-])", spec.paper)

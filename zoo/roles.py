@@ -1,4 +1,4 @@
-"""What an encoder is for: the prompts of its queries and documents, and the similarity of its vectors."""
+"""Prompts of an encoder's queries and documents, and the similarity of its vectors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PROMPTS: dict[Role, tuple[str, ...]] = {"query": ("query",), "document": ("docu
 
 @dataclass(frozen=True)
 class Roles:
-    """Prompts by their names, the one before a text without a role, and the similarity: sentence-transformers' own."""
+    """Prompts by name, the prompt of a text without a role, and the similarity, as sentence-transformers has them."""
 
     prompts: Mapping[str, str] = field(default_factory=dict)
     default: str = ""
@@ -26,23 +26,22 @@ class Roles:
     note: str = ""
 
     def prompt(self, role: Role | None) -> str:
-        """Return what stands before a text: the first prompt of the role's names, as the library takes it."""
+        """A role's prompt: the first of the role's names, as in the library."""
         if role is None:
             return self.default
         return next((self.prompts[name] for name in _PROMPTS[role] if name in self.prompts), self.default)
 
     def named(self, names: Sequence[str], role: Role | None) -> str | None:
-        """Return the prompt of the first of `names` that there is; None where it is the role's own, or none is."""
+        """First prompt of `names`; None if the role's own, or absent."""
         name = next((name for name in names if name in self.prompts), role)
         return None if name is None or name == role else self.prompts[name]
 
     def silent(self, *roles: Role | None) -> list[str]:
-        """Return the names of the prompts that stand before no text of the roles."""
         spoken = {"", self.default, *map(self.prompt, roles)}
         return sorted(name for name, prompt in self.prompts.items() if prompt not in spoken)
 
     def replaced(self, every: str | None, query: str | None, document: str | None) -> Roles:
-        """Return the roles with a user's prompts: of every text, and of queries and documents where they differ."""
+        """The roles with a user's prompts: of every text, and of queries and documents where they differ."""
         stated = {"query": every if query is None else query, "document": every if document is None else document}
         given = {name: prompt for name, prompt in stated.items() if prompt is not None}
         if every is None and not given:
@@ -51,7 +50,6 @@ class Roles:
         return replace(self, prompts={**kept, **given}, default=default, stated_by="the recipe")
 
     def card(self) -> dict[str, Any]:
-        """Return what sentence-transformers reads in config_sentence_transformers.json."""
         if not self.default and not any(self.prompts.values()):
             return {"similarity_fn_name": self.similarity}
         prompts, name = dict(self.prompts), None
@@ -61,11 +59,10 @@ class Roles:
         return {"prompts": prompts, "default_prompt_name": name, "similarity_fn_name": self.similarity}
 
     def facts(self) -> dict[str, str]:
-        """Return what a record states of them: nothing of plain texts and cosines."""
         return {"roles": str(self)} if str(self) else {}
 
     def __str__(self) -> str:
-        """Return what differs from plain texts and cosines, in words; empty where nothing does."""
+        """Differences from plain texts and cosines, in words, or ""."""
         named = [role for role in _PROMPTS if self.prompt(role)] + ["every text"] * bool(self.default)
         ours = {name for names in _PROMPTS.values() for name in names}
         others = sorted(name for name, prompt in self.prompts.items() if name not in ours and prompt)
@@ -77,9 +74,9 @@ class Roles:
 
 
 class RoleText(str):
-    """A text as it is encoded in a role, or behind a prompt; it equals no other text, so its vector is kept apart.
+    """A text in a role, or behind a prompt; it equals no other text, so its vector is kept apart.
 
-    `names` are of prompts, of which the first that an encoder has stands before it.
+    `names`: of prompts; an encoder's first of them is used.
     """
 
     __slots__ = ("names", "prompt", "role")
@@ -95,12 +92,10 @@ class RoleText(str):
         return role_text
 
     def by(self, roles: Roles) -> RoleText:
-        """Return the text with the prompt that an encoder of these roles puts before it."""
         return RoleText(self, self.role, roles.named(self.names, self.role)) if self.names else self
 
     @property
     def kind(self) -> tuple[Role | None, str | None]:
-        """What texts that are encoded together share."""
         return self.role, self.prompt
 
     def __eq__(self, other: object) -> bool:
@@ -111,12 +106,10 @@ class RoleText(str):
 
 
 def kind_of(text: str) -> tuple[Role | None, str | None]:
-    """Return the role and the prompt of a text; (None, None) for a plain one."""
     return text.kind if isinstance(text, RoleText) else (None, None)
 
 
 def encode_alike(encoder: Any, texts: Sequence[str]) -> NDArray[np.float32]:
-    """Return an encoder's vectors (n, dim) of texts that all have the role and the prompt of the first."""
     role, prompt = kind_of(texts[0]) if texts else (None, None)
     by = {"query": encoder.encode_query, "document": encoder.encode_document, None: encoder.encode}[role]
     vectors: NDArray[np.float32] = by(list(map(str, texts)), **({} if prompt is None else {"prompt": prompt}))
@@ -124,14 +117,13 @@ def encode_alike(encoder: Any, texts: Sequence[str]) -> NDArray[np.float32]:
 
 
 def roles_of(model: Any) -> Roles:
-    """Return the roles of a model of sentence-transformers."""
     prompts = dict(getattr(model, "prompts", None) or {})
     default = prompts.get(getattr(model, "default_prompt_name", None) or "", "")
     return Roles(prompts, default, str(getattr(model, "similarity_fn_name", None) or "cosine"))
 
 
 def similarities(first: NDArray[Any], second: NDArray[Any], kind: str = "cosine") -> NDArray[Any]:
-    """Return similarities (n, m) of vectors (n, dim) and (m, dim); a distance has a minus, a zero vector cosine 0."""
+    """Similarities (n, m) of vectors (n, dim) and (m, dim); a distance has a minus, a zero vector cosine 0."""
     if kind in ("cosine", "dot"):
         sides = [_unit(one) if kind == "cosine" else one for one in (first, second)]
         products: NDArray[Any] = sides[0] @ sides[1].T
@@ -143,7 +135,7 @@ def similarities(first: NDArray[Any], second: NDArray[Any], kind: str = "cosine"
 
 
 def pair_similarities(first: NDArray[Any], second: NDArray[Any], kind: str = "cosine") -> NDArray[np.float64]:
-    """Return the similarity (n,) of each row of two arrays (n, dim), in float64."""
+    """Similarity (n,) of each row of two arrays (n, dim), in float64."""
     first, second = first.astype(np.float64), second.astype(np.float64)
     if kind in ("cosine", "dot"):
         sides = [_unit(one) if kind == "cosine" else one for one in (first, second)]

@@ -1,4 +1,4 @@
-"""What a list of methods names: recipes, globs, files and models, with the settings that are typed behind a name."""
+"""Lists of methods: recipes, globs, files and models, with settings typed behind a name."""
 
 from __future__ import annotations
 
@@ -37,20 +37,18 @@ _QUOTED = re.compile(r"""(?<==)("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')(?=\s*(?:[,:]|$
 
 
 def _split(separator: re.Pattern[str], text: str) -> list[str]:
-    """Split a text where a separator stands outside of quoted values."""
     plain = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), text)
     ends = [0, *(place for match in separator.finditer(plain) for place in match.span()), len(text)]
     return [text[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True)]
 
 
 def parts_of(item: str) -> tuple[str, list[tuple[str, str]]]:
-    """Split `name:key=value:key=value` into the name and the (key, value) pairs, values as unparsed text."""
     name, *pairs = _split(_OVERRIDE, item)
     return name, [(key, value) for key, _, value in (pair.partition("=") for pair in pairs)]
 
 
 def split_overrides(item: str, where: str) -> tuple[str, dict[str, Any]]:
-    """Split `name:key=value:key=value` into the name and its overrides; raises UsageError for a key set twice."""
+    """Split `name:key=value:key=value` into name and overrides; raises UsageError for a repeated key."""
     name, pairs = parts_of(item)
     overrides: dict[str, object] = {}
     for key, value in pairs:
@@ -66,7 +64,7 @@ def split_overrides(item: str, where: str) -> tuple[str, dict[str, Any]]:
 
 
 def _check_settings(name: str, recipes: Mapping[str, RecipeSpec]) -> None:
-    """Raise UsageError for NAME:TEXT where TEXT is not a setting, as in a row name that a table has shortened."""
+    """Raise UsageError for NAME:TEXT without a setting, as in a row name shortened by a table."""
     base, colon, rest = name.partition(":")
     if colon and name not in recipes and base in recipes:
         if "=" in rest:
@@ -80,12 +78,11 @@ def _check_settings(name: str, recipes: Mapping[str, RecipeSpec]) -> None:
 
 
 def _is_backbone(name: str) -> bool:
-    """Return whether a name is that of a backbone: bundled, made by a command, or a package."""
     return name in BUNDLED or name in MADE or name in LABELLED_PACKAGES
 
 
 def model_folder(text: str) -> str | None:
-    """Return the absolute path of a folder as a YAML value, so that every spelling of it names one row; else None."""
+    """Absolute path of a folder as a YAML value, so that every spelling is one row; else None."""
     folder = user_path(text)
     if _is_backbone(text) or not is_dir(folder):
         return None
@@ -95,13 +92,13 @@ def model_folder(text: str) -> str | None:
 
 
 def saved_named(name: str | Path) -> Path | None:
-    """Return the folder of the saved encoder that a path names; None for other paths, and for the name of a recipe."""
+    """Folder of a saved encoder at a path; None for other paths, and for a recipe's name."""
     folder = saved_encoder(name)
     return None if folder is None or (isinstance(name, str) and name in all_recipes()) else folder
 
 
 def model_named(name: str, methods: Collection[str]) -> str | None:
-    """Return the folder or hub id in the place of a method's name, else None; raises UsageError for a backbone."""
+    """Folder or hub id in a method's place, else None; raises UsageError for a backbone."""
     if name in methods or any(sign in name for sign in "*?["):
         return None
     if _is_backbone(name):
@@ -121,7 +118,7 @@ def model_named(name: str, methods: Collection[str]) -> str | None:
 
 
 def with_model(item: str, recipes: Collection[str]) -> str:
-    """Return `pretrained:model=...` for a folder or hub id in the place of a name; a folder by its absolute path."""
+    """`pretrained:model=...` for a folder (absolute) or hub id in a name's place."""
     name, pairs = parts_of(item)
     place = dict(pairs).get("model", "").strip("'\"") if name == "pretrained" else name
     # Its weights may be those of a model, but its vectors are not.
@@ -140,7 +137,7 @@ def with_model(item: str, recipes: Collection[str]) -> str:
 
 
 def _rows(spec: RecipeSpec, item: str, overrides: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the settings and their values of each row of `name:key=[a,b]`: one a value, unless the key is a list."""
+    """Settings of each row of `name:key=[a,b]`: a row per value, unless the key is a list."""
     name, pairs = parts_of(item)
     several = [key for key, value in overrides.items() if isinstance(value, list) and value and not _lists(spec, key)]
     if not several:
@@ -153,22 +150,19 @@ def _rows(spec: RecipeSpec, item: str, overrides: dict[str, Any]) -> Iterator[tu
 
 
 def _lists(spec: RecipeSpec, key: str) -> bool:
-    """Return whether a key of the method is a list itself, or no key at all."""
     hint: Any = typing.get_type_hints(METHODS.get(spec.method).Recipe).get(key, tuple)
     return tuple in (hint, get_origin(hint), *map(get_origin, get_args(hint)))
 
 
 def items_of(text: str) -> list[str]:
-    """Return the parts of a `--methods` value that are not empty."""
     return [item for part in _split(_COMMA, text) if (item := part.strip())]
 
 
 def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSpec]:
     """Read a `--methods` value: comma-separated recipe names, globs, `.yaml` files, `name:key=value` overrides.
 
-    `name:key=[a,b]` is a row of each value. A model is named by its folder (./FOLDER) or hub id (OWNER/NAME), which
-    stand for pretrained:model=... Raises UsageError for an unknown name (with suggestions), an empty glob or a method
-    named twice.
+    `name:key=[a,b]` is a row of each value. A model's folder (./FOLDER) or hub id (OWNER/NAME) stands for
+    pretrained:model=... Raises UsageError for an unknown name (with suggestions), an empty glob or a repeated method.
     """
     chosen: dict[str, RecipeSpec] = {}
     for item in items_of(text):
@@ -195,14 +189,14 @@ S = TypeVar("S")
 
 
 def separated(text: str, known: Collection[str]) -> str:
-    """Return " Separate names by commas: a,b." for known names with other signs between them, else an empty string."""
+    """ " Separate names by commas: a,b." for known names with other separators, else ""."""
     parts = [part for part in re.split(r"[;|+\s]+", text.lower()) if part]
     several = len(parts) > 1 and {name.lower() for name in known}.issuperset(parts)
     return f" Separate names by commas: {','.join(parts)}." if several else ""
 
 
 def match_names(pattern: str, known: Mapping[str, S], kind: str) -> list[S]:
-    """Return what a name or a glob stands for, ignoring case; raises UsageError with suggestions."""
+    """Matches of a name or glob, ignoring case; raises UsageError with suggestions."""
     import fnmatch
 
     lower = pattern.lower()

@@ -1,4 +1,4 @@
-"""Tensors and arrays in files that are whole or absent, with a sha256 that is checked when they are read."""
+"""Tensors and arrays in complete or absent files, with a sha256 that is checked at reading."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _digest(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) ->
 
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """Write a safetensors file atomically, with a sha256; tensors may share memory, equal ones give equal bytes."""
+    """Write safetensors atomically, with a sha256; memory may be shared, equal tensors give equal bytes."""
     from safetensors.torch import save_file
 
     unshared = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
@@ -53,10 +53,9 @@ def _bytes_of(tensor: torch.Tensor) -> memoryview:
 
 
 def read_tensors(path: Path, *, unsigned: bool = True) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    """Read a safetensors file and its metadata; raises MissingError, or CorruptError when truncated or damaged.
+    """Read safetensors and metadata; raises MissingError, or CorruptError if truncated or damaged.
 
-    The sha256 that `write_tensors` put into the metadata is checked. A file without one, as other programs write it, is
-    read only if `unsigned` is true.
+    The sha256 of `write_tensors` is checked. Other programs' files need `unsigned`.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -78,7 +77,7 @@ def read_tensors(path: Path, *, unsigned: bool = True) -> tuple[dict[str, torch.
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], level: int = 9) -> None:
-    """Write numpy arrays atomically as a gzip file (`level` 0: not compressed) of safetensors; imports no torch."""
+    """Write numpy arrays atomically as gzip (`level` 0: not compressed) of safetensors; imports no torch."""
     from safetensors.numpy import save
 
     with atomic_path(path) as temporary:
@@ -86,7 +85,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], level: int = 9)
 
 
 def read_arrays(path: Path, sha256: str | None = None) -> dict[str, NDArray[Any]]:
-    """Read what write_arrays wrote; raises MissingError, or CorruptError when damaged or not of the given sha256."""
+    """Inverse of write_arrays; raises MissingError, or CorruptError if damaged or of another sha256."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 

@@ -16,7 +16,7 @@ from benchmark.keys import cell_key, code_digest, encoder_key, ingredients
 from benchmark.records.folder import Records
 from benchmark.records.record import Record, plain
 from benchmark.run.measure import method_part
-from benchmark.run.plan import Row, text_kind
+from benchmark.run.rows import Row
 from benchmark.tasks.loaded import TaskIdentity
 from zoo.api import check_files
 from zoo.errors import MissingError, UsageError, ZooError
@@ -158,7 +158,7 @@ def check_training(record: Record, row: Row, store: Records) -> None:
     MissingError: the trained encoder is not in the folder.
     """
     training = record["training"]
-    if (training is not None) != bool(text_kind(row.traits)):
+    if (training is not None) != bool(row.text_kind):
         raise DifferenceError("it states a training, and its method learns nothing, or the other way round")
     if training is None:
         return

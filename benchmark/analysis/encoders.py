@@ -12,7 +12,7 @@ from benchmark.records.folder import Records
 from benchmark.records.names import FORMER, typed_label
 from benchmark.records.record import Record
 from benchmark.run.objects import ObjectEncoder, ObjectRecipe
-from benchmark.run.plan import Row, resolve_methods, text_kind
+from benchmark.run.rows import Row, resolve_methods
 from zoo.api import load
 from zoo.encoder import Encoder, Run, Runtime, Traits
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
@@ -72,7 +72,7 @@ def encoder_of(
     row = row or row_of_record(record, recipes_of(store))
     if row.cls is ObjectEncoder:
         return _saved(record, weights, runtime)
-    if text_kind(row.traits):
+    if row.text_kind:
         raise CorruptError("it is stated to be untrained, and its method learns from text")
     encoder: Encoder = row.cls(_with_weights(record, row, weights, runtime), runtime)
     # Stores the seed.

@@ -41,7 +41,8 @@ from benchmark.run.fit import Fitter
 from benchmark.run.measure import EncoderMeasurement, Measured, Overlap
 from benchmark.run.objects import row_of
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import Cell, EncoderPlan, Given, Inputs, Request, Row, Run, text_kind
+from benchmark.run.plan import Cell, EncoderPlan, Inputs, Request, Run
+from benchmark.run.rows import Given, Row
 from benchmark.run.stop import Stop
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks.base import PairScores, PairsData, TaskData, compare
@@ -216,7 +217,7 @@ class Check:
         if is_object(record) or not (registered and METHODS.is_builtin(registered)):
             # Its vectors are in its key, and the file of its class.
             if self.encode and not is_object(record):
-                probe = None if text_kind(row.traits) else self._probe(record, row)
+                probe = None if row.text_kind else self._probe(record, row)
                 bound.check_row_key(record, row, identity, probe)
         else:
             bound.check_row_key(record, row, identity, None)
@@ -253,7 +254,7 @@ class Check:
 
     def _new_measurement(self, record: Record, row: Row) -> EncoderMeasurement:
         # A cell without a score states no training.
-        trained = record["training"] or ({} if record["status"] != "ok" and text_kind(row.traits) else None)
+        trained = record["training"] or ({} if record["status"] != "ok" and row.text_kind else None)
         stated: Record = {**record, "training": trained}
         encoder = encoder_of(stated, self.store, self.device, row, self.weights, self._stop)
         if is_object(record):

@@ -22,7 +22,8 @@ from benchmark.records.record import Record, scores_of
 from benchmark.report.comparison import compare_rows
 from benchmark.run.fit import Fitter
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import Planner, Request, Row, Run, TrainingTexts, resolve_methods
+from benchmark.run.plan import Planner, Request, Run, TrainingTexts
+from benchmark.run.rows import Row, resolve_methods
 from benchmark.run.runner import Outcome, Runner
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import suite

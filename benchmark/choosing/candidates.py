@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from benchmark.choosing.data import Texts
 from benchmark.data.corpora import load_corpus, target_corpus
 from benchmark.data.sources import DataSource
-from benchmark.run.objects import ObjectEncoder, listed, rows_of
+from benchmark.run.objects import ObjectEncoder, listed, row_of
+from benchmark.run.rows import resolve_methods
 from zoo.api import load
 from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.errors import CorruptError, MissingError, UsageError
@@ -22,8 +23,9 @@ from zoo.formats.finished import Backend
 from zoo.formats.onnx import onnx_parts
 from zoo.methods.pretrained import Pretrained
 from zoo.progress import Progress
+from zoo.recipes import all_recipes
 from zoo.roles import Role, Roles
-from zoo.selection import saved_named
+from zoo.selection import parse_methods, saved_named
 
 UNTRAINED = ("static-freq-sub-case-pun", "avg-last", "bag-of-words")
 OWN_TEXTS = "own"
@@ -165,7 +167,8 @@ def prepared(
         return Candidate(load(str(given), quiet), finished=True)
     if backend != "torch" and is_path and (Path(str(given)).is_dir() or "/" in str(given)):
         given = f"pretrained:model='{given}':backend={backend}"
-    rows = rows_of([(None if is_path else name, given)], {}, quiet, texts[:64], version=None, precision=None)
+    named = parse_methods(str(given), all_recipes()) if is_path else []
+    rows = resolve_methods(named, {}) or [row_of(given, name, quiet, texts[:64])]
     row = rows[0]
     if len(rows) > 1 or row.traits.needs_pairs:
         raise UsageError("it names several recipes, or one that learns from labelled pairs; name a trained folder.")

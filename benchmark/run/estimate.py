@@ -1,4 +1,4 @@
-"""How long each encoder of a run takes, before it begins: its FLOPs by the machine's own timed product."""
+"""What a run takes, before it begins: processes, memory, and time, by the machine's own timed product."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from zoo.encoder import Runtime
 from zoo.engine.backbone import find_backbone
 from zoo.errors import ZooError
 from zoo.files import read_mapping
-from zoo.machine import product_rate
+from zoo.limits import memory_here, threads_here
+from zoo.machine import product_rate, stretch_now
 from zoo.progress import clock
 
 # The share of a product's rate that a GPU reaches.
@@ -23,8 +24,56 @@ _TRAINED = 3
 # What is not computed by products: loading weights, scores, records.
 _SECONDS = 2.0
 _SAMPLE = 500
+# Below so many sentences of all trainings, processes start longer than they save.
+_WORTH_A_START = 2_000
+_MEMORY_OF_PROCESS = 2**30
+# Weights, gradients and two moments in float32, and about as much again for kept states.
+_MEMORY_PER_WEIGHTS = 10
 # Below this many times as long, other work on the machine is not worth a word.
 _BUSY = 1.2
+
+
+def announced(run: Run) -> Run:
+    """Print how much there is to measure, on what, and how long that takes; return the run with processes and times."""
+    progress, device = run.runtime.progress, run.runtime.device
+    at_once = run.options.workers or automatic_workers(run)
+    run = replace(run, workers=at_once)
+    # Another process has measured the product.
+    if not progress.enabled:
+        return run
+    cores = max(threads_here() // at_once, 1) if device == "cpu" else 1
+    stretch = stretch_now(cores * at_once) if device == "cpu" else 1.0
+    run = replace(estimated(run, cores), stretch=stretch)
+    count = f"{len(run.encoders)} encoders x {len(run.tasks)} tasks"
+    graphs = ", by CUDA graphs where a training can be captured" if run.runtime.cuda_graphs else ""
+    progress.say(f"{count} on {device} in {run.runtime.precision}{graphs}{in_all(run, at_once)}")
+    return run
+
+
+def automatic_workers(run: Run) -> int:
+    """Return how many processes share a run for `--workers auto`.
+
+    On a CPU, a process of one thread for each core trains faster than one process of all threads. One process remains
+    where there are no two trainings, where these are shorter than the start of a process, or where memory is short.
+    """
+    trained = [plan for plan in run.encoders if plan.sentences]
+    # A cluster has its own, and an object is measured in this process.
+    if run.options.executor or run.request.objects:
+        return 1
+    if run.runtime.device != "cpu" or sum(plan.sentences for plan in trained) < _WORTH_A_START:
+        return 1
+    used = max(memory_of(plan, run.runtime.allow_pickle) for plan in trained)
+    return max(min(threads_here(), len(trained), memory_here() // used), 1)
+
+
+def memory_of(plan: EncoderPlan, allow_pickle: bool) -> int:
+    """Return about how many bytes the process of a training needs: Python, weights, gradients, moments, states."""
+    recipe = plan.row.recipe
+    if "backbone" not in plan.inputs.sources:
+        return _MEMORY_OF_PROCESS
+    source = find_backbone(recipe.backbone, getattr(recipe, "revision", None), allow_pickle=allow_pickle)
+    weights = max((path.stat().st_size for path in source.folder.iterdir() if path.is_file()), default=0)
+    return _MEMORY_OF_PROCESS + _MEMORY_PER_WEIGHTS * weights
 
 
 def estimated(run: Run, cores: int) -> Run:

@@ -20,7 +20,7 @@ from typing import Any
 from benchmark.run.cluster import for_worker, load_plugins, on_ray, planned, prepared
 from benchmark.run.measure import not_measured
 from benchmark.run.plan import EncoderPlan, Request, Run
-from benchmark.run.prepare import automatic_workers, prepare
+from benchmark.run.prepare import prepare
 from benchmark.run.runner import WAIT, Outcome, Runner, Workers
 from benchmark.run.stop import OfParent, Stop, ignore_terminal, start_tracker
 from zoo.errors import ZooError
@@ -38,7 +38,6 @@ def carry_out(request: Request, after_round: Callable[[Run], None] | None = None
     once everything is saved.
     """
     options, ray = request.options, request.options.executor
-    options.check_executor(objects=bool(request.objects))
     if ray is not None and options.device.startswith("cuda"):
         # The workers have the GPU, not this process.
         request = replace(request, options=replace(options, device="auto"))
@@ -52,14 +51,11 @@ def carry_out(request: Request, after_round: Callable[[Run], None] | None = None
     runner = Runner(run)
     if after_round is not None:
         runner.after_round = functools.partial(after_round, run)
-    count = options.workers or 1
-    if options.workers is None and ray is None and not request.objects:
-        count = automatic_workers(run)
     try:
-        if ray is None and count == 1:
+        if ray is None and run.workers == 1:
             runner.measure_all()
         else:
-            _shared(runner, count)
+            _shared(runner)
     finally:
         run.runtime.progress.now("")
     if not runner.ended():
@@ -67,7 +63,7 @@ def carry_out(request: Request, after_round: Callable[[Run], None] | None = None
     return run, runner.outcome
 
 
-def _shared(runner: Runner, count: int) -> None:
+def _shared(runner: Runner) -> None:
     """Share what is unfinished among processes of this machine, or the machines of a Ray cluster."""
     options, unfinished = runner.run.options, []
     for plan in runner.run.encoders:
@@ -79,14 +75,14 @@ def _shared(runner: Runner, count: int) -> None:
         else:
             runner.outcome.add(done)
     if unfinished and options.executor is None:
-        _in_processes(runner, unfinished, count)
+        _in_processes(runner, unfinished)
     elif unfinished:
         on_ray(runner, unfinished, options.device)
 
 
-def _in_processes(runner: Runner, plans: Sequence[EncoderPlan], count: int) -> None:
+def _in_processes(runner: Runner, plans: Sequence[EncoderPlan]) -> None:
     """Share encoders among processes, to which GPUs are assigned in turn; meanwhile this one may measure others."""
-    run = runner.run
+    run, count = runner.run, runner.run.workers
     # By the whole plan, so that an encoder has as many threads in a run that goes on: they decide on last digits.
     threads = max(threads_here() // min(count, len(run.encoders)), 1)
     here = [] if run.options.workers else [plan for plan in plans if not plan.row.trained]

@@ -38,7 +38,8 @@ from benchmark.records.record import (
 )
 from benchmark.run.cache import EmbeddingCache, Entry
 from benchmark.run.fit import Fitter, read_fit, training_run
-from benchmark.run.plan import Cell, EncoderPlan, Row, Run
+from benchmark.run.plan import Cell, EncoderPlan, Run
+from benchmark.run.rows import Row
 from benchmark.run.stop import Stop
 from benchmark.run.vectors import Blocks, Timed, VectorStore, facts_of
 from benchmark.tasks.base import PairScores, TaskData

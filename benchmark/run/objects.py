@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.keys import vectors_digest
-from benchmark.run.plan import Given, Row, resolve_methods, unstated
+from benchmark.run.rows import Given, Named, Row, unstated
 from zoo.api import load
 from zoo.check import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
@@ -31,9 +31,7 @@ from zoo.methods.base import count_parameters
 from zoo.methods.pretrained import Pretrained
 from zoo.paths import user_path
 from zoo.plugins import method_identity
-from zoo.recipes import all_recipes
 from zoo.roles import roles_of
-from zoo.selection import parse_methods, saved_named
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -247,26 +245,24 @@ _AGREES = {**TOLERANCE, "fp32": 1e-4}
 
 
 def rows_of(
-    given: Sequence[tuple[str | None, object]],
-    defaults: Mapping[str, object],
+    given: Sequence[Row | Named],
     runtime: Runtime,
     texts: Sequence[str],
     *,
     version: str | None,
     precision: str | None,
 ) -> list[Row]:
-    """Return each of some encoders, objects or recipes, as a row; raises UsageError for equal names."""
+    """Return rows with saved encoders and objects loaded as rows too; raises UsageError for equal names."""
     rows: list[Row] = []
-    for name, candidate in given:
-        if isinstance(candidate, str | Path) and saved_named(candidate):
+    for row in given:
+        if isinstance(row, Row):
+            rows.append(row)
+            continue
+        name, candidate = row
+        if isinstance(candidate, str | Path):
             saved = load(candidate, runtime)
             called = name or user_path(candidate).resolve().name
             rows.append(row_of(saved, called, runtime, texts, version=saved.fingerprint()))
-        elif isinstance(candidate, str | Path):
-            named = resolve_methods(parse_methods(str(candidate), all_recipes()), defaults)
-            if name is not None and len(named) > 1:
-                raise UsageError(f"{name!r} names {len(named)} recipes ({candidate}); name one.")
-            rows += named if name is None else [replace(named[0], name=name, typed=named[0].name)]
         else:
             rows.append(row_of(candidate, name, runtime, texts, version=version, precision=precision))
     names = [row.name for row in rows]

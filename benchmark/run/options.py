@@ -173,8 +173,9 @@ class RunOptions:
     def __post_init__(self) -> None:
         check_values(self)
 
+    @property
     def part(self) -> tuple[int, int]:
-        """Return (index from 0, number of parts) of the part to run; raises UsageError for an invalid shard."""
+        """(Index from 0, number of parts) of the part to run; raises UsageError for an invalid shard."""
         if self.shard is None:
             return 0, 1
         number, _, count = self.shard.partition("/")
@@ -182,8 +183,8 @@ class RunOptions:
             raise UsageError(f"--shard {self.shard}: give i/n with i from 1 to n, such as 2/8.")
         return int(number) - 1, int(count)
 
-    def check_executor(self, *, objects: bool) -> None:
-        """Raise UsageError unless executor and workers fit together, and to a run whose encoders are `objects`."""
+    def check(self, *, objects: bool) -> None:
+        """Raise an error for what cannot be: a part, tracker or text, or an executor for encoders that are objects."""
         ray, several = self.executor, self.workers is not None and self.workers > 1
         if ray is not None and ray != "ray" and not (ray.startswith("ray://") and len(ray) > len("ray://")):
             raise UsageError(
@@ -193,6 +194,13 @@ class RunOptions:
             raise UsageError(f"--workers {self.workers}: a Ray cluster has its own; give --executor or --workers.")
         if objects and (ray is not None or several):
             raise UsageError("an encoder object is measured in this process; leave out workers and executor.")
+        _, _ = self.part, self.trackers()
+        # A misspelt text would pass in silence where nothing is trained.
+        if not self.allow_missing:
+            from benchmark.data.corpora import CORPUS, PAIRS, check_texts
+
+            check_texts(self.corpus, CORPUS)
+            check_texts(self.pairs, PAIRS)
 
     def trackers(self) -> Trackers | None:
         """Return the trackers to report to; raises UsageError or MissingError for one that is not available."""

@@ -14,14 +14,14 @@ from typing import Any
 from benchmark.keys import cell_key, encoder_key, ingredients, vectors_digest
 from benchmark.records.names import printed_names
 from benchmark.run.options import RunOptions
+from benchmark.run.rows import Named, Row, is_builtin
 from benchmark.tasks.loaded import LoadedTask
-from zoo.check import SENTENCES, checked_start, checked_traits
-from zoo.encoder import Corpus, Encoder, Runtime, Start, Traits
+from zoo.check import SENTENCES
+from zoo.encoder import Corpus, Runtime, Start
 from zoo.errors import CorruptError, MissingError, ZooError, error_text
 from zoo.files import sha256_json
 from zoo.plugins import METHODS
 from zoo.progress import Progress
-from zoo.recipes import RecipeSpec, Tuned
 
 
 @dataclass(frozen=True)
@@ -41,60 +41,14 @@ class Request:
     plugins: tuple[Path, ...] = ()
     # None: progress goes to standard error.
     progress: Progress | None = None
-    # Encoders with the names of their rows, in place of the methods of the options.
-    objects: tuple[tuple[str | None, object], ...] = ()
+    # In place of the methods of the options.
+    objects: tuple[Named, ...] = ()
     version: str | None = None
     checkpoints: Mapping[str, Any] = field(default_factory=dict)
     # Training texts that are not read again, by kind.
     texts: Mapping[str, TrainingTexts] = field(default_factory=dict)
     # What was measured or trained until then is made again (--remeasure); "": nothing is.
     since: str = ""
-
-
-@dataclass(frozen=True)
-class Given:
-    """An encoder object, and the files that its vectors depend on."""
-
-    encoder: Encoder
-    sources: dict[str, Any]
-    anew: bool = False
-
-
-@dataclass(frozen=True)
-class Row:
-    """A recipe or an object, resolved: all seeds of it are one row of a table."""
-
-    name: str
-    cls: type[Encoder]
-    recipe: Any
-    traits: Traits
-    recipe_name: str
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-    # The recipe's name with these settings, where `name` is a label.
-    typed: str | None = None
-    unstated: tuple[str, ...] = ()
-    # The untrained vectors that it starts from. None: it learns nothing.
-    start: Start | None = None
-    # Added to the run, so that the others are compared with it.
-    control: bool = False
-    # Of the published training.
-    updates: int | None = None
-    tuned: Tuned | None = None
-    given: Given | None = None
-
-    @property
-    def anew(self) -> bool:
-        """Whether it is measured in every run, and never from the embedding cache: an object without a version."""
-        return self.given is not None and self.given.anew
-
-    @property
-    def trained(self) -> bool:
-        """Whether it is trained, which takes minutes; a transform that is only fitted does not depend on a seed."""
-        return bool(text_kind(self.traits)) and self.traits.stochastic
-
-    def encoder(self, runtime: Runtime) -> Encoder:
-        """Return the object, or a new encoder, which is not trained."""
-        return self.cls(self.recipe, runtime) if self.given is None else self.given.encoder
 
 
 @dataclass(frozen=True)
@@ -145,6 +99,17 @@ class EncoderPlan:
         """The printed name with the seed."""
         return self.label if self.seed is None else f"{self.label}, seed {self.seed}"
 
+    @property
+    def sentences(self) -> int:
+        """How many sentences it is trained on; 0 where it is not trained."""
+        corpus = self.inputs.corpus if self.row.trained and self.inputs.missing is None else None
+        return 0 if corpus is None else len(corpus.sentences)
+
+    @property
+    def cost(self) -> float:
+        """What it costs beside others; without training about as much as a training on a hundred sentences."""
+        return 100.0 + self.sentences * float(getattr(self.row.recipe, "epochs", 1))
+
 
 @dataclass(frozen=True)
 class Run:
@@ -163,44 +128,12 @@ class Run:
     seconds: Mapping[str, float] = field(default_factory=dict)
     # How many times as long it takes beside the other work that the machine has as the run begins.
     stretch: float = 1.0
+    # How many processes share it.
+    workers: int = 1
 
     @property
     def options(self) -> RunOptions:
         return self.request.options
-
-
-def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) -> list[Row]:
-    """Load the class of every recipe and build the recipe; raises UsageError for one that is wrong."""
-    rows = []
-    for spec in specs:
-        cls, recipe = spec.resolve(defaults)
-        traits, start = checked_traits(cls, recipe), checked_start(cls, recipe)
-        more: dict[str, Any] = {"updates": spec.updates, "tuned": spec.tuned, "overrides": spec.overrides}
-        named, parts = spec.recipe_name or spec.name, unstated(cls, traits)
-        rows.append(Row(spec.name, cls, recipe, traits, named, unstated=parts, start=start, **more))
-    return rows
-
-
-def unstated(cls: type[Encoder], traits: Traits) -> tuple[str, ...]:
-    """Return which of sources, precision and parameters a plugin's class does not state itself."""
-    if _is_builtin(cls):
-        return ()
-    stated = ("precision",) if traits.precision is not None else ()
-    return tuple(what for what in Encoder.unstated if what in cls.unstated and what not in stated)
-
-
-def _is_builtin(cls: type[Encoder]) -> bool:
-    name = METHODS.name_of(cls)
-    return name is not None and METHODS.is_builtin(name)
-
-
-def text_kind(traits: Traits) -> str:
-    """Return what a method is trained on: "pairs", "target" (the tasks' texts), "neighbours", "corpus", or ""."""
-    if traits.needs_pairs or not traits.needs_corpus:
-        return "pairs" if traits.needs_pairs else ""
-    if traits.reads_target:
-        return "target"
-    return "neighbours" if traits.needs_neighbours else "corpus"
 
 
 @dataclass(frozen=True)
@@ -215,8 +148,10 @@ class Planner:
     # Texts and their identities, by kind and name: a million sentences are hashed once for all rows.
     _hashed: dict[tuple[str, str], tuple[Corpus, dict[str, object]]] = field(default_factory=dict)
 
-    def encoders(self, rows: Sequence[Row], seeds: Sequence[int]) -> tuple[EncoderPlan, ...]:
-        """Return the encoders of all rows and seeds with their cells, n/a where a backbone or text is missing."""
+    def encoders(
+        self, rows: Sequence[Row], seeds: Sequence[int], part: tuple[int, int] = (0, 1)
+    ) -> tuple[EncoderPlan, ...]:
+        """Return a part of the encoders, of all rows and seeds, with their cells."""
         known = [(row, self.inputs(row)) for row in rows]
         labels = printed_names(row.name for row in rows)
         plans = []
@@ -227,11 +162,11 @@ class Planner:
                 key = encoder_key(inputs.row_key, seed)
                 cells = tuple(Cell(task, cell_key(key, task.identity())) for task in self.tasks)
                 plans.append(EncoderPlan(row, inputs, labels[row.name], seed, planned, key, cells, start))
-        return tuple(sorted(plans, key=lambda plan: plan.round))
+        return shard(sorted(plans, key=lambda plan: plan.round), *part)
 
     def inputs(self, row: Row) -> Inputs:
         """Return what the vectors of a row depend on; one that cannot say it has failed, with the reason."""
-        kind = text_kind(row.traits)
+        kind = row.text_kind
         texts = self.texts.get(kind, TrainingTexts())
         inputs = Inputs(sha256_json({"method": row.name, "failed": True}), missing=texts.missing)
         try:
@@ -249,7 +184,7 @@ class Planner:
             return replace(inputs, row_key=self._row_key(row, inputs))
         except Exception as error:
             # A damaged model, or anything of a plugin: its cells fail, the others go on.
-            if isinstance(error, ZooError) and not isinstance(error, CorruptError) and _is_builtin(row.cls):
+            if isinstance(error, ZooError) and not isinstance(error, CorruptError) and is_builtin(row.cls):
                 # The request itself is wrong.
                 raise
             return replace(inputs, corpus=inputs.corpus or texts.corpus, failed=error_text(error))
@@ -265,7 +200,7 @@ class Planner:
             precision=row.traits.precision or self.runtime.precision,
             limit=self.limit,
         )
-        if inputs.missing is None and not text_kind(row.traits) and not _is_builtin(row.cls):
+        if inputs.missing is None and not row.text_kind and not is_builtin(row.cls):
             made_of = replace(made_of, probe=vectors_digest(row.encoder(self.runtime).encode, SENTENCES))
         return made_of.key()
 
@@ -278,3 +213,13 @@ def _start_key(start: Start | None, rows: Sequence[tuple[Row, Inputs]]) -> str |
         if METHODS.name_of(row.cls) == start.method and row.recipe == start.recipe:
             return inputs.row_key
     return None
+
+
+def shard(encoders: Sequence[EncoderPlan], index: int, parts: int) -> tuple[EncoderPlan, ...]:
+    """Return one part of a plan, by an equal division in every job: the dearest first, to the part with the least."""
+    costs = [plan.cost for plan in encoders]
+    loads, part_of = [0.0] * parts, {}
+    for place in sorted(range(len(encoders)), key=lambda place: (-costs[place], place)):
+        part_of[place] = loads.index(min(loads))
+        loads[part_of[place]] += costs[place]
+    return tuple(plan for place, plan in enumerate(encoders) if part_of[place] == index)

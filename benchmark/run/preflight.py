@@ -8,8 +8,8 @@ from typing import Any
 
 from benchmark.data.sources import each_cause_once, in_one
 from benchmark.records.folder import Records
+from benchmark.run.estimate import memory_of
 from benchmark.run.plan import EncoderPlan, Run
-from benchmark.run.prepare import memory_of
 from benchmark.run.runner import is_locked
 from zoo.errors import error_text
 from zoo.limits import memory_here

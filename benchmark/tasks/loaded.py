@@ -11,6 +11,7 @@ from typing import NotRequired, TypedDict
 from benchmark.data.sources import DataSource
 from benchmark.tasks import TASKS, Task, TaskData
 from zoo.check import own_line
+from zoo.encoder import Traits
 from zoo.errors import CorruptError, MissingError, UsageError, error_text
 
 _SAMPLE = 64
@@ -50,6 +51,18 @@ class LoadedTask:
         if self.data is not None and (raised := self.data.raised_metrics()):
             identity["metrics"] = raised
         return identity
+
+    def can_score(self, traits: Traits) -> bool:
+        """Return whether it can score a method of these traits; without data it rules nothing out.
+
+        It cannot where it trains the encoder and this has no trainable weights, nor where all its texts are single
+        words and the method needs several.
+        """
+        if self.data is None:
+            return True
+        if self.data.trains_encoder and not traits.fine_tunes:
+            return False
+        return not traits.needs_several_words or any(len(text.split()) > 1 for text in self.data.texts())
 
     @cached_property
     def sample(self) -> list[str]:

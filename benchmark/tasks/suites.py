@@ -88,18 +88,18 @@ def _of_kept(text: str, every: Collection[str], kept: Collection[str]) -> bool:
 
 def all_suites() -> dict[str, Suite]:
     """Return every shipped suite in the order of the page: the papers' main tables first."""
-    suites = _shipped(resource_folder("benchmark", "configs") / "suites").copy()
+    return _shipped(resource_folder("benchmark", "configs") / "suites").copy()
+
+
+@functools.cache
+def _shipped(folder: Path) -> dict[str, Suite]:
+    suites = {path.stem: _suite(read_yaml(path), path) for path in folder.glob("*.yaml")}
     for task in filter(TASKS.is_builtin, TASKS.names()):
         row = TASKS.get(task)
         for name, column in row.suites.items() if isinstance(row, TaskRow) else ():
             of_name = suites[name]
             suites[name] = replace(of_name, tasks=(*of_name.tasks, task), columns=(*of_name.columns, column))
     return dict(sorted(suites.items(), key=lambda item: (item[1].place, item[0])))
-
-
-@functools.cache
-def _shipped(folder: Path) -> dict[str, Suite]:
-    return {path.stem: _suite(read_yaml(path), path) for path in folder.glob("*.yaml")}
 
 
 def _suite(content: object, path: Path) -> Suite:
@@ -143,6 +143,21 @@ def merged(suites: Sequence[Suite]) -> Suite:
     """Join suites for a run: the tasks of all; dev task, training texts and seeds of the first."""
     tasks = dict.fromkeys(task for one in suites for task in one.tasks)
     return replace(suites[0], tasks=tuple(tasks))
+
+
+def suite_of_run(names: str | None, tasks: str | None, dev: str | None, seeds: int | None) -> Suite:
+    """Return the tasks of a run as a suite, named after its suites; raises UsageError for a wrong name."""
+    suites = suites_for(names, tasks)
+    joined = merged(suites)
+    dev = TASKS.canonical(dev or joined.dev)
+    tasks_named(dev)
+    return replace(
+        joined,
+        name=names or ",".join(each.name for each in suites),
+        tasks=tuple(choose_tasks(joined, tasks)),
+        dev=dev,
+        seeds=seeds or joined.seeds,
+    )
 
 
 def read_suite(path: Path) -> Suite:

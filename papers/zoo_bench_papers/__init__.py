@@ -1,1 +1,1 @@
-"""The papers, measured by zoo-bench: their claims, tables, figures, analyses, template search and pretraining."""
+"""The papers, measured by zoo-bench: claims, tables, figures, analyses, template search and pretraining."""

@@ -1,4 +1,4 @@
-"""The words of a verdict and their rules: an interval beside 0, or a margin, and beside the printed gain."""
+"""Words of a verdict and their rules: an interval beside 0, or a margin, and beside the printed gain."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ _SHARE = 0.05
 
 
 def above(low: float, high: float, line: float) -> str:
-    """Return whether an interval is above the line of a claim: 0, or the margin of a claim of no loss below 0."""
+    """Answer for an interval beside a claim's line: 0, or the margin of a claim of no loss below 0."""
     return YES if low > line + _EQUAL else NO if high < line - _EQUAL else UNDECIDED
 
 
 def as_large(high: float, line: float, printed: float | None) -> str:
-    """Return whether a difference may be as large as the printed one; "" without a printed one above the line."""
+    """Possibility of the printed difference; "" without a printed difference above the line."""
     return "" if printed is None or printed <= line else NO if high < printed - _EQUAL else POSSIBLE
 
 
 def word(low: float, high: float, line: float, printed: float | None) -> str:
-    """Return the word of one comparison, by its interval."""
     side = above(low, high, line)
     if side == NO:
         return REVERSED
@@ -39,16 +38,15 @@ def word(low: float, high: float, line: float, printed: float | None) -> str:
 
 
 def of_all(words: Sequence[str]) -> str:
-    """Return the word of a claim about all of several comparisons: one that fails decides it."""
+    """Word of a claim about several comparisons: a failed comparison decides it."""
     return next(one for one in (REVERSED, SMALLER, UNDECIDED, CONFIRMED) if one in words)
 
 
 def scale(share: float | None, small: bool) -> str:
-    """Return what limits a verdict: few of the paper's updates, or another backbone or smaller vectors than its."""
     return SO_FAR if share is not None and share < _SHARE else AT_SCALE if small else ""
 
 
 def tally(answers: Sequence[str]) -> str:
-    """Return an answer, or "2 yes, 1 no" where they differ."""
+    """An answer, or "2 yes, 1 no" if they differ."""
     by = Counter(filter(None, answers))
     return ", ".join(by) if len(by) < 2 else ", ".join(f"{number} {one}" for one, number in by.items())

@@ -1,4 +1,4 @@
-"""A paper's table with our rows below each printed row, from a results folder's tables and the files of analyses."""
+"""A paper's table with our rows below each printed row, from a results folder and analyses' files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zoo_bench_papers.items import Item, PaperOptions, Reading, Step, filled, me
 
 @dataclass(frozen=True)
 class Ours:
-    """One row of ours below a printed one: its values by printed column, and which may be compared."""
+    """A row of ours below a printed row: its values by printed column, and the comparable columns."""
 
     name: str
     measured: str
@@ -31,8 +31,6 @@ class Ours:
 
 @dataclass(frozen=True)
 class Printed:
-    """A row as the paper prints it, with ours."""
-
     name: str
     backbone: str
     values: Mapping[str, str]
@@ -41,7 +39,6 @@ class Printed:
 
 
 def printed_beside(item: Item, chosen: PaperOptions) -> list[Printed]:
-    """Return every printed row of an item with our rows in the results folder that correspond to it."""
     tables = _tables(item, chosen)
     result = []
     for line in item.lines():
@@ -57,7 +54,7 @@ def printed_beside(item: Item, chosen: PaperOptions) -> list[Printed]:
 
 
 def _with_values(ours: list[Ours]) -> list[Ours]:
-    """Return the rows that have a value, or the first if none has: a recipe occurs in the tables of all suites."""
+    """Rows with a value, or the first if none has: a recipe is in the tables of all suites."""
     return [one for one in ours if set(one.values.values()) != {"n/a"}] or ours[:1]
 
 
@@ -116,7 +113,6 @@ def _row(comparison: BesidePublished, table: Table, several: bool) -> Ours:
 
 
 def _rows(reading: Reading, item: Item, chosen: PaperOptions) -> list[dict[str, Any]]:
-    """Return the rows of the newest file that a reading names; none where there is no file."""
     pattern = Path(filled(reading.file, chosen.places(item)))
     start = next((i for i, part in enumerate(pattern.parts) if "*" in part), len(pattern.parts) - 1)
     files = list(Path(*pattern.parts[:start]).glob(str(Path(*pattern.parts[start:]))))
@@ -170,12 +166,11 @@ def _number(value: Any, line: PublishedRow) -> str:
 
 
 def columns_of(rows: Sequence[Printed]) -> list[str]:
-    """Return the printed columns of all rows, in the paper's order."""
     return list(dict.fromkeys(column for row in rows for column in row.values))
 
 
 def lines_of(rows: Sequence[Printed]) -> list[list[str]]:
-    """Return the table as cells of text: each printed row, then ours below it; the last cell explains the row."""
+    """Cells of text: each printed row, then ours; the last cell explains the row."""
     columns = columns_of(rows)
     lines = []
     for row in rows:
@@ -188,7 +183,6 @@ def lines_of(rows: Sequence[Printed]) -> list[list[str]]:
 
 
 def markdown(item: Item, rows: Sequence[Printed], commands: Sequence[str]) -> str:
-    """Return the page of one table or figure: the commands, the paper's values beside ours, and what differs."""
     lines = [f"# {item.name}: {item.what}", "", "Made by:", "", *code_block(commands), ""]
     if rows:
         header = ["Row", "", *columns_of(rows), "Measured on; what may be compared"]

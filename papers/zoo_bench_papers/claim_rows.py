@@ -1,4 +1,4 @@
-"""The rows of a results folder as claims compare them: by recipe, under the conditions that compared rows share."""
+"""Rows of a results folder for claims: by recipe, under common conditions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zoo_bench_papers.properties import kept_tables
 
 
 class Condition(NamedTuple):
-    """What compared rows share; rows without a backbone, sentences or a training fit every condition."""
+    """Common conditions of rows; without a backbone, sentences or a training a row fits any."""
 
     backbone: str
     precision: str
@@ -31,20 +31,19 @@ class Condition(NamedTuple):
     tuned: str | None = None
 
     def text(self) -> str:
-        """Return "zoo-small, bf16, 20,000 sentences of wiki, the papers' settings"."""
+        """ "zoo-small, bf16, 20,000 sentences of wiki, the papers' settings"."""
         learned = f"{self.sentences:,} sentences of {self.corpus}" if self.sentences else ""
         settings = f"tuned ({self.tuned})" if self.tuned else "the papers' settings"
         return ", ".join(filter(None, [self.backbone or "no backbone", self.precision, learned, settings]))
 
     def fits(self, other: Condition) -> bool:
-        """Return whether a row of this condition is compared under another: each part is equal, or lacks here."""
+        """True if each part is equal, or lacks here."""
         lacking = ("", None, "", 0, None)
         return all(value in (wanted, none) for value, wanted, none in zip(self, other, lacking, strict=True))
 
     def command(
         self, results: Path, labelled: Sequence[str], suites: bool, on: Sequence[str], rows: Sequence[str]
     ) -> str:
-        """Return the command that measures rows on suites or on tasks under this condition."""
         parts: list[Any] = ["zoo-bench", "run", "--results", results, "--precision", self.precision, "--seeds", 3]
         parts += ["--backbone", self.backbone] if self.backbone else []
         parts += ["--corpus", self.corpus, "--train-sentences", self.sentences] if self.sentences else []
@@ -54,8 +53,6 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True)
 class MeasuredRow:
-    """A measured row: its conditions, and its finished records by task."""
-
     at: Condition
     about: About
     records: Sequence[Record]
@@ -70,8 +67,6 @@ class MeasuredRow:
 
 
 class Folder:
-    """The rows of a results folder, by recipe."""
-
     def __init__(self, results: Path, store: Records, read: Sequence[Record]) -> None:
         self.store, self.tables = store, kept_tables(results)
         by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
@@ -107,7 +102,7 @@ class Folder:
     def row(
         self, name: str, tasks: Sequence[str], at: Condition, pairs: bool = True
     ) -> tuple[MeasuredRow, ByTask] | str:
-        """Return a row with its records by task, or the reason why it cannot be compared."""
+        """A row with its records by task, or why it cannot be compared."""
         fitting = []
         for row in self.rows.get(_identity(*typed_recipe(name)), []):
             of_tasks = finished(row.records, tasks)
@@ -126,24 +121,22 @@ class Folder:
         return f"one seed of {name}" if is_alone(of_row) else (row, of_row)
 
     def share(self, names: Iterable[str], at: Condition) -> float | None:
-        """Return the least share of the papers' updates among the rows of names that were trained under a condition."""
         rows = [row for name in names for row in self.rows.get(_identity(*typed_recipe(name)), [])]
         return least_share([row for row in rows if row.at.fits(at)])
 
     def records(self, at: Condition, tasks: Sequence[str], name: str) -> list[ByTask]:
-        """Return a row's records by task, as rules read them, or those of every row that can be compared on them."""
         names = [name] if name else [rows[0].records[0]["method"]["name"] for rows in self.rows.values()]
         rows = [self.row(one, tasks, at, pairs=False) for one in names]
         return [one[1] for one in rows if not isinstance(one, str)]
 
 
 def least_share(rows: Iterable[MeasuredRow]) -> float | None:
-    """Return the least share of its paper's updates that a row has; None where no paper states them."""
+    """Least share of its paper's updates; None if no paper states them."""
     return min((share for row in rows if (share := _share(row)) is not None), default=None)
 
 
 def _share(row: MeasuredRow) -> float | None:
-    """Return a row's updates as a share of its paper's, which its recipe states where its records are too old to."""
+    """Updates over the paper's, by the recipe for older records."""
     if (share := row.about["updates_share"]) is not None:
         return share
     steps = [steps for record in row.records if (steps := (record["training"] or {}).get("steps"))]
@@ -152,7 +145,7 @@ def _share(row: MeasuredRow) -> float | None:
 
 
 def _labelled(command: Sequence[str]) -> tuple[str, ...]:
-    """Return the options of a record's command that name labelled pairs, which methods that need none ignore."""
+    """A command's options of labelled pairs, ignored by methods without need."""
     places = [i for i, part in enumerate(command) if part in ("--pairs", "--train-pairs")]
     return tuple(part for i in places for part in command[i : i + 2]) if "--pairs" in command else ()
 

@@ -1,4 +1,4 @@
-"""The papers' claims as this project can test them, with their printed cells by reference (configs/claims/*.yaml)."""
+"""The papers' claims as this project can test them, with printed cells by reference (configs/claims/*.yaml)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CELL = ("paper", "table", "row", "backbone", "setting", "metric")
 
 @dataclass(frozen=True)
 class Printed:
-    """A printed value, or two whose difference the paper's claim is about; `column` is as printed."""
+    """A printed value, or two with their difference as the claim; `column` is as printed."""
 
     column: str
     a: PublishedRow
@@ -34,11 +34,10 @@ class Printed:
 
     @property
     def value(self) -> float:
-        """The printed difference of a and b, or the value of a alone."""
         return self.a.scores[self.column] - (self.b.scores[self.column] if self.b else 0.0)
 
     def spread(self) -> tuple[float, str] | None:
-        """Return the deviation over the most seeds printed for a recipe on a's backbone, and its source; None: none."""
+        """Deviation over the most seeds printed for a recipe on a's backbone, and its source; or None."""
         names = {*self.a.row.recipes, *(self.b.row.recipes if self.b else ())}
         known = [
             line
@@ -51,7 +50,7 @@ class Printed:
         return most.std[self.column], f"{most.row.seeds or 'several'} seeds of {most.row.method}, {most.table.source()}"
 
     def text(self) -> str:
-        """Return "+1.49 (PT-BERT, table 3, Avg: PT-BERT, SimCSE-BERT)", and the size in spreads over seeds."""
+        """ "+1.49 (PT-BERT, table 3, Avg: PT-BERT, SimCSE-BERT)", and the size in spreads over seeds."""
         lines = [self.a, *([self.b] if self.b else [])]
         spread = self.spread() if self.b else None
         size = f"; {abs(self.value) / spread[0]:.1f} standard deviations of {spread[1]}" if spread else ""
@@ -61,7 +60,7 @@ class Printed:
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One claim; the head of each file of claims says what its fields mean."""
+    """A claim; the head of each file of claims explains its fields."""
 
     id: str
     paper: str
@@ -90,14 +89,13 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     released: dict[str, str] = {}
 
     def pairs(self) -> list[tuple[str, ...]]:
-        """Return the contrasts (row, row), all of which the claim is about."""
         ordered = ((self.order[i if self.claimed == "all" else 0], b) for i, b in enumerate(self.order[1:]))
         return [*self.contrasts, *ordered]
 
     def procedures(self) -> list[tuple[str, Claim]]:
-        """Return the claim on the rows of the procedure that made the paper's numbers, then, if others, on its text's.
+        """The claim on the rows of the paper's numbers, then, if different, on its text's.
 
-        Where a paper and its released code differ, these are the code's rows and the paper's own.
+        If a paper and its released code differ, these are the code's rows and the paper's own.
         """
         contrasts, order = tuple(map(self._of_code, self.contrasts)), self._of_code(self.order)
         if (contrasts, order) == (self.contrasts, self.order):
@@ -111,9 +109,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return tuple(full or self.released.get(base, base) + colon + more for full, base, colon, more in names)
 
     def printed(self, contrast: Sequence[str], place: str, tasks: Sequence[str]) -> float | None:
-        """Return the printed difference of a contrast on a place; None where its paper prints none.
+        """Printed difference of a contrast on a place, or None.
 
-        The printed rows of a claim with one contrast on one place stand for it, whatever our recipes of them are.
+        The printed rows of a claim with one contrast on one place stand for it, under any recipes of ours.
         """
         if len(contrast) == 4:
             halves = [self.printed(half, place, tasks) for half in (contrast[:2], contrast[2:])]
@@ -138,13 +136,11 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return float(cells[0].value) if alone and cells else None
 
     def places(self) -> list[tuple[str, tuple[str, ...]]]:
-        """Return each place of `on` with its tasks: those of a suite, or those named."""
         suites = _suites()
         return [(place, suites[place] if place in suites else tuple(place.split(","))) for place in self.on]
 
 
 def _fits(cell: Printed, place: str, tasks: Sequence[str]) -> bool:
-    """Return whether a printed column is one of a place, in its protocol: of its task, or of its suite's average."""
     table = cell.a.table
     if len(tasks) == 1:
         return published().place(table.paper, cell.column).of(tasks[0]) == ""
@@ -160,7 +156,7 @@ def _is_of(line: PublishedRow, name: str) -> bool:
 
 
 def open_points(names: Iterable[str]) -> dict[str, int]:
-    """Return the recipes of rows whose papers leave points open that we fill, with the number of these points."""
+    """Recipes of rows with open points in their papers, and the number of points."""
     counts = {}
     for name in names:
         base, overrides = typed_recipe(name)
@@ -177,14 +173,13 @@ def _suites() -> dict[str, tuple[str, ...]]:
 
 @functools.cache
 def all_claims() -> tuple[Claim, ...]:
-    """Return the claims of every file."""
     folder = resource_folder("zoo_bench_papers", "configs") / "claims"
     names = "ptbert", "burt", "promptbert", "cited", "later"
     return tuple(claim for name in names for claim in read_claims(folder / f"{name}.yaml"))
 
 
 def read_claims(path: Path) -> list[Claim]:
-    """Read one file of claims; raises msgspec.ValidationError or ValueError for a key or a cell that does not exist."""
+    """Raises msgspec.ValidationError or ValueError for an unknown key or cell."""
     content = read_yaml(path)
     shared = {key: content[key] for key in ("paper", "released") if key in content}
     claims = []
@@ -203,7 +198,7 @@ def _printed(given: Mapping[str, Any], paper: str) -> list[Printed]:
 
 
 def _line(wanted: Mapping[str, str], column: str) -> PublishedRow:
-    """Return the published row of a cell; raises ValueError unless there is exactly one."""
+    """Published row of a cell; raises ValueError unless there is exactly one."""
     stated = {key: wanted[key] for key in ("backbone", "setting", "metric") if key in wanted}
     rows = [
         line

@@ -1,4 +1,4 @@
-"""Contrasts of rows on suites and tasks: each difference with its interval, and what limits it."""
+"""Contrasts of rows on suites and tasks: differences, intervals and limits."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ SETTINGS = {"pooler": "pooling", "temperature": "temperature", "eval_every": "ev
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """A contrast on one place: a - b in points with its 95% interval, or why it or its gate is not measured.
+    """A contrast on a place: a - b in points with its 95% interval, or why it or its gate is not measured.
 
-    `line` is what the claim says the difference is above: 0, or its margin below 0. `error` and `df` are the
-    difference's standard error and its degrees of freedom. `untestable`: why it says nothing about the claim.
+    `line` is the claim's line for the difference: 0, or its margin below 0. `error` and `df` are the difference's
+    standard error and its degrees of freedom. `untestable`: why it says nothing about the claim.
     """
 
     a: str
@@ -53,7 +53,6 @@ class Compared:
 
     @property
     def decides(self) -> bool:
-        """Whether it was measured and says something about its claim."""
         return self.difference is not None and not self.untestable and not self.reason
 
     @property
@@ -70,13 +69,13 @@ class Compared:
 
     @property
     def seen(self) -> float:
-        """The true difference that would be found in 80% of repetitions."""
+        """Difference detectable in 80% of repetitions."""
         from scipy.special import stdtrit
 
         return self.error * float(stdtrit(self.df, 1 - LEVEL / 2) + stdtrit(self.df, POWER))
 
     def text(self) -> str:
-        """Return "simcse - cls, sts: +3.54 (+2.82 to +4.25)", and what else differs."""
+        """ "simcse - cls, sts: +3.54 (+2.82 to +4.25)", and other differences of the rows."""
         differs = f" [{self.differs}]" if self.differs else ""
         low, high = signed(self.low), signed(self.high)
         gap = "" if self.difference is None else f"{signed(self.difference)} ({low} to {high})"
@@ -84,7 +83,7 @@ class Compared:
 
 
 class Place:
-    """The differences between all rows that claims compare on a suite or on tasks, in one metric."""
+    """Differences between all rows of claims on a suite or on tasks, in a metric."""
 
     def __init__(
         self, folder: Folder, name: str, tasks: Sequence[str], metric: Metric, pairs: list[Any], at: Condition
@@ -105,10 +104,10 @@ class Place:
                 self.values = {name: float(sampled.value[at]) for name, at in self.index.items()}
 
     def compare(self, contrast: Sequence[str], claim: Claim, printed: PrintedOf) -> Compared:
-        """Return a contrast with its interval.
+        """A contrast with its interval.
 
-        A contrast of four rows is (a - b) - (c - d). Its error follows from those of their differences, as the
-        variance of a contrast whose weights sum to 0 does; its degrees of freedom are the fewest of these.
+        A contrast of four rows is (a - b) - (c - d). Its error follows from those of their differences, as the variance
+        of a contrast of weights that sum to 0 does; its degrees of freedom are their fewest.
         """
         from scipy.special import stdtrit
 
@@ -142,7 +141,6 @@ class Place:
 
 
 def printed_differences(claims: Iterable[Claim]) -> PrintedOf:
-    """Return the printed differences by paper, place and contrast: each comparison has one, in whichever claim."""
     differences_printed: dict[tuple[str, str, tuple[str, ...]], float] = {}
     for claim in claims:
         for (place, tasks), pair in itertools.product(claim.places(), claim.pairs()):
@@ -152,7 +150,6 @@ def printed_differences(claims: Iterable[Claim]) -> PrintedOf:
 
 
 def _about(rows: Sequence[MeasuredRow], claim: Claim) -> dict[str, Any]:
-    """Return what a contrast's rows make of it: untestable, unequal settings, and its scale."""
     labelled = [row.about for row in rows if row.about["ancestry"] and not row.trained]
     recipes = [row.records[0]["method"]["recipe"] for row in rows if row.trained]
     unlike = []

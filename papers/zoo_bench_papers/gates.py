@@ -1,4 +1,4 @@
-"""Gates: what untrained rows have to show on a backbone before claims that presuppose it say something there."""
+"""Gates: results of untrained rows on a backbone that claims presuppose there."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _SHARE = 0.5
 
 @dataclass(frozen=True)
 class Gate:
-    """Whether claims say something here: `closed` is why not, `lacks` what has to be measured first, by `command`.
+    """Meaning of claims here: `closed` is why there is none, `lacks` the missing measurement, by `command`.
 
-    `figures` are those of an open gate. A closed one has them in its reason.
+    `figures` are those of an open gate. A closed gate has them in its reason.
     """
 
     closed: str = ""
@@ -30,14 +30,14 @@ class Gate:
     figures: str = ""
 
     def before(self, contrast: Compared) -> Compared:
-        """Return a contrast that decides nothing behind a gate that is closed, or that was not measured."""
+        """A contrast that decides nothing behind a closed or unmeasured gate."""
         if self.closed:
             return replace(contrast, untestable=self.closed)
         return replace(contrast, reason=self.lacks) if self.lacks and contrast.decides else contrast
 
 
 def prompts(folder: Folder, at: Condition, tasks: Sequence[str], command: Callable[..., str]) -> Gate:
-    """Return the gate of trained templates: an untrained one is not below the untrained average, beyond noise."""
+    """Gate of trained templates: an untrained template is not below the untrained average, beyond noise."""
     pairs = [(name, _AVERAGE) for name in _PROMPTS]
     place = Place(folder, _SUITE, tasks, "", pairs, at)
     known = [name for name, average in pairs if {name, average} <= place.index.keys()]
@@ -52,7 +52,7 @@ def prompts(folder: Folder, at: Condition, tasks: Sequence[str], command: Callab
 
 
 def anisotropy(folder: Folder, at: Condition, results: str) -> Gate:
-    """Return the gate of flow and whitening: the untrained average's vectors point into one direction, as BERT's do."""
+    """Gate of flow and whitening: the untrained average's vectors point into one direction, as BERT's do."""
     here = Measured(folder.tables, at.backbone).value("anisotropy", "Sentence anisotropy", Method=_AVERAGE)
     if here is None:
         command = f"zoo-bench analyze anisotropy --methods {_AVERAGE} --backbone {at.backbone} --out {results}/analyses"
@@ -65,7 +65,7 @@ def anisotropy(folder: Folder, at: Condition, results: str) -> Gate:
 
 
 def _of_paper() -> tuple[float, str]:
-    """Return the mean cosine of the untrained average on the papers' backbone, and where it is printed."""
+    """Mean cosine of the untrained average on the papers' backbone, and its source."""
     ((value, source),) = (
         (value, line.table.source())
         for line in published().lines

@@ -1,4 +1,4 @@
-"""The tables and figures of the papers: the commands that measure each, or why none can (configs/papers/*.yaml)."""
+"""Tables and figures of the papers: their commands, or why there are none (configs/papers/*.yaml)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ALL = 10**9
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which values of an analysis's JSON file correspond to printed values; the names are keys of its rows."""
+    """Values of an analysis's JSON file for printed values; names are keys of its rows."""
 
     # Below the working folder; a glob where a part of the name is a digest.
     file: str
@@ -42,8 +42,6 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One command of zoo-bench."""
-
     command: str
     only_as_printed: bool = False
     options: dict[str, Any] = {}
@@ -52,8 +50,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table, a figure or a section of a paper."""
-
     name: str
     what: str
     paper: str
@@ -69,7 +65,6 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     steps: tuple[Step, ...] = ()
 
     def lines(self) -> list[PublishedRow]:
-        """Return its printed rows, in the paper's order."""
         return [
             line for line in published().lines if line.table.paper == self.paper and line.table.table in self.tables
         ]
@@ -77,29 +72,25 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 @dataclass(frozen=True, kw_only=True)
 class PaperOptions:
-    """The user's options for all steps: options of `run` by their long names; None for those not given."""
+    """The user's options for all steps: options of `run` by long names; None if absent."""
 
     results: Path
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def values(self) -> dict[str, Any]:
-        """Return the options that were given."""
         return {name: value for name, value in self.options.items() if value not in (None, False, ())}
 
     def folder(self, item: Item) -> Path:
-        """Return the folder to which the item's analyses are written."""
         return self.results / "papers" / item.name
 
     def places(self, item: Item) -> dict[str, str]:
-        """Return the values of the placeholders in options."""
         sentences = self.values.get("train-sentences")
         every = _EVERY if sentences is None else min(_EVERY, max(1, sentences // _BATCH // _EVALUATIONS))
         return {"results": str(self.results), "folder": str(self.folder(item)), "eval_every": str(every)}
 
 
 def all_items() -> dict[str, Item]:
-    """Return every table and figure by name."""
     items: dict[str, Item] = {}
     for paper in ("ptbert", "burt", "promptbert", "later"):
         content = read_yaml(resource_folder("zoo_bench_papers", "configs") / "papers" / f"{paper}.yaml")
@@ -110,7 +101,7 @@ def all_items() -> dict[str, Item]:
 
 
 def item(name: str) -> Item:
-    """Return a table or figure by name; raises UsageError with suggestions."""
+    """A table or figure by name; raises UsageError with suggestions."""
     items = all_items()
     if name not in items:
         raise UsageError(
@@ -120,7 +111,7 @@ def item(name: str) -> Item:
 
 
 def filled(value: Any, places: Mapping[str, str]) -> Any:
-    """Return a value of the YAML with its placeholders replaced (`{results}` ...), in lists too."""
+    """A YAML value, lists too, with its placeholders (`{results}` ...) replaced."""
     if isinstance(value, list):
         return [filled(one, places) for one in value]
     if isinstance(value, str):
@@ -130,7 +121,7 @@ def filled(value: Any, places: Mapping[str, str]) -> Any:
 
 
 def steps_of(item: Item, chosen: PaperOptions) -> list[Step]:
-    """Return the steps to run for the chosen methods and backbone; raises UsageError where a name matches none."""
+    """Steps for the chosen methods and backbone; raises UsageError for an unmatched name."""
     steps = [step for step in item.steps if not (step.only_as_printed and chosen.values.get("backbone"))]
     if "methods" not in chosen.values:
         return steps
@@ -154,7 +145,7 @@ def _with_methods(step: Step, names: Collection[str]) -> Step:
 
 
 def options_of(item: Item, step: Step, chosen: PaperOptions, known: Collection[str]) -> dict[str, Any]:
-    """Return a step's options by their long names, then the user's; only the command's `known` ones pass."""
+    """A step's options by long names, then the user's; only the command's `known` options pass."""
     options = dict(step.options)
     if "backbone" in known and not item.own_backbones:
         options.setdefault("backbone", item.backbone)
@@ -182,7 +173,6 @@ _ONE_TEXT = ("methods", "tasks", "suite")
 
 
 def words_of(options: Mapping[str, Any]) -> list[str]:
-    """Return options as they are typed."""
     line: list[str] = []
     for name, value in options.items():
         if isinstance(value, list) and name not in _ONE_TEXT:
@@ -195,7 +185,7 @@ def words_of(options: Mapping[str, Any]) -> list[str]:
 
 
 def run_options(options: Mapping[str, Any], usual: Mapping[str, Any] = MappingProxyType({})) -> RunOptions:
-    """Return the options of a `run` from those by long names; `usual` are those of the environment, by fields."""
+    """Options of a `run` from those by long names; `usual`: the environment's, by fields."""
     values = {name: ",".join(map(str, value)) if isinstance(value, list) else value for name, value in options.items()}
     fields: dict[str, Any] = {_FIELDS.get(name, name.replace("-", "_")): value for name, value in values.items()}
     if fields.pop("no_controls", False):
@@ -208,7 +198,6 @@ _FIELDS = {"suite": "suites", "out": "results"}
 
 
 def methods_of(item: Item, chosen: PaperOptions) -> list[str]:
-    """Return the distinct methods of all `run` steps of an item."""
     named: dict[str, None] = {}
     for step in steps_of(item, chosen):
         if step.command == "run":

@@ -1,4 +1,4 @@
-"""The papers' claims with their verdicts: as text and as the data of claims.json, which the page shows."""
+"""The papers' claims with their verdicts: as text and as the data of claims.json, shown by the page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zoo_bench_papers.verdicts import Verdict
 
 
 def of_claims(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Return a verdict for each claim and condition: that of the first procedure with one."""
+    """A verdict for each claim and condition, of the first procedure that has it."""
     chosen: dict[tuple[str, str], Verdict] = {}
     for verdict in verdicts:
         key = verdict.condition, verdict.claim.id
@@ -21,7 +21,7 @@ def of_claims(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def counts(verdicts: Sequence[Verdict]) -> str:
-    """Return "Of 200 claims: confirmed 5 ... Their 90 comparisons, each by itself: ..."; each counts once."""
+    """ "Of 200 claims: confirmed 5 ... Their 90 comparisons, each by itself: ..."; each counts once."""
     chosen = of_claims(verdicts)
     by = Counter(one.word for one in chosen)
     compared = {(c.a, c.b, c.on, c.line): c for one in chosen for c in one.deciding}.values()
@@ -33,7 +33,6 @@ def counts(verdicts: Sequence[Verdict]) -> str:
 
 
 def markdown(verdicts: Sequence[Verdict]) -> str:
-    """Return the claims' page: a table for each condition and paper, what tuning changed, then what is not measured."""
     parts = [
         "# The papers' claims",
         "Printed: the paper's difference. Ours: the difference in points with its 95% interval, which decides the"
@@ -67,13 +66,11 @@ _HEADER = ["Claim", "Printed", "Ours", "Controls", "Above 0?", "As large as prin
 
 
 def changes(verdicts: Sequence[Verdict]) -> list[list[str]]:
-    """Return the verdicts reached under the papers' and under tuned settings: claim, first, second."""
     both = _both(verdicts)
     return [[_name(one), first.text(), one.text()] for first, one in both]
 
 
 def changed(verdicts: Sequence[Verdict]) -> str:
-    """Return how many of the verdicts under both settings are other words, by name."""
     both = _both(verdicts)
     names = [_name(one) for first, one in both if first.word != one.word]
     return f"Of {len(both)} verdicts under both settings {len(names)} changed: {', '.join(names) or 'none'}."
@@ -95,7 +92,6 @@ def _name(verdict: Verdict) -> str:
 
 
 def _cells(verdict: Verdict) -> list[str]:
-    """Return a line of the tables: of a claim's verdict if it is measured, else of what would measure it."""
     if not verdict.measured:
         return [
             f"{verdict.claim.paper}: `{verdict.claim.id}`",
@@ -124,7 +120,7 @@ def _cells(verdict: Verdict) -> list[str]:
 
 
 def ledger(verdicts: Sequence[Verdict]) -> list[dict[str, object]]:
-    """Return the verdicts as plain values, as claims.json has them: for each condition, the measured ones first."""
+    """Plain values of claims.json: for each condition, measured verdicts first."""
     conditions = list(dict.fromkeys(verdict.condition for verdict in verdicts))
     measured = {verdict.claim.id for verdict in verdicts if verdict.measured}
     drawn: list[dict[str, object]] = []

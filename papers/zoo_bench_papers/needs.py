@@ -1,4 +1,4 @@
-"""What a table or figure of a paper needs, and what is available."""
+"""Needs of a paper's table or figure, and their availability."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from benchmark.data.catalog import catalog
 from benchmark.data.corpora import TARGET
 from benchmark.data.sources import DataSource
-from benchmark.run.plan import Row, resolve_methods
+from benchmark.run.rows import Row, resolve_methods
 from benchmark.tasks import TASKS
 from benchmark.tasks.phrases import PACK
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_named
@@ -26,19 +26,16 @@ from zoo_bench_papers.items import Item, PaperOptions, Step, filled, steps_of
 
 @dataclass(frozen=True)
 class Demand:
-    """What an item needs."""
-
     needs: dict[str, bool]
 
     @property
     def missing(self) -> list[str]:
-        """The things that are not available."""
         return [what for what, here in self.needs.items() if not here]
 
 
 @functools.cache
 def backbone_folder(name: str) -> Path | None:
-    """Return a backbone's folder on this machine (bundled, a path, or the hub's cache), without using the network."""
+    """Backbone's folder on this machine (bundled, a path, or the hub's cache), without network."""
     try:
         if (folder := named_folder(name)) is not None:
             return folder
@@ -65,7 +62,7 @@ def _is_here(find: Callable[..., object], *what: object) -> bool:
 
 
 class Survey:
-    """Finds what items need; data and texts are read once for all of them."""
+    """Needs of items; data and texts are read once for all."""
 
     def __init__(self, chosen: PaperOptions) -> None:
         self.chosen = chosen
@@ -73,7 +70,6 @@ class Survey:
         self._tasks: dict[str, bool] = {}
 
     def demand(self, item: Item) -> Demand:
-        """Return what an item needs under the user's choices."""
         needs: dict[str, bool] = {}
         for step in steps_of(item, self.chosen):
             for name in self._backbones(item, step):
@@ -118,7 +114,6 @@ class Survey:
             self._text(str(self.chosen.values.get("corpus") or suite.corpus), needs)
 
     def _text(self, names: str, needs: dict[str, bool]) -> None:
-        """Note in `needs` which of the texts joined by + are available."""
         for name in names.split("+"):
             entry = catalog().get(name)
             if entry is not None:
@@ -127,7 +122,6 @@ class Survey:
                 needs[name] = Path(name).expanduser().is_file()
 
     def _task(self, name: str, needs: dict[str, bool]) -> None:
-        """Note in `needs` whether a task's data is available."""
         task: Any = TASKS.get(name)
         if name not in self._tasks:
             self._tasks[name] = _is_here(task.load, self.source, self.chosen.values.get("limit"))

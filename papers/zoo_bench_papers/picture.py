@@ -1,4 +1,4 @@
-"""The picture of claims: each comparison's interval beside the difference that the paper prints."""
+"""The picture of claims: each comparison's interval beside the paper's difference."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _WIDE = 12.0
 
 
 def forest(verdicts: Sequence[Verdict], path: Path, most: int = 80) -> None:
-    """Draw the claims of the first condition that rows decide, a line for each comparison, by paper and word.
+    """Draw the claims of the first decided condition, a line for each comparison, by paper and word.
 
-    A bar is our interval and a hollow circle the printed difference. Raises UsageError for a suffix that is not .svg,
-    .png or .pdf, and where nothing was compared.
+    A bar is our interval, a hollow circle the printed difference. Raises UsageError for a suffix other than .svg, .png
+    or .pdf, and if nothing was compared.
     """
     _check_suffix(path)
     reached = sorted(
@@ -70,10 +70,10 @@ def forest(verdicts: Sequence[Verdict], path: Path, most: int = 80) -> None:
 
 
 def beside(verdicts: Sequence[Verdict], row: str, path: Path) -> None:
-    """Draw "Does it beat simcse?": every method that a claim compares with `row` on the STS average, a line each.
+    """Draw "Does it beat simcse?": every method claimed against `row` on the STS average, a line each.
 
-    The best stands first. A bar is our 95 % interval, a tick our difference, and a hollow circle the paper's gain.
-    Raises UsageError as `forest` does, and where no claim compares a measured method with `row`.
+    The best stands first. A bar is our 95 % interval, a tick our difference, a hollow circle the paper's gain. Raises
+    UsageError as `forest` does, and if no claim compares a measured method with `row`.
     """
     _check_suffix(path)
     methods: dict[str, Compared] = {}

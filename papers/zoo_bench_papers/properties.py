@@ -1,4 +1,4 @@
-"""Claims about properties: a function for each, of kept results of analyses or of records of trainings."""
+"""Claims about properties: a function for each, of kept analyses or trainings' records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def kept_tables(results: Path) -> Tables:
-    """Return the rows of kept analyses by their tables' names; raises CorruptError for any other file."""
+    """Rows of kept analyses by table names; raises CorruptError for any other file."""
     tables: dict[str, list[dict[str, Any]]] = {}
     for path in sorted((results / "analyses").rglob("*.json")):
         try:
@@ -39,7 +39,7 @@ def kept_tables(results: Path) -> Tables:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured on a backbone. Of a value with a 95% interval a part holds by as much as the interval does."""
+    """Measurements on a backbone. A part of a value with a 95% interval holds by as much as the interval does."""
 
     tables: Tables
     backbone: str
@@ -49,7 +49,6 @@ class Measured:
     asked: set[str] = field(default_factory=set)
 
     def cells(self, table: str, **wanted: str) -> list[Mapping[str, Any]]:
-        """Return the rows of a table on this backbone whose cells are as wanted."""
         self.asked.update(self.code.get(text, text) for text in wanted.values())
         return [
             one
@@ -59,7 +58,6 @@ class Measured:
         ]
 
     def value(self, table: str, column: str, **wanted: str) -> float | None:
-        """Return a value without an interval; None where it was not measured."""
         rows = self.cells(table, **wanted)
         if not rows:
             return None
@@ -70,12 +68,12 @@ class Measured:
         return value
 
     def rising(self, table: str, column: str, by: str, *names: str, **wanted: str) -> list[Part]:
-        """Return a part for each two neighbours of `names`, cells of the column `by`: the value rises."""
+        """A part for each two neighbours of `names`, cells of column `by`: the value rises."""
         values = [(name, self.value(table, column, **wanted, **{by: name})) for name in names]
         return [_less(column, low, high) for low, high in itertools.pairwise(values)]
 
     def difference(self, a: str, b: str, of: str, sign: int) -> Part:
-        """Return the part that the difference of two rows on kinds of pairs is above 0 (below it: `sign` -1)."""
+        """The difference of two rows on kinds of pairs is above 0 (below it: `sign` -1)."""
         rows = [cell for cell in self.cells("pairs-differences", A=a, B=b, Of=of) if "Low" in cell]
         if not rows:
             return None
@@ -84,13 +82,13 @@ class Measured:
         return text, distance(low, high, 0.0, sign)
 
     def correlated(self, table: str, x: str, y: str, sign: int) -> Part:
-        """Return the part that two columns of a table rise together (`sign` -1: one falls)."""
+        """Two columns of a table rise together (`sign` -1: one falls)."""
         rows = [cell for cell in self.cells(table) if cell.get("Seed") in (None, 0)]
         pairs = [(row.get(x), row.get(y)) for row in rows]
         return correlation(f"{x} and {y}", [pair for pair in pairs if None not in pair], 0.0, sign)
 
     def order_on(self, a: str, b: str, number: float, sign: int) -> Part:
-        """Return the part that the rank correlation of two tasks over all rows is above a number, or below it."""
+        """The rank correlation of two tasks over all rows is above a number, or below it."""
         every = [list(by_seed(of, [task]).values()) for of in self.rows((a, b), "") for task in of]
         means = [sum(values) / len(values) for values in every]
         return correlation(f"{a} and {b}", list(zip(means[::2], means[1::2], strict=True)), number, sign)
@@ -102,17 +100,17 @@ class Measured:
         return sides if len(sides) == len(names) and all(len(values) > 1 for _, values in sides) else None
 
     def steadier(self, first: str, second: str) -> Part:
-        """Return the part that the first row's standard deviation over seeds on STS is the smaller one (F)."""
+        """The first row's standard deviation over seeds on STS is smaller (F)."""
         sides = self._of_seeds("sts", (first, second), lambda row: list(by_seed(row).values()))
         return spread("sts", sides, None) if sides else None
 
     def unsteady(self, name: str, least: float) -> Part:
-        """Return the part that a row's standard deviation over seeds on STS is above a number (chi-squared)."""
+        """A row's standard deviation over seeds on STS is above a number (chi-squared)."""
         sides = self._of_seeds("sts", (name,), lambda row: list(by_seed(row).values()))
         return spread("sts", sides, least) if sides else None
 
     def course(self, kind: str, first: str, second: str) -> Part:
-        """Return the part that a curve of training is lower for the first row, on average over it (Welch's t)."""
+        """A curve of training is lower for the first row, on average over it (Welch's t)."""
         sides = self._of_seeds("sts", (first, second), lambda row: _curves(row, kind))
         return course(kind, sides) if sides else None
 
@@ -182,7 +180,6 @@ OF_UNTRAINED = frozenset(
 
 
 def _less(what: str, low: tuple[str, float | None], high: tuple[str, float | None]) -> Part:
-    """Return the part that the first of two named values without noise is below the second."""
     if low[1] is None or high[1] is None:
         return None
     texts = [f"{value:.4g}" + (f" ({name})" if name else "") for name, value in (low, high)]
@@ -190,7 +187,6 @@ def _less(what: str, low: tuple[str, float | None], high: tuple[str, float | Non
 
 
 def _curves(by_task: ByTask, kind: str) -> list[float]:
-    """Return for each seed the mean of a training's curve over its evaluations."""
     curves: dict[object, list[float]] = {}
     for records in by_task.values():
         for record in records:
@@ -200,12 +196,12 @@ def _curves(by_task: ByTask, kind: str) -> list[float]:
 
 
 def distance(low: float, high: float, number: float, sign: int) -> float:
-    """Return how far an interval is above a number (below it where `sign` is -1); 0 where it contains the number."""
+    """Distance of an interval above a number (below it: `sign` -1); 0 if it contains the number."""
     return sign * (max(low - number, 0.0) + min(high - number, 0.0))
 
 
 def correlation(what: str, pairs: Sequence[Sequence[Any]], number: float, sign: int) -> tuple[str, float] | None:
-    """Return a part of a rule about a rank correlation over ten rows or more, by Fisher's z; None for fewer."""
+    """Part of a rule on a rank correlation over ten rows or more, by Fisher's z; None for fewer."""
     import numpy as np
     from scipy.stats import spearmanr
 
@@ -219,10 +215,10 @@ def correlation(what: str, pairs: Sequence[Sequence[Any]], number: float, sign: 
 
 
 def spread(on: str, sides: Sequence[tuple[str, Sequence[float]]], least: float | None) -> tuple[str, float]:
-    """Return a part of a rule about standard deviations over seeds, by the intervals of chi-squared and F.
+    """Part of a rule on standard deviations over seeds, by the intervals of chi-squared and F.
 
-    Of two rows the first is to have the smaller one; that of one row is to be above `least`. `sides` has the name of
-    each row and its score by seed, in points.
+    The first of two rows is to have the smaller; a single row's is to be above `least`. `sides` has the name of each
+    row and its score by seed, in points.
     """
     import numpy as np
     from scipy.stats import chi2, f
@@ -239,7 +235,7 @@ def spread(on: str, sides: Sequence[tuple[str, Sequence[float]]], least: float |
 
 
 def course(kind: str, sides: Sequence[tuple[str, Sequence[float]]]) -> tuple[str, float]:
-    """Return a part of a rule about the mean over a training's evaluations: lower for the first row (Welch's t)."""
+    """Part of a rule on the mean over a training's evaluations: lower for the first row (Welch's t)."""
     from scipy.stats import ttest_ind
 
     (a, first), (b, second) = sides

@@ -1,4 +1,4 @@
-"""Checkpoints that authors released, on the tasks of a paper's table: do the printed numbers come out of them?"""
+"""Authors' released checkpoints on the tasks of a paper's table, for a check of the printed numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zoo_bench_papers.items import Item, PaperOptions, filled
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A released checkpoint; the head of papers/configs/released.yaml says what the fields mean."""
+    """A released checkpoint; the head of papers/configs/released.yaml explains the fields."""
 
     name: str
     recipe: str = ""
@@ -38,7 +38,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return f"{self.name} (released)"
 
     def printed(self, item: Item) -> list[PublishedRow]:
-        """Return the printed rows of an item that this checkpoint made, without the best and worst of several seeds."""
+        """Printed rows of an item by this checkpoint, without the best and worst of several seeds."""
         return [
             line
             for line in item.lines()
@@ -55,10 +55,10 @@ def checkpoints() -> dict[str, Checkpoint]:
 
 
 def chosen_checkpoints(item: Item, given: Mapping[str, str]) -> tuple[dict[Checkpoint, str], list[Checkpoint]]:
-    """Return the checkpoints of an item with the hub name or folder of each, and those whose place is not known.
+    """An item's checkpoints with hub name or folder, and those of unknown place.
 
-    `given` are the user's folders by name. Raises UsageError if no checkpoint made a row of the item, or for a name
-    that is none of them; MissingError for a folder that does not exist, or if every place is unknown.
+    `given` are the user's folders by name. Raises UsageError if no checkpoint made a row of the item, or for another
+    name; MissingError for an absent folder, or if every place is unknown.
     """
     known = {name: one for name, one in checkpoints().items() if one.printed(item)}
     if not known:
@@ -77,13 +77,11 @@ def chosen_checkpoints(item: Item, given: Mapping[str, str]) -> tuple[dict[Check
 
 
 def nowhere(without: Sequence[Checkpoint]) -> str:
-    """Return a sentence about checkpoints that are not on the hub."""
     places = "; ".join(f"{one.name}: {one.where}, --weights {one.name}=FOLDER" for one in without)
     return f"not on the hub, so give the folder ({places})."
 
 
 def runs(item: Item, chosen: PaperOptions, places: Mapping[Checkpoint, str]) -> list[dict[str, Any]]:
-    """Return for each suite of an item the options of the `run` that scores the checkpoints on it."""
     suites: dict[str, str | None] = {}
     for step in item.steps:
         if step.command == "run":
@@ -103,7 +101,6 @@ def runs(item: Item, chosen: PaperOptions, places: Mapping[Checkpoint, str]) -> 
 def beside_released(
     item: Item, chosen: PaperOptions, places: Mapping[Checkpoint, str], suites: Sequence[str]
 ) -> list[Printed]:
-    """Return the printed rows of the checkpoints, each with ours in the results folder and the difference below it."""
     store = Records(chosen.results, set_aside=False)
     trial = "limit" in chosen.values
     every_table = build_tables(store.all(), [merged(suites_named(name)) for name in suites], store)
@@ -126,7 +123,6 @@ def beside_released(
 
 
 def _ours(line: PublishedRow, table: Table, row: Row, place: str) -> list[Ours]:
-    """Return our values of a row for a printed one, and the differences."""
     values, differences, notes = {}, {}, dict.fromkeys(["a trial on cut data (--limit)"] if table.partial else [])
     for task, (column, reasons) in published().columns(line, table.suite, table.aggregation).items():
         value = row.average if task == AVERAGE else row.values[task]

@@ -1,4 +1,4 @@
-"""Verdicts on the papers' claims from the pair scores of a results folder; docs/claims.md says how."""
+"""Verdicts on the papers' claims from the pair scores of a results folder; docs/claims.md has the rules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from zoo_bench_papers.properties import OF_UNTRAINED, RULES, Measured
 
 @dataclass
 class Verdict:
-    """What a results folder says of a claim under one condition."""
+    """A results folder's verdict on a claim under a condition."""
 
     claim: Claim
     condition: str
@@ -45,34 +45,31 @@ class Verdict:
 
     @property
     def measured(self) -> bool:
-        """Whether anything of the claim was measured."""
         return bool(self.observation or any(one.difference is not None for one in self.compared))
 
     @property
     def deciding(self) -> list[Compared]:
-        """The contrasts that decide the verdict."""
         return [one for one in self.compared if one.decides]
 
     @property
     def above(self) -> str:
-        """Whether the rows are above the line of the claim: yes, no, undecided, or how many of each."""
+        """Rows above the claim's line: yes, no, undecided, or how many of each."""
         return answers.tally([one.above for one in self.deciding])
 
     @property
     def as_large(self) -> str:
-        """Whether the printed gain is possible: possible, no, or how many of each; "" where none is printed."""
+        """The printed gain: possible, no, or how many of each; "" if none is printed."""
         return answers.tally([one.as_large for one in self.deciding])
 
     def ours(self) -> str:
-        """Return the measured contrasts with their differences and intervals, or what analyses found."""
         return self.observation or "; ".join(one.text() for one in self.compared if one.difference is not None)
 
     def head(self) -> str:
-        """Return the word and what limits it: "confirmed so far"."""
+        """The word and its limit: "confirmed so far"."""
         return f"{self.word} {self.scale}".strip()
 
     def text(self) -> str:
-        """Return the verdict in a sentence, then what a reader needs to judge it."""
+        """The verdict in a sentence, then a reader's grounds to judge it."""
         shown = self.deciding
         each = Counter(one.word for one in shown)
         some = [f"{self.head()} on {each[self.word]} of {len(shown)} comparisons" if len(each) > 1 else self.head()]
@@ -101,10 +98,10 @@ class Verdict:
 
 
 def verdicts(results: Path, store: Records, read: Sequence[Record]) -> list[Verdict]:
-    """Return the verdicts on every claim under each condition of a folder; raises MissingError without records.
+    """Verdicts on every claim under each condition of a folder; raises MissingError without records.
 
-    A claim whose paper and released code differ has one for each. A condition whose rows are in no claim is left out
-    beside others.
+    A claim has one verdict each for paper and code if they differ. Conditions with rows in no claim are omitted beside
+    others.
     """
     folder = Folder(results, store, read)
     under = [_under(folder, at, results) for at in folder.conditions]
@@ -140,7 +137,7 @@ def _under(folder: Folder, at: Condition, results: Path) -> list[Verdict]:
 
 
 def _properties(claim: Claim, folder: Folder, at: Condition) -> list[Verdict]:
-    """Return a property's verdict, or two where the released code's row was measured and is another one."""
+    """A property's verdict, or two if the released code's row was measured and differs."""
     rule, verdicts = RULES.get(claim.id), []
     text = READING if open_points(claim.released) else TEXT
     codes: dict[str, Mapping[str, str]] = {CODE: claim.released, text: {}} if claim.released else {"": {}}

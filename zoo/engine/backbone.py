@@ -51,7 +51,6 @@ class BackboneSource:
         return f"labelled ancestry ({', '.join(self.labelled)})" if self.labelled else None
 
     def identity(self) -> dict[str, Any]:
-        """Facts for keys and records, without the machine's folder."""
         locality = {"local": True} if self.location == str(self.folder) else {}
         ancestry = {} if self.ancestry is None else {"ancestry": self.ancestry}
         return {"name": self.name, "revision": self.revision, "sha256": self.sha256, **locality, **ancestry}
@@ -97,7 +96,6 @@ def find_backbone(
 
 
 def check_backbone(name: str, revision: str | None, runtime: Runtime) -> None:
-    """Raise loading errors visible in configuration and file names."""
     from zoo.engine.bert import bert_config
 
     source = find_backbone(name, revision, allow_pickle=runtime.allow_pickle)
@@ -117,7 +115,6 @@ def token_embeddings(model: PreTrainedModel) -> nn.Embedding:
 
 
 def quiet() -> None:
-    """Turn off log and bars of loading, and limit oneDNN's kernels."""
     from transformers.utils import logging as transformers_logging
 
     keep_few_kernels()
@@ -149,7 +146,7 @@ def without_pooler(model_class: Any) -> dict[str, bool]:
 
 
 def masked_lm(source: BackboneSource, runtime: Runtime, *, causal: bool = False) -> PreTrainedModel:
-    """Load a model with its MLM head, or a decoder (`causal`), float32; raises UsageError without one."""
+    """Load a model with its MLM head, or a decoder (`causal`), float32; raises UsageError without a head."""
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
@@ -323,7 +320,6 @@ class Backbone:
         return sha256_weights(self.network)
 
     def write_checkpoint(self, folder: Path) -> None:
-        """Write model, config and tokenizer in the layout of the transformers library."""
         from transformers import AutoModel
 
         self.model.config.save_pretrained(folder)

@@ -100,8 +100,6 @@ class Unfinished(Interrupted):
 
 @dataclass
 class EncodingStats:
-    """Cost of encoding, summed over calls."""
-
     texts: int = 0
     tokens: int = 0
     truncated: int = 0
@@ -110,7 +108,6 @@ class EncodingStats:
     halvings: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Fields as JSON values, with texts and tokens per second."""
         rate: dict[str, float | None] = {"texts_per_second": None, "tokens_per_second": None}
         if self.seconds > 0:
             rate = {
@@ -128,7 +125,6 @@ def autocast(runtime: Runtime) -> AbstractContextManager[Any]:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """True for memory errors of CUDA, MPS or the CPU allocator."""
     phrases = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "MPS backend out of memory")
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
         isinstance(error, RuntimeError) and any(what in str(error) for what in phrases)

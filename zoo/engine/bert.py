@@ -52,8 +52,6 @@ _WITHOUT_EFFECT = {
 
 @dataclass
 class Tokens:
-    """`["input_ids"]` are rows of token ids, as in the library's BatchEncoding."""
-
     encodings: list[Encoding]
 
     def __getitem__(self, name: Literal["input_ids"]) -> list[list[int]]:
@@ -70,11 +68,9 @@ class WordPieceTokenizer:
         self.pad_token_id = backend_tokenizer.token_to_id(_SPECIAL["pad_token"])
 
     def __len__(self) -> int:
-        """Number of tokens, special and added included."""
         return self.backend_tokenizer.get_vocab_size()
 
     def num_special_tokens_to_add(self) -> int:
-        """2: [CLS] and [SEP]."""
         return self.backend_tokenizer.num_special_tokens_to_add(is_pair=False)
 
     def __call__(
@@ -181,7 +177,6 @@ def bert_config(folder: Path) -> BertConfig | None:
 
 
 def _unset(*shape: int) -> torch.Tensor:
-    """A tensor without memory, a place for a weight."""
     return torch.empty(shape, device="meta")
 
 
@@ -199,8 +194,6 @@ def _linear(width: int, out: int) -> nn.Linear:
 
 
 class _Part(nn.Module):
-    """Modules by name, read singly by other code."""
-
     def __init__(self, /, **parts: nn.Module) -> None:
         super().__init__()
         for name, part in parts.items():
@@ -224,8 +217,6 @@ class _Embeddings(nn.Module):
 
 
 class Bert(nn.Module):
-    """A BERT's modules under the library's names, for `zoo.engine.states`."""
-
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.config = config

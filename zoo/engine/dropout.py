@@ -33,8 +33,6 @@ def _kept(shape: torch.Size, dropped: int) -> torch.Tensor:
 
 
 class Dropout(nn.Dropout):
-    """PyTorch's Dropout with the masks of `dropout`."""
-
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         return dropout(input, self.p) if self.training else input
 
@@ -65,7 +63,6 @@ def set_dropout(model: nn.Module, rate: float | None) -> None:
 
 
 def has_dropout(model: nn.Module) -> bool:
-    """True if two passes in training mode may differ."""
     layers = [module.p for module in model.modules() if isinstance(module, nn.Dropout)]
     others = (getattr(module, name, None) for module in model.modules() for name in _RATES)
     return any(rate > 0 for rate in (*layers, *(rate for rate in others if isinstance(rate, float))))

@@ -53,7 +53,6 @@ def _made(name: str) -> Path:
 
 
 def _packaged(name: str) -> Path:
-    """Model folder in an installed package, located without an import."""
     package, _, inner = LABELLED_PACKAGES[name].partition("/")
     spec = importlib.util.find_spec(package)
     for place in (spec.submodule_search_locations or ()) if spec else ():
@@ -81,7 +80,6 @@ _PLACES = re.compile(r"(base_model|tokenizer)_name_or_path|\w+_file")
 
 
 def loaded_sha256(name: str, folder: Path, *, allow_pickle: bool) -> str:
-    """Sha256 of everything a folder loads, from elsewhere too."""
     inside, elsewhere = folder_sha256(folder), {}
     for stated, named in places_named(folder).items():
         place, what = Path(named), f"backbone {name!r}: {stated} is {named!r}"
@@ -246,7 +244,6 @@ def _cached(name: str, revision: str | None, onnx: str | None) -> tuple[Path | N
 
 
 def _seems_whole(folder: Path) -> bool:
-    """True if an offline cached model has weights and a tokenizer."""
     if not has_weights(folder):
         return False
     try:

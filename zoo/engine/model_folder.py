@@ -66,7 +66,6 @@ def other_tensors(folder: Path, start: str, *, allow_pickle: bool) -> dict[str, 
 
 
 def cannot_load(what: str, folder: Path, error: Exception) -> ZooError:
-    """ZooError for any error of the loading libraries."""
     message = " ".join(str(error).split())
     if "trust_remote_code" in message or "custom code" in message:
         return UsageError(
@@ -126,7 +125,6 @@ def module_folders(folder: Path) -> list[Path]:
 
 
 def _formats(part: Path) -> tuple[bool, bool]:
-    """Presence of safetensors, and of pickle."""
     return any(any(part.glob(name)) for name in _SAFE), any(part.glob("*.bin"))
 
 

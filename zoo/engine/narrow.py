@@ -44,7 +44,6 @@ def joined_by(join: Callable[[Maps], Joint | None]) -> Iterator[None]:
 
 
 def product_dtype(x: torch.Tensor) -> torch.dtype:
-    """Type of products with x: autocast's, or its own."""
     device = x.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
@@ -93,8 +92,6 @@ def _joint(maps: Sequence[nn.Linear]) -> Joint:
 
 
 class Saved(FunctionCtx):
-    """Context of `forward` for `backward`; functions set their own attributes."""
-
     saved_tensors: tuple[torch.Tensor, ...]
     rows: int
     sizes: list[list[int]]

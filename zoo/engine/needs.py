@@ -71,7 +71,6 @@ def _refused(name: str, need: Need, recipe: str) -> UsageError:
 
 @functools.cache
 def _special_tokens(what: str, folder: Path) -> frozenset[str]:
-    """Special tokens of a folder's tokenizer, by the names of `Need`."""
     from transformers import AutoTokenizer
 
     check_tokenizer_files(what, folder)

@@ -147,7 +147,6 @@ class Rows:
 
     @classmethod
     def of(cls, mask: torch.Tensor, dtype: torch.dtype) -> Rows:
-        """Packing by a mask (n, length), for scores of `dtype`."""
         if (share := share_without_host()) is not None:
             return cls._by_device(mask, dtype, math.ceil(mask.numel() * share))
         known, device = host_of(mask), mask.device

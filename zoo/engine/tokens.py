@@ -77,7 +77,6 @@ class TokenTable:
 
     @classmethod
     def joined(cls, tables: Sequence[TokenTable]) -> TokenTable:
-        """Rows of several tables in turn."""
         lengths = np.concatenate([np.empty(0, np.int64), *(table.lengths for table in tables)])
         ids = np.concatenate([np.empty(0, np.int32), *(table.ids for table in tables)])
         return cls(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
@@ -122,7 +121,6 @@ def clean_text(text: object, index: int) -> str:
 
 
 def frame_of(tokenizer: PreTrainedTokenizerBase) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """A tokenizer's special tokens before and after a text."""
     encoding = tokenizer("a", return_special_tokens_mask=True)
     special, ids = np.array(encoding["special_tokens_mask"], np.bool_), np.array(encoding["input_ids"], np.int32)
     begin = int(np.argmin(special))
@@ -148,7 +146,6 @@ def _tokenise(
     add_special_tokens: bool,
     progress: Progress | None,
 ) -> tuple[TokenTable, NDArray[np.bool_]]:
-    """The table, and flags (n,) of cut rows."""
     with (progress or Progress.silent()).bar("tokenising", len(texts)) as bar:
         return _in_chunks(tokenizer, texts, max_length, add_special_tokens, bar)
 
@@ -187,8 +184,6 @@ def _in_chunks(
 
 
 class _Known:
-    """Cached rows of a tokenizer at a length limit."""
-
     def __init__(self) -> None:
         self.rows: dict[str, int] = {}
         self.table = TokenTable(np.empty(0, np.int32), np.zeros(1, np.int64))
@@ -268,8 +263,6 @@ _MOST = 500_000
 
 
 class _Numbers(dict[str, int]):
-    """Numbers of parts, by first lookup."""
-
     def __missing__(self, part: str) -> int:
         number = self[part] = len(self)
         return number

@@ -1,4 +1,4 @@
-"""Writes an encoder as a sentence-transformers folder, for use and publication without this project."""
+"""Encoders as sentence-transformers folders, for use and publication without this project."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXPORTED_POOLINGS = {"cls": "cls", "mean": "mean", "last": "mean", "max": "max",
 
 @dataclass(frozen=True)
 class StockModules:
-    """An encoder as a transformer, the pooling of its last layer, and the library's modules that follow."""
+    """A transformer, the pooling of its last layer, and further modules of the library."""
 
     backbone: Backbone
     pooling: Pooling | Literal["lasttoken"]  # one of EXPORTED_POOLINGS
@@ -42,14 +42,14 @@ class StockModules:
 
 @dataclass(frozen=True)
 class StaticModules:
-    """An encoder as the mean of a text's rows in a table (vocabulary, dim), scaled to length 1."""
+    """Mean of a text's rows in a table (vocabulary, dim), scaled to length 1."""
 
     tokenizer: Tokenizer
     table: torch.Tensor
 
 
 def dense(weight: torch.Tensor, bias: torch.Tensor, activation: Literal["Tanh", "Identity"]) -> Dense:
-    """Return the library's linear layer with a weight (out, in) and a bias (out,), float32, and its activation."""
+    """The library's linear layer, weight (out, in) and bias (out,), float32, with activation."""
     from sentence_transformers.sentence_transformer.modules import Dense
     from torch import nn
 
@@ -68,18 +68,16 @@ _PACKAGE = "sentence_transformers.models"  # as in released models; version 6.2 
 
 @runtime_checkable
 class Exportable(Protocol):
-    """An encoder that sentence-transformers' stock modules can express if its traits have `exports`."""
+    """An encoder of sentence-transformers' stock modules, if its traits have `exports`."""
 
-    def stock_modules(self) -> StockModules | StaticModules:
-        """Return the modules that compute the same vectors."""
-        ...
+    def stock_modules(self) -> StockModules | StaticModules: ...
 
 
 def write_sentence_transformers(encoder: Encoder, folder: Path, texts: Mapping[str, str] | None = None) -> None:
-    """Write a new folder for sentence-transformers; it is read again first, and must give the same vectors.
+    """Write a new folder for sentence-transformers, after a reading check of equal vectors.
 
-    `texts` are further files, such as README.md. Raises UsageError for an encoder that the package's stock modules
-    cannot express, and for a folder that exists.
+    `texts` are further files, such as README.md. Raises UsageError for an encoder beyond the stock modules, and for an
+    existing folder.
     """
     modules = modules_of(encoder)
     if folder.exists():
@@ -110,7 +108,6 @@ def write_sentence_transformers(encoder: Encoder, folder: Path, texts: Mapping[s
 
 
 def modules_of(encoder: Encoder) -> StockModules | StaticModules:
-    """Return the encoder as stock modules of sentence-transformers; raises UsageError if they cannot express it."""
     if type(encoder).traits(encoder.recipe).exports and isinstance(encoder, Exportable):
         return encoder.stock_modules()
     raise UsageError(
@@ -145,10 +142,7 @@ def _write(encoder: StockModules, folder: Path) -> None:
 
 
 def _complete(tokenizer: Any, folder: Path, template: str | None) -> None:
-    """Write the template, and let any token fill batches where a tokenizer has none for it.
-
-    The library refuses such, and no mask reads it.
-    """
+    """Write the template, and set any padding token if a tokenizer has none: the library needs it, no mask reads it."""
     more = {} if template is None else {"chat_template": template}
     if tokenizer.pad_token is None:
         more["pad_token"] = tokenizer.eos_token or tokenizer.unk_token or tokenizer.convert_ids_to_tokens(0)
@@ -158,7 +152,6 @@ def _complete(tokenizer: Any, folder: Path, template: str | None) -> None:
 
 
 def _write_static(encoder: StaticModules, folder: Path) -> None:
-    """Write the format of model2vec, which sentence-transformers reads too."""
     (folder / "1_Normalize").mkdir(parents=True)
     write_tensors(folder / "model.safetensors", {"embeddings": encoder.table})
     write_text(folder / "tokenizer.json", encoder.tokenizer.to_str())

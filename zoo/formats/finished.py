@@ -1,4 +1,4 @@
-"""Finished encoders: sentence-transformers loads them, and the engine takes over where both give the same vectors."""
+"""Finished encoders: sentence-transformers loads them; the engine takes over at equal vectors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _LONG = 1024
 
 
 def sample(limit: int | None) -> list[str]:
-    """Return 64 texts of many kinds and lengths, two of them longer than `limit` tokens (or than 1,024)."""
+    """64 texts of many kinds and lengths, two longer than `limit` tokens (or than 1,024)."""
     words = " ".join(PROBES).split()
     longest = min(limit or _LONG, _LONG) + 8
     odd = [clean_text(text, 0) for text in ODD_TEXTS if len(text) < _LONG]
@@ -60,11 +60,10 @@ def load_finished(
     max_length: int | None = None,
     onnx: Path | None = None,
 ) -> SentenceTransformer:
-    """Return a folder as sentence-transformers loads it, in float32, without its code and from safetensors.
+    """A folder as loaded by sentence-transformers, in float32, without its code and from safetensors.
 
-    `pooling` replaces that of the folder; onnxruntime runs the transformer of an `onnx` file. Raises UsageError for a
-    model of another kind, and for code of its own;
-    CorruptError for files that cannot be loaded, and for weights that are missing.
+    `pooling` replaces the folder's; onnxruntime runs an `onnx` file. Raises UsageError for a model of another kind or
+    with code of its own; CorruptError for unreadable files and missing weights.
     """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer import modules as parts
@@ -105,7 +104,6 @@ def load_finished(
 
 
 def taken_over(model: SentenceTransformer, source: BackboneSource) -> tuple[Backbone, Pooling, list[Module]] | None:
-    """Return the backbone, the pooling and the modules after it of a model that the engine could run; else None."""
     from sentence_transformers.sentence_transformer import modules as parts
 
     if [type(module) for module in model][:2] != [parts.Transformer, parts.Pooling]:
@@ -119,7 +117,7 @@ def taken_over(model: SentenceTransformer, source: BackboneSource) -> tuple[Back
 
 
 def noted(what: str, model: Any, roles: Roles) -> Roles:
-    """Return the roles with a sentence on what the library does with the prompts that nobody would expect.
+    """The roles, with a sentence on the library's unexpected use of prompts.
 
     Raises UsageError for a chat template that refuses them.
     """
@@ -143,7 +141,7 @@ def noted(what: str, model: Any, roles: Roles) -> Roles:
 
 
 def _in_template(what: str, transformer: Any, prompts: list[str], keeps: bool) -> str:
-    """Return a sentence on a folder's chat template, in which a prompt is the message of the system."""
+    """A sentence on a chat template with prompts as the system's message."""
     from jinja2 import TemplateError
 
     def ids(prompt: str) -> list[int]:
@@ -163,7 +161,7 @@ def _in_template(what: str, transformer: Any, prompts: list[str], keeps: bool) -
 
 
 def pooled_elsewhere(folder: Path, tokenizer: Any) -> str:
-    """Return a sentence on how the library itself would pool a folder of a decoder without modules.json."""
+    """A sentence on the library's pooling of a decoder without modules.json."""
     config = read_mapping(folder / "config.json")
     name = str((config.get("architectures") or [""])[0])
     # As its SentenceTransformer decides.
@@ -174,7 +172,6 @@ def pooled_elsewhere(folder: Path, tokenizer: Any) -> str:
 
 
 def cut_texts(model: Any, texts: list[str]) -> int:
-    """Return how many texts have more tokens than a model of sentence-transformers reads; 0 where it has no limit."""
     tokenizer, limit = getattr(model[0], "tokenizer", None), model.max_seq_length
     if not callable(tokenizer) or not limit or limit == float("inf"):
         return 0
@@ -183,7 +180,7 @@ def cut_texts(model: Any, texts: list[str]) -> int:
 
 
 def trained_pooler(source: BackboneSource, runtime: Runtime) -> Dense:
-    """Return a checkpoint's own pooler, a linear layer and tanh; raises UsageError for a checkpoint without one."""
+    """A checkpoint's own pooler, a linear layer and tanh; raises UsageError if there is none."""
     from transformers import AutoModel
 
     what = f"pretrained: {source.name!r}"
@@ -203,7 +200,7 @@ def trained_pooler(source: BackboneSource, runtime: Runtime) -> Dense:
 
 
 def _check_kind(what: str, folder: Path) -> None:
-    """Raise UsageError for what the library would load as another model than the folder is, and only log it."""
+    """Raise UsageError for a folder the library would load, with only a log line, as another model."""
     path = folder / "config_sentence_transformers.json"
     kind = read_mapping(path).get("model_type", "SentenceTransformer") if is_file(path) else "SentenceTransformer"
     listed = (folder / "modules.json").read_text(encoding="utf-8")
@@ -226,7 +223,7 @@ def _check_kind(what: str, folder: Path) -> None:
 
 
 def _check_pooled(what: str, folder: Path, model: SentenceTransformer) -> None:
-    """Raise UsageError for modules that end in vectors of tokens and give none of a text."""
+    """Raise UsageError for modules that end in vectors of tokens."""
     try:
         model.encode(["a"])
     except KeyError as error:
@@ -240,7 +237,6 @@ def _check_pooled(what: str, folder: Path, model: SentenceTransformer) -> None:
 
 
 def _is_transformer(folder: Path) -> bool:
-    """Return whether a module's folder has a model of the transformers library, or an adapter of one."""
     if is_file(folder / "adapter_config.json"):
         return True
     stated = read_mapping(folder / "config.json") if is_file(folder / "config.json") else {}

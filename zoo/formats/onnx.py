@@ -1,4 +1,4 @@
-"""Finished encoders whose transformer is an ONNX file of their folder, run by onnxruntime (extra `onnx`)."""
+"""Finished encoders with an ONNX file as transformer, run by onnxruntime (extra `onnx`)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _DTYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 
 def onnx_file(folder: Path, name: str | None) -> Path:
-    """Return the ONNX file of a folder: the one of this name, else model.onnx, else the only one.
+    """A folder's ONNX file: of this name, else model.onnx, else the only file.
 
-    Raises MissingError if there is none, and UsageError if there are several and none is named.
+    Raises MissingError if there is none, UsageError if there are several and no name.
     """
     files = sorted([*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx")])
     wanted = "model.onnx" if name is None else name
@@ -49,14 +49,12 @@ def _listed(files: list[Path], folder: Path) -> str:
 
 
 def onnx_parts(path: Path) -> list[Path]:
-    """Return an ONNX file, and each file beside it that its graph names, which holds its tensors."""
     graph = path.read_bytes()
     beside = sorted(other for other in path.parent.rglob("*") if other.is_file() and other.suffix != ".onnx")
     return [path, *(other for other in beside if other.relative_to(path.parent).as_posix().encode() in graph)]
 
 
 def onnx_digests(path: Path) -> dict[str, str]:
-    """Return the sha256 of all that onnxruntime reads of an ONNX file."""
     return {part.relative_to(path.parent).as_posix(): sha256_file(part) for part in onnx_parts(path)}
 
 
@@ -79,7 +77,7 @@ def _session(path: Path) -> Any:
 
 
 class OnnxModel(torch.nn.Module):
-    """Token ids and mask (n, length) -> states of tokens (n, length, dim), float32, by onnxruntime on the processor."""
+    """Ids and mask (n, length) -> states (n, length, dim), float32, by onnxruntime on the processor."""
 
     def __init__(self, path: Path, config: Any) -> None:
         from transformers import AutoModel
@@ -109,7 +107,6 @@ class OnnxModel(torch.nn.Module):
         token_type_ids: torch.Tensor | None = None,
         **_: Any,
     ) -> BaseModelOutput:
-        """Return the states of the last layer."""
         from transformers.modeling_outputs import BaseModelOutput
 
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
@@ -125,18 +122,16 @@ class OnnxModel(torch.nn.Module):
 
 
 def load_onnx(what: str, folder: Path, path: Path, pooling: str | None) -> SentenceTransformer:
-    """Return a folder as sentence-transformers loads it, except that onnxruntime runs its transformer.
+    """A sentence-transformers folder with its transformer run by onnxruntime.
 
-    Tokens, pooling, prompts and further modules are the library's. A folder without modules.json has `pooling`.
-    Raises UsageError where the folder does not begin with a transformer.
+    Tokens, pooling, prompts and further modules are the library's. A folder without modules.json has `pooling`. Raises
+    UsageError if the first module is no transformer.
     """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer import modules as parts
     from sentence_transformers.util.misc import import_module_class
 
     class OnnxTransformer(parts.Transformer):
-        """The library's transformer with another model in it."""
-
         def _load_model(self, model_name_or_path: str, transformer_task: Any, config: Any, *_: Any, **more: Any) -> Any:
             return OnnxModel(path, config)
 

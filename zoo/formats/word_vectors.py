@@ -1,4 +1,4 @@
-"""Vectors from a user's file: of whole texts, made by an encoder elsewhere, or of words (GloVe, fastText, word2vec).
+"""Vectors from a user's file: of texts, by an encoder elsewhere, or of words (GloVe, fastText, word2vec).
 
 Two forms: lines of a text, a tab and numbers separated by blanks or tabs (.tsv, also .gz and .xz); or a matrix (.npy,
 or .safetensors with the tensor `vectors`) and beside it a .txt file with the same stem and one text per line.
@@ -31,7 +31,7 @@ _MATRICES = (".npy", ".safetensors")
 
 
 def find_text_vectors(path: str | None) -> list[Path]:
-    """Return the file, and for a matrix also the file of its texts; raises MissingError with the remedy."""
+    """The file, and for a matrix its file of texts; raises MissingError."""
     if path is None:
         raise MissingError("vectors of texts: no file is given; add path=FILE to the method, as in vectors:path=FILE.")
     file = Path(path).expanduser()
@@ -45,16 +45,15 @@ def find_text_vectors(path: str | None) -> list[Path]:
 
 
 def text_vectors_identity(files: list[Path]) -> dict[str, object]:
-    """Return name and sha256 of the files, without their paths, which differ between machines."""
     digests = {file.name: sha256_file(file) for file in files}
     return {"name": files[0].name, "sha256": sha256_json(digests), "local": True}
 
 
 def read(files: list[Path]) -> tuple[dict[str, int], NDArray[np.float32]]:
-    """Return the row of each text, and the vectors (n, dim) float32.
+    """Row of each text, and vectors (n, dim) float32.
 
-    Raises CorruptError for a file that cannot be read, a malformed line, a number that is not finite, or a text with
-    two different vectors.
+    Raises CorruptError for an unreadable file, a malformed line, a number that is not finite, or a text with two
+    different vectors.
     """
     if files[0].suffix in _MATRICES:
         vectors, texts = _matrix(files[0]), [line for _, line in _lines(files[1])]
@@ -87,7 +86,7 @@ def _matrix(path: Path) -> NDArray[np.float32]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines with their numbers; only a line feed ends a line, because texts may contain other separators."""
+    """Numbered lines; only a line feed ends a line, because texts may contain other separators."""
     for number, line in enumerate(iterate_bytes(path), 1):
         try:
             yield number, line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
@@ -128,7 +127,7 @@ Matrix = NDArray[np.float32]
 
 
 def find_word_vectors(path: str | None, what: str) -> str:
-    """Return the absolute path of a file, or GLOVE_PACKAGE; raises MissingError with the remedy."""
+    """Absolute path, or GLOVE_PACKAGE; raises MissingError."""
     if path is None:
         raise MissingError(f"{what}: no file is given; add path=FILE to the method, as in glove:path=FILE.")
     if path == GLOVE_PACKAGE:
@@ -150,7 +149,6 @@ def made_file(name: str) -> Path:
 
 
 def word_vectors_identity(place: str) -> dict[str, Any]:
-    """Return name and sha256 of what `find_word_vectors` found, without its path, which differs between machines."""
     if place == GLOVE_PACKAGE:
         return {"name": place, "sha256": sha256_json({file.name: sha256_file(file) for file in _package_files()})}
     return {"name": Path(place).name, "sha256": sha256_file(Path(place)), "local": True}
@@ -165,7 +163,7 @@ def _package_files() -> list[Path]:
 
 
 class _Rows:
-    """Words and their vectors in a growing matrix; a word that comes twice keeps its first vector."""
+    """Words and a growing matrix; a repeated word keeps its first vector."""
 
     def __init__(self, dim: int, most: int | None) -> None:
         self.words: dict[str, int] = {}
@@ -174,7 +172,7 @@ class _Rows:
         self.replaced = 0
 
     def add(self, words: list[bytes], vectors: Matrix, path: Path, first: int, unit: str) -> None:
-        """Append the vectors (n, dim) of n words, from number `first`; bytes that are not UTF-8 are replaced."""
+        """Append vectors (n, dim) of n words, from number `first`; bytes outside UTF-8 are replaced."""
         bad = ~np.isfinite(vectors).all(axis=1)
         if bad.any():
             raise CorruptError(f"{path}: {unit} {first + int(np.argmax(bad))}: NaN or infinity in a word vector.")
@@ -195,7 +193,6 @@ class _Rows:
         return self.most is not None and len(self.words) >= self.most
 
     def finished(self, path: Path) -> tuple[dict[str, int], Matrix]:
-        """Return each word's row, and the matrix (words, dim)."""
         if not self.words:
             raise CorruptError(f"{path} has no word vector.")
         if self.replaced:
@@ -205,11 +202,11 @@ class _Rows:
 
 
 def read_word_vectors(place: str, most: int | None = None) -> tuple[dict[str, int], Matrix]:
-    """Return the row of each word, and the vectors (words, dim) float32, of a file or of GloVe's package.
+    """Row of each word, and vectors (words, dim) float32, of a file or of GloVe's package.
 
-    A name with `.bin` is word2vec's binary form, any other is text; both may end in .gz or .xz. Text has a word and its
-    numbers on each line, separated by blanks or tabs, with or without word2vec's header. `most`: read only
-    the first N words (files are sorted by frequency). Raises MissingError, or CorruptError naming the line.
+    A name with `.bin` is word2vec's binary form, any other is text; both may end in .gz or .xz. A line of text is a
+    word and its numbers, separated by blanks or tabs; word2vec's header is optional. `most`: only the first N words
+    (files are sorted by frequency). Raises MissingError, or CorruptError naming the line.
     """
     if place == GLOVE_PACKAGE:
         return _read_package(most)
@@ -261,7 +258,7 @@ def _read_text(path: Path, lines: Iterator[bytes], most: int | None) -> _Rows:
 
 
 def _count_numbers(line: bytes) -> int:
-    """Return how many numbers end a line, behind the first field, which is a word even where it is a number."""
+    """Numbers at a line's end, behind the first field, a word even if a number."""
     return len(list(itertools.takewhile(_is_number, reversed(line.split()[1:]))))
 
 
@@ -273,7 +270,7 @@ def _is_number(field: bytes) -> bool:
 
 
 def _parse(lines: list[bytes], dim: int, path: Path, number: int) -> tuple[list[bytes], Matrix]:
-    """Parse all lines at once as one sequence of numbers; only if that fails, line by line, to name the wrong one."""
+    """Parse all lines as one sequence of numbers; only after a failure singly, to name the line."""
     parts = [line.rstrip().partition(b"\t" if b"\t" in line else b" ") for line in lines]
     with contextlib.suppress(ValueError):
         if all(numbers.count(b" ") + numbers.count(b"\t") == dim - 1 for _, _, numbers in parts):
@@ -328,7 +325,7 @@ def _read_binary(path: Path, file: IO[bytes], most: int | None) -> _Rows:
 
 
 def read_counts(place: str) -> dict[str, int]:
-    """Return the count of each word, from a file of lines WORD COUNT; raises CorruptError naming the line."""
+    """Counts of words, from lines WORD COUNT; raises CorruptError naming the line."""
     path, counts = Path(place), dict[str, int]()
     for number, line in enumerate(iterate_bytes(path), 1):
         try:

@@ -1,1 +1,1 @@
-"""One file per method; each reads like its paper. Registered by name in `zoo.plugins`."""
+"""A file for each method; each reads like its paper."""

@@ -1,4 +1,4 @@
-"""Decoders trained by adapters (LoRA): PromptEOL fine-tuned (Jiang et al. 2024) and AnglE-LLaMA (Li and Li 2024)."""
+"""Decoders trained by adapters (LoRA): PromptEOL fine-tuned (Jiang et al. 2024), AnglE-LLaMA (Li and Li 2024)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _FOLDER = "adapters"
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptedRecipe(TemplateRecipe):
-    """The fields of the adapters; the defaults are those of PromptEOL's code (kongds/scaling_sentemb, ft_llm.py)."""
+    """Fields of the adapters; defaults of PromptEOL's code (kongds/scaling_sentemb, ft_llm.py)."""
 
     rank: int = 64
     alpha: int = 16
@@ -67,7 +67,7 @@ AdaptedRecipeT = TypeVar("AdaptedRecipeT", bound=AdaptedRecipe, default=Any)
 
 
 class LastState(nn.Module):
-    """Token ids and mask (n, length) -> the states of the rows' last tokens (n, dim)."""
+    """Ids and mask (n, length) -> states of the rows' last tokens (n, dim)."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
@@ -78,33 +78,30 @@ class LastState(nn.Module):
 
 
 class Adapted(Causal[AdaptedRecipeT]):
-    """The last token's state of a template, from a frozen decoder whose adapters are trained.
+    """The last token's state of a template, from a frozen decoder with trained adapters.
 
-    Subclasses name the loss and the rows that it is of, by a second base. A saved encoder has the adapters, in
-    `adapters`, and the name of the decoder.
+    A subclass's second base gives the loss and its rows. A saved encoder has `adapters` and the decoder's name.
     """
 
     loss_of_batch: ClassVar[type[Any]]
 
     @classmethod
     def needs(cls, recipe: Any) -> frozenset[Need]:
-        """Return nothing: the last token is read."""
         return frozenset()
 
     @classmethod
     def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:
-        """Return the identity of the backbone's files; raises MissingError without peft, before a run begins."""
+        """Raises MissingError without peft, before a run begins."""
         check_peft()
         return super().sources(recipe, runtime)
 
     @classmethod
     def start(cls, recipe: Any) -> Start | None:
-        """Return the untrained state of the last token."""
         names = ("backbone", "revision", "max_length", "template", "period")
         return Start("causal", CausalRecipe(**{name: getattr(recipe, name) for name in names}))
 
     def objective(self) -> Objective:
-        """Return the loss; new adapters are drawn unless the decoder has some."""
+        """The loss; new adapters unless the decoder has some."""
         model = self.backbone.model
         if not has_adapters(model):
             with_adapters(model, self.recipe.adapters)
@@ -112,7 +109,7 @@ class Adapted(Causal[AdaptedRecipeT]):
         return objective
 
     def training_table(self, texts: Sequence[str]) -> TokenTable:
-        """Return the rows of texts of which `train_max_length` tokens are put into the template, as the code has it."""
+        """Rows with `train_max_length` tokens of a text in the template, as in the code."""
         most, clean = self.recipe.train_max_length, [clean_text(text, i) for i, text in enumerate(texts)]
         rows = self.tokenizer(clean, add_special_tokens=False, verbose=False)["input_ids"] if clean else []
         pairs = zip(clean, rows, strict=True)
@@ -121,20 +118,17 @@ class Adapted(Causal[AdaptedRecipeT]):
         )
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train the adapters."""
         report = super().fit(corpus, dev_score=dev_score, run=run)
         # The decoder did not change, so only its name is saved.
         self.trained = False
         return report
 
     def stock_modules(self) -> StockModules:
-        """Return the decoder with the adapters in its weights, and the pooling."""
         plain = copy.copy(self.backbone)
         plain.model = merged(plain.model)
         return replace(super().stock_modules(), backbone=plain)
 
     def save(self, folder: Path) -> None:
-        """Write the recipe, the decoder's name and the adapters as peft writes them."""
         super().save(folder)
         if has_adapters(self.backbone.model):
             save_adapters(self.backbone.model, folder / _FOLDER)
@@ -142,7 +136,6 @@ class Adapted(Causal[AdaptedRecipeT]):
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        """Return the encoder that `save` wrote; raises CorruptError when a file is damaged."""
         encoder = super().load(folder, runtime)
         if "adapters" in read_json(folder / "backbone.json"):
             load_adapters(encoder.backbone.model, folder / _FOLDER)
@@ -183,7 +176,7 @@ class AdaptedSimCSE(Adapted[AdaptedSimCSERecipe], SimCSE[AdaptedSimCSERecipe]):
 
     @property
     def views_by_dropout(self) -> bool:
-        """False where adapters have dropout, by which two views of a sentence differ."""
+        """False: dropout of the adapters makes two views too."""
         return super().views_by_dropout and not self.recipe.adapter_dropout
 
     def settings(self) -> TrainSettings:
@@ -194,7 +187,7 @@ class AdaptedSimCSE(Adapted[AdaptedSimCSERecipe], SimCSE[AdaptedSimCSERecipe]):
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptedAnglERecipe(AdaptedRecipe, AnglERecipe):
-    """The defaults are those of the script that made angle-llama-7b-nli-20231027."""
+    """Defaults of the script for angle-llama-7b-nli-20231027."""
 
     template: str = 'Summarize sentence "[X]" in one word:"'
     rank: int = 32

@@ -1,4 +1,4 @@
-"""AnglE (Li and Li 2024): pairs ranked by an angle in complex space, beside cosines and negatives of the batch."""
+"""AnglE (Li and Li 2024)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zoo.training.losses import ranking_loss
 
 @dataclass(frozen=True, kw_only=True)
 class AnglERecipe(CoSENTRecipe):
-    """The defaults are those of the authors' example on STS-B (the readme of SeanLee97/AnglE@5155458)."""
+    """Defaults of the authors' example on STS-B (the readme of SeanLee97/AnglE@5155458)."""
 
     cosine_weight: float = 1.0
     in_batch_weight: float = 1.0
@@ -39,8 +39,8 @@ class AnglERecipe(CoSENTRecipe):
 def angle_similarity(u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     """|sum of the real and the imaginary parts of (z / w) / (|z| / |w|)|: vectors u, v (n, dim) -> (n,).
 
-    z and w are complex vectors, whose real parts are the first halves of u and v and whose imaginary parts are the
-    second ones; the division is by |w|^2, the sum over all parts. dim must be even.
+    z and w are complex: real parts are the first halves of u and v, imaginary parts the second. The division is by
+    |w|^2, the sum over all parts. dim must be even.
     """
     (a, b), (c, d) = F.normalize(u, dim=-1).chunk(2, -1), F.normalize(v, dim=-1).chunk(2, -1)
     return ((a * c + b * d) + (b * c - a * d)).sum(-1).abs()
@@ -61,7 +61,6 @@ class AnglEObjective(CoSENTObjective):
     recipe: AnglERecipe
 
     def loss(self, u: torch.Tensor, v: torch.Tensor, grades: torch.Tensor) -> torch.Tensor:
-        """Vectors of both sides (n, dim) float32, grades (n,) -> scalar."""
         recipe = self.recipe
         total = u.new_zeros(())
         if recipe.cosine_weight:

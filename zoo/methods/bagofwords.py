@@ -1,4 +1,4 @@
-"""A control: word counts, which words a text has, and nothing about them."""
+"""A control: word counts alone."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, kw_only=True)
 class BagOfWordsRecipe:
-    """The width of the vectors, and whether case is ignored."""
-
     dim: int = 4096
     lower_case: bool = True
 
@@ -38,8 +36,8 @@ class BagOfWordsRecipe:
 class BagOfWords(CountedEncoder[BagOfWordsRecipe]):
     """Counts of a text's words in signed buckets chosen by the words' sha256; no training, no vocabulary.
 
-    With the signs, the expected dot product of two texts, over hash functions, is that of their word counts (feature
-    hashing, Weinberger et al. 2009, section 2). Punctuation is ignored; a text without a word is not covered.
+    The expected dot product of two texts, over hash functions, is that of their word counts (feature hashing,
+    Weinberger et al. 2009, section 2). Punctuation is ignored; a text without a word is not covered.
 
     Examples:
         >>> from zoo import Runtime
@@ -56,7 +54,7 @@ class BagOfWords(CountedEncoder[BagOfWordsRecipe]):
 
     @classmethod
     def traits(cls, recipe: BagOfWordsRecipe) -> Traits:
-        """Two single words share none, so that they have no similarity."""
+        """Two single words share none, so they have no similarity."""
         return Traits(needs_several_words=True)
 
     def _place(self, word: str) -> tuple[int, int]:
@@ -73,7 +71,6 @@ class BagOfWords(CountedEncoder[BagOfWordsRecipe]):
         return buckets
 
     def vectors_of(self, texts: list[str]) -> Vectors:
-        """Return the counts (n, dim) float32 of distinct texts."""
         vectors = np.zeros((len(texts), self.dim), np.float32)
         for row, text in zip(vectors, texts, strict=True):
             buckets = self._buckets(text)
@@ -81,7 +78,7 @@ class BagOfWords(CountedEncoder[BagOfWordsRecipe]):
         return vectors
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which texts (n,) have a vector that is not zero (two words may cancel in one bucket)."""
+        """Flags (n,) of non-zero vectors: two words may cancel in a bucket."""
         return np.array([any(self._buckets(clean_text(t, i)).values()) for i, t in enumerate(texts)], np.bool_)
 
     def fingerprint(self) -> str:

@@ -1,4 +1,4 @@
-"""Base class of all methods on a transformer: encode through the engine, save, load, fingerprint."""
+"""Base class of all methods on a transformer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from zoo.tensors import read_tensors, write_tensors
 
 
 def check_positive(recipe: object, *names: str) -> None:
-    """Raise ValueError unless the named fields are above zero (or None)."""
+    """Raise ValueError unless these fields are above zero (or None)."""
     for name in names:
         value = getattr(recipe, name)
         if value is not None and value <= 0:
@@ -34,13 +34,13 @@ def check_positive(recipe: object, *names: str) -> None:
 
 
 def check_adam(recipe: Any) -> None:
-    """Raise ValueError for an AdamW without the correction of its bias that is not the library's of 2021."""
+    """Raise ValueError for an AdamW without bias correction, except the library's of 2021."""
     if not recipe.bias_correction and recipe.optimizer != "transformers-adamw":
         raise ValueError("bias_correction: false needs optimizer: transformers-adamw")
 
 
 def check_in_batch(recipe: object, *names: str) -> None:
-    """Raise ValueError for a batch of one, for an objective that compares the sentences of a batch."""
+    """Raise ValueError for a batch of one sentence, if sentences of a batch are compared."""
     for name in names:
         if getattr(recipe, name) == 1:
             raise ValueError(f"{name} 1 trains nothing: the loss compares the sentences of a batch; take 2 or more")
@@ -51,7 +51,7 @@ WIDEST = 16_384
 
 
 def check_at_most(recipe: object, most: int, *names: str) -> None:
-    """Raise ValueError unless the named fields are at most `most` (or None), before memory is allocated."""
+    """Raise ValueError unless these fields are at most `most` (or None), before memory is allocated."""
     for name in names:
         value = getattr(recipe, name)
         if value is not None and value > most:
@@ -59,19 +59,17 @@ def check_at_most(recipe: object, most: int, *names: str) -> None:
 
 
 def count_parameters(*modules: nn.Module) -> int:
-    """Return the number of weights of the modules; a weight that two of them share counts once."""
+    """Number of weights; a shared weight counts once."""
     return sum({id(p): p.numel() for module in modules for p in module.parameters()}.values())
 
 
 def without_places(recipe: Any) -> dict[str, Any]:
-    """Return a recipe's fields without the names of models, whose weights a fingerprint states."""
+    """Fields without models' names: a fingerprint has their weights."""
     return {name: value for name, value in asdict(recipe).items() if name not in ("backbone", "model", "revision")}
 
 
 @dataclass(frozen=True, kw_only=True)
 class BackboneRecipe:
-    """Fields of every method on a transformer."""
-
     # The papers use bert-base-uncased; the bundled model needs no download.
     backbone: str = DEFAULT_BACKBONE
     revision: str | None = None
@@ -83,8 +81,6 @@ class BackboneRecipe:
 
 
 class BackboneFields(AnyRecipe, Protocol):
-    """The recipe fields that `BackboneEncoder` reads."""
-
     @property
     def backbone(self) -> str: ...
     @property
@@ -97,8 +93,6 @@ BackboneT = TypeVar("BackboneT", bound=BackboneFields, default=Any)
 
 
 class BackboneEncoder(Encoder[BackboneT]):
-    """An encoder that pools the states of one transformer; subclasses define the pooling and may train."""
-
     Recipe: ClassVar[type[Any]] = BackboneRecipe
     unstated = ("sources", "parameters")
     engine_alone = True
@@ -122,37 +116,32 @@ class BackboneEncoder(Encoder[BackboneT]):
 
     @property
     def pooling(self) -> Pooling:
-        """The pooling of token states at test time."""
         raise TypeError(f"{type(self).__name__} must define its pooling")
 
     @property
     def length_limit(self) -> int:
-        """The most tokens of a text at test time, special tokens included."""
+        """Most tokens of a text at evaluation, special tokens included."""
         return min(self.recipe.max_length or self.backbone.max_length, self.backbone.max_length)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Pooled vectors (n, dim) float32 of padded token ids (n, length)."""
+        """Padded token ids and mask (n, length) -> pooled vectors (n, dim) float32."""
         return pooled(self.backbone.network, input_ids, attention_mask, self.pooling)
 
     def parts(self) -> dict[str, nn.Module]:
-        """Return the modules besides the backbone that the vectors depend on, each by the name of its file."""
         return {}
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return vectors (n, dim) float32 in the order of `texts`."""
         return self.pooled(texts)
 
     def pooled(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of `forward` (n, pooled_dim), float32; each distinct text is encoded once."""
+        """Vectors of `forward` (n, pooled_dim), float32; each distinct text is encoded once."""
         return encode_unique(texts, self._encode_unique)
 
     @property
     def pooled_dim(self) -> int:
-        """Width of the vectors that `forward` returns."""
         return self.dim
 
     def token_table(self, texts: list[str]) -> TokenTable:
-        """Return the token ids of texts for `forward`; methods with equal tokenizers share the cache."""
         progress = self.runtime.progress
         return MEMORY.tokenise(self.backbone.reader, texts, max_length=self.length_limit, progress=progress)
 
@@ -168,15 +157,12 @@ class BackboneEncoder(Encoder[BackboneT]):
 
     @classmethod
     def traits(cls, recipe: BackboneT) -> Traits:
-        """Return traits of an encoder whose vectors `forward` makes."""
         return Traits(fine_tunes=True)
 
     def stock_modules(self) -> StockModules:
-        """Return the transformer and its pooling; only for encoders whose traits have `exports`."""
         return StockModules(self.backbone, self.pooling, self.length_limit)
 
     def save(self, folder: Path) -> None:
-        """Write the recipe, the weights if they were trained, and the parts."""
         folder.mkdir(parents=True, exist_ok=True)
         self.backbone.save(folder, trained=self.trained)
         write_json(folder / "recipe.json", asdict(self.recipe))
@@ -185,7 +171,6 @@ class BackboneEncoder(Encoder[BackboneT]):
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        """Return the encoder that `save` wrote; raises CorruptError when a file is damaged."""
         runtime = runtime or Runtime()
         recipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder / "recipe.json"))
         encoder = cls(recipe, runtime, Backbone.restore(folder, runtime, states_only=cls.traits(recipe).untrained))
@@ -195,7 +180,7 @@ class BackboneEncoder(Encoder[BackboneT]):
         return encoder
 
     def fingerprint(self) -> str:
-        """Return a sha256 over weights, parts, tokenizer source, recipe, class and precision."""
+        """Sha256 over weights, parts, tokenizer source, recipe, class and precision."""
         return sha256_json(
             {
                 "class": method_identity(type(self)),
@@ -215,12 +200,10 @@ class BackboneEncoder(Encoder[BackboneT]):
 
     @classmethod
     def needs(cls, recipe: BackboneT) -> frozenset[Need]:
-        """Return what a backbone must have for this recipe; nothing by default."""
         return frozenset()
 
     def parameters(self) -> int:
         return count_parameters(self.backbone.network, *self.parts().values())
 
     def encoding_stats(self) -> dict[str, Any]:
-        """Return the cost of encoding so far."""
         return self.stats.as_dict()

@@ -56,14 +56,12 @@ class BiLSTMRecipe:
     train_max_length: int = 128
 
     def check(self) -> None:
-        """Raise ValueError for an impossible value."""
         fields = "lstm_dim classifier_dim batch_size learning_rate decay least_rate epochs max_grad_norm"
         check_positive(self, *fields.split(), "train_max_length")
         if self.shrink <= 1 or not 0 < self.dev_share < 1:
             raise ValueError("shrink must be above 1, and dev_share between 0 and 1")
 
     def rate_after(self, accuracies: Sequence[float]) -> float:
-        """Return the rate of the epoch after these accuracies on the held-out pairs."""
         rate = self.learning_rate
         for epoch, now in enumerate(accuracies):
             earlier = accuracies[:epoch]
@@ -76,7 +74,7 @@ class BiLSTMRecipe:
 
 
 class BiLSTMMax(nn.Module):
-    """Token ids and mask (n, length) -> maximum of the states of both directions (n, 2 * lstm_dim), float32."""
+    """Ids and mask (n, length) -> maximum over states of both directions (n, 2 * lstm_dim), float32."""
 
     words: torch.Tensor
 
@@ -86,7 +84,7 @@ class BiLSTMMax(nn.Module):
         self.lstm = nn.LSTM(words.shape[1], lstm_dim, batch_first=True, bidirectional=True)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Run over real tokens only; in the first released code the zeros of padding could be the maximum."""
+        """Real tokens only; in the first released code a padding's zero could be the maximum."""
         lengths = attention_mask.sum(1).clamp(min=1)
         with torch.autocast(input_ids.device.type, enabled=False):
             tokens = F.embedding(input_ids, self.words)
@@ -102,27 +100,22 @@ BiLSTMRecipeT = TypeVar("BiLSTMRecipeT", bound=BiLSTMRecipe, default=Any)
 
 
 class TrainedBiLSTM(Encoder[BiLSTMRecipeT]):
-    """InferSent's training, for any fixed word vectors."""
-
     unstated = ("sources", "parameters")
     head: BiLSTMMax
     pad_id: int
 
     def new_head(self) -> BiLSTMMax:
-        """Return a new BiLSTM over the fixed vectors."""
         raise TypeError(f"{type(self).__name__} must define its BiLSTM")
 
     def training_table(self, texts: Sequence[str]) -> TokenTable:
-        """Return, for each text, row numbers of the fixed vectors, at most `train_max_length`."""
         raise TypeError(f"{type(self).__name__} must define its tokens")
 
     @classmethod
     def traits(cls, recipe: BiLSTMRecipeT) -> Traits:
-        """Trained on labelled pairs; held-out pairs, not dev_score, choose the weights."""
+        """Held-out pairs, not dev_score, choose the weights."""
         return Traits(needs_pairs=True, stochastic=True, training_passes=1.0 * recipe.epochs)
 
     def objective(self) -> PairObjective:
-        """The BiLSTM and a new classifier."""
         recipe = self.recipe
         width, hidden, classes = width_of(recipe.concatenation) * self.dim, recipe.classifier_dim, len(NLI_LABELS)
         if recipe.classifier == "mlp":
@@ -132,7 +125,6 @@ class TrainedBiLSTM(Encoder[BiLSTMRecipeT]):
         return PairObjective(self.head, [head], recipe.concatenation)
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train on the NLI pairs and keep the weights with the best accuracy on the held-out pairs."""
         task = labelled_task("NLI", corpus, NLI_LABELS, "--pairs nli")
         assert corpus is not None
         torch.manual_seed(run.seed)

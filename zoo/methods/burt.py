@@ -1,4 +1,4 @@
-"""BURT (Li and Zhao 2020): words, phrases and sentences in one space, by three objectives on NLI and PPDB pairs."""
+"""BURT (Li and Zhao 2020): words, phrases and sentences in one space."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PHRASE_PAIRS = "--pairs nli+FILE with a phrasal PPDB 2.0 pack, or --pairs nli+p
 
 @dataclass(frozen=True, kw_only=True)
 class BURTRecipe(SBERTRecipe):
-    """The defaults are the paper's (section 3), and SBERT's where the paper states nothing.
+    """The defaults are the paper's (section 3), else SBERT's.
 
     It does not state learning rate, steps (here one pass over the NLI pairs) and length. All losses have equal weight.
     """
@@ -45,7 +45,7 @@ class BURTRecipe(SBERTRecipe):
 
 
 def other_than(a: NDArray[np.int64], b: NDArray[np.int64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw for each i uniformly from 0 .. count - 1 without a[i] and b[i]; a and b must differ, count > 2."""
+    """Sample uniformly from 0 .. count - 1 without a[i] and b[i]; a and b must differ, count > 2."""
     drawn = rng.integers(count - 2, size=a.shape)
     low, high = np.minimum(a, b), np.maximum(a, b)
     drawn += drawn >= low
@@ -56,10 +56,10 @@ def other_than(a: NDArray[np.int64], b: NDArray[np.int64], count: int, rng: np.r
 def paraphrase_identification(
     positives: PairTask, dataset: PairTask, corpus: Corpus, negatives: int, seed: int
 ) -> PairTask:
-    """Return the task (T, S_0) against (T, S_1) ... (T, S_k): each positive pair, then its k negatives (section 3.2).
+    """The task (T, S_0) against (T, S_1) ... (T, S_k): each positive pair, then its k negatives (section 3.2).
 
-    S_j is drawn uniformly from the data set's distinct phrases other than T and S_0, once, so that every epoch has the
-    same pairs. Raises TrainingError when there is no such phrase.
+    S_j is uniform among the data set's distinct phrases other than T and S_0, sampled once: every epoch has the same
+    pairs. Raises TrainingError if there is no such phrase.
     """
     number: dict[str, int] = {}
 
@@ -86,7 +86,7 @@ def paraphrase_identification(
 
 @register_method("burt", family="siamese", paper="BURT", page="burt")
 class BURT(SBERT[BURTRecipe]):
-    """BURT: one encoder, three heads; at test the pooled states of a word, phrase or sentence.
+    """BURT: one encoder, three heads; at evaluation the pooled states of a word, phrase or sentence.
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -101,13 +101,13 @@ class BURT(SBERT[BURTRecipe]):
 
     @classmethod
     def traits(cls, recipe: BURTRecipe) -> Traits:
-        """Trained on labelled pairs of sentences and phrases; half of the batches are of the first objective."""
+        """Half of the batches are of the first objective."""
         traits = super().traits(recipe)
         several = len(recipe.objectives)
         return replace(traits, training_passes=traits.training_passes * min(several, 2))
 
     def tasks(self, corpus: Corpus | None, run: Run) -> list[PairTask]:
-        """Return the recipe's objectives; raises TrainingError when the corpus has no pairs for one of them."""
+        """The recipe's objectives; raises TrainingError for an objective without pairs."""
         tasks = []
         for name in self.recipe.objectives:
             if name == "nli":

@@ -36,8 +36,6 @@ ENDED = (
 
 @dataclass(frozen=True, kw_only=True)
 class TemplateRecipe(BackboneRecipe):
-    """The fields that make the rows; the defaults are PromptEOL's."""
-
     template: str = 'This sentence : "[X]" means in one word:"'
     # A period ends each sentence, also in place of a question mark, as in the released code.
     period: bool = added(False)
@@ -49,12 +47,10 @@ class TemplateRecipe(BackboneRecipe):
 
     @property
     def pooling(self) -> Literal["last", "mean"]:
-        """The state of the row's last token."""
         return "last"
 
     @property
     def bidirectional(self) -> bool:
-        """False: a state depends only on the tokens before it."""
         return False
 
 
@@ -68,9 +64,9 @@ class CausalRecipe(TemplateRecipe):
 
 
 def check_decoder(backbone: Backbone, *, bidirectional: bool) -> None:
-    """Raise UsageError for a backbone that is no decoder; with `bidirectional` its tokens then see the later ones too.
+    """Raise UsageError unless a decoder; `bidirectional`: its tokens see the later tokens too.
 
-    The library reads `is_causal` of a configuration, also in a folder that was saved with it.
+    The library reads `is_causal` of a configuration, a saved folder's too.
     """
     config, name = backbone.model.config, backbone.source.name
     if sees_later_tokens(backbone) and not (bidirectional and getattr(config, "is_causal", None) is False):
@@ -91,10 +87,9 @@ CausalRecipeT = TypeVar("CausalRecipeT", bound=TemplateRecipe, default=CausalRec
 
 
 def last_states(model: PreTrainedModel, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-    """Token ids and mask (n, length), padded on the right -> the states of the rows' last tokens (n, dim) float32.
+    """Ids and mask (n, length), padded on the right -> states of the last tokens (n, dim) float32.
 
-    No token sees the padding behind it, so that the model is told of none: of a mask it asks whether anything is
-    padded, for which the host has to wait.
+    The model gets no mask: no token sees the padding behind it, and for a mask the host would wait.
     """
     states = model(input_ids=input_ids, return_dict=True).last_hidden_state
     rows, at = torch.arange(len(states), device=states.device), (attention_mask.sum(1) - 1).clamp(min=0)
@@ -107,9 +102,9 @@ class Causal(BackboneEncoder[CausalRecipeT]):
     """A decoder-only model with a template: the last token's state, or the mean over the (repeated) sentence.
 
     A token's state depends only on the tokens before it; behind the sentence, or in its repetition, states depend on
-    all of it. The row begins with the tokenizer's first special tokens and has none at its end. For
-    the last token's state the filled template is tokenised, as in PromptEOL's code; for a mean, its parts, as in that
-    of echo embeddings, so that the sentence has tokens of its own.
+    all of it. The row begins with the tokenizer's first special tokens and has none at its end. For the last token's
+    state the filled template is tokenised, as in PromptEOL's code; for a mean its parts are, as in echo embeddings'
+    code, so the sentence has tokens of its own.
 
     Examples:
         >>> from zoo import Runtime
@@ -147,25 +142,20 @@ class Causal(BackboneEncoder[CausalRecipeT]):
 
     @property
     def room(self) -> int:
-        """The most tokens of a sentence."""
         return (self.length_limit - self.fixed) // (len(self.parts_of_row) - 1)
 
     def _ended(self, text: str) -> str:
-        """Return a text as the released code of PromptEOL puts it between double quotes, with `period`."""
+        """With `period`, the text as in the double quotes of PromptEOL's released code."""
         if not self.recipe.period or not text:
             return text
         ended = text if text.endswith(tuple(".?\"'")) else f"{text}."
         return ended.replace('"', "'").removesuffix("?") + ("." if ended.endswith("?") else "")
 
     def token_table(self, texts: list[str]) -> TokenTable:
-        """Return the rows of the texts: the filled template, in which a sentence is cut where there is no room.
-
-        An empty text leaves the template alone.
-        """
+        """The filled template, with the sentence cut to its room; an empty text leaves the template alone."""
         return self.rows_of([self._ended(clean_text(text, i)) for i, text in enumerate(texts)])
 
     def rows_of(self, clean: list[str]) -> TokenTable:
-        """Return the rows of texts as they are."""
         if self.recipe.pooling == "mean":
             return self._rows_of_parts(clean)
         filled = [self.template.replace(SENTENCE, text) for text in clean]
@@ -187,18 +177,16 @@ class Causal(BackboneEncoder[CausalRecipeT]):
 
     @classmethod
     def traits(cls, recipe: CausalRecipeT) -> Traits:
-        """Return traits of an encoder that can be exported where it reads the last token."""
         return replace(super().traits(recipe), exports=recipe.pooling == "last")
 
     def stock_modules(self) -> StockModules:
-        """Return the decoder and the pooling; the template becomes that of the library for chats."""
+        """Decoder and pooling; the template becomes the library's chat template."""
         texts = [json.dumps(part) for part in self.template.split(SENTENCE)]
         start = "".join(self.tokenizer.convert_ids_to_tokens(self.start_of_row.tolist()))
         filled = f"{TEXT}{ENDED if self.recipe.period else ''}{start}{{{{ {' + text + '.join(texts)} }}}}"
         return StockModules(self.backbone, "lasttoken", self.length_limit, template=filled)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Token ids and mask (n, length), padded on the right -> vectors (n, dim) float32."""
         lengths = attention_mask.sum(1)
         if self.recipe.pooling == "last":
             return last_states(self.backbone.model, input_ids, attention_mask)

@@ -1,4 +1,4 @@
-"""ConSERT with labels (Yan et al. 2021, section 4.4): views and NLI classes jointly, optionally then only views."""
+"""ConSERT with labels (Yan et al. 2021, section 4.4)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from zoo.training.siamese import Concatenation, concatenated, labelled_task, wid
 
 @dataclass(frozen=True, kw_only=True)
 class ConSERTJointRecipe(TwoViewsRecipe):
-    """The defaults are those of the released script sup-consert-joint-base, which leaves dropout on."""
+    """Defaults of the released script sup-consert-joint-base, with dropout on."""
 
     concatenation: Concatenation = "u;v;|u-v|;max(u,v)^2"
     pooler: Pooler = "avg_top2"
@@ -65,7 +65,6 @@ class ConSERTJointObjective(TwoViewsObjective):
         return u, v, self._view(1, ids, mask), self._view(1, other_ids, other_mask), classes
 
     def contrast(self, *vectors: torch.Tensor) -> torch.Tensor:
-        """The outputs of `embed` -> scalar loss."""
         u, v, second_u, second_v, classes = vectors
         with torch.autocast(u.device.type, enabled=False):
             logits = self.classifier(concatenated(u.float(), v.float(), self.how))
@@ -76,7 +75,7 @@ class ConSERTJointObjective(TwoViewsObjective):
 
 @register_method("consert-joint", family="contrastive", paper="ConSERT", page="two-views")
 class ConSERTJoint(TwoViews[ConSERTJointRecipe]):
-    """ConSERT's joint training on NLI pairs; at test the pooled states, as in unsupervised ConSERT.
+    """ConSERT's joint training on NLI pairs; at evaluation the pooled states, as in unsupervised ConSERT.
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -91,20 +90,16 @@ class ConSERTJoint(TwoViews[ConSERTJointRecipe]):
 
     @classmethod
     def traits(cls, recipe: ConSERTJointRecipe) -> Traits:
-        """Trained on labelled pairs."""
         return replace(super().traits(recipe), needs_corpus=False, needs_pairs=True)
 
     def objective(self) -> Objective:
-        """Return the joint objective with a new linear head."""
         pooler, recipe, first = self.parts_of_objective()
         return ConSERTJointObjective(pooler, recipe, first, self.dim)
 
     def settings(self) -> TrainSettings:
-        """Return the recipe's optimisation settings; a row is a pair."""
         return replace(super().settings(), units_per_row=2)
 
     def training_rows(self, corpus: Corpus, run: Run) -> Rows:
-        """A batch is both sentences of its pairs, and their classes; raises ContractError without labelled pairs."""
         task = labelled_task("NLI", corpus, NLI_LABELS, "--pairs nli")
         table = self.training_table(corpus.sentences)
         classes, pad_id = torch.from_numpy(task.labels), self.backbone.pad_id
@@ -118,7 +113,7 @@ class ConSERTJoint(TwoViews[ConSERTJointRecipe]):
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuedRecipe(TwoViewsRecipe):
-    """Two views without labels, starting from weights that another recipe first trains on the same texts."""
+    """Two views without labels, from weights that another recipe first trains on the same texts."""
 
     # The first recipe, or name:key=value; `backbone` and `revision` are passed to it.
     start: str = "consert-joint"
@@ -129,7 +124,7 @@ class ContinuedRecipe(TwoViewsRecipe):
 
 
 def start_of(recipe: ContinuedRecipe) -> tuple[str, type[Encoder], Any]:
-    """Return name, class and recipe of the method that trains first; raises UsageError for one that cannot."""
+    """Name, class and recipe of the first training; raises UsageError for an unsuitable method."""
     specs = parse_methods(recipe.start, all_recipes())
     # A recipe must not start from itself.
     if len(specs) == 1 and specs[0].parameters.get("start") != recipe.start:
@@ -157,7 +152,6 @@ class ConSERTContinued(TwoViews[ContinuedRecipe]):
 
     @classmethod
     def traits(cls, recipe: ContinuedRecipe) -> Traits:
-        """Needs the corpus or pairs of the first training; passes of both are added."""
         _, cls_of_first, recipe_of_first = start_of(recipe)
         first, traits = cls_of_first.traits(recipe_of_first), super().traits(recipe)
         return replace(
@@ -170,21 +164,20 @@ class ConSERTContinued(TwoViews[ContinuedRecipe]):
 
     @classmethod
     def sources(cls, recipe: ContinuedRecipe, runtime: Runtime) -> dict[str, Any]:
-        """Return the backbone's identity, and the first training's method and recipe, which are in another file."""
         method, first, first_recipe = start_of(recipe)
         sources = super().sources(recipe, runtime)
         start = {"method": method, "recipe": portable_recipe(first_recipe, sources), "code": method_identity(first)}
         return {**sources, "start": start}
 
     def training_rows(self, corpus: Corpus, run: Run) -> Rows:
-        """A batch is two views of its sentences; of labelled pairs both sentences of the NLI pairs are used."""
+        """Two views of the sentences; both sentences of NLI pairs count."""
         nli = corpus.labelled(NLI_LABELS)
         if not nli.sentences:
             raise TrainingError(f"no pair of {corpus.name} is labelled as NLI; pass --pairs nli.")
         return super().training_rows(nli, run)
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train the first recipe in the folder "start", with its own best checkpoint; then continue from it."""
+        """Train the first recipe in the folder "start" to its best checkpoint, then continue."""
         if corpus is None:
             raise ContractError(f"{self.recipe.start} is trained and needs a text; pass --pairs nli or --corpus FILE.")
         _, cls, first_recipe = start_of(self.recipe)

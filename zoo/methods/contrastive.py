@@ -1,4 +1,4 @@
-"""Base class of the contrastive methods: recipe fields, the vector at test, the call of the training loop."""
+"""Base class of the contrastive methods."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ADAM = {"optimizer": "optimizer", "adam_epsilon": "adam_epsilon", "bias_correct
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedRecipe(BackboneRecipe):
-    """The recipe fields that `Contrastive` reads; the properties are fixed here, and fields in other recipes."""
+    """Recipe fields of `Contrastive`; the properties, fixed here, are fields of other recipes."""
 
     batch_size: int
     learning_rate: float
@@ -51,7 +51,6 @@ class TrainedRecipe(BackboneRecipe):
 
     @property
     def pooler(self) -> Pooler:
-        """Mean of the last layer over the mask, in training and at test."""
         return "avg"
 
     @property
@@ -60,17 +59,15 @@ class TrainedRecipe(BackboneRecipe):
 
     @property
     def accumulate(self) -> int:
-        """Batches per update."""
         return 1
 
     @property
     def chunk_rows(self) -> int | None:
-        """No gradient cache."""
         return None
 
     @property
     def warmup(self) -> float:
-        """Share of the steps, after which the rate falls linearly."""
+        """Share of the steps, before a linear fall of the rate."""
         return 0.0
 
     @property
@@ -79,7 +76,6 @@ class TrainedRecipe(BackboneRecipe):
 
     @property
     def select_like_training(self) -> bool:
-        """False: dev scores are of the vectors as they are at test."""
         return False
 
     def __post_init__(self) -> None:
@@ -92,7 +88,7 @@ class TrainedRecipe(BackboneRecipe):
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastiveRecipe(TrainedRecipe):
-    """Settings of unsupervised contrastive training; the defaults are SimCSE's for BERT-base (its table A.1)."""
+    """Unsupervised contrastive training; the defaults are SimCSE's for BERT-base (its table A.1)."""
 
     temperature: float = 0.05
     batch_size: int = 64
@@ -127,8 +123,6 @@ TrainedRecipeT = TypeVar("TrainedRecipeT", bound=TrainedRecipe, default=Any)
 
 
 class Contrastive(BackboneEncoder[TrainedRecipeT]):
-    """Trains the backbone on an objective over sentences; the recipe's pooler makes the test vector."""
-
     loss_of_batch: ClassVar[type[Any] | None] = None
     rows = 0
     # True gives vectors as in training, for dev scores of recipes with `select_like_training`.
@@ -144,21 +138,19 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         self.drawn = untrained(self.new_parts).to(runtime.device)
 
     def new_parts(self) -> nn.ModuleDict:
-        """Return new modules, besides the backbone, of the vector at test; they are drawn anew when training begins."""
+        """New modules of the vector besides the backbone; training begins with new weights."""
         keeps_mlp = self.recipe.pooler == "cls" and not self.recipe.mlp_only_train
         return nn.ModuleDict({"mlp": self.new_head()} if keeps_mlp else {})
 
     @property
     def mlp(self) -> nn.Module | None:
-        """The MLP if the recipe keeps it at test."""
         return dict(self.drawn.items()).get("mlp")
 
     def new_head(self) -> nn.Module:
-        """Return a new head, (n, dim) -> (n, dim); subclasses may override."""
         return TanhHead(self.dim, self.backbone.model.config.initializer_range)
 
     def objective(self) -> Objective:
-        """Return the loss module around `self.backbone.model`; it is built after the seed is set."""
+        """The loss around `self.backbone.model`, built after the seed is set."""
         if self.loss_of_batch is None:
             raise TypeError(f"{type(self).__name__} must define its objective")
         objective: Objective = self.loss_of_batch(
@@ -168,16 +160,15 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
 
     @property
     def views_by_dropout(self) -> bool:
-        """True if the two views of a sentence differ only in their dropout masks."""
+        """True if two views of a sentence differ only in dropout masks."""
         return False
 
     @property
     def pooling(self) -> Pooling:
-        """The recipe's pooler; "cls" and "cls_before_pooler" are both [CLS] of the last layer."""
+        """ "cls" and "cls_before_pooler" are both [CLS] of the last layer."""
         return POOLINGS[self.recipe.pooler]
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Return pooled vectors (n, dim) float32, after the MLP if the recipe keeps it at test."""
         vectors = super().forward(input_ids, attention_mask)
         return vectors if self.mlp is None else self.mlp(vectors).float()
 
@@ -187,7 +178,6 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
 
     @classmethod
     def traits(cls, recipe: TrainedRecipeT) -> Traits:
-        """Trained on a corpus, stochastic, with a checkpoint chosen by dev score."""
         return Traits(
             needs_corpus=True,
             stochastic=True,
@@ -199,11 +189,9 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
 
     @classmethod
     def start(cls, recipe: TrainedRecipeT) -> Start | None:
-        """Return the backbone's states under the recipe's pooler, without the MLP, which is drawn anew in training."""
         return pooled_start(recipe, POOLINGS[recipe.pooler])
 
     def stock_modules(self) -> StockModules:
-        """Return the transformer, its pooling, and the MLP if the recipe keeps it at test."""
         modules = super().stock_modules()
         if not isinstance(self.mlp, TanhHead):
             return modules
@@ -211,7 +199,6 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         return replace(modules, after=[dense(linear.weight.detach(), linear.bias.detach(), "Tanh")])
 
     def settings(self) -> TrainSettings:
-        """Return the recipe's optimisation settings."""
         recipe = self.recipe
         adam: dict[str, Any] = {of: getattr(recipe, name) for name, of in _ADAM.items() if hasattr(recipe, name)}
         rows, batch_size = recipe.chunk_rows or recipe.batch_size, recipe.batch_size * recipe.accumulate
@@ -231,7 +218,7 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         )
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train and keep the weights of the best dev score, or the last; raises UsageError for two equal views."""
+        """Keep the weights of the best dev score, or the last; raises UsageError for two equal views."""
         if corpus is None:
             raise ContractError(f"{type(self).__name__} is trained and needs a corpus; pass --corpus FILE.")
         torch.manual_seed(run.seed)
@@ -268,20 +255,17 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         )
 
     def checkpointed(self) -> nn.Module:
-        """Return the modules whose weights are kept at the best dev score: those of the test vector."""
         return nn.ModuleList([self.backbone.model, *self.parts().values()])
 
     def parts(self) -> dict[str, nn.Module]:
-        """Return the drawn modules, and the token weights if the pooler has some."""
         weights = {} if self.token_weights is None else {"token_weights": self.token_weights}
         return {**self.drawn, **weights}
 
     def training_rows(self, corpus: Corpus, run: Run) -> Rows:
-        """Return the collate function and the number of rows: by default of ids and mask (n, longest) of sentences."""
+        """Collate function, by default of ids and mask (n, longest), and the number of rows."""
         table, pad_id = self.training_table(corpus.sentences), self.backbone.pad_id
         return lambda rows: table.padded(rows, pad_id), len(table)
 
     def training_table(self, texts: Sequence[str]) -> TokenTable:
-        """Return the token ids of texts, cut to the length of the training."""
         most, progress = self.recipe.train_max_length, self.runtime.progress
         return tokenise(self.backbone.tokenizer, texts, max_length=most, progress=progress)

@@ -1,4 +1,4 @@
-"""CoSENT (Huang et al. 2024): the cosines of pairs are to rank as their scores, or as their NLI labels, do."""
+"""CoSENT (Huang et al. 2024)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from zoo.training.settings import TrainSettings
 
 @dataclass(frozen=True, kw_only=True)
 class CoSENTRecipe(ContrastiveRecipe):
-    """The defaults are those of the author's code (bojone/CoSENT@124c368), which trains on Chinese pairs."""
+    """Defaults of the author's code (bojone/CoSENT@124c368), for Chinese pairs."""
 
     pooler: Pooler = "cls_before_pooler"
     temperature: float = 0.05
@@ -58,13 +58,12 @@ class CoSENTObjective(Objective):
         self.pooler, self.recipe = pooler, recipe
 
     def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Ids and mask (n, 2, length) of pairs, grades (n,) -> the vectors of both sides (n, dim), and the grades."""
+        """Ids and mask (n, 2, length) of pairs, grades (n,) -> vectors of both sides (n, dim), and grades."""
         ids, mask, grades = collated
         vectors = self.pooler(ids.flatten(0, 1), flat_rows(mask)).float().unflatten(0, ids.shape[:2])
         return *vectors.unbind(1), grades
 
     def contrast(self, *vectors: torch.Tensor) -> torch.Tensor:
-        """The outputs of `embed` -> scalar loss."""
         u, v, grades = vectors
         with torch.autocast(u.device.type, enabled=False):
             return self.loss(u, v, grades)
@@ -75,7 +74,7 @@ class CoSENTObjective(Objective):
 
 
 def graded_rows(corpus: Corpus, neutral: float | None) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the numbers and grades (n,), 0 to 1, of graded pairs; raises ContractError or TrainingError."""
+    """Numbers and grades (n,), 0 to 1, of graded pairs; raises ContractError or TrainingError."""
     if corpus.scores is not None:
         grades = np.asarray(corpus.scores, dtype=np.float32)
         grades = grades / max(float(grades.max(initial=0)), 1.0)
@@ -94,7 +93,7 @@ def graded_rows(corpus: Corpus, neutral: float | None) -> tuple[NDArray[np.int64
 
 @register_method("cosent", family="siamese", paper="CoSENT")
 class CoSENT(Contrastive[CoSENTRecipeT]):
-    """CoSENT: pairs whose cosines are to rank as their scores; at test the pooled states.
+    """CoSENT: cosines of pairs rank as their scores; at evaluation the pooled states.
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -114,14 +113,12 @@ class CoSENT(Contrastive[CoSENTRecipeT]):
         )
 
     def settings(self) -> TrainSettings:
-        """Return the recipe's optimisation settings; a row is a pair."""
         recipe, settings = self.recipe, super().settings()
         steps = recipe.steps or math.ceil(self.rows / settings.batch_size) * recipe.epochs
         warmup = min(recipe.warmup_steps, steps // 2)
         return replace(settings, units_per_row=2, schedule=recipe.schedule, warmup_steps=warmup)
 
     def training_rows(self, corpus: Corpus, run: Run) -> Rows:
-        """A batch is input_ids and attention_mask (n, 2, longest) of its pairs, and their grades (n,)."""
         rows, grades = graded_rows(corpus, self.recipe.neutral)
         table = self.training_table(corpus.sentences)
         pad_id = self.backbone.pad_id

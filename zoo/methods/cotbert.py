@@ -1,4 +1,4 @@
-"""CoT-BERT (Zhang et al. 2024): templates of two steps, a negated template, and biases of templates around padding."""
+"""CoT-BERT (Zhang et al. 2024): templates of two steps and a negated template."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CoTBERTRecipe(PromptBERTRecipe):
-    """The defaults are the paper's for BERT-base (table 1); [STEP] is a mask token whose state is not read."""
+    """Defaults of the paper for BERT-base (table 1); [STEP] is a mask token with an unread state."""
 
     template: str = 'The sentence of "[X]" means [STEP] , so it can be summarized as [MASK] .'
     second_template: str | None = 'The sentence : "[X]" means [STEP] , so it can be summarized as [MASK] .'
@@ -42,16 +42,15 @@ class CoTBERTRecipe(PromptBERTRecipe):
 
 
 class PaddedTemplate(BoundTemplate):
-    """A template whose bias is its [MASK] state around as many padding tokens as the sentence has tokens."""
+    """Its bias is the [MASK] state around as many padding tokens as the sentence has tokens."""
 
     def bias(self, model: PreTrainedModel, attention_mask: torch.Tensor, first: int) -> torch.Tensor:
-        """Attention mask of prompted rows (n, length) -> biases (n, dim); sentences of equal length share one row."""
+        """Mask of prompted rows (n, length) -> biases (n, dim); sentences of equal length share a row."""
         device, rows = attention_mask.device, self.alone_rows(host_of(attention_mask), first)
         ids, mask = to_device(rows.ids, device), to_device(rows.mask, device)
         return self.mask_states(model, ids, mask)[to_device(rows.which, device)]
 
     def alone_rows(self, attention_mask: torch.Tensor, first: int) -> AloneRows:
-        """Return the template around padding, as a row of text."""
         # Of an empty sentence, quotes may be one token.
         lengths = (attention_mask.sum(1) - len(self)).clamp(min=0)
         sizes, which = lengths.unique(return_inverse=True)  # type: ignore[no-untyped-call]
@@ -92,21 +91,19 @@ class CoTBERT(PromptBERT[CoTBERTRecipe]):
 
     @property
     def first_position(self) -> int:
-        """0: padding stands in the sentence's places, so that no position is moved."""
+        """0: padding stands in the sentence's places, so positions stay."""
         return 0
 
     @classmethod
     def needs(cls, recipe: CoTBERTRecipe) -> frozenset[Need]:
-        """Return what PromptBERT needs, and the padding that the template is put around."""
         return super().needs(recipe) | {"padding token"}
 
     @classmethod
     def traits(cls, recipe: CoTBERTRecipe) -> Traits:
-        """Passes: three templates; their biases are one short row for each length."""
+        """Passes: three templates; their biases are a short row for each length."""
         return replace(super().traits(recipe), training_passes=3.0 * recipe.epochs)
 
     def objective(self) -> Objective:
-        """Contrast of the three templates."""
         objective = super().objective()
         assert isinstance(objective, SimCSEObjective)
         return CoTBERTObjective(objective.pooler, self.recipe)

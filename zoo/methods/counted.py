@@ -1,4 +1,4 @@
-"""Base class of methods without a transformer: distinct texts are encoded once and counted; the recipe is saved."""
+"""Base class of methods without a transformer: distinct texts are encoded once and counted."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ CountedT = TypeVar("CountedT", bound=AnyRecipe, default=Any)
 
 
 class CountedEncoder(Encoder[CountedT]):
-    """An encoder that its recipe determines; a subclass computes the vectors of distinct texts."""
-
     unstated = ("sources", "parameters")
 
     def __init__(self, recipe: CountedT, runtime: Runtime) -> None:
@@ -29,11 +27,9 @@ class CountedEncoder(Encoder[CountedT]):
         self.stats = EncodingStats()
 
     @abstractmethod
-    def vectors_of(self, texts: list[str]) -> Vectors:
-        """Return vectors (n, dim) float32 of distinct texts."""
+    def vectors_of(self, texts: list[str]) -> Vectors: ...
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return vectors (n, dim) float32 in the order of `texts`."""
         return encode_unique(texts, self._counted)
 
     def _counted(self, texts: list[str]) -> Vectors:
@@ -44,11 +40,9 @@ class CountedEncoder(Encoder[CountedT]):
         return vectors
 
     def encoding_stats(self) -> dict[str, Any]:
-        """Return the cost of encoding so far."""
         return self.stats.as_dict()
 
     def places(self) -> dict[str, Any]:
-        """Return the recipe fields of files as absolute places, for saving; by default there are none."""
         return {}
 
     def save(self, folder: Path) -> None:
@@ -57,6 +51,5 @@ class CountedEncoder(Encoder[CountedT]):
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        """Read what `save` wrote."""
         recipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder / "recipe.json"))
         return cls(recipe, runtime or Runtime())

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CTRecipe(TrainedRecipe):
-    """The defaults are the paper's; draw, reduction, max_grad_norm and what "open" marks are its released code's."""
+    """The defaults are the paper's; draw, reduction, max_grad_norm and "open" points are its released code's."""
 
     batch_size: int = 16
     negatives: int = 7
@@ -78,7 +78,6 @@ class CTRecipe(TrainedRecipe):
             raise ValueError("rates needs one of rate_steps each, and rate_steps must rise")
 
     def groups(self, sentences: int, seed: int) -> Groups:
-        """Return the training's groups of one positive and K negative pairs."""
         shared, once, of_batch = self.pairs == "shared", self.draw == "pass", self.batch_size // (1 + self.negatives)
         return Groups(sentences, seed, self.negatives, of_batch, self.steps, self.epochs, shared=shared, once=once)
 
@@ -96,7 +95,7 @@ class CTObjective(Objective):
         self.register_buffer("chosen", torch.tensor(2))
 
     def embed(self, *collated: torch.Tensor, **_: object) -> tuple[torch.Tensor, ...]:
-        """Token ids and mask (n, 1 + K or 1, length) for f1, then (n, 1 + K, length) for f2 -> vectors (n, ., dim)."""
+        """Ids and mask (n, 1 + K or 1, length) for f1, then (n, 1 + K, length) for f2 -> vectors (n, ., dim)."""
         sides = zip((self.f1, self.f2), collated[::2], collated[1::2], strict=True)
         return tuple(f(i.flatten(0, 1), flat_rows(m)).unflatten(0, i.shape[:2]) for f, i, m in sides)
 
@@ -111,7 +110,7 @@ class CTObjective(Objective):
 
 @register_method("ct", family="contrastive", paper="Contrastive Tension", page="ct")
 class CT(Contrastive[CTRecipe]):
-    """Contrastive Tension with mean pooling; at test f2, or f1 if its dev score is higher.
+    """Contrastive Tension with mean pooling; at evaluation f2, or f1 if its dev score is higher.
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -130,21 +129,20 @@ class CT(Contrastive[CTRecipe]):
         self.tested: str | None = None
 
     def objective(self) -> Objective:
-        """Return the objective; f2 is the backbone's model, f1 its copy."""
+        """f2 is the backbone's model, f1 its copy."""
         self.tension = CTObjective(self.backbone.model, self.recipe)
         return self.tension
 
     def checkpointed(self) -> nn.Module:
-        """Return both encoders and the number of the better one, or only f2."""
         return self.tension if self.recipe.test_encoder == "best" else super().checkpointed()
 
     @classmethod
     def traits(cls, recipe: CTRecipe) -> Traits:
-        """Return Contrastive's traits; only a positive's sentence is read by both encoders."""
+        """Only a positive's sentence is read by both encoders."""
         return replace(super().traits(recipe), training_passes=1.1 * recipe.epochs)
 
     def settings(self) -> TrainSettings:
-        """Return RMSprop's settings; a row is a group of pairs, and all groups are one epoch."""
+        """RMSprop; a row is a group of pairs, and all groups are an epoch."""
         recipe, groups = self.recipe, self.recipe.groups(0, 0)
         return TrainSettings(
             batch_size=groups.of_batch,
@@ -161,7 +159,7 @@ class CT(Contrastive[CTRecipe]):
         )
 
     def training_rows(self, corpus: Corpus, run: Run) -> Rows:
-        """Rows are groups of pairs; raises TrainingError when the corpus does not fill a batch."""
+        """Rows are groups of pairs; raises TrainingError for a corpus smaller than a batch."""
         sentences = [text for text in corpus.sentences if len(text) >= self.recipe.min_chars]
         groups = self.recipe.groups(len(sentences), run.seed)
         table = self.training_table(sentences)
@@ -173,7 +171,7 @@ class CT(Contrastive[CTRecipe]):
         return batch, groups.count
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train both encoders; keep the encoder and weights of the best dev score (without dev score, the last f2)."""
+        """Keep encoder and weights of the best dev score, without dev score the last f2."""
         if dev_score is not None and self.recipe.test_encoder == "best":
             dev_score = self.better(dev_score)
         report = super().fit(corpus, dev_score=dev_score, run=run)
@@ -186,7 +184,7 @@ class CT(Contrastive[CTRecipe]):
         return replace(report, sentences=report.sentences * width, sentences_per_second=rate, facts=self.facts())
 
     def better(self, dev_score: DevScore) -> DevScore:
-        """Return a dev score: the higher of f1's and f2's (f2's when equal); `chosen` stores which it was."""
+        """Dev score: the higher of f1's and f2's (f2's if equal); `chosen` stores the winner."""
 
         def both(_: object) -> float | Mapping[str, float]:
             f2, of_f2 = self.backbone.model, dev_score(self)
@@ -204,17 +202,14 @@ class CT(Contrastive[CTRecipe]):
         return both
 
     def facts(self) -> dict[str, Any]:
-        """Return which of the two encoders gives the vectors, once trained."""
         return {"test_encoder": self.tested} if self.tested else {}
 
     def save(self, folder: Path) -> None:
-        """Write recipe and weights, and which of the two encoders they are."""
         super().save(folder)
         write_json(folder / "ct.json", self.facts())
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        """Read what `save` wrote; raises CorruptError when a file is damaged."""
         encoder = super().load(folder, runtime)
         encoder.tested = read_json(folder / "ct.json").get("test_encoder")
         return encoder

@@ -1,4 +1,4 @@
-"""DiffCSE (Chuang et al. 2022): SimCSE, and a discriminator that finds replaced tokens with the sentence's vector."""
+"""DiffCSE (Chuang et al. 2022): SimCSE, and a discriminator of replaced tokens."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EMBEDDED = ("embeddings_project", "encoder.embedding_hidden_mapping_in", "embedd
 
 @dataclass(frozen=True, kw_only=True)
 class DiffCSERecipe(ContrastiveRecipe):
-    """The defaults are those of the released run_diffcse.sh (BERT-base, STS)."""
+    """Defaults of the released run_diffcse.sh (BERT-base, STS)."""
 
     # A masked language model with the same tokens. None: the backbone as it was.
     generator: str | None = None
@@ -55,7 +55,7 @@ class DiffCSERecipe(ContrastiveRecipe):
 
 
 class Projector(nn.Sequential):
-    """Linear(d, 2d), batch normalisation, ReLU, Linear(2d, d), and one without weights: (n, d) -> (n, d)."""
+    """Linear(d, 2d), batch normalisation, ReLU, Linear(2d, d), another without weights: (n, d) -> (n, d)."""
 
     def __init__(self, dim: int, initializer_range: float) -> None:
         up, down = nn.Linear(dim, 2 * dim, bias=False), nn.Linear(2 * dim, dim, bias=False)
@@ -65,7 +65,7 @@ class Projector(nn.Sequential):
 
 
 class Generator(nn.Module):
-    """Token ids and mask (n, length) -> the likeliest token at each place (n, length), without gradient."""
+    """Ids and mask (n, length) -> likeliest tokens (n, length), without gradient."""
 
     def __init__(self, model: PreTrainedModel, head: nn.Module, *, dropout: bool) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Generator(nn.Module):
         self.requires_grad_(False)
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode; without `dropout` it stays in eval mode."""
+        """Without `dropout` it stays in eval mode."""
         return super().train(mode and self.dropout)
 
     @torch.no_grad()
@@ -96,13 +96,12 @@ class DiffCSEObjective(DropoutViewsObjective):
         self.register_buffer("special_ids", torch.tensor(sorted(set(tokenizer.all_special_ids))), persistent=False)
 
     def masked(self, ids: torch.Tensor) -> torch.Tensor:
-        """Token ids (n, length) -> ids of which a share is masked, BERT's way."""
         vocabulary, special = int(self.discriminator.config.vocab_size), self.special_ids
         assert isinstance(special, torch.Tensor)
         return mask_some(ids, self.recipe.masked, mask_id=self.mask_id, special_ids=special, vocabulary=vocabulary)[0]
 
     def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Token ids and mask (n, length) -> two views (n, dim), and sum and count of the detection's losses (n, 2)."""
+        """Ids and mask (n, length) -> two views (n, dim), and sum and count of the detection's losses (n, 2)."""
         views = super().embed(*collated)
         ids, mask = (changed(part, lambda rows: rows.repeat_interleave(2, 0)) for part in collated[:2])
         vectors = torch.stack(views, dim=1).flatten(0, 1)
@@ -130,7 +129,6 @@ class DiffCSEObjective(DropoutViewsObjective):
         return *views, sums.view(-1, 2, 2).sum(1)
 
     def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
-        """The outputs of `embed` -> scalar loss."""
         total, count = others[0].sum(0)
         loss: torch.Tensor = super().contrast(h, h_plus) + self.recipe.detection_weight * total / count
         return loss
@@ -138,7 +136,7 @@ class DiffCSEObjective(DropoutViewsObjective):
 
 @register_method("diffcse", family="contrastive", paper="DiffCSE")
 class DiffCSE(DropoutViews[DiffCSERecipe]):
-    """DiffCSE: SimCSE whose vector also shows where a generator edited the sentence; at test [CLS].
+    """DiffCSE: SimCSE with a vector that also shows a generator's edits; at evaluation [CLS].
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -153,7 +151,7 @@ class DiffCSE(DropoutViews[DiffCSERecipe]):
         return Projector(self.dim, self.backbone.model.config.initializer_range)
 
     def objective(self) -> Objective:
-        """Return SimCSE's loss and the detection's; raises UsageError for a generator of other tokens."""
+        """Both losses; raises UsageError for a generator of other tokens."""
         recipe, start = self.recipe, self.backbone
         backbone = start if recipe.generator is None else Backbone.load(recipe.generator, None, self.runtime)
         if backbone.tokenizer.get_vocab() != start.tokenizer.get_vocab():
@@ -165,17 +163,15 @@ class DiffCSE(DropoutViews[DiffCSERecipe]):
 
     @classmethod
     def needs(cls, recipe: DiffCSERecipe) -> frozenset[Need]:
-        """Return what the pooler needs, and what the generator and its masked texts need."""
         return super().needs(recipe) | {"mask token", "MLM head"}
 
     @classmethod
     def traits(cls, recipe: DiffCSERecipe) -> Traits:
-        """Passes: two views, two of the discriminator, and two of the generator at a third of their cost."""
+        """Passes: two views, two of the discriminator, two of the generator at a third of the cost."""
         return replace(super().traits(recipe), training_passes=4.67 * recipe.epochs)
 
     @classmethod
     def sources(cls, recipe: DiffCSERecipe, runtime: Runtime) -> dict[str, Any]:
-        """Return the identities of the backbone and the generator."""
         sources = super().sources(recipe, runtime)
         if recipe.generator is None:
             return sources

@@ -1,4 +1,4 @@
-"""What methods share whose two views of a sentence differ only in their dropout masks, as SimCSE's."""
+"""Two views of a sentence by dropout alone, as SimCSE's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ViewsRecipeT = TypeVar("ViewsRecipeT", bound=ContrastiveRecipe, default=Contrast
 
 
 class DropoutViewsObjective(Objective):
-    """SimCSE's loss (its Eq. 4), which subclasses change: every sentence is encoded twice in one pass."""
+    """SimCSE's loss (its Eq. 4), for subclasses to change: every sentence is encoded twice in one pass."""
 
     ungraphed = None
 
@@ -24,22 +24,18 @@ class DropoutViewsObjective(Objective):
         self.pooler, self.recipe = pooler, recipe
 
     def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Token ids and mask (n, length) first -> two views (n, dim), which alternate in the pass, as SimCSE's do."""
+        """Ids and mask (n, length) first -> two views (n, dim), alternating in the pass, as SimCSE's."""
         ids, mask = (changed(part, lambda rows: rows.repeat_interleave(2, 0)) for part in collated[:2])
         vectors: tuple[torch.Tensor, ...] = self.pooler(ids, mask).unflatten(0, (-1, 2)).unbind(1)
         return vectors
 
     def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
-        """Vectors of both views (n, dim) -> scalar loss."""
         return info_nce(h, h_plus, self.recipe.temperature)
 
 
 class DropoutViews(Contrastive[ViewsRecipeT]):
-    """A method with two dropout views."""
-
     loss_of_batch = DropoutViewsObjective
 
     @property
     def views_by_dropout(self) -> bool:
-        """True: the sentence goes in unchanged."""
         return True

@@ -65,9 +65,9 @@ class EOLRecipe(TemplateRecipe):
 class EOL(Causal[EOLRecipe]):
     """A decoder-only model asked for one word: states prepended between layers, several templates, rewrites.
 
-    Before the sentence stands the token <PST>, whose state, before each of some layers, is that of the row's last token
-    (Fu et al. 2025), so that the sentence sees what was understood of its end. With `further` templates (MetaEOL) and
-    with rewrites of a sentence (GenEOL) its vector is the mean over all of them.
+    Before the sentence stands the token <PST>. Its state, before each of some layers, is that of the row's last token
+    (Fu et al. 2025): the sentence sees the model's reading of its end. With `further` templates (MetaEOL) and with
+    rewrites (GenEOL) a sentence's vector is the mean over all of them.
 
     Examples:
         >>> from zoo import Runtime
@@ -95,7 +95,7 @@ class EOL(Causal[EOLRecipe]):
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The backbone's tokenizer, with the token <PST>, which the released code adds in the same way."""
+        """The backbone's, with the token <PST> added as in the released code."""
         if not self.recipe.prepend_until:
             return self.backbone.tokenizer
         longer = copy.deepcopy(self.backbone.tokenizer)
@@ -114,19 +114,17 @@ class EOL(Causal[EOLRecipe]):
 
     @classmethod
     def traits(cls, recipe: Any) -> Traits:
-        """Return traits of an encoder whose vectors `forward` makes where they are no mean over several."""
+        """`fine_tunes` unless a vector is a mean over several."""
         return Traits(fine_tunes=not recipe.further and recipe.generator is None)
 
     @classmethod
     def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:
-        """Return the identity of the backbone's files and of the generator's."""
         if recipe.generator is None:
             return super().sources(recipe, runtime)
         generator = find_backbone(recipe.generator, allow_pickle=runtime.allow_pickle)
         return {**super().sources(recipe, runtime), "generator": generator.identity()}
 
     def fingerprint(self) -> str:
-        """Return a sha256 in which also the generator's files count."""
         base = super().fingerprint()
         return base if self.rewriter is None else sha256_json([base, self.rewriter.source.sha256])
 
@@ -144,7 +142,6 @@ class EOL(Causal[EOLRecipe]):
         return self.rewriter(text, self.recipe.rewrites, summarise=self.recipe.summarise)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Token ids and mask (n, length), padded on the right -> vectors (n, dim) float32."""
         model, last = self.backbone.model, (attention_mask.sum(1) - 1).clamp(min=0)
         if self.recipe.prepend_until:
             at = input_ids == self.place
@@ -160,7 +157,7 @@ class EOL(Causal[EOLRecipe]):
 
 
 def layers_of(model: nn.Module) -> Sequence[nn.Module]:
-    """Return the layers of a transformer in their order; raises UsageError for a model that has no list of them."""
+    """Layers of a transformer in order; raises UsageError for a model without a list."""
     count = model.config.num_hidden_layers  # type: ignore[union-attr]
     for module in model.modules():
         if isinstance(module, nn.ModuleList) and len(module) == count:
@@ -170,7 +167,7 @@ def layers_of(model: nn.Module) -> Sequence[nn.Module]:
 
 @contextmanager
 def prepending(layers: Sequence[nn.Module], at: torch.Tensor, last: torch.Tensor) -> Iterator[None]:
-    """Give the state at places `at` (n,) that at places `last` (n,) before each of these layers."""
+    """Copy the state at places `last` (n,) to `at` (n,) before each of these layers."""
 
     def put(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         states, *others = inputs

@@ -53,14 +53,14 @@ class FlowRecipe(TransformRecipe):
 
 
 class NegativeLogLikelihood(Objective):
-    """-log p(u) / (ln 2 * dim): bits per dimension, the mean over the batch."""
+    """-log p(u) / (ln 2 * dim): bits per dimension, mean over the batch."""
 
     def __init__(self, glow: Glow) -> None:
         super().__init__()
         self.glow = glow
 
     def forward(self, u: torch.Tensor) -> torch.Tensor:
-        """Vectors (n, dim) -> scalar loss, in float32 also under autocast, because bf16 is too coarse for a density."""
+        """Vectors (n, dim) -> scalar loss, float32 also under autocast: bf16 is too coarse for a density."""
         with torch.autocast(u.device.type, enabled=False):
             return -self.glow.log_prob(u.float()).mean() / (math.log(2) * self.glow.dim)
 
@@ -139,7 +139,6 @@ class Flow(Transform[FlowRecipe]):
             return round(float(objective(torch.from_numpy(vectors[:_SAMPLE]).to(self.runtime.device))), 6)
 
     def transform(self, vectors: Vectors) -> Vectors:
-        """Return z (n, dim)."""
         z = np.empty_like(vectors)
         with torch.inference_mode():
             for start in range(0, len(vectors), _CHUNK):
@@ -151,18 +150,16 @@ class Flow(Transform[FlowRecipe]):
         return self.base.parameters() + count_parameters(self.glow)
 
     def facts(self) -> dict[str, Any]:
-        """Return -log p in bits per dimension before and after training, on the first vectors of the fit."""
         return {**self.bits, **super().facts()}
 
     def save(self, folder: Path) -> None:
-        """Write the base and the flow, with the seed, which a later fit on a target needs."""
+        """Write base, flow, and the seed for a later fit on a target."""
         super().save(folder)
         metadata = {"seed": str(self.seed), "bits": json.dumps(self.bits)}
         write_tensors(folder / "flow.safetensors", self.glow.state_dict(), metadata)
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        """Read what `save` wrote."""
         encoder = super().load(folder, runtime)
         tensors, metadata = read_tensors(folder / "flow.safetensors")
         encoder.glow.load_state_dict(tensors)
@@ -170,7 +167,6 @@ class Flow(Transform[FlowRecipe]):
         return encoder
 
     def fingerprint(self) -> str:
-        """Return the sha256 of the base's fingerprint, the flow's weights and the seed for later fits."""
         digest = hashlib.sha256()
         for name, tensor in sorted(self.glow.state_dict().items()):
             digest.update(name.encode() + tensor.cpu().numpy().tobytes())

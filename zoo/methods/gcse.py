@@ -1,4 +1,4 @@
-"""GCSE (Lai et al. 2025): SimCSE on written triplets, whose hard negatives weigh less where they may be false."""
+"""GCSE (Lai et al. 2025): SimCSE on written triplets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zoo.training.losses import info_nce
 
 @dataclass(frozen=True, kw_only=True)
 class GCSERecipe(SimCSERecipe):
-    """The defaults are those of the released train.py, for its triplets (premise, positive, hard negative)."""
+    """Defaults of the released train.py, for its triplets (premise, positive, hard negative)."""
 
     sigma: float = 0.17  # of the decay, in logits: cosines divided by the temperature
     supervised: bool = True
@@ -41,10 +41,10 @@ class GCSERecipe(SimCSERecipe):
 
 
 def gaussian_decay(logits: torch.Tensor, frozen: torch.Tensor, sigma: float) -> torch.Tensor:
-    """Return what is added to the logits s (n,) of own hard negatives, where the frozen encoder gives them r (n,).
+    """Summand of the logits s (n,) of own hard negatives, r (n,) those of the frozen encoder.
 
-    -s exp(-(s - r)^2 / 2 sigma^2) where s <= r, without gradient: a negative that is as near as before the training
-    has the logit 0. Where s > r it is 0, and the negative counts whole.
+    -s exp(-(s - r)^2 / 2 sigma^2) where s <= r, without gradient: a negative as near as before the training has the
+    logit 0. For s > r it is 0, and the negative counts in full.
     """
     gap = (logits - frozen).detach()
     weight = -logits.detach() * torch.exp(-(gap**2) / (2 * sigma**2))
@@ -61,18 +61,16 @@ class GCSEObjective(SimCSEObjective):
         self.frozen = SimCSEObjective(copy.deepcopy(pooler), recipe).requires_grad_(False)
 
     def embed(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Token ids and mask (n, 3, length) -> three views (n, dim), and the hard negatives' frozen logits (n,)."""
+        """Ids and mask (n, 3, length) -> three views (n, dim), and the hard negatives' frozen logits (n,)."""
         ends = [changed(part, lambda views: views[:, ::2]) for part in (input_ids, attention_mask)]
         with torch.no_grad():
             first, negative = self.frozen.eval().embed(*ends)
         return *super().embed(input_ids, attention_mask), self.logits(first, negative)
 
     def logits(self, h: torch.Tensor, h_minus: torch.Tensor) -> torch.Tensor:
-        """Vectors (n, dim) -> cosines by the temperature (n,), float32."""
         return F.cosine_similarity(h.float(), h_minus.float()) / self.recipe.temperature
 
     def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
-        """The outputs of `embed` -> scalar loss."""
         h_minus, frozen = others
         added = gaussian_decay(self.logits(h, h_minus), frozen, self.recipe.sigma)
         bias = torch.cat([torch.zeros(len(h), len(h), device=h.device), torch.diag(added)], dim=1)
@@ -81,7 +79,7 @@ class GCSEObjective(SimCSEObjective):
 
 @register_method("gcse", family="contrastive", paper="GCSE", page="simcse")
 class GCSE(SimCSE[GCSERecipe]):
-    """GCSE: triplets that a language model wrote, hard negatives decayed; at test [CLS].
+    """GCSE: a language model's triplets, hard negatives decayed; at evaluation [CLS].
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -94,10 +92,8 @@ class GCSE(SimCSE[GCSERecipe]):
     Recipe: ClassVar[type] = GCSERecipe
 
     def objective(self) -> Objective:
-        """Return the contrast within the batch."""
         return GCSEObjective(TrainedPooler(self.backbone.model, self.recipe.pooler, self.mlp), self.recipe)
 
     @classmethod
     def traits(cls, recipe: GCSERecipe) -> Traits:
-        """Passes: three views, and two without gradient."""
         return replace(super().traits(recipe), training_passes=3.67 * recipe.epochs)

@@ -1,4 +1,4 @@
-"""InferSent (Conneau et al. 2017): a BiLSTM with max pooling over fixed token vectors, trained on NLI pairs."""
+"""InferSent (Conneau et al. 2017) over fixed token vectors."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class InferSentRecipe(BiLSTMRecipe, BackboneRecipe):
-    """InferSent on the backbone's token vectors instead of the paper's GloVe vectors."""
-
     # Token vectors get GloVe's size: at BERT's, a tenth of it, SGD learns nothing.
     token_rms: float = 0.5
 
@@ -36,7 +34,7 @@ class InferSentRecipe(BiLSTMRecipe, BackboneRecipe):
 
 @register_method("infersent", family="siamese", paper="InferSent", page="infersent")
 class InferSent(TrainedBiLSTM[InferSentRecipe], BackboneEncoder[InferSentRecipe]):
-    """InferSent on the token vectors of a backbone, whose transformer layers are not used.
+    """InferSent on the token vectors of a backbone, without its transformer layers.
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -53,12 +51,10 @@ class InferSent(TrainedBiLSTM[InferSentRecipe], BackboneEncoder[InferSentRecipe]
 
     @classmethod
     def traits(cls, recipe: InferSentRecipe) -> Traits:
-        """Return the traits of TrainedBiLSTM with `fine_tunes`: `forward` makes the vectors."""
         return replace(super().traits(recipe), fine_tunes=True)
 
     @classmethod
     def start(cls, recipe: InferSentRecipe) -> Start | None:
-        """Return the mean of the token vectors that the BiLSTM reads."""
         return static_start(recipe)
 
     def __init__(self, recipe: InferSentRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
@@ -67,20 +63,17 @@ class InferSent(TrainedBiLSTM[InferSentRecipe], BackboneEncoder[InferSentRecipe]
         self.head = untrained(self.new_head)
 
     def new_head(self) -> BiLSTMMax:
-        """Return a new BiLSTM over the scaled token vectors of the backbone."""
         words = self.backbone.token_vectors
         words = words * (self.recipe.token_rms / words.square().mean().sqrt())
         return BiLSTMMax(words, self.recipe.lstm_dim).to(self.runtime.device).eval()
 
     def parameters(self) -> int:
-        """Return the size of the token embeddings and the BiLSTM."""
         return count_parameters(self.backbone.model.get_input_embeddings(), self.head)
 
     def training_table(self, texts: Sequence[str]) -> TokenTable:
         return tokenise(self.backbone.tokenizer, texts, max_length=self.recipe.train_max_length)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Vectors (n, 2 * lstm_dim) float32 of padded token ids (n, length)."""
         vectors: torch.Tensor = self.head(input_ids, attention_mask)
         return vectors
 

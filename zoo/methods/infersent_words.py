@@ -1,4 +1,4 @@
-"""InferSent on word vectors, as in its paper (Conneau et al. 2017): a BiLSTM over fixed GloVe, trained on NLI."""
+"""InferSent on word vectors, as in its paper (Conneau et al. 2017)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WHAT = "word vectors"
 
 @dataclass(frozen=True, kw_only=True)
 class InferSentWordsRecipe(BiLSTMRecipe, WordVectorsRecipe):
-    """Word vectors and training; the paper uses GloVe 840B, of 300 dimensions and with upper case."""
+    """Word vectors and training; the paper uses GloVe 840B, 300 dimensions, with upper case."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -40,7 +40,7 @@ class InferSentWordsRecipe(BiLSTMRecipe, WordVectorsRecipe):
 
 @register_method("infersent-words", family="siamese", paper="InferSent", page="infersent")
 class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
-    """InferSent on the word vectors of a file; words without a vector are left out, as in its released code.
+    """InferSent on the word vectors of a file; words without a vector are omitted, as in its released code.
 
     Examples:
         >>> from zoo import Runtime
@@ -64,7 +64,6 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
 
     @classmethod
     def start(cls, recipe: InferSentWordsRecipe) -> Start | None:
-        """Return the mean of the word vectors that the BiLSTM reads."""
         return words_start(recipe)
 
     @classmethod
@@ -72,11 +71,9 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
         return {"path": word_vectors_identity(find_word_vectors(recipe.path, _WHAT))}
 
     def new_head(self) -> BiLSTMMax:
-        """Return a new BiLSTM over the word vectors, without scaling."""
         return BiLSTMMax(self.matrix, self.recipe.lstm_dim).to(self.runtime.device).eval()
 
     def training_table(self, texts: Sequence[str]) -> TokenTable:
-        """Return the row numbers of each text's first `train_max_length` known words."""
         table, most = self.table(texts), self.recipe.train_max_length
         place = np.arange(len(table.ids)) - np.repeat(table.offsets[:-1], table.lengths)
         lengths = np.minimum(table.lengths, most)
@@ -84,7 +81,6 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
         return TokenTable(table.ids[place < most], np.cumsum([0, *lengths], dtype=np.int64), cut)
 
     def table(self, texts: Sequence[str]) -> TokenTable:
-        """Return the row numbers of each text's known words; the padding row for a text without any."""
         table = self.words.table([clean_text(text, i) for i, text in enumerate(texts)])
         lengths = np.maximum(table.lengths, 1)
         offsets = np.cumsum([0, *lengths], dtype=np.int64)
@@ -94,7 +90,6 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
         return TokenTable(ids, offsets)
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return vectors (n, dim) float32 in the order of `texts`."""
         return encode_unique(texts, self._encode_unique)
 
     def _encode_unique(self, texts: list[str]) -> Vectors:
@@ -103,19 +98,15 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
         )
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which texts (n,) have a word with a vector."""
         return self.words.table([clean_text(text, i) for i, text in enumerate(texts)]).lengths > 0
 
     def parameters(self) -> int:
-        """Return the number of values in the word vectors and the BiLSTM."""
         return int(self.words.vectors.size) + count_parameters(self.head)
 
     def encoding_stats(self) -> dict[str, Any]:
-        """Return the cost of encoding so far."""
         return self.stats.as_dict()
 
     def save(self, folder: Path) -> None:
-        """Write the recipe, the identity of the word vectors (not the vectors) and the BiLSTM."""
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "recipe.json", {**asdict(self.recipe), "path": find_word_vectors(self.recipe.path, _WHAT)})
         write_json(folder / "sources.json", self.file_facts)
@@ -123,7 +114,6 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        """Read what `save` wrote; raises CorruptError when a file is damaged or no longer the same."""
         recipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder / "recipe.json"))
         encoder = cls(recipe, runtime or Runtime())
         if encoder.file_facts["sha256"] != read_json(folder / "sources.json")["sha256"]:
@@ -132,7 +122,6 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
         return encoder
 
     def fingerprint(self) -> str:
-        """Return a sha256 over class, recipe, word vectors, BiLSTM and precision."""
         name = method_identity(type(self))
         known = {**asdict(self.recipe), "path": self.file_facts["sha256"]}
         return sha256_json([name, known, sha256_weights(self.head), self.runtime.precision])

@@ -1,4 +1,4 @@
-"""InfoCSE (Wu et al. 2022): SimCSE, and masked words that are found with the sentence's vector."""
+"""InfoCSE (Wu et al. 2022): SimCSE, and masked words predicted with the vector."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class InfoCSERecipe(ContrastiveRecipe):
-    """The defaults are those of the released Infocse-bert-base.sh."""
+    """Defaults of the released Infocse-bert-base.sh."""
 
     masked: float = 0.4  # share of the tokens that are to be found
     mlm_weight: float = 1e-5  # lambda, of the loss of the masked words
@@ -50,8 +50,8 @@ class InfoCSERecipe(ContrastiveRecipe):
 class InfoCSEObjective(DropoutViewsObjective):
     """SimCSE's loss + lambda * cross-entropy of the masked words of both views.
 
-    New layers read [CLS] of the trained encoder, of the whole sentence, and the masked sentence's states of the frozen
-    lower layers: what those do not know of it, [CLS] has to.
+    New layers read the trained encoder's [CLS] of the full sentence, and the masked sentence's states of the frozen
+    lower layers: [CLS] has to supply their missing knowledge.
     """
 
     recipe: InfoCSERecipe
@@ -69,7 +69,7 @@ class InfoCSEObjective(DropoutViewsObjective):
         set_dropout(self.upper, recipe.dropout)
 
     def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Token ids and mask (n, length) -> two views (n, dim), and sum and count of masked words' losses (n, 2)."""
+        """Ids and mask (n, length) -> two views (n, dim), and sum and count of masked words' losses (n, 2)."""
         ids, mask = (changed(part, lambda rows: rows.repeat_interleave(2, 0)) for part in collated[:2])
         cls = pooled(self.pooler.model, ids, mask, "cls")
 
@@ -84,7 +84,6 @@ class InfoCSEObjective(DropoutViewsObjective):
         return *self.pooler.mlp(cls).unflatten(0, (-1, 2)).unbind(1), sums
 
     def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
-        """The outputs of `embed` -> scalar loss."""
         total, count = others[0].sum(0)
         loss: torch.Tensor = super().contrast(h, h_plus) + self.recipe.mlm_weight * total / count.clamp(min=1)
         return loss
@@ -92,7 +91,7 @@ class InfoCSEObjective(DropoutViewsObjective):
 
 @register_method("infocse", family="contrastive", paper="InfoCSE", page="simcse")
 class InfoCSE(DropoutViews[InfoCSERecipe]):
-    """InfoCSE: SimCSE whose vector also helps to find masked words; at test [CLS].
+    """InfoCSE: SimCSE with a vector that also helps to predict masked words; at evaluation [CLS].
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -107,7 +106,7 @@ class InfoCSE(DropoutViews[InfoCSERecipe]):
         return Projector(self.dim, self.backbone.model.config.initializer_range)
 
     def objective(self) -> Objective:
-        """Return SimCSE's loss and that of the masked words; raises UsageError for other layers than BERT's."""
+        """Both losses; raises UsageError for other layers than BERT's."""
         if not packable(self.backbone.model):
             raise UsageError(f"infocse: backbone {self.backbone.source.name!r} is no BERT or RoBERTa; use one.")
         pooler = TrainedPooler(self.backbone.model, self.recipe.pooler, self.new_head())
@@ -115,10 +114,9 @@ class InfoCSE(DropoutViews[InfoCSERecipe]):
 
     @classmethod
     def needs(cls, recipe: InfoCSERecipe) -> frozenset[Need]:
-        """Return what the pooler needs, and what the loss of masked words needs."""
         return super().needs(recipe) | {"mask token", "MLM head"}
 
     @classmethod
     def traits(cls, recipe: InfoCSERecipe) -> Traits:
-        """Passes: two views, and for each half of the layers without gradient and two new ones."""
+        """Passes: two views; for each, half of the layers without gradient and two new layers."""
         return replace(super().traits(recipe), training_passes=2.7 * recipe.epochs)

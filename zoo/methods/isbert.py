@@ -1,7 +1,7 @@
-"""IS-BERT (Zhang et al., EMNLP 2020): mutual information between a sentence's n-grams and the whole sentence.
+"""IS-BERT (Zhang et al., EMNLP 2020): mutual information between a sentence's n-grams and the sentence.
 
-The architecture is the paper's. Settings that the paper does not state follow its released code (commit ea6622c). That
-code has no ReLU after the convolutions: the recipe `isbert-repo.yaml`, which also names what of it is not followed.
+The architecture is the paper's; other settings follow its released code (commit ea6622c). That code has no ReLU after
+the convolutions: recipe `isbert-repo.yaml`, with its list of unfollowed points.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ISBertRecipe(TrainedRecipe):
-    """The architecture is the paper's; training settings, which the paper does not state, are the released code's.
+    """Training settings, unstated in the paper, are the released code's.
 
     The code's AdamW has no bias correction, epsilon 1e-7 and no decay on biases and LayerNorm; here it is PyTorch's
     (optimizer=transformers-adamw:bias_correction=false:adam_epsilon=1e-7 is the code's).
@@ -62,7 +62,7 @@ class ISBertRecipe(TrainedRecipe):
 
 
 class NgramCNN(nn.Module):
-    """Token states -> n-gram features c: parallel convolutions of several widths, f(W h_{i-k/2 .. i+k/2} + b)."""
+    """States -> n-gram features c: parallel convolutions of several widths, f(W h_{i-k/2 .. i+k/2} + b)."""
 
     def __init__(self, dim: int, recipe: ISBertRecipe) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class NgramCNN(nn.Module):
         self.relu = recipe.activation == "relu"
 
     def forward(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """States (n, length, dim) and mask (n, length) -> features (n, length, kernels * channels)."""
+        """States (n, length, dim) and mask (n, length) -> (n, length, kernels * channels)."""
         # Padding is zero here; in the code its states are in the last windows, so that vectors depend on the batch.
         x = (states * mask.unsqueeze(-1).to(states.dtype)).transpose(1, 2)
         features = torch.cat([convolution(x) for convolution in self.convolutions], 1).transpose(1, 2)
@@ -81,8 +81,8 @@ class ISBertObjective(Objective):
     """-I, I = E_own[-sp(-c . E)] - E_other[sp(c . E)]: the Jensen-Shannon estimator, sp(z) = log(1 + e^z).
 
     c is a token's n-gram feature, E the mean of a sentence's features; own: E of c's sentence, other: E of other
-    sentences of the batch. The discriminator is the dot product, as in the code (the paper does not specify
-    its network). All tokens of the batch have equal weight.
+    sentences of the batch. The discriminator is the dot product, as in the code; the paper leaves its network open. All
+    tokens of the batch have equal weight.
     """
 
     def __init__(self, model: PreTrainedModel, head: nn.Module) -> None:
@@ -90,13 +90,12 @@ class ISBertObjective(Objective):
         self.model, self.head = model, head
 
     def embed(self, *collated: torch.Tensor, **_: object) -> tuple[torch.Tensor, ...]:
-        """Token ids and mask (n, length) -> c (n, length, dim), E (n, dim), mask."""
+        """Ids and mask (n, length) -> c (n, length, dim), E (n, dim), mask."""
         ids, mask = collated
         c = self.head(*token_states(self.model, ids, mask), mask)
         return c, masked_mean(c, mask), mask
 
     def contrast(self, c: torch.Tensor, sentences: torch.Tensor, mask: torch.Tensor, **_: object) -> torch.Tensor:
-        """c (n, length, dim), E (n, dim) and mask (n, length) -> scalar loss."""
         tokens = mask.sum().float()
         with torch.autocast(c.device.type, enabled=False):
             scores = c.float() @ sentences.float().T  # (n, length, m)
@@ -110,7 +109,7 @@ class ISBertObjective(Objective):
 
 @register_method("isbert", family="contrastive", paper="IS-BERT", page="isbert")
 class ISBert(Contrastive[ISBertRecipe]):
-    """IS-BERT: at test the mean of the trained n-gram features.
+    """IS-BERT: at evaluation the mean of the trained n-gram features.
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -135,10 +134,8 @@ class ISBert(Contrastive[ISBertRecipe]):
 
     @classmethod
     def traits(cls, recipe: ISBertRecipe) -> Traits:
-        """Return Contrastive's traits with one pass over each sentence."""
         return replace(super().traits(recipe), training_passes=1.0 * recipe.epochs, exports=False)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Mean n-gram features (n, dim) float32 of padded token ids (n, length)."""
         (states,) = token_states(self.backbone.model, input_ids, attention_mask)
         return masked_mean(self.drawn["head"](states, attention_mask), attention_mask)

@@ -1,4 +1,4 @@
-"""LLM2Vec (BehnamGhader et al. 2024): a decoder that sees both ways, masked next tokens, then SimCSE, by adapters."""
+"""LLM2Vec (BehnamGhader et al. 2024): a bidirectional decoder, trained by adapters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LLM2VecRecipe(SimCSERecipe):
-    """The defaults are those of the released configurations for LLaMA."""
+    """Defaults of the released configurations for LLaMA."""
 
     mntp_steps: int = 1000
     mntp_batch_size: int = 32
@@ -69,14 +69,13 @@ class LLM2VecRecipe(SimCSERecipe):
 
 
 class PaddedMean(TrainedPooler):
-    """Token ids and mask, padded on the right -> the mean (n, dim) over rows padded on the left, padding included."""
+    """Ids and mask, padded on the right -> mean (n, dim) over rows padded on the left, padding included."""
 
     def __init__(self, model: PreTrainedModel, filler: int) -> None:
         super().__init__(model, "avg")
         self.filler = filler
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Move the padding to the left, and take the mean over all places."""
         length = input_ids.shape[1]
         places = torch.arange(length, device=input_ids.device) + attention_mask.sum(1, keepdim=True)
         places, filled = places % length, input_ids.masked_fill(attention_mask == 0, self.filler)
@@ -86,7 +85,7 @@ class PaddedMean(TrainedPooler):
 
 @register_method("llm2vec", family="contrastive", paper="LLM2Vec", page="llm2vec")
 class LLM2Vec(SimCSE[LLM2VecRecipe]):
-    """LLM2Vec: at test the mean of the states of a sentence's tokens, each of which sees all of them.
+    """LLM2Vec: at evaluation the mean of the states of a sentence's tokens, each with sight of all.
 
     Examples:
         >>> from zoo import Runtime
@@ -101,7 +100,7 @@ class LLM2Vec(SimCSE[LLM2VecRecipe]):
         self.frame = tuple(map(len, frame_of(self.backbone.tokenizer)))
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Return the mean of a row's states (n, dim) float32, by default without those of its special tokens."""
+        """Mean of a row's states (n, dim) float32, by default without special tokens."""
         if self.recipe.special_tokens:
             return super().forward(input_ids, attention_mask)
         places, (before, behind) = torch.arange(input_ids.shape[1], device=input_ids.device), self.frame
@@ -112,7 +111,6 @@ class LLM2Vec(SimCSE[LLM2VecRecipe]):
 
     @classmethod
     def needs(cls, recipe: LLM2VecRecipe) -> frozenset[Need]:
-        """Return nothing: the mean is read, and the recipe names the mask."""
         return frozenset()
 
     @classmethod
@@ -122,24 +120,22 @@ class LLM2Vec(SimCSE[LLM2VecRecipe]):
 
     @classmethod
     def start(cls, recipe: LLM2VecRecipe) -> Start | None:
-        """Return the mean of the states without training, which see both ways."""
         places = {"backbone": recipe.backbone, "revision": recipe.revision, "max_length": recipe.max_length}
         return Start("causal", CausalRecipe(template="[X]", pooling="mean", bidirectional=True, **places))  # type: ignore[arg-type]
 
     def adapted(self) -> PreTrainedModel:
-        """Return the backbone's model, in whose layers are new adapters if the recipe has any."""
+        """The backbone's model, with new adapters if the recipe has any."""
         rank, model = self.recipe.lora_rank, self.backbone.model
         if not rank:
             return model
         return with_adapters(model, LoraSettings(rank=rank, alpha=2 * rank, dropout=self.recipe.lora_dropout))
 
     def merge(self) -> None:
-        """Add the adapters to the weights."""
         if self.recipe.lora_rank:
             self.backbone.model = merged(self.backbone.model)
 
     def next_tokens(self) -> MaskedNextTokens:
-        """Return the first stage's loss. Its output layer is trained too, but where it is the token embeddings."""
+        """The first stage's loss. Its output layer is trained too, unless tied to the token embeddings."""
         recipe, tokenizer, source = self.recipe, self.backbone.tokenizer, self.backbone.source
         token = tokenizer.mask_token or recipe.mask_token
         mask_id = tokenizer.get_vocab().get(str(token))
@@ -161,7 +157,7 @@ class LLM2Vec(SimCSE[LLM2VecRecipe]):
         return MaskedNextTokens(model, head, mask)
 
     def predict(self, corpus: Corpus, run: Run) -> FitReport:
-        """Train the first stage on rows of equal length of the corpus, and add its adapters to the weights."""
+        """Train the first stage on rows of equal length, and merge its adapters."""
         recipe = self.recipe
         torch.manual_seed(run.seed)
         ids = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=None).ids.astype(np.int64)
@@ -192,18 +188,16 @@ class LLM2Vec(SimCSE[LLM2VecRecipe]):
         return report
 
     def objective(self) -> Objective:
-        """Return SimCSE's contrast of the means of the states, with new adapters."""
         model, tokenizer = self.adapted(), self.backbone.tokenizer
         filler = tokenizer.eos_token_id if isinstance(tokenizer.eos_token_id, int) else self.backbone.pad_id
         pooler = PaddedMean(model, filler) if self.recipe.padded_mean else TrainedPooler(model, "avg")
         return SimCSEObjective(pooler, self.recipe)
 
     def settings(self) -> TrainSettings:
-        """Return the recipe's optimisation settings, at a constant rate."""
         return replace(super().settings(), schedule="constant")
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train masked next tokens in the folder "mntp", then SimCSE; both stages' adapters end in the weights."""
+        """Masked next tokens in the folder "mntp", then SimCSE; both stages' adapters end in the weights."""
         if corpus is None:
             raise ContractError("LLM2Vec is trained and needs a corpus; pass --corpus FILE.")
         first = self.predict(corpus, run)

@@ -1,4 +1,4 @@
-"""Matryoshka representations (Kusupati et al. 2022): the first dimensions of a vector are a vector of their own."""
+"""Matryoshka representations (Kusupati et al. 2022)."""
 
 from __future__ import annotations
 
@@ -37,12 +37,11 @@ class MatryoshkaRecipe(CoSENTRecipe):
 
 
 class MatryoshkaObjective(CoSENTObjective):
-    """The sum over widths m of weight_m times CoSENT's loss of the first m dimensions."""
+    """Sum over widths m of weight_m times CoSENT's loss of the first m dimensions."""
 
     recipe: MatryoshkaRecipe
 
     def loss(self, u: torch.Tensor, v: torch.Tensor, grades: torch.Tensor) -> torch.Tensor:
-        """Vectors of both sides (n, dim) float32, grades (n,) -> scalar."""
         weights = self.recipe.weights or (1.0,) * len(self.recipe.nested)
         widths = [max(round(share * u.shape[1]), 1) for share in self.recipe.nested]
         every = [super(MatryoshkaObjective, self).loss(u[:, :m], v[:, :m], grades) for m in widths]
@@ -73,11 +72,10 @@ class Matryoshka(CoSENT[MatryoshkaRecipe]):
             self.dim = recipe.width
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Return the first `width` dimensions of the pooled vectors (n, width), float32."""
+        """First `width` dimensions of the pooled vectors (n, width), float32."""
         return super().forward(input_ids, attention_mask)[:, : self.dim]
 
     @classmethod
     def traits(cls, recipe: MatryoshkaRecipe) -> Traits:
-        """Return CoSENT's traits; a cut vector is not exported."""
         traits = super().traits(recipe)
         return traits if recipe.width is None else replace(traits, exports=False)

@@ -1,4 +1,4 @@
-"""MixCSE (Zhang et al. 2022): hard negatives are mixtures of the positive and another sentence, without gradient."""
+"""MixCSE (Zhang et al. 2022): hard negatives by mixture."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class MixCSERecipe(ContrastiveRecipe):
 
 
 def mixed(vectors: torch.Tensor, share: float) -> torch.Tensor:
-    """Return share * v_i + (1 - share) * v_{i+1} (n, dim), without gradient; the last is mixed with the first."""
+    """share * v_i + (1 - share) * v_{i+1} (n, dim), without gradient; the last mixes with the first."""
     return (share * vectors + (1 - share) * vectors.roll(-1, 0)).detach()
 
 
 class MixCSEObjective(DropoutViewsObjective):
     """SimCSE's loss with mixtures m_i = lambda h_i' + (1 - lambda) h_{i+1}' among the negatives.
 
-    "own": of unit vectors, and the anchor h_i has the negative m_i. "all": of the vectors as they are, the anchor has
-    every m_j but m_{i-1}, which is most of its own positive, and the similarities of h_j' and the mixture of h_i and
-    h_{i+1}, but not of h_{i+1}'. The code does not leave those two out: their logits are 0.
+    "own": of unit vectors, and the anchor h_i has the negative m_i. "all": of the vectors as they are. The anchor has
+    every m_j but m_{i-1}, mostly its own positive, and the similarities of h_j' and the mixture of h_i and h_{i+1}, but
+    not of h_{i+1}'. The code does not omit those two: their logits are 0.
     """
 
     recipe: MixCSERecipe
@@ -46,7 +46,6 @@ class MixCSEObjective(DropoutViewsObjective):
     ungraphed = None
 
     def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
-        """Vectors of both views (n, dim) -> scalar loss."""
         h, h_plus = h.float(), h_plus.float()
         with torch.autocast(h.device.type, enabled=False):
             u, v = F.normalize(h, dim=-1), F.normalize(h_plus, dim=-1)
@@ -64,7 +63,7 @@ class MixCSEObjective(DropoutViewsObjective):
 
 @register_method("mixcse", family="contrastive", paper="MixCSE")
 class MixCSE(DropoutViews[MixCSERecipe]):
-    """MixCSE: SimCSE with mixed hard negatives; at test [CLS].
+    """MixCSE: SimCSE with mixed hard negatives; at evaluation [CLS].
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class MoCoRecipe(ContrastiveRecipe):
-    """The defaults are those of PT-BERT's MoCo-BERT (section 4.1), which for other settings refers to SimCSE."""
+    """Defaults of PT-BERT's MoCo-BERT (section 4.1), else SimCSE's, as it refers to."""
 
     # lambda of Eq. 5.
     momentum: float = 0.885
@@ -73,8 +73,8 @@ class MoCoRecipe(ContrastiveRecipe):
 class MoCoObjective(MomentumObjective):
     """l_i = -log exp(cos(h_i, h'_i)/tau) / sum_{j<=M} exp(cos(h_i, h'_j)/tau) (Eq. 4), M the queue size.
 
-    With positives "query" (ESimCSE) h'_i comes from the encoder itself, with gradient, the candidates are the batch's
-    h' and the queue's past keys.
+    With positives "query" (ESimCSE) h'_i comes from the encoder itself, with gradient; candidates are the batch's h'
+    and the queue's past keys.
     """
 
     query_branch: TrainedPooler
@@ -96,7 +96,7 @@ class MoCoObjective(MomentumObjective):
     def embed(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, view_ids: torch.Tensor, view_mask: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
-        """Sentences and their views, ids and masks (n, length) -> h, h' (n, dim), and for ESimCSE the keys to queue."""
+        """Sentences and their views, ids and masks (n, length) -> h, h' (n, dim), and ESimCSE's keys to queue."""
         h = self.query_branch(input_ids, attention_mask)
         if self.recipe.positives == "momentum":
             return h, self.keys(view_ids, view_mask)
@@ -105,20 +105,19 @@ class MoCoObjective(MomentumObjective):
 
     @torch.no_grad()
     def keys(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Token ids and mask (n, length) -> the momentum encoder's vectors (n, dim), without gradient."""
+        """Ids and mask (n, length) -> the momentum encoder's vectors (n, dim), without gradient."""
         key = self.key_branch
         head = self.query_branch.mlp if self.recipe.key_mlp == "query" else key.mlp
         vectors: torch.Tensor = head(pooled(key.model, input_ids, attention_mask, key.how))
         return vectors
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode; the key encoder stays in eval mode if the recipe has key_dropout: false."""
+        """With key_dropout: false the key encoder stays in eval mode."""
         super().train(mode)
         self.key_branch.train(mode and self.recipe.key_dropout)
         return self
 
     def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *keys: torch.Tensor) -> torch.Tensor:
-        """h and h' (n, dim) -> scalar loss."""
         if not keys:
             candidates = self.queue.push(h_plus)
         else:
@@ -131,7 +130,7 @@ class MoCoObjective(MomentumObjective):
 
 @register_method("moco", family="contrastive", page="moco")
 class MoCo(Contrastive[MoCoRecipe]):
-    """MoCo-BERT and ESimCSE: queue and momentum encoder in training, only the backbone's [CLS] at test.
+    """MoCo-BERT and ESimCSE: queue and momentum encoder in training, only the backbone's [CLS] at evaluation.
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -143,22 +142,19 @@ class MoCo(Contrastive[MoCoRecipe]):
     Recipe: ClassVar[type] = MoCoRecipe
 
     def objective(self) -> Objective:
-        """Contrast against a queue of momentum keys."""
         return MoCoObjective(self.backbone.model, self.recipe, self.mlp)
 
     @property
     def views_by_dropout(self) -> bool:
-        """True if the keys see the sentence unchanged."""
         return not self.recipe.augment and not self.recipe.srl
 
     @classmethod
     def traits(cls, recipe: MoCoRecipe) -> Traits:
-        """Passes: one with gradient and one without, at a third of its cost; in ESimCSE two with gradient."""
+        """Passes: one with gradient, one without at a third of its cost; ESimCSE two with gradient."""
         passes = 1.34 if recipe.positives == "momentum" else 2.34
         return replace(super().traits(recipe), training_passes=passes * recipe.epochs)
 
     def training_rows(self, corpus: Corpus, run: Run) -> Rows:
-        """A batch is the sentences and the views for the keys."""
         recipe, pad_id = self.recipe, self.backbone.pad_id
         table = self.training_table(corpus.sentences)
         views = table

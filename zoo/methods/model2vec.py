@@ -1,4 +1,4 @@
-"""model2vec: each token alone through the encoder, PCA, and weights by rank, as the package of that name distils."""
+"""model2vec: PCA of each token alone through the encoder, weighted by rank."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Model2VecRecipe:
 
 
 def kept_tokens(tokenizer: Tokenizer) -> NDArray[np.int64]:
-    """Return the ids that have a vector, ascending: without unused tokens and all special ones but padding, unknown."""
+    """Ids with a vector, ascending: without unused tokens, and of special tokens only padding and unknown."""
     special = {id_: token.content for id_, token in tokenizer.get_added_tokens_decoder().items()}
     names = sorted((id_, token) for token, id_ in tokenizer.get_vocab().items())
     ids = [i for i, name in names if not _REMOVED.match(name) and (i not in special or re.search("(?i)pad|unk", name))]
@@ -49,7 +49,7 @@ def kept_tokens(tokenizer: Tokenizer) -> NDArray[np.int64]:
 
 
 def principal(vectors: NDArray[np.float32], dim: int) -> NDArray[np.float32]:
-    """Return the first `dim` principal components (n, dim); each has its largest value positive."""
+    """First `dim` principal components (n, dim), each with a positive largest value."""
     centred = vectors - vectors.mean(axis=0)
     _, directions = np.linalg.eigh(centred.T @ centred / (len(vectors) - 1))
     scores: NDArray[np.float32] = centred @ directions[:, ::-1][:, :dim]
@@ -58,7 +58,7 @@ def principal(vectors: NDArray[np.float32], dim: int) -> NDArray[np.float32]:
 
 @register_method("model2vec", family="words", page="static-contrastive")
 class Model2Vec(TokenTableEncoder[Model2VecRecipe]):
-    """A static table distilled from an encoder without any text.
+    """A static table distilled from an encoder without a text.
 
     Examples:
         >>> from zoo import Runtime
@@ -92,7 +92,7 @@ class Model2Vec(TokenTableEncoder[Model2VecRecipe]):
 
     @classmethod
     def traits(cls, recipe: Model2VecRecipe) -> Traits:
-        """Nothing is trained; the states are computed in float32."""
+        """States are computed in float32."""
         return Traits(exports=True, precision="fp32")
 
     @classmethod

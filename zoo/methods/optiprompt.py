@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class OptiPromptRecipe(PromptTrainingRecipe):
-    """The defaults are appendix B's; both views are the same template under two dropout masks, as in SimCSE."""
+    """Defaults of appendix B; both views are the same template under two dropout masks, as in SimCSE."""
 
     template: str = 'This sentence : "[X]" means [MASK] .'
     # The code also trains the transform of the MLM head.
@@ -41,11 +41,11 @@ class OptiPromptRecipe(PromptTrainingRecipe):
 
 
 class TemplateVectors(nn.Module):
-    """One vector for each non-special token of a template, which replaces its static embedding.
+    """A vector for each non-special token of a template, in place of its static embedding.
 
-    It is placed by position or, as in the released code, at the last place in the row that has the token's id. In the
-    code's way a token that the template has twice is replaced only at its last place, by its last vector; and if a
-    sentence has a token of the prefix, the sentence is changed instead of the prefix.
+    It is placed by position or, as in the released code, at the last place in the row of the token's id. The code's way
+    replaces a repeated token of the template only at its last place, by its last vector; a prefix token that the
+    sentence has too is replaced in the sentence instead.
     """
 
     def __init__(self, prompt: BoundTemplate, embeddings: nn.Embedding, how: str) -> None:
@@ -58,7 +58,7 @@ class TemplateVectors(nn.Module):
         self.vectors = nn.Parameter(start.clone())  # (tokens, width)
 
     def forward(self, embedded: torch.Tensor, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Static embeddings (n, length, width) of ids and mask (n, length) -> the same with the template's vectors."""
+        """Embeddings (n, length, width) of ids and mask (n, length) -> the same with the template's vectors."""
         embedded = embedded.clone()
         rows = torch.arange(len(input_ids), device=input_ids.device)
         sentence = attention_mask.sum(1) - len(self.prompt)
@@ -73,8 +73,6 @@ class TemplateVectors(nn.Module):
 
 
 class OptiPooler(PromptPooler):
-    """The [MASK] state of a continuous template."""
-
     def __init__(
         self, model: PreTrainedModel, template: TemplateVectors, recipe: OptiPromptRecipe, head: nn.Module | None
     ) -> None:
@@ -84,14 +82,13 @@ class OptiPooler(PromptPooler):
     def states(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, at: torch.Tensor, **_: object
     ) -> torch.Tensor:
-        """The last layer's states (n, dim), float32, at one position (n,) of each row."""
         embedded = self.template(self.model.get_input_embeddings()(input_ids), input_ids, attention_mask)
         return token_states(self.model, input_ids, attention_mask, at=at, inputs_embeds=embedded)[0][:, 0].float()
 
 
 @register_method("optiprompt", family="prompts", paper="PromptBERT", page="optiprompt")
 class OptiPrompt(PromptBERT[OptiPromptRecipe]):
-    """OptiPrompt: a frozen backbone and a template of trained vectors, initialised from a manual one.
+    """OptiPrompt: a frozen backbone and a template of trained vectors, initialised from a manual template.
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -110,20 +107,16 @@ class OptiPrompt(PromptBERT[OptiPromptRecipe]):
         self.template = TemplateVectors(self.prompt, embeddings, recipe.replace).to(runtime.device)
 
     def make_pooler(self, prompts: tuple[BoundTemplate, ...], denoise: bool, head: nn.Module | None) -> PromptPooler:
-        """Return the module that makes vectors of prompted rows."""
         return OptiPooler(self.backbone.model, self.template, self.recipe, head)
 
     def objective(self) -> Objective:
-        """Contrast of two dropout masks; only the template and the head, if there is one, are trained."""
         self.backbone.model.requires_grad_(False)
         return super().objective()
 
     def parts(self) -> dict[str, nn.Module]:
-        """Return the template's vectors, and the head if it is used at test."""
         return {**super().parts(), "template": self.template}
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train the template."""
         report = super().fit(corpus, dev_score=dev_score, run=run)
         # The backbone did not change, so only its name is saved.
         self.trained = False

@@ -41,7 +41,6 @@ class Cls(BackboneEncoder[BackboneRecipe]):
 
     @classmethod
     def traits(cls, recipe: BackboneRecipe) -> Traits:
-        """Nothing is trained."""
         return Traits(untrained=True, fine_tunes=True, exports=True)
 
 
@@ -63,13 +62,12 @@ class Maximum(BackboneEncoder[BackboneRecipe]):
 
     @classmethod
     def traits(cls, recipe: BackboneRecipe) -> Traits:
-        """Nothing is trained."""
         return Traits(untrained=True, fine_tunes=True, exports=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AverageRecipe(BackboneRecipe):
-    """Which layers are averaged, over all tokens with [CLS] and [SEP]."""
+    """Layers of the average over all tokens, [CLS] and [SEP] included."""
 
     layers: Literal["last", "first-last-h0", "first-last-h1", "top2", "sif"] = "last"
     # In the layers "sif", the last, a token weighs a / (a + p), p counted in the training text.
@@ -105,18 +103,15 @@ class Average(BackboneEncoder[AverageRecipe]):
 
     @classmethod
     def traits(cls, recipe: AverageRecipe) -> Traits:
-        """Nothing is trained; SIF counts the tokens of a corpus."""
         counts = recipe.layers == "sif"
         exports = recipe.layers in EXPORTED_POOLINGS
         return Traits(needs_corpus=counts, untrained=not counts, fine_tunes=True, exports=exports)
 
     @classmethod
     def start(cls, recipe: AverageRecipe) -> Start | None:
-        """Return the plain mean of the last layer, if tokens are counted."""
         return pooled_start(recipe, "last") if recipe.layers == "sif" else None
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Count the corpus's tokens for SIF's weights."""
         if self.token_weights is None:
             return FitReport()
         if corpus is None:
@@ -129,7 +124,6 @@ class Average(BackboneEncoder[AverageRecipe]):
 
 
 def pooled_start(recipe: BackboneFields, pooling: Pooling) -> Start:
-    """Return the untrained states of a recipe's backbone under this pooling."""
     fields: dict[str, Any] = {name: getattr(recipe, name) for name in ("backbone", "revision", "max_length")}
     if pooling in ("cls", "max"):
         return Start(pooling, BackboneRecipe(**fields))

@@ -1,4 +1,4 @@
-"""Finished encoders: a sentence-transformers folder or hub id, or a plain checkpoint with a pooling in the recipe."""
+"""Finished encoders, of sentence-transformers or plain checkpoints."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainedRecipe:
-    """A plain checkpoint (such as SimCSE's releases) does not state its pooling, so the recipe must."""
+    """A plain checkpoint (such as SimCSE's releases) states no pooling, so the recipe must."""
 
     model: str = DEFAULT_BACKBONE
     revision: str | None = None
@@ -71,7 +71,6 @@ class PretrainedRecipe:
 
     @property
     def backbone(self) -> str:
-        """The model, under the name that other recipes use."""
         return self.model
 
 
@@ -128,7 +127,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
             self.after = [trained_pooler(self.source, runtime).to(runtime.device)]
 
     def _load(self) -> None:
-        """Load a model of sentence-transformers, and let the engine take over if both agree."""
+        """Load a sentence-transformers model; the engine takes over if both agree."""
         recipe, runtime = self.recipe, self.runtime
         if recipe.pooling not in (None, "cls", "mean", "max"):
             raise UsageError(
@@ -170,16 +169,14 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
 
     @property
     def pooling(self) -> Pooling:
-        """The recipe's pooling, or the folder's."""
         return self.own_pooling
 
     @property
     def pooled_dim(self) -> int:
-        """Width of the pooled states, which the modules after the pooling may change."""
         return self.backbone.dim
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Pooled states (n, dim) float32, with the prefix of a checkpoint that has one."""
+        """Pooled states (n, dim) float32, with a checkpoint's own prefix."""
         if self.prefix is None:
             return super().forward(input_ids, attention_mask)
         pooler = PrefixPooler(self.backbone.model, self.prefix, torch.nn.Identity())
@@ -190,7 +187,6 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         return {} if self.prefix is None else {"prefix": self.prefix}
 
     def encode(self, texts: Sequence[str], prompt: str | None = None, role: Role | None = None) -> Vectors:
-        """Return vectors (n, dim) float32 in the order of `texts`; `prompt` replaces that of the role."""
         texts = [clean_text(text, i) for i, text in enumerate(texts)]
         prompt = self.roles.prompt(role) if prompt is None else prompt
         if self.library is not None:
@@ -202,40 +198,36 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         return vectors.cpu().numpy()
 
     def encode_query(self, texts: Sequence[str], **options: Any) -> Vectors:
-        """Return vectors of texts that ask, with their prompt."""
         return self.encode(texts, role="query", **options)
 
     def encode_document(self, texts: Sequence[str], **options: Any) -> Vectors:
-        """Return vectors of texts that answer, with their prompt."""
         return self.encode(texts, role="document", **options)
 
     def facts(self) -> dict[str, Any]:
-        """Return who encodes where it is not the engine, and the roles where they differ from plain texts."""
         name = "sentence-transformers" if self.onnx is None else f"onnxruntime, {self.onnx.name}"
         by = {} if self.library is None else {"run_by": name}
         return {**by, **self.roles.facts()}
 
     @classmethod
     def sources(cls, recipe: PretrainedRecipe, runtime: Runtime) -> dict[str, Any]:
-        """Return the identity of the model's files."""
         return {"backbone": _located(recipe, runtime).identity()}
 
     @classmethod
     def traits(cls, recipe: PretrainedRecipe) -> Traits:
-        """Return the traits of a finished encoder; one that cannot be fine-tuned raises in `token_table`."""
+        """A model without fine-tuning raises in `token_table`."""
         if recipe.backend == "onnx":
             return Traits(released=True, precision="fp32")
         exports = recipe.pooling in (None, "pooler", *EXPORTED_POOLINGS)
         return Traits(released=True, fine_tunes=True, exports=exports)
 
     def token_table(self, texts: list[str]) -> TokenTable:
-        """Return the token ids of texts; raises MissingError if the library encodes."""
+        """Raises MissingError if the library encodes."""
         if self.library is not None:
             raise MissingError(f"pretrained: sentence-transformers runs {self.recipe.model!r}: it is not fine-tuned.")
         return super().token_table(texts)
 
     def stock_modules(self) -> StockModules:
-        """Return the folder's modules; raises UsageError if the library encodes."""
+        """Raises UsageError if the library encodes."""
         if self.library is not None:
             raise UsageError(
                 f"pretrained: sentence-transformers itself runs {self.recipe.model!r}; it is not exported."
@@ -263,26 +255,23 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
 
     @property
     def length_limit(self) -> int:
-        """The recipe's limit, else the folder's (or its tokenizer's), but no more than the positions."""
+        """The recipe's, folder's or tokenizer's limit, at most the positions."""
         positions = positions_of(self.backbone.model) or _UNLIMITED
         taken = 0 if self.prefix is None else self.prefix.length
         return min(self.longest or self.backbone.max_length, positions - taken)
 
     def parameters(self) -> int:
-        """Return the size of all modules."""
         if self.library is not None:
             outlines = [part.outline[0] for part in self.library.modules() if isinstance(part, OnnxModel)]
             return count_parameters(self.library, *outlines)
         return count_parameters(self.backbone.model, *self.parts().values(), *self.after)
 
     def save(self, folder: Path) -> None:
-        """Write the recipe and the identity of the model, not its weights, which did not change."""
         write_json(folder / "recipe.json", dataclasses.asdict(self.recipe))
         write_json(folder / "backbone.json", {**self.source.identity(), "location": self.source.location})
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        """Read what `save` wrote; raises CorruptError when the model is no longer the same."""
         runtime = runtime or Runtime()
         recipe: PretrainedRecipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder / "recipe.json"))
         saved = read_json(folder / "backbone.json")
@@ -292,7 +281,6 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         return cls(recipe, runtime, source)
 
     def fingerprint(self) -> str:
-        """Return a sha256 over the model's files and weights, the recipe and the precision."""
         if self.library is None:
             return super().fingerprint()
         recipe = {**dataclasses.asdict(self.recipe), "model": self.source.name}
@@ -300,7 +288,6 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
 
 
 def _located(recipe: PretrainedRecipe, runtime: Runtime) -> BackboneSource:
-    """Return the model without loading it; an ONNX file is a part of its identity."""
     onnx = None if recipe.backend == "torch" else recipe.file_name or ""
     source = find_backbone(recipe.model, recipe.revision, allow_pickle=runtime.allow_pickle, onnx=onnx)
     if onnx is None:

@@ -1,4 +1,4 @@
-"""PromCSE (Jiang et al. 2022): SimCSE that trains only a prefix of each layer of a frozen encoder."""
+"""PromCSE (Jiang et al. 2022): SimCSE with a trained prefix."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PromCSERecipe(ContrastiveRecipe):
-    """The defaults are those of the released script for BERT-base (YJiangcm/PromCSE@4b31938, run_unsup_example.sh)."""
+    """Defaults of the released script for BERT-base (YJiangcm/PromCSE@4b31938, run_unsup_example.sh)."""
 
     prefix: int = 16
     batch_size: int = 256
@@ -53,14 +53,13 @@ class Prefix(nn.Module):
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, rows: int) -> torch.Tensor:
-        """Return keys and values for a number of rows (layers, 2, rows, heads, length, dim / heads)."""
         drawn = self.embedding.weight.expand(rows, -1, -1).view(rows, self.length, self.layers, 2, self.heads, -1)
         dropped: torch.Tensor = self.dropout(drawn)
         return dropped.permute(2, 3, 0, 4, 1, 5)
 
 
 def released_prefix(backbone: Backbone, *, allow_pickle: bool) -> Prefix | None:
-    """Return the prefix in a checkpoint of PromCSE's code; None if the checkpoint has none."""
+    """The prefix in a checkpoint of PromCSE's code, or None."""
     name = "prefix_encoder.embedding.weight"
     weight = other_tensors(backbone.source.folder, name, allow_pickle=allow_pickle).get(name)
     if weight is None:
@@ -71,7 +70,7 @@ def released_prefix(backbone: Backbone, *, allow_pickle: bool) -> Prefix | None:
 
 
 class PrefixPooler(TrainedPooler):
-    """Token ids and mask (n, length) -> [CLS] after the MLP (n, dim), the prefix being before the tokens."""
+    """Ids and mask (n, length) -> [CLS] after the MLP (n, dim), the prefix before the tokens."""
 
     def __init__(self, model: PreTrainedModel, prefix: nn.Module, mlp: nn.Module | None) -> None:
         super().__init__(model, "cls" if mlp is None else "cls_before_pooler")
@@ -79,7 +78,7 @@ class PrefixPooler(TrainedPooler):
         self.mlp = self.mlp if mlp is None else mlp
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Encode; the positions of the tokens follow those of the prefix, as in the released code."""
+        """Token positions follow the prefix's, as in the released code."""
         from transformers import DynamicCache
 
         cache = DynamicCache()
@@ -96,7 +95,7 @@ class PrefixPooler(TrainedPooler):
 
 @register_method("promcse", family="contrastive", paper="PromCSE")
 class PromCSE(DropoutViews[PromCSERecipe]):
-    """PromCSE: a trained prefix in each layer, the backbone stays as it was; at test [CLS] with the prefix.
+    """PromCSE: a trained prefix in each layer of a frozen backbone; at evaluation [CLS] with the prefix.
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -108,29 +107,27 @@ class PromCSE(DropoutViews[PromCSERecipe]):
     Recipe: ClassVar[type] = PromCSERecipe
 
     def new_parts(self) -> nn.ModuleDict:
-        """Return a new prefix; raises UsageError for a backbone whose layers take none."""
+        """A new prefix; raises UsageError for a backbone with layers that take none."""
         if not packable(self.backbone.model):
             raise UsageError(f"promcse: backbone {self.backbone.source.name!r} is no BERT or RoBERTa; use one.")
         return nn.ModuleDict({"prefix": Prefix(self.backbone.model, self.recipe.prefix)})
 
     @property
     def length_limit(self) -> int:
-        """The most tokens of a text at test time: the prefix takes positions."""
+        """The prefix takes positions of the text."""
         return min(super().length_limit, self.backbone.max_length - self.recipe.prefix)
 
     def objective(self) -> Objective:
-        """Return SimCSE's loss, of which only the prefix and the MLP are trained."""
         set_dropout(self.drawn, self.recipe.dropout)
         self.backbone.model.requires_grad_(False)
         return DropoutViewsObjective(PrefixPooler(self.backbone.model, self.drawn["prefix"], None), self.recipe)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Return [CLS] (n, dim), float32, of the encoder with its prefix."""
         pooler = PrefixPooler(self.backbone.model, self.drawn["prefix"], nn.Identity())
         vectors: torch.Tensor = pooler(input_ids, attention_mask)
         return vectors.float()
 
     @classmethod
     def traits(cls, recipe: PromCSERecipe) -> Traits:
-        """Return SimCSE's traits without `exports`: sentence-transformers has no module for prefixes."""
+        """No `exports`: sentence-transformers has no module for prefixes."""
         return replace(super().traits(recipe), exports=False)

@@ -20,8 +20,6 @@ from zoo.plugins import register_method
 
 
 class PromptFields(BackboneFields, Protocol):
-    """The recipe fields that `Prompted` reads."""
-
     @property
     def template(self) -> str: ...
     @property
@@ -34,8 +32,6 @@ PromptT = TypeVar("PromptT", bound=PromptFields, default=Any)
 
 
 class Prompted(BackboneEncoder[PromptT]):
-    """An encoder that puts each text into the recipe's `template`."""
-
     ended = staticmethod(with_period)
     # At test the filled template is tokenised whole, as in the released codes.
     whole_rows = True
@@ -45,7 +41,7 @@ class Prompted(BackboneEncoder[PromptT]):
         self.put_in(recipe.template)
 
     def put_in(self, template: str) -> None:
-        """Use this template from now on; raises UsageError if it leaves no room for a sentence."""
+        """Set the template; raises UsageError if it leaves no room for a sentence."""
         ended = self.ended if self.recipe.period else None
         self.test_prompt = Template.parse(template).bind(self.backbone.tokenizer, as_text=self.whole_rows, ended=ended)
         self.test_prompt.room(self.length_limit)
@@ -56,12 +52,10 @@ class Prompted(BackboneEncoder[PromptT]):
 
     @property
     def prompt(self) -> BoundTemplate:
-        """The template that texts are put into."""
         return self.test_prompt
 
     @property
     def first_position(self) -> int:
-        """The first position id of the template without a sentence."""
         return 0 if self.recipe.denoise_from_zero else first_position(self.backbone)
 
     def token_table(self, texts: list[str]) -> TokenTable:
@@ -113,11 +107,9 @@ class Prompt(Prompted[PromptRecipe]):
 
     @classmethod
     def needs(cls, recipe: PromptRecipe) -> frozenset[Need]:
-        """Return the template's mask token, and the head that names the likeliest words."""
         return super().needs(recipe) | (set() if recipe.top_k is None else {"MLM head"})
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Prompted token ids and mask (n, length) -> vectors (n, dim) float32."""
         model = self.backbone.model
         h = self.prompt.mask_states(model, input_ids, attention_mask)
         if self.recipe.denoise:
@@ -125,9 +117,9 @@ class Prompt(Prompted[PromptRecipe]):
         return h if self.head is None else self.top_words(h)
 
     def top_words(self, h: torch.Tensor) -> torch.Tensor:
-        """Return the mean of the k likeliest words' static embeddings W_v, weighted by P(v | h) (Eq. 3).
+        """Mean of the k likeliest words' static embeddings W_v, weighted by P(v | h) (Eq. 3).
 
-        h (n, dim) -> (n, width of the embeddings). With `denoise`, h is already without the template's bias.
+        h (n, dim) -> (n, width of the embeddings). With `denoise`, h has lost the template's bias before.
         """
         assert self.head is not None
         best = self.head(h).float().topk(self.recipe.top_k)

@@ -1,4 +1,4 @@
-"""PromptBERT (Jiang et al. 2022): two templates give two views of a sentence, each minus its template's bias."""
+"""PromptBERT (Jiang et al. 2022): a view of a sentence by each of two templates, minus the template's bias."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from zoo.training.positives import side_by_side
 
 @dataclass(frozen=True, kw_only=True)
 class PromptBERTRecipe(PromptTrainingRecipe):
-    """The defaults are the unsupervised ones for BERT-base (tables 13 and 14)."""
+    """The defaults are the unsupervised settings for BERT-base (tables 13 and 14)."""
 
     template: str = 'This sentence of "[X]" means [MASK] .'
     second_template: str | None = 'This sentence : "[X]" means [MASK] .'
@@ -74,49 +74,43 @@ class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT])
 
     @property
     def prompt(self) -> BoundTemplate:
-        """The template at test, or the first one of training while `as_trained` is True."""
+        """The template at evaluation; while `as_trained`, training's first."""
         return self.training_prompts[0] if self.as_trained else self.test_prompt
 
     @classmethod
     def needs(cls, recipe: PromptTrainingRecipeT) -> frozenset[Need]:
-        """Return the template's mask token, and what the head and an MLM loss need."""
         of_head: set[Need] = {"MLM head"} if recipe.head == "mlm" or recipe.mlm_weight else set()
         return Prompted.needs(recipe) | of_head
 
     @classmethod
     def traits(cls, recipe: PromptTrainingRecipeT) -> Traits:
-        """Return SimCSE's traits without `exports`: sentence-transformers has no module for templates."""
+        """No `exports`: sentence-transformers has no module for templates."""
         return replace(super().traits(recipe), exports=False)
 
     @classmethod
     def start(cls, recipe: PromptTrainingRecipeT) -> Start | None:
-        """Return the untrained [MASK] state of the template at test."""
         names = ("backbone", "revision", "max_length", "template", "period", "denoise_from_zero")
         fields = {name: getattr(recipe, name) for name in names}
         return Start("prompt", PromptRecipe(denoise=recipe.test_denoise, **fields))
 
     def new_head(self) -> nn.Module:
-        """SimCSE's MLP, or the transform of an MLM head."""
         return MlmTransform(self.backbone.model.config) if self.recipe.head == "mlm" else super().new_head()
 
     @property
     def views_by_dropout(self) -> bool:
-        """True with one template and no labels."""
         return len(self.training_prompts) == 1 and not self.recipe.supervised
 
     def make_pooler(self, prompts: tuple[BoundTemplate, ...], denoise: bool, head: nn.Module | None) -> PromptPooler:
-        """Return the module that makes vectors of prompted rows."""
         bias_from = self.first_position if denoise else None
         return PromptPooler(self.backbone.model, prompts, self.recipe, head, bias_from)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Prompted token ids and mask (n, length) -> vectors (n, dim) float32, as at test."""
         denoise = self.recipe.denoise if self.as_trained else self.recipe.test_denoise
         vectors: torch.Tensor = self.make_pooler((self.prompt,), denoise, self.mlp)(input_ids, attention_mask)
         return vectors.float()
 
     def objective(self) -> Objective:
-        """Contrast within the batch (Eq. 4); the MLM head's transform starts from the pretrained weights."""
+        """Contrast within the batch (Eq. 4); the MLM head's transform starts pretrained."""
         recipe = self.recipe
         head = self.mlp if self.mlp is not None or recipe.head == "none" else self.new_head()
         if isinstance(head, MlmTransform):
@@ -125,7 +119,7 @@ class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT])
         return SimCSEObjective(self.make_pooler(self.training_prompts, recipe.denoise, head), recipe, mlm)
 
     def stacked(self, views: Sequence[tuple[str, ...]]) -> Collate:
-        """Return a function that makes prompted ids and mask (n, views, longest), texts cut to `train_max_length`."""
+        """Prompted ids and mask (n, views, longest), texts cut to `train_max_length`."""
         prompts, pad_id = self.training_prompts, self.backbone.pad_id
         # A single sentence is put into every template.
         width = max(len(views[0]), len(prompts)) if views else 1

@@ -1,4 +1,4 @@
-"""What PromptBERT and OptiPrompt share: settings of the training, and vectors at [MASK] less a template's bias."""
+"""Common training of PromptBERT and OptiPrompt."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PromptTrainingRecipe(SimCSERecipe):
-    """Settings that PromptBERT and OptiPrompt share."""
-
     template: str
     head: Literal["none", "mlp", "mlm"]
     period: bool = False
@@ -34,22 +32,19 @@ class PromptTrainingRecipe(SimCSERecipe):
 
     @property
     def second_template(self) -> str | None:
-        """None: both views have the same template."""
         return None
 
     @property
     def denoise(self) -> bool:
-        """False: the template's bias is not subtracted in training."""
         return False
 
     @property
     def test_denoise(self) -> bool:
-        """False: the template's bias is not subtracted at test."""
         return False
 
     @property
     def denoise_from_zero(self) -> bool:
-        """False: the template without a sentence starts at the same position as a row."""
+        """False: the template without a sentence starts at a row's position."""
         return False
 
     def __post_init__(self) -> None:
@@ -64,9 +59,9 @@ class PromptTrainingRecipe(SimCSERecipe):
 
 
 def in_one_pass(device: torch.device) -> bool:
-    """Return whether rows and templates alone share a pass: on a GPU, where each pass costs the host its kernels.
+    """True on a GPU: rows and templates alone share a pass, which costs the host its kernels.
 
-    On a CPU a pass for each costs nothing, and draws the dropout of the rows that are published.
+    On a CPU two passes cost nothing, and sample the dropout of the published rows.
     """
     return device.type != "cpu"
 
@@ -90,7 +85,7 @@ class PromptPooler(TrainedPooler):
         self.prompts, self.head_first, self.bias_from = prompts, recipe.head == "mlm", bias_from
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Return vectors after the head; `bias_from` is the first position of the template, None: no denoising."""
+        """Vectors after the head; `bias_from`: first position of the template, None without denoising."""
         if self.bias_from is not None and in_one_pass(input_ids.device):
             return self._headed(*self.with_biases(host_of(input_ids), host_of(attention_mask), input_ids.device))
         k, lengths = len(self.prompts), attention_mask.sum(1)
@@ -103,7 +98,7 @@ class PromptPooler(TrainedPooler):
     def with_biases(
         self, ids: torch.Tensor, mask: torch.Tensor, device: torch.device
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Prompted ids and mask (n, length) from `host_of` -> h and biases (n, dim), in one pass with the templates."""
+        """Prompted ids and mask (n, length) from `host_of` -> h and biases (n, dim), in one pass."""
         assert self.bias_from is not None
         k, lengths = len(self.prompts), mask.sum(1)
         at, which = lengths.clone(), lengths.clone()
@@ -133,7 +128,7 @@ class PromptPooler(TrainedPooler):
     def states(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, at: torch.Tensor, **embedding: Any
     ) -> torch.Tensor:
-        """The last layer's states (n, dim), float32, at one position (n,) of each row."""
+        """States of the last layer (n, dim), float32, at a position (n,) of each row."""
         return token_states(self.model, input_ids, attention_mask, at=at, **embedding)[0][:, 0].float()
 
     def _view(self, prompt: BoundTemplate, h: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:

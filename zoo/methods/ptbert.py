@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PTBertRecipe(ContrastiveRecipe):
-    """The defaults are the paper's (sections 3.2 and 4.2); "open" marks what it leaves open, as the code has it."""
+    """The defaults are the paper's (sections 3.2 and 4.2); "open" marks its gaps, filled as in the code."""
 
     pseudo_tokens: int = 128
     # lambda of Eq. 5.
@@ -71,7 +71,7 @@ class PseudoTokenAttention(nn.Module):
     """Z' = Att(P W_Q, Y W_K, Y W_V) (Eq. 1), h = Att(Y W_Q, Z' W_K, Z' W_V) (Eq. 3), one set of W for both.
 
     With a single state Y (the code's [CLS]) the softmax of the first pass runs over one key: every row of Z' is V(Y),
-    and h = V(V(Y)) whatever P is. P then has no gradient and no effect.
+    and h = V(V(Y)) for any P. P then has no gradient and no effect.
     """
 
     def __init__(self, dim: int, heads: int, *, biases: bool, dropout: float) -> None:
@@ -102,7 +102,7 @@ class PseudoTokenAttention(nn.Module):
 
 
 class PTBertBranch(nn.Module):
-    """One encoder with its pseudo tokens P, attention and MLP: sentences -> h."""
+    """An encoder with its pseudo tokens P, attention and MLP: sentences -> h."""
 
     def __init__(self, model: PreTrainedModel, recipe: PTBertRecipe) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ class PTBertBranch(nn.Module):
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, return_attention: PseudoTokenAttention
     ) -> torch.Tensor:
-        """Token ids and mask (n, length) -> h (n, dim); `return_attention` computes Eq. 3."""
+        """Ids and mask (n, length) -> h (n, dim); `return_attention` computes Eq. 3."""
         mask: torch.Tensor | None = attention_mask
         first = None
         if self.states == "cls":
@@ -151,7 +151,7 @@ class PTBertObjective(MomentumObjective):
     ungraphed = None
 
     def embed(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Token ids and mask (n, length) -> h and its key (n, dim), from the momentum encoder with dropout on."""
+        """Ids and mask (n, length) -> h and its key (n, dim), from the momentum encoder with dropout on."""
         query, key = self.query_branch, self.key_branch
         h = query(input_ids, attention_mask, query.attention)
         with torch.no_grad():
@@ -160,13 +160,13 @@ class PTBertObjective(MomentumObjective):
         return h, keys
 
     def contrast(self, h: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-        """h and keys (n, dim) -> scalar loss against the queue, which this batch is first added to."""
+        """h and keys (n, dim) -> scalar loss; the keys first join the queue."""
         return info_nce(h, self.queue.push(keys), self.recipe.temperature)
 
 
 @register_method("ptbert", family="contrastive", paper="PT-BERT", page="ptbert")
 class PTBert(Contrastive[PTBertRecipe]):
-    """PT-BERT: pseudo-token attention and queue in training, only the backbone's [CLS] at test.
+    """PT-BERT: pseudo-token attention and queue in training, only the backbone's [CLS] at evaluation.
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -178,15 +178,14 @@ class PTBert(Contrastive[PTBertRecipe]):
     Recipe: ClassVar[type] = PTBertRecipe
 
     def objective(self) -> Objective:
-        """Pseudo-token contrast against a queue of momentum keys."""
         return PTBertObjective(PTBertBranch(self.backbone.model, self.recipe), self.recipe)
 
     @property
     def views_by_dropout(self) -> bool:
-        """True unless the pseudo-token attention has dropout of its own."""
+        """True unless the pseudo-token attention has dropout."""
         return not self.recipe.attention_dropout
 
     @classmethod
     def traits(cls, recipe: PTBertRecipe) -> Traits:
-        """Passes: one with gradient and one without, at a third of its cost."""
+        """Passes: one with gradient, one without at a third of its cost."""
         return replace(super().traits(recipe), training_passes=1.34 * recipe.epochs)

@@ -1,4 +1,4 @@
-"""A control: random vectors, which depend on nothing in the texts but their identity."""
+"""A control: random vectors."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from zoo.plugins import method_identity, register_method
 
 @dataclass(frozen=True, kw_only=True)
 class RandomVectorsRecipe:
-    """The width of the vectors."""
-
     # The bundled backbone's; cosines have the standard deviation 1 / sqrt(dim).
     dim: int = 256
 
@@ -31,7 +29,7 @@ class RandomVectorsRecipe:
 
 @register_method("random", family="controls", page="controls")
 class RandomVectors(CountedEncoder[RandomVectorsRecipe]):
-    """A standard Gaussian vector for each distinct text, drawn from the text's sha256 and the seed.
+    """A standard Gaussian vector for each distinct text, sampled by the text's sha256 and the seed.
 
     Equal texts have equal vectors, so a task with repeated texts can give scores above chance.
 
@@ -50,16 +48,13 @@ class RandomVectors(CountedEncoder[RandomVectorsRecipe]):
 
     @classmethod
     def traits(cls, recipe: RandomVectorsRecipe) -> Traits:
-        """Stochastic: the vectors differ between seeds. No corpus is needed."""
         return Traits(stochastic=True)
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Store the seed; nothing is learned."""
         self.seed = run.seed
         return FitReport()
 
     def vectors_of(self, texts: list[str]) -> Vectors:
-        """Return the drawn vectors (n, dim) float32 of distinct texts."""
         vectors = np.empty((len(texts), self.dim), np.float32)
         for row, text in zip(vectors, texts, strict=True):
             digest = hashlib.sha256(text.encode()).digest()
@@ -67,13 +62,11 @@ class RandomVectors(CountedEncoder[RandomVectorsRecipe]):
         return vectors
 
     def save(self, folder: Path) -> None:
-        """Write the recipe and the seed, which determine the vectors."""
         super().save(folder)
         write_json(folder / "seed.json", self.seed)
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        """Read what `save` wrote."""
         encoder = super().load(folder, runtime)
         encoder.seed = read_json(folder / "seed.json")
         if type(encoder.seed) is not int or encoder.seed < 0:

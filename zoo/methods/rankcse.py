@@ -1,4 +1,4 @@
-"""RankCSE (Liu et al. 2023): SimCSE with consistent rankings of both views, and rankings learned from teachers."""
+"""RankCSE (Liu et al. 2023): SimCSE with rankings, consistent between views and learned from teachers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zoo.selection import parse_methods
 
 @dataclass(frozen=True, kw_only=True)
 class RankCSERecipe(ContrastiveRecipe):
-    """The defaults are those of the community's code for BERT-base with ListMLE."""
+    """Defaults of the community's code for BERT-base with ListMLE."""
 
     # Recipes, or name:key=value, of this backbone; trained first.
     teachers: tuple[str, ...] = ("diffcse", "simcse")
@@ -53,8 +53,8 @@ class RankCSERecipe(ContrastiveRecipe):
 def disagreement(p: torch.Tensor, q: torch.Tensor, *, clamped: bool) -> torch.Tensor:
     """Mean Jensen-Shannon divergence of the rows of two matrices of probabilities (n, m) -> scalar.
 
-    `clamped`: as in the community's code, which raises log((p + q) / 2) to 1e-7; what is left is the mean of both
-    negative entropies.
+    `clamped`: as in the community's code, log((p + q) / 2) is raised to 1e-7; there remains the mean of both negative
+    entropies.
     """
     middle = ((p + q) / 2).log().clamp(min=1e-7) if clamped else ((p + q) / 2).log()
     return ((p * (p.log() - middle)).sum(-1) + (q * (q.log() - middle)).sum(-1)).mean() / 2
@@ -63,7 +63,7 @@ def disagreement(p: torch.Tensor, q: torch.Tensor, *, clamped: bool) -> torch.Te
 def list_mle(student: torch.Tensor, teacher: torch.Tensor, epsilon: float = 0.0) -> torch.Tensor:
     """Mean of -log of the Plackett-Luce probability that the student's logits (n, m) give the teacher's order.
 
-    `epsilon`, as in the community's code, is added to a row's sums of exponentials, the largest of which is 1.
+    `epsilon`, as in the community's code, is added to a row's sums of exponentials, the largest being 1.
     """
     ordered = student.gather(1, teacher.argsort(1, descending=True))
     tails = ordered.flip(1).logcumsumexp(1).flip(1)
@@ -86,11 +86,10 @@ class RankCSEObjective(DropoutViewsObjective):
     recipe: RankCSERecipe
 
     def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Ids and mask (n, length), each teacher's unit vectors (n, its dim) -> two views (n, dim), and the latter."""
+        """Ids and mask (n, length), teachers' unit vectors (n, its dim) -> two views (n, dim), and the latter."""
         return *super().embed(*collated), *collated[2:]
 
     def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
-        """The outputs of `embed` -> scalar loss."""
         recipe = self.recipe
         h, h_plus, *taught = (part.float() for part in (h, h_plus, *others))
         with torch.autocast(h.device.type, enabled=False):
@@ -110,7 +109,7 @@ class RankCSEObjective(DropoutViewsObjective):
 
 
 def teachers_of(recipe: RankCSERecipe) -> list[tuple[str, type[Encoder], Any]]:
-    """Return each teacher's method, class and recipe, of the student's backbone; raises UsageError for a RankCSE."""
+    """Method, class and recipe of each teacher, on the student's backbone; raises UsageError for a RankCSE."""
     shared = {name: getattr(recipe, name) for name in ("backbone", "revision", "dropout")}
     teachers = []
     for spec in parse_methods(",".join(recipe.teachers), all_recipes()):
@@ -123,7 +122,7 @@ def teachers_of(recipe: RankCSERecipe) -> list[tuple[str, type[Encoder], Any]]:
 
 @register_method("rankcse", family="contrastive", paper="RankCSE")
 class RankCSE(DropoutViews[RankCSERecipe]):
-    """RankCSE: SimCSE that also ranks the batch as one or two trained teachers do; at test [CLS].
+    """RankCSE: SimCSE that also ranks the batch as one or two trained teachers do; at evaluation [CLS].
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -138,7 +137,7 @@ class RankCSE(DropoutViews[RankCSERecipe]):
 
     @classmethod
     def traits(cls, recipe: RankCSERecipe) -> Traits:
-        """What the teachers need is needed; their passes are added, and one to encode with each."""
+        """Teachers' needs and passes count, and a pass to encode with each."""
         taught = [method.traits(teacher_recipe) for _, method, teacher_recipe in teachers_of(recipe)]
         passes = super().traits(recipe).training_passes + sum(one.training_passes + 1 / 3 for one in taught)
         pairs = any(one.needs_pairs for one in taught)
@@ -146,7 +145,6 @@ class RankCSE(DropoutViews[RankCSERecipe]):
 
     @classmethod
     def sources(cls, recipe: RankCSERecipe, runtime: Runtime) -> dict[str, Any]:
-        """Return the backbone's identity, and the teachers' methods and recipes, which are in other files."""
         sources = super().sources(recipe, runtime)
         for number, (name, method, teacher_recipe) in enumerate(teachers_of(recipe)):
             theirs = method.sources(teacher_recipe, runtime)
@@ -159,7 +157,7 @@ class RankCSE(DropoutViews[RankCSERecipe]):
         return sources
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train the teachers in folders of their own, each to its best checkpoint; then train with their vectors."""
+        """Train the teachers in folders of their own to their best checkpoints, then the student."""
         if corpus is None:
             raise ContractError("RankCSE is trained and needs a corpus; pass --corpus FILE.")
         vectors, seconds = [], 0.0
@@ -176,7 +174,6 @@ class RankCSE(DropoutViews[RankCSERecipe]):
         return replace(report, seconds=round(report.seconds + seconds, 3))
 
     def training_rows(self, corpus: Corpus, run: Run) -> Rows:
-        """A batch is its sentences and their vectors of each teacher."""
         batch, rows = super().training_rows(corpus, run)
         vectors = self.vectors
         return lambda numbers: (*batch(numbers), *(part[torch.from_numpy(numbers)] for part in vectors)), rows

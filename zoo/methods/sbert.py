@@ -1,4 +1,4 @@
-"""SBERT (Reimers and Gurevych 2019): a Siamese encoder trained to classify NLI pairs by [u; v; |u - v|]."""
+"""SBERT (Reimers and Gurevych 2019): a Siamese encoder with a classifier of NLI pairs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ SBERTRecipeT = TypeVar("SBERTRecipeT", bound=SBERTRecipe, default=SBERTRecipe)
 
 @register_method("sbert", family="siamese", paper="SBERT", page="sbert")
 class SBERT(BackboneEncoder[SBERTRecipeT]):
-    """SBERT: at test the pooled states; the classifier is used only in training.
+    """SBERT: at evaluation the pooled states; the classifier is only for training.
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -98,7 +98,6 @@ class SBERT(BackboneEncoder[SBERTRecipeT]):
 
     @classmethod
     def traits(cls, recipe: SBERTRecipeT) -> Traits:
-        """Trained on labelled pairs."""
         return Traits(
             needs_pairs=True,
             stochastic=True,
@@ -110,22 +109,19 @@ class SBERT(BackboneEncoder[SBERTRecipeT]):
 
     @classmethod
     def start(cls, recipe: SBERTRecipeT) -> Start | None:
-        """Return the backbone's states under the pooling at test."""
         return pooled_start(recipe, recipe.test_pooling or recipe.pooling)
 
     def tasks(self, corpus: Corpus | None, run: Run) -> list[PairTask]:
-        """Return the NLI task; other pairs of the corpus are not used."""
         return [labelled_task("NLI", corpus, NLI_LABELS, "--pairs nli")]
 
     def objective(self, tasks: list[PairTask]) -> PairObjective:
-        """Return the objective: the backbone, and a new linear head for each task."""
         recipe = self.recipe
         width = width_of(recipe.concatenation) * self.dim
         heads = [FastLinear(width, task.classes, bias=recipe.head_bias, rate=recipe.head_rate) for task in tasks]
         return PairObjective(PooledStates(self.backbone.model, recipe.pooling), heads, recipe.concatenation)
 
     def settings(self, tasks: list[PairTask]) -> TrainSettings:
-        """Return Adam with a linear warm-up, then linearly to 0; an epoch is a pass over the first task's pairs."""
+        """Adam with a linear warm-up, then linearly to 0; an epoch is a pass over the first task's pairs."""
         recipe = self.recipe
         steps = math.ceil(len(tasks[0]) / recipe.batch_size) * recipe.epochs * (1 if len(tasks) == 1 else 2)
         return TrainSettings(
@@ -144,7 +140,7 @@ class SBERT(BackboneEncoder[SBERTRecipeT]):
         )
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train on the corpus's labelled pairs; raises ContractError or TrainingError if it has none."""
+        """Raises ContractError or TrainingError without labelled pairs."""
         torch.manual_seed(run.seed)
         tasks = self.tasks(corpus, run)
         assert corpus is not None

@@ -1,4 +1,4 @@
-"""Consecutive-sentence crops (González-Márquez and Kobak 2025): two blocks of sentences of one document are a pair."""
+"""Consecutive-sentence crops (González-Márquez and Kobak 2025)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from zoo.training.settings import TrainSettings
 
 @dataclass(frozen=True, kw_only=True)
 class SentenceCropsRecipe(ContrastiveRecipe):
-    """The defaults are those of the released code (berenslab/text-embed-augm@09ac529)."""
+    """Defaults of the released code (berenslab/text-embed-augm@09ac529)."""
 
     sentences: int = 2
     # True, as in the code: the blocks only have different first sentences.
@@ -54,16 +54,16 @@ class SentenceCropsObjective(DropoutViewsObjective):
     ungraphed = None
 
     def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Ids and mask (n, 2, length) -> the vectors of both blocks (n, dim)."""
+        """Ids and mask (n, 2, length) -> vectors of both blocks (n, dim)."""
         ids, mask = collated
         vectors: torch.Tensor = self.pooler(ids.flatten(0, 1), flat_rows(mask))
         return vectors.view(len(ids), 2, -1).unbind(1)
 
 
 def windows(ends: NDArray[np.int64], most: int, least: int) -> NDArray[np.int64]:
-    """Return first and last sentence + 1 (n, 2) of windows of `least` to `most` sentences, within documents.
+    """First and last sentence + 1 (n, 2) of windows of `least` to `most` sentences, within documents.
 
-    `ends` (sentences,) has the number after each sentence's document's last one.
+    `ends` (sentences,): for each sentence the number after its document's last.
     """
     bounds, start = [], 0
     while start < len(ends):
@@ -76,7 +76,7 @@ def windows(ends: NDArray[np.int64], most: int, least: int) -> NDArray[np.int64]
 
 @register_method("sentence-crops", family="contrastive", paper="Cropping")
 class SentenceCrops(DropoutViews[SentenceCropsRecipe]):
-    """Consecutive-sentence crops: blocks of a document contrasted with those of others; at test the mean of tokens.
+    """Consecutive-sentence crops: blocks of a document contrasted with other documents'; at evaluation the mean.
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -95,12 +95,10 @@ class SentenceCrops(DropoutViews[SentenceCropsRecipe]):
 
     @classmethod
     def traits(cls, recipe: SentenceCropsRecipe) -> Traits:
-        """Reads which sentences follow each other; a pass reads two blocks of each window."""
         passes = 2.0 * recipe.sentences / recipe.window * recipe.epochs
         return replace(super().traits(recipe), needs_neighbours=True, training_passes=passes)
 
     def settings(self) -> TrainSettings:
-        """Return the recipe's optimisation settings; a row is a window, of which two blocks are read."""
         recipe = self.recipe
         steps = recipe.steps or math.ceil(self.rows / (recipe.batch_size * recipe.accumulate))
         return replace(
@@ -111,7 +109,7 @@ class SentenceCrops(DropoutViews[SentenceCropsRecipe]):
         )
 
     def training_rows(self, corpus: Corpus, run: Run) -> Rows:
-        """A batch is ids and mask (n, 2, longest) of two blocks of each window; raises TrainingError without one."""
+        """Ids and mask (n, 2, longest) of two blocks of each window; raises TrainingError if there is none."""
         recipe, tokenizer, pad_id = self.recipe, self.backbone.tokenizer, self.backbone.pad_id
         size, start_end = recipe.sentences, frame_of(tokenizer)
         inner = min(recipe.train_max_length, self.backbone.max_length) - sum(map(len, start_end))

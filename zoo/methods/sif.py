@@ -30,7 +30,7 @@ _CHUNK = 20_000
 
 @dataclass(frozen=True, kw_only=True)
 class Weighting:
-    """The weights of words and the number of directions to remove; the defaults are SIF's."""
+    """Word weights and the number of directions to remove; the defaults are SIF's."""
 
     weighting: Literal["sif", "usif"] = "sif"
     # The paper's value for all tasks; uSIF computes its own.
@@ -51,26 +51,24 @@ class Weighting:
 
 @dataclass(frozen=True, kw_only=True)
 class SIFRecipe(Weighting, WordVectorsRecipe):
-    """The word vectors and their weights."""
-
     def __post_init__(self) -> None:
         WordVectorsRecipe.__post_init__(self)
         self.check()
 
 
 def frequency_place(recipe: Weighting) -> dict[str, str]:
-    """Return the path of the file of frequencies, {} if there is none; raises MissingError."""
+    """Path of the file of frequencies, {} if there is none; raises MissingError."""
     return (
         {} if recipe.frequencies is None else {"frequencies": find_word_vectors(recipe.frequencies, "word frequencies")}
     )
 
 
 def word_weights(names: Sequence[str], counts: Mapping[str, int], recipe: Weighting) -> tuple[Array, float]:
-    """Return the weight of each word (n,) and a: SIF's a / (a + p), uSIF's a / (a/2 + p).
+    """Weight of each word (n,) and a: SIF's a / (a + p), uSIF's a / (a/2 + p).
 
     A word without a count has weight 1 in SIF and the smallest probability of all words in uSIF, as in both codes.
-    uSIF's a = (1 - alpha) / (alpha |V| / 2), where alpha is the share of the counted words V with a probability above
-    1 - (1 - 1/|V|)^n.
+    uSIF's a = (1 - alpha) / (alpha |V| / 2), alpha being the share of the counted words V with a probability above 1 -
+    (1 - 1/|V|)^n.
     """
     total, size = sum(counts.values()), len(counts)
     if recipe.weighting == "sif":
@@ -84,9 +82,9 @@ def word_weights(names: Sequence[str], counts: Mapping[str, int], recipe: Weight
 
 
 def common_directions(gram: Array, count: int, weighting: str) -> Array:
-    """Return M (dim, dim) such that v - vM is v without X's first `count` right singular vectors; gram = X^T X.
+    """M (dim, dim) such that v - vM is v without X's first `count` right singular vectors; gram = X^T X.
 
-    X is not centred. uSIF scales each projection by lambda_i = sigma_i^2 / sum of sigma^2 over the removed ones.
+    X is not centred. uSIF scales each projection by lambda_i = sigma_i^2 / sum of sigma^2 over the removed directions.
     """
     # Ascending: the squares of X's singular values.
     values, vectors = np.linalg.eigh(gram)
@@ -101,8 +99,6 @@ WeightingT = TypeVar("WeightingT", bound=Weighting, default=Any)
 
 
 class WeightedAverages(WordAverages[WeightingT]):
-    """Weighted averages of word vectors without their common directions, by SIF or by uSIF."""
-
     def __init__(self, recipe: WeightingT, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)
         # Before fit(): all words have weight 1 and nothing is removed.
@@ -114,7 +110,6 @@ class WeightedAverages(WordAverages[WeightingT]):
 
     @classmethod
     def traits(cls, recipe: WeightingT) -> Traits:
-        """Needs a corpus to count words or find directions; with `fit_on: target` it is transductive."""
         needs_corpus = recipe.frequencies is None or recipe.fit_on == "corpus"
         return Traits(needs_corpus=needs_corpus, transductive=recipe.fit_on == "target")
 
@@ -123,11 +118,10 @@ class WeightedAverages(WordAverages[WeightingT]):
         return {key: word_vectors_identity(place) for key, place in frequency_place(recipe).items()}
 
     def places(self) -> dict[str, Any]:
-        """Return the path of the file of frequencies."""
         return frequency_place(self.recipe)
 
     def compose(self, table: TokenTable) -> Array:
-        """Return v - vM (texts, dim), where v is the weighted mean of each text's words."""
+        """v - vM (texts, dim), v the weighted mean of each text's words."""
         v = self._weighted(table)
         return v - v @ self.common
 
@@ -144,7 +138,7 @@ class WeightedAverages(WordAverages[WeightingT]):
         return v
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Count the corpus's words (without `frequencies`) and find its common directions (`fit_on: corpus`)."""
+        """Count words (without `frequencies`), and fit common directions (`fit_on: corpus`)."""
         if not self.traits(self.recipe).needs_corpus:
             return FitReport()
         if corpus is None:
@@ -156,7 +150,7 @@ class WeightedAverages(WordAverages[WeightingT]):
         return FitReport(fitted=True, sentences=len(corpus.sentences), facts=self.facts())
 
     def adapt(self, texts: Sequence[str]) -> Self:
-        """Return, with `fit_on: target`, a copy that removes the common directions of `texts`."""
+        """With `fit_on: target`, a copy without the common directions of `texts`."""
         if self.recipe.fit_on == "corpus":
             return self
         adapted = copy.copy(self)
@@ -174,18 +168,15 @@ class WeightedAverages(WordAverages[WeightingT]):
         self.common = common_directions(gram, self.recipe.components, self.recipe.weighting)
 
     def facts(self) -> dict[str, Any]:
-        """Return a, the parameter of the weights."""
         return {"a": self.a}
 
     def save(self, folder: Path) -> None:
-        """Write the weights and directions beside the recipe."""
         super().save(folder)
         tensors = {"weights": torch.from_numpy(self.weights), "common": torch.from_numpy(self.common)}
         write_tensors(folder / "sif.safetensors", {**tensors, "a": torch.tensor(self.a, dtype=torch.float64)})
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        """Read what `save` wrote."""
         encoder = super().load(folder, runtime)
         tensors, _ = read_tensors(folder / "sif.safetensors")
         encoder.weights, encoder.common = tensors["weights"].numpy(), tensors["common"].numpy()
@@ -193,7 +184,6 @@ class WeightedAverages(WordAverages[WeightingT]):
         return encoder
 
     def fingerprint(self) -> str:
-        """Return the sha256 of files, recipe and fitted values."""
         fitted = hashlib.sha256(self.weights.tobytes() + np.ascontiguousarray(self.common).tobytes())
         return sha256_json([super().fingerprint(), self.a, fitted.hexdigest()])
 
@@ -214,14 +204,11 @@ class SIF(WeightedAverages[SIFRecipe], WordVectors[SIFRecipe]):
 
     @classmethod
     def start(cls, recipe: SIFRecipe) -> Start | None:
-        """Return the plain mean of the same word vectors."""
         return words_start(recipe)
 
     @classmethod
     def sources(cls, recipe: SIFRecipe, runtime: Runtime) -> dict[str, Any]:
-        """Return the identity of the file of vectors and of the file of frequencies."""
         return {**WordVectors.sources(recipe, runtime), **super().sources(recipe, runtime)}
 
     def places(self) -> dict[str, Any]:
-        """Return the paths of both files."""
         return {**WordVectors.places(self), **super().places()}

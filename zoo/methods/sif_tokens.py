@@ -23,8 +23,6 @@ _CHUNK = 20_000
 
 @dataclass(frozen=True, kw_only=True)
 class TokenSIFRecipe(Weighting, BackboneRecipe):
-    """A transformer's token embeddings and their weights."""
-
     def __post_init__(self) -> None:
         BackboneRecipe.__post_init__(self)
         self.check()
@@ -43,7 +41,6 @@ class TokenWords(Words):
         return tokenise(self.tokenizer, texts, max_length=self.max_length, add_special_tokens=False)
 
     def count(self, texts: Sequence[str]) -> dict[str, int]:
-        """Return the count of each token."""
         counts = Counter[str]()
         for start in range(0, len(texts), _CHUNK):
             ids, numbers = np.unique(self.table(texts[start : start + _CHUNK]).ids, return_counts=True)
@@ -67,20 +64,17 @@ class TokenSIF(WeightedAverages[TokenSIFRecipe]):
     words: TokenWords
 
     def open_words(self) -> TokenWords:
-        """Read the backbone's token embeddings."""
         return TokenWords(self.recipe, self.runtime)
 
     @classmethod
     def start(cls, recipe: TokenSIFRecipe) -> Start | None:
-        """Return the plain mean of the same token embeddings; unlike SIF it counts [CLS] and [SEP]."""
+        """Plain mean of the same embeddings; unlike SIF it counts [CLS] and [SEP]."""
         return static_start(recipe)
 
     @classmethod
     def sources(cls, recipe: TokenSIFRecipe, runtime: Runtime) -> dict[str, Any]:
-        """Return the identity of the backbone's files and of the file of frequencies."""
         source = find_backbone(recipe.backbone, recipe.revision, allow_pickle=runtime.allow_pickle)
         return {"backbone": source.identity(), **super().sources(recipe, runtime)}
 
     def places(self) -> dict[str, Any]:
-        """Return the backbone's location and the path of the file of frequencies."""
         return {"backbone": self.words.location, **super().places()}

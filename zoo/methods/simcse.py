@@ -1,4 +1,4 @@
-"""SimCSE (Gao et al. 2021): the positive is the sentence with another dropout mask, or an entailed sentence."""
+"""SimCSE (Gao et al. 2021): the positive is the sentence under another dropout mask, or an entailed sentence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from zoo.training.positives import NEED_NEIGHBOURS, Positives, augmented, paired
 
 @dataclass(frozen=True, kw_only=True)
 class SimCSERecipe(ContrastiveRecipe):
-    """The defaults are the unsupervised ones."""
+    """Defaults of unsupervised SimCSE."""
 
     # Triplets (premise, entailed, contradicted) from NLI.
     supervised: bool = False
@@ -65,7 +65,7 @@ class SimCSEObjective(Objective):
         return None if self.mlm is None else "the tokens of its MLM loss are chosen by the host"
 
     def embed(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Token ids, mask (n, views, length) -> vectors (n, dim), a single view twice, then any MLM losses (n, 2)."""
+        """Ids, mask (n, views, length) -> vectors (n, dim), a single view twice, then any MLM losses (n, 2)."""
         n, views, length = input_ids.shape
         if views == 1:
             input_ids, views = changed(input_ids, lambda ids: ids.repeat(1, 2, 1)), 2
@@ -78,7 +78,6 @@ class SimCSEObjective(Objective):
         return *vectors, self.mlm(self.pooler.model, ids, mask).view(n, views, 2).sum(1)
 
     def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
-        """Vectors of the views (n, dim) -> scalar loss."""
         negatives = others if self.mlm is None else others[:-1]
         candidates, bias = h_plus, None
         if negatives:
@@ -95,7 +94,7 @@ class SimCSEObjective(Objective):
 
 
 def triplets(corpus: Corpus) -> list[tuple[str, str, str]]:
-    """Return triplets (premise, entailed, contradicted), k-th with k-th; raises ContractError or TrainingError."""
+    """Triplets (premise, entailed, contradicted), k-th with k-th; raises ContractError or TrainingError."""
     if corpus.labels is None:
         raise ContractError("supervised SimCSE is trained on labelled pairs (NLI); pass them with --pairs.")
     hypotheses: dict[str, dict[str, list[str]]] = defaultdict(lambda: {"entailment": [], "contradiction": []})
@@ -117,7 +116,7 @@ SimCSERecipeT = TypeVar("SimCSERecipeT", bound=SimCSERecipe, default=SimCSERecip
 
 @register_method("simcse", family="contrastive", paper="SimCSE", page="simcse")
 class SimCSE(Contrastive[SimCSERecipeT]):
-    """SimCSE: [CLS]+MLP in training; at test without the MLP (unsupervised) or with it (supervised).
+    """SimCSE: [CLS]+MLP in training; at evaluation without the MLP (unsupervised) or with it (supervised).
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -130,26 +129,22 @@ class SimCSE(Contrastive[SimCSERecipeT]):
     Recipe: ClassVar[type] = SimCSERecipe
 
     def objective(self) -> Objective:
-        """Return the contrast within the batch."""
         recipe, model = self.recipe, self.backbone.model
         mlm = MaskedLanguageModel(self.backbone, recipe.mlm_rate) if recipe.mlm_weight else None
         return SimCSEObjective(TrainedPooler(model, recipe.pooler, self.mlp), recipe, mlm)
 
     @property
     def views_by_dropout(self) -> bool:
-        """True without labels and augmentation, and without other positives."""
         recipe = self.recipe
         return not recipe.supervised and not recipe.augment and recipe.positives == "dropout"
 
     @classmethod
     def needs(cls, recipe: SimCSERecipeT) -> frozenset[Need]:
-        """Return what the pooler needs, and what an MLM loss needs."""
         of_loss: set[Need] = {"mask token", "MLM head"} if recipe.mlm_weight else set()
         return super().needs(recipe) | of_loss
 
     @classmethod
     def traits(cls, recipe: SimCSERecipeT) -> Traits:
-        """Trained on sentences, or on NLI triplets."""
         return replace(
             super().traits(recipe),
             needs_corpus=not recipe.supervised,
@@ -159,14 +154,13 @@ class SimCSE(Contrastive[SimCSERecipeT]):
         )
 
     def training_rows(self, corpus: Corpus, run: Run) -> Rows:
-        """Rows are sentences, triplets, or sentences that have a positive."""
         if self.recipe.positives != "dropout":
             return paired_rows(self.backbone, corpus, self.recipe.positives, self.recipe.train_max_length, run.seed)
         views = triplets(corpus) if self.recipe.supervised else [(sentence,) for sentence in corpus.sentences]
         return self.augmented(corpus, run) if self.recipe.augment else self.stacked(views), len(views)
 
     def augmented(self, corpus: Corpus, run: Run) -> Collate:
-        """Return the collate function of ids and mask (n, 2, longest): the sentence and its augmented view."""
+        """Collate function of ids and mask (n, 2, longest): sentence and augmented view."""
         table = self.training_table(corpus.sentences)
         view, pad_id = augmented(self.backbone, table, self.recipe.augment, run.seed), self.backbone.pad_id
 
@@ -177,7 +171,7 @@ class SimCSE(Contrastive[SimCSERecipeT]):
         return batch
 
     def stacked(self, views: Sequence[tuple[str, ...]]) -> Collate:
-        """Return the collate function of input_ids and attention_mask (n, views, longest)."""
+        """Collate function of ids and mask (n, views, longest)."""
         width = len(views[0]) if views else 1
         flat = [text for row in views for text in row]
         table = self.training_table(flat)

@@ -1,4 +1,4 @@
-"""SimCSE on a token table: the mean of the table's rows plus a gate, which begins at 0, times weighted states."""
+"""SimCSE on a token table: the table's mean plus a gate, at first 0, times weighted states."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from zoo.training.positives import Positives
 
 @dataclass(frozen=True, kw_only=True)
 class SimCSEWordsRecipe(SimCSERecipe):
-    """The table, which is static-contrastive's of the same text, and the training of the states; no paper has them."""
+    """The table, static-contrastive's of the same text, and the training of the states; no paper has them."""
 
     pooler: Pooler = "sif"
     positives: Literal["dropout", Positives] = "mix"
@@ -48,7 +48,7 @@ class SimCSEWordsRecipe(SimCSERecipe):
 
 
 class GatedTable(nn.Module):
-    """A fixed table (vocabulary, dim), 0 for tokens that do not count, and the gate; without a table the gate is 1."""
+    """A fixed table (vocabulary, dim), 0 for uncounted tokens, and the gate; without a table the gate is 1."""
 
     table: torch.Tensor
 
@@ -59,27 +59,26 @@ class GatedTable(nn.Module):
         self.register_buffer("table", torch.zeros(vocabulary, dim))
 
     def begin(self, table: torch.Tensor, specials: list[int]) -> None:
-        """Take a trained table, in which special tokens do not count, and close the gate."""
+        """Take a trained table without special tokens, and close the gate."""
         with torch.no_grad():
             self.table[: len(table)] = table
             self.table[specials] = 0
             self.gate.zero_()
 
     def forward(self, input_ids: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-        """Token ids (n, length) and pooled states (n, dim) -> unit table mean + gate x unit states (n, dim)."""
+        """Ids (n, length) and pooled states (n, dim) -> unit table mean + gate x unit states (n, dim)."""
         rows = F.normalize(F.embedding_bag(input_ids, self.table, mode="sum"), dim=-1)
         return rows + self.rate * self.gate * F.normalize(states.float(), dim=-1)
 
 
 class GatedPooler(TrainedPooler):
-    """Token ids and mask (n, length) -> the vectors (n, dim) of a table and a transformer."""
+    """Ids and mask (n, length) -> vectors (n, dim) of a table and a transformer."""
 
     def __init__(self, model: Any, words: GatedTable) -> None:
         super().__init__(model, "sif")
         self.words = words
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Encode, pool, and add the table's mean."""
         vectors: torch.Tensor = self.words(input_ids, super().forward(input_ids, attention_mask))
         return vectors
 
@@ -105,26 +104,22 @@ class SimCSEWords(SimCSE[SimCSEWordsRecipe]):
 
     @classmethod
     def traits(cls, recipe: SimCSEWordsRecipe) -> Traits:
-        """SimCSE's; the neighbours are needed for the table too."""
         return replace(super().traits(recipe), needs_neighbours=True, training_passes=0.0)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Return the table's mean plus gated states (n, dim) float32."""
         vectors: torch.Tensor = self.words(
             input_ids, pooled(self.backbone.model, input_ids, attention_mask, self.pooling)
         )
         return vectors
 
     def objective(self) -> Objective:
-        """Return SimCSE's contrast of the sums."""
         return SimCSEObjective(GatedPooler(self.backbone.model, self.words), self.recipe)
 
     def parts(self) -> dict[str, nn.Module]:
-        """Return the token weights, and the table with its gate."""
         return {**super().parts(), "words": self.words}
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train the table, then the states; the gate stays closed where no checkpoint has a higher dev score."""
+        """Train the table, then the states; the gate stays closed unless a checkpoint has a higher dev score."""
         if corpus is None:
             raise ContractError("simcse-words is trained and needs a corpus; pass --corpus FILE.")
         recipe = self.recipe

@@ -1,4 +1,4 @@
-"""SimCSE++ (Xu et al. 2023): negatives made without dropout, and a contrast of dimensions."""
+"""SimCSE++ (Xu et al. 2023)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zoo.plugins import register_method
 
 @dataclass(frozen=True, kw_only=True)
 class SimCSEPlusPlusRecipe(ContrastiveRecipe):
-    """The defaults are those of the combined method; other settings are SimCSE's."""
+    """Defaults of the combined method; other settings are SimCSE's."""
 
     off_dropout: bool = True
     # Of the positive's similarity; the released run_re.sh has 0.9.
@@ -54,7 +54,7 @@ class SimCSEPlusPlusObjective(DropoutViewsObjective):
     ungraphed = None
 
     def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Token ids and mask (n, length) -> two views, and the vectors without dropout (n, dim)."""
+        """Ids and mask (n, length) -> two views, and the vectors without dropout (n, dim)."""
         views = super().embed(*collated)
         if not self.recipe.off_dropout:
             return views
@@ -65,7 +65,6 @@ class SimCSEPlusPlusObjective(DropoutViewsObjective):
         return *views, without
 
     def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
-        """Vectors (n, dim) -> scalar loss."""
         h, h_plus, *rest = (part.float() for part in (h, h_plus, *others))
         with torch.autocast(h.device.type, enabled=False):
             loss = self._negatives(h, h_plus, *rest)
@@ -84,7 +83,7 @@ class SimCSEPlusPlusObjective(DropoutViewsObjective):
 
 @register_method("simcse-plus-plus", family="contrastive", paper="SimCSE++")
 class SimCSEPlusPlus(DropoutViews[SimCSEPlusPlusRecipe]):
-    """SimCSE++: SimCSE whose negatives have no dropout, with a contrast of dimensions; at test [CLS].
+    """SimCSE++: SimCSE with negatives without dropout, and a contrast of dimensions; at evaluation [CLS].
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -98,5 +97,4 @@ class SimCSEPlusPlus(DropoutViews[SimCSEPlusPlusRecipe]):
 
     @classmethod
     def traits(cls, recipe: SimCSEPlusPlusRecipe) -> Traits:
-        """Passes: two views, and one without dropout."""
         return replace(super().traits(recipe), training_passes=(2.0 + recipe.off_dropout) * recipe.epochs)

@@ -1,4 +1,4 @@
-"""SNCSE (Wang et al. 2022): PromptBERT's templates, and a negated sentence that is to be near, but not too near."""
+"""SNCSE (Wang et al. 2022): PromptBERT's templates, and a negated sentence, to be near but not too near."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from zoo.training.losses import info_nce
 
 @dataclass(frozen=True, kw_only=True)
 class SNCSERecipe(PromptBERTRecipe):
-    """The defaults are the released code's for BERT-base."""
+    """Defaults of the released code for BERT-base."""
 
     template: str = 'This sentence : " [X] " means [MASK] .'
     second_template: str | None = 'This sentence of " [X] " means [MASK] .'
@@ -59,13 +59,13 @@ class SNCSEObjective(SimCSEObjective):
 
 
 def ended(text: str) -> str:
-    """Return a text that ends in one of ASCII's punctuation marks, as in the released code: else " ." is added."""
+    """Text with a final ASCII punctuation mark, else with " ." added, as in the released code."""
     return text if text.rstrip().endswith(tuple(string.punctuation)) else f"{text} ."
 
 
 @register_method("sncse", family="prompts", paper="SNCSE")
 class SNCSE(PromptBERT[SNCSERecipe]):
-    """SNCSE: two templates contrasted, with negated sentences as soft negatives; at test the [MASK] state.
+    """SNCSE: two templates contrasted, with negated sentences as soft negatives; at evaluation the [MASK] state.
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -85,17 +85,14 @@ class SNCSE(PromptBERT[SNCSERecipe]):
 
     @classmethod
     def traits(cls, recipe: SNCSERecipe) -> Traits:
-        """Passes: two views and the negation."""
         return replace(super().traits(recipe), training_passes=3.0 * recipe.epochs)
 
     def objective(self) -> Objective:
-        """Contrast of the two templates, and the margins of the negation."""
         objective = super().objective()
         assert isinstance(objective, SimCSEObjective)
         return SNCSEObjective(objective.pooler, self.recipe)
 
     def training_rows(self, corpus: Corpus, run: Run) -> Rows:
-        """A batch is its sentences in both templates, and their negations in the second."""
         sentences = [ended(" ".join(sentence.split())) for sentence in corpus.sentences]
         negations = soft_negatives(sentences, rules=self.recipe.negation == "rules")
         return self.stacked([(s, s, ended(n)) for s, n in zip(sentences, negations, strict=True)]), len(sentences)

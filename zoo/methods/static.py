@@ -32,7 +32,7 @@ STAGES = ("none", "freq", "freq-sub", "freq-sub-case", "freq-sub-case-pun")
 
 @dataclass(frozen=True, kw_only=True)
 class StaticRecipe(BackboneRecipe):
-    """The removals, cumulative as in table 3: frequent tokens, subwords, upper case, punctuation."""
+    """Removals, cumulative as in table 3: frequent tokens, subwords, upper case, punctuation."""
 
     remove: Literal["none", "freq", "freq-sub", "freq-sub-case", "freq-sub-case-pun"] = "none"
     # The token embeddings, or the MLM head's rows (appendix A.2).
@@ -48,18 +48,17 @@ class StaticRecipe(BackboneRecipe):
 
 
 def static_start(recipe: BackboneFields, matrix: Literal["input", "output"] = "input") -> Start:
-    """Return the plain mean of the static token embeddings of a recipe's backbone."""
     fields: dict[str, Any] = {name: getattr(recipe, name) for name in ("backbone", "revision", "max_length")}
     return Start("static", StaticRecipe(matrix=matrix, **fields))
 
 
 @register_method("static", family="words", paper="PromptBERT", page="static")
 class Static(BackboneEncoder[StaticRecipe]):
-    """Mean of the rows of the word-embedding matrix, without position or type embeddings and without any layer.
+    """Mean of the rows of the word-embedding matrix, without position or type embeddings or a layer.
 
     Only the last stage is in the released code. It tokenises the remaining words again in lower case, as do all stages
-    from "case" on; earlier stages average the remaining tokens directly. Every removal also removes [CLS] and [SEP]; a
-    text with nothing left becomes [PAD] (BERT) or a single blank (RoBERTa).
+    from "case" on; earlier stages average the remaining tokens directly. Every removal also removes [CLS] and [SEP]; an
+    emptied text becomes [PAD] (BERT) or a single blank (RoBERTa).
 
     Examples:
         >>> from zoo import Runtime
@@ -105,21 +104,18 @@ class Static(BackboneEncoder[StaticRecipe]):
 
     @classmethod
     def needs(cls, recipe: StaticRecipe) -> frozenset[Need]:
-        """Return the MLM head if its rows are the vectors."""
         return frozenset({"MLM head"} if recipe.matrix == "output" else ())
 
     @classmethod
     def traits(cls, recipe: StaticRecipe) -> Traits:
-        """Needs a corpus if frequent tokens are counted; with the paper's lists nothing is fitted."""
         return Traits(needs_corpus=recipe.frequent is not None)
 
     @classmethod
     def start(cls, recipe: StaticRecipe) -> Start | None:
-        """Return the mean without removals, if tokens are counted."""
         return None if recipe.frequent is None else static_start(recipe, recipe.matrix)
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """With `frequent`, count the corpus's tokens, split as in encoding; ties are broken by token id."""
+        """With `frequent`, count tokens as split in encoding; ties break by token id."""
         if self.recipe.frequent is None:
             return FitReport()
         if corpus is None:
@@ -132,7 +128,7 @@ class Static(BackboneEncoder[StaticRecipe]):
         return FitReport(fitted=True, sentences=len(corpus.sentences), facts=self.facts())
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Return True for all texts, but False for texts with nothing left if their vector is 0 (untrained [PAD])."""
+        """False only for an emptied text with vector 0 (untrained [PAD])."""
         if self.vectors[self._nothing_left()].any():
             return super().covers(texts)
         return any_row(self._table(list(texts)), self.vectors.any(dim=1).cpu().numpy())
@@ -185,7 +181,6 @@ class Static(BackboneEncoder[StaticRecipe]):
         return averages
 
     def facts(self) -> dict[str, Any]:
-        """Return the tokens that were counted as frequent."""
         return {} if self.recipe.frequent is None else {"frequent": sorted(self.frequent)}
 
     def save(self, folder: Path) -> None:
@@ -195,18 +190,15 @@ class Static(BackboneEncoder[StaticRecipe]):
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        """Read what `save` wrote."""
         encoder = super().load(folder, runtime)
         if encoder.recipe.frequent is not None:
             encoder._drop(read_json(folder / "frequent.json"))
         return encoder
 
     def parameters(self) -> int:
-        """Return the number of values in the matrix."""
         return int(self.vectors.numel())
 
     def fingerprint(self) -> str:
-        """Return the sha256 of backbone, recipe and counted frequent tokens."""
         return sha256_json([super().fingerprint(), self.facts()])
 
 

@@ -1,4 +1,4 @@
-"""A table of token vectors trained by contrast of two pieces of the same text; at test their mean, without a layer."""
+"""A table of token vectors trained by contrast of two pieces of a text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ROW_NORM = 0.8
 
 @dataclass(frozen=True, kw_only=True)
 class StaticContrastiveRecipe:
-    """The start of the table, the positives, and the training; no paper states them."""
+    """Start of the table, positives, and training; no paper states them."""
 
     # Whose token embeddings are the start. None: PPMI vectors of the training text.
     backbone: str | None = None
@@ -69,7 +69,7 @@ class TableObjective(Objective):
         self.bag, self.temperature = bag, temperature
 
     def forward(self, ids: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-        """Token ids and where each text begins, n first views and then n second ones -> scalar loss."""
+        """Token ids and each text's first place, n first views, then n second -> scalar loss."""
         first, second = self.bag(ids, offsets).chunk(2)
         return info_nce(first, second, self.temperature)
 
@@ -100,27 +100,26 @@ class StaticContrastive(TokenTableEncoder[StaticContrastiveRecipe]):
 
     @classmethod
     def traits(cls, recipe: StaticContrastiveRecipe) -> Traits:
-        """Trained on sentences, for most positives with their neighbours, in float32 whatever --precision is."""
+        """Most positives need neighbours; float32 under any --precision."""
         always = Traits(needs_corpus=True, stochastic=True, picks_checkpoint=True, exports=True, precision="fp32")
         return replace(always, needs_neighbours=recipe.positives in NEED_NEIGHBOURS)
 
     @classmethod
     def start(cls, recipe: StaticContrastiveRecipe) -> Start | None:
-        """Return the mean of the backbone's token embeddings; before any text is read, tokens are only told apart."""
+        """Mean of the backbone's token embeddings; from plain text, distinct vectors for tokens."""
         if recipe.backbone is None:
             return Start("bag-of-words", BagOfWordsRecipe())
         return Start("static", StaticRecipe(backbone=recipe.backbone, revision=recipe.revision))
 
     @classmethod
     def sources(cls, recipe: StaticContrastiveRecipe, runtime: Runtime) -> dict[str, Any]:
-        """Return the identity of the backbone, or of the tokenizer alone."""
         if recipe.backbone is None:
             tokenizer = tokenizer_of(find_backbone(recipe.vocabulary))
             return {"vocabulary": {"name": recipe.vocabulary, "sha256": tokenizer_sha256(tokenizer)}}
         return {"backbone": find_backbone(recipe.backbone, recipe.revision).identity()}
 
     def initial_table(self, ids: NDArray[np.int32], seed: int) -> torch.Tensor:
-        """Return the table (vocabulary, dim) before training: PPMI or the backbone's vectors, times SIF's weights."""
+        """Table (vocabulary, dim) before training: PPMI or the backbone's vectors, times SIF's weights."""
         vectors = self.bag.weight.detach().cpu()
         if self.recipe.backbone is None:
             counted = ids[: self.recipe.ppmi_tokens]
@@ -128,7 +127,7 @@ class StaticContrastive(TokenTableEncoder[StaticContrastiveRecipe]):
         return vectors if self.recipe.a is None else vectors * sif_weights(ids, len(vectors), self.recipe.a)[:, None]
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train the table on the corpus and keep that of the best dev score (without dev score, the last)."""
+        """Keep the table of the best dev score, without dev score the last."""
         if corpus is None:
             raise ContractError("static-contrastive is trained and needs a corpus; pass --corpus FILE.")
         recipe, started = self.recipe, time.perf_counter()

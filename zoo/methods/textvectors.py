@@ -1,4 +1,4 @@
-"""Vectors from a file: of SkipThought, GenSen, USE and any other encoder that is not part of this project."""
+"""Vectors from a file: SkipThought's, GenSen's, USE's and other outside encoders'."""
 
 from __future__ import annotations
 
@@ -20,20 +20,18 @@ from zoo.plugins import method_identity, register_method
 
 @dataclass(frozen=True, kw_only=True)
 class TextVectorsRecipe:
-    """The file (see zoo.formats.word_vectors)."""
-
     path: str | None = None
 
 
 @register_method("vectors", family="finished", page="finished")
 class TextVectors(CountedEncoder[TextVectorsRecipe]):
-    """The vectors of texts from a file; a task with a text that is not in the file is n/a.
+    r"""The vectors of texts from a file; a task with a text outside the file is n/a.
 
     Examples:
         >>> import pathlib, tempfile
         >>> from zoo import Runtime
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "mine.tsv"
-        >>> _ = path.write_text("a small dog\\t0.5 1.0\\n")
+        >>> _ = path.write_text("a small dog\t0.5 1.0\n")
         >>> TextVectors(TextVectors.Recipe(path=str(path)), Runtime()).encode(["a small dog", "rain"]).tolist()
         [[0.5, 1.0], [0.0, 0.0]]
     """
@@ -49,36 +47,31 @@ class TextVectors(CountedEncoder[TextVectorsRecipe]):
 
     @classmethod
     def traits(cls, recipe: TextVectorsRecipe) -> Traits:
-        """Nothing is learned. If a text has no vector, the file is incomplete and the task n/a."""
+        """A text without a vector makes the task n/a."""
         return Traits(needs_every_text=True)
 
     @classmethod
     def sources(cls, recipe: TextVectorsRecipe, runtime: Runtime) -> dict[str, Any]:
-        """Return the identity of the file and, for a matrix, of its file of texts."""
         return {"path": text_vectors_identity(find_text_vectors(recipe.path))}
 
     def vectors_of(self, texts: list[str]) -> Vectors:
-        """Return the file's vectors (n, dim) float32 of distinct texts, zero for texts that are not in it."""
         vectors = np.zeros((len(texts), self.dim), np.float32)
         known = [i for i, text in enumerate(texts) if text in self.rows]
         vectors[known] = self.vectors[[self.rows[texts[i]] for i in known]]
         return vectors
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which texts (n,) have a vector in the file."""
         return np.array([text in self.rows for text in texts], np.bool_)
 
     def places(self) -> dict[str, Any]:
         return {"path": str(self.files[0])}
 
     def save(self, folder: Path) -> None:
-        """Write the recipe and the identity of the file, not its vectors."""
         super().save(folder)
         write_json(folder / "sources.json", self.file_facts)
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        """Read what `save` wrote; raises CorruptError when the file is no longer the same."""
         encoder = super().load(folder, runtime)
         if encoder.file_facts["sha256"] != read_json(folder / "sources.json")["sha256"]:
             raise CorruptError(f"{encoder.recipe.path} is not the file that {folder} was made with.")
@@ -88,5 +81,5 @@ class TextVectors(CountedEncoder[TextVectorsRecipe]):
         return sha256_json([method_identity(type(self)), self.file_facts["sha256"]])
 
     def parameters(self) -> int:
-        """Return 0: the model that made the vectors is not known here."""
+        """0: the vectors' model is unknown here."""
         return 0

@@ -1,4 +1,4 @@
-"""Base class of the methods whose vectors are means of rows of one table of token vectors."""
+"""Base class of methods on a table of token vectors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def tokenizer_of(source: BackboneSource) -> Tokenizer:
-    """Return the backend of a backbone's tokenizer; raises UsageError for one without (of Python code)."""
+    """Backend of a backbone's tokenizer; raises UsageError for Python code."""
     from transformers import AutoTokenizer
 
     check_tokenizer_files(f"backbone {source.name!r}", source.folder)
@@ -48,7 +48,7 @@ def tokenizer_of(source: BackboneSource) -> Tokenizer:
 def backbone_table(
     name: str, revision: str | None, dim: int | None, runtime: Runtime
 ) -> tuple[Tokenizer, torch.Tensor]:
-    """Return a backbone's tokenizer and token embeddings (vocabulary, width), or their first `dim` directions."""
+    """Tokenizer and token embeddings (vocabulary, width), or their first `dim` directions."""
     backbone = Backbone.load(name, revision, runtime)
     tokenizer = tokenizer_of(backbone.source)
     vectors = backbone.token_vectors.float().cpu()[: tokenizer.get_vocab_size()]
@@ -58,12 +58,11 @@ def backbone_table(
 
 
 def tokenizer_sha256(tokenizer: Tokenizer) -> str:
-    """Return the sha256 of all that decides a tokenizer's ids."""
     return hashlib.sha256(tokenizer.to_str().encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def bags(table: TokenTable) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the token ids, and where each text's begin: what `torch.nn.EmbeddingBag` takes."""
+    """Token ids and each text's first place, the input of `torch.nn.EmbeddingBag`."""
     return torch.from_numpy(table.ids.astype(np.int64)), torch.from_numpy(table.offsets[:-1])
 
 
@@ -71,7 +70,7 @@ TableT = TypeVar("TableT", bound=AnyRecipe, default=Any)
 
 
 class TokenTableEncoder(CountedEncoder[TableT]):
-    """The mean of a text's token vectors, scaled to length 1; the unknown token does not count."""
+    """Mean of a text's token vectors, scaled to length 1; the unknown token does not count."""
 
     def __init__(self, recipe: TableT, runtime: Runtime, tokenizer: Tokenizer, vectors: torch.Tensor) -> None:
         super().__init__(recipe, runtime)
@@ -94,20 +93,19 @@ class TokenTableEncoder(CountedEncoder[TableT]):
         self.dim = vectors.shape[1]
 
     def means(self, table: TokenTable) -> torch.Tensor:
-        """Return the mean rows (texts, dim) of token ids, with gradient; 0 for a text without known tokens."""
+        """Mean rows (texts, dim), with gradient; 0 without known tokens."""
         device = self.runtime.device
         means: torch.Tensor = self.bag(*(part.to(device) for part in bags(table)))
         return means
 
     @torch.no_grad()
     def vectors_of(self, texts: list[str]) -> Vectors:
-        """Return vectors (n, dim) float32 of length 1."""
         table = self.tokens.table(texts)
         self.stats.tokens += len(table.ids)
         return F.normalize(self.means(table), dim=-1).cpu().numpy()
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which texts (n,) have a known token whose vector is not zero."""
+        """Flags (n,) of texts with a known token of non-zero vector."""
         table = self.tokens.table([clean_text(text, i) for i, text in enumerate(texts)])
         return any_row(table, self.bag.weight.detach().any(dim=1).cpu().numpy())
 
@@ -121,7 +119,6 @@ class TokenTableEncoder(CountedEncoder[TableT]):
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        """Read what `save` wrote; raises CorruptError where table and tokenizer do not belong together."""
         from tokenizers import Tokenizer
 
         encoder = cls.__new__(cls)
@@ -132,10 +129,8 @@ class TokenTableEncoder(CountedEncoder[TableT]):
         return encoder
 
     def fingerprint(self) -> str:
-        """Return a sha256 over class, tokenizer and table."""
         name = method_identity(type(self))
         return sha256_json([name, tokenizer_sha256(self.tokens.tokenizer), sha256_weights(self.bag)])
 
     def parameters(self) -> int:
-        """Return the number of values in the table."""
         return self.bag.weight.numel()

@@ -1,4 +1,4 @@
-"""Base class of whitening and flow: the base encoder whose vectors are mapped, the fitting, and the files."""
+"""Base class of whitening and flow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TransformRecipe(AverageRecipe):
-    """The base encoder and the texts that the map is fitted on; without `base`, it is the average of `layers`."""
+    """The base encoder and the texts of the fit; without `base`, the average of `layers`."""
 
     # A recipe, or name:key=value; `backbone` and `revision` are passed to it.
     base: str | None = added(None)
@@ -39,7 +39,7 @@ class TransformRecipe(AverageRecipe):
 
     @staticmethod
     def without_effect(given: Mapping[str, object]) -> str | None:
-        """Return a message if both a base and a key of the average are stated, even with its default value."""
+        """A message for a base beside a key of the average, even at its default."""
         for name in ("layers", "max_length"):
             if given.get("base") is not None and name in given:
                 return f"{name} is for the plain average; the base {given['base']!r} has its own settings"
@@ -61,7 +61,7 @@ class TransformRecipe(AverageRecipe):
 
 
 def base_of(recipe: TransformRecipe) -> tuple[str, type[Encoder], Any]:
-    """Return name, class and recipe of the base method; raises UsageError for an unknown one."""
+    """Name, class and recipe of the base method; raises UsageError if unknown."""
     if recipe.base is None:
         return "avg", Average, AverageRecipe(**{f.name: getattr(recipe, f.name) for f in fields(AverageRecipe)})
     specs = parse_methods(recipe.base, all_recipes())
@@ -77,14 +77,12 @@ TransformRecipeT = TypeVar("TransformRecipeT", bound=TransformRecipe, default=An
 
 
 def _not_zero(vectors: Vectors) -> Vectors:
-    """Return the vectors that are not zero: the zero vector stands for a text without a known word."""
+    """Non-zero vectors: zero stands for a text without a known word."""
     known = vectors.any(axis=1)
     return vectors if known.all() else vectors[known]
 
 
 class Transform(Encoder[TransformRecipeT]):
-    """A map of another encoder's vectors, learned without labels; subclasses define it."""
-
     Recipe: ClassVar[type[Any]] = TransformRecipe
     unstated = ("sources", "parameters")
     stochastic = False
@@ -101,11 +99,11 @@ class Transform(Encoder[TransformRecipeT]):
 
     @abstractmethod
     def learn(self, vectors: Vectors, run: Run) -> FitReport:
-        """Fit the map to the base's vectors (n, base dim); must assign new state: copies share the old."""
+        """Fit the map to vectors (n, base dim); assign new state, because copies share the old."""
 
     @abstractmethod
     def transform(self, vectors: Vectors) -> Vectors:
-        """Map the base's vectors (n, base dim) to (n, dim) float32."""
+        """Vectors (n, base dim) -> (n, dim) float32."""
 
     @property
     def backbone(self) -> Backbone:
@@ -114,7 +112,7 @@ class Transform(Encoder[TransformRecipeT]):
 
     @classmethod
     def traits(cls, recipe: TransformRecipeT) -> Traits:
-        """Combine the needs of base and map; an encoder gets a corpus or pairs, not both, so pairs replace a corpus."""
+        """Needs of base and map; an encoder gets a corpus or pairs, so pairs replace a corpus."""
         _, base_cls, base_recipe = base_of(recipe)
         base = base_cls.traits(base_recipe)
         needs_pairs = base.needs_pairs or recipe.fit_on == "pairs"
@@ -130,13 +128,11 @@ class Transform(Encoder[TransformRecipeT]):
 
     @classmethod
     def start(cls, recipe: TransformRecipeT) -> Start | None:
-        """Return what the base starts from, or the base itself if it learns nothing."""
         method, base_cls, base_recipe = base_of(recipe)
         return base_cls.start(base_recipe) or Start(method, base_recipe)
 
     @classmethod
     def reads(cls, recipe: TransformRecipeT, corpus: Corpus) -> Corpus:
-        """Return the part of the corpus that is read; with `fit_on: pairs` the map reads only NLI pairs."""
         nli = corpus.labelled(NLI_LABELS)
         if recipe.fit_on != "pairs" or nli is corpus:
             return corpus
@@ -146,7 +142,6 @@ class Transform(Encoder[TransformRecipeT]):
 
     @classmethod
     def sources(cls, recipe: TransformRecipeT, runtime: Runtime) -> dict[str, Any]:
-        """Return the base's files and, for a named base, its method and recipe, which are in another file."""
         method, base_cls, base_recipe = base_of(recipe)
         sources = base_cls.sources(base_recipe, runtime)
         if recipe.base is None:
@@ -158,7 +153,7 @@ class Transform(Encoder[TransformRecipeT]):
         return {**sources, "base": {"method": method, **base}}
 
     def encode(self, texts: Sequence[str], role: Role | None = None, **options: Any) -> Vectors:
-        """Return the mapped vectors (n, dim) float32; a zero vector of the base (no known word) stays one."""
+        """Mapped vectors (n, dim) float32; a zero vector of the base (no known word) stays zero."""
         by = {"query": self.base.encode_query, "document": self.base.encode_document}.get(role or "", self.base.encode)
         vectors = by(texts, **options)
         mapped = self.transform(vectors)
@@ -166,18 +161,16 @@ class Transform(Encoder[TransformRecipeT]):
         return mapped
 
     def encode_query(self, texts: Sequence[str], **options: Any) -> Vectors:
-        """Return vectors of texts that ask, with the base's prompt."""
         return self.encode(texts, role="query", **options)
 
     def encode_document(self, texts: Sequence[str], **options: Any) -> Vectors:
-        """Return vectors of texts that answer, with the base's prompt."""
         return self.encode(texts, role="document", **options)
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         return self.base.covers(texts)
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Fit the base (with its own best checkpoint), then the map; with `fit_on: target` only the base."""
+        """Fit the base (to its best checkpoint), then the map; with `fit_on: target` only the base."""
         self.seed = run.seed
         folder = None if run.folder is None else run.folder / "base"
         report = self.base.fit(corpus, dev_score=dev_score, run=replace(run, folder=folder))
@@ -199,11 +192,10 @@ class Transform(Encoder[TransformRecipeT]):
         return replace(report, seconds=round(report.seconds + learned.seconds, 3), facts=facts)
 
     def fitted_rank(self) -> int | None:
-        """Return the base's rank; linear maps override this."""
         return self.base.fitted_rank()
 
     def adapt(self, texts: Sequence[str]) -> Encoder:
-        """Return, with `fit_on: target`, a copy that is fitted on `texts` (both sides of all splits of a task)."""
+        """With `fit_on: target`, a copy fitted on `texts` (both sides of all splits of a task)."""
         if self.recipe.fit_on != "target":
             return self
         fitted = copy.copy(self)
@@ -212,7 +204,6 @@ class Transform(Encoder[TransformRecipeT]):
         return fitted
 
     def save(self, folder: Path) -> None:
-        """Write the recipe and the base, a named base in a folder of its own."""
         folder.mkdir(parents=True, exist_ok=True)
         if self.recipe.base is None:
             self.base.save(folder)
@@ -223,7 +214,6 @@ class Transform(Encoder[TransformRecipeT]):
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        """Read what `save` wrote; raises CorruptError when a file is damaged."""
         runtime = runtime or Runtime()
         recipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder / "recipe.json"))
         if recipe.base is None:
@@ -232,14 +222,11 @@ class Transform(Encoder[TransformRecipeT]):
         return cls(recipe, runtime, base.load(folder / "base", runtime))
 
     def fingerprint(self) -> str:
-        """Return a sha256 over class, recipe and the base's fingerprint; subclasses add their fitted state."""
         name = method_identity(type(self))
         return sha256_json([name, without_places(self.recipe), self.base.fingerprint()])
 
     def facts(self) -> dict[str, Any]:
-        """Return the prompts of the base, if it has any."""
         return self.roles.facts()
 
     def encoding_stats(self) -> dict[str, Any]:
-        """Return the cost of the base's encoding so far."""
         return self.base.encoding_stats()

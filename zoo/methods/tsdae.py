@@ -1,4 +1,4 @@
-"""TSDAE (Wang et al. 2021): a decoder writes the sentence from the vector of the sentence with deleted words."""
+"""TSDAE (Wang et al. 2021): a decoder restores the sentence from the vector of its damaged form."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TSDAERecipe(TrainedRecipe):
-    """The defaults are those of the authors' library: deletion of 0.6 of the words, [CLS], tied weights."""
+    """Defaults of the authors' library: deletion of 0.6 of the words, [CLS], tied weights."""
 
     # Of the encoder's text (zoo.training.augment): int(0.6 n) words.
     noise: str = "delete:0.6:word"
@@ -44,10 +44,10 @@ class TSDAERecipe(TrainedRecipe):
 
 
 def decoder_of(backbone: Backbone, runtime: Runtime, *, tied: bool) -> PreTrainedModel:
-    """Return a causal language model with attention to vectors, which has the checkpoint's weights.
+    """A causal language model with attention to vectors, and the checkpoint's weights.
 
-    `tied`: the weights that both have are the backbone's own tensors. The weights of the new attention are drawn.
-    Raises UsageError for an architecture that has no such decoder, or a checkpoint without an MLM head.
+    `tied`: common weights are the backbone's own tensors. The new attention's weights are random. Raises UsageError for
+    an architecture without such a decoder, or a checkpoint without an MLM head.
     """
     from transformers import AutoModelForCausalLM
 
@@ -76,7 +76,7 @@ class TSDAEObjective(Objective):
         self.pooler, self.decoder, self.pad_id = pooler, decoder, pad_id
 
     def forward(self, *collated: torch.Tensor, **_: object) -> torch.Tensor:
-        """Ids and mask (n, length) of damaged sentences, ids and mask of whole ones -> scalar loss."""
+        """Ids and mask (n, length) of damaged, then of whole sentences -> scalar loss."""
         noisy_ids, noisy_mask, ids, _mask = collated
         vectors = self.pooler(noisy_ids, noisy_mask)
         # Padding is on the right, which causal attention does not see.
@@ -87,7 +87,7 @@ class TSDAEObjective(Objective):
 
 @register_method("tsdae", family="contrastive", paper="TSDAE")
 class TSDAE(Contrastive[TSDAERecipe]):
-    """TSDAE: a denoising auto-encoder whose decoder sees the sentence's vector alone; at test [CLS].
+    """TSDAE: a denoising auto-encoder; the decoder sees the sentence's vector alone; at evaluation [CLS].
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -99,22 +99,19 @@ class TSDAE(Contrastive[TSDAERecipe]):
     Recipe: ClassVar[type] = TSDAERecipe
 
     def objective(self) -> Objective:
-        """Return the loss of writing the sentence."""
         decoder = decoder_of(self.backbone, self.runtime, tied=self.recipe.tied)
         set_dropout(decoder, self.recipe.dropout)
         return TSDAEObjective(TrainedPooler(self.backbone.model, self.recipe.pooler), decoder, self.backbone.pad_id)
 
     @classmethod
     def traits(cls, recipe: TSDAERecipe) -> Traits:
-        """Passes: the damaged sentence in the encoder, the whole one in the decoder."""
+        """Passes: the damaged sentence in the encoder, the whole in the decoder."""
         return replace(super().traits(recipe), training_passes=2.0 * recipe.epochs)
 
     def settings(self) -> TrainSettings:
-        """Return the recipe's optimisation settings, at a constant rate."""
         return replace(super().settings(), schedule="constant")
 
     def training_rows(self, corpus: Corpus, run: Run) -> Rows:
-        """A batch is damaged sentences and whole ones, ids and masks."""
         table = self.training_table(corpus.sentences)
         noisy = augmented(self.backbone, table, (self.recipe.noise,), run.seed)
         return lambda rows: (*noisy(rows), *table.padded(rows, self.backbone.pad_id)), len(table)

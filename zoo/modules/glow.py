@@ -1,6 +1,6 @@
-"""Glow for vectors (Dinh et al. 2015; Kingma and Dhariwal 2018), as BERT-flow uses it: an invertible map to N(0, I).
+"""Glow for vectors (Dinh et al. 2015; Kingma and Dhariwal 2018), as in BERT-flow: an invertible map to N(0, I).
 
-One step is actnorm, a fixed permutation of the channels and an additive coupling; `depth` steps are a level. After each
+A step is actnorm, a fixed permutation of the channels and an additive coupling; `depth` steps are a level. After each
 level but the last, the second half of the channels is final (its prior is N(0, 1)); the next level maps the first half.
 """
 
@@ -32,13 +32,12 @@ class ActNorm(nn.Module):
 
     @property
     def log_scale(self) -> torch.Tensor:
-        """Logarithm of each channel's scale (dim,)."""
         return LOG_SCALE_FACTOR * self.logs
 
     def start(self, x: torch.Tensor) -> None:
-        """Set bias and scale so that the output for this batch (n, dim) has zero mean and unit variance.
+        """Set bias and scale for zero mean and unit variance on this batch (n, dim).
 
-        A constant channel keeps its scale; tensor2tensor multiplies it by a million per step, which soon overflows.
+        A constant channel keeps its scale; tensor2tensor multiplies it by a million per step, and overflows.
         """
         self.starting = False
         mean = x.mean(0)
@@ -48,21 +47,19 @@ class ActNorm(nn.Module):
         self.logs.copy_(-torch.where(varies, deviation, 1.0).log() / LOG_SCALE_FACTOR)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(n, dim) -> (n, dim)."""
         if self.starting:
             self.start(x)
         return (x + self.bias) * self.log_scale.exp()
 
     def inverse(self, y: torch.Tensor) -> torch.Tensor:
-        """Undo `forward`."""
         return y * (-self.log_scale).exp() - self.bias
 
 
 class CouplingNet(nn.Module):
     """g of the coupling: three linear layers, actnorm and ReLU after the first two; g = 0 at initialisation.
 
-    BERT-flow's table 7 says "3-layer CNN with residual connection"; on a vector a convolution is a linear layer. It
-    does not say where the residual is: here it is around the middle layer, whose input and output are equally wide.
+    BERT-flow's table 7 says "3-layer CNN with residual connection"; on a vector a convolution is a linear layer. The
+    place of the residual is open: here around the middle layer, of equal input and output width.
     """
 
     def __init__(self, inputs: int, outputs: int, width: int, residual: bool) -> None:
@@ -80,7 +77,6 @@ class CouplingNet(nn.Module):
         nn.init.zeros_(self.last.bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(n, inputs) -> (n, outputs)."""
         hidden = functional.relu(self.first_norm(self.first(x)))
         deeper = functional.relu(self.middle_norm(self.middle(hidden)))
         if self.residual:
@@ -102,7 +98,6 @@ class FlowStep(nn.Module):
         self.net = CouplingNet(self.passed, dim - self.passed, width, residual)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(n, dim) -> (n, dim)."""
         x = self.actnorm(x)[:, self.order]
         x1, x2 = x[:, : self.passed], x[:, self.passed :]
         return torch.cat([x1, x2 + self.net(x1)], 1)
@@ -115,7 +110,7 @@ class FlowStep(nn.Module):
 
 
 class Glow(nn.Module):
-    """z = f(u), invertible; weights and permutations are drawn from torch's generator. Defaults: BERT-flow's table 7.
+    """z = f(u), invertible; weights and permutations are random by torch's generator. Defaults: BERT-flow's table 7.
 
     Raises UsageError for fewer than 2**levels dimensions.
 
@@ -147,11 +142,9 @@ class Glow(nn.Module):
 
     @property
     def steps(self) -> list[FlowStep]:
-        """All steps in order; each changes only the first `step.dim` channels."""
         return [step for step in self.chain if isinstance(step, FlowStep)]
 
     def forward(self, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return z (n, dim) and log|det dz/du| (n,)."""
         log_det = u.new_zeros(())
         for step in self.steps:
             u = torch.cat([step(u[:, : step.dim]), u[:, step.dim :]], 1)
@@ -160,13 +153,12 @@ class Glow(nn.Module):
         return u, log_det.expand(len(u))
 
     def inverse(self, z: torch.Tensor) -> torch.Tensor:
-        """Return u (n, dim) with f(u) = z."""
         for step in reversed(self.steps):
             z = torch.cat([step.inverse(z[:, : step.dim]), z[:, step.dim :]], 1)
         return z
 
     def log_prob(self, u: torch.Tensor) -> torch.Tensor:
-        """Return log p(u) = log N(f(u); 0, I) + log|det df/du| in nats (n,) (BERT-flow, Eq. 4)."""
+        """log p(u) = log N(f(u); 0, I) + log|det df/du| in nats (n,) (BERT-flow, Eq. 4)."""
         z, log_det = self(u)
         log_prob: torch.Tensor = log_det - (z.square() + math.log(2 * math.pi)).sum(1) / 2
         return log_prob

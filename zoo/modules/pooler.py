@@ -1,4 +1,4 @@
-"""Projection heads, the poolers of SimCSE's code, SIF's weighted mean; a module of a transformer with one of them."""
+"""Projection heads, the poolers of SimCSE's code, SIF's weighted mean."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Head = TypeVar("Head", bound=nn.Module)
 
 
 def untrained(make: Callable[[], Head]) -> Head:
-    """Return a new head in eval mode with fixed weights, for an encoder before `fit`, which draws new ones."""
+    """A head in eval mode with fixed weights, for an encoder before `fit`, which makes new weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return make().eval()
 
 
 class TanhHead(nn.Module):
-    """SimCSE's MLP: Linear(dim, dim) and tanh, weights N(0, 0.02^2), bias 0; unsupervised SimCSE removes it at test."""
+    """SimCSE's MLP: Linear(dim, dim) and tanh, weights N(0, 0.02^2), bias 0; unsupervised: in training only."""
 
     def __init__(self, dim: int, initializer_range: float = 0.02) -> None:
         super().__init__()
@@ -36,7 +36,6 @@ class TanhHead(nn.Module):
         nn.init.zeros_(self.dense.bias)
 
     def forward(self, vectors: torch.Tensor) -> torch.Tensor:
-        """(n, dim) -> (n, dim)."""
         output: torch.Tensor = torch.tanh(self.dense(vectors))
         return output
 
@@ -56,7 +55,7 @@ POOLINGS: dict[str, Pooling] = {
 
 
 class TokenWeights(nn.Module):
-    """SIF's weight a / (a + p) of each token, which the pooling "sif" of a model reads; 1 until they are counted."""
+    """SIF's weight a / (a + p) of each token, for the pooling "sif"; 1 before the count."""
 
     weights: torch.Tensor
 
@@ -66,13 +65,13 @@ class TokenWeights(nn.Module):
         model.register_buffer("token_weights", self.weights, persistent=False)
 
     def count(self, tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str], a: float) -> None:
-        """Count the tokens of the training text, with the special ones: they are states of every text too."""
+        """Count the training text's tokens, special tokens too: they are states of every text."""
         ids = tokenise(tokenizer, sentences, max_length=None).ids
         self.weights.copy_(sif_weights(ids, len(self.weights), a))
 
 
 class TrainedPooler(nn.Module):
-    """Token ids and mask (n, length) -> vectors (n, dim): a transformer, one of the poolers, and its MLP."""
+    """Ids and mask (n, length) -> vectors (n, dim): transformer, pooler and, if any, its MLP."""
 
     def __init__(self, model: PreTrainedModel, pooler: Pooler, mlp: nn.Module | None = None) -> None:
         super().__init__()
@@ -83,6 +82,5 @@ class TrainedPooler(nn.Module):
         self.mlp = (mlp or TanhHead(config.hidden_size, config.initializer_range)) if has_mlp else nn.Identity()
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Encode, pool, and apply the MLP if the pooler has one."""
         vectors: torch.Tensor = self.mlp(pooled(self.model, input_ids, attention_mask, self.how))
         return vectors

@@ -1,4 +1,4 @@
-"""Token vectors by counting: the positive pointwise mutual information of neighbours in a text, factored."""
+"""Token vectors by counting: the factored positive pointwise mutual information of neighbours in a text."""
 
 from __future__ import annotations
 
@@ -19,19 +19,16 @@ def ppmi_vectors(
     window: int = 4,
     smoothing: float = 0.75,
 ) -> NDArray[np.float32]:
-    """Return U sqrt(S) of a text's positive PMI matrix, centred: token vectors that need no training.
+    """U sqrt(S) of a text's positive PMI matrix, centred: token vectors (vocabulary, dim) without training.
 
     Args:
         ids: Token ids of the text (n,). Two tokens within the window count 1/distance.
-        vocabulary: Number of rows. A token that does not occur has a random vector.
+        vocabulary: Number of rows. An absent token has a random vector.
         dim: Width of the vectors.
         seed: Of the randomised decomposition and of the random vectors.
         row_norm: Length of each vector.
         window: Largest distance in tokens.
         smoothing: Exponent of the context frequencies.
-
-    Returns:
-        The vectors (vocabulary, dim).
     """
     from sklearn.utils.extmath import randomized_svd
 

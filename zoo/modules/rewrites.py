@@ -1,4 +1,4 @@
-"""Rewrites of a sentence by a decoder for chats: GenEOL's transformations (Thirukovalluru and Dhingra 2025)."""
+"""Rewrites of a sentence by a chat decoder: GenEOL's transformations (Thirukovalluru and Dhingra 2025)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LONGEST = 256
 
 
 class Rewriter:
-    """Draws rewrites of a text, once and by the text alone, from a decoder that is loaded for the first text."""
+    """Samples rewrites by the text alone, once, from a decoder loaded at the first text."""
 
     def __init__(self, name: str, runtime: Runtime) -> None:
         self.source, self.runtime = find_backbone(name, allow_pickle=runtime.allow_pickle), runtime
@@ -41,7 +41,7 @@ class Rewriter:
         self._known: dict[tuple[str, int, bool], list[str]] = {}
 
     def __call__(self, text: str, count: int, *, summarise: bool) -> list[str]:
-        """Return `count` rewrites by each instruction; `summarise`: the summary of each."""
+        """`count` rewrites by each instruction; `summarise`: the summary of each."""
         key = (text, count, summarise)
         if key not in self._known:
             chats = [

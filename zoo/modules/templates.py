@@ -1,7 +1,7 @@
 """Templates such as `This sentence : "[X]" means [MASK] .`: prompted token rows, the [MASK] state, the template's bias.
 
 PromptBERT (Jiang et al. 2022), sections 4.1 and 4.3. The released codes tokenise a template's parts and the sentence
-separately in training, and the filled template at test, where a tokenizer may make one token of signs of both.
+separately in training, and the filled template at evaluation, where signs of both may become one token.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ STEP = "[STEP]"
 
 
 def with_period(text: str) -> str:
-    """Return a text as PromptBERT's test code has it: with a period, unless it ends in . ? " or '."""
+    """Text as in PromptBERT's evaluation: with a period, unless it ends in . ? " or '."""
     return text if text.endswith((".", "?", '"', "'")) else f"{text}."
 
 
 @dataclass(frozen=True)
 class Template:
-    """A prompt with one [X], the place of the sentence, and one [MASK], which stands for the tokenizer's mask token."""
+    """A prompt with one [X], the sentence's place, and one [MASK], for the tokenizer's mask token."""
 
     text: str
 
@@ -53,7 +53,7 @@ class Template:
 
     @classmethod
     def parse(cls, text: str) -> Template:
-        """Return the template; raises UsageError unless it has exactly one [X] and one [MASK]."""
+        """Raises UsageError unless there is exactly one [X] and one [MASK]."""
         return cls(text.strip())
 
     def bind(
@@ -64,11 +64,10 @@ class Template:
         blank: bool = True,
         ended: Callable[[str], str] | None = None,
     ) -> BoundTemplate:
-        """Return the template in the tokens of a tokenizer; raises UsageError when the tokenizer has no mask token.
+        """The template in a tokenizer's tokens; raises UsageError without a mask token.
 
-        `as_text`: the filled template is tokenised, as the released codes do at test, not its parts. With `blank` False
-        the blank before [X] is dropped, which matters only to tokenizers that encode blanks. `ended` adds an end mark
-        to a sentence.
+        `as_text`: the filled template is tokenised, as the released codes do at evaluation, not its parts. `blank`
+        False drops the blank before [X], for tokenizers that encode blanks. `ended` adds an end mark to a sentence.
         """
         mask_token, mask_id = tokenizer.mask_token, tokenizer.mask_token_id
         if mask_token is None:
@@ -95,7 +94,7 @@ def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
 
 
 class AloneRows(NamedTuple):
-    """Rows (m, length) of a template without a sentence, one for each length of the sentences of n rows."""
+    """Rows (m, length) of a template without a sentence, for each length among n rows."""
 
     ids: torch.Tensor
     mask: torch.Tensor
@@ -106,7 +105,7 @@ class AloneRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BoundTemplate:
-    """A template in token ids: `head` is before the sentence, `tail` after it, special tokens included."""
+    """A template in token ids: `head` before the sentence, `tail` after it, special tokens included."""
 
     template: Template
     tokenizer: PreTrainedTokenizerBase
@@ -119,12 +118,10 @@ class BoundTemplate:
     ended: Callable[[str], str] | None
 
     def __len__(self) -> int:
-        """Number of tokens of the template alone."""
         return len(self.head) + len(self.tail)
 
     @property
     def alone(self) -> tuple[int, ...]:
-        """The token ids of the template without a sentence."""
         return self.head + self.tail
 
     def sentences(
@@ -138,7 +135,6 @@ class BoundTemplate:
         return texts if self.ended is None else [self.ended(text) if text else text for text in texts]
 
     def fill(self, sentences: TokenTable) -> TokenTable:
-        """Return the rows head + sentence + tail for tokenised sentences."""
         offsets = sentences.offsets + len(self) * np.arange(len(sentences) + 1)
         ids = np.empty(int(offsets[-1]), np.int32)
         of_sentence = np.ones(len(ids), bool)
@@ -150,7 +146,7 @@ class BoundTemplate:
         return TokenTable(ids, offsets, sentences.truncated)
 
     def room(self, max_length: int) -> int:
-        """Return how many tokens of a sentence fit into a row of `max_length`; raises UsageError when none does."""
+        """Tokens of a sentence in a row of `max_length`; raises UsageError if none fits."""
         if max_length <= len(self):
             raise UsageError(
                 f"template {self.template.text!r} takes {len(self)} tokens, and a row has {max_length} (max_length, or"
@@ -159,7 +155,7 @@ class BoundTemplate:
         return max_length - len(self)
 
     def table(self, texts: Sequence[str], max_length: int) -> TokenTable:
-        """Return the prompted rows of texts, at most `max_length` tokens each; only the sentence is cut."""
+        """Prompted rows of at most `max_length` tokens; only the sentence is cut."""
         room = self.room(max_length)
         if self.around_text is None:
             return self.fill(self.sentences(texts, room, MEMORY.tokenise))
@@ -169,7 +165,7 @@ class BoundTemplate:
         return rows.with_cut(max_length, texts, lambda some: self.fill(self.sentences(some, room, MEMORY.tokenise)))
 
     def mask_positions(self, row_lengths: Counts) -> Counts:
-        """Return the mask token's position (n,) in rows with these numbers of tokens (n,)."""
+        """Mask positions (n,) in rows of these lengths (n,)."""
         after_sentence = self.mask >= len(self.head)
         return row_lengths - len(self) + self.mask if after_sentence else row_lengths * 0 + self.mask
 
@@ -181,16 +177,15 @@ class BoundTemplate:
         return token_states(model, input_ids, attention_mask, at=at)[0][:, 0].float()
 
     def position_ids(self, sentence_lengths: torch.Tensor, first: int) -> torch.Tensor:
-        """Return position ids (n, template), from `first`, of a template around sentences of these lengths (n,)."""
+        """Position ids (n, template), from `first`, around sentences of these lengths (n,)."""
         positions = first + torch.arange(len(self), device=sentence_lengths.device)
         moved = torch.arange(len(self), device=sentence_lengths.device) >= len(self.head)
         return positions + moved * sentence_lengths[:, None]
 
     def bias(self, model: PreTrainedModel, attention_mask: torch.Tensor, first: int) -> torch.Tensor:
-        """Template bias (section 4.3): the [MASK] states (n, dim) of the template alone, at its positions in n rows.
+        """Template bias (section 4.3): [MASK] states (n, dim) of the template alone, at its positions in n rows.
 
-        Sentences of equal length share one row of the forward pass, and therefore one dropout mask in training, as in
-        the released code.
+        Sentences of equal length share a row of the pass, and in training its dropout mask, as in the released code.
         """
         device, rows = attention_mask.device, self.alone_rows(host_of(attention_mask), first)
         assert rows.positions is not None
@@ -201,7 +196,7 @@ class BoundTemplate:
         return biases
 
     def alone_rows(self, attention_mask: torch.Tensor, first: int) -> AloneRows:
-        """Return the rows whose [MASK] states are the biases of prompted rows with this mask (n, length), on a CPU."""
+        """Rows for the biases of prompted rows with this mask (n, length), on a CPU."""
         sentences = attention_mask.sum(1) - len(self)
         if share_without_host() is None:
             lengths, which = sentences.unique(return_inverse=True)  # type: ignore[no-untyped-call]
@@ -215,20 +210,20 @@ class BoundTemplate:
 
 
 def first_position(backbone: Backbone, instead: str = "denoise: false") -> int:
-    """Return the position id of a row's first token; raises UsageError for a backbone without, advising `instead`."""
+    """Position id of a row's first token; raises UsageError for a backbone without, advising `instead`."""
     if "position_ids" not in inspect.signature(backbone.model.forward).parameters:
         raise UsageError(f"backbone {backbone.source.name!r} takes no position ids; use {instead}.")
     return row_start(backbone.model)
 
 
 def row_start(model: PreTrainedModel) -> int:
-    """Return the position id that a model gives a row's first token: 0, or padding_idx + 1 for RoBERTa."""
+    """Position id of a row's first token: 0, or padding_idx + 1 for RoBERTa."""
     most = positions_of(model) or 512
     return int(getattr(model.config, "max_position_embeddings", most)) - most
 
 
 class MlmTransform(nn.Module):
-    """The transform in an MLM head before the output layer: dense, activation, LayerNorm; (n, dim) -> (n, dim)."""
+    """An MLM head's transform before the output layer: dense, activation, LayerNorm; (n, dim) -> (n, dim)."""
 
     def __init__(self, config: PreTrainedConfig) -> None:
         super().__init__()
@@ -246,12 +241,11 @@ class MlmTransform(nn.Module):
         nn.init.zeros_(self.dense.bias)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """States at [MASK] (n, dim) -> transformed states (n, dim)."""
         transformed: torch.Tensor = self.norm(self.activation(self.dense(states)))
         return transformed
 
     def take(self, head: nn.Module, name: str) -> None:
-        """Copy the weights of a checkpoint's MLM head; raises UsageError if it is not as wide as the states."""
+        """Copy a checkpoint's weights; raises UsageError for another width."""
         layers = transform_of(head)
         if layers is None or layers[0].weight.shape != self.dense.weight.shape:
             raise UsageError(

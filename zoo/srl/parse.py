@@ -1,4 +1,4 @@
-"""A dependency parse as plain tuples, and what a semantic-role labeller is."""
+"""A dependency parse as plain tuples, and the interface of semantic-role labellers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Tokens = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Frame:
-    """One predicate with the arguments that PT-BERT's augmentation keeps; an absent one is ()."""
+    """A predicate with the arguments of PT-BERT's augmentation; () if absent."""
 
     tokens: tuple[str, ...]
     # The verb first, then its particle.
@@ -26,10 +26,8 @@ class Frame:
 
 
 class Labeller(Protocol):
-    """Sentences in, frames out."""
-
     def identity(self) -> str:
-        """Name and version of everything that decides the frames: equal identities mean equal frames."""
+        """Name and version of everything behind the frames: equal identities mean equal frames."""
         ...
 
     def label(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> list[list[Frame]]:
@@ -56,16 +54,15 @@ class Parse:
         return children
 
     def children(self, i: int, relations: Collection[str] | None = None) -> list[int]:
-        """Dependents of word i from left to right: all, or those of the given relations."""
+        """Dependents of word i from left to right: all, or of these relations."""
         return [c for c in self._children[i] if relations is None or self.relations[c] in relations]
 
     def child(self, i: int, relations: Collection[str]) -> int | None:
-        """The first dependent of word i with one of the relations."""
         children = self.children(i, relations)
         return children[0] if children else None
 
     def subtree(self, i: int, without: int | None = None) -> tuple[int, ...]:
-        """Positions of word i and of all below it, ascending, less the branch that starts at `without`."""
+        """Positions of word i and all below it, ascending, less the branch at `without`."""
         tokens, waiting = [], [i]
         while waiting:
             j = waiting.pop()
@@ -74,15 +71,13 @@ class Parse:
         return tuple(sorted(tokens))
 
     def is_verb(self, i: int) -> bool:
-        """True for a verb form, auxiliary or not, by its tag."""
         return self.tags[i].startswith("VB")
 
     def is_infinitive(self, i: int) -> bool:
-        """True for a verb with "to"."""
         return any(self.tags[c] == "TO" for c in self.children(i, ("aux",)))
 
     def is_finite(self, i: int) -> bool:
-        """True for a verb that is finite or has a finite auxiliary."""
+        """True for a finite verb, or with a finite auxiliary."""
         finite = ("VBD", "VBZ", "VBP")
         auxiliaries = self.children(i, ("aux", "auxpass"))
         return self.tags[i] in finite or any(self.tags[c] in (*finite, "MD") for c in auxiliaries)

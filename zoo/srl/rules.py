@@ -1,4 +1,4 @@
-"""Which words of a dependency parse are predicates, and which words fill their grammatical places.
+"""Predicates of a dependency parse, and the words in their grammatical places.
 
 Syntax comes first and alone; the roles of the places are the verbs' affair (`zoo.srl.rules`).
 """
@@ -30,13 +30,12 @@ DEFAULTS = {
 
 
 class VerbTable:
-    """Roles by verb and place; what is not listed has the place's default."""
+    """Roles by verb and place; unlisted verbs have the place's default."""
 
     def __init__(self, exceptions: Mapping[tuple[str, str], str]) -> None:
         self.exceptions = exceptions
 
     def role(self, lemma: str, place: str) -> str | None:
-        """Return "ARG0", "ARG1" or None."""
         # be.01 and be.02: what is, or is something, is ARG1; what it is, ARG2.
         if lemma == "be":
             return "ARG1" if place in ("subject", "person_alone", "thing_alone") else None
@@ -59,7 +58,7 @@ def read_verbs(path: Path = TABLE) -> VerbTable:
 
 @cache
 def own_table() -> VerbTable:
-    """The table that comes with the package, made by `python -m tools.derive_verbs` from the PropBank frames."""
+    """The package's table, made by `python -m tools.derive_verbs` from the PropBank frames."""
     return read_verbs()
 
 
@@ -75,7 +74,7 @@ _RAISING = frozenset({"seem", "appear", "happen"})
 
 @dataclass
 class Places:
-    """The head word of each grammatical place of one verb, and the branch below it that is not part of it."""
+    """Head word of each grammatical place of a verb, and a foreign branch below it."""
 
     verb: int
     passive: bool
@@ -89,7 +88,7 @@ class Places:
             self.heads[place], self.without[place] = head, without
 
     def context(self, place: str) -> str:
-        """The place as the verb table knows it: what it means depends on the verb's other places."""
+        """The place in the verb table: its meaning depends on the verb's other places."""
         has_object, has_clause = "object" in self.heads, "clause" in self.heads
         if place == "subject":
             if self.passive:
@@ -105,13 +104,10 @@ class Places:
 
 
 class Rules:
-    """The predicates of one parse and their places."""
-
     def __init__(self, parse: Parse) -> None:
         self.parse = parse
 
     def predicates(self) -> list[int]:
-        """Positions of the main verbs, copulas included."""
         return [i for i in range(len(self.parse.words)) if self.is_predicate(i)]
 
     def is_predicate(self, i: int) -> bool:
@@ -134,7 +130,7 @@ class Rules:
         )
 
     def passive(self, i: int) -> bool:
-        """True for a passive verb, also without its auxiliary ("the book sold there", "had it fixed")."""
+        """True for a passive, also without auxiliary ("the book sold there", "had it fixed")."""
         parse = self.parse
         while not parse.children(i, ("auxpass", "nsubjpass", "csubjpass")):
             if parse.relations[i] == "acl" and parse.tags[i] in ("VBN", "VBD"):
@@ -148,7 +144,7 @@ class Rules:
         return True
 
     def places(self, i: int) -> Places:
-        """The places of verb i: subject, agent, object, dative, clause, attribute and prep_WORD."""
+        """Subject, agent, object, dative, clause, attribute and prep_WORD of verb i."""
         parse = self.parse
         places = Places(i, self.passive(i))
         if subject := self.subject(i):
@@ -178,7 +174,7 @@ class Rules:
         return places
 
     def span(self, places: Places, place: str) -> Tokens:
-        """All words of a place but punctuation at its ends, () for one that is not filled."""
+        """Words of a place without punctuation at its ends, () if not filled."""
         if place not in places.heads:
             return ()
         parse = self.parse
@@ -190,7 +186,7 @@ class Rules:
         return tuple(span)
 
     def subject(self, i: int) -> tuple[int, int | None] | None:
-        """Head (and branch to leave out) of the subject of verb i, its own or shared, or None."""
+        """Head (and branch to omit) of verb i's subject, own or shared, or None."""
         parse = self.parse
         while True:
             if subjects := parse.children(i, _SUBJECTS):
@@ -217,7 +213,7 @@ class Rules:
             i = head
 
     def _antecedent(self, pronoun: int, verb: int) -> tuple[int, int] | None:
-        """The noun a relative pronoun stands for, less the relative clause; None for any other word."""
+        """A relative pronoun's noun, less the relative clause; None for any other word."""
         parse = self.parse
         clause = self._relative_clause(verb)
         relative = parse.tags[pronoun] in _RELATIVE_TAGS
@@ -226,7 +222,7 @@ class Rules:
         return parse.heads[clause], clause
 
     def _relative_clause(self, verb: int) -> int | None:
-        """The verb of the relative clause that `verb` is in, through complements and coordination only."""
+        """Verb of the relative clause around `verb`, through complements and coordination only."""
         parse = self.parse
         while parse.relations[verb] in ("ccomp", "xcomp", "conj"):
             verb = parse.heads[verb]
@@ -248,7 +244,7 @@ class Rules:
             places.fill("object", noun, clause)
 
     def _gap_elsewhere(self, clause: int) -> bool:
-        """True when the clause's relative word says that the gap is no object: where, whose, in which, who came."""
+        """True if the relative word shows a gap other than an object: where, whose, in which, who came."""
         parse = self.parse
         return any(
             parse.words[j].lower() in _RELATIVE_ADVERBS
@@ -258,7 +254,7 @@ class Rules:
         )
 
     def _share_object(self, i: int, places: Places) -> None:
-        """ "They buy and sell shares": the last verb's object is also the first one's."""
+        """ "They buy and sell shares": the last verb's object is also the first's."""
         parse = self.parse
         if places.passive or places.heads.keys() & {"object", "clause", "attribute"}:
             return
@@ -286,7 +282,6 @@ class Rules:
 
 
 def find_frames(parse: Parse, verbs: VerbTable) -> list[Frame]:
-    """The frames of one parse, in the order of their verbs."""
     rules = Rules(parse)
     frames = []
     for verb in rules.predicates():

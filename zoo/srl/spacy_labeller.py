@@ -30,7 +30,6 @@ def _encodable(text: str) -> str:
 
 
 def to_parse(doc: Doc) -> Parse:
-    """A spaCy document (of any number of sentences) as a Parse."""
     lemmas = (
         "be" if token.lower_ in _FORMS_OF_BE and token.tag_.startswith("VB") else token.lemma_.lower() for token in doc
     )
@@ -53,7 +52,6 @@ class SpacyLabeller:
     """
 
     def __init__(self, model: str = DEFAULT_MODEL) -> None:
-        """Load a model (installed package or folder); raises MissingError naming the remedy."""
         try:
             import spacy
         except ImportError as error:
@@ -77,7 +75,6 @@ class SpacyLabeller:
         return f"{meta['lang']}_{meta['name']} {meta['version']}, spacy {self._version}, {digest.hexdigest()[:16]}"
 
     def parse(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> Iterator[Parse]:
-        """The parse of each sentence, in order."""
         from spacy.tokens import Doc
 
         def documents() -> Iterable[Any]:
@@ -90,7 +87,6 @@ class SpacyLabeller:
         return map(to_parse, self._nlp.pipe(documents(), batch_size=128))
 
     def label(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> list[list[Frame]]:
-        """Frames of each sentence (a text, or its words), in the order of the predicates."""
         verbs = own_table()
         return [find_frames(parse, verbs) for parse in self.parse(sentences)]
 
@@ -104,7 +100,7 @@ _DO = {"VBZ": "does", "VBP": "do", "VBD": "did"}
 
 
 def negated(parse: Parse) -> str | None:
-    """Return the words with the main verb negated, or without its "not", joined by blanks; None where no rule fits."""
+    """Words with the main verb negated, or without its "not", joined by blanks; None if no rule fits."""
     words = list(parse.words)
     root = next((i for i, relation in enumerate(parse.relations) if relation == "ROOT"), None)
     if root is None:
@@ -124,7 +120,7 @@ def negated(parse: Parse) -> str | None:
 
 
 def soft_negatives(sentences: Sequence[str], *, rules: bool) -> Iterator[str]:
-    """Yield each sentence's negation: by the rules, which need spaCy, or else "Not " before it."""
+    """Negations: by the rules, with spaCy, or else "Not " before a sentence."""
     if not rules:
         yield from (f"Not {sentence}" for sentence in sentences)
         return

@@ -30,7 +30,7 @@ MakeLabeller = Callable[[], Labeller]
 
 
 def srl_sequence(frames: Sequence[Frame]) -> str:
-    """Return ARG0, PRED, ARGM-NEG, ARG1 of each predicate, in that order, joined by blanks; "" without predicates."""
+    """ARG0, PRED, ARGM-NEG, ARG1 of each predicate in turn, joined by blanks; "" without predicates."""
     return " ".join(
         word
         for frame in frames
@@ -40,7 +40,7 @@ def srl_sequence(frames: Sequence[Frame]) -> str:
 
 
 def srl_view(sentence: str, labeller: Labeller) -> str:
-    """Return the SRL sequence of one sentence; a sentence without predicates is not changed.
+    """SRL sequence of a sentence; without predicates the sentence itself.
 
     Examples:
         >>> srl_view("She said he did not read the book.", make_labeller())
@@ -58,12 +58,12 @@ def srl_views(
     progress: Progress | None = None,
     chunk: int = CHUNK,
 ) -> list[str]:
-    """Return the SRL view of every sentence, in order, from the cache `folder` or by labelling.
+    """SRL view of every sentence, in order, from the cache `folder` or by labelling.
 
-    Missing chunks of `chunk` sentences are labelled in `processes` processes (None: one per core). Each is written when
-    it is done, so that an interrupted call resumes. A chunk's file name is a sha256 of its sentences and the labeller's
-    identity. `make` must be importable by name (None: `make_labeller`). If the folder cannot be written, a warning is
-    printed and nothing is cached. Raises MissingError without spaCy.
+    Missing chunks of `chunk` sentences are labelled in `processes` processes (None: one per core) and written singly,
+    so an interrupted call resumes. A chunk's file name is a sha256 of its sentences and the labeller's identity. `make`
+    must be importable by name (None: `make_labeller`). An unwritable folder is a printed warning, without a cache.
+    Raises MissingError without spaCy.
     """
     make, progress = make or make_labeller, progress or Progress.silent()
     folder = folder or cache_folder() / "srl"
@@ -97,7 +97,6 @@ def srl_views(
 def _label(
     chunks: dict[int, list[str]], labeller: Labeller, make: MakeLabeller, processes: int
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield number and views of each chunk when it is finished."""
     if processes <= 1:
         for i, sentences in chunks.items():
             yield i, views_of(sentences, labeller)
@@ -114,7 +113,6 @@ def _label(
 
 
 def views_of(sentences: Sequence[str], labeller: Labeller) -> list[str]:
-    """Return the SRL view of each sentence, without the cache."""
     return [srl_sequence(frames) or s for s, frames in zip(sentences, labeller.label(sentences), strict=True)]
 
 
@@ -138,7 +136,7 @@ def _cores() -> int:
 
 
 def write_views(path: Path, views: Sequence[str]) -> None:
-    """Write a line with the sha256, then views as JSON lines, compressed, atomically."""
+    """Write the sha256's line, then views as JSON lines, compressed, atomically."""
     body = "".join(json.dumps(view) + "\n" for view in views).encode()
     head = json.dumps({"sha256": hashlib.sha256(body).hexdigest()}).encode()
     with atomic_path(path) as temporary:
@@ -146,7 +144,7 @@ def write_views(path: Path, views: Sequence[str]) -> None:
 
 
 def read_views(path: Path) -> list[str]:
-    """Read the views of one file; raises CorruptError when it is damaged."""
+    """Views of a file; raises CorruptError if damaged."""
     try:
         head, _, body = gzip.decompress(path.read_bytes()).partition(b"\n")
         if hashlib.sha256(body).hexdigest() != json.loads(head)["sha256"]:
@@ -160,7 +158,7 @@ def read_views(path: Path) -> list[str]:
 
 
 def _cached_views(path: Path, progress: Progress) -> list[str] | None:
-    """Return the views of a cache file; None if it does not exist or, with a printed message, if it is damaged."""
+    """Views of a cache file; None if absent or, with a printed message, damaged."""
     if not path.exists():
         return None
     try:

@@ -3,7 +3,7 @@
 In a recipe: NAME:RATE or NAME:RATE:UNIT ("token" by default), NAME:COUNTxRATE for spans, a chain with "+":
 "duplicate:0.2:word", "span-delete:5x0.05", "delete:0.1+reorder:0.2", "reorder-repo". N is the number of units.
 
-    exchange      permutes the units of max(2, int(rate N)) random places so that no place keeps its own
+    exchange      permutes the units of max(2, int(rate N)) random places; no place keeps its own
                   (PT-BERT section 4.4, reorder, rate not stated)
     reorder       permutes the units of int(rate N) random places; a place may keep its own, so a short sentence
                   often does not change
@@ -11,9 +11,9 @@ In a recipe: NAME:RATE or NAME:RATE:UNIT ("token" by default), NAME:COUNTxRATE f
     delete        removes int(rate N) units, but not all (SimCSE table 1, PT-BERT section 4.4)
     repeat        doubles U{0..max(2, int(rate N))} different units (ESimCSE; 0.32 for BERT in its run.sh)
     crop          keeps a contiguous share of 1 - rate, at least one unit (SimCSE table 1)
-    span-delete   removes COUNT disjoint spans of int(COUNT rate N) units in all, but not all units (CLEAR: 5x0.05)
+    span-delete   removes COUNT disjoint spans of int(COUNT rate N) units in all, not all units (CLEAR: 5x0.05)
     span-reorder  exchanges COUNT disjoint pairs of spans, of int(2 COUNT rate N) units in all (CLEAR: 5x0.05)
-    substitute    replaces int(rate N) tokens by one of their nearest tokens; unit "word": only words of one token
+    substitute    replaces int(rate N) tokens by any of their nearest tokens; unit "word": only words of one token
                   (CLEAR: 0.3)
 
 Special tokens are no units and keep their places. The "-repo" kinds follow released code: lengths include the special
@@ -59,8 +59,6 @@ def generator(seed: int, step: int) -> Generator:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A sentence's token ids and flags, all (n,)."""
-
     ids: Ids
     special: Flags
     starts: Flags
@@ -142,7 +140,6 @@ def sequence(chain: Chain, ids: Ids, special: Flags, starts: Flags, rng: Generat
 
 
 def _chosen(n: int, among: int, size: int, copies: int, rng: Generator) -> Ids:
-    """Counts (n,): `copies` for `size` random units among the first `among`, else 1."""
     result = np.ones(n, np.int64)
     result[rng.permutation(among)[:size]] = copies
     return result
@@ -175,7 +172,6 @@ def _span_delete(n: int, how: Augmentation, rng: Generator) -> Ids:
 
 
 def _place(n: int, total: int, spans: int, rng: Generator) -> list[tuple[int, int]]:
-    """(start, end) of disjoint, about equal spans, `total` units in all."""
     if not spans:
         return []
     lengths = rng.permutation(total // spans + (np.arange(spans) < total % spans))
@@ -306,7 +302,6 @@ KINDS: dict[str, _Kind] = {
 
 
 def parse_augmentation(text: str, neighbours: NDArray[np.int32] | None = None) -> Chain:
-    """Parse the module's syntax; raises UsageError."""
     return tuple(_parse_one(part.strip(), neighbours) for part in text.split("+"))
 
 

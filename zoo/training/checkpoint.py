@@ -103,7 +103,6 @@ def restore_checkpoint(
     optimizer: torch.optim.Optimizer,
     scheduler: torch.optim.lr_scheduler.LRScheduler,
 ) -> dict[str, Any]:
-    """Restore a checkpoint and return its facts; raises CorruptError."""
     try:
         facts: dict[str, object] = json.loads(metadata["facts"])
         groups = json.loads(metadata["param_groups"])
@@ -140,7 +139,6 @@ _MOST_STEPS = 2**53
 
 
 def _check_schedule(expected: dict[str, Any], read: dict[str, Any]) -> None:
-    """Raise ValueError for a value of another type than this training's."""
     for name, setting in expected.items():
         other = read[name]
         pairs = zip(setting, other, strict=True) if isinstance(setting, list) else [(setting, other)]
@@ -193,8 +191,6 @@ class FoundCheckpoint:
 
 @dataclass
 class TrainingFolder:
-    """Log, checkpoints and best weights in `folder`; None: no files."""
-
     folder: Path | None
     say: Callable[[str], None]
     lines: list[str] = field(default_factory=list)
@@ -284,7 +280,6 @@ class TrainingFolder:
 
 
 def _checked(facts: dict[str, Any]) -> dict[str, Any]:
-    """Check a checkpoint's facts; raises ValueError."""
     scores, best, loss = facts["dev_scores"], facts["best_step"], facts["last_loss"]
     right = {
         "step": _is_step(facts["step"]),

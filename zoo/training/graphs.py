@@ -185,7 +185,7 @@ class Graphs:
         self.pool = torch.cuda.graph_pool_handle() if cuda else None
 
     def widened(self, batch: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        """Pad to one of four lengths between powers of 2."""
+        """Pad to a quarter step between two powers of 2."""
 
         def wider(part: torch.Tensor, fill: int) -> torch.Tensor:
             length = part.shape[-1]
@@ -196,7 +196,6 @@ class Graphs:
         return tuple(wider(part, 0 if i % 2 else self.pad_id) for i, part in enumerate(batch))
 
     def step(self, batch: list[torch.Tensor]) -> tuple[list[torch.Tensor], torch.Tensor]:
-        """Update the weights on a widened batch; returns as `gradients`."""
         share = max(-(-_SHARES * int(mask.sum()) // mask.numel()) for mask in batch[1::2])
         size: Hashable = (share, *(part.shape for part in batch))
         with self._on_stream():

@@ -40,7 +40,6 @@ class Objective(nn.Module):
         raise TypeError(f"{type(self).__name__} must define embed and contrast, or forward")
 
     def contrast(self, *vectors: Any, **_: Any) -> torch.Tensor:
-        """Loss of the outputs of `embed`."""
         raise TypeError(f"{type(self).__name__} must define embed and contrast, or forward")
 
     def forward(self, *collated: Any, **_: Any) -> torch.Tensor:
@@ -85,8 +84,6 @@ def train(
 
 
 class Training:
-    """A run of the loop; subclasses choose rows and the work around a step."""
-
     def __init__(
         self,
         objective: Objective,

@@ -81,7 +81,6 @@ def _injected(model: Model, config: Any) -> Model:
 
 
 def save_adapters(model: nn.Module, folder: Path) -> None:
-    """Write adapter_config.json and adapter_model.safetensors, as peft does."""
     from peft import get_peft_model_state_dict
 
     configs: Any = model.peft_config

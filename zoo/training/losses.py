@@ -52,7 +52,7 @@ def nt_xent(first: torch.Tensor, second: torch.Tensor, temperature: float) -> to
 def ranking_loss(similarities: torch.Tensor, grades: torch.Tensor, temperature: float) -> torch.Tensor:
     """CoSENT's loss: log(1 + sum over pairs i, j with grade_i < grade_j of exp((s_i - s_j) / temperature)).
 
-    similarities, grades (n,), one for each pair of texts -> scalar; 0 if all grades are equal.
+    similarities, grades (n,), for each pair of texts -> scalar; 0 if all grades are equal.
     """
     wrong = (similarities.unsqueeze(1) - similarities.unsqueeze(0)) / temperature
     # A choice by the mask would have a size for which the host has to wait.

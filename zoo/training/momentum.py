@@ -64,7 +64,6 @@ def _forget_count(queue: nn.Module, _: object) -> None:
 
 
 def check_momentum(recipe: Any, *, holds_batch: bool = True) -> None:
-    """Raise ValueError for an impossible momentum or queue size."""
     if holds_batch and recipe.queue_size < recipe.batch_size:
         raise ValueError(f"queue_size {recipe.queue_size} must hold a batch of {recipe.batch_size}")
     if not 0 <= recipe.momentum <= 1:

@@ -50,7 +50,6 @@ class TransformersAdamW(torch.optim.Optimizer):
                 self._update(weights, group)
 
     def _update(self, weights: list[torch.Tensor], group: dict[str, Any]) -> None:
-        """Update weights with equally many past steps."""
         first, second = group["betas"]
         states = [self.state[weight] for weight in weights]
         gradients = [weight.grad for weight in weights if weight.grad is not None]

@@ -143,7 +143,6 @@ class PairObjective(Objective):
 
 
 def pair_batches(tasks: Sequence[PairTask], table: TokenTable, pad_id: int) -> Collate:
-    """Collate function; row numbers count through all tasks."""
     ends = np.cumsum([len(task) for task in tasks])
 
     def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:

@@ -25,7 +25,6 @@ class SubsetEmbedding(nn.Module):
     """Trains some rows of an embedding layer; in eval mode it is the full layer."""
 
     def __init__(self, embedding: nn.Embedding, tokens: torch.Tensor) -> None:
-        """`tokens` (k,): the distinct ids of the training."""
         super().__init__()
         # A list, so that its weights are not parameters of this module.
         self.embedding = [embedding]

@@ -22,10 +22,10 @@ _SHOWN = 8192
 def analyse_anisotropy(
     chosen: Sequence[ChosenEncoder], suite: Suite, tasks: Sequence[LoadedTask], corpus: Corpus, runtime: Runtime
 ) -> Analysis:
-    """Return, for each encoder, the anisotropy of the corpus sentences and the scores x100 on the suite's tasks.
+    """Anisotropy of the corpus sentences and scores x100 on the suite's tasks, for each encoder.
 
-    The paper uses 100,000 random Wikipedia sentences; its code uses the first 100,000 lines of a file, lower-cased and
-    cut to 32 words, and also pairs each sentence with itself. Raises UsageError for fewer than two sentences.
+    The paper uses 100,000 random Wikipedia sentences; its code the first 100,000 lines of a file, lower-cased and cut
+    to 32 words, each paired with itself too. Raises UsageError for fewer than two sentences.
     """
     if len(corpus.sentences) < 2:
         raise UsageError(f"corpus {corpus.name} has one sentence; anisotropy is a mean over pairs of sentences.")
@@ -73,10 +73,10 @@ _COSINES = {"Cosine": 3, "SD": 3, "Pairs alike": 3, "Pairs unlike": 3}
 
 
 def analyse_map(chosen: Sequence[ChosenEncoder], task: LoadedTask, split: Split, runtime: Runtime) -> Analysis:
-    """Return, for each encoder, the cosines of scored pairs and of any two sentences, and a plane of the sentences.
+    """Cosines of scored pairs and of any two sentences, and a plane of the sentences, for each encoder.
 
-    Alike are the pairs in the highest fifth of the gold scores' range, unlike those in the lowest. The plane has the
-    first two principal components of the vectors at length 1. Raises MissingError without the data.
+    Alike: pairs in the highest fifth of the gold scores' range; unlike: in the lowest. The plane: the first two
+    principal components of the vectors at length 1. Raises MissingError without the data.
     """
     pairs = scored_pairs(task, split)
     assert task.data is not None
@@ -116,7 +116,7 @@ def analyse_map(chosen: Sequence[ChosenEncoder], task: LoadedTask, split: Split,
 def analyse_alignment(
     chosen: Sequence[ChosenEncoder], task: LoadedTask, split: Split, threshold: float, runtime: Runtime
 ) -> Analysis:
-    """Return, for each encoder, alignment of the pairs scored above `threshold` and uniformity of all sentences.
+    """Alignment of pairs scored above `threshold` and uniformity of all sentences, for each encoder.
 
     The papers use STS-B and scores above 4 (SimCSE footnote 3; its maintainers: the whole data set). Each distinct
     sentence counts once. Raises MissingError without the data, UsageError without a positive pair.

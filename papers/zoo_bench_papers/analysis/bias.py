@@ -1,8 +1,8 @@
-"""Biases of static token embeddings: how far they depend on a token's frequency, subword form and case.
+"""Biases of static token embeddings by a token's frequency, subword form and case.
 
-PromptBERT section 3: table 2 (mean cosine of two token embeddings) and figure 1 (two principal components, coloured
-by frequency and by subword and case; with the MLM head's rows, figure 2). Norms and neighbour distances by frequency
-rank follow table 1 of BERT-flow (Li et al. 2020).
+PromptBERT section 3: table 2 (mean cosine of two token embeddings) and figure 1 (two principal components, coloured by
+frequency and by subword and case; with the MLM head's rows, figure 2). Norms and neighbour distances by frequency rank
+follow table 1 of BERT-flow (Li et al. 2020).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ COLOURS = {WORD: "#1f77b4", CAPITAL: "#d62728", SUBWORD: "#e0b000"}
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The analysed tokens: `ids` (n,) into the matrix, the tokens, their forms, and their counts in the corpus.
+    """The analysed tokens: `ids` (n,) into the matrix, tokens, forms, and counts in the corpus.
 
-    A form is one of figure 1's regions: subword, beginning of a capitalised word, beginning of another word.
+    A form is a region of figure 1: subword, beginning of a capitalised word, beginning of another word.
     """
 
     ids: NDArray[np.int64]
@@ -44,20 +44,19 @@ class Vocabulary:
     counts: NDArray[np.int64]
 
     def ranks(self) -> NDArray[np.int64]:
-        """Frequency ranks (n,) from 1; equal counts are ordered by id."""
+        """Frequency ranks (n,) from 1; equal counts by id."""
         ranks = np.empty(len(self.ids), np.int64)
         ranks[np.argsort(-self.counts, kind="stable")] = np.arange(1, len(self.ids) + 1)
         return ranks
 
     def bands(self) -> list[str]:
-        """The frequency band of every token."""
         names = [*BANDS, REST]
         band = np.searchsorted(list(BANDS.values()), self.ranks(), side="left")
         return [UNSEEN if count == 0 else names[i] for count, i in zip(self.counts, band, strict=True)]
 
 
 def read_vocabulary(static: Static, corpus: Corpus) -> Vocabulary:
-    """Count the corpus's tokens but special and unused ones; raises UsageError for a vocabulary without marks."""
+    """Count tokens, without special and unused; raises UsageError for a vocabulary without marks."""
     tokenizer = static.backbone.tokenizer
     table = tokenise(tokenizer, corpus.sentences, max_length=None, add_special_tokens=False)
     rows = min(len(static.tokens), len(static.vectors))
@@ -80,7 +79,7 @@ def read_vocabulary(static: Static, corpus: Corpus) -> Vocabulary:
 
 
 def _begin_mark(tokens: set[str], backbone: str) -> str | None:
-    """Return the mark of a word's beginning (RoBERTa, SentencePiece), or None where ## marks subwords (WordPiece)."""
+    """Mark of a word's beginning (RoBERTa, SentencePiece); None for subwords marked by ## (WordPiece)."""
     if "##s" in tokens:
         return None
     for mark in ("Ġ", "▁"):
@@ -95,7 +94,7 @@ def _begin_mark(tokens: set[str], backbone: str) -> str | None:
 def analyse_bias(
     backbones: Sequence[str], matrix: Literal["input", "output"], corpus: Corpus, neighbours: int, runtime: Runtime
 ) -> Analysis:
-    """Return numbers, points and figures for each backbone's token embeddings ("input") or MLM head rows ("output").
+    """Numbers, points and figures for each backbone's token embeddings ("input") or MLM head rows ("output").
 
     `neighbours` is the k of purity and neighbour distance. Raises UsageError for a corpus without a known token.
     """
@@ -184,7 +183,6 @@ def _about(matrix: str, corpus: Corpus, neighbours: int) -> list[str]:
 def _with_frequency(
     counts: NDArray[np.int64], vectors: NDArray[np.float32], plane: NDArray[np.float64]
 ) -> dict[str, float | None]:
-    """Return the correlations of the components and the vector lengths with frequency, over the tokens seen."""
     frequency = counts.astype(np.float64)
     rho = [correlations(values, frequency)["spearman"] for values in plane.T]
     norm = correlations(np.linalg.norm(vectors.astype(np.float64), axis=1), frequency)["spearman"]
@@ -195,7 +193,6 @@ def _with_frequency(
 def class_rows(
     name: str, vocabulary: Vocabulary, vectors: NDArray[np.float32], neighbours: int
 ) -> list[dict[str, object]]:
-    """Return the rows of table bias-classes for the embeddings (n, dim) of a vocabulary."""
     distances, rows = nearest_neighbours(vectors, neighbours)
     wide = vectors.astype(np.float64)
     spread = _spread(wide)
@@ -244,7 +241,6 @@ def _point_rows(name: str, vocabulary: Vocabulary, plane: NDArray[np.float64]) -
 
 
 def _figures(stem: str, name: str, vocabulary: Vocabulary, plane: NDArray[np.float64]) -> list[Scatter]:
-    """Return the two panels of figure 1 for one backbone."""
     axes = ("first principal component", "second principal component")
     # Frequent tokens (dark) are drawn last, on top.
     by_count = np.argsort(vocabulary.counts, kind="stable")

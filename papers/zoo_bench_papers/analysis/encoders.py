@@ -1,4 +1,4 @@
-"""The encoders of an analysis: recipes without training are made at once, trained ones come from a results folder."""
+"""Encoders of an analysis: made at once without training, or trained, from a results folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zoo.selection import parse_methods
 
 @dataclass(frozen=True)
 class ChosenEncoder:
-    """An encoder to analyse, not loaded yet; `row` has its columns in tables."""
+    """An encoder, not loaded yet; `row` has its columns in tables."""
 
     name: str
     sources: dict[str, Any]
@@ -35,24 +35,22 @@ class ChosenEncoder:
         return {"Method": self.name, "Backbone": self.sources.get("backbone", {}).get("name", "-"), "Seed": self.seed}
 
     def label(self) -> str:
-        """Return method, backbone and seed in one line, for plots."""
         row = self.row()
         return f"{self.name}, {row['Backbone']}" + ("" if self.seed is None else f", seed {self.seed}")
 
     def encoder_for(self, encoder: Encoder, texts: Sequence[str]) -> Encoder:
-        """Return the encoder for a data set with these unlabelled texts; a transductive one is fitted on them."""
+        """The encoder for a data set; a transductive encoder is fitted on these unlabelled texts."""
         return encoder.adapt(texts) if self.traits.transductive else encoder
 
 
 def columns(chosen: Sequence[ChosenEncoder]) -> dict[str, int | None]:
-    """Return the columns that name the encoders; the seed only if any encoder has one."""
     return dict.fromkeys(["Method", "Backbone", *(["Seed"] if any(one.seed is not None for one in chosen) else [])])
 
 
 def choose_encoders(
     methods: str, backbones: Sequence[str], results: Path | None, runtime: Runtime
 ) -> list[ChosenEncoder]:
-    """Return every recipe on every backbone, trained ones of all seeds; raises UsageError or MissingError."""
+    """Every recipe on every backbone, trained in all seeds; raises UsageError or MissingError."""
     chosen: list[ChosenEncoder] = []
     wished: list[str | None] = [*backbones] or [None]
     specs = parse_methods(methods, all_recipes())
@@ -115,7 +113,6 @@ def _saved(
 def task_scores(
     chosen: ChosenEncoder, encoder: Encoder, task: LoadedTask
 ) -> tuple[float | None, float | None, str | None]:
-    """Return a task's score x100, that of its dev split or None, and the reason if there is no score."""
     if task.data is None:
         return None, None, f"{task.name}: {task.reason}"
     task.data.device = encoder.runtime.device
@@ -131,6 +128,5 @@ def task_scores(
 
 
 def average(scores: Sequence[float | None]) -> float | None:
-    """Return the mean over all tasks; None if any score is missing."""
     present = [score for score in scores if score is not None]
     return statistics.fmean(present) if present and len(present) == len(scores) else None

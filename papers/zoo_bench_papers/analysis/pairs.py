@@ -1,8 +1,8 @@
-"""Scores of kinds of pairs: hard ones by length difference (PT-BERT sections 3.1 and 5.2, table 5c), by length, lexical
-overlap and gold score. They are computed from the pair scores beside the records; torch is not imported.
+"""Scores of kinds of pairs: hard (PT-BERT sections 3.1 and 5.2, table 5c), by length, lexical overlap and gold score.
 
-A correlation within a narrow band of gold scores says little (and is undefined if all are equal). Therefore every line
-has two more numbers, which use the ranks of the pairs among all pairs of the task: see `Part`.
+They come from the pair scores beside the records, without torch. A correlation within a narrow band of gold scores says
+little (and is undefined if all are equal). Each line has two more numbers, by ranks among all pairs of the task: see
+`Part`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True)
 class Hard:
-    """The definition of a hard pair: the quoted words are the paper's; thresholds, unit and aggregation are ours."""
+    """A hard pair: the quoted words are the paper's; thresholds, unit and aggregation are ours."""
 
     # Above 4, STS16 would have two hard positive pairs.
     positive: float = 4.0
@@ -64,7 +64,7 @@ class Hard:
     closer_than: int = 2
 
     def masks(self, pairs: Pairs) -> dict[str, Mask]:
-        """Return masks (n,): hard pairs, pairs with such scores that are not hard, and all pairs that are not hard."""
+        """Masks (n,): hard pairs, pairs of such scores without hardness, and all pairs without hardness."""
         first, second = _words(pairs)
         apart = np.abs(first - second)
         positive, negative = pairs.gold >= self.positive, pairs.gold <= self.negative
@@ -78,13 +78,12 @@ def _words(pairs: Pairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def lexical_overlap(first: str, second: str) -> float:
-    """Return the Jaccard index of two texts' lower-cased words: words in both texts over words in either."""
+    """Jaccard index of two texts' lower-cased words."""
     a, b = set(first.lower().split()), set(second.lower().split())
     return len(a & b) / len(a | b) if a | b else 1.0
 
 
 def length_masks(pairs: Pairs) -> dict[str, Mask]:
-    """Return masks (n,) of the pairs by the number of words of the longer text."""
     longer = np.maximum(*_words(pairs))
     edges = (0, *LENGTHS)
     masks = {f"{low + 1}-{most} words": (longer > low) & (longer <= most) for low, most in itertools.pairwise(edges)}
@@ -97,13 +96,11 @@ def overlap_masks(pairs: Pairs) -> dict[str, Mask]:
 
 
 def gold_masks(pairs: Pairs) -> dict[str, Mask]:
-    """Return masks (n,) of the pairs by fifths of the range of the task's gold scores."""
     edges = np.linspace(pairs.gold.min(), pairs.gold.max(), GOLD_BANDS + 1)
     return _bands(pairs.gold, edges.tolist(), "gold")
 
 
 def _bands(values: NDArray[np.float64], edges: Sequence[float], what: str) -> dict[str, Mask]:
-    """Return masks of bands that include their lower edge; the last one includes its upper edge too."""
     masks = {}
     for low, high in itertools.pairwise(edges):
         last = high == edges[-1]
@@ -117,8 +114,8 @@ class Part:
     """A row's scores on some pairs of a task: a value per seed, or None with the reason.
 
     spearman: x100, within these pairs. error: mean absolute difference of the percentile ranks (0 to 100, among all
-    pairs of the task) of prediction and gold; over all pairs it is 33 by chance. bias: the same with sign, above 0
-    where the predictions are too similar.
+    pairs of the task) of prediction and gold; over all pairs it is 33 by chance. bias: the same with sign, above 0 for
+    too similar predictions.
     """
 
     pairs: int
@@ -129,7 +126,6 @@ class Part:
 
 
 def part(kept: RowScores, mask: Mask) -> Part:
-    """Return the scores of the pairs in `mask` (n,)."""
     count = int(mask.sum())
     if count < FEWEST:
         return Part(count, reason=f"fewer than {FEWEST} pairs")
@@ -147,7 +143,7 @@ def part(kept: RowScores, mask: Mask) -> Part:
 
 
 def mean_part(parts: Sequence[Part], tasks: int) -> Part:
-    """Return the mean over tasks for each seed; it has no value if any task has none."""
+    """Mean over tasks for each seed, without value if any task has none."""
     known = [one for one in parts if one.spearman is not None]
     pairs = sum(one.pairs for one in parts)
     if len(known) < tasks:
@@ -157,7 +153,6 @@ def mean_part(parts: Sequence[Part], tasks: int) -> Part:
 
 
 def hard_parts(kept: RowScores, pairs: Pairs, hard: Hard) -> dict[str, Part]:
-    """Return the scores on all pairs, the hard ones, the easy ones, and all that are not hard."""
     masks = hard.masks(pairs)
     parts = {ALL: part(kept, np.ones(len(pairs), dtype=np.bool_))}
     golds = pairs.gold[masks[HARD]]
@@ -176,7 +171,7 @@ MEASURES = (ALL, HARD, EASY, "hard less all", "hard less easy", f"{SHORT} less a
 def pair_measures(
     predicted: NDArray[Any], gold: NDArray[Any], apart: NDArray[np.int64], masks: Mapping[str, Mask]
 ) -> Values:
-    """Return what MEASURES names, x100, of one seed's predictions (n,) and gold scores; NaN for kinds without a mask.
+    """MEASURES, x100, of a seed's predictions (n,) and gold scores; NaN for kinds without a mask.
 
     Length bias: Spearman of the rank error with the difference in words. "X less Y": correlation on X less that on Y.
     """
@@ -188,9 +183,9 @@ def pair_measures(
 
 
 def pair_differences(kept: Mapping[str, Mapping[str, RowScores]], texts: Mapping[str, Pairs], hard: Hard) -> list[Line]:
-    """Return the differences of every two rows (of each row and 0, too) in the measures, means over tasks.
+    """Differences of every two rows (of each row and 0, too) in the measures, means over tasks.
 
-    Their 95% intervals contain the noise of pairs, drawn within each task, and of seeds. `kept` is by row and task.
+    Their 95% intervals contain the noise of pairs, within each task, and of seeds. `kept` is by row and task.
     """
     by_seed: dict[str, list[Values]] = {name: [] for name in kept}
     drawn: dict[str, list[Values]] = {name: [] for name in kept}
@@ -248,7 +243,7 @@ def _all_parts(kept: RowScores, pairs: Pairs, hard: Hard) -> dict[str, dict[str,
 def analyse_pairs(
     rows: Mapping[str, list[Record]], tasks: Sequence[str], store: Records, texts: PairTexts, hard: Hard
 ) -> Analysis:
-    """Return the scores of every row on each kind of pairs of every task; raises MissingError if there are none."""
+    """Scores of every row on each kind of pairs of every task; raises MissingError if there are none."""
     lines: dict[str, list[dict[str, object]]] = {name: [] for name in _TABLES}
     notes: dict[str, list[str]] = {name: [] for name in _TABLES}
     golds: dict[str, str] = {}
@@ -310,7 +305,6 @@ def _lines(name: str, task: str, parts: Iterable[tuple[str, Part]], notes: list[
 
 
 def cells(part: Part) -> dict[str, Any]:
-    """Return seeds, means over seeds, and the standard deviation of the Spearman correlation."""
     seeds = next((len(values) for values in (part.spearman, part.error) if values is not None), None)
     # Rounding makes the bias of all pairs 0 instead of -0.
     means = [None if v is None else round(float(v.mean()), 9) + 0.0 for v in (part.spearman, part.error, part.bias)]
@@ -319,7 +313,6 @@ def cells(part: Part) -> dict[str, Any]:
 
 
 def hard_text(hard: Hard) -> str:
-    """Return a text that defines hard pairs."""
     return (
         f"Hard (PT-BERT 3.1): scored {hard.positive:g} or higher and more than {hard.longer_by} words apart in length,"
         f" or scored {hard.negative:g} or lower and less than {hard.closer_than} words apart. Easy: of these scores and"
@@ -347,7 +340,6 @@ _COMPARED = (
 
 
 def _figures(drawn: Sequence[tuple[str, dict[str, dict[str, Part]]]]) -> list[Scatter]:
-    """Return a plot of hard against easy pairs, with a point per task."""
     kinds = []
     for i, (name, by_task) in enumerate(drawn):
         values = {

@@ -1,4 +1,4 @@
-"""Measures PT-BERT's attention over pseudo tokens before and after training, and scores two poolings of its weights."""
+"""PT-BERT's attention over pseudo tokens before and after training, and two poolings of its weights."""
 
 from __future__ import annotations
 
@@ -30,14 +30,13 @@ _FLAT, _REDRAWN, _TO, _BACK = "cos to V(V(mean))", "cos, P drawn anew", "score s
 
 
 class Watched(PTBert):
-    """PT-BERT that keeps its training objective and calls `begun` with itself before the first step."""
+    """PT-BERT that keeps its objective and calls `begun` with itself before the first step."""
 
     def __init__(self, recipe: PTBertRecipe, runtime: Runtime, begun: Callable[[Watched], None]) -> None:
         super().__init__(recipe, runtime)
         self.begun = begun
 
     def objective(self) -> PTBertObjective:
-        """Return the pseudo-token objective, and keep it as `trained_objective`."""
         self.trained_objective = PTBertObjective(PTBertBranch(self.backbone.model, self.recipe), self.recipe).to(
             self.runtime.device
         )
@@ -46,9 +45,9 @@ class Watched(PTBert):
 
 
 def attention_numbers(branch: PTBertBranch, batches: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> dict[str, float]:
-    """Return the four numbers of a branch over batches of ids and mask (n, length), means over sentences.
+    """Four numbers of a branch over batches of ids and mask (n, length), means over sentences.
 
-    A score's sd is the standard deviation of the inputs of one softmax, averaged over softmaxes.
+    A score's sd is the standard deviation of the inputs of a softmax, averaged over softmaxes.
     """
     drawn_anew = copy.deepcopy(branch)
     with torch.no_grad():
@@ -84,10 +83,10 @@ def analyse_pseudo_tokens(
     tasks: Sequence[LoadedTask],
     runtime: Runtime,
 ) -> Analysis:
-    """Train each recipe on the corpus; return its attention's numbers on `texts` before and after training.
+    """Train each recipe on the corpus; its attention's numbers on `texts` before and after training.
 
-    With tasks, also return the average of their scores at [CLS] and at the mean of the last layer. Raises UsageError
-    for a recipe that is not PT-BERT's.
+    With tasks, also the average of their scores at [CLS] and at the mean of the last layer. Raises UsageError for a
+    recipe other than PT-BERT's.
     """
     rows: list[dict[str, object]] = []
     notes: list[str] = []
@@ -137,7 +136,6 @@ def _batches(of: Watched, texts: Sequence[str]) -> list[tuple[torch.Tensor, torc
 
 
 def _at_both(of: Watched, tasks: Sequence[LoadedTask], notes: list[str]) -> dict[str, float | None]:
-    """Return the average over the tasks of the same weights pooled at [CLS] and by the mean of the last layer."""
     averages: dict[str, float | None] = {}
     for column, pooler in _POOLERS.items():
         recipe = replace(of.recipe, pooler=pooler)

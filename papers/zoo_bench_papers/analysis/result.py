@@ -1,4 +1,4 @@
-"""The result of an analysis: tables and figures, with their Markdown and JSON."""
+"""Results of analyses: tables and figures, as Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AnalysisTable:
-    """Rows under one header; `columns` gives the decimals of each (None: text or whole numbers)."""
+    """Rows under a header; `columns` gives each column's decimals (None: text or whole numbers)."""
 
     stem: str
     title: str
@@ -32,13 +32,12 @@ class AnalysisTable:
     data_only: bool = False
 
     def cells(self) -> list[list[str]]:
-        """Return the rows as text; a missing value is n/a."""
         return [[_text(row[column], digits) for column, digits in self.columns.items()] for row in self.rows]
 
 
 @dataclass(frozen=True)
 class Points:
-    """Points of one kind: x, y (n,), a label per point, and one colour or a value per point for the colour scale."""
+    """Points of a kind: x, y (n,), a label per point, and a colour or a value per point."""
 
     name: str
     x: Sequence[float]
@@ -50,8 +49,6 @@ class Points:
 
 @dataclass(frozen=True)
 class Scatter:
-    """A scatter plot; darker is higher on the colour scale."""
-
     stem: str
     title: str
     x_label: str
@@ -63,8 +60,6 @@ class Scatter:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Densities of several sets of values in one plot."""
-
     stem: str
     title: str
     x_label: str
@@ -75,8 +70,6 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Analysis:
-    """One analysis: its name, title, description, tables and plots."""
-
     name: str
     title: str
     notes: Sequence[str]
@@ -92,7 +85,6 @@ def _text(value: object, digits: int | None) -> str:
 
 
 def markdown(analysis: Analysis, command: str) -> str:
-    """Return the tables as Markdown, after the command that made them."""
     lines = [f"# {analysis.title}", "", "Made by:", "", *code_block([command]), "", *analysis.notes]
     for table in analysis.tables:
         if table.data_only:
@@ -104,7 +96,6 @@ def markdown(analysis: Analysis, command: str) -> str:
 
 
 def as_dict(analysis: Analysis, command: str) -> dict[str, Any]:
-    """Return the analysis as values of standard JSON; a data-only table is represented by the name of its file."""
     tables: dict[str, Any] = {}
     for table in analysis.tables:
         content = {"file": f"{table.stem}.csv"} if table.data_only else {"rows": table.rows}
@@ -126,7 +117,7 @@ _FEW = 100
 
 
 def check_plots() -> None:
-    """Raise MissingError unless Matplotlib is installed; called before any work is done."""
+    """Raise MissingError without Matplotlib, before any work."""
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingError(
             "the plots need matplotlib: pip install 'zoo-bench[plots]', or leave them out with --no-plots."

@@ -1,7 +1,7 @@
-"""The tokens a masked language model predicts for a sentence, before and after template denoising.
+"""A masked language model's tokens for a sentence, before and after template denoising.
 
-PromptBERT section 6.1: table 7 (top-5 tokens at [MASK]) and table 9 (what denoising does to the scores of the average
-of the top-200 tokens, Eq. 3, and of the [MASK] state, Eq. 2).
+PromptBERT section 6.1: table 7 (top-5 tokens at [MASK]) and table 9 (denoising's effect on the scores of the average of
+the top-200 tokens, Eq. 3, and of the [MASK] state, Eq. 2).
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ WITHOUT, WITH = "no denoising", "denoising"
 
 
 def predicted_tokens(prompt: Prompt, head: nn.Module, texts: Sequence[str], top: int) -> list[list[tuple[str, float]]]:
-    """Return, for each text, the `top` most probable tokens at [MASK] with their probabilities, in falling order."""
     with torch.inference_mode():
         states = torch.from_numpy(prompt.encode(texts)).to(prompt.runtime.device)
         best = head(states).float().softmax(-1).topk(top)
@@ -53,10 +52,10 @@ def analyse_top_tokens(
     period: bool = False,
     tasks: Sequence[LoadedTask] = (),
 ) -> Analysis:
-    """Return the `top` tokens of every text (table 7) for each backbone, and with `tasks` the scores of table 9.
+    """The `top` tokens of every text (table 7) for each backbone, and with `tasks` the scores of table 9.
 
-    `words` is the k of Eq. 3; `period` adds a period to every sentence that has no end mark. Raises UsageError for a
-    backbone without an MLM head or an invalid template.
+    `words` is the k of Eq. 3; `period` adds a period to a sentence without end mark. Raises UsageError for a backbone
+    without an MLM head or an invalid template.
     """
     token_rows, probabilities, scores = [], [], []
     notes: list[str] = []
@@ -104,7 +103,6 @@ def analyse_top_tokens(
 
 
 def _table_9(undenoised: Prompt, words: int, tasks: Sequence[LoadedTask]) -> tuple[list[dict[str, object]], list[str]]:
-    """Return the two rows of table 9 for one backbone, and the reasons for n/a."""
     rows, reasons = [], []
     for what, top_k in ((f"average of the top {words} tokens", words), ("[MASK] state", None)):
         row: dict[str, object] = {"Backbone": undenoised.backbone.source.name, "Sentence embedding": what}

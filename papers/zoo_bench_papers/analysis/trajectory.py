@@ -1,6 +1,6 @@
-"""Alignment and uniformity during training, several methods in one chart (PT-BERT figure 3), from their records.
+"""Alignment and uniformity during training, several methods in a chart (PT-BERT figure 3), from records.
 
-Runs log both on the development pairs at each evaluation; each evaluation is a point of the chart.
+Runs log both on the development pairs at each evaluation, a point of the chart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ _COLUMNS: dict[str, int | None] = {"Method": None, "Seed": None, "Step": None}
 
 
 def courses(records: list[Record]) -> dict[object, dict[int, dict[str, float]]]:
-    """Return alignment, uniformity and dev score by step, for each seed of a row."""
     by_seed: dict[object, dict[int, dict[str, float]]] = {}
     for record in records:
         training = record["training"]
@@ -38,7 +37,7 @@ def courses(records: list[Record]) -> dict[object, dict[int, dict[str, float]]]:
 
 
 def analyse_trajectory(rows: Mapping[str, list[Record]]) -> Analysis:
-    """Return a table and a chart of all evaluations; raises MissingError for a row with fewer than FEWEST."""
+    """Table and chart of all evaluations; raises MissingError for a row with fewer than FEWEST."""
     lines: list[dict[str, object]] = []
     ends: list[dict[str, object]] = []
     drawn: list[Points] = []

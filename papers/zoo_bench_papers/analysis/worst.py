@@ -1,7 +1,7 @@
-"""Finds the pairs that a method ranks worst, and those that two methods rank most differently. Imports no torch.
+"""The pairs ranked worst by a method, or most differently by two. Imports no torch.
 
-A place is a percentile rank: the share (0 to 100) of a task's pairs that are ranked below, ties counted half. It is
-comparable between predictions and gold scores, and between tasks. Places are averaged over seeds.
+A place is a percentile rank: the share (0 to 100) of a task's pairs ranked below, ties counted half. Places are
+comparable between predictions, gold scores and tasks, and averaged over seeds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COLUMNS: dict[str, int | None] = {"Row": None, "Gold": 2, "Predicted": 3, "Gold
 
 
 def worst_pairs(kept: RowScores, count: int) -> list[dict[str, Any]]:
-    """Return the pairs whose predicted place is farthest from their gold one; `Off by` > 0: too similar."""
+    """Pairs of farthest predicted from gold place; `Off by` > 0: too similar."""
     places = kept.places.mean(axis=0)
     off = places - kept.gold_places
     predicted = kept.predicted.mean(axis=0, dtype=np.float64)
@@ -51,7 +51,6 @@ def _with_texts(lines: list[dict[str, Any]], pairs: Pairs) -> list[dict[str, Any
 def analyse_worst(
     rows: dict[str, list[Record]], tasks: Sequence[str], store: Records, texts: PairTexts, count: int
 ) -> Analysis:
-    """Return the worst pairs of every row on every task, with their texts if wanted and available."""
     lines: list[dict[str, object]] = []
     notes: list[str] = []
     for name, records in rows.items():

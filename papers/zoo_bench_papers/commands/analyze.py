@@ -1,4 +1,4 @@
-"""`zoo-bench analyze ...`: this file only defines options; heavy modules are imported inside the commands."""
+"""`zoo-bench analyze ...`: only options; heavy modules are imported inside the commands."""
 
 from __future__ import annotations
 
@@ -69,7 +69,6 @@ def command() -> None:
 
 
 def _start(options: dict[str, Any], plugins: tuple[Path, ...] = ()) -> Runtime:
-    """Check the options before any work, and return the runtime."""
     from zoo.files import check_writable
     from zoo.machine import make_runtime
     from zoo_bench_papers.analysis.result import check_plots
@@ -82,7 +81,6 @@ def _start(options: dict[str, Any], plugins: tuple[Path, ...] = ()) -> Runtime:
 
 
 def _finish(analysis: Analysis, options: dict[str, Any], runtime: Runtime) -> None:
-    """Write the files and print the tables, with the command and environment that computed them."""
     from dataclasses import replace
 
     from zoo.machine import environment
@@ -288,7 +286,6 @@ def _out(options: dict[str, Any]) -> Path:
 
 
 def _start_rows(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[str], Records]:
-    """Check the options before any work, and return the rows by name, the tasks and the records."""
     from benchmark.records.folder import Records, read_records
     from benchmark.records.names import printed_names
     from benchmark.records.query import label, rows_named

@@ -1,4 +1,4 @@
-"""`zoo-bench claims`: which claims of the papers hold on the rows of a results folder. Imports no torch."""
+"""`zoo-bench claims`: the papers' claims on the rows of a results folder. Imports no torch."""
 
 from __future__ import annotations
 
@@ -59,7 +59,6 @@ def command(paper: str | None, plot: Path | None, rival: str | None, results: Pa
 
 
 def _lines(selected: Sequence[Verdict], width: int | None) -> list[str]:
-    """Return the measured claims by their words, what is not confirmed first; each has its comparisons below it."""
     words, lines = {claim.claim.id: claim.word for claim in of_claims(selected)}, []
     for word in sorted(WORDS, key=lambda word: word == CONFIRMED):
         measured: dict[str, list[Verdict]] = {}
@@ -74,7 +73,6 @@ def _lines(selected: Sequence[Verdict], width: int | None) -> list[str]:
 
 
 def _of_verdict(verdict: Verdict, width: int | None) -> list[str]:
-    """Return the verdict of a claim's rows, and a line for each comparison: ours, its interval, the paper's."""
     of = f", {verdict.procedure}" if verdict.procedure else ""
     why = "" if verdict.deciding or verdict.observation else f": {verdict.reason}"
     lines = [f"  {verdict.head()}{of}{why}", *(f"  {part}" for part in verdict.observation.split("; ") if part)]

@@ -38,10 +38,10 @@ class _Options(TypedDict):
 @device_option
 @precision_option
 def command(**options: Unpack[_Options]) -> int:
-    """Pretrain a small language model: a masked one, or with tiny-causal one that predicts the next token.
+    """Pretrain a small language model: a masked model, or with tiny-causal a model of next tokens.
 
     RECIPE is a name (zoo-mini, zoo-small, zoo-mini-roberta, zoo-mini-albert, tiny, tiny-causal) or a YAML file. The
-    same command goes on with a training that was stopped or killed, from its last checkpoint.
+    same command goes on with a stopped or killed training, from its last checkpoint.
     """
     from benchmark.data.sources import DataSource
     from zoo.files import check_writable, writing

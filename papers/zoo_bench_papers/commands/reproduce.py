@@ -123,7 +123,6 @@ def _show(item: Item, rows: list[Any], commands: list[str], path: Path | None) -
 
 
 def _score_released(item: Item, chosen: PaperOptions, folders: tuple[str, ...], dry_run: bool) -> int:
-    """Score the released checkpoints of an item's rows, and print theirs, ours and the difference."""
     from zoo_bench_papers.released import beside_released, chosen_checkpoints, nowhere, runs
 
     given = dict(text.partition("=")[::2] for text in folders)
@@ -142,7 +141,6 @@ def _score_released(item: Item, chosen: PaperOptions, folders: tuple[str, ...], 
 
 
 def _command(step: Step) -> tuple[click.Command, list[str]]:
-    """Return the click command of a step, and the arguments that its name contains (pretrain's recipe)."""
     from benchmark.cli.main import main_group
 
     words = step.command.split(" ")
@@ -168,7 +166,6 @@ def _invoke(step: Step, line: list[str]) -> int:
 
 
 def print_beside(item: Item, rows: list[Any]) -> None:
-    """Print the table: each row of the paper with ours below it."""
     say()
     say(f"{item.name}: {item.what}")
     if rows:
@@ -180,7 +177,6 @@ def print_beside(item: Item, rows: list[Any]) -> None:
 
 
 def print_list(chosen: PaperOptions, name: str | None, as_json: bool = False) -> None:
-    """Print the tables and figures whose names begin with `name`: what each is and what it lacks."""
     from zoo_bench_papers.needs import Survey
 
     items = [one for key, one in all_items().items() if name is None or key.startswith(name)]

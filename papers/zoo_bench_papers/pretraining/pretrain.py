@@ -1,4 +1,4 @@
-"""One pretraining by `transformers.Trainer`: a backbone's folder with its model card."""
+"""A pretraining by `transformers.Trainer`: a backbone's folder with its model card."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _DROPOUT = ("hidden_dropout_prob", "attention_probs_dropout_prob", "embd_pdrop",
 
 
 def find_source(recipe: PretrainRecipe) -> BackboneSource | None:
-    """Return the backbone whose weights or tokenizer a recipe takes, if any; raises MissingError or UsageError."""
+    """Backbone of a recipe's weights or tokenizer, if any; raises MissingError or UsageError."""
     if recipe.begin_from is None and recipe.tokenizer in TRAINED_TOKENIZERS:
         return None
     source = find_backbone(recipe.begin_from or recipe.tokenizer)
@@ -57,10 +57,10 @@ def pretrain(
     checkpoint_steps: int | None = None,
     command: str | None = None,
 ) -> dict[str, Any]:
-    """Train the recipe's model on the texts, write its folder `out`, and return the facts that its card states.
+    """Train the recipe's model on the texts, write its folder `out`, and return the facts of its card.
 
-    A call on the same folder goes on from the last whole checkpoint in `out`/training (one in `checkpoint_steps` steps,
-    by default in `eval_every`). Raises UsageError for a folder with another recipe's training or model.
+    A call on the same folder goes on from the last complete checkpoint in `out`/training (one in `checkpoint_steps`
+    steps, by default in `eval_every`). Raises UsageError for a folder with another recipe's training or model.
     """
     work, noted = out / "training", out / "training" / "recipe.json"
     done = read_mapping(out / PRETRAINING) if (out / PRETRAINING).is_file() else None
@@ -132,7 +132,6 @@ def pretrain(
 
 
 def ancestry(recipe: PretrainRecipe) -> dict[str, list[str]]:
-    """Return the names of the ancestors of a recipe's weights, and of those that were trained on labelled pairs."""
     source = find_source(recipe)
     if recipe.begin_from is None or source is None:
         return {"ancestors": [], "labelled": []}
@@ -142,7 +141,6 @@ def ancestry(recipe: PretrainRecipe) -> dict[str, list[str]]:
 def _tokenizer(
     recipe: PretrainRecipe, source: BackboneSource | None, texts: PlainTexts, folder: Path, *, trained_here: bool
 ) -> PreTrainedTokenizerBase:
-    """Return the source's tokenizer, or one that is trained on the text and kept in `folder`."""
     if source is None and not trained_here:
         kinds = {"byte-level-bpe": transformers.RobertaTokenizer, "unigram": transformers.AlbertTokenizer}
         some = islice(texts.sentences(), recipe.tokenizer_sentences)
@@ -165,7 +163,7 @@ def _load(kind: Any, folder: Path, **options: object) -> Any:
 
 
 def _loaded(source: BackboneSource, dropout: float) -> PreTrainedModel:
-    """Return a backbone with its head in float32; without a head it gets a new one."""
+    """A backbone in float32 with its head, or a new head."""
     config = _load(transformers.AutoConfig, source.folder)
     config.update({name: dropout for name in _DROPOUT if hasattr(config, name)})
     kind = transformers.AutoModelForCausalLM if config.model_type == "gpt2" else transformers.AutoModelForMaskedLM
@@ -174,7 +172,6 @@ def _loaded(source: BackboneSource, dropout: float) -> PreTrainedModel:
 
 
 def _new_model(recipe: PretrainRecipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
-    """Return an untrained language model of the recipe's shape."""
     longest = max(_POSITIONS, recipe.row_length)
     shape: dict[str, Any] = {
         "vocab_size": len(tokenizer),
@@ -236,7 +233,7 @@ def _arguments(recipe: PretrainRecipe, runtime: Runtime, work: Path, every: int)
 
 
 def _last_checkpoint(work: Path) -> Path | None:
-    """Return the last checkpoint that is whole: Trainer writes its state last."""
+    """Last complete checkpoint: Trainer writes its state last."""
     for folder in sorted(work.glob("checkpoint-*"), key=lambda path: -int(path.name.rpartition("-")[2])):
         try:
             read_mapping(folder / "trainer_state.json")
@@ -250,7 +247,7 @@ def _last_checkpoint(work: Path) -> Path | None:
 def predictions(
     model: PreTrainedModel, input_ids: torch.Tensor, labels: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return logits (k, vocabulary) and true ids (k,) of the positions that have a label; GPT-2's are the next ones."""
+    """Logits (k, vocabulary) and true ids (k,) of labelled positions; GPT-2's are the next."""
     states: torch.Tensor = model.base_model(input_ids=input_ids).last_hidden_state
     if model.config.model_type == "gpt2":
         states, labels, head = states[:, :-1], labels[:, 1:], model.get_output_embeddings()
@@ -297,7 +294,7 @@ class _Trainer(Trainer):
 
     @torch.inference_mode()
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
-        """Return accuracy (0 to 1) and exp(mean loss) over the held-out rows, with the same masks in every call."""
+        """Accuracy (0 to 1) and exp(mean loss) over held-out rows, with the same masks in every call."""
         model = self.language_model
         model.train(False)
         right, count, loss = 0, 0, 0.0
@@ -320,7 +317,6 @@ class _Trainer(Trainer):
         return scores
 
     def log(self, logs: dict[str, float], *more: Any) -> None:
-        """Keep values in the trainer's state, and show them."""
         super().log(logs, *more)
         shown = (f"{name} {value:.4g}" for name, value in logs.items() if isinstance(value, float))
         self.say(f"step {self.state.global_step:,}: {', '.join(shown)}")

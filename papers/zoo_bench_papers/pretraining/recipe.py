@@ -1,4 +1,4 @@
-"""The recipe of a pretraining, its starting weights, and the model card that it ends with.
+"""Recipe, starting weights and model card of a pretraining.
 
 With the usual initialisation (std 0.02) a small BERT predicts only frequent words for millions of tokens.
 """
@@ -43,7 +43,7 @@ class StartRecipe:
 
 
 def sinusoids(positions: int, dim: int, norm: float) -> NDArray[np.float32]:
-    """Return sine and cosine position vectors (positions, dim) of norm `norm` (Vaswani et al. 2017, section 3.5)."""
+    """Sine and cosine position vectors (positions, dim) of norm `norm` (Vaswani et al. 2017, section 3.5)."""
     rates = 10_000.0 ** (-np.arange(0, dim, 2) / dim)
     angles = np.arange(positions)[:, None] * rates[None, :]
     vectors = np.zeros((positions, dim))
@@ -54,7 +54,7 @@ def sinusoids(positions: int, dim: int, norm: float) -> NDArray[np.float32]:
 
 @torch.no_grad()
 def start_weights(model: PreTrainedModel, ids: NDArray[Any], recipe: StartRecipe, seed: int) -> None:
-    """Set the weights of a language model before training, in place; `ids` is the token stream."""
+    """Set a model's weights before training, in place; `ids` is the token stream."""
     from transformers.pytorch_utils import Conv1D
 
     generator = torch.Generator().manual_seed(seed)
@@ -91,7 +91,6 @@ def start_weights(model: PreTrainedModel, ids: NDArray[Any], recipe: StartRecipe
 
 
 def model_card(name: str, facts: dict[str, Any]) -> str:
-    """Return the model card: data, training, held-out scores, ancestry, and the command that makes it again."""
     recipe, model, labelled = facts["recipe"], facts["model"], facts["ancestry"]["labelled"]
     causal = model["architecture"] == "gpt2"
     ancestry = "from " + ", ".join(facts["ancestry"]["ancestors"]) if facts["ancestry"]["ancestors"] else "none"
@@ -145,7 +144,7 @@ TRAINED_TOKENIZERS = ("byte-level-bpe", "unigram")
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainRecipe(StartRecipe):
-    """All settings that the trained weights depend on; `zoo-bench pretrain` reads them from YAML."""
+    """All settings behind the trained weights, from YAML."""
 
     architecture: Literal["bert", "roberta", "albert", "gpt2"] = "bert"
     # That of a backbone, or trained here: byte-level-bpe, unigram.
@@ -193,7 +192,7 @@ class PretrainRecipe(StartRecipe):
 
 
 def read_pretrain_recipe(name: str) -> PretrainRecipe:
-    """Return a recipe by name or YAML file, with `:key=value` overrides; raises UsageError with suggestions."""
+    """A recipe by name or YAML file, with `:key=value` overrides; raises UsageError with suggestions."""
     name, overrides = split_overrides(name, "pretrain")
     shipped = resource_folder("zoo_bench_papers", "configs") / "pretrain"
     known = {path.stem: path for path in sorted(shipped.glob("*.yaml"))}

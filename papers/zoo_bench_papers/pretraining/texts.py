@@ -31,7 +31,7 @@ _HELD_OUT_BLOCK = 32
 
 @dataclass(frozen=True)
 class PlainTexts:
-    """Text files to train on, how to read them, and which sentences to leave out."""
+    """Training text files, how to read them, and sentences to omit."""
 
     paths: list[Path]
     read: Callable[[Path], Iterable[str]]
@@ -39,7 +39,6 @@ class PlainTexts:
     normalise: Callable[[str], str] = str
 
     def sentences(self) -> Iterator[str]:
-        """Yield all sentences that are not excluded."""
         for path in self.paths:
             for sentence in self.read(path):
                 if not self.exclude or self.normalise(sentence) not in self.exclude:
@@ -47,7 +46,7 @@ class PlainTexts:
 
 
 def packed_rows(texts: PlainTexts, tokenizer: PreTrainedTokenizerBase, length: int) -> Dataset:
-    """Return rows `input_ids` (length,): [CLS], consecutive text with [SEP] after each sentence, [SEP]; cached."""
+    """Rows `input_ids` (length,): [CLS], consecutive text with [SEP] after each sentence, [SEP]; cached."""
     from datasets import Dataset, Features, List, Value
 
     cls, sep, inner = tokenizer.cls_token_id, tokenizer.sep_token_id, length - 2
@@ -73,7 +72,7 @@ def packed_rows(texts: PlainTexts, tokenizer: PreTrainedTokenizerBase, length: i
 
 
 def split_rows(rows: Dataset, held_out: int) -> tuple[Dataset, Dataset]:
-    """Return the training rows and the held-out rows: blocks spread evenly over the text."""
+    """Training rows, and held-out rows: blocks spread evenly over the text."""
     blocks = max(held_out // _HELD_OUT_BLOCK, 1)
     if len(rows) < 4 * blocks * _HELD_OUT_BLOCK:
         raise UsageError(
@@ -89,7 +88,7 @@ DEFAULT = ("wiki", "books")
 
 
 def tested_sentences(data: DataSource) -> tuple[frozenset[str], list[str]]:
-    """Return the normalised texts of every task whose data is found, and the data sets that are missing."""
+    """Normalised texts of every task with data here, and the missing data sets."""
     texts: set[str] = set()
     missing: set[str] = set()
     for _, task in TASKS.load_all():
@@ -103,7 +102,6 @@ def tested_sentences(data: DataSource) -> tuple[frozenset[str], list[str]]:
 
 
 def find_texts(names: Sequence[str], data: DataSource) -> list[Path]:
-    """Return the files for catalog names and paths; raises MissingError for a text that is not found."""
     paths = []
     for name in names or DEFAULT:
         entry = catalog().get(name)
@@ -115,7 +113,7 @@ def find_texts(names: Sequence[str], data: DataSource) -> list[Path]:
 
 
 def clean_texts(names: Sequence[str], data: DataSource, progress: Progress) -> PlainTexts:
-    """Return the texts without the sentences that tasks test, and print the number of these sentences."""
+    """The texts without tested sentences; print their number."""
     paths = find_texts(names, data)
     exclude, missing = tested_sentences(data)
     progress.say(f"{len(exclude):,} tested sentences are left out of the text")
@@ -128,5 +126,5 @@ def clean_texts(names: Sequence[str], data: DataSource, progress: Progress) -> P
 
 
 def text_options(names: Sequence[str]) -> str:
-    """Return `--text` options for these texts that hold on any machine: catalog names, and file names without paths."""
+    """`--text` options for any machine: catalog names, and file names without paths."""
     return " ".join(f"--text {name if name in catalog() else Path(name).name}" for name in names or DEFAULT)

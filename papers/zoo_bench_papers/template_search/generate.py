@@ -1,4 +1,4 @@
-"""Generates templates with a seq2seq model from words and their definitions (PromptBERT section 4.2, after LM-BFF).
+"""Templates by a seq2seq model from words and their definitions (PromptBERT section 4.2, after LM-BFF).
 
 The definition takes the place of [X] and the word that of [MASK]: a model pretrained to fill sentinels (T5's
 <extra_id_0> ...) fills the gaps of `definition <0> word <1>` and `<0> word <1> definition`. A beam search keeps the
@@ -41,22 +41,20 @@ Hypothesis = tuple[tuple[int, ...], float]
 
 @dataclass(frozen=True)
 class Definition:
-    """A word and its definition in a dictionary."""
-
     word: str
     text: str
 
 
 @dataclass(frozen=True)
 class Generated:
-    """A template as text, and its log-probability (natural logarithm), the mean over definitions."""
+    """A template, and its log-probability (natural logarithm), mean over definitions."""
 
     template: str
     log_probability: float
 
 
 def read_definitions(path: Path, limit: int | None = None) -> list[Definition]:
-    """Read `word<TAB>definition` lines and draw `limit` of them by a fixed seed; raises UsageError naming the line."""
+    """Read `word<TAB>definition` lines, sample `limit` by a fixed seed; raises UsageError naming the line."""
     if not path.is_file():
         raise MissingError(f"--generate {path}: no such file; give lines of a word, a tab and its definition.")
     rows = []
@@ -73,7 +71,7 @@ def read_definitions(path: Path, limit: int | None = None) -> list[Definition]:
 
 
 def find_seq2seq(name: str, revision: str | None, runtime: Runtime) -> BackboneSource:
-    """Locate the model without loading it; raises MissingError that says how to get it."""
+    """Locate the model without loading it; raises MissingError."""
     try:
         return find_backbone(name, revision, allow_pickle=runtime.allow_pickle)
     except MissingError as error:
@@ -84,7 +82,7 @@ def find_seq2seq(name: str, revision: str | None, runtime: Runtime) -> BackboneS
 
 
 def load_seq2seq(source: BackboneSource, runtime: Runtime) -> tuple[Any, Any]:
-    """Load model and tokenizer in float32; raises CorruptError if that fails, UsageError without sentinel tokens."""
+    """Load in float32; raises CorruptError on failure, UsageError without sentinel tokens."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     try:
@@ -130,7 +128,7 @@ class GapFiller:
 
     @torch.inference_mode()
     def fill(self, inputs: list[str], width: int, bar: Bar, done: int = 0) -> list[tuple[str, str, float]]:
-        """Return the best `width` fillings (first gap, second gap, mean log-probability), best first."""
+        """Best `width` fillings (first gap, second gap, mean log-probability), best first."""
         batch = self.tokenizer(inputs, padding=True, return_tensors="pt").to(self.runtime.device)
         with autocast(self.runtime):
             encoded = self.model.get_encoder()(**batch).last_hidden_state
@@ -150,7 +148,7 @@ class GapFiller:
         return [(*self._gaps(tokens), value) for tokens, value in finished]
 
     def _next(self, going: list[Hypothesis], encoded: torch.Tensor, mask: torch.Tensor) -> list[torch.Tensor]:
-        """Return, for each hypothesis, the mean log-probability of each next token (vocabulary,), -inf if forbidden."""
+        """Mean log-probability of each next token (vocabulary,) of each hypothesis, -inf if forbidden."""
         from transformers.modeling_outputs import BaseModelOutput
 
         count, results = len(encoded), []
@@ -193,7 +191,7 @@ def generate_templates(
     count: int,
     runtime: Runtime,
 ) -> list[Generated]:
-    """Return at most `count` distinct templates as text, best first; some may be invalid."""
+    """At most `count` distinct templates, best first; some may be invalid."""
     filler = GapFiller(model, tokenizer, runtime)
     width = max(count // len(FORMS) + 1, LEAST_WIDTH)
     values: dict[str, float] = {}

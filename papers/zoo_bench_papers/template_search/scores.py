@@ -1,4 +1,4 @@
-"""Scores templates on STS-B dev, with one JSON record per template, so that a killed search can be continued."""
+"""Scores templates on STS-B dev, a JSON record per template: a killed search can go on."""
 
 from __future__ import annotations
 
@@ -30,13 +30,11 @@ RECORD_VERSION = 1
 
 
 class HasSpearman(TypedDict):
-    """Anything that has the correlation of a template, or None."""
-
     spearman: float | None
 
 
 class Result(HasSpearman):
-    """The record of one template under the conditions of a search."""
+    """A template's record under the conditions of a search."""
 
     schema: int
     key: str
@@ -50,36 +48,36 @@ class Result(HasSpearman):
 
 
 def spearman_of(result: HasSpearman) -> float:
-    """Return a template's correlation, or -inf if it has none, so that it is sorted last."""
+    """A template's correlation, or -inf, sorted last."""
     return -math.inf if result["spearman"] is None else result["spearman"]
 
 
 class DevScorer:
-    """Scores templates on development pairs: vectors of the method `prompt`, scored as a run scores a checkpoint."""
+    """Scores on development pairs: vectors of the method `prompt`, scored as a run scores a checkpoint."""
 
     def __init__(self, backbone: Backbone, data: PairsData, runtime: Runtime, *, period: bool = False) -> None:
-        """Make a scorer; `period` adds a period to sentences without an end mark, as PromptBERT's evaluation does."""
+        """`period` adds a period to sentences without an end mark, as in PromptBERT's evaluation."""
         assert data.dev is not None
         recipe = PromptRecipe(backbone=backbone.source.name, template="[X] [MASK]", period=period)
         self.encoder = Prompt(recipe, dataclasses.replace(runtime, progress=Progress.silent()), backbone)
         self.data, self.texts = data, data.dev.texts()
 
     def vectors(self, template: str) -> VectorStore:
-        """Return the [MASK] states (n, dim) float32 of the distinct dev sentences (Eq. 2)."""
+        """[MASK] states (n, dim) float32 of the distinct dev sentences (Eq. 2)."""
         self.encoder.put_in(template)
         store = VectorStore(self.encoder, f"template {template!r}")
         store.add(self.texts)
         return store
 
     def __call__(self, template: str) -> float | None:
-        """Return the Spearman correlation (-1..1), or None where it is undefined (constant cosines)."""
+        """Spearman correlation (-1..1), or None if undefined (constant cosines)."""
         score = self.data.score_dev(self.vectors(template))
         return None if math.isnan(score) else score / 100
 
 
 @dataclass
 class Search:
-    """Keeps the records of a search under its conditions, and scores the templates that have no record."""
+    """Records of a search under its conditions; templates without a record are scored."""
 
     folder: Path
     conditions: dict[str, Any]
@@ -94,7 +92,7 @@ class Search:
         self.scored, self.seconds, self.done = 0, 0.0, 0
 
     def score(self, templates: Sequence[str], bar: Bar) -> list[Result]:
-        """Return the results of templates in their order; a failure is recorded, and the search continues."""
+        """Results of templates in order; a failure is recorded, and the search continues."""
         for template in templates:
             self.stop()
             self.done += 1
@@ -107,7 +105,7 @@ class Search:
         return [self.results[template] for template in templates]
 
     def best(self, results: Iterable[Result]) -> list[Result]:
-        """Return the scored results, highest first; ties keep the order of trying."""
+        """Scored results, highest first; ties keep the order of trying."""
         return sorted((r for r in results if r["status"] == "ok"), key=spearman_of, reverse=True)
 
     def _note(self) -> str:
@@ -167,8 +165,6 @@ def _is_record(record: dict[str, object]) -> TypeGuard[Result]:
 
 
 class TemplateRow(HasSpearman):
-    """A template's line in the tables; the correlation is x100."""
-
     stage: str
     template: str
     published: float | None
@@ -178,8 +174,6 @@ class TemplateRow(HasSpearman):
 
 @dataclass(frozen=True)
 class SearchTable:
-    """The results of a search, stage by stage."""
-
     kind: str
     conditions: dict[str, Any]
     stages: dict[str, list[Result]]
@@ -189,7 +183,7 @@ class SearchTable:
     environment: dict[str, Any]
 
     def rows(self) -> list[TemplateRow]:
-        """One row per template, stage by stage; within a stage the best first and those without a score last."""
+        """Stage by stage, the best first and those without a score last; x100."""
         rows: list[TemplateRow] = []
         for stage, results in self.stages.items():
             for result in sorted(results, key=spearman_of, reverse=True):
@@ -215,7 +209,6 @@ def _score(value: float | None) -> str:
 
 
 def markdown(table: SearchTable) -> str:
-    """Return the table as Markdown: the command, the stages under headings, and the reasons for n/a."""
     conditions, environment = table.conditions, table.environment
     data, backbone = conditions["data"], conditions["backbone"]
     period = "a" if conditions["representation"].endswith(" a period added") else "no"
@@ -248,7 +241,6 @@ def markdown(table: SearchTable) -> str:
 
 
 def write_search(table: SearchTable, folder: Path) -> list[Path]:
-    """Write <kind>.md, .csv and .json; returns their paths."""
     paths = [folder / f"{table.kind}.{ending}" for ending in ("md", "csv", "json")]
     rows = table.rows()
     write_text(paths[0], markdown(table))
@@ -268,7 +260,6 @@ def write_search(table: SearchTable, folder: Path) -> list[Path]:
 
 
 def print_best(table: SearchTable, count: int = 10) -> None:
-    """Print the best templates, one per line."""
     for row in table.best(count):
         print_safe(f"{_score(row['spearman']):>6}  {row['template']}", sys.stdout)
     failed = sum(row["spearman"] is None for row in table.rows())

@@ -35,7 +35,7 @@ from zoo_bench_papers.template_search.scores import DevScorer, Result, Search, S
 
 
 class SearchOptions(TypedDict):
-    """The command's options; without `lists`, `templates` and `generate` the shipped lists are searched."""
+    """Without `lists`, `templates` and `generate` the shipped lists are searched."""
 
     backbone: str
     revision: str | None
@@ -58,7 +58,7 @@ class SearchOptions(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class Lists:
-    """The candidates of the greedy search, list by list; until a list is searched, its first entry is used."""
+    """Candidates of the greedy search; an unsearched list counts by its first entry."""
 
     # Between [X] and [MASK]; the prefixes are before [X], quotes around it, endings after [MASK].
     relationships: tuple[str, ...]
@@ -77,8 +77,6 @@ class Lists:
 
 @dataclass(frozen=True)
 class Parts:
-    """One choice from each list."""
-
     relationship: str
     prefix: str
     quote: str
@@ -86,12 +84,11 @@ class Parts:
 
     @property
     def text(self) -> str:
-        """The template."""
         return " ".join(part for part in (self.prefix, self.quote, self.relationship, "[MASK]", self.ending) if part)
 
 
 def read_lists(path: Path | None = None) -> tuple[Lists, dict[str, float]]:
-    """Return the shipped lists, replaced by those of the YAML file, and published scores; raises UsageError."""
+    """Shipped lists, replaced by the YAML file's, and published scores; raises UsageError."""
     shipped = resource_folder("zoo_bench_papers", "configs") / "search" / "templates.yaml"
     content = read_yaml(shipped)
     published = content.pop("published")
@@ -112,13 +109,13 @@ def read_lists(path: Path | None = None) -> tuple[Lists, dict[str, float]]:
 
 
 def _template_file(given: Path) -> Path:
-    """Return the file itself, or the shipped one of that name (promptbert-table4)."""
+    """The file, or the shipped file of that name (promptbert-table4)."""
     shipped = resource_folder("zoo_bench_papers", "configs") / "search" / f"{given}.txt"
     return shipped if not given.is_file() and len(given.parts) == 1 and shipped.is_file() else given
 
 
 def read_templates(path: Path) -> list[str]:
-    """Read one template per line (blank lines are skipped); raises UsageError naming the line of an invalid one."""
+    """Read a template per line (blank lines are skipped); raises UsageError naming an invalid line."""
     if not path.is_file():
         raise MissingError(
             f"--templates {path}: no such file and no shipped list (promptbert-table4); give one template per line."
@@ -175,7 +172,7 @@ def greedy(search: Search, lists: Lists, keep: int) -> dict[str, list[Result]]:
 
 
 def generated_templates(seq2seq: str, words: Path, options: SearchOptions, runtime: Runtime) -> list[str]:
-    """Return the valid templates that --seq2seq writes; they are kept in the results folder and not made again."""
+    """Valid templates of --seq2seq, kept in the results folder."""
     source = find_seq2seq(seq2seq, None, runtime)
     definitions = read_definitions(words, options["definitions"])
     inputs = {
@@ -217,7 +214,7 @@ def _load_dev(options: SearchOptions) -> PairsData:
 
 
 def search_command(options: SearchOptions, command: list[str]) -> int:
-    """Run the search and write its tables; returns 1 if a template could not be scored, else 0."""
+    """Search and write tables; return 1 if a template could not be scored, else 0."""
     if (options["generate"] is None) != (options["seq2seq"] is None):
         raise UsageError("--generate DEFINITIONS and --seq2seq MODEL go together; give both or neither.")
     ways = [name for name in ("lists", "templates", "generate") if options[name] is not None]

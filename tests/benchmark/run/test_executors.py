@@ -23,7 +23,7 @@ from benchmark.run.cluster import RayWorker, keep, measured_there, share_of
 from benchmark.run.executors import _of_threads
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import EncoderPlan, Request
-from benchmark.run.prepare import automatic_workers, prepare
+from benchmark.run.prepare import prepare
 from benchmark.run.runner import Remaining
 from zoo.errors import UsageError, ZooError
 from zoo.progress import Progress
@@ -204,11 +204,11 @@ def test_rounds_end_where_something_was_measured_and_something_is_left(
 def test_automatic_workers_are_as_many_as_gain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: str, more: Any, cores: int, memory: int, count: int
 ) -> None:
-    monkeypatch.setattr("benchmark.run.prepare.threads_here", lambda: cores)
-    monkeypatch.setattr("benchmark.run.prepare.memory_here", lambda: memory)
+    monkeypatch.setattr("benchmark.run.estimate.threads_here", lambda: cores)
+    monkeypatch.setattr("benchmark.run.estimate.memory_here", lambda: memory)
     chosen = {"backbone": "zoo-mini", "precision": "fp32", "tasks": "pocket-words", "seeds": 2, **more}
-    options = RunOptions(methods=methods, results=tmp_path, **chosen)
-    assert automatic_workers(prepare(Request(options, progress=Progress.silent()), write=False)) == count
+    options = RunOptions(methods=methods, results=tmp_path, workers=None, **chosen)
+    assert prepare(Request(options, progress=Progress.silent()), write=False).workers == count
 
 
 @pytest.mark.parametrize(("stated", "expected"), [(None, "passive"), ("active", "active"), ("PASSIVE", "PASSIVE")])
@@ -255,8 +255,8 @@ def test_auto_trains_in_processes_and_writes_tables_after_each_round(
 ) -> None:
     """The first process measures what is not trained; the sentences make the two trainings worth two processes."""
     script = (
-        "from benchmark.run import executors, prepare; executors.threads_here = prepare.threads_here = lambda: 2;"
-        "prepare._WORTH_A_START = 100; from benchmark.__main__ import main; main()"
+        "from benchmark.run import estimate, executors; executors.threads_here = estimate.threads_here = lambda: 2;"
+        "estimate._WORTH_A_START = 100; from benchmark.__main__ import main; main()"
     )
     command = [sys.executable, "-c", script, *words(tiny_bert, tmp_path)]
     done = run(command, env={**os.environ, **ONE_THREAD})

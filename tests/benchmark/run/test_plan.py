@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import hexes, planned_run
+from fakes import Bag, hexes, planned_run
 
 from benchmark.data.sources import DataSource
 from benchmark.keys import PROTOCOL_VERSION
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import Inputs, Run, TrainingTexts, text_kind
+from benchmark.run.plan import Inputs, Run, TrainingTexts
+from benchmark.run.rows import Row
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from zoo.encoder import Corpus, Runtime, Traits
 from zoo.errors import UsageError
@@ -278,4 +279,4 @@ def test_plugins_of_the_same_file_name_have_their_own_keys(tmp_path: Path) -> No
     ],
 )
 def test_the_kind_of_text_follows_from_the_traits(fields: tuple[str, ...], kind: str) -> None:
-    assert text_kind(Traits(**dict.fromkeys(fields, True))) == kind
+    assert Row("m", Bag, None, Traits(**dict.fromkeys(fields, True)), "m").text_kind == kind

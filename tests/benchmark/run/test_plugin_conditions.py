@@ -13,7 +13,7 @@ import pytest
 from fakes import Bag, Cli
 
 import benchmark
-from benchmark.run.plan import unstated
+from benchmark.run.rows import unstated
 from zoo.encoder import Runtime, Traits
 from zoo.methods.pooled import Average
 from zoo.plugins import METHODS

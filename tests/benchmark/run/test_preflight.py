@@ -5,25 +5,22 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from fakes import Cli
 from filelock import FileLock
 
 from benchmark.records.folder import Records
-from benchmark.run.plan import EncoderPlan
+from benchmark.run.plan import EncoderPlan, shard
 from benchmark.run.preflight import Preflight
-from benchmark.run.prepare import shard
 
 
 def plan(sentences: int = 0, epochs: int = 1) -> EncoderPlan:
     corpus = SimpleNamespace(sentences=["x"] * sentences) if sentences else None
-    encoder_plan = SimpleNamespace(
-        row=SimpleNamespace(trained=bool(sentences), recipe=SimpleNamespace(epochs=epochs)),
-        inputs=SimpleNamespace(corpus=corpus, missing=None),
-    )
-    return cast(EncoderPlan, encoder_plan)
+    row: Any = SimpleNamespace(trained=bool(sentences), recipe=SimpleNamespace(epochs=epochs))
+    inputs: Any = SimpleNamespace(corpus=corpus, missing=None)
+    return EncoderPlan(row, inputs, "", None, None, "", (), None)
 
 
 def cost(plan: EncoderPlan) -> int:

@@ -1,0 +1,212 @@
+"""Rows of a run: what --methods names and the objects of a caller, resolved, and their controls. Reads no data."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from benchmark.run.options import RunOptions
+from zoo.check import checked_start, checked_traits
+from zoo.encoder import Encoder, Runtime, Start, Traits
+from zoo.errors import UsageError
+from zoo.files import parse_yaml
+from zoo.plugins import METHODS
+from zoo.recipes import RecipeSpec, Tuned
+from zoo.selection import items_of, parse_methods, saved_named
+
+# An encoder with the name of its row; None: it names itself.
+Named = tuple[str | None, object]
+
+
+@dataclass(frozen=True)
+class Given:
+    """An encoder object, and the files that its vectors depend on."""
+
+    encoder: Encoder
+    sources: dict[str, Any]
+    anew: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A recipe or an object, resolved: all seeds of it are one row of a table."""
+
+    name: str
+    cls: type[Encoder]
+    recipe: Any
+    traits: Traits
+    recipe_name: str
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    # The recipe's name with these settings, where `name` is a label.
+    typed: str | None = None
+    unstated: tuple[str, ...] = ()
+    # The untrained vectors that it starts from. None: it learns nothing.
+    start: Start | None = None
+    # Added to the run, so that the others are compared with it.
+    control: bool = False
+    # Of the published training.
+    updates: int | None = None
+    tuned: Tuned | None = None
+    given: Given | None = None
+
+    @property
+    def anew(self) -> bool:
+        """Whether it is measured in every run, and never from the embedding cache: an object without a version."""
+        return self.given is not None and self.given.anew
+
+    @property
+    def text_kind(self) -> str:
+        """What it is trained on: "pairs", "target" (the tasks' texts), "neighbours", "corpus", or ""."""
+        if self.traits.needs_pairs or not self.traits.needs_corpus:
+            return "pairs" if self.traits.needs_pairs else ""
+        if self.traits.reads_target:
+            return "target"
+        return "neighbours" if self.traits.needs_neighbours else "corpus"
+
+    @property
+    def trained(self) -> bool:
+        """Whether it is trained, which takes minutes; a transform that is only fitted does not depend on a seed."""
+        return bool(self.text_kind) and self.traits.stochastic
+
+    def encoder(self, runtime: Runtime) -> Encoder:
+        """Return the object, or a new encoder, which is not trained."""
+        return self.cls(self.recipe, runtime) if self.given is None else self.given.encoder
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The rows that a run was asked for, before its data is read."""
+
+    # An encoder that is not loaded yet stands in the place of its row.
+    rows: tuple[Row | Named, ...]
+    # Those that are recipes.
+    recipes: tuple[Row, ...]
+    # What the run lacks to compare them with.
+    controls: tuple[Row, ...]
+    # The task that picks checkpoints. None: the suite's.
+    dev: str | None
+
+
+def asked_rows(options: RunOptions, objects: Sequence[Named]) -> Asked:
+    """Resolve the methods of the options, or the encoders in their place; raises UsageError for a wrong one."""
+    known, defaults = options.recipes(), options.recipe_defaults()
+    if options.backbone in known:
+        raise UsageError(f"--backbone {options.backbone}: that is a method: --methods {options.backbone}.")
+    items = [] if objects else items_of(options.methods)
+    # A saved encoder is loaded as objects are: to compare it with the library, it needs the texts of the tasks.
+    if any(map(saved_named, items)):
+        names = zip(_labels(options.label, items), items, strict=True)
+        objects = [(None if name == item else name, item) for name, item in names]
+    rows: list[Row | Named] = []
+    for name, candidate in objects:
+        if not isinstance(candidate, str | Path) or saved_named(candidate):
+            rows.append((name, candidate))
+            continue
+        named = resolve_methods(parse_methods(str(candidate), known), defaults)
+        if name is not None and len(named) > 1:
+            raise UsageError(f"{name!r} names {len(named)} recipes ({candidate}); name one.")
+        rows += named if name is None else [replace(named[0], name=name, typed=named[0].name)]
+    if not objects:
+        named = resolve_methods(parse_methods(options.methods, known), defaults)
+        labels = zip(_labels(options.label, [row.name for row in named]), named, strict=True)
+        rows += named if options.label is None else [replace(row, name=name, typed=row.name) for name, row in labels]
+    recipes = [row for row in rows if isinstance(row, Row)]
+    controls = _controls(recipes, known, defaults) if options.controls else []
+    if options.pairs and not options.allow_missing and not any(row.traits.needs_pairs for row in recipes + controls):
+        raise UsageError(
+            f"--pairs {options.pairs}: none of these methods learns from labelled pairs, as simcse-sup and sbert do;"
+            " leave it out."
+        )
+    return Asked(tuple(rows), tuple(recipes), tuple(controls), options.dev or _tuned_on(recipes))
+
+
+def _tuned_on(rows: Sequence[Row]) -> str | None:
+    """Return the task that tuned methods were tuned on, None if none is tuned; raises UsageError for several."""
+    names = sorted({row.tuned.dev for row in rows if row.tuned is not None})
+    if len(names) > 1:
+        raise UsageError(
+            f"these recipes were tuned on {' and '.join(names)}, and one task picks the checkpoints of all rows:"
+            " name it with --dev, or run them apart."
+        )
+    return names[0] if names else None
+
+
+def _controls(rows: Sequence[Row], recipes: Mapping[str, RecipeSpec], defaults: Mapping[str, object]) -> list[Row]:
+    """Return what a run of `rows` lacks: the start of each method that learns, and every recipe marked `control`."""
+    wanted = [_nearest_recipe(row.start, recipes, defaults) for row in rows if row.start is not None]
+    wanted += [spec for spec in recipes.values() if spec.control]
+    added: list[Row] = []
+    for control in resolve_methods(wanted, defaults):
+        if not any(other.cls is control.cls and other.recipe == control.recipe for other in (*rows, *added)):
+            added.append(replace(control, control=True))
+    return added
+
+
+def _nearest_recipe(start: Start, recipes: Mapping[str, RecipeSpec], defaults: Mapping[str, object]) -> RecipeSpec:
+    """Return the recipe of a start that needs the fewest changed settings, which stand in its name."""
+    of_method = [spec for spec in recipes.values() if spec.method == start.method]
+    if not of_method:
+        raise UsageError(f"the method {start.method!r}, from which another one starts, has no recipe.")
+    changes = [(spec, _changed(start, spec.resolve(defaults)[1])) for spec in of_method]
+    spec, changed = min(changes, key=lambda change: len(change[1]))
+    return spec.changed(":".join([spec.name, *(f"{key}={_typed(value)}" for key, value in changed.items())]), changed)
+
+
+def _changed(start: Start, recipe: object) -> dict[str, object]:
+    names = [field.name for field in dataclasses.fields(start.recipe)]
+    return {name: getattr(start.recipe, name) for name in names if getattr(start.recipe, name) != getattr(recipe, name)}
+
+
+def _typed(value: object) -> str:
+    """Return a setting as --methods takes it; a text that YAML would read otherwise is quoted."""
+    if isinstance(value, str):
+        try:
+            return value if parse_yaml(value, "") == value else json.dumps(value)
+        except UsageError:
+            pass
+    return json.dumps(value)
+
+
+def _labels(labels: str | None, methods: list[str]) -> list[str]:
+    """Return the names of the methods' rows: the given labels, one for each of them; raises UsageError for others."""
+    if labels is None:
+        return methods
+    if not labels.isascii() and any("\ud800" <= letter <= "\udfff" for letter in labels):
+        raise UsageError(f"--label {labels!r} is not UTF-8, which records and tables are; write it in UTF-8.")
+    names = [name.strip() for name in labels.split(",")]
+    if len(names) != len(methods) or not all(names):
+        called = ", ".join(methods)
+        raise UsageError(f"--label {labels}: give a name for each method, separated by commas: {called}.")
+    if len(set(names)) < len(names):
+        raise UsageError(f"--label {labels}: two rows would have one name.")
+    return names
+
+
+def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) -> list[Row]:
+    """Load the class of every recipe and build the recipe; raises UsageError for one that is wrong."""
+    rows = []
+    for spec in specs:
+        cls, recipe = spec.resolve(defaults)
+        traits, start = checked_traits(cls, recipe), checked_start(cls, recipe)
+        more: dict[str, Any] = {"updates": spec.updates, "tuned": spec.tuned, "overrides": spec.overrides}
+        named, parts = spec.recipe_name or spec.name, unstated(cls, traits)
+        rows.append(Row(spec.name, cls, recipe, traits, named, unstated=parts, start=start, **more))
+    return rows
+
+
+def unstated(cls: type[Encoder], traits: Traits) -> tuple[str, ...]:
+    """Return which of sources, precision and parameters a plugin's class does not state itself."""
+    if is_builtin(cls):
+        return ()
+    stated = ("precision",) if traits.precision is not None else ()
+    return tuple(what for what in Encoder.unstated if what in cls.unstated and what not in stated)
+
+
+def is_builtin(cls: type[Encoder]) -> bool:
+    """Return whether a method is this project's, not a plugin's."""
+    name = METHODS.name_of(cls)
+    return name is not None and METHODS.is_builtin(name)
