@@ -77,7 +77,6 @@ def _columns(kind: Kind, rows: list[Row]) -> list[tuple[str, Callable[[Row], str
 
 
 def table_lines(data: Texts, frame: pandas.DataFrame, width: int | None) -> list[str]:
-    """Return the columns within `width`; None: all."""
     rows = rows_of(frame)
     return lines_of_rows(rows, _columns(data.kind, rows), width)
 
@@ -97,16 +96,12 @@ def lines_of_rows(rows: list[Row], columns: Sequence[tuple[str, Callable[[Row], 
 
 
 def note(row: pandas.Series[Any], texts: int) -> str:
-    """Return an encoder's prompts, its similarity, its training here, and its number of cut texts."""
     cut = f"{row['texts_cut']:,.0f} of {texts:,} texts cut" if row["texts_cut"] and row["texts_cut"] > 0 else ""
     return "; ".join(filter(None, (row["roles"], row["trained_on"], cut)))
 
 
 def drawn(frame: pandas.DataFrame, kind: Kind, path: Path) -> None:
-    """Plot each row's score with its interval against its speed into a PNG file; dark: it may be the best.
-
-    Raises MissingError without Matplotlib.
-    """
+    """Plot scores with intervals against speed; dark: perhaps the best. Raises MissingError without Matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

@@ -29,7 +29,6 @@ class Form:
 
     @property
     def known(self) -> bool:
-        """True if every file has a sha256."""
         return None not in self.files.values()
 
 

@@ -27,7 +27,7 @@ KINDS = ("synonym", "antonym", "negation", "random", "typo")
 
 
 def read_heros(path: Path) -> dict[str, list[str]]:
-    """Return the sentences by column, `original` first; a second column Negation must equal the first."""
+    """`original` comes first; a second column Negation must equal the first."""
     lines = read_lines(path)
     head = [plain_name(name) for name in (lines or [""])[0].split("\t")]
     head = ["random" if name == "randommlm" else name for name in head]
@@ -49,7 +49,7 @@ def read_heros(path: Path) -> dict[str, list[str]]:
 
 
 class HerosScores(Scores, total=False):
-    """For each kind the mean `cosine` with the original and `normalised`; `random_pairs` is the cosine at its 0.
+    """By kind the mean `cosine` with the original and `normalised`; `random_pairs` is the cosine at its 0.
 
     `over_antonym` and `over_negation` are the shares of originals nearer to the synonym than to that version.
     """
@@ -71,7 +71,7 @@ class HerosData(TaskData):
         return [text for texts in self.columns.values() for text in texts]
 
     def score(self, vectors: Lookup) -> HerosScores:
-        """Return the share of originals nearer to the synonym than to antonym and negation (`main`), and all kinds."""
+        """`main` is the share of originals nearer to the synonym than to antonym and negation."""
         versions = unit(vectors(self.texts())).reshape(len(self.columns), self.rows, -1)
         original = versions[0]
         cosines = np.round(np.einsum("knd,nd->kn", versions[1:], original), 9)
@@ -99,7 +99,7 @@ class HerosData(TaskData):
 
 
 def replaced_words(row: TaskRow, data: DataSource, limit: int | None) -> HerosData:
-    """Read all sentences (with `limit`, the first, at least two); raises MissingError or CorruptError."""
+    """`limit` keeps the first, at least two; raises MissingError or CorruptError."""
     path = None if data.folder is None else data.folder / FILE
     if path is None or not path.is_file():
         raise MissingError(

@@ -72,7 +72,6 @@ class LoadedTask:
 
     @property
     def longest(self) -> list[str]:
-        """Its longest texts, the first to be cut by an encoder."""
         return sorted(set(self._texts()), key=lambda text: (-len(text), text))[:_LONGEST]
 
     def _texts(self) -> list[str]:

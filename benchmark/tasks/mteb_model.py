@@ -29,7 +29,7 @@ class _Asked(dict[str, str]):
 
 
 def prompt_names(task_metadata: Any, prompt_type: PromptType | None) -> tuple[str, ...]:
-    """Return mteb's names of prompts, in the order of the installed mteb."""
+    """The order is the installed mteb's."""
     asked = _Asked()
     get_prompt_name(asked, task_metadata, prompt_type)
     return tuple(asked.names)
@@ -40,7 +40,7 @@ def role_of(prompt_type: PromptType | None) -> Role | None:
 
 
 class TextModel(AbsEncoder):
-    """A model for mteb: maps batches of texts to vectors (n, dim), float32, in the roles of the encoder."""
+    """Maps batches of texts to vectors (n, dim), float32, in the roles of the encoder."""
 
     mteb_model_meta: ModelMeta
 
@@ -52,21 +52,21 @@ class TextModel(AbsEncoder):
         self.mteb_model_meta = meta or ModelMeta.create_empty({"similarity_fn_name": ScoringFunction(roles.similarity)})
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
-        """Return similarities (n, m); mteb itself computes no distances."""
+        """Return (n, m); mteb itself computes no distances."""
         if self.similarity_name in ("cosine", "dot"):
             return super().similarity(embeddings1, embeddings2)
         values = similarities(np.atleast_2d(embeddings1), np.atleast_2d(embeddings2), self.similarity_name)
         return torch.from_numpy(values)
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
-        """Return the similarity (n,) of each row."""
+        """Return (n,)."""
         if self.similarity_name in ("cosine", "dot"):
             return super().similarity_pairwise(embeddings1, embeddings2)
         first, second = np.atleast_2d(embeddings1), np.atleast_2d(embeddings2)
         return torch.from_numpy(pair_similarities(first, second, self.similarity_name))
 
     def encode(self, inputs: Any, *, task_metadata: Any = None, prompt_type: Any = None, **_: object) -> Vectors:
-        """Return vectors (n, dim) of a loader's texts, behind the task's prompt by mteb's rules, or their role's."""
+        """Return vectors (n, dim), behind the task's prompt by mteb's rules, or their role's."""
         role = role_of(prompt_type)
         names = () if task_metadata is None else prompt_names(task_metadata, prompt_type)
         prompt = self._roles.named(names, role)

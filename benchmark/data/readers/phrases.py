@@ -20,14 +20,11 @@ _TARGET = re.compile(r"<b>(.*?)</b>")
 
 @dataclass(frozen=True)
 class InContext:
-    """A word with the words before and after it."""
-
     before: list[str]
     word: str
     after: list[str]
 
     def window(self, words: int) -> str:
-        """Return the word with at most `words` words on either side."""
         return " ".join([*self.before[-words:], self.word, *self.after[:words]])
 
 
@@ -79,7 +76,7 @@ class Choice:
     others: tuple[str, ...]
 
     def texts(self) -> list[str]:
-        """The phrase, then the choices, the right word first."""
+        """The right word comes first."""
         return [self.phrase, self.right, *self.others, *self.parts]
 
 
@@ -91,7 +88,6 @@ def read_bird(path: Path) -> Pairs:
 
 
 def _items(path: Path, lines: int) -> list[tuple[str, tuple[str, str], list[str]]]:
-    """Return (place, the phrase's two words, the other lines) of every item."""
     every = read_lines(path)
     if len(every) % lines:
         raise CorruptError(f"{path}: {len(every)} lines are not a multiple of {lines}, the lines of an item.")
