@@ -1,6 +1,6 @@
 """The benchmark: tasks, runner, records and leaderboards. `evaluate`, `compare` and `leaderboard` are its Python API.
 
-Importing this package imports no torch; the names below are loaded when they are first used.
+Importing this package imports no torch; the names below are loaded on first use.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""`zoo-bench` and `python -m benchmark`: the command, also for launchers that need a module."""
+"""`zoo-bench` and `python -m benchmark`: the command, also for launchers of modules."""
 
 import os
 import sys
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C is one sentence even while its modules are still loaded."""
+    """Run the command line; Ctrl-C is a single sentence even during imports."""
     # Threads of torch that wait for work leave the processor to others; OpenMP reads this when torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     # What Apple's GPU lacks is computed by the CPU, and torch names each such operation; read at the same time.

@@ -1,4 +1,4 @@
-"""The Python API: one function for each command; the command line and notebooks call the same functions.
+"""The Python API: a function for each command; the command line and notebooks call the same functions.
 
 Examples:
     >>> import benchmark
@@ -57,13 +57,13 @@ def run(
     plugins: Sequence[Path] = (),
     after_round: Callable[[Run], None] | None = None,
 ) -> tuple[Run, Outcome]:
-    """Prepare and carry out a run in this process, in several processes or on a cluster, as its options say.
+    """Prepare and carry out a run in this process, in several processes or on a cluster.
 
     Args:
-        options: What is measured, where and how: one field per option of `zoo-bench run`.
-        command: The words that records state as the command.
-        plugins: Python files that register methods or tasks.
-        after_round: Called with the run once all rows without training are measured, and after each seed of the others.
+        options: Targets, place and manner of the run: a field per option of `zoo-bench run`.
+        command: The words of the command for records.
+        plugins: Python files with methods or tasks.
+        after_round: Called with the run after all rows without training, and after each seed of the others.
 
     Returns:
         The prepared run, and its outcome: the numbers of measured, kept and failed cells.
@@ -91,12 +91,12 @@ def leaderboard(
     Args:
         results: The results folder, or the `Results` of `evaluate`.
         out: The folder of the tables; by default the results folder.
-        suites: Names of suites, comma-separated, that have a table; by default all.
+        suites: Names of suites, comma-separated; by default all.
         aggregation: The score of a task with subsets: on all pairs, or the mean or weighted mean of the subsets.
-        borrow_seed_noise: Whether a row of one seed borrows the pooled seed noise of its backbone's other rows.
+        borrow_seed_noise: Give a row of one seed the pooled seed noise of its backbone's other rows.
         columns: Names of columns, comma-separated, in their order.
         methods: Names or globs of the rows.
-        baseline: The row from which others are marked if they differ beyond noise.
+        baseline: A row; rows beyond noise of it are marked.
 
     Returns:
         The tables, scores x100, and the paths of the written files.
@@ -131,27 +131,28 @@ def compare(
     borrow_seed_noise: bool = False,
     margin: float | None = None,
 ) -> Compared:
-    """Compare A with B pair by pair: differences, intervals and p-values, which include the noise of pairs and seeds.
+    """Compare A with B pair by pair: differences, intervals and p-values with the noise of pairs and seeds.
 
-    Pairs that share a text are drawn together. A row of one seed has neither interval nor p, unless it borrows noise.
+    Pairs with a common text are resampled together. A row of one seed has neither interval nor p, unless it borrows
+    noise.
 
     Args:
-        a: The name of a row of `results`, or the `Results` of one row.
-        b: The other row, given as `a` is.
-        results: The folder of two named rows; by default the one that the command line writes.
-        suites: Names of suites, comma-separated; by default all, or for two `Results` the tasks that both kept.
+        a: The name of a row of `results`, or the `Results` of a row.
+        b: The other row, likewise.
+        results: The folder of two named rows; by default the command line's.
+        suites: Names of suites, comma-separated; by default all, or for two `Results` their common tasks.
         tasks: Names of tasks, comma-separated.
-        pairs: How many pairs of each task are returned, those that differ most, with their texts.
-        texts: Whether the texts are read, which shows pairs that share one.
-        data: The folder of the benchmark data that has the texts.
-        borrow_seed_noise: Whether the pooled variance of the backbone's other rows stands in for that of one seed.
-        margin: Also ask whether A and B differ by less than so many points (two one-sided tests).
+        pairs: The number of most different pairs of each task to return, with their texts.
+        texts: Read the texts, to find pairs with a common text.
+        data: The folder of the benchmark data with the texts.
+        borrow_seed_noise: Give a row of one seed the pooled variance of its backbone's other rows.
+        margin: Also test for a difference below so many points (two one-sided tests).
 
     Returns:
         The differences A - B of scores x100, with 95% intervals and p-values, suite by suite.
 
     Raises:
-        UsageError: A name is unknown, or is that of several rows.
+        UsageError: A name is unknown, or fits several rows.
         MissingError: Nothing can be compared.
 
     Examples:
@@ -183,7 +184,7 @@ def ablation(
     suites: str | None = None,
     tasks: str | None = None,
 ) -> Ablation:
-    """Compare rows with a base row, in one column.
+    """Compare rows with a base row, in a single column.
 
     Args:
         base: The name of the base row.
@@ -219,17 +220,17 @@ def export(
     """Write the trained encoder of a row of `results` as a new sentence-transformers folder with a model card.
 
     Args:
-        method: The name of the row; or a zoo Encoder or the folder of one (./FOLDER), which gets no card.
+        method: The name of the row; or a zoo Encoder or its folder (./FOLDER), without a card.
         folder: The new folder.
         results: The results folder, or the `Results` of `evaluate`.
-        seed: The seed whose encoder is written; by default the first.
-        licence: The licence that the card states.
-        language: The language that the card states.
-        push_to_hub: The repository (OWNER/NAME) to which the folder is uploaded.
-        private: Whether a new repository is private.
+        seed: The encoder's seed; by default the first.
+        licence: The card's licence.
+        language: The card's language.
+        push_to_hub: The repository (OWNER/NAME) for the upload.
+        private: Make a new repository private.
 
     Returns:
-        The name, the folder and the address of what was written.
+        The name, the folder and the address of the export.
 
     Raises:
         MissingError: The results hold no such encoder.
@@ -252,12 +253,12 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
     """Return an encoder as a model for `mteb.evaluate`, with its metadata.
 
     Args:
-        encoder: A zoo Encoder or its folder, a recipe that needs no training, a model, or a function of texts.
+        encoder: A zoo Encoder or its folder, a recipe without training, a model, or a function of texts.
         name: The name in mteb's results.
         runtime: Device and precision; by default the CPU and fp32.
 
     Returns:
-        A model that mteb evaluates.
+        A model for mteb.
 
     Raises:
         MissingError: mteb is not installed.

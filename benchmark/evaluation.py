@@ -32,7 +32,7 @@ _TURN = threading.RLock()
 
 
 def folder_of(results: str | Path | Results) -> Path:
-    """Return the results folder that is given by its path or by `Results`; raises UsageError for anything else."""
+    """Raises UsageError for anything but a path or `Results`."""
     if isinstance(results, Results):
         return results.folder
     if not isinstance(results, str | Path) or not str(results).strip():
@@ -42,7 +42,7 @@ def folder_of(results: str | Path | Results) -> Path:
 
 @dataclass(frozen=True, repr=False)
 class Results:
-    """The result of `evaluate`: it prints as a table, shows as HTML in a notebook, and `to_frame` gives a DataFrame."""
+    """The result of `evaluate`: prints as a table, shows as HTML in a notebook."""
 
     tables: list[Table]
     records: list[Record]
@@ -52,18 +52,18 @@ class Results:
     _temporary: TemporaryDirectory[str] | None = None
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return scores x100: a row per method; columns: each task's mean over seeds, its "sd", seeds, conditions."""
+        """Return scores x100: a row per method; each task's mean over seeds, its "sd", seeds, conditions."""
         return frame_of(self.tables)
 
     def row(self) -> str:
-        """Return the label of the only row; raises UsageError where there are several rows."""
+        """Return the label of the only row; raises UsageError for several rows."""
         labels = sorted({label([record]) for record in self.records})
         if len(labels) > 1:
             raise UsageError(f"the results have several rows ({', '.join(labels)}); name two of them: results=...")
         return labels[0]
 
     def scored_pairs(self) -> set[str]:
-        """Return the tasks whose pair scores are kept: two results can be compared on these tasks."""
+        """Return the tasks with pair scores, for comparisons."""
         return {record["task"]["name"] for record in self.records if record.get("pairs")}
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class Results:
         return html_of(self.tables)
 
     def save(self, folder: str | Path) -> Path:
-        """Write the records into a results folder, where `leaderboard` and `compare` read them; returns the folder."""
+        """Write the records into a results folder, for `leaderboard` and `compare`; returns the folder."""
         place = folder_of(folder)
         source, kept = Records(self.folder), Records(place)
         for record in self.records:
@@ -94,19 +94,19 @@ def evaluate(
     quiet: bool = False,
     **options: Any,
 ) -> Results:
-    """Measure one encoder, or each of a list or dict of encoders, and return the scores.
+    """Measure an encoder, or each of a list or dict of encoders, and return the scores.
 
     A recipe is trained if it needs training. Calls from several threads take turns.
 
     Args:
         encoder: A recipe as for `--methods`, a `zoo.Encoder`, a sentence-transformers model, a Hugging Face (model,
-            tokenizer), whose vectors are means over tokens, an object with `encode(texts)`, or a function that takes a
-            list of n texts and returns an array (n, dim). A list or a dict of these is measured in one table.
+            tokenizer) with means over tokens as vectors, an object with `encode(texts)`, or a function from a list of n
+            texts to an array (n, dim). A list or a dict of these is measured in one table.
         tasks: Names or globs of suites or tasks, comma-separated or as a list.
         name: The name of the row of an object.
         version: Any text, changed by hand; an object of the same version is not measured again.
-        results: The folder that keeps the records; cells that were measured there are not measured again.
-        quiet: Whether no progress goes to standard error.
+        results: The folder of the records; cells measured there are not measured again.
+        quiet: Print no progress to standard error.
         **options: Fields of `RunOptions`: data, seeds, backbone, corpus, device, precision, limit ...
 
     Returns:
@@ -115,7 +115,7 @@ def evaluate(
     Raises:
         UsageError: A name or an option is unknown.
         MissingError: Nothing could be measured.
-        ZooError: A cell failed; the message has the reason of the first.
+        ZooError: A cell failed; the message has the first reason.
 
     Examples:
         >>> import benchmark

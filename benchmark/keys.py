@@ -1,7 +1,7 @@
-"""What identifies a number: all that goes into keys, each with its reason, and what records state beside them.
+"""The identity of a number: all parts of keys, each with its reason, and the information beside them in records.
 
-A key is a sha256. It contains no path, no module and no name of a user's file: a finished cell is kept while nothing
-that made it has changed, and a changed input gives another cell. A plugin's file is in its key. This project's own code
+A key is a sha256. It contains no path, no module and no name of a user's file: a finished cell is kept while its
+sources are unchanged, and a changed input gives another cell. A plugin's file is in its key. This project's own code
 is in keys by the versions of method, task, metric and protocol, which golden vectors and scores guard; records state
 the libraries' versions and a digest of the code. Imports no torch.
 """
@@ -32,7 +32,7 @@ PROTOCOL_VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Ingredients:
-    """What an encoder's vectors depend on, beside the seed."""
+    """The sources of an encoder's vectors, beside the seed."""
 
     protocol: int = field(metadata={"why": "scores of different protocols are not one number"})
     code: str = field(metadata={"why": "the method's registered name and version, and a plugin's file"})
@@ -47,7 +47,7 @@ class Ingredients:
     )
 
     def key(self) -> str:
-        """Return the key that the records of one row share; a built-in method's has no probe."""
+        """Return a row's common key; a built-in method's has no probe."""
         held = {one.name: getattr(self, one.name) for one in fields(self)}
         return sha256_json({name: value for name, value in held.items() if name != "probe" or value is not None})
 
@@ -63,7 +63,7 @@ def ingredients(
     precision: str,
     limit: int | None,
 ) -> Ingredients:
-    """Return the ingredients of an encoder's key, as they are without the names of the user's own files."""
+    """Names of the user's own files are removed."""
     left_out = added_at_default(recipe)
     named = {kind: _without_own_name(source) for kind, source in sources.items()}
     return Ingredients(
@@ -79,31 +79,29 @@ def ingredients(
 
 
 def _without_own_name(source: object) -> object:
-    """Return a source's identity, in which the sha256 replaces the name of a user's file."""
+    """The sha256 replaces the name of a user's file."""
     if not isinstance(source, dict) or not source.get("local"):
         return source
     return {**{k: v for k, v in source.items() if k != "local"}, "name": source["sha256"]}
 
 
 def _without_own_text(corpus: dict[str, Any]) -> dict[str, Any]:
-    """Return a corpus's identity without its name, unless every part of the name is a data set of the catalog."""
+    """Remove a corpus's name, unless every part of it is a data set of the catalog."""
     if all(part in catalog() for part in corpus["name"].split("+")):
         return corpus
     return {k: v for k, v in corpus.items() if k != "name"}
 
 
 def encoder_key(row_key: str, seed: int | None) -> str:
-    """Return the key of one trained encoder: of its row and its seed."""
     return sha256_json({"row": row_key, "seed": seed})
 
 
 def cell_key(encoder_key: str, task: TaskIdentity) -> str:
-    """Return the key of a cell: of its encoder and its task."""
     return sha256_json({"encoder": encoder_key, "task": task})
 
 
 def cache_key(encoder: str, fitted: Mapping[str, str] | None, device: str) -> str:
-    """Return the key of an encoder's cached vectors: also of fitted files, the device and the libraries.
+    """Return the key of cached vectors: also of fitted files, the device and the libraries.
 
     The encoder's own key contains the versions of its method and of the protocol.
     """
@@ -115,14 +113,14 @@ _ROOT = Path(__file__).resolve().parents[1]
 
 @functools.cache
 def code_digest() -> str:
-    """Return the sha256 of the code here, of which records and workers inform; no number is kept or refused by it."""
+    """Return the sha256 of the code here, for information only; no number is kept or refused by it."""
     files = sorted(path for package in ("zoo", "benchmark") for path in (_ROOT / package).rglob("*.py"))
     return sha256_json({path.relative_to(_ROOT).as_posix(): sha256_file(path) for path in files})
 
 
 @functools.cache
 def libraries() -> dict[str, str]:
-    """Return the versions of the libraries that compute vectors: other versions may round differently."""
+    """Return the versions of the computing libraries: other versions may round differently."""
     versions = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")}
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         versions["onnxruntime"] = importlib.metadata.version("onnxruntime")
@@ -130,14 +128,14 @@ def libraries() -> dict[str, str]:
 
 
 def without_times(scores: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return what two measurements of the same vectors agree on: their scores without the seconds that they took."""
+    """Drop the seconds, for a comparison of two measurements of the same vectors."""
     return None if scores is None else {k: v for k, v in scores.items() if not k.endswith("seconds")}
 
 
 def vectors_digest(encode: Callable[[Sequence[str]], object], texts: Sequence[str]) -> str:
-    """Return a digest of the vectors that an encoder gives texts; it changes with weights that are loaded in any way.
+    """Return a digest of an encoder's vectors; it changes with weights loaded in any way.
 
-    It has one rounded number for each text, so that the number of threads nearly never changes it.
+    A rounded number for each text makes it nearly independent of the number of threads.
     """
     vectors = np.asarray(encode(list(texts)), np.float64)
     width = vectors.shape[1]

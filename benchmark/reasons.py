@@ -1,4 +1,4 @@
-"""Why a cell is n/a or failed: every reason that this package states by itself. The rest quote an error's own text.
+"""Reasons for n/a or failed cells: all in this package's own words. The rest quote an error's own text.
 
 `docs/reference/missing.md` is this table; `python -m benchmark.reasons` prints it.
 """
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Reason(NamedTuple):
-    """The words of a reason, when a cell has it, and what helps."""
+    """The words of a reason, its condition, and its remedy."""
 
     text: str
     when: str
@@ -108,12 +108,10 @@ REASONS = {
 
 
 def reason(name: str, /, **values: object) -> str:
-    """Return a reason with its values."""
     return REASONS[name].text.format(**values)
 
 
 def page() -> str:
-    """Return the table of all reasons as Markdown."""
     lines = [f"| {text.strip()} | {when} | {remedy} |" for text, when, remedy in REASONS.values()]
     return "\n".join(["| reason | when | what helps |", "|:--|:--|:--|", *lines]) + "\n"
 

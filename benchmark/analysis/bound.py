@@ -1,4 +1,4 @@
-"""Whether a record is bound to what made it: its keys, its name, its training, and the files of its encoder."""
+"""Checks a record against its sources: keys, name, training, and the files of its encoder."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ Close = Callable[[tuple[str, ...], float, float], bool]
 
 
 class DifferenceError(Exception):
-    """Something in a record is not what it is here."""
+    """A record's statement does not hold here."""
 
 
 def equal(_: tuple[str, ...], stated: float, again: float) -> bool:
-    """Return whether two numbers are equal but for the last digits of a sum."""
+    """Equal but for the last digits of a sum."""
     return math.isclose(stated, again, rel_tol=1e-9, abs_tol=1e-9)
 
 
 def differences(
     stated: object, again: object, close: Close = equal, where: tuple[str, ...] = (), *, absent: bool = False
 ) -> Iterator[str]:
-    """Yield a text for every value that is not what it is here; with `absent`, keys of one side alone are allowed."""
+    """Yield a text for every different value; with `absent`, keys may be on a single side."""
     if isinstance(stated, Mapping) and isinstance(again, Mapping):
         for name in dict.fromkeys((*again, *stated)):
             if not (absent and (name in stated) != (name in again)):
@@ -80,12 +80,12 @@ def require(differing: Iterator[str]) -> None:
 
 
 def of_this_code(record: Record) -> bool:
-    """Return whether the code here measured a record: one of other code may lack fields, or have former ones."""
+    """False for a record by other code: it may lack fields, or have former ones."""
     return record.get("code", {}).get("digest") == code_digest()
 
 
 def check_keys(record: Record) -> None:
-    """Raise DifferenceError unless the keys of the encoder and of the cell are those of seed and task."""
+    """Raise DifferenceError unless encoder key and cell key follow from seed and task."""
     if encoder_key(record["row_key"], record["seed"]) != record["encoder_key"]:
         raise DifferenceError(f"its encoder_key is not that of its row and of seed {record['seed']}")
     identity = {name: value for name, value in record["task"].items() if name in TaskIdentity.__annotations__}
@@ -98,9 +98,9 @@ def check_keys(record: Record) -> None:
 
 
 def check_method(record: Record, row: Row) -> None:
-    """Raise DifferenceError unless name, class, settings, traits and tuning are those of the method of its name.
+    """Raise DifferenceError unless name, class, settings, traits and tuning are the named method's.
 
-    MissingError: the record is of other code, and the recipe of its name has changed since.
+    MissingError: the recipe has changed since a record by other code.
     """
     stated, old = record["method"], not of_this_code(record)
     sources: dict[str, Any] = stated["sources"]
@@ -125,9 +125,9 @@ def check_method(record: Record, row: Row) -> None:
 
 
 def check_row_key(record: Record, row: Row, dev: TaskIdentity | None, probe: str | None) -> None:
-    """Raise DifferenceError unless the row's key is that of all that the record states of it.
+    """Raise DifferenceError unless the row's key follows from the record.
 
-    `dev` is what picked checkpoints; `probe` the digest of the vectors of a method that is not of this project.
+    `dev` chose checkpoints; `probe` is the digest of a foreign method's vectors.
     """
     sources: dict[str, Any] = record["method"]["sources"]
     corpus: dict[str, Any] | None = (record["training"] or {}).get("corpus")  # type: ignore[assignment]
@@ -191,7 +191,7 @@ def _log(folder: Path) -> list[str]:
 
 
 def check_start(record: Record, row: Row) -> None:
-    """Raise DifferenceError unless the row that it started from has the key of these untrained vectors."""
+    """Raise DifferenceError unless the stated start has the key of these untrained vectors."""
     if record.get("start_key") is None or row.start is None:
         if record.get("start_key") is not None:
             raise DifferenceError("it states a start, and its method starts from nothing")
@@ -217,7 +217,7 @@ def check_start(record: Record, row: Row) -> None:
 
 
 def equal_seeds(records: Sequence[Record], store: Records) -> dict[str, str]:
-    """Return, by a cell's key, that the cosines of another seed of a stochastic row are the same."""
+    """Return, by cell key, a remark on cosines equal to another seed's of a stochastic row."""
     cells: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
         if record["status"] == "ok" and record["seed"] is not None and store.has_pairs(record):
@@ -241,7 +241,7 @@ def equal_seeds(records: Sequence[Record], store: Records) -> dict[str, str]:
 
 
 def absent_cells(records: Sequence[Record]) -> Iterator[tuple[Record, int | None, str, str]]:
-    """Yield, with a record of its row, the seed, task and reason of each cell that a row states and does not have."""
+    """Yield a record of the row, seed, task and reason for each cell stated but absent."""
     rows: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         rows[record["row_key"]].append(record)

@@ -1,4 +1,4 @@
-"""The method and the encoder that a record is of, as they are made or found here."""
+"""The method and the encoder of a record, rebuilt or found here."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ OBJECT = f"{ObjectEncoder.__module__}.{ObjectEncoder.__qualname__}"
 
 
 def recipes_of(store: Records) -> dict[str, RecipeSpec]:
-    """Return the recipes that a folder's names may stand for: all known ones, and those that were tuned in it."""
+    """Return all known recipes, and those tuned in the folder."""
     return {**all_recipes(), **tuned_recipes(store.folder)}
 
 
 def row_of_record(record: Record, recipes: Mapping[str, RecipeSpec]) -> Row:
-    """Return the method that a record's name stands for here; raises MissingError where it stands for none."""
+    """Raises MissingError for an unknown name."""
     method = record["method"]
     if method["class"] == OBJECT:
         traits: dict[str, Any] = {
@@ -57,11 +57,10 @@ def encoder_of(
     weights: Sequence[Path] = (),
     stop: Callable[[], int | None] = lambda: None,
 ) -> Encoder:
-    """Return the encoder that a record is of, before a transductive one is fitted to a task's texts.
+    """Return the encoder of a record, before a transductive fit to a task's texts.
 
-    A trained one lies in the folder; others are made. Weights that were given by a path are found among `weights` and
-    the paths that the record names, by their sha256. Raises MissingError with the reason where the encoder cannot be
-    had, or the ZooError of loading it.
+    A trained encoder lies in the folder; others are rebuilt. Weights given by a path are found by their sha256 among
+    `weights` and the paths in the record. Raises MissingError with a reason, or the ZooError of loading.
     """
     runtime = replace(_runtime(device, record["precision"]), stop_signal=stop)
     # Never for an untrained method: a folder could hold anything under its name.
@@ -82,7 +81,7 @@ def encoder_of(
 
 
 def _with_weights(record: Record, row: Row, weights: Sequence[Path], runtime: Runtime) -> object:
-    """Return the recipe with the places of its weights here, which have the sha256 that the record states."""
+    """Set the places of weights here, with the record's sha256."""
     stated = record["method"]["sources"]
     local = any(source.get("local") for source in stated.values() if isinstance(source, Mapping))
     fields = [name for name in SOURCES[:3] if name in row.recipe.__dataclass_fields__]
@@ -107,7 +106,6 @@ def _with_weights(record: Record, row: Row, weights: Sequence[Path], runtime: Ru
 
 
 def _saved(record: Record, weights: Sequence[Path], runtime: Runtime) -> Encoder:
-    """Return the saved encoder whose row this is."""
     fingerprint = record["method"]["recipe"].get("fingerprint")
     for folder in _folders(record, weights):
         with suppress(ZooError):
@@ -120,14 +118,14 @@ def _saved(record: Record, weights: Sequence[Path], runtime: Runtime) -> Encoder
 
 
 def _folders(record: Record, weights: Sequence[Path]) -> Iterator[Path]:
-    """Yield the folders that may have a record's weights: those given, and those that its name and command state."""
+    """Yield the given folders, then those in the record's name and command."""
     words = [part for word in (*record["command"], record["method"]["name"]) for part in word.split(",")]
     places = [*weights, *(user_path(word.rpartition("=")[2]) for word in words if "/" in word or "\\" in word)]
     yield from (folder for folder in dict.fromkeys(places) if is_dir(folder))
 
 
 def _runtime(device: str, precision: str) -> Runtime:
-    """Return a runtime of the record's precision, or of float32 where this machine lacks that."""
+    """Use the record's precision, or float32 if this machine lacks it."""
     try:
         return make_runtime(device, precision)
     except UsageError:
@@ -135,5 +133,5 @@ def _runtime(device: str, precision: str) -> Runtime:
 
 
 def is_object(record: Record) -> bool:
-    """Return whether the encoder was an object in Python, or a saved encoder."""
+    """True for an object in Python, or a saved encoder."""
     return record["method"]["class"] == OBJECT

@@ -1,4 +1,4 @@
-"""Explains one recipe: settings with defaults and reasons, paper against code, conditions."""
+"""Explains a recipe: settings with defaults and reasons, paper against code, conditions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zoo.recipes import OVERRIDE, RecipeSpec, choices, papers_of, parent_file, r
 
 
 def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec]) -> dict[str, object]:
-    """Return what is known about a recipe as plain values; raises UsageError for a recipe that is wrong."""
+    """Raises UsageError for a wrong recipe."""
     cls, recipe = spec.resolve()
     traits = cls.traits(recipe)
     why, allowed = reasons(cls.Recipe), choices(cls.Recipe)
@@ -54,7 +54,7 @@ def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec]) -> dict[str, 
 
 
 def other_form(spec: RecipeSpec, recipe: AnyRecipe, recipes: Mapping[str, RecipeSpec]) -> dict[str, Any] | None:
-    """Return how the recipes of the paper and of its code (NAME and NAME-repo) differ; None without a counterpart."""
+    """Return the differences of a paper's recipe and its code's (NAME and NAME-repo), if both exist."""
     base = spec.recipe_name or spec.name
     name = base.removesuffix("-repo") if base.endswith("-repo") else f"{base}-repo"
     if name not in recipes or recipes[name].method != spec.method:
@@ -69,7 +69,7 @@ def other_form(spec: RecipeSpec, recipe: AnyRecipe, recipes: Mapping[str, Recipe
 
 
 def conditions_of(traits: Traits) -> list[str]:
-    """Return sentences on what a method needs and reads: the conditions of its rows."""
+    """Return sentences on a method's needs and data: the conditions of its rows."""
     sentences = {
         "Its weights are finished and were trained elsewhere.": traits.released,
         "It is a backbone's own states, pooled; nothing is trained.": traits.untrained,
@@ -94,7 +94,7 @@ _FOR_LINTERS = ("noqa", "type: ignore")
 
 
 def reasons(recipe: type[Any]) -> dict[str, str]:
-    """Return the comment of each field of a recipe and its bases, behind the field on its line or directly above it."""
+    """Return the comment of each field of a recipe and its bases, on its line or directly above it."""
     comments: dict[str, str] = {}
     for cls in reversed(recipe.__mro__):
         if dataclasses.is_dataclass(cls):
@@ -121,7 +121,7 @@ def _of_class(cls: type[Any]) -> dict[str, str]:
 
 
 def notes(spec: RecipeSpec) -> list[tuple[str, str]]:
-    """Return (recipe, text) for the notes at the top of a recipe's file and of the recipes that it extends."""
+    """Return (recipe, text) for the notes at the top of the files of a recipe and its bases."""
     notes_of = []
     while spec.origin.endswith((".yaml", ".yml")):
         path = Path(spec.origin)

@@ -1,4 +1,4 @@
-"""How far a record's scores, cosines and items may be from those that are computed again here."""
+"""Tolerances between a record's scores, cosines and items and those computed again here."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COSINE_HALF, SCORE_HALF = 0.03, 1.0
 
 
 def bounds(predicted: Numbers, gold: Numbers) -> tuple[float, float]:
-    """Return the least and greatest Spearman x100 that predictions can have had which are equal (n,) as float32.
+    """Return the least and greatest possible Spearman x100 before predictions (n,) became equal as float32.
 
     Examples:
         >>> [round(bound, 1) for bound in bounds(np.array([1, 2, 2]), np.array([1, 2, 3]))]
@@ -53,7 +53,7 @@ def bounds(predicted: Numbers, gold: Numbers) -> tuple[float, float]:
 
 
 def compare_score(record: Record, predicted: Numbers, gold: Numbers) -> None:
-    """Raise DifferenceError unless the score is that of the kept pair scores."""
+    """Raise DifferenceError unless the score follows from the kept pair scores."""
     stated, again = 100 * main_score(record), spearman(predicted, gold)
     if again is None:
         raise DifferenceError(f"the score is {stated:.4f}, and its pair scores have none")
@@ -65,13 +65,13 @@ def compare_score(record: Record, predicted: Numbers, gold: Numbers) -> None:
 
 
 def _slack(predicted: Numbers, gold: Numbers) -> float:
-    """Return how far from Spearman's correlation, a fraction, it may have been (see `bounds`); 0 if there is none."""
+    """Return the possible deviation from Spearman's correlation, a fraction (see `bounds`)."""
     again = spearman(predicted, gold)
     return 0.0 if again is None else max(abs(bound - again) for bound in bounds(predicted, gold)) / 100
 
 
 def are_places(predicted: Numbers) -> bool:
-    """Return whether predictions are places in the order of cosines, as older packed folders keep them."""
+    """True for places in the order of cosines, as in older packed folders."""
     return float(np.abs(predicted).max()) > 1.001
 
 
@@ -87,7 +87,7 @@ def compare_kept(
 ) -> None:
     """Raise DifferenceError unless every score follows from the cosines; `known` masks pairs without a zero vector.
 
-    Values that are equal as float32 may once have differed: older records' Spearman correlations may be of any order.
+    Cosines equal as float32 may once have differed: older records' Spearman correlations may be of any order.
     """
     predicted = kept[0]
     ends = np.cumsum([len(pairs) for pairs in data.subsets.values()])[:-1]
@@ -114,7 +114,7 @@ def compare_kept(
 
 
 def _slack_of(part: str, data: PairsData, kept: PairScores) -> float:
-    """Return how far from Spearman's correlation, a fraction, `all`, `mean`, `wmean` or a subset may have been."""
+    """Return the slack of `all`, `mean`, `wmean` or a subset, a fraction."""
     sizes = [len(pairs) for pairs in data.subsets.values()]
     ends = np.cumsum(sizes)[:-1]
     if part in ("all", "covered"):
@@ -126,10 +126,10 @@ def _slack_of(part: str, data: PairsData, kept: PairScores) -> float:
 
 
 def compare_measured(record: Record, measured: Measured, kept: PairScores | None, rows: int, *, exact: bool) -> str:
-    """Compare a score that is measured again, and its items; returns what agrees.
+    """Compare a new score and its items; returns the agreement.
 
-    `exact`: the vectors are equal here to the last bit. Otherwise vectors of another machine differ in their last bits,
-    which may turn items over.
+    `exact`: the vectors are equal here to the last bit. Those of another machine differ in their last bits, enough to
+    turn items over.
     """
     items, again = record.get("items"), measured.more.get("items")
     stated, scores = without_times(record["scores"]) or {}, plain(without_times(measured.more["scores"])) or {}
@@ -165,7 +165,7 @@ def compare_measured(record: Record, measured: Measured, kept: PairScores | None
 
 
 def compare_cosines(record: Record, again: Numbers, predicted: Numbers, gold: Numbers) -> bool:
-    """Raise DifferenceError unless cosines, encoded again, are near those kept; returns whether all are equal."""
+    """Raise DifferenceError unless new cosines are near those kept; returns True if all are equal."""
     precision = record["precision"]
     if not are_places(predicted):
         most = float(np.abs(again - predicted).max())
@@ -190,7 +190,7 @@ LIMITS = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """The word for one cell, and what was compared, what differs, or why it cannot be verified."""
+    """A cell's word, and its agreement, its difference, or the reason for neither."""
 
     word: Word
     row: str
@@ -200,13 +200,11 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Verified:
-    """The verdicts on the cells of a folder."""
-
     verdicts: list[Verdict]
     limits: str = LIMITS
 
     def exit_code(self, *, allow_unverified: bool = False) -> int:
-        """Return 0 only where every cell is verified, or, if so allowed, where none differs."""
+        """Return 0 only if every cell is verified, or, if so allowed, none differs."""
         words = {verdict.word for verdict in self.verdicts}
         return int("differs" in words or (words != {"verified"} and not allow_unverified))
 

@@ -1,4 +1,4 @@
-"""Verifies a results folder: what a record states is made again here, field by field, and compared."""
+"""Verifies a results folder: a record's statements are made again here, field by field, and compared."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ def verify(
 ) -> Verified:
     """Verify every record of a results folder.
 
-    Its keys, name and training are compared with what lies beside it. Its score is computed again from its pair scores
-    or items, and its gold scores are compared with the data here. With `encode`, its cell is measured again where the
-    encoder is in the folder, among `weights`, or needs no training. Data and models come from the hub only with
-    `fetch`. Raises MissingError for a folder without records.
+    Its keys, name and training are compared with the files beside it, its gold scores with the data here. Its score is
+    computed again from its pair scores or items. With `encode`, its cell is measured again if the encoder is in the
+    folder, among `weights`, or needs no training. Data and models come from the hub only with `fetch`. Raises
+    MissingError for a folder without records.
     """
     store = Records(folder)
     records = store.all()
@@ -92,7 +92,7 @@ def verify(
 
 
 class Check:
-    """What the cells of a folder share: tasks, training texts, and the encoder that is being verified."""
+    """The common state of a folder's cells: tasks, training texts, and the current encoder."""
 
     def __init__(
         self, store: Records, data: DataSource, encode: bool = True, device: str = "auto", weights: Sequence[Path] = ()
@@ -108,7 +108,7 @@ class Check:
         self._tasks_of: dict[str, list[tuple[str, int | None]]] = defaultdict(list)
 
     def verdicts(self, records: Sequence[Record]) -> list[Verdict]:
-        """Return the verdicts on records and on the cells that their rows lack."""
+        """Return the verdicts on records and on absent cells of their rows."""
         self._equals = bound.equal_seeds(records, self.store)
         for record in sorted(records, key=lambda record: record["started"]):
             self._tasks_of[record["encoder_key"]].append((record["task"]["name"], record["limit"]))
@@ -123,7 +123,6 @@ class Check:
         return verdicts
 
     def verdict(self, record: Record) -> Verdict:
-        """Return the verdict on one cell."""
         row = label([record])
         cell, done = _cell(row, record["task"]["name"], record["seed"]), list[str]()
         word: Word = "verified"
@@ -140,9 +139,9 @@ class Check:
         return Verdict(word, row, cell, why)
 
     def _compared(self, record: Record, done: list[str]) -> str:
-        """Return what agrees; raises DifferenceError, or the ZooError because of which nothing can be said.
+        """Return the agreement; raises DifferenceError, or the ZooError behind an open verdict.
 
-        What agreed before that stands in `done`.
+        Agreement before that stands in `done`.
         """
         bound.check_keys(record)
         if equals := self._equals.get(record["key"]):
@@ -183,7 +182,7 @@ class Check:
         return f"{', '.join(done)}; {self._measured_again(record, measurement, task, kept)}"
 
     def _kept(self, record: Record, done: list[str]) -> PairScores | None:
-        """Return the kept pair scores; the score follows from them or from the items."""
+        """Return the kept pair scores, after checking the score against them or the items."""
         if items := record.get("items"):
             if (again := accuracy_of(items)) != main_score(record):
                 raise DifferenceError(
@@ -198,7 +197,7 @@ class Check:
         return kept
 
     def _bound(self, record: Record, done: list[str]) -> tuple[Row | None, str]:
-        """Return the method of the record's name, and why something beside the record could not be compared."""
+        """Return the record's method, and the reason against a comparison."""
         try:
             row = row_of_record(record, self._recipes)
             bound.check_method(record, row)
@@ -242,7 +241,7 @@ class Check:
         return self._tasks[name, limit]
 
     def _measurement(self, record: Record, row: Row) -> EncoderMeasurement:
-        """Return what measures a record's encoder, which is kept while its cells follow each other."""
+        """Measurements are kept while cells of an encoder follow each other."""
         key = record["encoder_key"]
         if self._encoder is None or self._encoder[0] != key:
             try:
@@ -276,7 +275,7 @@ class Check:
         return measurement
 
     def _corpus(self, record: Record, row: Row) -> Corpus | None:
-        """Return the training text of the catalog that a record states; None where it is not here."""
+        """Return the record's training text from the catalog, None if it is not here."""
         stated: Any = (record["training"] or {}).get("corpus")
         size = 0 if stated is None else stated.get("sentences") or stated.get("pairs") or 0
         if not 0 < size <= MOST_TEXTS or any(part not in catalog() for part in stated["name"].split("+")):
@@ -294,7 +293,7 @@ class Check:
         return self._texts[key]
 
     def _drawn(self, record: Record, pairs: Pairs, kept: PairScores, vectors: VectorStore) -> int:
-        """Compare the cosines of drawn pairs; returns how many these are, 0 where all are encoded in seconds."""
+        """Compare the cosines of sampled pairs; returns their number, 0 if all are encoded in seconds."""
         gold = kept[1]
         # A sender who knows which pairs are compared could keep these true.
         drawn = np.sort(secrets.SystemRandom().sample(range(len(gold)), min(DRAWN, len(gold))))
@@ -308,7 +307,6 @@ class Check:
     def _measured_again(
         self, record: Record, measurement: EncoderMeasurement, task: LoadedTask, kept: PairScores | None
     ) -> str:
-        """Measure a cell again as a run does, and compare all that its record has of it."""
         data = task.data
         assert data is not None
         try:
@@ -340,7 +338,6 @@ class Check:
         return text
 
     def _compare_rest(self, record: Record, again: dict[str, Any], data: TaskData) -> None:
-        """Compare what a record states beside its scores."""
         training: Any = record["training"]
         if training is not None and "overlap" in training and "overlap" not in again["training"]:
             every = overlap(tested := normalised_texts(data.tested()), tested)
@@ -367,7 +364,7 @@ def _cell(row: str, task: str, seed: int | None) -> str:
 
 @contextmanager
 def _without_hub(fetch: bool) -> Iterator[None]:
-    """Keep the hub's clients from the network inside the block: a record's sender names what is looked for."""
+    """Keep the hub's clients off the network: a record's sender names the targets."""
     import huggingface_hub.constants as constants
 
     before = os.environ.get("HF_HUB_OFFLINE"), constants.HF_HUB_OFFLINE

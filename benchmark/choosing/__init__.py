@@ -1,1 +1,1 @@
-"""Chooses an encoder for a user's own texts."""
+"""The choice of an encoder for a user's own texts."""

@@ -1,4 +1,4 @@
-"""Trains methods of the zoo on a user's own texts, and says which pays, by how much, and what it costs elsewhere."""
+"""Trains methods of the zoo on a user's own texts: gains at home, changes elsewhere, advice."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _POOLERS = {"mean": "avg", "cls": "cls_before_pooler"}
 
 @dataclass(frozen=True)
 class Beginning:
-    """What every candidate starts from: an encoder, the recipe of its vectors, and how methods get these vectors."""
+    """The common start of all candidates: an encoder, the recipe of its vectors, and the methods' settings for them."""
 
     name: str
     untrained: RecipeSpec
@@ -67,7 +67,7 @@ class Beginning:
 
 
 def beginning(name: str, runtime: Any) -> Beginning:
-    """Return what a finished encoder or a backbone is to the methods; raises MissingError or UsageError for others."""
+    """Return the start from a finished encoder or a backbone; raises MissingError or UsageError for others."""
     recipes, source = all_recipes(), find_backbone(name)
     if not (source.folder / "modules.json").is_file():
         return Beginning(name, recipes["avg-last"].changed("avg-last", {"backbone": name}), _MEAN)
@@ -108,27 +108,27 @@ def adapt(
     precision: str = "auto",
     quiet: bool = False,
 ) -> Adaptation:
-    """Train methods on your texts with one budget each, and say which pays and what it changes elsewhere.
+    """Train methods on your texts with equal budgets; compare their gains and their changes elsewhere.
 
-    One part of the pairs picks (development), one judges (test). Without pairs documents are held out, and their
+    A part of the pairs picks (development), another judges (test). Without pairs documents are held out, and their
     neighbouring sentences are the test.
 
     Args:
         texts: A file of lines, a table, a folder of .txt files, or lists of texts or of documents.
-        pairs: What `choose` reads.
-        encoder: A finished encoder or a backbone; by default the best finished one of the hub's cache.
+        pairs: A table as for `choose`.
+        encoder: A finished encoder or a backbone; by default the best finished encoder of the hub's cache.
         budget: The time of all trainings (10m), or the updates of each ("200 updates").
-        seeds: How many trainings a method has, at least 2.
-        methods: Names of recipes, plugins' too; by default whitening, SimCSE and others that the texts allow.
-        out: A folder for records, from which a stopped call goes on, and for the encoder that is advised.
-        elsewhere: A suite of `zoo-bench tasks`, on which the change is measured.
-        columns: The names of the columns of a table of texts, comma-separated.
-        pair_columns: The same of the pairs.
-        kind: What the pairs are: score, binary, retrieval or label.
+        seeds: The number of trainings of a method, at least 2.
+        methods: Names of recipes, also of plugins; by default whitening, SimCSE and others suitable for the texts.
+        out: A folder for records, to continue an interrupted call, and for the advised encoder.
+        elsewhere: A suite of `zoo-bench tasks` for the change elsewhere.
+        columns: The columns of a table of texts, comma-separated.
+        pair_columns: The columns of the pairs.
+        kind: The kind of the pairs: score, binary, retrieval or label.
         data: The folder of the data of `elsewhere`.
         device: A device of torch, or auto.
         precision: fp32, bf16, fp16, or auto.
-        quiet: Whether no progress goes to standard error.
+        quiet: Print no progress to standard error.
 
     Returns:
         The table, the advice and its reasons; print it.
@@ -195,7 +195,7 @@ def _documents(texts: OwnTexts) -> str:
 def _test_of(
     given: OwnTexts, pairs: Any, columns: str | None, kind: Kind | None
 ) -> tuple[Texts, Texts, Texts | None, frozenset[int], list[str]]:
-    """Return development, test and labels to train on, the documents held out, and what is to be said of them."""
+    """Return development, test, labels for training, held-out documents, and notes."""
     if pairs is None:
         signal = document_items(given.documents) if given.ordered else document_items([])
         note = f"{signal.test.report}. How well it predicts labelled tests: docs/how-to/own-domain.md"
@@ -211,7 +211,7 @@ def _test_of(
 
 
 def _encoder(given: object, development: Texts, device: str, precision: str) -> tuple[str, str]:
-    """Return the encoder to start from, and why it is that one."""
+    """Return the start encoder, and the reason for it."""
     if given is not None:
         return str(given), ""
     if not (finished := installed()):
@@ -226,7 +226,7 @@ Planned = list[tuple[Row, RecipeSpec]]
 def _plans(
     specs: Sequence[RecipeSpec], start: Beginning, ordered: bool, pairs: Corpus | None
 ) -> tuple[Planned, list[str]]:
-    """Return the candidates that texts, labels and encoder allow, no training first, and why others are left out."""
+    """Return the possible candidates, no training first, and the reasons against others."""
     plans, notes = [(_resolved(start.untrained, {}, NONE), start.untrained)], []
     for spec in specs:
         row = _resolved(spec, _settings(spec, start), spec.name)
@@ -256,7 +256,7 @@ def _has_triplets(pairs: Corpus) -> bool:
 
 
 def _settings(spec: RecipeSpec, start: Beginning, **more: Any) -> dict[str, Any]:
-    """Return the settings of a recipe that come from the encoder and the budget; what is typed stays."""
+    """Return settings from encoder and budget; typed settings stay."""
     row = resolve_methods([spec], {})[0]
     known = {field.name for field in fields(row.recipe)}
     given = {"backbone": start.name, **start.settings, **more}
@@ -276,7 +276,7 @@ def _resolved(spec: RecipeSpec, settings: dict[str, Any], name: str) -> Row:
 
 
 def _budgeted(plans: Planned, start: Beginning, run: Run, seconds: float, updates: int | None, seeds: int) -> Planned:
-    """Return the candidates with as many updates as their share of the time allows; the measured speeds are kept."""
+    """Return the candidates with updates for their share of the time; the measured speeds are kept."""
     trained = [spec for row, spec in plans if "steps" in {field.name for field in fields(row.recipe)}]
     path = run.options.results / "budget.json"
     try:
@@ -296,7 +296,7 @@ def _budgeted(plans: Planned, start: Beginning, run: Run, seconds: float, update
 
 
 def _affordable(spec: RecipeSpec, start: Beginning, run: Run, seconds: float) -> int:
-    """Return how many updates of a method take so many seconds, from a few of them."""
+    """Return the updates of a method within so many seconds, from a few of them."""
     row = _resolved(spec, _settings(spec, start, steps=_PROBE), spec.name)
     text = run.texts["pairs" if row.traits.needs_pairs else "corpus"].corpus
     runtime = replace(run.runtime, progress=Progress.silent())
@@ -309,7 +309,7 @@ def _affordable(spec: RecipeSpec, start: Beginning, run: Run, seconds: float) ->
 
 
 def _records(run: Run, outcome: Outcome) -> tuple[dict[str, list[Record]], dict[str, str]]:
-    """Return the records at home of each candidate with all its seeds, and why others have none."""
+    """Return the home records of each candidate with all its seeds, and the reasons of the others."""
     store, records = Records(run.options.results), dict[str, list[Record]]()
     failed = {what.removesuffix(f" on {HOME}"): reason for what, reason in (*outcome.failed, *outcome.missing)
               if what.endswith(f" on {HOME}")}  # fmt: skip
@@ -325,7 +325,7 @@ def _records(run: Run, outcome: Outcome) -> tuple[dict[str, list[Record]], dict[
 
 
 def _changes(names: Sequence[str], elsewhere: str, results: Path) -> dict[str, dict[str, float]]:
-    """Return how candidates change elsewhere, the mean of the suite, with intervals."""
+    """Return the changes elsewhere, on the suite's mean, with intervals."""
     changes = {}
     for name in names:
         if name == NONE:
@@ -342,8 +342,6 @@ def _changes(names: Sequence[str], elsewhere: str, results: Path) -> dict[str, d
 
 
 def _vectors(run: Run) -> Any:
-    """Return the function that encodes texts by a candidate and seed of a run."""
-
     def vectors(name: str, seed: int, texts: Sequence[str]) -> Any:
         plan = next(plan for plan in run.encoders if plan.row.name == name and plan.seed in (None, seed))
         folder = Records(run.options.results).encoder_folder(plan.row.name, plan.key)
@@ -355,7 +353,7 @@ def _vectors(run: Run) -> Any:
 def _written(
     adaptation: Adaptation, records: dict[str, list[Record]], folder: Path, results: Path, texts: str
 ) -> Adaptation:
-    """Export the advised encoder of the best seed on development, with a card that says what it was adapted to."""
+    """Export the advised encoder of the best seed on development, with a card."""
     best = max(records[adaptation.advice], key=lambda record: float(scores_of(record)["development"]))  # type: ignore[typeddict-item]
     about = f"Adapted from {adaptation.encoder} to {texts}. {adaptation.verdict}"
     try:

@@ -1,4 +1,4 @@
-"""What `adapt` found: a row for each candidate, the advice, and both in words."""
+"""The findings of `adapt`: a row for each candidate, the advice, and both in words."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Adaptation:
     """Candidates with their gain at home and change elsewhere, the best on development first.
 
     `frame` has a row for each: `development` and `score` x100, `gain` over no training with its 95 % interval (low,
-    high) and p, `needed` (units of a test that would show it, where p does not), `may_be_best` (familywise), `change`
-    elsewhere with its interval, seconds of one training, parameters, and updates. `picked` is the best on development,
-    and `advice` the candidate to train, "" for none.
+    high) and p, `needed` (units of a test to show it, if p does not), `may_be_best` (familywise), `change` elsewhere
+    with its interval, seconds of a training, parameters, and updates. `picked` is the best on development, `advice` the
+    candidate to train, "" for none.
     """
 
     frame: pandas.DataFrame
@@ -54,18 +54,17 @@ class Adaptation:
 
     @property
     def picked(self) -> str:
-        """The best on development."""
         return str(self.frame.index[0])
 
     @property
     def advice(self) -> str:
-        """The candidate to train; empty where none is better on the test beyond noise."""
+        """The candidate to train; "" if none is better on the test beyond noise."""
         first = self.frame.iloc[0]
         return self.picked if self.picked != NONE and first["gain"] > 0 and first["p"] < LEVEL else ""
 
     @property
     def verdict(self) -> str:
-        """The advice in words, with the numbers that it rests on."""
+        """The advice in words, with its numbers."""
         first, unit = self.frame.iloc[0], UNITS[self.test.kind]
         on = f"{MEASURES[self.test.kind]} on {self.test.units:,} {unit} of the test"
         if len(self.frame) == 1:
@@ -94,7 +93,6 @@ class Adaptation:
         return " ".join(sentences)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
         return {
             "version": __version__,
             "encoder": self.encoder,
@@ -110,7 +108,7 @@ class Adaptation:
         }
 
     def shown(self, width: int | None = None) -> str:
-        """Return notes, table and verdict for a terminal; with `width` only the columns that fit."""
+        """Return notes, table and verdict; with `width` only the columns within it."""
         columns = [
             (f"{MEASURES[self.test.kind]} gain", between("gain")),
             ("elsewhere", between("change")),
@@ -131,7 +129,7 @@ class Adaptation:
 
 
 def frame_of(records: dict[str, list[Record]], test: Texts, changes: dict[str, dict[str, float]]) -> pandas.DataFrame:
-    """Return the frame of candidates from the records of their seeds at home, `NONE` among them."""
+    """Return the frame of candidates, `NONE` among them, from their home records."""
     import pandas
 
     names = list(records)
@@ -177,8 +175,6 @@ class HomeScores(Scores, total=False):
 
 
 class HomeData(TaskData):
-    """Both parts of the user's test."""
-
     trains_encoder = True
 
     def __init__(self, development: Texts, test: Texts) -> None:
@@ -220,13 +216,13 @@ class HomeData(TaskData):
         return 100 * float(score(self.development, values[None])[0])
 
     def dev_overlap(self) -> DevOverlap:
-        """Return the number of development units, none of which is in the test."""
+        """Return the number of development units; none is in the test."""
         return DevOverlap(self.development.units, 0)
 
 
 @dataclass(frozen=True)
 class HomeTask(Task):
-    """The task of one user's texts, which is in no registry."""
+    """The task of a user's texts, outside any registry."""
 
     data: HomeData
     title: str = "Own texts"
@@ -235,5 +231,4 @@ class HomeTask(Task):
     version: int = 2
 
     def load(self, data: DataSource, limit: int | None = None) -> Any:
-        """Return the data, which is read already."""
         return self.data

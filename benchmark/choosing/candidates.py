@@ -1,4 +1,4 @@
-"""The encoders that `choose` ranks: what a user names, made ready to encode, with the wordings of their prompts."""
+"""The encoders of `choose`, ready to encode, with the wordings of their prompts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OWN_TEXTS = "own"
 
 @dataclass(frozen=True)
 class Candidate:
-    """An encoder that is ready, whether it came finished, and on what it was trained here."""
+    """A ready encoder: finished, or trained here."""
 
     encoder: Encoder
     finished: bool
@@ -41,7 +41,7 @@ class Candidate:
 
     @property
     def weights_mb(self) -> float:
-        """The MB of its weights as float32, or of its ONNX file; NaN for a function, of which nothing is known."""
+        """The MB of its weights as float32, or of its ONNX file; NaN for a function."""
         if isinstance(self.encoder, Pretrained) and self.encoder.onnx is not None:
             return sum(path.stat().st_size for path in onnx_parts(self.encoder.onnx)) / 2**20
         unknown = isinstance(self.encoder, ObjectEncoder | Pretrained) and not self.encoder.parameters()
@@ -49,24 +49,23 @@ class Candidate:
 
     @property
     def takes_prompts(self) -> bool:
-        """Whether `encode` takes a prompt: finished encoders and models of sentence-transformers."""
+        """True for finished encoders and models of sentence-transformers."""
         of_library = isinstance(self.encoder, ObjectEncoder) and self.encoder.recipe.kind == "sentence-transformers"
         return of_library or isinstance(self.encoder, Pretrained)
 
 
 @dataclass(frozen=True)
 class Wording:
-    """Prompts by role, None being every text's; without any, those of the encoder's card."""
+    """Prompts by role (None: every text); an empty wording means the encoder's card."""
 
     name: str
     prompts: Mapping[Role | None, str]
 
     def prompt(self, role: Role | None) -> str | None:
-        """Return what stands before a text of a role; None: what the card says."""
+        """Return the prompt of a role; None: as on the card."""
         return self.prompts.get(role, self.prompts.get(None))
 
     def roles(self, of_card: Roles) -> Roles:
-        """Return the roles of an encoder with this wording."""
         if not self.prompts:
             return of_card
         stated = replace(of_card, stated_by=self.name)
@@ -82,7 +81,7 @@ _NONE = Wording("none", {None: "", "query": "", "document": ""})
 def read_wordings(given: Sequence[str | Path]) -> list[Wording]:
     """Return the wordings of `none`, `card`, and YAML or JSON files {name: {query: ..., document: ..., prompt: ...}}.
 
-    Raises UsageError for a file that has none, and for a name that is there twice.
+    Raises UsageError for a file without wordings, and for a repeated name.
     """
     wordings: list[Wording] = []
     for path in given:
@@ -116,7 +115,7 @@ def _of_file(path: Path) -> list[Wording]:
 
 
 def vectors_of(encoder: Encoder, data: Texts, wording: Wording) -> NDArray[Any]:
-    """Return the vectors of all texts (texts, dim): of queries and documents in their roles, of others without one."""
+    """Return the vectors (texts, dim): of queries and documents in their roles, of others without a role."""
     if not data.queries:
         return np.asarray(encode(encoder, data.texts, wording, None))
     asked, answers = data.texts[: data.queries], data.texts[data.queries :]
@@ -124,14 +123,12 @@ def vectors_of(encoder: Encoder, data: Texts, wording: Wording) -> NDArray[Any]:
 
 
 def encode(encoder: Encoder, texts: Sequence[str], wording: Wording, role: Role | None) -> NDArray[Any]:
-    """Return the vectors of texts in a role, with its prompt."""
     by = {"query": encoder.encode_query, "document": encoder.encode_document}.get(role or "", encoder.encode)
     prompt = wording.prompt(role)
     return by(texts) if prompt is None else by(texts, prompt=prompt)
 
 
 def installed() -> list[str]:
-    """Return the sentence-transformers models in the hub's cache."""
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 
@@ -143,7 +140,7 @@ def installed() -> list[str]:
 
 
 def candidates(encoders: object, baseline: str | None = None) -> list[tuple[str, object]]:
-    """Return names and encoders: those given, or the finished ones in the hub's cache and then the untrained ones."""
+    """Return names and encoders; default: finished encoders in the hub's cache, then untrained ones."""
     given: object = [*installed(), *UNTRAINED] if encoders is None else encoders
     if isinstance(given, str):
         given = [part.strip() for part in given.split(",") if part.strip()]
@@ -163,7 +160,7 @@ def _name(encoder: object) -> str:
 def prepared(
     name: str, given: object, runtime: Runtime, texts: Sequence[str], corpus: str | None, backend: Backend
 ) -> Candidate:
-    """Return an encoder that is ready: loaded, or trained on a text, or fitted to `texts`."""
+    """Return an encoder, loaded, trained on a text, or fitted to `texts`."""
     quiet = replace(runtime, progress=Progress.silent())
     is_path = isinstance(given, str | Path)
     if isinstance(given, str | Path) and saved_named(given):
@@ -187,7 +184,7 @@ def prepared(
 
 
 def _text(corpus: str | None, texts: Sequence[str]) -> Corpus:
-    """Return what recipes learn from: the bundled text, a file, or the table's own texts."""
+    """Return the training text: the bundled text, a file, or the table's own texts."""
     if corpus == OWN_TEXTS:
         return replace(target_corpus(texts, None), name="the table itself")
     text = load_corpus(corpus or "pocket-text", DataSource.from_options(None), None)

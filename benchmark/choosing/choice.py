@@ -44,10 +44,10 @@ _ROLES: tuple[Role, ...] = ("query", "document")
 
 @dataclass(frozen=True)
 class Choice:
-    """The ranked encoders, the best first; the winner; those that failed with the reason; and the verdict in words.
+    """The ranked encoders, the best first; the winner; failures with reasons; and the verdict in words.
 
-    `frame` has a row per encoder: its score x100 with its 95 % interval (low, high), what it is behind the winner with
-    an interval, `may_be_best` (familywise), further measures of the kind, and what it costs.
+    `frame` has a row per encoder: its score x100 with its 95 % interval (low, high), its distance to the winner with an
+    interval, `may_be_best` (familywise), further measures of the kind, and its costs.
     """
 
     data: Texts
@@ -63,7 +63,7 @@ class Choice:
 
     @property
     def winner(self) -> str | None:
-        """The first of those within the budget."""
+        """The first within the budget."""
         return self.ranking.winner
 
     @property
@@ -72,12 +72,11 @@ class Choice:
 
     @property
     def met(self) -> bool:
-        """Whether there is a winner, it reaches each floor, and it is better than the baseline beyond noise."""
+        """True if there is a winner with each floor, better than the baseline beyond noise."""
         demands = [reached(self.ranking, floor) for floor in self.floors]
         return self.winner is not None and all(demands) and self.ranking.beaten is not False
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
         floors = [
             {"metric": floor.metric, "floor": floor.least, "met": reached(self.ranking, floor)} for floor in self.floors
         ]
@@ -100,7 +99,7 @@ class Choice:
         }
 
     def shown(self, width: int | None = None, *, wide: bool = False) -> str:
-        """Return report, table and verdict in lines of `width`, with the columns that fit, or with `wide` all."""
+        """Return report, table and verdict in lines of `width`, with the columns within it, or with `wide` all."""
         notes = [f"{name}: {text}" for name, row in self.frame.iterrows() if (text := note(row, len(self.data.texts)))]
         notes += filter(None, dict.fromkeys(self.frame["search"]))
         failed = [f"{name} failed: {reason}" for name, reason in self.failed.items()]
@@ -133,7 +132,7 @@ def choose(
     precision: str = "auto",
     quiet: bool = False,
 ) -> Choice:
-    """Rank encoders on a table of your own, and name the best, its lead, and those that may be as good.
+    """Rank encoders on a table of your own: the best, its lead, and its equals within noise.
 
     In retrieval BM25 takes part as a control.
 
@@ -141,22 +140,22 @@ def choose(
         table: A file (csv, tsv, jsonl, parquet, Excel), a folder of BEIR or of `Dataset.save_to_disk`, a DataFrame or a
             Dataset. A row has two texts and a score, two texts and a label, a query and a document (and a grade), or
             a text and a label.
-        encoders: What `evaluate` takes; by default those in the hub's cache and a few that need no training.
+        encoders: Encoders as for `evaluate`; by default those in the hub's cache and a few without training.
         columns: Names of the columns, comma-separated: the texts in order, then a score or label.
-        kind: What the table is: score, binary, retrieval or label.
-        dims: Widths to which vectors are cut, each beside the full one.
+        kind: The kind of table: score, binary, retrieval or label.
+        dims: Widths of cut vectors, each beside the full width.
         formats: The formats of vectors: float32, int8, binary.
-        prompts: Roles that are compared: none, card, or files of wordings; by default the card's.
-        corpus: The training text of recipes that learn: a file, or "own" for the table's texts; by default the bundled.
-        backend: What runs finished encoders: torch, or onnx (onnxruntime, on an ONNX file of the folder).
-        max_mb: The most megabytes of weights that the winner may have.
-        max_ms: The most milliseconds of one query (95th percentile) that the winner may take.
-        at_precision: A precision from 0 to 1; the lowest threshold that reaches it is returned.
-        floors: METRIC=VALUE texts, which the winner has to reach for `met`.
-        baseline: The encoder that the winner has to beat beyond noise for `met`.
+        prompts: Roles to compare: none, card, or files of wordings; by default the card's.
+        corpus: The training text of recipes: a file, or "own" for the table's texts; by default the bundled text.
+        backend: The backend of finished encoders: torch, or onnx (onnxruntime, on an ONNX file of the folder).
+        max_mb: The most megabytes of weights for the winner.
+        max_ms: The most milliseconds of a query (95th percentile) for the winner.
+        at_precision: A precision from 0 to 1; its lowest threshold is returned.
+        floors: METRIC=VALUE texts, least values of the winner for `met`.
+        baseline: The encoder to beat beyond noise for `met`.
         device: A device of torch, or auto.
         precision: fp32, bf16, fp16, or auto.
-        quiet: Whether no progress goes to standard error.
+        quiet: Print no progress to standard error.
 
     Returns:
         The ranking with scores x100 and 95% intervals, the costs, and the verdict in words.
@@ -213,7 +212,7 @@ def _measured(
     at_precision: float | None,
     loaded: dict[str, Any],
 ) -> Iterator[tuple[str, dict[str, Any], Values]]:
-    """Yield what stands behind the name, the row, and the units' values, for each wording, width and format."""
+    """Yield name, row and units' values for each wording, width and format."""
     encoder, asked = candidate.encoder, data.texts[: data.queries or None]
     role: Role | None = "query" if data.queries else None
     several = candidate.takes_prompts and len(wordings) + (wordings[0].name != "card") > 1
@@ -240,7 +239,7 @@ def _measured(
 
 
 def _in_words(roles: Roles, wording: Wording, data: Texts) -> str:
-    """Return the roles in words, with the card's prompts that no text has."""
+    """Return the roles, with the card's unused prompts."""
     silent = roles.silent(*_ROLES if data.queries else (None,))
     roles = replace(roles, prompts={name: text for name, text in roles.prompts.items() if name not in silent})
     use = f"no text has its prompts {', '.join(silent)}; one is used by --prompts FILE (NAME: {{query: TEXT}})"

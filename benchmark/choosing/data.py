@@ -1,7 +1,4 @@
-"""The user's own texts as a test of encoders: their kind, what is known of them, and their division into parts.
-
-They are divided once, so that no text is in two parts.
-"""
+"""The user's own texts as a test of encoders, divided once so that no text is in two parts."""
 
 from __future__ import annotations
 
@@ -55,11 +52,14 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Texts:
-    """Texts, and what is known of them.
+    """Texts and their relations.
 
-    `first` and `second` are places (n,) in `texts`; `gold` are scores, 0 and 1, numbers of labels, or grades of
-    relevance (n,), of which 0 is not relevant. In retrieval the first `queries` texts ask, and all others are the
-    documents; `same` is the place of the document that has a query's own text, -1 without one (queries,).
+    Args:
+        first: Places (n,) in `texts`.
+        second: Places (n,) in `texts` of the other side.
+        gold: Scores, 0 and 1, numbers of labels, or grades of relevance (n,); grade 0 is not relevant.
+        queries: In retrieval, the number of queries, which come first; all others are documents.
+        same: The place of the document with a query's own text, -1 if there is none (queries,).
     """
 
     kind: Kind
@@ -73,17 +73,17 @@ class Texts:
 
     @property
     def units(self) -> int:
-        """The number of what is resampled: pairs, queries with a relevant document, or texts."""
+        """The number of resampled units: pairs, queries with a relevant document, or texts."""
         return len(self.asked) if self.kind == "retrieval" else len(self.first)
 
     @functools.cached_property
     def asked(self) -> NDArray[np.intp]:
-        """The queries that have a relevant document, in the order of their units."""
+        """The queries with a relevant document, in the order of their units."""
         return np.unique(self.first[self.gold > 0])
 
     @functools.cached_property
     def clusters(self) -> Clusters:
-        """What is drawn together: pairs that share a text, and queries with the same relevant documents."""
+        """Units resampled together: pairs with a common text, queries with the same relevant documents."""
         if self.kind == "label":
             return clusters_of(np.arange(self.units))
         if self.kind != "retrieval":
@@ -96,9 +96,14 @@ class Texts:
 def read_texts(source: Any, columns: str | None = None, kind: Kind | None = None) -> Texts:
     """Read pairs with scores or with 0 and 1, queries with documents, or texts with labels.
 
-    `source` is a table's path, a folder of BEIR or of `Dataset.save_to_disk`, a DataFrame or a Dataset. `columns` and
-    `kind` are orders, which replace what the table itself shows. Raises UsageError for other tables, for fewer than
-    `FEWEST` units, and where all scores or labels are equal; CorruptError for a table that cannot be read.
+    Args:
+        source: A table's path, a folder of BEIR or of `Dataset.save_to_disk`, a DataFrame or a Dataset.
+        columns: The columns, in place of a guess from the table.
+        kind: The kind, in place of a guess from the table.
+
+    Raises:
+        UsageError: The table is of no kind, has fewer than `FEWEST` units, or equal scores or labels only.
+        CorruptError: The table cannot be read.
     """
     path = Path(source) if isinstance(source, str | Path) else Path(type(source).__name__)
     if isinstance(source, str | Path):
@@ -158,7 +163,7 @@ def _enough(data: Texts, path: Path) -> Texts:
 
 
 def _search(table: Table) -> Texts:
-    """Return the queries and documents of a table; a row without a grade is relevant, a negative is not."""
+    """A row without a grade is relevant, a negative is not."""
     frame = table.frame
     grades = frame["score"] if "score" in frame else pd.Series(1.0, frame.index)
     rows = frame.assign(grade=grades.clip(lower=0)).groupby(["first", "second"], sort=False)["grade"].max()
@@ -170,7 +175,7 @@ def _search(table: Table) -> Texts:
 
 
 def _of_folder(path: Path, kind: Kind | None) -> Texts:
-    """Return the queries that are judged, and the whole corpus."""
+    """Return the judged queries and the whole corpus."""
     if kind not in (None, "retrieval"):
         raise UsageError(f"{path} has queries, a corpus and judgements, not --kind {kind}.")
     search = read_search(path)
@@ -192,7 +197,7 @@ def searched(
     grades: Values,
     same: NDArray[Any],
 ) -> Texts:
-    """Return texts for retrieval: row i judges document `judged[i]` for query `asked[i]` (n,)."""
+    """Row i judges document `judged[i]` for query `asked[i]` (n,)."""
     n = len(queries)
     without = n - len(np.unique(asked[grades > 0]))
     report += f"; {n - without:,} queries, {len(documents):,} documents"
@@ -208,10 +213,10 @@ _MOST = 0.6
 
 
 def divided(data: Texts, parts: Mapping[str, int], seed: int = 0) -> list[Texts]:
-    """Return parts of rows that share no text, by names and shares; documents of a search are in all of them.
+    """Return parts of rows without common texts, by names and shares; all have the documents of a search.
 
-    Where most rows hang together, those whose texts are of two parts are left out. Raises UsageError where a part is
-    too small or has equal scores.
+    If most rows hang together, those with texts of two parts are left out. Raises UsageError for a part too small or
+    with equal scores.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -237,9 +242,9 @@ def divided(data: Texts, parts: Mapping[str, int], seed: int = 0) -> list[Texts]
 
 
 def arranged(data: Texts) -> Texts:
-    """Return the same rows in an order that their contents decide, so that the table's own order decides nothing.
+    """Return the rows in an order given by their contents.
 
-    What an encoder gets in a batch, and what is drawn, depend on an order.
+    Batches and samples depend on an order; the table's own decides nothing.
     """
     texts, n = data.texts, data.queries
     order = np.array([*sorted(range(n), key=texts.__getitem__), *sorted(range(n, len(texts)), key=texts.__getitem__)])
@@ -288,10 +293,10 @@ def _checked(part: Texts, name: str, data: Texts) -> Texts:
 
 
 def training_pairs(data: Texts, seed: int = 0) -> Corpus:
-    """Return labelled texts as pairs to train on: with their scores, else as entailment (alike) or contradiction.
+    """Return labelled texts as training pairs: with their scores, else as entailment (alike) or contradiction.
 
-    Each text with a class is paired with one of its class and one of another, each relevant document's query with it
-    and with another document.
+    Each text with a class is paired with a text of its class and another's, each relevant document's query with it and
+    another document.
     """
     generator = np.random.default_rng(seed)
     if data.kind == "score":

@@ -1,6 +1,6 @@
-"""What a user demands of the winner: a budget, least values of measures, and to be better than a baseline; and costs.
+"""Demands on the winner (budget, least values of measures, a baseline to beat), and costs.
 
-Costs are the time of one query, texts per second, the time to load, and memory; BM25 is the control of retrieval.
+Costs are the time of a query, texts per second, the time to load, and memory; BM25 is the control of retrieval.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Scores = Callable[[Sequence[str]], NDArray[np.float32]]  # queries -> (queries, 
 
 
 def bm25(documents: Sequence[str]) -> Scores:
-    """Return the function that scores all documents for queries, by bm25s with its defaults (k1 1.5, b 0.75).
+    """Return a scorer of all documents for queries, by bm25s with its defaults (k1 1.5, b 0.75).
 
-    A document without a word of the query is not retrieved: its score is -inf.
-    Words are runs of two or more letters or digits, in lower case; no language is assumed, so none is left out.
+    A document without a word of the query is not retrieved: its score is -inf. Words are runs of two or more letters or
+    digits, in lower case; no language is assumed, so there are no stop words.
     """
     import bm25s
 
@@ -53,7 +53,7 @@ _QUERIES, _FEWEST, _SECONDS = 50, 5, 2.0
 
 
 def query_times(encode: Callable[[list[str]], Any], texts: Sequence[str]) -> dict[str, float]:
-    """Return the median and the 95th percentile of the milliseconds that one text takes, alone in its call."""
+    """Return the median and the 95th percentile of milliseconds for a text alone in its call."""
     # The first call is slower.
     encode([texts[0]])
     taken: list[float] = []
@@ -69,7 +69,7 @@ def query_times(encode: Callable[[list[str]], Any], texts: Sequence[str]) -> dic
 
 
 def device_name(runtime: Runtime) -> str:
-    """Return the device with its hardware and precision, for a reader who compares times."""
+    """Return the device with its hardware and precision, for comparisons of times."""
     if runtime.device.startswith("cuda"):
         import torch
 
@@ -94,7 +94,7 @@ class Budget:
     ms: float | None = None
 
     def exceeded(self, row: dict[str, Any]) -> str:
-        """Return why a row is over the budget, in words; empty where it is not. What is not known is over it."""
+        """Return the excess over the budget in words, or ""; unknown costs exceed it."""
         parts = []
         for option, most, value, unit in (
             ("--max-mb", self.mb, row["weights_mb"], "MB"),
@@ -108,14 +108,14 @@ class Budget:
 
 @dataclass(frozen=True)
 class Floor:
-    """The least value of a measure that the winner must have."""
+    """The least value of the winner's measure."""
 
     metric: str
     least: float
 
 
 def read_floors(given: Sequence[str], kind: Kind) -> list[Floor]:
-    """Return the floors of texts METRIC=VALUE; raises UsageError for a measure that a table of this kind has not."""
+    """Parse METRIC=VALUE texts; raises UsageError for a measure foreign to this kind of table."""
     known = {_plain(MEASURES[kind]): "score", "score": "score", **{_plain(name): name for name in _OF_KIND[kind]}}
     floors = []
     for text in given:

@@ -1,4 +1,4 @@
-"""What encoders score on a user's own texts: a value for each unit, and the scores in resamples of the units."""
+"""Scores of encoders on a user's own texts: a value for each unit, and scores in resamples of the units."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _AT_ONCE, _SPAN = 1 << 24, 1 << 40
 def measure(
     data: Texts, vectors: NDArray[Any], similarity: str = "cosine", at_precision: float | None = None
 ) -> tuple[Values, dict[str, float | None]]:
-    """Return what vectors (texts, dim) give each unit (units,), and further measures.
+    """Return each unit's value (units,) from vectors (texts, dim), and further measures.
 
-    That is the similarity of a pair, nDCG of a query, or 1 where a text's nearest neighbours have its label.
-    `at_precision` adds `threshold_at`. Raises ZooError where similarities are constant.
+    A value is a pair's similarity, a query's nDCG, or 1 if a text's nearest neighbours have its label. `at_precision`
+    adds `threshold_at`. Raises ZooError for constant similarities.
     """
     if data.kind == "label":
         return _neighbours(data, vectors, similarity)
@@ -54,10 +54,9 @@ def measure(
 
 
 def _neighbours(data: Texts, vectors: NDArray[Any], similarity: str) -> tuple[Values, dict[str, float | None]]:
-    """Return each text's verdict with the draws of `_halves`, and the accuracy where no neighbour is a near-duplicate.
+    """Return each text's verdict with the samples of `_halves`, and the accuracy without near-duplicate neighbours.
 
-    A neighbour has as many votes as it has of the first five places on average, and classes of equally many votes share
-    the verdict.
+    A neighbour's votes are its average share of the first five places; classes of equal votes share the verdict.
     """
     points, kind, scale = _points(vectors[data.first], similarity)
     gold, n, generator = np.unique(data.gold, return_inverse=True)[1], len(points), np.random.default_rng(0)
@@ -82,10 +81,10 @@ def _neighbours(data: Texts, vectors: NDArray[Any], similarity: str) -> tuple[Va
 
 
 def _halves(nearest: NDArray[np.intp], gold: NDArray[np.intp], generator: np.random.Generator) -> Values:
-    """Return half the difference (splits,) of the accuracies of random halves, of which no text has neighbours in both.
+    """Return half the difference (splits,) of the accuracies of random halves without neighbours in each other.
 
-    Two halves are independent, so that the mean square of it is the variance of half a table's accuracy, halved: that
-    of all texts. A bootstrap of the verdicts has less, since texts that are neighbours depend on one another.
+    Two halves are independent: its mean square is the variance of half a table's accuracy, halved, so that of all
+    texts. A bootstrap of the verdicts has less, since neighbouring texts depend on one another.
     """
     drawn, rows = np.empty(SPLITS), np.broadcast_to(np.arange(len(gold))[:, None], nearest.shape)
     for split in range(SPLITS):
@@ -98,7 +97,7 @@ def _halves(nearest: NDArray[np.intp], gold: NDArray[np.intp], generator: np.ran
 
 
 def _verdict(row: NDArray[np.intp], label: NDArray[np.intp], votes: Values | None, gold: NDArray[np.intp]) -> Values:
-    """Return the share (n,) that each text's own class has in being the one with the most votes."""
+    """Return each text's own class's share (n,) in having the most votes."""
     classes = int(gold.max()) + 1
     sums = np.bincount(row * classes + label, votes, minlength=len(gold) * classes).reshape(-1, classes)
     first = sums >= sums.max(axis=1, keepdims=True) - 1e-9
@@ -107,15 +106,12 @@ def _verdict(row: NDArray[np.intp], label: NDArray[np.intp], votes: Values | Non
 
 
 def _nearly_equal(first: frozenset[str], second: frozenset[str]) -> bool:
-    """Return whether at least four fifths of the words of two texts are common to both; digits do not count."""
+    """True if two texts share at least four fifths of their words; digits do not count."""
     return 5 * len(first & second) >= 4 * len(first | second) > 0
 
 
 def _points(vectors: NDArray[Any], similarity: str) -> tuple[Values, str, float]:
-    """Return vectors in float64, whose similarities round far below a tie; their kind, and the most that they can be.
-
-    A cosine is a product of vectors of length 1.
-    """
+    """Return float64 vectors, whose rounding stays far below a tie (cosine: length 1), their kind, and its maximum."""
     points = unit(vectors) if similarity == "cosine" else vectors.astype(np.float64)
     length = float(np.linalg.norm(points, ord=1 if similarity == "manhattan" else 2, axis=1).max())
     return points, "dot" if similarity == "cosine" else similarity, length**2 if similarity == "dot" else length
@@ -131,9 +127,9 @@ def search(
 
     `near` gives the similarities (queries, documents) of some queries, at most `scale`; -inf is not retrieved. The
     definitions are those of sentence-transformers' InformationRetrievalEvaluator: recall@k is the share of a query's
-    relevant documents among the first k, MRR@10 is 1 / rank of the first relevant one of ten. The gain of a document is
-    its grade, as in trec_eval and mteb. A query's own text is a candidate if it is relevant. Tied documents share their
-    places.
+    relevant documents among the first k, MRR@10 is 1 / rank of the first relevant document of ten. The gain of a
+    document is its grade, as in trec_eval and mteb. A query's own text is a candidate if it is relevant. Tied documents
+    share their places.
     """
     queries, discount = data.asked, 1 / np.log2(np.arange(2, _TOP + 2))
     place = np.full(max(data.queries, 1), -1)
@@ -179,9 +175,9 @@ def search(
 def threshold(
     cosines: Values, gold: Values, clusters: Clusters, seed: int = 0, resamples: int = RESAMPLES
 ) -> dict[str, float | None]:
-    """Return the cosine from which on "equal" is most often right, its 95 % interval, and its accuracy on these pairs.
+    """Return the cosine above which "equal" is most often right, its 95 % interval, and its accuracy on these pairs.
 
-    The interval is that of the percentiles of the threshold in resamples of the pairs; simulated, it covers the best
+    The interval is that of the threshold's percentiles in resamples of the pairs; simulated, it covers the best
     threshold of the population (docs/choose.md).
     """
     order = np.argsort(cosines)
@@ -191,7 +187,7 @@ def threshold(
     inside = np.concatenate([[True], ordered[1:] != ordered[:-1], [True]])
 
     def best(counts: NDArray[Any]) -> Values:
-        """Return the middle of the best thresholds (resamples,) for counts (resamples, n) of the pairs."""
+        """Return the middle of the best thresholds (resamples,) for counts (resamples, n)."""
         right = np.zeros((len(counts), len(ordered) + 1), np.int32)
         np.cumsum(counts * steps, axis=1, out=right[:, 1:])
         right[:, ~inside] = np.iinfo(np.int32).min
@@ -216,10 +212,10 @@ def threshold_at(
     of_all: bool = False,
     resamples: int = RESAMPLES,
 ) -> dict[str, float | None]:
-    """Return the lowest threshold from which on at least `precision` are right, and its recall, with 95 % intervals.
+    """Return the lowest threshold with at least `precision` of its pairs right, and its recall, with 95 % intervals.
 
-    Recall is the share of equal pairs that it accepts; `of_all`: of all queries, those whose best hit is right and
-    accepted. None where no threshold is so precise; an upper end of None: many resamples have none.
+    Recall is the share of equal pairs accepted; with `of_all`, of all queries, those with a right and accepted best
+    hit. None if no threshold is so precise; an upper end of None: many resamples have none.
     """
     order = np.argsort(-similarity, kind="stable")
     ordered, correct = similarity[order], right[order]
@@ -227,7 +223,7 @@ def threshold_at(
     parted = np.append(ordered[1:] != ordered[:-1], True)
 
     def lowest(counts: NDArray[Any]) -> NDArray[np.float64]:
-        """Return thresholds and recalls (2, resamples) for counts (resamples, n); infinity and 0 where none is."""
+        """Return thresholds and recalls (2, resamples) for counts (resamples, n); infinity and 0 for none."""
         accepted, hits = np.cumsum(counts, axis=1), np.cumsum(counts * correct, axis=1)
         good = parted & (accepted > 0) & (hits >= precision * accepted)
         last = good.shape[1] - 1 - good[:, ::-1].argmax(axis=1)
@@ -247,7 +243,7 @@ def threshold_at(
 
 
 def score(data: Texts, rows: Values) -> Values:
-    """Return the score (encoders,), at most 1, of the values (encoders, units) of the units."""
+    """Return the score (encoders,), at most 1, of the values (encoders, units)."""
     if data.kind in ("score", "binary"):
         return measured(rows, data.gold, "spearman" if data.kind == "score" else "auc")
     means: Values = rows[:, : data.units].mean(axis=1)
@@ -255,9 +251,9 @@ def score(data: Texts, rows: Values) -> Values:
 
 
 def sampled(data: Texts, values: list[Values]) -> Sample:
-    """Return the scores x100 of encoders with their resampled ones, from the values of each.
+    """Return the scores x100 of encoders with their resampled scores, from the values of each.
 
-    Values are (units,), or (seeds, units) of an encoder that was trained several times, each with seeds from 0.
+    Values are (units,), or (seeds, units) for an encoder of several trainings, with seeds from 0.
     """
     every, clusters = [np.atleast_2d(value) for value in values], data.clusters
     rows, ends = np.concatenate(every), np.cumsum([len(one) for one in every])[:-1]
@@ -278,7 +274,7 @@ def sampled(data: Texts, values: list[Values]) -> Sample:
 
 
 def intervals(data: Texts, of_all: Sample) -> tuple[Values, Values]:
-    """Return the 95 % interval of each score (methods,): percentiles, as much wider as t's quantile is than z's.
+    """Return the 95 % interval of each score (methods,): percentiles, widened by the ratio of t's quantile to z's.
 
     It stays inside the measure's range.
     """
@@ -293,8 +289,8 @@ def intervals(data: Texts, of_all: Sample) -> tuple[Values, Values]:
 def may_be_best(of_all: Sample) -> NDArray[np.bool_]:
     """Return which encoders (methods,) may be the best: the familywise set, and those whose gap may be 0.
 
-    The second part keeps a winner from being named between two equally good encoders, in either direction, in more than
-    5 % of samples.
+    The second part limits to 5 % of samples the naming of a winner between two equally good encoders, in either
+    direction.
     """
     best = int(of_all.value.argmax())
     marks: NDArray[np.bool_] = not_told_apart(of_all) | (differences(of_all).p[best] >= LEVEL)

@@ -1,4 +1,4 @@
-"""Ranks measured encoders, and says in words which is the best, by how much, and which may be as good."""
+"""Ranks measured encoders, and states the best, its lead, and its ties in words."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class Ranking:
-    """Encoders by their score, those over the budget last; the winner; and what the verdict says.
+    """Encoders by their score, those over the budget last; the winner; and the facts of the verdict.
 
-    `above_own` are rows of the winner at other sizes that are below it by more than noise; `beaten`: whether the winner
-    is better than the baseline beyond noise, familywise.
+    `above_own` are rows of the winner at other sizes, below it beyond noise; `beaten`: the winner is better than the
+    baseline beyond noise, familywise.
     """
 
     frame: pandas.DataFrame
@@ -52,7 +52,7 @@ class Ranking:
 def ranked(
     data: Texts, values: Sequence[Values], rows: Sequence[dict[str, Any]], baseline: str | None = None
 ) -> Ranking:
-    """Rank rows by the values of their units; a row's `over_budget` keeps it from winning."""
+    """A row's `over_budget` keeps it from winning."""
     import pandas
 
     rows = [{"over_budget": "", **row} for row in rows]
@@ -95,7 +95,7 @@ def ranked(
 
 
 def verdict(data: Texts, ranking: Ranking, floors: Sequence[Floor], failed: Sequence[str]) -> str:
-    """Return the verdict in words: who is first, by how much, who is tied with it, and what to beware of."""
+    """Return the first, its lead, its ties, and warnings in words."""
     sentences = [
         *_doubts(data, ranking),
         *_first(data, ranking),
@@ -116,17 +116,14 @@ def verdict(data: Texts, ranking: Ranking, floors: Sequence[Floor], failed: Sequ
 
 
 def reached(ranking: Ranking, floor: Floor) -> bool:
-    """Return whether there is a winner and its measure is at least the floor."""
     return ranking.winner is not None and _of_first(ranking, floor.metric) >= floor.least
 
 
 def _of_first(ranking: Ranking, column: str) -> float:
-    """Return a value of the winner, which is the first row."""
     return float(ranking.frame[column].iloc[0])
 
 
 def shown_name(column: str, data: Texts) -> str:
-    """Return a measure's name for a reader."""
     return MEASURES[data.kind] if column == "score" else column.replace("_at_1", "@1").replace("_", " ")
 
 
@@ -160,7 +157,7 @@ def _first(data: Texts, ranking: Ranking) -> list[str]:
 
 
 def _doubts(data: Texts, ranking: Ranking) -> list[str]:
-    """Return what makes the table or the outcome doubtful, each with what to do."""
+    """Return doubts on the table or the outcome, each with a remedy."""
     sentences, chance, remedy = [], {"score": 0.0, "binary": 50.0}.get(data.kind, 0.0), _REMEDIES.get(data.kind, "")
     if data.kind == "label":
         count = np.unique(data.gold, return_counts=True)[1]
@@ -186,7 +183,7 @@ def _budget(data: Texts, ranking: Ranking) -> list[str]:
 
 
 def _cautions(data: Texts, ranking: Ranking, failed: Sequence[str]) -> list[str]:
-    """Return what a reader would otherwise take for more than it is."""
+    """Return warnings against overstatement."""
     frame, sentences = ranking.frame, []
     if ranking.above_own:
         sentences.append(

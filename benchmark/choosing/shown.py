@@ -41,12 +41,11 @@ def _time(key: str) -> Callable[[Row], str]:
 
 
 def _tie(alone: bool) -> Callable[[Row], str]:
-    """Return the cell of the column "tie"; a winner with which nothing is tied has no mark."""
+    """A winner without ties has no mark."""
     return lambda row: "over" if row["over_budget"] else "≈" if row["may_be_best"] and not alone else ""
 
 
 def _columns(kind: Kind, rows: list[Row]) -> list[tuple[str, Callable[[Row], str]]]:
-    """Return headings and cells, the most important first."""
     sized = [("bytes", number("bytes", ",.0f"))]
     alone = sum(bool(row["may_be_best"]) for row in rows) < 2
     several = len({(row["encoder"], row["bytes"]) for row in rows}) > len({row["encoder"] for row in rows})
@@ -78,7 +77,7 @@ def _columns(kind: Kind, rows: list[Row]) -> list[tuple[str, Callable[[Row], str
 
 
 def table_lines(data: Texts, frame: pandas.DataFrame, width: int | None) -> list[str]:
-    """Return the table's lines, with the columns that fit into `width`; None: all of them."""
+    """Return the columns within `width`; None: all."""
     rows = rows_of(frame)
     return lines_of_rows(rows, _columns(data.kind, rows), width)
 
@@ -88,7 +87,7 @@ def rows_of(frame: pandas.DataFrame) -> list[Row]:
 
 
 def lines_of_rows(rows: list[Row], columns: Sequence[tuple[str, Callable[[Row], str]]], width: int | None) -> list[str]:
-    """Return the lines of rows with a name, of columns of a heading and a cell, the most important first."""
+    """`columns` are (heading, cell), the most important first."""
     fields = [Field("", [row["name"] for row in rows], right=False, name=True)]
     # The first column always stays; the second goes last.
     for place, (heading, cell) in enumerate(columns):
@@ -98,13 +97,13 @@ def lines_of_rows(rows: list[Row], columns: Sequence[tuple[str, Callable[[Row], 
 
 
 def note(row: pandas.Series[Any], texts: int) -> str:
-    """Return what an encoder put before texts, its similarity, its training here, and how many texts it cut."""
+    """Return an encoder's prompts, its similarity, its training here, and its number of cut texts."""
     cut = f"{row['texts_cut']:,.0f} of {texts:,} texts cut" if row["texts_cut"] and row["texts_cut"] > 0 else ""
     return "; ".join(filter(None, (row["roles"], row["trained_on"], cut)))
 
 
 def drawn(frame: pandas.DataFrame, kind: Kind, path: Path) -> None:
-    """Draw each row's score with its interval against its speed into a PNG file; dark: it may be the best.
+    """Plot each row's score with its interval against its speed into a PNG file; dark: it may be the best.
 
     Raises MissingError without Matplotlib.
     """

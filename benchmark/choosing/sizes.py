@@ -1,4 +1,4 @@
-"""What fewer dimensions, int8 or bits would cost the rows of a table, from vectors of the encoders that it measured."""
+"""The cost of fewer dimensions, int8 or bits for the rows of a table, from its encoders' vectors."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def variants(
 ) -> Iterator[tuple[int, str, int, NDArray[np.float32]]]:
     """Yield (width, number format, bytes per text, vectors) for each width and number format of vectors (n, dim).
 
-    Without `dims` the width is the vectors' own; wider ones are left out. int8 and binary are sentence-transformers'
-    quantisation of vectors of length 1: the ranges of int8 are those of these vectors. A bit counts as -1 or 1, so that
-    cosines have the order of Hamming distances. Raises UsageError for an unknown format or where no width fits,
-    ZooError for vectors that are not finite.
+    Default width: the vectors' own; wider ones are left out. int8 and binary are sentence-transformers' quantisation of
+    vectors of length 1: the ranges of int8 are those of these vectors. A bit counts as -1 or 1, so that cosines have
+    the order of Hamming distances. Raises UsageError for an unknown format or if no width fits, ZooError for vectors
+    with NaN or infinities.
     """
     from sentence_transformers.util.quantization import quantize_embeddings
 
@@ -97,7 +97,7 @@ ByTask = dict[str, list[Record]]
 
 @dataclass(frozen=True)
 class Sizes:
-    """The rows of a table at several sizes: a line for each, and why a row has none."""
+    """The rows of a table at several sizes, and the reasons for missing rows."""
 
     stem: str
     title: str
@@ -105,7 +105,6 @@ class Sizes:
     missing: dict[str, str]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
         return {"title": self.title, "lines": plain(self.lines), "missing": self.missing}
 
     def __str__(self) -> str:
@@ -148,9 +147,9 @@ def write_sizes(
     formats: Sequence[str] = ("float32",),
     device: str = "auto",
 ) -> Iterator[Sizes]:
-    """Yield the sizes of each table with pair scores, after writing them into `out`: <suite>-sizes.md and .csv.
+    """Yield the sizes of each table with pair scores, after writing <suite>-sizes.md and .csv into `out`.
 
-    Raises MissingError where no table has a task with pair scores.
+    Raises MissingError if no table has a task with pair scores.
     """
     texts = PairTexts(DataSource.from_options(data, hub=False))
     kept = {id(table): [task for task in table.suite.tasks if _has_pairs(table, task)] for table in tables}
@@ -177,10 +176,10 @@ def sized(
     formats: Sequence[str],
     device: str = "auto",
 ) -> Sizes:
-    """Return a line for each row of a table and each width and number format, the whole vectors first.
+    """Return a line for each row, width and number format, the whole vectors first.
 
-    The vectors are those of the row's encoder, or of the embedding cache, and must give the order of cosines that was
-    scored; a row of which they cannot be had is given with the reason.
+    The vectors are those of the row's encoder, or of the embedding cache, and must reproduce the scored order of
+    cosines; a row without them has a reason.
     """
     lines: list[dict[str, Any]] = []
     missing: dict[str, str] = {}
@@ -232,7 +231,6 @@ def _vectors(record: Record, store: Records, device: str) -> VectorStore:
 
 
 def _lines(of_row: ByTask, cosines: Cosines, texts: PairTexts) -> Iterator[dict[str, Any]]:
-    """Yield the line of each size."""
     together: dict[Pool | str, list[Scored]] = defaultdict(list)
     by_seed: dict[str, NDArray[Any]] = {}  # (sizes, seeds)
     for task, records in of_row.items():

@@ -1,1 +1,1 @@
-"""The catalog of data sets, where their files are found, and their readers."""
+"""The catalog of data sets, the places of their files, and their readers."""

@@ -1,4 +1,4 @@
-"""The data catalog: rows, licence, citation, checksums, sources and tasks of every data set, a file each in sets/."""
+"""The data catalog: rows, licence, citation, checksums, sources and tasks; a file per data set in sets/."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ POCKET = Path(__file__).with_name("pocket")
 
 @dataclass(frozen=True)
 class Form:
-    """One form of a data set's text: its folder below a data root, its files with sha256, its place on the hub.
+    """A form of a data set's text: its folder below a data root, its files with sha256, its place on the hub.
 
-    A sha256 of None is not known: the first file that could be read is recorded, and another is refused.
+    A sha256 of None is unknown: that of the first readable file is recorded, and another is refused.
     """
 
     folder: str
@@ -29,14 +29,12 @@ class Form:
 
     @property
     def known(self) -> bool:
-        """Whether the sha256 of every file is known."""
+        """True if every file has a sha256."""
         return None not in self.files.values()
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """One entry of the catalog."""
-
     name: str
     title: str
     licence: str
@@ -59,7 +57,6 @@ class Dataset:
 
 @functools.cache
 def catalog() -> dict[str, Dataset]:
-    """Read the catalog that ships with the package."""
     datasets = {}
     for path in sorted(SETS.glob("*.yaml")):
         entry = read_yaml(path)
@@ -69,7 +66,7 @@ def catalog() -> dict[str, Dataset]:
 
 
 def dataset(name: str) -> Dataset:
-    """Return an entry; raises UsageError with suggestions."""
+    """Raises UsageError with suggestions."""
     if name not in catalog():
         raise UsageError(f"unknown data set {name!r}.{did_you_mean(name, catalog())} `zoo-bench data list` shows all.")
     return catalog()[name]

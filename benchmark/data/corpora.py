@@ -1,4 +1,4 @@
-"""Loads the training text of a run (a file or a catalog entry), draws from it, and finds test texts in it."""
+"""The training text of a run (a file or a catalog entry), samples of it, and test texts in it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCORED = "STSBenchmark"
 
 
 def check_texts(name: str | None, kinds: Collection[str]) -> None:
-    """Raise MissingError unless `name` (None: nothing) is a file, or names data sets of these kinds, joined by +."""
+    """Raise MissingError unless `name` (None: nothing) is a file, or data sets of these kinds, joined by +."""
     if name is None or name == TARGET or _readable(name):
         return
     known = [entry.name for entry in catalog().values() if entry.kind in kinds]
@@ -69,13 +69,21 @@ def load_corpus(
     columns: str | None = None,
     say: Say | None = None,
 ) -> Corpus:
-    """Return the sentences of a catalog corpus, a text file or a table, `count` of them drawn by seed 0.
+    """Return the sentences of a catalog corpus, a text file or a table, or `count` of them sampled with seed 0.
 
-    `columns` are those of a table (see `tables.read`); `say` gets the report on it.
+    Args:
+        name: The corpus or file.
+        data: The source of catalog data.
+        count: The number of sentences; None: all.
+        documents: Keep neighbours together: an empty line ends a document; a catalog corpus in order is a single
+            document.
+        columns: Columns of a table (see `tables.read`).
+        say: Gets the report on a table.
 
-    With `documents` the draw keeps neighbours together: an empty line ends a document, and where the catalog says that
-    a corpus is in order, all its lines are one. Raises MissingError or CorruptError when it cannot be read, UsageError
-    when it has no sentence, and MissingError when nothing says which sentences are neighbours.
+    Raises:
+        MissingError: The text is not here, or nothing shows its neighbours.
+        CorruptError: It cannot be read.
+        UsageError: It has no sentence.
     """
     check_texts(name, CORPUS)
     entry = catalog().get(name)
@@ -101,7 +109,7 @@ def load_corpus(
 
 
 def target_corpus(texts: Iterable[str], count: int | None) -> Corpus:
-    """Return the distinct texts of a run's tasks as a training text, `count` of them drawn by seed 0.
+    """Return the distinct texts of a run's tasks as a training text, or `count` of them sampled with seed 0.
 
     Raises MissingError without texts.
     """
@@ -115,12 +123,16 @@ def target_corpus(texts: Iterable[str], count: int | None) -> Corpus:
 def load_pairs(
     name: str, data: DataSource, count: int | None, *, columns: str | None = None, say: Say | None = None
 ) -> Corpus:
-    """Return pairs to train on: of the catalog, of a table (see `tables.read`), or of a PPDB pack.
+    """Return training pairs: of the catalog, of a table (see `tables.read`), or of a PPDB pack.
 
-    A table has two texts and a label or a score 0-5 in each row, or a text, an equal and an opposite one. Scored pairs
-    of the catalog are the training split of STSBenchmark. Several labelled sources are joined by +, as in
-    nli+ppdb2-human; `count` limits each. Raises MissingError or CorruptError when they cannot be read, UsageError for
-    scored pairs joined with others.
+    A row of a table has two texts and a label or a score 0-5, or a text, an equal and an opposite. Scored pairs of the
+    catalog are the training split of STSBenchmark. Several labelled sources are joined by +, as in nli+ppdb2-human;
+    `count` limits each.
+
+    Raises:
+        MissingError: A source is not here.
+        CorruptError: A source cannot be read.
+        UsageError: Scored pairs are joined with others.
     """
     # The name of a file may contain a +.
     is_path = is_file(user_path(name)) or is_saved(user_path(name))
@@ -183,7 +195,7 @@ def _scored(name: str, pairs: Pairs) -> Corpus:
 
 
 def _labelled(table: Table, path: Path, count: int | None) -> list[tuple[str, str, str]]:
-    """Return rows of two texts and a label; a triple is a pair of each label, an unlabelled pair is of equal texts."""
+    """A triple is a pair of each label, an unlabelled pair is of equal texts."""
     frame = table.frame.head(count) if count is not None else table.frame
     if "second" not in frame:
         raise CorruptError(
@@ -205,20 +217,20 @@ def _labelled(table: Table, path: Path, count: int | None) -> list[tuple[str, st
 
 
 def normalised(text: str) -> str:
-    """Normalise a text for overlap: lower case, letters and digits only, so that tokenisation does not hide a copy."""
+    """Return lower case, letters and digits only, so that tokenisation does not hide a copy."""
     return re.sub(r"[\W_]+", "", text.lower())
 
 
 def normalised_texts(texts: Iterable[str]) -> set[str]:
-    """Return the distinct normalised texts, without those that have neither letter nor digit."""
+    """Texts without letters and digits are absent."""
     return {normalised(text) for text in texts} - {""}
 
 
 def overlap(corpus: Corpus | set[str], tested: Iterable[str]) -> list[str]:
-    """Return the digests, sorted, of the distinct texts of `tested` that are sentences of a corpus.
+    """Return the digests, sorted, of the distinct texts of `tested` among the sentences of a corpus.
 
-    Both are compared after normalisation; a corpus may be given as its `normalised_texts`. Equal texts have equal
-    digests, so that the texts of several tasks can be counted once.
+    Both are normalised first; a corpus may be given as its `normalised_texts`. Digests let texts of several tasks be
+    counted once.
     """
     known = corpus if isinstance(corpus, set) else normalised_texts(corpus.sentences)
     shared = normalised_texts(tested) & known

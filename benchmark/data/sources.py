@@ -1,4 +1,4 @@
-"""Finds data, in this order: the user's folder, the cache, the hub. Every file is checked by its sha256."""
+"""Finds data in the user's folder, the cache, then the hub. Every file is checked by its sha256."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class Located:
-    """A data set's files on disk, verified; `source` is folder, cache, hub or bundled."""
+    """A data set's verified files; `source` is folder, cache, hub or bundled."""
 
     dataset: Dataset
     form: str
@@ -47,7 +47,7 @@ class DataSource:
 
     @classmethod
     def from_options(cls, folder: str | None, hub: bool = True) -> DataSource:
-        """Build a source from `--data`, or from ZOO_BENCH_DATA if that is not given."""
+        """Use `--data`, else ZOO_BENCH_DATA."""
         named = folder or os.environ.get("ZOO_BENCH_DATA")
         path = user_path(named) if named else None
         if path is not None and not is_dir(path):
@@ -83,7 +83,7 @@ class DataSource:
         return self.fetch(name, form, looked)
 
     def fetch(self, name: str, form: str, looked: str = "") -> Located:
-        """Download a data set into the cache; raises MissingError at once when the hub cannot be reached."""
+        """Download a data set into the cache; raises MissingError at once if the hub is out of reach."""
         entry = dataset(name)
         wanted = entry.form(form)
         if wanted.hub is None:
@@ -172,7 +172,7 @@ class DataSource:
         return self.cache / "first-load" / f"{entry.name}-{form}.json"
 
     def record(self, located: Located) -> None:
-        """Record the sha256 of files that could be read, where the catalog does not know it."""
+        """Record the sha256 of readable files missing in the catalog."""
         record = self._first_load(located.dataset, located.form)
         if not located.dataset.form(located.form).known and not is_file(record):
             write_signed(record, {name: sha256_file(path) for name, path in located.files.items()})
@@ -193,14 +193,14 @@ def _layouts(folder: Path, form: Form) -> list[Path]:
 
 
 def _nearby(folder: Path, form: Form) -> Path | None:
-    """Return a folder above the user's, or directly below it, that has a data set, if one is there."""
+    """Return a folder above the user's, or directly below it, with a data set, if any."""
     first = next(iter(form.files))
     places = [*folder.absolute().parents[:_ABOVE], *sorted(path for path in folder.iterdir() if is_dir(path))]
     return next((place for place in places if any(is_file(at / first) for at in _layouts(place, form))), None)
 
 
 def each_cause_once(reasons: Iterable[str]) -> dict[str, list[str]]:
-    """Return the reasons "WHAT: CAUSE" of each cause; `in_one` makes one line of those of a cause."""
+    """Return the reasons "WHAT: CAUSE" of each cause; `in_one` makes a line of them."""
     by_cause: dict[str, list[str]] = {}
     for reason in dict.fromkeys(reasons):
         by_cause.setdefault(cause_of(reason), []).append(reason)
@@ -208,12 +208,12 @@ def each_cause_once(reasons: Iterable[str]) -> dict[str, list[str]]:
 
 
 def cause_of(reason: str) -> str:
-    """Return why data is missing, without which."""
+    """Return the cause of a reason "WHAT: CAUSE"."""
     return reason.partition(": ")[2] or reason
 
 
 def in_one(reasons: Sequence[str]) -> str:
-    """Return reasons of one cause as one: the first with the place that was looked at, then the names of others.
+    """Join reasons of a common cause: the first with its searched place, then the names of others.
 
     Examples:
         >>> in_one(["STS12 (raw, STS/12): not here", "STS13 (raw, STS/13): not here"])
@@ -265,7 +265,7 @@ def extract_wanted(archive: Path, form: Form, target: Path) -> None:
 
 
 def found_here(name: str, form: str, folder: str | None) -> str:
-    """Return where a data set is found: folder, cache, bundled, "no" or "damaged" (see `verify` for checksums)."""
+    """Return folder, cache, bundled, "no" or "damaged" (see `verify` for checksums)."""
     return _found(name, form, DataSource.from_options(folder, hub=False))
 
 
@@ -279,7 +279,6 @@ def _found(name: str, form: str, source: DataSource) -> str:
 
 
 def data_sets(folder: str | None) -> list[dict[str, Any]]:
-    """Return name, form, rows, where found, licence, citation and homepage of every data set, as plain values."""
     source = DataSource.from_options(folder, hub=False)
     return [
         {
@@ -299,7 +298,7 @@ def data_sets(folder: str | None) -> list[dict[str, Any]]:
 
 
 def data_rows(folder: str | None) -> list[list[str]]:
-    """Return name, form, rows, where found, licence of every data set (checksums are not read; see verify)."""
+    """Checksums are not read; see `verify`."""
     rows = []
     for entry in data_sets(folder):
         lines = f"{entry['lines']:,} lines" if entry["lines"] else "not counted"

@@ -1,1 +1,1 @@
-"""Formats and interfaces of other projects: sentence-transformers folders, MTEB's results and models, SentEval."""
+"""Interfaces of other projects: sentence-transformers folders, MTEB's results and models, SentEval."""

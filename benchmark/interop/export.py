@@ -26,8 +26,6 @@ from zoo.recipes import all_recipes
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and its place on the hub if it was uploaded."""
-
     name: str
     folder: Path
     url: str | None = None
@@ -45,12 +43,15 @@ def export_encoder(
     private: bool = False,
     about: str = "",
 ) -> Exported:
-    """Write the encoder of a measured method (named as for `compare`: its name or label) to a new folder.
+    """Write the encoder of a measured row to a new folder; without a card for a zoo Encoder or a folder (./FOLDER).
 
-    A zoo Encoder, or the folder of a saved or finished one (./FOLDER), is written without a card. The default seed is
-    the first one. `licence` and `language` go into the card if the base model's card does not state them,
-    and `about` at its head; `push_to_hub` is the repository for the upload. Raises MissingError where the results hold
-    no such encoder, UsageError where sentence-transformers cannot express it, ZooError where the hub refuses it.
+    Default seed: the first. `licence` and `language` go into the card if the base model's card lacks them, `about` at
+    its head; `push_to_hub` is the repository for the upload.
+
+    Raises:
+        MissingError: The results hold no such encoder.
+        UsageError: sentence-transformers cannot express it.
+        ZooError: The hub refuses it.
     """
     if private and push_to_hub is None:
         raise UsageError("--private goes with --push-to-hub OWNER/NAME: a folder on this machine is yours alone.")
@@ -64,7 +65,6 @@ def export_encoder(
 
 
 def _export_object(given: object, folder: Path) -> str:
-    """Write an encoder, or that of a folder, without a card; returns its name."""
     from zoo.api import load
     from zoo.encoder import Encoder
     from zoo.formats.export import write_sentence_transformers
@@ -86,7 +86,6 @@ def _export_row(
     about: str = "",
     repository: str | None = None,
 ) -> str:
-    """Write the encoder of a row, with a card that names its place; returns the row's label and the seed."""
     store = Records(results)
     records = read_records(store)
     row = [record for record in row_named(records, method, results) if record["status"] == "ok"]
@@ -128,7 +127,6 @@ def _export_row(
 
 
 def _instead(records: Sequence[Record], store: Records) -> str:
-    """Return a sentence with the rows of a results folder that can be exported."""
     called = printed_names(record["method"]["name"] for record in records)
     names = sorted(
         {
@@ -145,7 +143,7 @@ def _instead(records: Sequence[Record], store: Records) -> str:
 
 
 def base_card(location: str, revision: str | None) -> dict[str, object]:
-    """Return the licence and the language that a backbone's card states; {} where there is no card."""
+    """Return licence and language of a backbone's card; {} without a card."""
     from zoo.engine.backbone import find_backbone
 
     try:
@@ -159,11 +157,7 @@ def base_card(location: str, revision: str | None) -> dict[str, object]:
 def export_card(
     name: str, records: Sequence[Record], known: dict[str, object], row: Sequence[Record] = (), about: str = ""
 ) -> str:
-    """Return the model card of one encoder from its records: use, method, settings, training and scores.
-
-    `known` has the licence and the language if they are known, `row` the records of all seeds: beside this encoder's
-    score stands what the method has over its seeds.
-    """
+    """Return the model card; `known` has licence and language, `row` the records of all seeds."""
     first = records[0]
     method = first["method"]["name"]
     training = next(r["training"] for r in records if r["training"])
@@ -225,7 +219,7 @@ def export_card(
 
 
 def _title(record: Record, backbone: Mapping[str, object]) -> str:
-    """Return "SimCSE on zoo-small", as papers call the method; "" for one of the user's own."""
+    """Return "SimCSE on zoo-small", as in papers; "" for a user's own method."""
     name = paper_name(*recipe_of(record["method"]))
     return f"{name} on {backbone['name']}" if name and backbone.get("name") else name
 
@@ -261,7 +255,7 @@ def _trained(training: TrainingPart, backbone: dict[str, object]) -> dict[str, o
 def push_folder(folder: Path, repository: str, *, private: bool = False) -> str:
     """Upload a model's folder to the repository OWNER/NAME, created if needed; returns the commit's URL.
 
-    Raises ZooError if the hub cannot be reached or refuses the upload; the folder is not changed.
+    Raises ZooError if the hub is out of reach or refuses; the folder is not changed.
     """
     from huggingface_hub import HfApi
 

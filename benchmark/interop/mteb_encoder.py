@@ -1,7 +1,7 @@
 """Encoders of this project as models of mteb: `mteb.evaluate(benchmark.for_mteb("avg-last"), tasks)`.
 
-Importing this module imports mteb and torch. mteb encodes the two sides of pairs separately and has no notion of texts
-that an encoder does not cover: their zero vectors have cosine 0 here, but 0.5 with any other vector in mteb.
+Imports mteb and torch. mteb encodes the two sides of pairs separately and has no notion of uncovered texts: their zero
+vectors have cosine 0 here, but 0.5 with any other vector in mteb.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ from zoo.roles import encode_alike
 def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | None = None) -> TextModel:
     """Return an encoder as a model of mteb, with its metadata.
 
-    `encoder` is a zoo Encoder, the folder of a saved or finished one, a recipe that needs no training, a
-    sentence-transformers model or a function of texts. Raises UsageError for an encoder that needs training or is
-    fitted on each task.
+    `encoder` is a zoo Encoder, the folder of a saved or finished encoder, a recipe without training, a
+    sentence-transformers model or a function of texts. Raises UsageError for others.
     """
     runtime = runtime or Runtime()
     called, files = name, None
@@ -63,7 +62,7 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
 def metadata(encoder: Encoder, name: str, sources: Mapping[str, Any]) -> ModelMeta:
     """Return mteb's metadata of a model; unknown fields (licence, training sets) are left open.
 
-    The revision is the start of the encoder's fingerprint, so that results of different weights get different files.
+    The revision is the start of the encoder's fingerprint: results of different weights get different files.
     """
     traits = type(encoder).traits(encoder.recipe)
     parameters = encoder.parameters() or None

@@ -1,4 +1,4 @@
-"""Reads scores that others measured: mteb's result folders, EuroEval's lines, long and wide tables."""
+"""Reads others' scores: mteb's result folders, EuroEval's lines, long and wide tables."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class Published:
-    """Scores of others in points (models, tasks), NaN where none is; each task's group, and what a reader must know.
+    """Scores of others in points (models, tasks), NaN if absent; each task's group, and notes.
 
-    `by_seed` has the scores of each model and seed ((model, seed), tasks), if the table has a column of seeds. `within`
-    (models, tasks) is the variance of the mean over the repeats that a file keeps of a score, NaN where it keeps none.
+    `by_seed` has the scores of each model and seed ((model, seed), tasks), if there is a column of seeds. `within`
+    (models, tasks) is the variance of the mean over a score's repeats in the file, else NaN.
     """
 
     values: pandas.DataFrame
@@ -51,7 +51,7 @@ class Published:
 
 @dataclass(frozen=True)
 class TaskOf:
-    """What one of mteb's benchmarks takes of a task."""
+    """A benchmark's part of a task."""
 
     type: str
     splits: frozenset[str]
@@ -59,7 +59,7 @@ class TaskOf:
 
 
 def tasks_of_benchmark(name: str) -> dict[str, TaskOf]:
-    """Return the tasks of one of mteb's benchmarks; raises UsageError for an unknown one, MissingError without mteb."""
+    """Raises UsageError for an unknown benchmark of mteb, MissingError without mteb."""
     try:
         import mteb
     except ImportError as error:
@@ -74,11 +74,10 @@ def tasks_of_benchmark(name: str) -> dict[str, TaskOf]:
 
 
 def read_published(source: str | Path | pandas.DataFrame, wanted: Mapping[str, TaskOf] | None = None) -> Published:
-    """Return the scores of a folder of mteb's, a jsonl file of EuroEval's, or a table (csv, tsv, parquet, DataFrame).
+    """Read a folder of mteb's, a jsonl file of EuroEval's, or a table (csv, tsv, parquet, DataFrame).
 
-    With the tasks of a benchmark, a folder of mteb's has their splits and subsets, and all have their types.
-
-    Raises MissingError where nothing is read, UsageError where a table can be read in two ways.
+    A benchmark's tasks limit mteb's folders to their splits and subsets, and give types. Raises MissingError if nothing
+    is read, UsageError for an ambiguous table.
     """
     import pandas
 
@@ -99,7 +98,7 @@ def read_published(source: str | Path | pandas.DataFrame, wanted: Mapping[str, T
 
 
 def is_published(path: Path) -> bool:
-    """Return whether a path is a table or a folder of results that others made, and not a folder of our records."""
+    """True for a table or a folder of others' results, not a folder of our records."""
     if path.is_file():
         return path.suffix in (".csv", ".tsv", ".parquet", ".jsonl")
     metas = ("*/*/model_meta.json", "results/*/*/model_meta.json")
@@ -134,7 +133,7 @@ def _table(path: Path) -> pandas.DataFrame:
 
 
 def _from_table(frame: pandas.DataFrame, notes: list[str]) -> pandas.DataFrame:
-    """Return a row per score: of a long table, or of a wide table with a row for each model or for each task."""
+    """Return a row per score; a wide table has a row for each model or for each task."""
     import pandas
 
     if frame.index.names != [None] or not pandas.api.types.is_numeric_dtype(frame.index):
@@ -182,7 +181,7 @@ def _numbers(column: pandas.Series[Any]) -> pandas.Series[Any]:
 
 
 def _from_euroeval(path: Path) -> pandas.DataFrame:
-    """Return a row per line, in EuroEval's older form or in its newer; the first metric of a data set is its score."""
+    """Both forms of EuroEval; a data set's first metric is its score."""
     import pandas
 
     rows: list[dict[str, Any]] = []
@@ -216,7 +215,7 @@ def _from_euroeval(path: Path) -> pandas.DataFrame:
 def _from_mteb(folder: Path, notes: list[str], wanted: Mapping[str, TaskOf] | None) -> pandas.DataFrame:
     """Return a row per file MODEL/REVISION/TASK.json: the mean over subsets of the test split, else of all splits.
 
-    Of the tasks of a benchmark it is the mean over their subsets and splits; a file that lacks one has no score.
+    A benchmark's tasks have the mean over their subsets and splits; an incomplete file has no score.
     """
     import pandas
 
@@ -259,7 +258,7 @@ def _from_mteb(folder: Path, notes: list[str], wanted: Mapping[str, TaskOf] | No
 
 
 def _within(score: float, repeats: Sequence[Mapping[str, Any]]) -> float:
-    """Return the variance of the mean over repeats, of the measure whose mean is the score; NaN without such."""
+    """Return the variance of the mean over repeats, if their mean is the score, else NaN."""
     for measure in repeats[0] if len(repeats) > 1 else ():
         values = [repeat.get(measure) for repeat in repeats]
         if all(isinstance(value, int | float) for value in values):
@@ -272,7 +271,7 @@ def _within(score: float, repeats: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _converted(path: Path) -> dict[str, Any]:
-    """Return the result of a file from before mteb 1.11, as mteb itself converts it."""
+    """Files from before mteb 1.11, converted by mteb itself."""
     import mteb
 
     # It warns of each old name of a measure.
@@ -284,7 +283,7 @@ def _converted(path: Path) -> dict[str, Any]:
 
 
 def _types() -> dict[str, str]:
-    """Return the types of tasks by the installed mteb's folders, without importing it, which takes seconds."""
+    """Read the installed mteb's folders; its import takes seconds."""
     spec = importlib.util.find_spec("mteb")
     roots = spec.submodule_search_locations or () if spec else ()
     files = [path for root in roots for path in Path(root, "descriptive_stats").glob("**/*.json")]
@@ -336,7 +335,7 @@ def _joined(rows: pandas.DataFrame, notes: list[str]) -> Published:
 
 
 def _scales(values: pandas.DataFrame, percent: set[str], notes: list[str]) -> list[float]:
-    """Return what makes points of each task's scores: 100, or 1 where a score is beyond 1 or they are said to be."""
+    """Return each task's factor to points: 100, or 1 for scores beyond 1 or declared percent."""
     sizes = values.abs()
     large = [task for task in values if task in percent or sizes[task].max() > 1]
     for task in large:

@@ -1,17 +1,17 @@
 """Scores of a results folder in the forms of others: MTEB's result files, and the metadata of a card of the hub.
 
-What a reader of MTEB's files must know:
+Facts about MTEB's files:
 
-- Of our own tasks, only the untokenised ones have MTEB's names. SentEval's tokenised text is another input, and
-  SentEval's SICK-R is another test set (4,927 pairs; MTEB's SICK-R has 9,927): both have names that MTEB does not know.
+- Only our untokenised tasks have MTEB's names. SentEval's tokenised text is another input, and SentEval's SICK-R
+  another test set (4,927 pairs; MTEB's SICK-R has 9,927): both have names unknown to MTEB.
 - The untokenised STS12-16 and STS Benchmark have MTEB's numbers of pairs; their text has not been compared with the
-  hub's copies. Therefore `dataset_revision` is the sha256 of the files that were read, not a revision of the hub.
-- `mteb_version` is null where MTEB measured nothing. According to their code, MTEB's readers accept that.
+  hub's copies. Therefore `dataset_revision` is the sha256 of the files, not a revision of the hub.
+- `mteb_version` is null if MTEB measured nothing. By their code, MTEB's readers accept that.
 - `main_score` of our own tasks, and of each subset of mteb's STS tasks, is Spearman of the cosine over all pairs
-  (`all`), which is what MTEB's evaluator computes; dot product, Manhattan and Euclidean scores are not measured and are
-  left out. Every other task of mteb has all the scores that mteb's evaluator gave.
-- `evaluation_time` is that of the record: scoring, and encoding if it was done for that cell.
-- `model_meta.json` has the fields of MTEB's `ModelMeta`; those that records do not state are null.
+  (`all`), as in MTEB's evaluator; dot product, Manhattan and Euclidean scores are not measured and are left out. Every
+  other task of mteb has all the scores of mteb's evaluator.
+- `evaluation_time` is that of the record: scoring, and encoding for that cell.
+- `model_meta.json` has the fields of MTEB's `ModelMeta`, null if not in records.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def export_scores(method: str, out: Path, results: Path) -> list[Path]:
     """Write the scores of rows as MTEB's result files, and return the paths.
 
-    `method` names rows as `compare` does, or is a glob. Raises UsageError where there is no such row, and the errors of
+    `method` names rows as for `compare`, or is a glob. Raises UsageError without such a row, and the errors of
     `export_results`.
     """
     store = Records(results)
@@ -53,7 +53,7 @@ def export_scores(method: str, out: Path, results: Path) -> list[Path]:
 
 
 def by_encoder(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
-    """Return the scores on whole data by (printed name, revision); a revision is a seed under its conditions."""
+    """Return scores on whole data by (printed name, revision); a revision is a seed under its conditions."""
     called = printed_names(record["method"]["name"] for record in records)
     rows: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in sorted(records, key=lambda r: not r["task"]["name"].startswith(MTEB)):
@@ -67,9 +67,9 @@ def export_results(records: Sequence[Record], out: Path) -> list[Path]:
     """Write folders <out>/<model>/<revision> with MTEB's <task>.json and a README.md for the hub; returns the paths.
 
     A model is a method; each seed under each of its conditions is a revision. Trials (--limit) are left out. MTEB's
-    files are of STS tasks and of MTEB's own; if MTEB read a task itself (mteb:NAME), that score is written instead of
-    ours of the same name. The metadata of README.md has the evaluation results of all tasks, as a model card of the hub
-    has them. Raises UsageError for a cell measured on two versions of its data.
+    files are of STS tasks and of MTEB's own; a task read by MTEB (mteb:NAME) replaces ours of the same name. README.md
+    has all evaluation results as metadata of a model card. Raises UsageError for a cell measured on two versions of its
+    data.
     """
     written: dict[Path, Record] = {}
     cards: list[Path] = []
@@ -107,7 +107,7 @@ TASKS = {
 
 
 def model_meta(name: str, revision: str, record: Record) -> dict[str, Any]:
-    """Return what a record states of its encoder in the fields of MTEB's ModelMeta, all of which must be there."""
+    """Return a record's encoder in the fields of MTEB's ModelMeta, all of them required."""
     facts, sources, traits = record["facts"], record["method"]["sources"], record["method"]["traits"]
     roles, parameters, backbone = str(facts.get("roles", "")), facts.get("parameters"), sources.get("backbone", {})
     learned = record["training"] or traits.get("released") or sources
@@ -134,7 +134,6 @@ def model_meta(name: str, revision: str, record: Record) -> dict[str, Any]:
 
 
 def card_data(name: str, records: Sequence[Record], **known: Any) -> ModelCardData:
-    """Return the metadata of a model's card on the hub: what is known of it, and the evaluation results of records."""
     from huggingface_hub import EvalResult, ModelCardData
 
     results = [
@@ -161,13 +160,13 @@ def card_data(name: str, records: Sequence[Record], **known: Any) -> ModelCardDa
 
 
 def name_in_mteb(record: Record) -> str | None:
-    """Return the name for a record's task in MTEB's files (MTEB's own or ours); None if the task is not exported."""
+    """Return the task's name in MTEB's files (MTEB's own or ours), None if not exported."""
     name = record["task"]["name"]
     return name.removeprefix(MTEB) if name.startswith(MTEB) else TASKS.get(name)
 
 
 def task_result(record: Record) -> dict[str, Any]:
-    """Return a finished record as MTEB's TaskResult; scores are fractions in both."""
+    """Return MTEB's TaskResult; scores are fractions in both."""
     scores: Mapping[str, Any] = scores_of(record)
     subsets: Mapping[str, Any] = scores.get("mteb") or {}
     # Pairs, scored here: mteb's own subsets, or ours as one.

@@ -1,4 +1,4 @@
-"""Which ranks of a table that others published are separated, with the noise of another draw of such tasks."""
+"""The separated ranks of a published table, with the noise of another sample of such tasks."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ Matrix = NDArray[np.float64]
 def sample_tasks(
     values: Matrix, groups: Sequence[str], seeds: Mapping[int, Matrix] | None = None
 ) -> tuple[Sample, Matrix]:
-    """Return the sample of models (models, tasks) over tasks, and what each unit adds to their means (models, units).
+    """Return the sample of models (models, tasks) over tasks, and each unit's part of their means (models, units).
 
-    Tasks of one group are drawn together; "" is a task by itself. Neither the names of tasks nor their order matters.
-    Scores by seed (seeds, tasks) add the variance over seeds of the mean over tasks, at the places of their models.
+    Tasks of a group are resampled together; "" is a task by itself. Names and order of tasks do not matter. Scores by
+    seed (seeds, tasks) add the variance over seeds of the mean over tasks, at the places of their models.
     """
     order = np.lexsort([*values[::-1], *np.sort(values, axis=0)[::-1]])
     values, in_order = values[:, order], [groups[i] or f" {place}" for place, i in enumerate(order)]
@@ -66,8 +66,8 @@ def sample_tasks(
 def ranks(of: Sample, units: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]:
     """Return the first and last rank (models,) of each, over all it is compared with, and which may be the best.
 
-    Leads are divided by their own errors, and compared with the largest that equally good models have over one of them:
-    in simulated units each lead has an error of its own, which few units make too small for some (a parametric
+    Leads are divided by their own errors, and compared with the largest chance lead of equally good models: in
+    simulated units each lead has an error of its own, too small for some by chance with few units (a parametric
     bootstrap of the largest t; Romano and Wolf 2005).
     """
     number, generator = of.pairs_df + 1, np.random.default_rng(0)
@@ -98,14 +98,14 @@ def ranks(of: Sample, units: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]
 
 @dataclass(frozen=True, repr=False)
 class SecondOpinion:
-    """The table of others' scores with intervals over tasks; prints as text, `to_frame` gives a DataFrame.
+    """The table of others' scores with intervals over tasks; prints as text.
 
     Args:
-        frame: A row per model that has every task: mean, its interval, rank, first and last rank, tied for the best.
+        frame: A row per model with every task: mean, its interval, rank, first and last rank, tied for the best.
         scores: Points (models, tasks) of these models.
         groups: The group of each task, "" for none.
-        notes: Sentences on the unit, on what was not used, on missing tasks.
-        seeds: Points (seeds, tasks) of the models that have several seeds with all tasks.
+        notes: Sentences on the unit, on unused and missing tasks.
+        seeds: Points (seeds, tasks) of models with several seeds.
     """
 
     frame: pandas.DataFrame
@@ -115,11 +115,11 @@ class SecondOpinion:
     seeds: Mapping[str, Matrix]
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return the table: a row per model, points x100."""
+        """Return a row per model, points x100."""
         return self.frame.copy()
 
     def compare(self, a: str, b: str) -> Comparison:
-        """Compare two models on the same tasks, and say which tasks decide it."""
+        """Compare two models on the same tasks, with the deciding tasks."""
         for name in (a, b):
             if name not in self.scores.index:
                 raise UsageError(f"no model {name!r:.100} with all tasks.{did_you_mean(name, self.scores.index)}")
@@ -127,11 +127,9 @@ class SecondOpinion:
         return compare_models(self.scores.loc[[a, b]], self.groups, seeds)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the table and its sentences as JSON has them."""
         return {"of_others": True, "rows": self.frame.reset_index().to_dict("records"), "notes": self.notes}
 
     def cells(self) -> list[list[str]]:
-        """Return the printed columns, each with its heading."""
         f = self.frame
         shown = {
             "Rank": [f"{low}-{high}" if low < high else str(low) for low, high in zip(f.first, f.last, strict=True)],
@@ -142,7 +140,6 @@ class SecondOpinion:
         return [[head, *cells] for head, cells in shown.items()]
 
     def show(self, *, wide: bool = False) -> None:
-        """Print the table and its sentences."""
         print_safe(self._text(None if wide else width_of(sys.stdout)), sys.stdout)
 
     def _text(self, width: int | None) -> str:
@@ -153,7 +150,7 @@ class SecondOpinion:
         return self._text(None)
 
     def latex(self) -> str:
-        """Return a `table` environment; needs \\usepackage{booktabs}."""
+        r"""Needs \usepackage{booktabs}."""
         (heads, *lines) = ([escape(cell) for cell in line] for line in zip(*self.cells(), strict=True))
         return fill(
             "table.tex.j2",
@@ -169,7 +166,7 @@ class SecondOpinion:
         )
 
     def page(self) -> str:
-        """Return an HTML page of the table, with a bar from the first to the last rank of each model."""
+        """Each model has a bar from its first to its last rank."""
         (heads, *lines) = zip(*self.cells(), strict=True)
         share, ends = 100 / len(self.frame), zip(self.frame["first"], self.frame["last"], strict=True)
         bars = [(f"{share * (first - 1):.2f}", f"{share * (last - first + 1):.2f}") for first, last in ends]
@@ -178,7 +175,7 @@ class SecondOpinion:
         return fill("opinion.html.j2", version=__version__, style=style, heads=heads, rows=rows, notes=self.notes)
 
     def write(self, out: Path) -> list[Path]:
-        """Write second-opinion.md, .csv, .json, .tex and .html into a folder; returns their paths."""
+        """Write second-opinion.md, .csv, .json, .tex and .html into a folder."""
         (heads, *lines) = zip(*self.cells(), strict=True)
         table = markdown_table(heads, lines, [head != "Model" for head in heads])
         text = "\n\n".join([self.notes[0], "\n".join(table), *self.notes[1:]])
@@ -194,9 +191,9 @@ class SecondOpinion:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The difference A - B in points with its interval and p over tasks, and the tasks whose loss changes the verdict.
+    """The difference A - B in points with its interval and p over tasks, and the deciding tasks.
 
-    `tasks` are the differences by task, the largest first; `deciding` are groups, or tasks without one.
+    `tasks` are the differences by task, the largest first; `deciding` are groups, or tasks without a group.
     """
 
     a: str
@@ -225,7 +222,7 @@ class Comparison:
 def compare_models(
     scores: pandas.DataFrame, groups: Sequence[str], seeds: Mapping[int, Matrix] | None = None
 ) -> Comparison:
-    """Compare two models (2, tasks); a task decides if without it, or its group, the verdict is another."""
+    """Compare (2, tasks); a task decides if the verdict changes without it, or its group."""
     values = scores.to_numpy()
 
     def verdict(kept: Sequence[int]) -> Differences:
@@ -250,15 +247,15 @@ def compare_models(
 def second_opinion(
     source: str | Path | pandas.DataFrame, *, tasks: Sequence[str] | str | None = None, grouped: bool = True
 ) -> SecondOpinion:
-    """Say which ranks of published results are separated; the noise is that of another draw of such tasks.
+    """State the separated ranks of published results, with the noise of another sample of such tasks.
 
     Args:
         source: A folder of mteb's results, a jsonl of EuroEval's, or a long or wide table (csv, parquet, DataFrame).
-        tasks: The tasks of the mean, or one of mteb's benchmarks by name; by default all that any model has.
-        grouped: Whether tasks of one type are drawn together where the results state types.
+        tasks: The tasks of the mean, or a benchmark of mteb's by name; by default all tasks of any model.
+        grouped: Resample tasks of a type together if the results state types.
 
     Returns:
-        Mean, interval and rank interval of every model that has all tasks, and the set tied for the best.
+        Mean, interval and rank interval of every complete model, and the set tied for the best.
 
     Raises:
         MissingError: Nothing can be ranked.
@@ -311,7 +308,7 @@ def second_opinion(
 
 
 def _by_seed(given: Published, complete: pandas.DataFrame) -> dict[str, Matrix]:
-    """Return the scores (seeds, tasks) of models with several seeds that have all tasks."""
+    """Return the scores (seeds, tasks) of complete models with several seeds."""
     if given.by_seed is None:
         return {}
     rows = given.by_seed[[*complete.columns]].dropna()
@@ -320,7 +317,7 @@ def _by_seed(given: Published, complete: pandas.DataFrame) -> dict[str, Matrix]:
 
 
 def _repeated(within: pandas.DataFrame, of: Sample, seeds: Mapping[str, Matrix]) -> str:
-    """Return what is known within a task; the variance over tasks contains the noise of each task's own repeats."""
+    """The variance over tasks contains the noise of each task's own repeats."""
     known = within.columns[within.notna().all()]
     parts = [f"for other seeds of {len(seeds)} of {len(within)} models"] if seeds else []
     if len(known):
@@ -351,7 +348,6 @@ def _unit(groups: Sequence[str], of: Sample, within: str) -> str:
 
 
 def _verdicts(frame: pandas.DataFrame, compared: Differences, order: NDArray[np.intp]) -> list[str]:
-    """Return the sentences on the tied set, on neighbours and on all pairs."""
     p = compared.p[np.ix_(order, order)]
     apart, pairs = p < LEVEL, len(p) * (len(p) - 1) // 2
     neighbours = int((~apart.diagonal(1)).sum())
@@ -364,7 +360,7 @@ def _verdicts(frame: pandas.DataFrame, compared: Differences, order: NDArray[np.
 
 
 def split_names(names: str | None) -> list[str] | str | None:
-    """Return the names of a list with commas, or one of mteb's benchmarks, as MTEB(eng, v2); None for none."""
+    """Split at commas, except in a benchmark of mteb's, as MTEB(eng, v2)."""
     if names is not None and re.fullmatch(r"[^,(]+\(.*\)", names):
         return names
     return None if names is None else [name.strip() for name in names.split(",") if name.strip()]

@@ -1,6 +1,6 @@
-"""Runs a zoo encoder in SentEval: provides the functions `batcher` and `prepare` that its engine needs.
+"""Runs a zoo encoder in SentEval by the functions `batcher` and `prepare` of its engine.
 
-For people who have SentEval installed; this project does not need it:
+For people with SentEval installed; this project does not need it:
 
     bridge = SentEvalBridge(encoder)
     engine = senteval.engine.SE(senteval_parameters(folder), bridge.batcher, bridge.prepare)
@@ -20,7 +20,7 @@ Tokens = Sequence[str | bytes]
 
 
 def senteval_parameters(folder: Path, *, fast: bool = False) -> dict[str, object]:
-    """Return SentEval's parameters for its data folder: the full setting (10 folds, Adam) or its fast one."""
+    """Return SentEval's full setting (10 folds, Adam) or its fast setting."""
     if fast:
         classifier = {"nhid": 0, "optim": "rmsprop", "batch_size": 128, "tenacity": 3, "epoch_size": 2}
     else:
@@ -34,7 +34,7 @@ def _text(tokens: Tokens) -> str:
 
 
 class SentEvalBridge:
-    """Encodes all sentences of a task when SentEval prepares it, and returns its small batches from memory."""
+    """Encodes all sentences of a task at once, and returns SentEval's small batches from memory."""
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
@@ -43,14 +43,14 @@ class SentEvalBridge:
         self._adapted = encoder
 
     def prepare(self, params: object, samples: Sequence[Tokens]) -> None:
-        """Encode the sentences (lists of tokens) of a task; transductive methods are fitted on them first."""
+        """Encode a task's sentences (lists of tokens); transductive methods are fitted on them first."""
         texts = list(dict.fromkeys(_text(tokens) for tokens in samples))
         self._adapted = self.encoder.adapt(texts)
         self._vectors = self._adapted.encode(texts)
         self._rows = {text: row for row, text in enumerate(texts)}
 
     def batcher(self, params: object, batch: Sequence[Tokens]) -> Vectors:
-        """Return the vectors (n, dim) of a batch; sentences that were not prepared are encoded now."""
+        """Return vectors (n, dim); unprepared sentences are encoded now."""
         texts = [_text(tokens) for tokens in batch]
         if all(text in self._rows for text in texts):
             return self._vectors[[self._rows[text] for text in texts]]

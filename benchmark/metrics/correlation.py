@@ -12,7 +12,7 @@ from benchmark.reasons import reason
 
 
 def cosine(u: NDArray[Any], v: NDArray[Any]) -> NDArray[np.float64]:
-    """Row-wise cosine of u and v (n, dim) -> (n,) float64; 0 where one is the zero vector."""
+    """Row-wise cosine of u and v (n, dim) -> (n,) float64; 0 for a zero vector."""
     u, v = np.asarray(u, dtype=np.float64), np.asarray(v, dtype=np.float64)
     norms = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
     # Equal texts have cosine 1 up to the last bits, which would break their tie in the ranking by chance (STS12 has 61
@@ -22,7 +22,7 @@ def cosine(u: NDArray[Any], v: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def undefined(predicted: NDArray[np.float64], gold: NDArray[np.float64], *, known: int | None = None) -> str | None:
-    """Return why a correlation of scores (n,) is undefined, or None; `known` counts pairs without a zero vector."""
+    """Return the reason against a correlation of scores (n,); `known` counts pairs without zero vectors."""
     if len(gold) < 2:
         return reason("one pair" if len(gold) else "no pair")
     if np.ptp(gold) == 0:
@@ -33,7 +33,7 @@ def undefined(predicted: NDArray[np.float64], gold: NDArray[np.float64], *, know
 
 
 def correlations(predicted: NDArray[np.float64], gold: NDArray[np.float64]) -> dict[str, float | None]:
-    """Return `spearman` and `pearson`; both None where they are `undefined`."""
+    """Return `spearman` and `pearson`, None if `undefined`."""
     if undefined(predicted, gold):
         return {"spearman": None, "pearson": None}
     return {
@@ -43,7 +43,7 @@ def correlations(predicted: NDArray[np.float64], gold: NDArray[np.float64]) -> d
 
 
 def ranks(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Return ranks (n,) from 1; equal values share the mean of their ranks."""
+    """Return ranks (n,) from 1; equal values share their mean rank."""
     _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     mean: NDArray[np.float64] = (ends - (counts - 1) / 2)[which]
@@ -53,7 +53,7 @@ def ranks(values: NDArray[Any]) -> NDArray[np.float64]:
 def aggregate(subsets: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]) -> dict[str, Any]:
     """Correlate (predicted, gold) per subset and return `all`, `mean`, `wmean` and `subsets`.
 
-    all: one correlation over the concatenated subsets (as SimCSE, PT-BERT and PromptBERT report). mean: the unweighted
+    all: one correlation over the concatenated subsets (as in SimCSE, PT-BERT and PromptBERT). mean: the unweighted
     mean over subsets. wmean: the mean weighted by pairs. A mean is None if any of its values is missing.
     """
     each = {name: correlations(predicted, gold) for name, (predicted, gold) in subsets.items()}

@@ -1,7 +1,7 @@
 """Fine-tunes a trained encoder on labelled pairs and restores its weights afterwards.
 
-The settings are those that SBERT (Reimers and Gurevych 2019, section 4.2) publishes for STS-B; BURT fine-tunes for
-STS-B, SICK-R and SemEval-2013 5(a) without stating its settings (docs/methods.md).
+The settings are SBERT's (Reimers and Gurevych 2019, section 4.2) for STS-B; BURT fine-tunes for STS-B, SICK-R and
+SemEval-2013 5(a) without stating its settings (docs/methods.md).
 """
 
 from __future__ import annotations
@@ -42,8 +42,6 @@ Sides = tuple[Sequence[str], Sequence[str]]
 
 
 class _Trainable(nn.Module):
-    """An encoder's forward pass as a module that holds all its weights."""
-
     def __init__(self, encoder: BackboneEncoder) -> None:
         super().__init__()
         self.parts = nn.ModuleList([encoder.backbone.model, *encoder.parts().values()])
@@ -55,7 +53,7 @@ class _Trainable(nn.Module):
 
 
 def trainable(encoder: Encoder) -> BackboneEncoder:
-    """Return the encoder if its vectors are a transformer's forward pass; raises MissingError otherwise."""
+    """Raises MissingError unless the vectors are a transformer's forward pass."""
     if type(encoder).traits(encoder.recipe).fine_tunes and isinstance(encoder, BackboneEncoder):
         table = encoder.token_table(list(PROBES))
         forward = encode_table(
@@ -75,7 +73,7 @@ def trainable(encoder: Encoder) -> BackboneEncoder:
 
 
 def _tokens_met(encoder: BackboneEncoder, table: TokenTable, rows: int) -> torch.Tensor:
-    """Return the ids of all tokens in the first `rows` rows, and of those that the forward pass adds."""
+    """Return the ids of all tokens of the first `rows` rows, and of the forward pass's additions."""
     met = [torch.from_numpy(table.ids[: table.offsets[rows]]).long(), torch.tensor([encoder.backbone.pad_id])]
     hook = encoder.backbone.model.get_input_embeddings().register_forward_pre_hook(
         lambda _, given: met.append(given[0].flatten().cpu())
@@ -87,7 +85,7 @@ def _tokens_met(encoder: BackboneEncoder, table: TokenTable, rows: int) -> torch
 
 @contextmanager
 def _trainable(encoder: BackboneEncoder, table: TokenTable, rows: int, run: Run) -> Iterator[nn.Module]:
-    """Yield a module with all weights of the encoder, for training on the first `rows` rows of the table."""
+    """Yield a module with all weights of the encoder, for training on the first `rows` rows."""
     module = _Trainable(encoder)
     before = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
     frozen = [parameter for parameter in module.parameters() if not parameter.requires_grad]
@@ -151,7 +149,7 @@ def fine_tuned_by_score(
     """Fine-tune the encoder, inside the block, so that the cosines of pairs fit gold (n,) in [0, 1].
 
     The epoch with the best `dev_score` is used. Raises MissingError for an encoder without a trainable forward pass,
-    TrainingError where training fails and Interrupted after a signal.
+    TrainingError for a failed training, Interrupted after a signal.
     """
     trained = trainable(encoder)
     table = trained.token_table([*pairs[0], *pairs[1]])
@@ -175,7 +173,7 @@ def fine_tuned_right(
     labels: NDArray[np.int64],
     run: Run,
 ) -> NDArray[np.bool_]:
-    """Return which of `pairs` (n,) a softmax classifier on [u; v; |u-v|], trained with the encoder, classifies right.
+    """Return the `pairs` (n,) classified right by a softmax on [u; v; |u-v|], trained with the encoder.
 
     There is no development part: the last weights are measured. Raises the errors of `fine_tuned_by_score`.
     """

@@ -1,4 +1,4 @@
-"""The geometry of sets of vectors (docs/protocol.md), computed over all pairs, not as means over batches."""
+"""The geometry of sets of vectors (docs/protocol.md), over all pairs, not as means over batches."""
 
 from __future__ import annotations
 
@@ -52,10 +52,7 @@ def anisotropy(vectors: Matrix, chunk: int = 8192) -> float:
 
 
 def principal_components(vectors: Matrix, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the first `count` principal components' coordinates (n, count) and shares of variance (count,).
-
-    A component's sign is arbitrary; it is chosen so that the largest loading is positive.
-    """
+    """Return coordinates (n, count) and shares of variance (count,); the largest loading is positive."""
     centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
     values, axes = np.linalg.eigh(centred.T @ centred)
     axes = axes[:, ::-1][:, :count]
@@ -66,7 +63,7 @@ def principal_components(vectors: Matrix, count: int) -> tuple[NDArray[np.float6
 def nearest_neighbours(vectors: Matrix, k: int, chunk: int = 128) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return the Euclidean distances (n, k) to each vector's k nearest others, nearest first, and their rows (n, k).
 
-    `k` is at most the number of other vectors, n - 1.
+    `k` is at most n - 1.
     """
     # Centring makes the squared norms that cancel below small, so that float32 keeps the order of distances.
     centred = (vectors - vectors.mean(axis=0, dtype=np.float64)).astype(np.float32)
@@ -88,17 +85,17 @@ def nearest_neighbours(vectors: Matrix, k: int, chunk: int = 128) -> tuple[NDArr
 
 
 def neighbour_purity(neighbours: NDArray[np.int64], labels: Sequence[str]) -> dict[str, float]:
-    """Return, for each label, the share of its members' neighbours (n, k) that have the same label."""
+    """Return, by label, the share of its members' neighbours (n, k) with the same label."""
     named = np.asarray(labels)
     same = (named[neighbours] == named[:, None]).mean(axis=1)
     return {str(label): float(same[named == label].mean()) for label in np.unique(named)}
 
 
 def simplex(rank: int | None, texts: int) -> str | None:
-    """Return why cosines are meaningless after a centred linear map of this rank was fitted on `texts` distinct texts.
+    """Return why cosines are meaningless after a centred linear map of this rank, fitted on `texts` distinct texts.
 
     Whitening n points to rank n - 1 makes them the corners of a regular simplex: all cosines are equal (-1 / (n - 1) if
-    no text is repeated) and differ only by rounding. Returns None at a lower rank, or where no map was fitted.
+    no text is repeated) and differ only by rounding. None at a lower rank, or without a fitted map.
     """
     if rank is None or rank < texts - 1:
         return None

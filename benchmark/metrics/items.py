@@ -1,8 +1,7 @@
-"""Test items that are right or wrong: a bit each, from which the accuracy is computed again, to the last digit.
+"""Test items, right or wrong: a bit each, enough for the accuracy to the last digit.
 
-An accuracy is the mean over the parts of a test set (its folds, or the one part that it has) of the share of items that
-are right. Where an encoder was fine-tuned several times, it is the mean over these runs. For a mean reciprocal rank the
-ranks are kept too, and an item counts as its reciprocal rank.
+An accuracy is the mean over the parts of a test set (its folds, or a single part) of the share of right items, then
+over several fine-tunings. A mean reciprocal rank keeps the ranks too, and an item counts as its reciprocal rank.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from zoo.errors import CorruptError
 
 
 class ItemsPart(TypedDict, total=False):
-    """Which test items were right, part after part; records that share `gold_sha256` are comparable."""
+    """The right test items, part after part; records with equal `gold_sha256` are comparable."""
 
     # Base64 of a bit an item, run after run, with zeros up to a whole byte; the number of items in each part.
     right: Required[str]
@@ -35,9 +34,9 @@ class ItemsPart(TypedDict, total=False):
 def items_part(
     right: NDArray[np.bool_], answers: Sequence[object], parts: Sequence[int] = (), decimals: int | None = None
 ) -> ItemsPart:
-    """Return what a record keeps of items (n,), or (runs, n), whose right answers (n,) identify the test set.
+    """Pack items (n,), or (runs, n), for a record; the right answers (n,) identify the test set.
 
-    `parts` has the number of items of each part; () for one part.
+    `parts` has the number of items of each part; () for a single part.
     """
     runs = np.atleast_2d(right)
     kept: ItemsPart = {
@@ -50,7 +49,7 @@ def items_part(
 
 
 def right_of(items: ItemsPart) -> NDArray[np.bool_]:
-    """Return which items (runs, n) are right; raises CorruptError where there are fewer or more bits than items."""
+    """Return the right items (runs, n); raises CorruptError for fewer or more bits than items."""
     runs, size = items["runs"], sum(items["parts"])
     try:
         packed = np.frombuffer(base64.b64decode(items["right"], validate=True), np.uint8)
@@ -64,12 +63,12 @@ def right_of(items: ItemsPart) -> NDArray[np.bool_]:
 
 
 def ranked_part(ranks: NDArray[np.integer], answers: Sequence[object]) -> ItemsPart:
-    """Return what a record keeps of items whose right answers (n,) have these ranks (n,), from 1."""
+    """Pack items with ranks (n,) of the right answers (n,), from 1."""
     return {**items_part(ranks == 1, answers), "ranks": ranks.tolist()}
 
 
 def values_of(items: ItemsPart) -> NDArray[np.float64]:
-    """Return what each item (runs, n) counts: 1 or 0, or the reciprocal rank; raises CorruptError as `right_of` does.
+    """Return each item's value (runs, n): 1 or 0, or the reciprocal rank; raises CorruptError as `right_of` does.
 
     Examples:
         >>> values_of(ranked_part(np.array([1, 4, 2]), "abc")).tolist()
@@ -85,7 +84,7 @@ def values_of(items: ItemsPart) -> NDArray[np.float64]:
 
 
 def joined(runs: Sequence[ItemsPart]) -> ItemsPart | None:
-    """Return the items of several runs on one test set as one part; None where there are none."""
+    """Return the items of several runs on a test set as one part; None without runs."""
     if not runs:
         return None
     right = np.concatenate([right_of(run) for run in runs])
@@ -104,7 +103,7 @@ def item_weights(parts: Sequence[int]) -> NDArray[np.float64]:
 
 
 def accuracy_of(items: ItemsPart) -> float:
-    """Return the accuracy, or the mean reciprocal rank, a fraction, that these items make.
+    """Return the accuracy, or the mean reciprocal rank, as a fraction.
 
     Examples:
         >>> accuracy_of(items_part(np.array([True, False, True, True]), "abba", [2, 2]))
@@ -126,7 +125,7 @@ def accuracy_of(items: ItemsPart) -> float:
 
 
 def fold_items(vectors: NDArray[np.float32], labels: list[str], folds: int = 5) -> ItemsPart:
-    """Return which rows logistic regression classifies right, in stratified folds of standardised vectors (n, dim)."""
+    """Logistic regression in stratified folds of standardised vectors (n, dim)."""
     # These take half a second, and other scores need none of them.
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold

@@ -1,7 +1,7 @@
-"""Places under ties: what a random order of equal similarities gives on average, in closed form.
+"""Places under ties: the average over random orders of equal similarities, in closed form.
 
 McSherry and Najork 2008, "Computing information retrieval performance measures efficiently in the presence of tied
-scores": candidates that are equally similar share their places, so that no order of a table's rows decides a number.
+scores": equally similar candidates share their places, so that no order of a table's rows decides a number.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TIE = 1e-6
 
 
 class Places(NamedTuple):
-    """The candidates (n,) that can be among the first of their row: where they are, and which places they share.
+    """The candidates (n,) with a chance to be among the first of their row: their positions, and their shared places.
 
     `before` counts the candidates before a candidate's group, and `tied` its group, itself included.
     """
@@ -29,7 +29,7 @@ class Places(NamedTuple):
     tied: NDArray[np.intp]
 
     def mean(self, worth: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what each candidate (n,) is worth on average over the places of its group.
+        """Return each candidate's worth (n,), averaged over the places of its group.
 
         `worth` (k,) is that of the first places; later ones have none.
 
@@ -43,7 +43,7 @@ class Places(NamedTuple):
         return shares
 
     def first_hit(self, hit: NDArray[np.bool_], rows: int, k: int) -> NDArray[np.float64]:
-        """Return the expected 1 / place of the first hit (rows,) among k places; `hit` (n,) says which are hits."""
+        """Return the expected 1 / place of the first hit (rows,) among k places, from a mask `hit` (n,)."""
         start = np.full(rows, np.iinfo(np.intp).max)
         np.minimum.at(start, self.row[hit], self.before[hit])
         inside = self.before == start[self.row]
@@ -58,12 +58,10 @@ class Places(NamedTuple):
 
 
 def first_places(scores: NDArray[Any], k: int, scale: float = 1.0) -> Places:
-    """Return the candidates that can have one of the first k places, from similarities (rows, candidates).
+    """Return the candidates with a chance of one of the first k places, from similarities (rows, candidates).
 
-    -inf is no candidate. Two neighbours in a row's order are tied where they differ by at most `TIE` times `scale`, the
-    most that a similarity can be, so that rounding by a matrix product, which depends on the place, decides nothing.
-
-    Raises ZooError where a similarity is not a number.
+    -inf is no candidate. Neighbours in a row's order are tied within `TIE` times `scale`, the largest possible
+    similarity: rounding by a matrix product, different at each place, decides nothing. Raises ZooError for NaN.
     """
     n, k = scores.shape[1], min(k, scores.shape[1])
     # The k-th of the maxima of groups is at most the k-th of all, and few reach it: faster than a partition of all.

@@ -1,1 +1,1 @@
-"""Records of what was measured: all reading and writing of a results folder goes through this package."""
+"""Records of measurements: the only reader and writer of a results folder."""

@@ -1,4 +1,4 @@
-"""Records that contradict each other: two of one cell, or one column of a table measured on different data.
+"""Contradictory records: two of a cell, or a table's column measured on different data.
 
 No record wins silently: a cell with two different scores counts as failed, and a column keeps only the rows of one
 data digest and of one version of its task. The bytes of the code decide nothing here.
@@ -22,7 +22,7 @@ _Digest = str | tuple[str | None, "Versions"]
 
 
 class Versions(NamedTuple):
-    """What decides whether two scores mix, beside their data; a method's version is in the key of its row."""
+    """The versions that decide, beside the data, if scores mix; a method's version is in its row's key."""
 
     protocol: int
     task: int
@@ -35,8 +35,6 @@ class Versions(NamedTuple):
 
 
 class StoredRecord(NamedTuple):
-    """A record and the file in the results folder that it comes from."""
-
     record: Record
     place: str
     # Sha256 of a packed record's JSON where another record has its key.
@@ -44,7 +42,7 @@ class StoredRecord(NamedTuple):
 
 
 def cell_of(record: Record) -> Cell:
-    """Return the identity of a cell: the method's name as the user gave it, the task and the cell's key."""
+    """Return the method's name as typed, the task and the cell's key."""
     return record["method"]["name"], record["task"]["name"], record["key"]
 
 
@@ -53,15 +51,14 @@ def _text(stored: StoredRecord) -> str:
 
 
 def _measured(record: Record) -> tuple[object, ...]:
-    """Return what two measurements of a cell must agree on."""
     return without_times(record["scores"]), _data(record), _gold(record)
 
 
 def settle(several: Sequence[StoredRecord]) -> list[StoredRecord]:
-    """Return the records of one cell that count: a single one, or all those that contradict each other.
+    """Return the valid records of a cell: a single record, or all contradictory ones.
 
-    A record that another one replaces does not count. A measured record takes precedence over a failed one. Of records
-    with equal scores the earliest counts, of failed ones the latest.
+    A replaced record does not count. A measured record takes precedence over a failed one. Of equal scores the earliest
+    counts, of failures the latest.
     """
     replaced = {digest for one in several for digest in one.record.get("replaces", ())}
     kept = [one for one in several if one.digest not in replaced] or list(several)
@@ -75,9 +72,9 @@ def settle(several: Sequence[StoredRecord]) -> list[StoredRecord]:
 
 
 def settled(stored: Iterable[StoredRecord]) -> tuple[list[Record], list[str]]:
-    """Return one record per cell, and a sentence for each cell whose records contradict each other.
+    """Return a record per cell, and a sentence for each contradictory cell.
 
-    Such a cell is returned as failed, with a reason that names the files.
+    Such a cell is returned as failed, with a reason naming the files.
     """
     cells: dict[Cell, list[StoredRecord]] = defaultdict(list)
     for stored_record in stored:
@@ -97,7 +94,7 @@ def settled(stored: Iterable[StoredRecord]) -> tuple[list[Record], list[str]]:
 
 
 def _newest(records: Sequence[Record]) -> list[Record]:
-    """Return the records without those of a cell that a later version of its task or metric has measured again."""
+    """Drop records measured again by a later version of their task or metric."""
     latest: dict[tuple[object, ...], int] = {}
     for record in records:
         if record["status"] == "ok":
@@ -107,7 +104,7 @@ def _newest(records: Sequence[Record]) -> list[Record]:
 
 
 def _data_cell(record: Record) -> tuple[object, ...]:
-    """Return what a cell has in every version of its task; a version of the method, or a protocol, is another row."""
+    """Versions of a task share a cell; a version of the method, or a protocol, is another row."""
     return record["method"]["name"], record["row_key"], record["seed"], record["task"]["name"], record["task"]["sha256"]
 
 
@@ -116,7 +113,6 @@ def _age(record: Record) -> int:
 
 
 def versions_of(record: Record) -> Versions:
-    """Return the versions of protocol, task and metrics by which a cell was measured."""
     task = record["task"]
     return Versions(record["protocol"], task["version"], tuple(sorted(task.get("metrics", {}).items())))
 
@@ -131,11 +127,10 @@ def _gold(record: Record) -> str | None:
 
 
 def one_digest(records: Sequence[Record]) -> list[Record]:
-    """Return the records; where a task's data differs from that of most rows, a record becomes n/a.
+    """Return the records; a record on other data than most rows of its task becomes n/a.
 
-    Compared are the sha256 of the files with the versions of task and protocol, then the gold scores where they are
-    known. A row that has several digests of its data is returned unchanged; its table has no value for it. Trials of
-    each --limit are compared separately.
+    Compared are the sha256 of the files with the versions of task and protocol, then the known gold scores. A row with
+    several digests is returned unchanged; its table has no value for it. Each --limit is compared separately.
     """
     by_task: dict[tuple[str, int | None], list[Record]] = defaultdict(list)
     for record in records:
@@ -159,7 +154,7 @@ def one_digest(records: Sequence[Record]) -> list[Record]:
 def _others(
     task: str, records: Sequence[Record], digest: Callable[[Record], _Digest | None], what: str
 ) -> dict[int, str]:
-    """Return, by the record's id(), how it differs from most rows; {} where all agree."""
+    """Return, by the record's id(), its difference from most rows; {} without any difference."""
     rows: dict[tuple[str, str], set[_Digest]] = defaultdict(set)
     latest: dict[_Digest, str] = {}
     for record in records:
@@ -185,7 +180,7 @@ def _short(value: _Digest) -> str:
 
 
 def two_versions(records: Collection[Record]) -> str | None:
-    """Return why measured cells of a task are not one number, with the command that helps; None where they are."""
+    """Return the reason against a common number of a task's cells, with a command to help."""
     measured = [record for record in records if record["status"] == "ok"]
     of_task = {(record["task"]["name"], versions_of(record)) for record in measured}
     if len(of_task) == len({task for task, _ in of_task}):
@@ -194,7 +189,7 @@ def two_versions(records: Collection[Record]) -> str | None:
 
 
 def command_of(records: Collection[Record]) -> str:
-    """Return the command of a row's records that measures what is not finished: of the most seeds, then the latest."""
+    """Return the command to measure a row's open cells: of the most seeds, then the latest."""
     latest = max(records, key=lambda record: (record.get("seeds", 0), record["started"]))
     words = [word for word in latest["command"] if word != "--remeasure"]
     if "--shard" in words:

@@ -1,7 +1,7 @@
-"""A results folder: one JSON record per cell, loose or packed, written atomically, validated on writing and reading.
+"""A results folder: a JSON record per cell, loose or packed, written atomically, validated on writing and reading.
 
-A run writes loose records; `zoo-bench pack` joins them into two Parquet files. Every reader reads both.
-Reading renames nothing and needs no write permission. Only a run (`set_aside=True`) moves a damaged record aside.
+A run writes loose records; `zoo-bench pack` joins them into two Parquet files. Every reader reads both. Reading
+renames nothing and needs no write permission. Only a run (`set_aside=True`) moves a damaged record aside.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class ItemScores(NamedTuple):
-    """Predicted and gold scores (n,) of pairs; of items how often they are right, or reciprocal ranks, and weights."""
+    """Predicted and gold scores (n,) of pairs; of items shares of right answers, or reciprocal ranks, and weights."""
 
     metric: Literal["spearman", "accuracy"]
     predicted: NDArray[Any]
@@ -45,14 +45,14 @@ class ItemScores(NamedTuple):
 
 
 class UnreadableError(CorruptError):
-    """A record that is not a regular file or cannot be read; its content may be undamaged."""
+    """A record is not a regular file or cannot be read; its content may be undamaged."""
 
 
 @dataclass
 class Records:
-    """A folder of records; `corrupt` lists the files that reading left out, each with a sentence that says why.
+    """A folder of records; `corrupt` lists the files left out, each with a reason.
 
-    If packed records are damaged, every method raises CorruptError.
+    Damaged packed records make every method raise CorruptError.
     """
 
     folder: Path
@@ -68,21 +68,19 @@ class Records:
             raise UsageError(f"{self.folder} is a file; give a results folder.")
 
     def packed(self) -> Packed | None:
-        """Return the folder's packed records, or None where there are none."""
         return read_packed(self.folder)
 
     def path(self, name: str, task: str, key: str) -> Path:
-        """Return where the record of a cell lies: by method, then task and the start of its key."""
         return self.folder.joinpath("records", *_place(name, task, key))
 
     def encoder_folder(self, name: str, encoder_key: str) -> Path:
-        """Return the folder of a fitted encoder, which holds `encoder`, fit.json and the training's log."""
+        """Return a fitted encoder's folder, with `encoder`, fit.json and the training's log."""
         return self.folder / "encoders" / f"{slug(name)}-{encoder_key[:16]}"
 
     def finished(self, name: str, task: str, key: str) -> Record | None:
-        """Return the record of a cell that was measured, else None (failed and n/a cells are tried again).
+        """Return the record of a measured cell, else None (failed and n/a cells are tried again).
 
-        Raises UsageError where a later version of zoo-bench measured it: that record must not be overwritten.
+        Raises UsageError for a record by a later version of zoo-bench, not to be overwritten.
         """
         loose, path = [], self.path(name, task, key)
         try:
@@ -102,7 +100,7 @@ class Records:
         return None
 
     def failure(self, name: str, task: str, key: str) -> str | None:
-        """Return why the last attempt at a cell has no score; None where there is no record of one."""
+        """Return the reason of the last attempt at a cell."""
         try:
             record = _read(self.path(name, task, key))
         except (MissingError, CorruptError):
@@ -110,12 +108,11 @@ class Records:
         return None if record["status"] == "ok" else record["reason"]
 
     def _packed_of(self, cell: tuple[str, str, str]) -> list[tuple[Record, str]]:
-        """Return the packed records of a cell, each with the sha256 of its JSON."""
         pack = self.packed()
         return [] if pack is None else [(r, digest) for r, digest in pack.with_key(cell[2]) if cell_of(r) == cell]
 
     def _aside(self, path: Path) -> Path:
-        """Rename a damaged record if `set_aside` says so; returns its present path."""
+        """Rename a damaged record if `set_aside`; returns its present path."""
         if not self.set_aside:
             return path
         aside = path.with_name(path.name + ".corrupt")
@@ -126,9 +123,9 @@ class Records:
         return aside
 
     def write(self, record: Mapping[str, object], pairs: PairScores | None = None) -> Path:
-        """Validate and write a record, after the file of its pair scores; returns the record's path.
+        """Validate and write a record, after the file of its pair scores.
 
-        Raises CorruptError where `record` does not follow the schema or pair scores are not finite in float32.
+        Raises CorruptError for a violation of the schema, or pair scores beyond float32.
         """
         given = {**record, "pairs": None} if pairs is not None else record
         content, checked = _as_json(given, "the record")
@@ -151,14 +148,12 @@ class Records:
         return path
 
     def pairs_file(self, record: Record) -> Path | None:
-        """Return the file of a record's pair scores, or None where it does not exist."""
         if not record.get("pairs"):
             return None
         file = self._path_of(record).with_name(pairs_of(record)["file"])
         return file if file.is_file() else None
 
     def has_pairs(self, record: Record) -> bool:
-        """Return whether the folder has the pair scores of a record."""
         if not record.get("pairs"):
             return False
         if self._read is not None and self._read.has_pairs(record):
@@ -167,11 +162,11 @@ class Records:
         return (pack is not None and pack.has_pairs(record)) or self.pairs_file(record) is not None
 
     def has_items(self, record: Record) -> bool:
-        """Return whether a record has the scores of its items: bits in the record, or pair scores in the folder."""
+        """True with bits in the record, or pair scores in the folder."""
         return bool(record.get("items")) or self.has_pairs(record)
 
     def item_scores(self, record: Record) -> ItemScores:
-        """Return the scores of a record's items, whichever it has; raises MissingError or CorruptError."""
+        """Raises MissingError or CorruptError."""
         items = record.get("items")
         if not items:
             return ItemScores("spearman", *self.pair_scores(record))
@@ -181,7 +176,7 @@ class Records:
             raise CorruptError(f"{record['method']['name']} on {record['task']['name']}: {error}") from error
 
     def pair_scores(self, record: Record) -> PairScores:
-        """Return predicted and gold scores (n,), float32, of a record's pairs; raises MissingError or CorruptError."""
+        """Return predicted and gold scores (n,), float32; raises MissingError or CorruptError."""
         try:
             return self.loose_pairs(record)
         except (MissingError, CorruptError):
@@ -191,7 +186,7 @@ class Records:
         return pack.pair_scores(record)
 
     def loose_pairs(self, record: Record) -> PairScores:
-        """Return the pair scores in the file beside a loose record; raises MissingError or CorruptError."""
+        """Read the file beside a loose record; raises MissingError or CorruptError."""
         file, what = self.pairs_file(record), f"{record['method']['name']} on {record['task']['name']}"
         if file is None:
             raise MissingError(
@@ -210,13 +205,12 @@ class Records:
         return predicted, gold
 
     def _path_of(self, record: Record) -> Path:
-        """Return the path of a record's own file, which does not exist if the record is packed."""
         return self.path(record["method"]["name"], record["task"]["name"], record["key"])
 
     def all(self) -> list[Record]:
-        """Return one record per cell, loose or packed, sorted by method, task, key; `corrupt` lists what is left out.
+        """Return a record per cell, loose or packed, sorted by method, task, key; `corrupt` lists the rest.
 
-        A cell whose records contradict each other is returned as failed, with the reason.
+        A contradictory cell is returned as failed, with the reason.
         """
         with pause_garbage_collection():
             # Loose records first: a record that is packed while they are listed is then found among the packed ones.
@@ -234,7 +228,7 @@ class Records:
         return records
 
     def damaged(self, method: str, task: str) -> dict[str, str]:
-        """Return why reading left out loose records of a method on a task, by their files; paths are in the folder."""
+        """Return the reasons of unreadable loose records by file, relative to the folder."""
         return {
             path.name.removesuffix(".corrupt"): reason.replace(f"{self.folder}/", "")
             for path, reason in self.corrupt
@@ -242,7 +236,7 @@ class Records:
         }
 
     def damaged_pairs(self, records: Sequence[Record]) -> list[tuple[Path, str]]:
-        """Return the files of pair scores that cannot be read as their records say, each with the reason."""
+        """Return files of pair scores in conflict with their records, with reasons."""
         damages: dict[str, Path] = {}
         for record in records:
             if self.has_pairs(record):
@@ -253,7 +247,7 @@ class Records:
         return [(path, reason) for reason, path in damages.items()]
 
     def loose(self) -> Iterator[StoredRecord]:
-        """Yield the records in files of their own; those that cannot be read are added to `corrupt`."""
+        """Unreadable files are added to `corrupt`."""
         folders = sorted((self.folder / "records").glob("*"))
         for path in (path for of_method in folders for path in sorted(of_method.glob("*.json"))):
             try:
@@ -265,7 +259,7 @@ class Records:
                 self.corrupt.append((path, str(error)))
 
     def _from_pack(self, others: Collection[str]) -> Iterator[StoredRecord]:
-        """Yield the packed records, with their sha256 where `others` or several records have the key."""
+        """Yield packed records, with sha256 for keys of several records or in `others`."""
         self._read = pack = self.packed()
         for number, record in enumerate(pack.records() if pack else ()):
             assert pack is not None
@@ -276,7 +270,7 @@ class Records:
             yield StoredRecord(record, RECORDS, "" if alone else pack.digest(number))
 
     def place(self, record: Record) -> tuple[str, str]:
-        """Return the sort key of a record: the folder and name of its file, as they would be if it were loose."""
+        """Return the sort key of a record: folder and name of its file, as if loose."""
         return _place(record["method"]["name"], record["task"]["name"], record["key"])
 
 
@@ -288,7 +282,7 @@ def _place(name: str, task: str, key: str) -> tuple[str, str]:
 
 
 def read_records(store: Records) -> list[Record]:
-    """Return all records of a folder; those left out are reported on standard error."""
+    """Omitted records are reported on standard error."""
     records = store.all()
     for _, reason in store.corrupt:
         print_safe(f"zoo-bench: record left out: {reason}", sys.stderr)
@@ -303,7 +297,6 @@ def read_records(store: Records) -> list[Record]:
 
 
 def _read(path: Path, unsigned: list[str] | None = None) -> Record:
-    """Return the record in a file; raises MissingError where there is none, else CorruptError."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -319,7 +312,6 @@ def _read(path: Path, unsigned: list[str] | None = None) -> Record:
 
 
 def _as_json(record: Mapping[str, object], where: str) -> tuple[str, Record]:
-    """Return the text of a record's file, and the record as it is read from it; raises CorruptError for no record."""
     try:
         values = plain({key: value for key, value in record.items() if key != "sha256"})
         values["sha256"] = sha256_json(values)
@@ -332,7 +324,7 @@ def _as_json(record: Mapping[str, object], where: str) -> tuple[str, Record]:
 
 @contextmanager
 def pause_garbage_collection() -> Iterator[None]:
-    """Pause Python's cycle collector: JSON has no cycles, and with a million dictionaries it takes half the time."""
+    """Pause the cycle collector: JSON has no cycles, and a million dictionaries take half the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""The items of a record: scores of pairs or bits of answers, and what makes those of two records comparable."""
+"""The items of a record: scores of pairs or bits of answers, and their identity."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zoo.files import sha256_json
 
 
 def pairs_of(record: Record) -> PairsPart:
-    """Return a record's statement about its pair scores; raises MissingError where none were kept."""
+    """Raises MissingError for a record without pair scores."""
     pairs = record.get("pairs")
     if not pairs:
         raise MissingError(
@@ -21,14 +21,14 @@ def pairs_of(record: Record) -> PairsPart:
 
 
 class ItemsIdentity(NamedTuple):
-    """Digests of a record's item scores, and of the gold scores or answers that make two records comparable."""
+    """Digests of a record's item scores, and of the gold scores or answers; these make records comparable."""
 
     sha256: str
     gold_sha256: str
 
 
 def items_identity(record: Record) -> ItemsIdentity:
-    """Return what identifies a record's pair scores, or its bits; raises MissingError where neither was kept."""
+    """Raises MissingError if neither pair scores nor bits were kept."""
     if items := record.get("items"):
         return ItemsIdentity(sha256_json(items), items["gold_sha256"])
     pairs = pairs_of(record)

@@ -1,4 +1,4 @@
-"""Row names as they are printed: the last part of a folder, file or model instead of its whole path.
+"""Printed row names: the last part of a folder, file or model instead of its whole path.
 
 A row's identity remains the name in its records; the printed name contains no path of this machine.
 """
@@ -29,7 +29,7 @@ FORMER = {f"moco-{how}repo": f"moco-{how}q320" for how in ("", "reorder-", "dele
 
 
 def natural(name: str) -> list[tuple[int, float, str]]:
-    """Return a key that sorts the numbers in names, such as settings, by their values.
+    """Return a key to sort the numbers in names, such as settings, by value.
 
     Examples:
         >>> sorted(["sif:a=0.1", "sif:a=1e-3", "whitening:k=128", "whitening:k=64"], key=natural)
@@ -40,7 +40,7 @@ def natural(name: str) -> list[tuple[int, float, str]]:
 
 
 def recipe_of(method: MethodPart) -> tuple[str, Mapping[str, Any]]:
-    """Return a record's recipe and the settings typed behind its name, without those that say where weights are.
+    """Return a record's recipe and typed settings, without the places of weights.
 
     Older records do not state them: theirs are read from the name.
     """
@@ -50,13 +50,13 @@ def recipe_of(method: MethodPart) -> tuple[str, Mapping[str, Any]]:
 
 
 def typed_label(method: MethodPart) -> str:
-    """Return the recipe of a record whose row has a label (--label), as it was typed; "" for other rows."""
+    """Return the typed recipe of a row with a label (--label); "" for other rows."""
     return method.get("typed", "") if "overrides" in method else method.get("recipe_name", "")
 
 
 @functools.cache
 def typed_recipe(name: str) -> tuple[str, Mapping[str, Any]]:
-    """Return the recipe and the settings of a name as it is typed: in older records, and in files of this project."""
+    """Parse a typed name, for older records and files of this project."""
     base, overrides = split_overrides(name, "row")
     return FORMER.get(base, base), _own_settings(overrides)
 
@@ -66,7 +66,7 @@ def _own_settings(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def printed_names(names: Iterable[str]) -> dict[str, str]:
-    """Return a distinct printed form for each name; clashing ones get more of their path or the start of a digest."""
+    """Return a distinct printed form for each name, with more path or a digest's start in a clash."""
     every = list(dict.fromkeys(names))
     shown = {name: short_name(name) for name in every}
     for parts in (2, 3):
@@ -75,7 +75,7 @@ def printed_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def short_name(name: str, parts: int = 1) -> str:
-    """Return a name as it is printed: each path and hub id in it is cut to its last `parts` parts.
+    """Return a printed name: each path and hub id is cut to its last `parts` parts.
 
     `pretrained:model=/data/models/all-MiniLM-L6-v2` is `pretrained:all-MiniLM-L6-v2`: `model=` is left out.
     """
@@ -90,7 +90,7 @@ def short_name(name: str, parts: int = 1) -> str:
 
 
 def distinctions(record: Record) -> list[str]:
-    """Return what may tell a row from others of its name, the most telling first; the start of its key always does."""
+    """Return a row's possible distinctions, the most telling first; the start of its key is always unique."""
     backbone: Mapping[str, Any] = record["method"]["sources"].get("backbone") or {}
     training: Mapping[str, Any] = record["training"] or {}
     text: Mapping[str, Any] = training.get("corpus") or {}
@@ -108,12 +108,12 @@ def distinctions(record: Record) -> list[str]:
 
 
 def content_of(source: Mapping[str, Any]) -> str:
-    """Return the revision of weights of the hub, else the start of the sha256 of weights or of a training text."""
+    """Return the hub revision of weights, else the start of the sha256 of weights or of a training text."""
     return str(source.get("revision") or source.get("sha256") or "")[:DIGITS]
 
 
 def told_apart(records: Mapping[Row, Record]) -> dict[Row, str]:
-    """Return for rows of one name what stands behind it in brackets: the first distinction that each row has alone."""
+    """Return, for rows of equal names, the first unique distinction of each, for brackets."""
     kinds = zip(*map(distinctions, records.values()), strict=True)
     alone = (texts for texts in kinds if all(texts) and len(set(texts)) == len(texts))
     return dict(
@@ -122,7 +122,6 @@ def told_apart(records: Mapping[Row, Record]) -> dict[Row, str]:
 
 
 def _alike(printed: Mapping[str, str]) -> list[str]:
-    """Return the names whose printed form is also that of another name."""
     counted = Counter(printed.values())
     return [name for name, shown in printed.items() if counted[shown] > 1]
 

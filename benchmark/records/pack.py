@@ -1,6 +1,6 @@
 """`zoo-bench pack`: joins the loose records of a results folder, and their pair scores, into two Parquet files.
 
-Loose files are removed once the packed ones were read back from the disk. If packing is stopped at any moment, each
+Loose files are removed after the packed files were read back from the disk. After an interruption at any moment, each
 record is in its own file, packed, or both; packing again continues.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Packing:
-    """What packing did: the number of packed records, how many of them are new, and why others stay loose."""
+    """The number of packed records, of new ones among them, and reasons for loose ones."""
 
     records: int = 0
     added: int = 0
@@ -39,8 +39,8 @@ class Packing:
 def pack(folder: Path) -> Packing:
     """Add the loose records of a results folder to its packed ones, then remove their files.
 
-    A record that is damaged, or contradicts a packed one of its cell, stays loose. Raises MissingError where there is
-    nothing to pack, CorruptError where packed files are damaged.
+    A damaged or contradictory record stays loose. Raises MissingError without records, CorruptError for damaged packed
+    files.
     """
     if not folder.is_dir():
         # Raises UsageError for a file.
@@ -107,7 +107,7 @@ def _pack(folder: Path) -> Packing:
 def _tables(
     before: Packed | None, new: dict[Cell, PairScores | None], records: Collection[Record]
 ) -> Iterator[pa.Table]:
-    """Yield the rows of pair scores, task by task: those of before whose records stay, then the new ones."""
+    """Yield the rows of pair scores, task by task: those of `before` to keep, then the new rows."""
     by_task: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         if record.get("pairs"):

@@ -1,8 +1,7 @@
-"""Packed results: records.parquet has one row per record, pairs.parquet one row per record with pair scores.
+"""Packed results: records.parquet has a row per record, pairs.parquet a row per record with pair scores.
 
-pandas, polars and DuckDB open both. The column `record` is the record's JSON; the others repeat what is often asked
-for. SHA256SUMS has the sha256 of both. Predictions of older measurements are places: the order of a row's scores, from
-0.
+pandas, polars and DuckDB open both. The column `record` is the record's JSON; the others repeat frequent queries.
+SHA256SUMS has the sha256 of both. Predictions of older measurements are places: the order of a row's scores, from 0.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _PAGE = 1 << 26
 
 
 class RecordParser:
-    """Parses records as `parse_record` does; parts that are equal in several are decoded, checked and kept once.
+    """Parses records as `parse_record` does; equal parts of several records are decoded, checked and kept once.
 
     A folder of 16,000 records takes a third of the memory. Nobody may change a part of a record.
     """
@@ -57,7 +56,7 @@ class RecordParser:
         self._checked: dict[tuple[str, bytes], Any] = {}
 
     def __call__(self, content: str, where: str) -> Record:
-        """Return the record that JSON states; raises CorruptError, or NewerRecordError, naming `where`."""
+        """Raises CorruptError, or NewerRecordError, naming `where`."""
         try:
             parts = self._split.decode(content)
             record = {name: msgspec.json.decode(parts.pop(name)) for name in _OWN if name in parts}
@@ -71,7 +70,6 @@ class RecordParser:
         return cast("Record", record)
 
     def _part(self, name: str, part: bytes) -> Any:
-        """Return the value of a field that records share; raises KeyError for one that is none of a record's."""
         place, kind = (name, part), self._kinds[name]
         if place not in self._checked:
             if name == "training" and part != b"null":
@@ -95,7 +93,7 @@ def _without_marker(kind: Any) -> Any:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[None]:
-    """Turn what pyarrow raises for a damaged file into CorruptError, which names it."""
+    """Turn pyarrow's errors for a damaged file into CorruptError, with its name."""
     import pyarrow as pa
 
     try:
@@ -106,8 +104,6 @@ def _whole(path: Path) -> Iterator[None]:
 
 
 class Packed:
-    """The packed records of a folder; `read_packed` makes it."""
-
     def __init__(self, folder: Path) -> None:
         self.path, self.pairs_path = folder / RECORDS, folder / PAIRS
         _check_sum(self.path)
@@ -138,11 +134,10 @@ class Packed:
             return file.read(columns=["record"])["record"]
 
     def text(self, number: int) -> str:
-        """Return a record's JSON."""
         return str(self._texts[number].as_py())
 
     def records(self) -> Iterator[Record | CorruptError]:
-        """Yield the records in order, a damaged one as its error; their JSON is read piece by piece and not kept."""
+        """Yield the records in order, a damaged record as its error; JSON is read piecewise and not kept."""
         import pyarrow as pa
 
         if len(self._parsed) == len(self):
@@ -161,7 +156,6 @@ class Packed:
         pa.default_memory_pool().release_unused()
 
     def record(self, number: int) -> Record:
-        """Return a record by its number; raises CorruptError naming it."""
         record = self._parsed[number] if number in self._parsed else self._parsed_record(number, self.text(number))
         if isinstance(record, CorruptError):
             raise record
@@ -176,7 +170,6 @@ class Packed:
         return self._parsed[number]
 
     def digest(self, number: int) -> str:
-        """Return the sha256 of a record's JSON."""
         if number not in self._digests:
             self._digests[number] = hashlib.sha256(self.text(number).encode()).hexdigest()
         return self._digests[number]
@@ -185,12 +178,11 @@ class Packed:
         return len(self._numbers[key]) == 1
 
     def with_key(self, key: str) -> Iterator[tuple[Record, str]]:
-        """Yield the records of a cell's key, each with the sha256 of its JSON; raises CorruptError."""
+        """Yield the records of a cell's key with the sha256 of their JSON; raises CorruptError."""
         for number in self._numbers.get(key, ()):
             yield self.record(number), self.digest(number)
 
     def rows(self, task: str) -> pa.Table | None:
-        """Return the rows of a task's pair scores, or None where there are none; raises CorruptError."""
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
@@ -207,7 +199,6 @@ class Packed:
 
     @functools.cached_property
     def _pair_names(self) -> list[set[tuple[str, str, str]]]:
-        """Task, method and key of the pair scores in each group of rows; raises CorruptError."""
         import pyarrow.parquet as pq
 
         if not self.pairs_path.is_file():
@@ -227,7 +218,7 @@ class Packed:
         return self._pairs[task]
 
     def has_pairs(self, record: Record) -> bool:
-        """Return whether the folder has packed pair scores of a record; a damaged file has them."""
+        """A damaged file has them."""
         if not record.get("pairs"):
             return False
         cell = record["task"]["name"], record["method"]["name"], record["key"]
@@ -238,7 +229,7 @@ class Packed:
             return True
 
     def pair_scores(self, record: Record) -> PairScores:
-        """Return predicted and gold scores (n,) of a record's pairs; raises MissingError or CorruptError."""
+        """Return predicted and gold scores (n,); raises MissingError or CorruptError."""
         name, task = record["method"]["name"], record["task"]["name"]
         scores = self.pairs(task).get((name, record["key"]))
         if scores is None:
@@ -248,7 +239,7 @@ class Packed:
 
 
 def read_packed(folder: Path) -> Packed | None:
-    """Return the packed records of a folder, read again when a file has changed; raises CorruptError for damage."""
+    """Read the packed records again if a file has changed; raises CorruptError for damage."""
     states = tuple(state_of(folder / name) for name in (RECORDS, PAIRS, SUMS))
     return _packed(folder, states) if states[0] else None
 
@@ -259,7 +250,7 @@ def _packed(folder: Path, _: object) -> Packed:
 
 
 def state_of(path: Path) -> tuple[int, ...]:
-    """Return what tells a changed file from the one that was read: size, times, inode; () where it cannot be read."""
+    """Return size, times, inode, to detect a changed file; () for an unreadable file."""
     try:
         status = path.stat()
     except OSError:
@@ -268,7 +259,6 @@ def state_of(path: Path) -> tuple[int, ...]:
 
 
 def _sums(folder: Path) -> list[str]:
-    """Return the lines "<sha256>  <name>" of a folder's SHA256SUMS; none where there is no such file."""
     try:
         return [line for line in (folder / SUMS).read_text("utf-8", "replace").split("\n") if line]
     except FileNotFoundError:
@@ -276,13 +266,13 @@ def _sums(folder: Path) -> list[str]:
 
 
 def _check_sum(path: Path) -> None:
-    """Raise CorruptError unless a file has the sum, or one of the sums, that SHA256SUMS beside it states."""
+    """Raise CorruptError unless a file has a sum stated in SHA256SUMS beside it."""
     if (lines := _sums(path.parent)) and f"{sha256_file(path)}  {path.name}" not in lines:
         raise CorruptError(f"{path} is damaged: its sha256 is not in {path.with_name(SUMS)}; restore it from a copy.")
 
 
 def check_pairs(predicted: NDArray[np.float32], gold: NDArray[np.float32], record: Record, path: Path) -> None:
-    """Raise CorruptError unless pair scores (n,) are finite and their gold scores are those that the record states."""
+    """Raise CorruptError unless pair scores (n,) are finite, with the gold scores of the record."""
     what = f"{path}: {record['method']['name']} on {record['task']['name']}"
     if hashlib.sha256(gold.tobytes()).hexdigest() != pairs_of(record)["gold_sha256"]:
         raise CorruptError(f"{what}: its pair scores have another gold than the record says; measure it again.")
@@ -304,7 +294,7 @@ def _arrays(lists: Any) -> list[NDArray[np.float32]]:
 def write_packed(folder: Path, records: Sequence[tuple[str, Record]], pairs: Iterable[pa.Table]) -> None:
     """Write records.parquet of (JSON, record), pairs.parquet of `pair_rows` task by task, and the sums of both.
 
-    A reader finds each file as it was before or as it is now: until both are in place, SHA256SUMS has either sum.
+    A reader finds each file in its old or new state: until both are in place, SHA256SUMS has either sum.
     """
     before = _sums(folder)
     with atomic_path(folder / RECORDS) as new_records, atomic_path(folder / PAIRS) as new_pairs:
@@ -337,12 +327,11 @@ def _write_records(path: Path, records: Sequence[tuple[str, Record]]) -> None:
 
 
 def _write_pairs(path: Path, tasks: Iterable[pa.Table]) -> None:
-    """Write a table after the other: readers take only the tasks that they need."""
+    """Write a table after the other: readers take only the tasks they need."""
     _write(path, pair_rows([]).schema, tasks)
 
 
 def pair_rows(scores: Sequence[tuple[Record, PairScores]]) -> pa.Table:
-    """Return the rows of pairs.parquet for records and their pair scores."""
     import pyarrow as pa
 
     def lists(side: int) -> pa.Array:

@@ -1,6 +1,6 @@
-"""Finds rows of a results folder by name, with their pair scores, and the pairs' texts where the data is available.
+"""Finds rows of a results folder by name, with their pair scores, and the pairs' texts if the data is available.
 
-This module imports neither torch nor scipy, so that `compare` and `report` start quickly.
+Imports neither torch nor scipy, so that `compare` and `report` start quickly.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ Ranks = NDArray[np.float64]
 
 
 def label(records: Sequence[Record]) -> str:
-    """Return a row's label, which tables print where rows share a name: the method and the start of the row's key."""
+    """Return the method and the start of the row's key, for rows of equal names."""
     return f"{short_name(records[0]['method']['name'])} [{records[0]['row_key'][:8]}]"
 
 
 def split_label(text: str) -> tuple[str, str]:
-    """Split a label into the name and what tells its row from others; that is "" where `text` is only a name."""
+    """Split a label into the name and its row's distinction, "" for a plain name."""
     match = re.fullmatch(r"(.*) \[([^\[\]]+)\]", text)
     return (match[1], match[2]) if match else (text, "")
 
@@ -52,7 +52,7 @@ def rows_named(records: Sequence[Record], name: str, folder: Path, tasks: Collec
     """Return the records of each measured row with this name: a method's name, a printed name or a label.
 
     Globs (`simcse*`) match names. If some of these rows have a score of one of `tasks`, only those are returned. Raises
-    UsageError where there is no such row.
+    UsageError if there is no such row.
     """
     if not records:
         raise UsageError(f"no records in {folder}; make some with `zoo-bench run`, or name a folder with --results.")
@@ -77,7 +77,7 @@ def rows_named(records: Sequence[Record], name: str, folder: Path, tasks: Collec
 
 
 def row_named(records: Sequence[Record], name: str, folder: Path, tasks: Collection[str] = ()) -> list[Record]:
-    """Return the records of the one row with this name (see `rows_named`); raises UsageError unless there is one."""
+    """Raises UsageError unless a single row has this name (see `rows_named`)."""
     rows = rows_named(records, name, folder, tasks)
     if len(rows) > 1:
         parts = told_apart({number: row[0] for number, row in enumerate(rows)})
@@ -87,7 +87,7 @@ def row_named(records: Sequence[Record], name: str, folder: Path, tasks: Collect
 
 
 def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record]:
-    """Return a row's records of one task, for every seed; raises MissingError or UsageError without pair scores."""
+    """Return a row's records of a task, for every seed; raises MissingError or UsageError without pair scores."""
     name, seeds = label(records), {r["seed"] for r in records}
     entries = [r for r in records if r["task"]["name"] == task]
     missing = seeds - {r["seed"] for r in entries if r["status"] == "ok"}
@@ -110,7 +110,7 @@ def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record
 
 
 def spearman(first: NDArray[Any], second: NDArray[Any]) -> float | None:
-    """Return the Spearman correlation x100 of two variables (n,), or None where one of them is constant."""
+    """Return the Spearman correlation x100 of two variables (n,), or None for a constant."""
     if len(first) < 2 or not np.ptp(first) or not np.ptp(second):
         return None
     return 100 * float(np.corrcoef(ranks(first), ranks(second))[0, 1])
@@ -118,7 +118,7 @@ def spearman(first: NDArray[Any], second: NDArray[Any]) -> float | None:
 
 @dataclass(frozen=True)
 class RowScores:
-    """The scores that one row gave the pairs of a task: predicted (seeds, n), gold (n,)."""
+    """A row's scores of a task's pairs: predicted (seeds, n), gold (n,)."""
 
     name: str
     record: Record
@@ -141,7 +141,7 @@ def _places(values: NDArray[Any]) -> Ranks:
 
 
 def row_scores(name: str, records: Sequence[Record], task: str, store: Records) -> RowScores:
-    """Return the pair scores that a row has for a task; raises MissingError, UsageError or CorruptError."""
+    """Raises MissingError, UsageError or CorruptError."""
     entries = of_task(records, task, store)
     scores = [store.pair_scores(record) for record in entries]
     if len({pairs_of(record)["gold_sha256"] for record in entries}) > 1:
@@ -150,7 +150,7 @@ def row_scores(name: str, records: Sequence[Record], task: str, store: Records) 
 
 
 def scored_pairs(task: LoadedTask, split: Split) -> Pairs:
-    """Return the scored pairs of one split or of all splits; raises MissingError or UsageError where there are none."""
+    """Return the scored pairs of a split or of all splits; raises MissingError or UsageError without pairs."""
     data = task.data
     if data is None:
         raise MissingError(task.reason or f"{task.name} has no data here.")
@@ -184,7 +184,7 @@ class PairTexts:
     def of(self, record: Record) -> Pairs:
         """Return the texts in the order of the record's pair scores; raises MissingError, UsageError, CorruptError.
 
-        Data whose gold scores differ from the record's (another copy, for example) is refused.
+        Data with other gold scores than the record's (another copy, for example) is refused.
         """
         key = (record["task"]["name"], record["limit"], pairs_of(record)["gold_sha256"])
         if key not in self._read:

@@ -1,7 +1,7 @@
-"""A record (one measured cell): the type that readers use, and that every file is checked against.
+"""A record (a measured cell): the type of all readers, checked for every file.
 
-`Record` and its parts are TypedDicts: plain dictionaries at run time, whose keys mypy checks in every reader. msgspec
-checks values against the same types; keys that they do not name, such as a task's own scores, are kept as they are.
+`Record` and its parts are TypedDicts: plain dictionaries at run time, with keys checked by mypy in every reader.
+msgspec checks values against the same types; unknown keys, such as a task's own scores, are kept as they are.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FRACTIONS = re.compile("spearman|pearson|accuracy|mrr|ndcg|map|f1|nearest")
 
 
 class Source(TypedDict, total=False):
-    """Identity of a file or model outside the recipe; a source that is itself a method has more keys."""
+    """Identity of a file or model outside the recipe; a method as a source has more keys."""
 
     name: Text
     revision: Text | None
@@ -48,7 +48,7 @@ class Source(TypedDict, total=False):
 
 
 class MethodTraits(TypedDict):
-    """What `zoo.encoder.Traits` says of the method under this recipe."""
+    """The method's `zoo.encoder.Traits` under this recipe."""
 
     transductive: bool
     needs_corpus: NotRequired[bool]
@@ -63,7 +63,7 @@ class MethodTraits(TypedDict):
 
 
 class TunedPart(TypedDict):
-    """What `zoo.recipes.Tuned` says of the recipe's settings."""
+    """The recipe's `zoo.recipes.Tuned`."""
 
     trials: int
     dev: Text
@@ -98,8 +98,6 @@ MethodPart = TypedDict(
 
 
 class TaskPart(TaskIdentity):
-    """The task as it was measured."""
-
     source: Annotated[str, msgspec.Meta(pattern="^(folder|cache|hub|bundled)$")] | None
     rows: Count | None
     # Of the hub's copy, where its rows were read; older records have none.
@@ -107,14 +105,14 @@ class TaskPart(TaskIdentity):
 
 
 class Correlation(TypedDict):
-    """Correlations as fractions; None where one side is constant."""
+    """Correlations as fractions; None for a constant side."""
 
     spearman: Fraction | None
     pearson: NotRequired[Fraction | None]
 
 
 class SubsetScores(TypedDict, total=False):
-    """What is known of a subset, or of one training; tasks add keys of their own."""
+    """Scores of a subset, or of a training; tasks add keys."""
 
     spearman: Fraction | None
     pearson: Fraction | None
@@ -122,7 +120,7 @@ class SubsetScores(TypedDict, total=False):
 
 
 class ScoresPart(TypedDict):
-    """What the task measured, as fractions; `main` is None with a `reason`. Tasks add keys of their own."""
+    """Fractions; `main` is None with a `reason`. Tasks add keys."""
 
     main: Score | None
     main_metric: Text
@@ -136,7 +134,7 @@ class ScoresPart(TypedDict):
 
 
 class PairsPart(TypedDict):
-    """The file with the predicted and the gold score of each pair; records that share `gold_sha256` are comparable."""
+    """The file of each pair's predicted and gold score; records with equal `gold_sha256` are comparable."""
 
     file: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._=-]{1,171}\.pairs\.safetensors\.gz$")]
     # Of the file, and of the gold scores as float32.
@@ -145,9 +143,9 @@ class PairsPart(TypedDict):
 
 
 class Coverage(TypedDict):
-    """How many of the task's distinct texts the encoder knows; `missing` are the first words that it does not.
+    """The number of the task's distinct texts known to the encoder; `missing` are the first unknown words.
 
-    `shared` texts have the vector of another one; it is stated where they are many.
+    `shared` texts have another text's vector; stated if they are many.
     """
 
     texts: int
@@ -168,14 +166,14 @@ class CorpusPart(TypedDict, total=False):
 
 
 class OverlapPart(TypedDict):
-    """The number of distinct test texts, and the digests of those that are in the training text."""
+    """The number of distinct test texts, and the digests of those in the training text."""
 
     texts: int
     digests: list[str]
 
 
 class TrainingPart(TypedDict, total=False):
-    """What `FitReport` says of the training, the corpus and the overlap with the test texts."""
+    """`FitReport`'s statement on the training, the corpus and its overlap with the test texts."""
 
     fitted: bool
     steps: int
@@ -205,7 +203,7 @@ class TrainingPart(TypedDict, total=False):
 
 
 class Encoding(TypedDict, total=False):
-    """What was encoded for measuring (not for training); `cached` texts came from the embedding cache."""
+    """The encoding for measuring (not for training); `cached` texts came from the embedding cache."""
 
     texts: int
     tokens: int
@@ -229,8 +227,6 @@ class Adapt(TypedDict):
 
 
 class Environment(TypedDict):
-    """Where a cell was measured."""
-
     python: Text
     cpu: Text
     threads: int
@@ -241,21 +237,21 @@ class Environment(TypedDict):
 
 
 class CodePart(TypedDict, total=False):
-    """The digest of the code that computed the score; older records state the commit of its checkout instead."""
+    """The digest of the scoring code; older records state the commit of its checkout instead."""
 
     digest: Text
     commit: Text | None
 
 
 class RunFilePart(TypedDict):
-    """The run file that described the run: its name as it was typed, and the sha256 of its text."""
+    """The run file's typed name, and the sha256 of its text."""
 
     name: str
     sha256: str
 
 
 class Record(TypedDict):
-    """One measured cell. Scores are fractions, not x100."""
+    """A measured cell. Scores are fractions, not x100."""
 
     schema: Annotated[int, msgspec.Meta(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
     protocol: int
@@ -294,7 +290,7 @@ class Record(TypedDict):
 
 
 class MeasuredPart(TypedDict, total=False):
-    """The fields of a record that depend on the outcome of measuring."""
+    """The fields of a record that depend on the outcome."""
 
     scores: ScoresPart | None
     coverage: Coverage | None
@@ -314,14 +310,11 @@ class MeasuredPart(TypedDict, total=False):
 
 
 class NewerRecordError(CorruptError):
-    """An undamaged record of a schema that this version does not know; its file is left as it is."""
+    """An undamaged record of an unknown, later schema; its file is left as it is."""
 
 
 def check_record(record: object, where: str) -> TypeGuard[Record]:
-    """Raise CorruptError unless `record` is one; names the first place that is wrong.
-
-    NewerRecordError: a later version of zoo-bench wrote it.
-    """
+    """Raise CorruptError with the first wrong place; NewerRecordError for a later version's record."""
     if isinstance(record, dict) and isinstance(schema := record.get("schema"), int) and schema > SCHEMA_VERSION:
         raise NewerRecordError(
             f"{where}: a record of schema {schema}, and this version reads up to {SCHEMA_VERSION}; zoo-bench"
@@ -340,10 +333,10 @@ def check_record(record: object, where: str) -> TypeGuard[Record]:
 
 
 def parse_record(content: bytes | str, where: str, unsigned: list[str] | None = None) -> Record:
-    """Return the record that JSON states; raises CorruptError, or NewerRecordError, naming `where`.
+    """Parse JSON; raises CorruptError, or NewerRecordError, naming `where`.
 
-    If the record has the field `sha256` over its other fields, that is checked; a record without it is read too, and
-    `where` is added to `unsigned`.
+    The field `sha256` over the other fields is checked; a record without it is read too, and `where` is added to
+    `unsigned`.
     """
     try:
         record = msgspec.json.decode(content)
@@ -363,14 +356,14 @@ def parse_record(content: bytes | str, where: str, unsigned: list[str] | None = 
 
 
 def scores_of(record: Record) -> ScoresPart:
-    """Return the scores of a cell that was measured; raises CorruptError where there are none."""
+    """Raises CorruptError without scores."""
     if record["scores"] is None:
         raise CorruptError(f"{record['method']['name']} on {record['task']['name']}: the record has no scores.")
     return record["scores"]
 
 
 def main_score(record: Record) -> float:
-    """Return the main score, a fraction, of a cell whose status is ok; raises CorruptError where there is none."""
+    """Return the main score, a fraction, of an ok cell; raises CorruptError without a score."""
     main = scores_of(record)["main"]
     if main is None:
         raise CorruptError(f"{record['method']['name']} on {record['task']['name']}: the record has no score.")
@@ -378,7 +371,7 @@ def main_score(record: Record) -> float:
 
 
 def plain(value: object) -> Any:
-    """Convert a value to standard JSON types: tuples to lists, numpy numbers to numbers, NaN and infinity to None."""
+    """Convert to standard JSON types: tuples to lists, numpy numbers to numbers, NaN and infinity to None."""
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

@@ -136,8 +136,8 @@ def folded(lines: Iterable[str], width: int | None) -> list[str]:
     """Return lines of prose broken at blanks; a continuation is indented like its line.
 
     Examples:
-        >>> folded(["  simcse differs", ""], 12)
-        ['  simcse', '  differs', '']
+        >>> folded(["  simcse differs from avg-last", ""], 24)
+        ['  simcse differs from', '  avg-last', '']
     """
     parts: list[str] = []
     for line in lines:

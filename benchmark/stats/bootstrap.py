@@ -1,4 +1,4 @@
-"""Bootstrap of correlations and accuracies: resamples the items, drawing pairs of several tasks together."""
+"""Bootstrap of correlations and accuracies over items; pairs of several tasks are resampled together."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _Statistic = Callable[[NDArray[Any]], NDArray[np.float64]]  # counts (resamples,
 
 @dataclass(frozen=True)
 class Scored:
-    """The scores of several methods (methods, n) on the pairs of a task, and the gold scores (n,).
+    """Scores of several methods (methods, n) on the pairs of a task, and the gold scores (n,).
 
-    Of items that are right or wrong, `predicted` says how often each was right, and `gold` has their weights.
-    `places` (n,) are the positions of the pairs in a `Pool`; None: the pairs belong to this task alone. `metric` is by
-    default that of the call, and `identity` by default the gold scores: it names the test set whose draws are shared.
+    For right or wrong items, `predicted` is each item's share of right answers, `gold` its weight. `places` (n,) are
+    the pairs' positions in a `Pool`; None: they belong to this task alone. `metric` defaults to that of the call,
+    `identity` (the test set of shared resamples) to the gold scores.
     """
 
     predicted: NDArray[Any]
@@ -40,8 +40,6 @@ class Scored:
 
 
 class _Ranking:
-    """Computes the ranks of one variable in any resample after sorting it once."""
-
     def __init__(self, values: NDArray[Any]) -> None:
         self.order = np.argsort(values)
         ordered = values[self.order]
@@ -54,8 +52,7 @@ class _Ranking:
     def __call__(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return twice the centred average ranks (resamples, n), and the sums of their squares (resamples,).
 
-        `counts` (resamples, n) are the numbers of times each row was drawn. Twice a centred rank is an integer, so that
-        all sums are exact.
+        `counts` (resamples, n) count each row. Twice a centred rank is an integer, so all sums are exact.
         """
         inside = np.take(counts, self.order, axis=1)
         upto = np.cumsum(inside, axis=1)
@@ -69,7 +66,7 @@ class _Ranking:
         return np.take(ranks, self.group, axis=1), np.einsum("bg,bg,bg->b", inside, ranks, ranks)
 
     def above(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return, for each row, the sum of the weights (n,) of rows with larger values; equal values count half."""
+        """Return, for each row, the sum of the weights (n,) of larger values; equal values count half."""
         inside = weights[self.order]
         if len(self.first) < len(inside):
             inside = np.add.reduceat(inside, self.first)
@@ -110,7 +107,7 @@ def _pearson(predicted: NDArray[Any], gold: NDArray[Any]) -> _Statistic:
 
 
 def _auc(predicted: NDArray[Any], gold: NDArray[Any]) -> _Statistic:
-    """Areas under the ROC curve; gold scores are 0 and 1. It is a rank sum (Mann and Whitney 1947)."""
+    """Areas under the ROC curve as rank sums (Mann and Whitney 1947); gold scores are 0 and 1."""
     rankings, positive = [_Ranking(row) for row in predicted], gold > 0
 
     def statistic(counts: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -143,9 +140,9 @@ def influences(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the scores (methods,) against gold (n,), and each item's influence on them (methods, n).
 
-    An item's influence is the derivative of the score by the item's weight, times n (Hampel 1974; Efron 1982, chapter
-    6): to first order a resample has the score plus the mean influence of the items that were drawn. NaN where a side
-    is constant. Not of "auc".
+    An influence is the derivative of the score by the item's weight, times n (Hampel 1974; Efron 1982, chapter 6). To
+    first order, a resample has the score plus the mean influence of its items. NaN if a side is constant; not for
+    "auc".
     """
     if metric == "accuracy":
         weights = gold / gold.mean()
@@ -180,14 +177,12 @@ def influences(
 
 
 def _shares(ranking: _Ranking) -> NDArray[np.float64]:
-    """Return the centred average ranks (n,) as shares of n."""
     middle = (ranking.first + ranking.last + 1) / 2
     result: NDArray[np.float64] = (middle / len(ranking.group) - 0.5)[ranking.group]
     return result
 
 
 def _positive(variance: Any) -> Any:
-    """Return variances, or NaN where they are zero, that is of a constant."""
     return np.where(variance > 1e-12, variance, np.nan)
 
 
@@ -203,15 +198,20 @@ def resample_together(
 ) -> list[NDArray[np.float64]]:
     """Return, for each task, the correlations (methods, resamples) with its gold scores in resamples of its pairs.
 
-    With a pool, pairs are drawn from it: a pair of several tasks is drawn for all of them or for none, and a task's
-    number of pairs is random too. Without a pool there must be one task. The draws depend only on `seed` and the pool
-    (or the gold scores): all methods share them, also over several calls; two tasks of equal size do not. Ranks are
-    computed again in each resample, with average ranks for ties. NaN where a side is constant.
+    With a pool, a resample is of the pool: a pair of several tasks is in all of them or in none, and a task's number of
+    pairs is random too. Without a pool there must be one task. Resamples depend only on `seed` and the pool (or the
+    gold scores): all methods share them, also over several calls; two tasks of equal size do not. Each resample is
+    ranked again, with average ranks for ties. NaN if a side is constant.
 
-    `clusters` says which pairs of the pool, or of the task, share a text and are drawn together; None: none do.
-
-    With `expanded`, tasks of `EXACT_BELOW` pairs or more use the influences of the drawn pairs instead: one matrix
-    product for all methods, whose spread is within 3% of that of the exact correlations.
+    Args:
+        tasks: Scores by task.
+        pool: The pool of the tasks' pairs.
+        metric: The default statistic.
+        resamples: The number of resamples.
+        seed: The seed of the resamples.
+        expanded: Use influences for tasks of `EXACT_BELOW` pairs or more: one matrix product for all methods, with a
+            spread within 3% of that of the exact correlations.
+        clusters: The pairs of the pool, or of the task, with a common text, resampled together; None: there are none.
     """
     if pool is None and len(tasks) != 1:
         raise ContractError("several tasks are resampled together only with the pool of their pairs.")
@@ -234,7 +234,7 @@ def resample_together(
 
 
 def _maker(task: Scored, metric: Metric, expanded: bool) -> tuple[_Statistic, bool]:
-    """Return a function from counts to scores, and whether it is one matrix product, which takes float32."""
+    """Return a function from counts to scores, and True if it takes float32."""
     n = len(task.gold)
     if metric == "accuracy":
         return _accuracy(task.predicted, task.gold), True
@@ -259,7 +259,7 @@ def _maker(task: Scored, metric: Metric, expanded: bool) -> tuple[_Statistic, bo
 
 
 def statistic_of(predicted: NDArray[Any], gold: NDArray[Any], metric: Metric = "spearman") -> _Statistic:
-    """Return the function from counts of the pairs (resamples, n) to correlations (methods, resamples) with gold."""
+    """Map counts (resamples, n) to correlations (methods, resamples) with gold."""
     return _maker(Scored(predicted, gold), metric, expanded=False)[0]
 
 
@@ -271,17 +271,17 @@ def resample(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> NDArray[np.float64]:
-    """Return correlations in bootstrap resamples of the pairs: `resample_together` for one task.
+    """Return correlations in bootstrap resamples of the pairs: `resample_together` for a single task.
 
     Args:
         predicted: Scores (methods, n) of n pairs.
         gold: Gold scores (n,).
         metric: The statistic: spearman, pearson, auc or accuracy.
         resamples: The number of resamples.
-        seed: The seed of the draws.
+        seed: The seed of the resamples.
 
     Returns:
-        Correlations (methods, resamples); NaN where a resample has none.
+        Correlations (methods, resamples); NaN if a resample has none.
 
     Examples:
         >>> resample(np.eye(2, 9), np.arange(9.0), resamples=100).shape

@@ -1,4 +1,4 @@
-"""Rows that share a text are drawn together: an encoder that errs on a text errs in all of its rows."""
+"""Rows with a common text are resampled together: an encoder's error on a text is in all of its rows."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _CHUNK = 1 << 20  # counts that are drawn at a time
 
 @dataclass(frozen=True)
 class Clusters:
-    """What each row is drawn with: places of one or two units (rows, 2); -1 stands where there is no second one.
+    """The places of each row's one or two units (rows, 2); -1: no second unit.
 
-    A unit is a text of several rows, or a row whose texts stand nowhere else. `counts` draws a row of two such texts as
-    often as the product of both says (Owen's pigeonhole bootstrap, 2007), which never understates the noise.
+    A unit is a text of several rows, or a row with texts of its own. A row of two texts is counted as often as the
+    product of both (Owen's pigeonhole bootstrap, 2007): the noise is never understated.
     """
 
     units: NDArray[np.intp]
@@ -25,21 +25,19 @@ class Clusters:
 
     @property
     def repeated(self) -> bool:
-        """Whether any text stands in several rows."""
         return self.size < len(self.units) or bool((self.units[:, 1] >= 0).any())
 
     @property
     def effective(self) -> float:
-        """The number of equally large clusters that say as much (Carter, Schnepel and Steigerwald 2017).
+        """The number of equally informative clusters of equal size (Carter, Schnepel and Steigerwald 2017).
 
-        It is the squared number of rows divided by that of the couples of rows that share a unit.
+        It is the squared number of rows over the number of couples of rows with a common unit.
         """
         rows_of = np.bincount(self.units[self.units >= 0], minlength=self.size).astype(float)
         return float(len(self.units) ** 2 / ((rows_of**2).sum() - (np.bincount(self._both[1]) ** 2).sum()))
 
     @functools.cached_property
     def _both(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The rows of two units, and the numbers of their dyads."""
         two = np.flatnonzero(self.units[:, 1] >= 0)
         ends = np.sort(self.units[two], axis=1) @ np.array([self.size, 1])
         return two, np.unique(ends, return_inverse=True)[1]
@@ -47,9 +45,9 @@ class Clusters:
     def variances(self, influence: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the variances of differences of methods (methods, methods): as if unrelated, and of dyads.
 
-        `influence` (methods, rows) is what each row adds to a score. In the second the products of all rows that share
-        a text are summed (Aronow, Samii and Assenova 2015). Few clusters can make that sum too small by chance; so it
-        is never less than the first.
+        `influence` (methods, rows) is each row's part of a score. The second sums the products of all rows with a
+        common text (Aronow, Samii and Assenova 2015). With few clusters that sum can be too small by chance: it is at
+        least the first.
         """
         unrelated = _of_differences(influence @ influence.T)
         together = unrelated
@@ -64,7 +62,7 @@ class Clusters:
         return few * unrelated, few * together
 
     def counts(self, resamples: int, seed: Sequence[int]) -> Iterator[NDArray[np.int64]]:
-        """Yield chunks of the numbers of times that each row is drawn (resamples, rows)."""
+        """Yield chunks of each row's counts (resamples, rows)."""
         first, second = self.units.T
         for drawn in _drawn_counts(self.size, resamples, seed):
             counts = drawn[:, first]
@@ -76,19 +74,18 @@ class Clusters:
         return replace(self, units=self.units[rows])
 
     def unbiased(self, drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return resampled values (methods, resamples), farther from their means where few clusters make them close."""
+        """Return resampled values (methods, resamples), spread to offset the bias of few clusters."""
         centre = np.nanmean(drawn, axis=1, keepdims=True)
         result: NDArray[np.float64] = centre + (drawn - centre) * np.sqrt(self.effective / max(self.effective - 1, 1))
         return result
 
 
 def independent(rows: int) -> Clusters:
-    """Return the clusters of rows that share nothing."""
     return Clusters(np.stack([np.arange(rows), np.full(rows, -1)], axis=1), rows)
 
 
 def clusters_of(first: NDArray[np.intp], second: NDArray[np.intp] | None = None) -> Clusters:
-    """Return the clusters of rows, from the number of each row's text, or of its two texts (rows,)."""
+    """Return the clusters of rows from the numbers of each row's text or two texts (rows,)."""
     rows = np.arange(len(first))
     sides = np.stack([first, np.full(len(first), -1) if second is None else np.where(second == first, -1, second)], 1)
     often = np.bincount(sides[sides >= 0], minlength=1) > 1
@@ -101,7 +98,6 @@ def clusters_of(first: NDArray[np.intp], second: NDArray[np.intp] | None = None)
 
 
 def _summed(values: NDArray[np.float64], places: NDArray[np.intp], size: int) -> NDArray[np.float64]:
-    """Return the sums (methods, size) of values (methods, rows) over the rows of each place."""
     return np.stack([np.bincount(places, of_method, size) for of_method in values])
 
 
@@ -112,7 +108,6 @@ def _of_differences(products: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _drawn_counts(size: int, resamples: int, seed: Sequence[int]) -> Iterator[NDArray[np.int64]]:
-    """Yield chunks of the numbers of times (resamples, size) that each unit is drawn."""
     generator = np.random.default_rng(list(seed))
     chunk = max(1, _CHUNK // size)
     for start in range(0, resamples, chunk):

@@ -1,4 +1,4 @@
-"""Compares two rows on the same items: differences with intervals and p-values from the noise of items and seeds."""
+"""The comparison of two rows on the same items: intervals and p-values from the noise of items and seeds."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Williams:
 
 
 def williams(r_a: float, r_b: float, r_ab: float, n: int) -> Williams:
-    """Test whether two methods' correlations with the same gold scores, over the same n pairs, are equal.
+    """Test the equality of two methods' correlations with the same gold scores over the same n pairs.
 
-    The test covers the noise of pairs only, not that of seeds. `r_ab` is the correlation of the two methods' scores.
+    It covers the noise of pairs only, not that of seeds. `r_ab` is the correlation of the two methods' scores.
     Williams (1959); Steiger (1980) recommends the test and calls it T2. For Spearman's rho it is an approximation.
     Raises ContractError for fewer than four pairs, or correlations that cannot occur together.
     """
@@ -72,9 +72,9 @@ Seeds = Literal["none", "one", "several"]  # none: no noise of seeds; one: it ca
 class Line:
     """Scores x100 of both rows (means over seeds), A - B, and the noise of the difference.
 
-    `pairs_error` and `seeds_error` are the standard errors from pairs and from seeds; low and high (95%) and p
-    (two-sided) include both, with `df` degrees of freedom; all but the first are None where a row has one seed and no
-    noise of other rows' seeds stands in. Williams' test covers the noise of pairs only.
+    `pairs_error` and `seeds_error` are standard errors; low and high (95%) and p (two-sided) include both, with `df`
+    degrees of freedom. All but the first are None if a row has one seed and no lent noise. Williams' test covers the
+    noise of pairs only.
     """
 
     task: str
@@ -99,8 +99,6 @@ class Line:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The lines of a suite's tasks, and of their average if there are several."""
-
     title: str
     lines: list[Line]
     average: Line | None
@@ -112,7 +110,6 @@ Others = Sequence[Sequence[Sequence[Record]]]  # for A and for B: the rows whose
 
 
 def seeds_of(records: Sequence[Record]) -> Seeds:
-    """Return whether a row has no seed, one seed (its noise of seeds is unknown) or several."""
     seeds = {record["seed"] for record in records}
     return "none" if seeds == {None} else "one" if len(seeds) == 1 else "several"
 
@@ -120,7 +117,7 @@ def seeds_of(records: Sequence[Record]) -> Seeds:
 def suites_in_common(
     a: list[Record], b: list[Record], named: Sequence[Suite] = ()
 ) -> list[tuple[str, tuple[str, ...]]]:
-    """Return title and tasks of the suites, by default all, in which both rows have scores: tasks that both have."""
+    """Return title and common tasks of the suites, by default all, with scores of both rows."""
     measured = {r["task"]["name"] for r in a} & {r["task"]["name"] for r in b}
     kept = {r["task"]["name"] for r in (*a, *b) if r.get("pairs") or r.get("items")}
     # Suites without item scores are returned only if there are no others, so that the error can say what is missing.
@@ -134,7 +131,7 @@ def suites_in_common(
 
 
 def without_items(a: list[Record], b: list[Record]) -> set[str]:
-    """Return the tasks measured for both rows of which a row keeps no item scores, as accuracies once did."""
+    """Return the common tasks for which a row keeps no item scores, as accuracies once did."""
 
     def keeps(record: Record) -> bool:
         kept = record.get("pairs") or record.get("items")
@@ -156,12 +153,16 @@ def compare(
     texts: PairTexts | None = None,
     margin: float | None = None,
 ) -> Comparison:
-    """Compare two rows on tasks; raises MissingError without scores or item scores, UsageError where items differ.
+    """Compare two rows on tasks.
 
-    A pair of several tasks is drawn for all of them together, so that the noise of their average is right, and so are
-    pairs that share a text; `texts` reads those of tasks that `overlap.json` lacks. The pooled noise of the seeds of
-    `others` stands in for that of a row with one seed. `folder` has the records of the folder's rows, whose seeds may
-    correlate. `margin` asks whether the difference is shown to be smaller (`Line.within`).
+    A pair of several tasks is in all of them together, so that the noise of their average is right, and so are pairs
+    with a common text. `texts` reads those of tasks outside `overlap.json`. The pooled seed noise of `others` is lent
+    to a row with one seed. `folder` has the records of the folder's rows, for correlated seeds. `margin` asks for a
+    proof of a smaller difference (`Line.within`).
+
+    Raises:
+        MissingError: Scores or item scores are missing.
+        UsageError: The items differ.
     """
     rows: list[ByTask] = [{task: of_task(row, task, store) for task in tasks} for row in (a, b)]
     for task in tasks:
@@ -200,7 +201,7 @@ def compare(
 def noise_of_move(
     before: Sequence[Record], after: Sequence[Record], first: Records, second: Records
 ) -> tuple[float | None, float | None, float | None]:
-    """Return the interval of B - A and its p; None where item scores are missing or a noise of seeds is not known."""
+    """Return the interval of B - A and its p; None if item scores or a noise of seeds are missing."""
     unknown = None, None, None
     try:
         if len({items_identity(r).gold_sha256 for r in (*before, *after)}) > 1:
@@ -254,7 +255,7 @@ def _sd(scores: Sequence[float]) -> float | None:
 
 
 def _needed(sample: Sample, difference: float, p: float, of_pairs: float, *, paired: bool, unit: str) -> str:
-    """Return how many seeds, or pairs, would show the difference in 80% of repetitions, if it is the true one."""
+    """Return how many seeds, or pairs, would show a true difference in 80% of repetitions."""
     if not p >= LEVEL or difference < 0.005:
         return ""
     count = sample.seed_df[sample.seed_df > 0] + 1
@@ -285,13 +286,12 @@ def _williams(sides: Sequence[Sequence[Record]], store: Records) -> Williams | N
 
 
 def largest(off: Ranks, count: int) -> list[int]:
-    """Return the indices of the `count` largest absolute values of (n,), largest first; ties keep their order."""
+    """Return the indices of the largest absolute values (n,), in order; ties keep their order."""
     # Means over seeds differ in their last bits, which must not separate equal values.
     return [int(i) for i in np.argsort(-np.round(np.abs(off), 6), kind="stable")[:count]]
 
 
 def differing_pairs(a: RowScores, b: RowScores, count: int) -> list[dict[str, Any]]:
-    """Return the pairs of one task whose places differ most between two methods."""
     first, second = (kept.places.mean(axis=0) for kept in (a, b))
     return [
         {

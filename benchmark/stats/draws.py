@@ -1,4 +1,4 @@
-"""Differences between rows with the noise of items and of seeds, from item scores: the one way to draw.
+"""Differences between rows with the noise of items and of seeds, from item scores: the one source for all of them.
 
 A row is given as its finished records by task; scores are in points (x100).
 """
@@ -40,7 +40,7 @@ _SEEDS = 3  # of two rows, from which a correlation of their seeds is measured
 
 
 def finished(records: Iterable[Record], tasks: Collection[str], *, trial: bool = False) -> dict[str, list[Record]]:
-    """Return a row's finished records by task, either those of whole data or those of trials (cut data)."""
+    """Records are either of whole data or of trials (cut data)."""
     by_task: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         if record["status"] == "ok" and (record["limit"] is not None) == trial and record["task"]["name"] in tasks:
@@ -49,7 +49,7 @@ def finished(records: Iterable[Record], tasks: Collection[str], *, trial: bool =
 
 
 def by_seed(of_row: ByTask, tasks: Collection[str] | None = None) -> dict[int | None, float]:
-    """Return a row's mean over tasks, by default all it has, for each seed that has a score of every one, sorted."""
+    """Return a row's mean over tasks, by default all, for each seed with every score, sorted."""
     scores: dict[int | None, dict[str, float]] = defaultdict(dict)
     names = set(of_row if tasks is None else tasks)
     # In the row's order: that of a set changes from process to process, and with it the last bits of a mean.
@@ -66,17 +66,17 @@ def by_seed(of_row: ByTask, tasks: Collection[str] | None = None) -> dict[int | 
 
 
 def is_alone(of_row: ByTask) -> bool:
-    """Return whether a row has one seed, so that the noise of its seeds is not known."""
+    """True for one seed: the noise of seeds is unknown."""
     seeds = {record["seed"] for records in of_row.values() for record in records}
     return len(seeds) == 1 and None not in seeds
 
 
 def floor_of(row: ByTask, tasks: Collection[str]) -> float:
-    """Return the least variance over seeds that a row is taken to have on the mean of tasks.
+    """Return the least variance over seeds assumed for a row's mean over tasks.
 
     Few seeds can lie close together by chance. `floors.json` states half the median standard deviation over a
-    backbone's rows, by suite and by task, so that no row of a folder changes it; a backbone without one has the least
-    of those stated. Of other tasks together it is that of independent ones. 0 where a task has none.
+    backbone's rows, by suite and by task, so that no row of a folder changes it. A backbone without a floor has the
+    least of those stated. Other combinations of tasks count as independent; 0 if a task has none.
     """
     name = next(iter(row.values()))[0]["method"]["sources"].get("backbone", {}).get("name", "")
     stated = _floors()
@@ -90,7 +90,6 @@ def floor_of(row: ByTask, tasks: Collection[str]) -> float:
 
 
 def _floor(stated: Mapping[frozenset[str], float], tasks: frozenset[str]) -> float:
-    """Return the least standard deviation over seeds that one backbone's rows have on the mean of tasks."""
     if tasks in stated:
         return stated[tasks]
     return math.sqrt(sum(stated.get(frozenset([task]), 0.0) ** 2 for task in tasks)) / len(tasks)
@@ -98,7 +97,6 @@ def _floor(stated: Mapping[frozenset[str], float], tasks: frozenset[str]) -> flo
 
 @functools.cache
 def _floors() -> dict[str, dict[frozenset[str], float]]:
-    """Return the least standard deviations by backbone and by set of tasks."""
     suites = all_suites()
     return {
         name: {frozenset(suites[key].tasks if key in suites else [key]): value for key, value in of.items()}
@@ -107,10 +105,10 @@ def _floors() -> dict[str, dict[frozenset[str], float]]:
 
 
 def share_draws(a: ByTask, b: ByTask) -> bool:
-    """Return whether two rows share what a seed draws: order of the texts, dropout, start. One is the other's ablation.
+    """True if two rows share the randomness of a seed (order of texts, dropout, start): one is the other's ablation.
 
-    They are rows of one method on one backbone, trained on the same texts with the same seeds, whose recipes differ
-    in one setting at most. A GPU draws another dropout than a CPU, and so may another version of a library.
+    They have one method, backbone, training text and set of seeds, and recipes with at most one difference. A GPU's
+    dropout is not a CPU's, and library versions may differ too.
     """
     first, second = (next(iter(row.values()))[0] for row in (a, b))
     seeds = [{record["seed"] for record in records} for row in (a, b) for records in row.values()]
@@ -120,21 +118,20 @@ def share_draws(a: ByTask, b: ByTask) -> bool:
 
 
 def changed_settings(first: Record, second: Record) -> list[str]:
-    """Return the settings in which the recipes of two records differ, of those that both have."""
+    """Only settings common to both records count."""
     first_recipe, second_recipe = first["method"]["recipe"], second["method"]["recipe"]
     return sorted(key for key in first_recipe.keys() & second_recipe.keys() if first_recipe[key] != second_recipe[key])
 
 
 def _machines(row: ByTask) -> dict[int | None, object]:
-    """Return, by seed, the kind of device and the versions of the libraries on which its first task was measured."""
     places = ((record["seed"], record["environment"]) for record in next(iter(row.values())))
     return {seed: (place["gpu"] or "cpu", place.get("cuda"), place["packages"]) for seed, place in places}
 
 
 def seed_correlation(rows: Iterable[ByTask], tasks: Collection[str]) -> tuple[float, int] | None:
-    """Return how far the seeds of rows that share their draws correlate: the mean over pairs of rows, and their number.
+    """Return the mean seed correlation over pairs of rows with shared randomness, and the number of pairs.
 
-    A pair of rows has the same three seeds or more. None where fewer than two pairs say something.
+    A pair has the same three seeds or more. None for fewer than two usable pairs.
     """
     alike: dict[object, list[ByTask]] = defaultdict(list)
     for row in rows:
@@ -149,7 +146,6 @@ def seed_correlation(rows: Iterable[ByTask], tasks: Collection[str]) -> tuple[fl
 
 
 def unit_of(rows: Iterable[Iterable[Record]]) -> str:
-    """Return what the scores of rows are made of: "pairs", or "items" where some are right or wrong."""
     return "items" if any(record.get("items") for row in rows for record in row) else "pairs"
 
 
@@ -162,7 +158,7 @@ def origin_of(record: Record) -> tuple[object, ...]:
 
 
 def comparable(rows: Sequence[ByTask]) -> list[int]:
-    """Return the places of the rows with the gold scores and the protocol of the first."""
+    """Return the places of the rows with the first's gold scores and protocol."""
 
     def pairs(row: ByTask) -> dict[str, set[tuple[str, int]]]:
         return {task: {(items_identity(r).gold_sha256, r["protocol"]) for r in of} for task, of in row.items()}
@@ -171,7 +167,7 @@ def comparable(rows: Sequence[ByTask]) -> list[int]:
 
 
 def clusters_in(record: Record, texts: PairTexts) -> Clusters | None:
-    """Return which pairs of a record's pool, or of its task, share a text; None where their texts are not known."""
+    """Return the pairs of a record's pool, or task, with common texts; None if the texts are unknown."""
     numbers = shared_texts(record["task"]["name"], items_identity(record).gold_sha256)
     if numbers is None and record.get("pairs"):
         with contextlib.suppress(ZooError):
@@ -182,12 +178,12 @@ def clusters_in(record: Record, texts: PairTexts) -> Clusters | None:
 
 @dataclass(frozen=True)
 class ItemNoise:
-    """What each item of some tasks adds to the scores of rows, in points.
+    """Each item's part of the scores of rows, in points.
 
     Args:
         influence: By task (rows, items): the mean over a row's seeds of the items' influences, over their number.
-        places: By task: what its items are drawn with (a pool of tasks, or the task), and their places in it (items,).
-        clusters: By pool or task, which of its items share a text; None where that is not known.
+        places: By task: its sampling frame (a pool of tasks, or the task), and the items' places in it (items,).
+        clusters: By pool or task, the items with a common text; None if unknown.
     """
 
     influence: Mapping[str, Matrix]
@@ -197,8 +193,7 @@ class ItemNoise:
     def between(self, tasks: Collection[str], rows: Sequence[int]) -> tuple[Matrix, Matrix]:
         """Return the variances of differences of rows on the mean of tasks, and their degrees of freedom.
 
-        A pair of several tasks is drawn for all of them, and pairs that share a text are drawn together; other tasks
-        are drawn on their own.
+        A pair of several tasks is resampled for all of them, pairs with a common text together, other tasks separately.
         """
         unrelated = together = np.zeros((len(rows), len(rows)))
         items, effective = 0, 0.0
@@ -225,7 +220,7 @@ class ItemNoise:
         return np.sqrt(variance[-1, :-1]), df[-1, :-1]
 
     def unrelated(self, task: str) -> float | None:
-        """Return how many items without a common text say as much as a task's; None where texts are not known."""
+        """Return the equivalent number of items without common texts; None if the texts are unknown."""
         drawn_with, places = self.places[task]
         clusters = self.clusters[drawn_with]
         return None if clusters is None else clusters.of(places).effective
@@ -237,12 +232,12 @@ def item_noise(
     texts: PairTexts | None = None,
     metric: Literal["", "pearson"] = "",
 ) -> tuple[ItemNoise, dict[int, list[str]]]:
-    """Return what the items add to the scores of rows, which have the same tasks, and why rows are damaged.
+    """Return the items' parts of the scores of rows with the same tasks, and the reasons for damaged rows.
 
-    Everything that says "different", "tied" or "above" asks here. The noise is that of infinitely many resamples, to
-    first order. `store` is that of the records, or of each row; `texts` reads those of tasks that `overlap.json` lacks,
-    by default from the data that is here. `metric` "pearson" is the mean of Pearson's correlations of a task's subsets,
-    instead of the task's own score. A row whose item scores cannot be read is given with the reason, and has NaN.
+    Every "different", "tied" or "above" comes from here. The noise is that of infinitely many resamples, to first
+    order. `store` is that of the records, or of each row. `texts` reads those of tasks outside `overlap.json`, by
+    default from local data. `metric` "pearson" is the mean of Pearson's correlations of a task's subsets instead of the
+    task's own score. A row with unreadable item scores has NaN and a reason.
     """
     stores = [store] * len(rows) if isinstance(store, Records) else store
     texts = texts or PairTexts(_data_here())
@@ -286,7 +281,6 @@ def _data_here() -> DataSource | None:
 
 
 def _subsets(record: Record, items: int) -> list[slice]:
-    """Return the places of each subset's items in a record's scores."""
     subsets: Mapping[str, Any] = scores_of(record).get("subsets") or {"": {"n": items}}
     sizes = [part["n"] for part in subsets.values()]
     ends = [0, *np.cumsum(sizes).tolist()]
@@ -300,10 +294,9 @@ def compared(
     one_seed: Mapping[int, SeedNoise] | None = None,
     metric: Literal["", "pearson"] = "",
 ) -> tuple[list[int], Sample | None, dict[int, list[str]]]:
-    """Return the places of the rows that can be compared with the first, their sample, and the damaged rows.
+    """Return the places of the rows comparable with the first, their sample on the mean over `tasks`, and damaged rows.
 
-    The sample is that of the mean over `tasks`. `one_seed` has by place the noise that stands in for that of a row with
-    one seed.
+    `one_seed` has, by place, the noise lent to a row of one seed.
     """
     places = comparable(rows)
     stores = store if isinstance(store, Records) else [store[i] for i in places]
@@ -325,10 +318,10 @@ def sample_of(
     metric: Literal["", "pearson"] = "",
     places: Sequence[int] | None = None,
 ) -> Sample:
-    """Return the sample of rows on the mean of some tasks; without a noise that stands in, that of one seed is unknown.
+    """Return the sample of rows on the mean of some tasks; without lent noise, that of one seed is unknown.
 
-    `places` are those of the rows in `noise`. Every task has every seed of a row, so that the order of the means over
-    seeds and over tasks does not matter.
+    `places` are those of the rows in `noise`. Every task has every seed of a row: the order of the means does not
+    matter.
     """
     alone = {i: SeedNoise() for i, row in enumerate(rows) if is_alone(row)} | dict(one_seed or {})
     alike: dict[object, list[int]] = defaultdict(list)
@@ -348,6 +341,6 @@ def sample_of(
 
 
 def _pearson_by_seed(row: ByTask, tasks: Collection[str]) -> list[float]:
-    """Return a row's mean over tasks of Pearson's correlations, means over subsets (SIF's metric), for each seed."""
+    """Return, by seed, the mean over tasks of Pearson's r, itself a mean over subsets (SIF's metric)."""
     means = [[scores_of(record)["mean"]["pearson"] or np.nan for record in row[task]] for task in tasks]
     return [float(value) for value in 100 * np.mean(means, axis=0)]

@@ -1,4 +1,4 @@
-"""Which rows of a table may be its best, and which differ from one of its rows beyond noise.
+"""The rows tied for the best of a table, and the rows beyond noise of a given row.
 
 A row is given as its finished records by task; rows are named by their places, best first.
 """
@@ -26,13 +26,13 @@ class Marks:
     """The rows compared with the best of a table, and the mark of each.
 
     Args:
-        one_seed: The noise that stands in for that of a row of one seed; without degrees of freedom, none is known.
-        known: The rows whose noise of seeds is known.
-        places: The rows compared, in the order of the sample; none where the best row cannot be compared.
+        one_seed: The noise lent to a row of one seed; without degrees of freedom, it is unknown.
+        known: The rows with known noise of seeds.
+        places: The compared rows, in the order of the sample; none if the best row cannot be compared.
         sample: Their sample on the mean of all tasks.
-        best: Of each compared row, whether it may be the best.
-        marks: Of each compared row, `TIE`, `UNTOLD` where its own seeds alone keep it among the best, or "".
-        damaged: Why the item scores of a row cannot be read.
+        best: For each compared row, whether it may be the best.
+        marks: For each compared row, `TIE`, `UNTOLD` if only its own seeds keep it among the best, or "".
+        damaged: The reasons for unreadable item scores.
     """
 
     one_seed: Mapping[int, SeedNoise]
@@ -53,12 +53,12 @@ def marked(
     """Compare the rows of a table with its best, the first.
 
     Args:
-        rows: The rows, best first. A row is left out if its noise of seeds is not known, if item scores are missing or
-            damaged, or if its gold scores are others than the best row's.
+        rows: The rows, best first. A row is left out if its noise of seeds is unknown, if item scores are missing or
+            damaged, or if its gold scores are not the best row's.
         store: The folder of the records.
         tasks: The tasks of the mean.
-        backbones: By place, the backbone whose other rows lend their noise to a row of one seed ("": none); () where
-            nothing is lent.
+        backbones: By place, the backbone with rows to lend their noise to a row of one seed ("": none); () to lend
+            none.
     """
     one_seed = _one_seed_noise(rows, backbones)
     known = [place for place in range(len(rows)) if place not in one_seed or one_seed[place].df]
@@ -80,12 +80,10 @@ def marked(
 
 
 def _has_items(of_row: ByTask, store: Records) -> bool:
-    """Return whether the item scores of all records of a row are kept."""
     return all(store.has_items(record) for records in of_row.values() for record in records)
 
 
 def _one_seed_noise(rows: Sequence[ByTask], backbones: Sequence[str]) -> dict[int, SeedNoise]:
-    """Return the rows of one seed with the noise that stands in for theirs: not known, or pooled."""
     alone = [place for place, row in enumerate(rows) if is_alone(row)]
     scores: dict[str, list[list[float]]] = defaultdict(list)
     for place, backbone in enumerate(backbones):
@@ -102,9 +100,9 @@ def compared_by_name(
     *,
     trial: bool,
 ) -> tuple[tuple[str, ...], list[str], Sample | None]:
-    """Return tasks, the rows that can be compared on them, and their sample; () and None where there is nothing.
+    """Return tasks, their comparable rows, and the sample; () and None if there is nothing.
 
-    The tasks are those of which all scored rows of `ours` keep item scores. Rows are given as their records.
+    The tasks are those with item scores of all scored rows of `ours`. Rows are given as their records.
     """
 
     def complete(records: Sequence[Record], task: str) -> bool:
@@ -132,7 +130,7 @@ def compared_by_name(
 
 
 def beyond_noise(values: Mapping[int, float]) -> dict[int, bool]:
-    """Return by place which p values are significant: Holm's procedure (1979) over all of them."""
+    """Return, by place, the significance of p values by Holm's procedure (1979) over all of them."""
     beyond: dict[int, bool] = {}
     still = True
     for number, (p, place) in enumerate(sorted((p, place) for place, p in values.items())):
@@ -142,7 +140,7 @@ def beyond_noise(values: Mapping[int, float]) -> dict[int, bool]:
 
 
 def told_apart(differences: Differences, at: int) -> dict[int, str]:
-    """Return the rows above ("↑") and below ("↓") the row at a place, by Holm's procedure over the others with a p."""
+    """Return the rows above ("↑") and below ("↓") a row, by Holm's procedure over the others with a p."""
     values = {place: float(p) for place, p in enumerate(differences.p[:, at]) if place != at and np.isfinite(p)}
     signs = beyond_noise(values)
     return {place: "↑" if differences.value[place, at] > 0 else "↓" for place, beyond in signs.items() if beyond}

@@ -1,11 +1,10 @@
-"""Significance of differences between methods, and the set of possibly best ones, with the noise of pairs and seeds.
+"""Significance of differences between methods, and the set of possibly best methods, with the noise of pairs and seeds.
 
 A method's score is a mean over seeds of a correlation over pairs; other pairs and other seeds would give another score.
-The variance from pairs comes from their influences (`benchmark.stats.draws`), or from a bootstrap whose draws all
-methods share; the variance from seeds is the sample variance over a method's seeds. A method without seeds has none.
-That of a method with one seed is not known, so that nothing is said of its differences, unless the seeds of other
-methods stand in for its own. Methods that share the draws of a seed (data order, dropout, start) are compared seed by
-seed.
+The variance from pairs comes from their influences (`benchmark.stats.draws`), or from a bootstrap with shared
+resamples. The variance from seeds is the sample variance over a method's seeds. A method without seeds has none. With
+one seed it is unknown, so nothing is said of its differences, unless other methods lend theirs. Methods with shared
+randomness of a seed (data order, dropout, start) are compared seed by seed.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SeedNoise:
-    """The variance of one seed's score, and its degrees of freedom; NaN and 0 where it is not known."""
+    """The variance of a single seed's score, and its degrees of freedom; NaN and 0 if unknown."""
 
     variance: float = float("nan")
     df: float = 0.0
@@ -42,11 +41,16 @@ class SeedNoise:
 class Sample:
     """Scores of methods (methods,), and the variances of their differences.
 
-    `between` (methods, methods) is the variance of a difference that comes from the pairs, and `between_df` its degrees
-    of freedom. `seed_variance` (methods,) is the variance of the mean: the sample variance over seeds, divided by their
-    number; NaN where there is one seed. `seed_df` is their number less one; 0 where there is no such variance. `pairs`
-    is the number of pairs. `shared` (methods, methods) is the variance over seeds of the difference of two methods that
-    share the draws of their seeds; NaN for others. `drawn` (methods, resamples) has values in resamples, if any.
+    Args:
+        between: The variance (methods, methods) of a difference from the pairs.
+        between_df: Its degrees of freedom.
+        seed_variance: The variance (methods,) of the mean: the sample variance over seeds, divided by their number; NaN
+            for one seed.
+        seed_df: The number of seeds less 1; 0 without such a variance.
+        pairs: The number of pairs.
+        shared: The variance (methods, methods) over seeds of the difference of methods with shared randomness, else
+            NaN.
+        drawn: Values (methods, resamples) in resamples, if any.
     """
 
     value: Matrix
@@ -75,8 +79,7 @@ def sample(
 ) -> Sample:
     """Return the sample of methods from their scores by seed and the resampled means over seeds.
 
-    `one_seed`, `least` and `shared` are those of `sampled`. Raises ContractError unless at least two resamples have a
-    value for every method.
+    `one_seed`, `least` and `shared` are those of `sampled`. Raises ContractError without two resamples of all methods.
     """
     drawn = drawn[:, np.isfinite(drawn).all(axis=0)]
     if drawn.shape[1] < 2:
@@ -98,14 +101,13 @@ def sampled(
     """Return the sample of methods from their scores by seed.
 
     Args:
-        by_seed: The scores of each method, one a seed.
+        by_seed: The scores of each method, by seed.
         between: The variances of their differences from the pairs, and the degrees of freedom (see `Sample`).
         pairs: The number of pairs.
-        one_seed: The places of methods trained with one seed, and the noise that stands in for theirs, if any is known;
-            other methods with one score have no seeds. Several may share one noise, so that each has half its degrees
-            of freedom.
-        least: The variance of one seed's score below which none is taken, of all methods or of each.
-        shared: The places of two methods that share the draws of their seeds, which are in the same order.
+        one_seed: The places of methods trained with one seed, and the noise lent to them, if known; other methods with
+            a single score have no seeds. A loan may serve several methods, so each has half its degrees of freedom.
+        least: The floor of the variance of a seed's score, for all methods or for each.
+        shared: The places of two methods with shared randomness, their seeds in the same order.
         drawn: The values in resamples, if there are any.
     """
     scores = [np.asarray(of_method, dtype=np.float64) for of_method in by_seed]
@@ -134,14 +136,14 @@ def sample_pairs(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Sample:
-    """Return the sample of methods on the pairs of one task.
+    """Return the sample of methods on the pairs of a task.
 
     Args:
-        predicted: Scores (seeds, n) of each method, or (n,) without seeds; of (1, n) the noise of seeds is not known.
+        predicted: Scores (seeds, n) of each method, or (n,) without seeds; for (1, n) the noise of seeds is unknown.
         gold: Gold scores (n,).
         metric: The statistic: spearman, pearson, auc or accuracy.
         resamples: The number of bootstrap resamples of the pairs.
-        seed: The seed of the draws.
+        seed: The seed of the resamples.
     """
     every = np.concatenate([np.atleast_2d(one) for one in predicted])
     ends = np.cumsum([len(np.atleast_2d(one)) for one in predicted])[:-1]
@@ -152,7 +154,7 @@ def sample_pairs(
 
 
 def pooled_noise(by_seed: Sequence[Sequence[float] | Matrix]) -> SeedNoise:
-    """Return the pooled variance of a seed's score over methods with several seeds; not known if there is none."""
+    """Return the pooled variance of a seed's score over methods with several seeds."""
     scores = [np.asarray(one, dtype=np.float64) for one in by_seed if len(one) > 1]
     df = sum(len(score) - 1 for score in scores)
     return (
@@ -164,7 +166,7 @@ def pooled_noise(by_seed: Sequence[Sequence[float] | Matrix]) -> SeedNoise:
 class Differences:
     """Row minus column (methods, methods): standard errors, degrees of freedom, 95% intervals and two-sided p.
 
-    All but `value` and `pairs_error` are NaN where the noise of a method's seeds is not known.
+    All but `value` and `pairs_error` are NaN if the noise of a method's seeds is unknown.
     """
 
     value: Matrix
@@ -206,7 +208,7 @@ def differences(sample: Sample) -> Differences:
 
 
 def equivalence(result: Differences, margin: float) -> Matrix:
-    """Return p (methods, methods) of two one-sided tests that a difference lies within a margin (Schuirmann 1987)."""
+    """Return p (methods, methods) of two one-sided tests for a difference within a margin (Schuirmann 1987)."""
     from scipy.special import stdtr
 
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -215,9 +217,9 @@ def equivalence(result: Differences, margin: float) -> Matrix:
 
 
 def seeds_df(first: Matrix, second: Matrix, one_df: Matrix, other_df: Matrix) -> Matrix:
-    """Return the degrees of freedom of the variances over seeds of both sides together; infinite without any.
+    """Return the degrees of freedom of both sides' variances over seeds together; infinite if there are none.
 
-    They are Satterthwaite's (1946), but at most twice those of the side with fewer seeds: more would be too many where
+    They are Satterthwaite's (1946), but at most twice those of the side with fewer seeds: more would be too many if
     that side's large variance is small by chance.
     """
     parts = first**2 / one_df + second**2 / other_df
@@ -230,7 +232,7 @@ def mixed_df(of_pairs: Matrix, pairs_df: Matrix | float, of_seeds: Matrix, seeds
     """Return the degrees of freedom of differences, from their variances of pairs and of seeds.
 
     The 97.5% quantile of t is the mean of the pairs' and the seeds', weighted by their variances (Cochran 1964), and
-    the degrees of freedom are those of that quantile. Satterthwaite's for all variances would be too many where a large
+    the degrees of freedom are those of that quantile. Satterthwaite's for all variances would be too many if a large
     variance over few seeds is small by chance: two seeds against none would err in 13% of comparisons.
     """
     from scipy.special import stdtridf, stdtrit
@@ -245,22 +247,22 @@ def mixed_df(of_pairs: Matrix, pairs_df: Matrix | float, of_seeds: Matrix, seeds
 
 
 def not_told_apart(sample: Sample, seed: int = 0, only: Collection[int] | None = None) -> NDArray[np.bool_]:
-    """Return which methods (methods,) may be the best: a set that contains the truly best one 95% of the time.
+    """Return which methods (methods,) may be the best: a set with the truly best method 95% of the time.
 
-    These are comparisons with the best (Hsu's MCB; Edwards and Hsu 1983). A method is left out where another method's
-    lead over it exceeds the 95% quantile of the largest lead over it that equally good methods have by chance.
+    These are comparisons with the best (Hsu's MCB; Edwards and Hsu 1983). A method is left out if another method's lead
+    over it exceeds the 95% quantile of the largest chance lead of equally good methods.
 
     A lead is divided by its standard error and by the 99% quantile of that ratio, the mean of those of the t of pairs
     and of the seeds of both sides, weighted by their variances (Cochran 1964): leads between methods of few seeds do
-    not widen the set for others. The chance comes from simulated leads. Each has resampled pairs, for each method a
-    variance over seeds from the fiducial distribution of the measured one, normal noise of that variance, and a newly
+    not widen the set for others. Simulated leads give the chance. Each has resampled pairs, for each method a variance
+    over seeds from the fiducial distribution of the measured variance, normal noise of that variance, and a newly
     measured variance.
 
-    Methods far below the one in question cannot lead over it, and are left out of its quantile: those whose lead is
-    negative beyond what chance gives in 99.75% of draws to the largest of all leads. The quantile is then that of
+    Methods far below the method in question cannot lead over it, and are left out of its quantile: those with a
+    negative lead beyond what chance gives in 99.75% of draws to the largest of all leads. The quantile is then that of
     95.25%, so that both errors together are 5% (Romano, Shaikh and Wolf 2014).
 
-    Seeds count as independent here: methods that share them make leads smaller, and the set no smaller than it must be.
+    Seeds count as independent here: shared seeds make leads smaller, and the set no smaller than it must be.
 
     Args:
         sample: The scores of all methods, and their noise.
@@ -268,7 +270,7 @@ def not_told_apart(sample: Sample, seed: int = 0, only: Collection[int] | None =
         only: The methods in question, by default all; the others are given as possibly best.
 
     Raises:
-        ContractError: The noise of a method's seeds is not known.
+        ContractError: The noise of a method's seeds is unknown.
     """
     from scipy.special import stdtrit
 
@@ -307,10 +309,10 @@ def not_told_apart(sample: Sample, seed: int = 0, only: Collection[int] | None =
 
 
 def unsettled(sample: Sample, best: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which methods (methods,) of a set of possibly best ones only their own seeds keep there.
+    """Return the methods (methods,) kept among the possibly best only by their own seeds.
 
-    Such a method would be left out if its seeds were as many as the median of the methods with seeds, and their
-    variance no larger than the median: they are too few or too spread, and nothing can be told of it.
+    Such a method would be left out with the median number of seeds of the methods with seeds, and at most their median
+    variance: its seeds are too few or too spread for any statement.
     """
     trained = sample.seed_df > 0
     result = np.zeros(len(best), np.bool_)
@@ -325,7 +327,7 @@ def unsettled(sample: Sample, best: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _variance_of(drawn: Matrix) -> Matrix:
-    """Return the variance of the difference of every two methods (methods, methods) over resamples of the pairs."""
+    """Return the variance (methods, methods) of differences over resamples of the pairs."""
     centred = drawn - drawn.mean(axis=1, keepdims=True)
     products = centred @ centred.T / (centred.shape[1] - 1)
     variances = np.diagonal(products)
@@ -335,7 +337,7 @@ def _variance_of(drawn: Matrix) -> Matrix:
 
 
 def _noise(sample: Sample, generator: np.random.Generator, resamples: int) -> Matrix:
-    """Return noise of the pairs (methods, resamples): that of the resamples, or t with the variances of differences."""
+    """Return noise of the pairs (methods, resamples), from resamples or from t."""
     if sample.drawn.size:
         noise: Matrix = sample.drawn - sample.drawn.mean(axis=1, keepdims=True)
         return noise

@@ -1,4 +1,4 @@
-"""Which differences are found, and how many seeds or pairs would show one, from the noise of both."""
+"""Detectable differences, and the seeds or pairs needed to show a difference, from the noise of both."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MOST_SEEDS = 100  # that anybody is told to train
 
 @dataclass(frozen=True)
 class Noise:
-    """Noise as standard deviations: of a difference by pairs, and of a score by seeds.
+    """Standard deviations: of a difference by pairs, and of a score by seeds.
 
-    `sides` is 2 where both methods have noise of seeds, else 1: that of one method, or of a difference seed by seed.
+    `sides` is 2 if both methods have noise of seeds, else 1: a single method's, or a difference's seed by seed.
     """
 
     pairs: float
@@ -28,10 +28,10 @@ class Noise:
 
 
 def median_noise(sample: Sample, seeds: Sequence[int]) -> Noise | None:
-    """Return the median noise of the methods; `seeds` (methods,) are the numbers of their seeds, 0 to leave one out.
+    """Return the median noise of the methods; `seeds` (methods,) are their numbers of seeds, 0 to leave a method out.
 
-    The noise of seeds is that of the methods with several; 0 where there is none. None for fewer than two methods. Half
-    of all variances over n seeds lie below the true one times chi-square's median, which is taken out.
+    The noise of seeds is that of the methods with several; 0 if there is none. None for fewer than two methods. Half of
+    all variances over n seeds lie below the true variance times chi-square's median, so this factor is taken out.
     """
     from scipy.special import chdtri
 
@@ -47,7 +47,7 @@ def median_noise(sample: Sample, seeds: Sequence[int]) -> Noise | None:
 
 
 def detectable(noise: Noise, seeds: int, draws: int = 4000) -> float:
-    """Return the difference of two methods, of 2 or more seeds each, that has p < 0.05 in 80% of simulated tests."""
+    """Return the difference of two methods, of 2 or more seeds each, with p < 0.05 in 80% of simulated tests."""
     from scipy.special import stdtrit
 
     generator, df = np.random.default_rng(0), np.full((2, draws), seeds - 1.0)
@@ -61,7 +61,7 @@ def detectable(noise: Noise, seeds: int, draws: int = 4000) -> float:
 
 
 def seeds_needed(noise: Noise, difference: float, most: int = MOST_SEEDS) -> int | None:
-    """Return the least number of seeds with which a difference is `detectable`; None if it is more than `most`."""
+    """Return the least number of seeds for a `detectable` difference; None above `most`."""
     low, high = 1, most
     if detectable(noise, high) > difference:
         return None
@@ -72,12 +72,12 @@ def seeds_needed(noise: Noise, difference: float, most: int = MOST_SEEDS) -> int
 
 
 def seen_without_seeds(noise: Noise) -> float:
-    """Return the difference between two methods without seeds that has p < 0.05 in 80% of repetitions."""
+    """Return the difference of two methods without seeds with p < 0.05 in 80% of repetitions."""
     from scipy.special import stdtrit
 
     return noise.pairs * float(stdtrit(noise.pairs_df, 1 - LEVEL / 2) + stdtrit(noise.pairs_df, POWER))
 
 
 def pairs_needed(noise: Noise, pairs: int, difference: float) -> int:
-    """Return how many pairs, of the same kind as these, show a difference of two methods without seeds."""
+    """Return how many pairs of the same kind show a difference of two methods without seeds."""
     return math.ceil(pairs * (seen_without_seeds(noise) / difference) ** 2)

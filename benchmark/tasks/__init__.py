@@ -1,4 +1,4 @@
-"""The registry of tasks, those of the catalog and of the families' tables; listing reads no data, imports no torch."""
+"""The registry of tasks, from the catalog and the families' tables; listing reads no data, imports no torch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ C = TypeVar("C", bound=type[Task])
 
 
 def plain_name(name: str) -> str:
-    """Return a name without case, hyphens, underscores and blanks, in which people's spellings of it differ."""
+    """Drop case, hyphens, underscores and blanks, the differences between spellings."""
     return re.sub(r"[-_ ]", "", name).lower()
 
 
@@ -28,10 +28,10 @@ MTEB = "mteb:"
 
 
 class TaskRegistry(Registry[Task]):
-    """Maps names to tasks: rows of the built-in tables, Task subclasses of plugins, and mteb's tasks (mteb:NAME)."""
+    """Tasks by name: built-in rows, Task subclasses of plugins, and mteb's tasks (mteb:NAME)."""
 
     def get(self, name: str) -> Task:
-        """Return a task; raises UsageError for an unknown or broken name, MissingError where mteb is not installed."""
+        """Raises UsageError for an unknown or broken name, MissingError without mteb."""
         if not name.startswith(MTEB):
             return super().get(name)
         from benchmark.tasks.mteb import mteb_task
@@ -39,7 +39,7 @@ class TaskRegistry(Registry[Task]):
         return mteb_task(name)
 
     def canonical(self, name: str) -> str:
-        """Return the registered name that a name, another spelling of it or an alias stands for, else the name."""
+        """Return the registered name of a spelling or an alias, else the name."""
         known = {plain_name(one): one for one in self.names()}
         for task_name, entry in self._entries.items():
             for alias in getattr(entry.target, "aliases", ()):
@@ -47,14 +47,11 @@ class TaskRegistry(Registry[Task]):
         return name if name in self else known.get(plain_name(name), name)
 
     def made_of(self, target: Any, base: type[Any], origin: str) -> Task:
-        """Return the row, or a new task of a plugin's class."""
         return target if isinstance(target, TaskRow) else super().made_of(target, base, origin)()  # type: ignore[operator]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Entry:
-    """A task as the file of its data set states it."""
-
     title: str
     read: str
     form: str = "plain"
@@ -64,7 +61,6 @@ class _Entry:
 
 
 def _row(name: str, dataset: str, content: Mapping[str, Any]) -> tuple[TaskRow, str]:
-    """Return the task of a data set's file, and the module of its function."""
     stated = dict(content)
     settings, suites = stated.pop("settings", {}), stated.pop("suites", {})
     entry = build(_Entry, stated, f"{SETS / dataset}.yaml: {name}")
@@ -76,7 +72,6 @@ def _row(name: str, dataset: str, content: Mapping[str, Any]) -> tuple[TaskRow, 
 
 
 def _with_rows() -> list[Any]:
-    """Return the modules of families that are tables of tasks."""
     paths = sorted(Path(__file__).parent.glob("*.py"))
     modules = [path.stem for path in paths if "\nROWS = " in path.read_text(encoding="utf-8")]
     return [importlib.import_module(f"{__name__}.{name}") for name in modules]

@@ -1,4 +1,4 @@
-"""The interface of a task: the texts whose vectors it needs, and the scores that it computes from these vectors."""
+"""The interface of a task: its texts, and its scores of their vectors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def check_task(task: Task, data: DataSource) -> Iterator[tuple[str, str | None]]:
-    """Yield (what was checked, None or the problem): the data, their texts, and the score of random vectors."""
+    """Yield (check, None or the problem): the data, their texts, and the score of random vectors."""
     loaded_data: list[TaskData] = []
     problem = problem_of(type(task), lambda: _load(task, data, loaded_data), "load")
     yield "title, data set and data", problem
@@ -81,11 +81,10 @@ PairScores = tuple["NDArray[Any]", "NDArray[Any]"]
 
 
 class Scores(TypedDict, total=False):
-    """`main` (a number, or None with `reason`), `main_metric`, and anything else that the task measures.
+    """`main` (a number, or None with `reason`), `main_metric`, and further results of the task.
 
-    A task whose `main` is a Spearman correlation over pairs adds `pairs`, which are kept beside the record. One whose
-    `main` is an accuracy adds `items` (see `items_part`), which the record keeps. A plugin's task that measures
-    something else states it in a subclass.
+    A Spearman correlation over pairs adds `pairs`, kept beside the record, an accuracy `items` (see `items_part`), kept
+    in it. A plugin's task declares further fields in a subclass.
     """
 
     main: Required[float | None]
@@ -117,7 +116,7 @@ class Scores(TypedDict, total=False):
 
 
 class DevOverlap(NamedTuple):
-    """The number of development pairs, and how many of them are test pairs (None: not measured)."""
+    """The number of development pairs, and of test pairs among them (None: not measured)."""
 
     pairs: int
     in_test: int | None
@@ -127,8 +126,6 @@ Lookup = Callable[[Sequence[str]], "Vectors"]
 
 
 class TaskData(ABC):
-    """A task's rows in memory."""
-
     located: Located
     rows: int
     report: str = ""
@@ -139,47 +136,47 @@ class TaskData(ABC):
     metrics: ClassVar[tuple[str, ...]] = ()
 
     def raised_metrics(self) -> dict[str, int]:
-        """Return the versions of its metrics that are above 1, which are in keys."""
+        """Return the versions above 1 of its metrics, for keys."""
         return {name: VERSIONS[name] for name in self.metrics if VERSIONS[name] > 1}
 
     @abstractmethod
     def texts(self) -> list[str]:
-        """Return the texts whose vectors scoring needs."""
+        """Return the texts to encode."""
 
     def tested(self) -> list[str]:
-        """Return those of `texts` that belong to the test part; all of them where there is no other part."""
+        """Return the `texts` of the test part; default: all."""
         return self.texts()
 
     def unlabelled(self) -> list[str]:
-        """Return all texts of the data set, of every split, without labels, for fitting a transductive method."""
+        """Return all texts of every split, without labels, for a transductive fit."""
         return self.texts()
 
     @abstractmethod
     def score(self, vectors: Lookup) -> Scores:
-        """Return scores from a function that gives the vectors (n, dim) of n texts."""
+        """Return scores; `vectors` maps n texts to vectors (n, dim)."""
 
     def score_encoder(self, encoder: Encoder, vectors: Lookup, run: Run) -> Scores:
         """Return the scores of an encoder; tasks with `trains_encoder` override this and must restore the encoder.
 
-        `run` has a folder for checkpoints. Raises MissingError where the task cannot use the encoder (n/a).
+        `run` has a folder for checkpoints. Raises MissingError for an unsuitable encoder (n/a).
         """
         return self.score(vectors)
 
     def score_dev(self, vectors: Lookup) -> float:
-        """Return the development score x100 that picks checkpoints; tasks without a dev split have none."""
+        """Return the development score x100 to choose checkpoints; tasks without a dev split have none."""
         raise TypeError(f"{type(self).__name__} has no development split")
 
     def dev_overlap(self) -> DevOverlap | None:
-        """Return the number of development pairs, and of those that are also test pairs; None without pairs."""
+        """Return the number of development pairs, and of test pairs among them; None without pairs."""
         return None
 
     def geometry_dev(self, vectors: Lookup) -> dict[str, float]:
-        """Return `alignment` and `uniformity` of the development split, for the training log; {} where undefined."""
+        """Return `alignment` and `uniformity` of the development split; {} if undefined."""
         return {}
 
 
 class Task(ABC):
-    """One row of `zoo-bench tasks`; a plugin's subclass sets these as class variables and loads its data."""
+    """A row of `zoo-bench tasks`; a plugin's subclass sets these as class variables and loads its data."""
 
     title: str
     dataset: str
@@ -205,7 +202,7 @@ Read = Callable[["TaskRow", "DataSource", "int | None"], TaskData]
 
 @dataclass(frozen=True)
 class TaskRow(Task):
-    """A built-in task, of the catalog or of a table `ROWS`. `read` is a function with the task's settings bound."""
+    """A built-in task, of the catalog or of a table `ROWS`; `read` has the task's settings bound."""
 
     name: str
     title: str
@@ -219,12 +216,11 @@ class TaskRow(Task):
     suites: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def load(self, data: DataSource, limit: int | None = None) -> TaskData:
-        """Read the data as `read` does; raises MissingError or CorruptError."""
         return self.read(self, data, limit)
 
 
 def check_rows(located: Located, split: str, count: int) -> None:
-    """Raise CorruptError unless the number of scored rows of a split is that of the catalog."""
+    """Raise CorruptError unless a split has the catalog's number of scored rows."""
     expected = located.dataset.rows[split]
     if count != expected:
         raise CorruptError(
@@ -233,7 +229,7 @@ def check_rows(located: Located, split: str, count: int) -> None:
 
 
 def compare(vectors: Lookup, pairs: Pairs) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return the cosines (n,) of pairs, 0 where a side is the zero vector, and a mask (n,) of pairs without one."""
+    """Return the cosines (n,) of pairs, 0 for a zero vector, and a mask (n,) of pairs without zero vectors."""
     from benchmark.metrics.correlation import cosine
 
     first, second = vectors(pairs.first), vectors(pairs.second)
@@ -265,24 +261,22 @@ class PairsData(TaskData):
         self.rows = sum(len(pairs) for pairs in self.subsets.values())
 
     def texts(self) -> list[str]:
-        """Both sides of all subsets."""
         return [text for pairs in self.subsets.values() for text in pairs.texts()]
 
     def unlabelled(self) -> list[str]:
-        """Both sides of all subsets and splits, without roles."""
         others = [text for pairs in (self.dev, self.train) if pairs for text in pairs.texts()]
         return list(map(str, self.texts() + others + self.others))
 
     def score(self, vectors: Lookup) -> Scores:
         """Return `all`, `mean`, `wmean` and per-subset Spearman and Pearson; `main` is the `all` Spearman, of `pairs`.
 
-        A pair with a zero vector (a text that the encoder does not cover) has cosine 0 and stays in every score;
-        `covered` is `all` without such pairs.
+        A pair with a zero vector (an uncovered text) has cosine 0 and stays in every score; `covered` is `all` without
+        such pairs.
         """
         return self.score_cosines([compare(vectors, pairs) for pairs in self.subsets.values()])
 
     def score_cosines(self, cosines: Sequence[tuple[NDArray[Any], NDArray[np.bool_]]]) -> Scores:
-        """Return the scores of the cosines (n,) of each subset, with a mask (n,) of pairs without a zero vector."""
+        """Score the cosines (n,) of each subset, with a mask (n,) of pairs without zero vectors."""
         from benchmark.metrics.correlation import aggregate, correlations, undefined
 
         # As they are kept: whoever has the pair scores computes the same score to the last digit.
@@ -303,7 +297,7 @@ class PairsData(TaskData):
         return {"main": main, "main_metric": "all_spearman", "reason": reason, **result, "pairs": kept}  # type: ignore[typeddict-item]
 
     def score_dev(self, vectors: Lookup) -> float:
-        """Return the Spearman x100 of the development split (NaN when it is undefined)."""
+        """Return the Spearman x100 of the development split; NaN if undefined."""
         from benchmark.metrics.correlation import correlations
 
         if self.dev is None:
@@ -312,7 +306,6 @@ class PairsData(TaskData):
         return float("nan") if value is None else 100 * value
 
     def dev_overlap(self) -> DevOverlap | None:
-        """Return the number of development pairs, and of those that are test pairs."""
         if self.dev is None:
             return None
         rows = self.dev_in_test

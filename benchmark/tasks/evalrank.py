@@ -1,7 +1,7 @@
 """EvalRank (Wang et al. 2022): the place of a sentence's paraphrase among all sentences of the STS sets.
 
-The released code's rules: vectors are centred on the mean of all sentences, which include the query, and ties are won.
-Its pairs are other ones (docs/protocol.md); here they are the test pairs of STS12-16 and STS-B.
+As in the released code, vectors are centred on the mean of all sentences, the query included, and ties are won. Its
+pairs are different (docs/protocol.md); here they are the test pairs of STS12-16 and STS-B.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def partner_ranks(
 ) -> NDArray[np.int64]:
     """Return the rank (pairs,) of each query's partner among all rows of vectors (n, dim), the query aside.
 
-    A tie is won, as in the released code: only nearer rows stand before the partner. A row of zeros, a text that the
-    encoder does not cover, is nobody's neighbour; a pair with such a row has the last rank.
+    A tie is won, as in the released code: only nearer rows stand before the partner. A row of zeros, an uncovered text,
+    is nobody's neighbour; a pair with such a row has the last rank.
     """
     points, known = vectors.astype(np.float64), np.asarray(vectors.any(axis=1))
     points -= points.sum(axis=0) / max(known.sum(), 1)
@@ -79,7 +79,7 @@ def partner_ranks(
 
 
 class EvalRankScores(Scores, total=False):
-    """The shares of pairs whose partner is among the first and the first three, and its mean rank among `sentences`."""
+    """The shares of partners among the first and the first three, and their mean rank among `sentences`."""
 
     hits_1: float
     hits_3: float
@@ -88,7 +88,7 @@ class EvalRankScores(Scores, total=False):
 
 
 class EvalRankData(TaskData):
-    """Pairs of paraphrases, and all sentences among which the second of each is looked for."""
+    """Pairs of paraphrases, and all sentences of the search."""
 
     metrics = ("items",)
 
@@ -103,7 +103,7 @@ class EvalRankData(TaskData):
         return self.sentences
 
     def score(self, vectors: Lookup) -> EvalRankScores:
-        """Return the mean reciprocal rank of the partners (`main`), and how many are among the first ones."""
+        """Return the mean reciprocal rank of the partners (`main`), and the shares at the top."""
         place = {sentence: number for number, sentence in enumerate(self.sentences)}
         queries, partners = np.array([(place[first], place[second]) for first, second in self.pairs]).T
         matrix = vectors(self.sentences)

@@ -1,7 +1,7 @@
-"""Tasks that train the whole encoder: STS-B and SICK-R on their scores, SemEval-2013 5(a) on its classes.
+"""Tasks with training of the whole encoder: STS-B and SICK-R on their scores, SemEval-2013 5(a) on its classes.
 
-No shipped suite has them beside frozen tasks. The encoder's weights are restored afterwards. An encoder whose vectors
-are not a transformer's pooled states has no score here (n/a).
+No shipped suite has them beside frozen tasks. The encoder's weights are restored afterwards. Encoders other than
+pooled transformers have no score here (n/a).
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ SEEDS = (0, 1, 2)
 
 
 class FinetuneData(TaskData):
-    """Labelled pairs on which the encoder itself is trained."""
+    """Labelled pairs for training the encoder itself."""
 
     trains_encoder = True
     main: ClassVar[str]
 
     def score(self, vectors: Lookup) -> Scores:
-        """Raise TypeError: this task needs the encoder, not only its vectors."""
+        """Raise TypeError: this task needs the encoder."""
         raise TypeError(f"{type(self).__name__} trains the encoder itself; score_encoder does")
 
     def score_encoder(self, encoder: Encoder, vectors: Lookup, run: Run) -> Scores:
-        """Return the scores of a fine-tuning, without a seed means over `SEEDS`; raises MissingError if untrainable."""
+        """Return the scores, without a seed means over `SEEDS`; raises MissingError if untrainable."""
         stochastic = type(encoder).traits(encoder.recipe).stochastic
         by_seed = {seed: self._kept(encoder, run, seed) for seed in ((run.seed,) if stochastic else SEEDS)}
         items = joined([scores.pop("items") for scores in by_seed.values() if "items" in scores])
@@ -68,12 +68,11 @@ class FinetuneData(TaskData):
         return scores
 
     @abstractmethod
-    def fine_tune(self, encoder: Encoder, run: Run) -> dict[str, Any]:
-        """Return the scores of one fine-tuning."""
+    def fine_tune(self, encoder: Encoder, run: Run) -> dict[str, Any]: ...
 
 
 class ScoredFinetuneData(FinetuneData):
-    """Pairs scored from `low` to `high`, in splits for training, choosing the epoch and testing by cosine."""
+    """Pairs scored from `low` to `high`, in splits for training, choice of the epoch and test by cosine."""
 
     metrics = ("correlation", "finetuning")
 
@@ -85,15 +84,14 @@ class ScoredFinetuneData(FinetuneData):
         self.rows = len(self.splits["test"])
 
     def texts(self) -> list[str]:
-        """Both sides of the test split, which training must not have seen."""
+        """Both sides of the test split, unseen in training."""
         return self.splits["test"].texts()
 
     def unlabelled(self) -> list[str]:
-        """Both sides of all splits."""
         return [text for pairs in self.splits.values() for text in pairs.texts()]
 
     def fine_tune(self, encoder: Encoder, run: Run) -> dict[str, Any]:
-        """Return Spearman and Pearson of the test split, and the best Spearman of the dev split."""
+        """Return Spearman and Pearson of test, and the best Spearman of dev."""
         from benchmark.metrics.correlation import correlations, cosine
         from benchmark.metrics.finetuning import fine_tuned_by_score
 
@@ -112,8 +110,6 @@ class ScoredFinetuneData(FinetuneData):
 
 
 class LabelledFinetuneData(FinetuneData):
-    """Pairs with classes, in a training and a test part."""
-
     metrics = ("finetuning", "items")
 
     main = "accuracy"
@@ -124,15 +120,13 @@ class LabelledFinetuneData(FinetuneData):
         self.rows = len(self.parts[-1])
 
     def texts(self) -> list[str]:
-        """Both sides of the test part, which training must not have seen."""
+        """Both sides of the test part, unseen in training."""
         return self.parts[-1].texts()
 
     def unlabelled(self) -> list[str]:
-        """Both sides of both parts."""
         return [text for part in self.parts for text in part.texts()]
 
     def fine_tune(self, encoder: Encoder, run: Run) -> dict[str, Any]:
-        """Return the accuracy of the test part, and its items."""
         from benchmark.metrics.finetuning import fine_tuned_right
 
         (train, learned), (test, labels) = (((p.first, p.second or []), p.labels) for p in self.parts)
@@ -141,7 +135,7 @@ class LabelledFinetuneData(FinetuneData):
 
 
 def phrase_or_not(row: TaskRow, data: DataSource, limit: int | None) -> LabelledFinetuneData:
-    """Read both parts of SemEval-2013 5(a) (with `limit`, that many of each class)."""
+    """Read both parts of SemEval-2013 5(a); `limit` is per class."""
     located, parts = read_parts(data)
     return LabelledFinetuneData(located, parts, limit)
 

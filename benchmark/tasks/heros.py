@@ -1,4 +1,4 @@
-"""HEROS (Chiang et al. 2023): which replaced word an encoder takes for a change of meaning. Nothing is trained.
+"""HEROS (Chiang et al. 2023): the replaced words an encoder takes for a change of meaning. Nothing is trained.
 
 The file is the authors' `heros.tsv` (hub: dcml0714/Heros): a sentence a line and its versions, each with a few words
 replaced, a column per kind. The card names Negation twice and one column that its text calls "Random MLM".
@@ -49,9 +49,9 @@ def read_heros(path: Path) -> dict[str, list[str]]:
 
 
 class HerosScores(Scores, total=False):
-    """For each kind the mean `cosine` with the original and `normalised`; `random_pairs` is the cosine that is 0 there.
+    """For each kind the mean `cosine` with the original and `normalised`; `random_pairs` is the cosine at its 0.
 
-    `over_antonym` and `over_negation` are the shares of originals to which the synonym is nearer than that version.
+    `over_antonym` and `over_negation` are the shares of originals nearer to the synonym than to that version.
     """
 
     kinds: dict[str, dict[str, float | None]]
@@ -61,8 +61,6 @@ class HerosScores(Scores, total=False):
 
 
 class HerosData(TaskData):
-    """Sentences, each with its versions."""
-
     metrics = ("items",)
 
     def __init__(self, located: Located, columns: dict[str, list[str]]) -> None:
@@ -70,11 +68,10 @@ class HerosData(TaskData):
         self.rows = len(columns["original"])
 
     def texts(self) -> list[str]:
-        """The originals, then the versions by kind."""
         return [text for texts in self.columns.values() for text in texts]
 
     def score(self, vectors: Lookup) -> HerosScores:
-        """Return the share of originals whose synonym is nearer than antonym and negation (`main`), and all kinds."""
+        """Return the share of originals nearer to the synonym than to antonym and negation (`main`), and all kinds."""
         versions = unit(vectors(self.texts())).reshape(len(self.columns), self.rows, -1)
         original = versions[0]
         cosines = np.round(np.einsum("knd,nd->kn", versions[1:], original), 9)
@@ -102,7 +99,7 @@ class HerosData(TaskData):
 
 
 def replaced_words(row: TaskRow, data: DataSource, limit: int | None) -> HerosData:
-    """Read all sentences (with `limit`, the first ones, at least two); raises MissingError or CorruptError."""
+    """Read all sentences (with `limit`, the first, at least two); raises MissingError or CorruptError."""
     path = None if data.folder is None else data.folder / FILE
     if path is None or not path.is_file():
         raise MissingError(

@@ -1,4 +1,4 @@
-"""Loads tasks: each with its data, or with the reason why it has none."""
+"""Loads tasks with their data, or with the reason for missing data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST = 8
 
 
 class TaskIdentity(TypedDict):
-    """The part of a task that goes into keys; `sha256` is over its data files."""
+    """The part of a task in keys; `sha256` is over its data files."""
 
     name: str
     version: int
@@ -32,8 +32,6 @@ class TaskIdentity(TypedDict):
 
 @dataclass(frozen=True)
 class LoadedTask:
-    """A task with its data, or with the reason why it has none."""
-
     name: str
     task: Task
     data: TaskData | None
@@ -42,7 +40,6 @@ class LoadedTask:
     damaged: bool = False
 
     def identity(self) -> TaskIdentity:
-        """Return what goes into keys and records."""
         located = self.data.located if self.data is not None else None
         identity: TaskIdentity = {
             "name": self.name,
@@ -69,13 +66,13 @@ class LoadedTask:
 
     @cached_property
     def sample(self) -> list[str]:
-        """64 of its texts, or all: those of smallest digest, so that their order does not matter."""
+        """64 of its texts, or all: those of smallest digest, whatever their order."""
         texts = set(self._texts())
         return sorted(texts, key=lambda text: sha256(text.encode("utf-8", "surrogatepass")).digest())[:_SAMPLE]
 
     @property
     def longest(self) -> list[str]:
-        """Its longest texts, the first that an encoder cuts."""
+        """Its longest texts, the first to be cut by an encoder."""
         return sorted(set(self._texts()), key=lambda text: (-len(text), text))[:_LONGEST]
 
     def _texts(self) -> list[str]:
@@ -87,7 +84,7 @@ class LoadedTask:
 
 
 def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> list[LoadedTask]:
-    """Load the data of every task; a task whose data is missing keeps the reason."""
+    """A task without data keeps the reason."""
     loaded = []
     for name in names:
         task = TASKS.get(name)

@@ -1,7 +1,7 @@
 """Runs tasks of mteb: `--tasks mteb:STSBenchmark`. mteb names and reads the data sets.
 
-STS tasks are scored like all pairs of this project: Spearman of the cosine, which is also mteb's main score.
-The other kinds are scored by mteb's own evaluators, from vectors encoded once.
+STS tasks have the score of all pairs of this project: Spearman of the cosine, also mteb's main score. Other kinds are
+scored by mteb's own evaluators, from vectors encoded once.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def mteb_task(name: str) -> MTEBTask:
 
 
 def _random_kept() -> AbstractContextManager[None]:
-    """Return a context that restores the random states, because mteb seeds every generator."""
+    """Restore the random states, because mteb seeds every generator."""
     from zoo.training.checkpoint import undisturbed
 
     return undisturbed()
@@ -68,8 +68,6 @@ def _random_kept() -> AbstractContextManager[None]:
 
 @dataclass(frozen=True)
 class MTEBTask(Task):
-    """A task of mteb, under mteb's name."""
-
     name: str
     task: AbsTask
     scored_by: ClassVar[str | None] = "mteb"
@@ -80,27 +78,26 @@ class MTEBTask(Task):
 
     @property
     def dataset(self) -> str:  # type: ignore[override]
-        """The data set's place on the hub."""
         return str(self.task.metadata.dataset["path"])
 
     @property
     def metric(self) -> str:  # type: ignore[override]
-        """The main metric: Spearman of the cosine for scored pairs, mteb's main score for other tasks."""
+        """Spearman of the cosine for scored pairs, mteb's main score for other tasks."""
         return Task.metric if self.task.metadata.type == "STS" else f"mteb's {self.task.metadata.main_score}"
 
     @property
     def version(self) -> int:  # type: ignore[override]
-        """2, since an encoder's roles, prompts and similarity are those that mteb asks for."""
+        """2, since roles, prompts and similarity follow mteb."""
         return 2
 
     @property
     def split(self) -> str:
-        """The scored split: test, or the last one where mteb scores no test split."""
+        """The scored split: test, or mteb's last without a test split."""
         splits = list(self.task.eval_splits)
         return "test" if "test" in splits else str(splits[-1])
 
     def load(self, data: DataSource, limit: int | None = None) -> TaskData:
-        """Let mteb read the data set; raises MissingError where it is neither cached nor available from the hub."""
+        """Let mteb read the data set; raises MissingError if it is neither cached nor on the hub."""
         self._read()
         if self.task.metadata.type != "STS":
             if limit is not None:
@@ -122,7 +119,7 @@ class MTEBTask(Task):
         return PairsData(self._located(content), subsets, limit=limit)
 
     def in_role(self, texts: Iterable[str], asked: PromptType | None = None) -> list[str]:
-        """Return texts as mteb would have them encoded: in a role, behind the prompt that its rule names."""
+        """Return texts in a role, behind the prompt of mteb's rule."""
         from benchmark.tasks.mteb_model import prompt_names, role_of
 
         names = prompt_names(self.task.metadata, asked)
@@ -163,7 +160,7 @@ class MTEBTask(Task):
 
 
 class ByMTEB(TaskData):
-    """A data set that mteb's own evaluator scores."""
+    """A data set with mteb's own evaluator."""
 
     def __init__(self, located: Located, task: MTEBTask) -> None:
         self.located, self.task = located, task
@@ -171,7 +168,7 @@ class ByMTEB(TaskData):
         self.rows = sum(len(rows["queries"] if isinstance(rows, Mapping) else rows) for rows in held)
 
     def texts(self) -> list[str]:
-        """The texts of the scored split, in their roles; what mteb trains classifiers on is encoded when it asks."""
+        """The texts of the scored split, in their roles; training texts of classifiers are encoded on demand."""
         from mteb.types import PromptType
 
         task: Any = self.task.task
@@ -194,7 +191,6 @@ class ByMTEB(TaskData):
         return texts
 
     def unlabelled(self) -> list[str]:
-        """The same texts without their roles."""
         return list(map(str, self.texts()))
 
     def score(self, vectors: Lookup) -> Scores:
@@ -222,7 +218,6 @@ class ByMTEB(TaskData):
 
 
 def _plain(rows: Any) -> Any:
-    """Return a split as plain values: its columns, or for retrieval those of queries and documents, and the labels."""
     if isinstance(rows, Mapping):
         return {name: _plain(part) for name, part in sorted(rows.items()) if part is not None}
     return rows.to_dict() if hasattr(rows, "to_dict") else rows

@@ -18,7 +18,7 @@ _ROLES: dict[PromptType | None, Role] = {PromptType.query: "query", PromptType.d
 
 
 class _Asked(dict[str, str]):
-    """Prompts without any: it keeps the names that are looked for."""
+    """Empty prompts, to record the requested names."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -29,19 +29,18 @@ class _Asked(dict[str, str]):
 
 
 def prompt_names(task_metadata: Any, prompt_type: PromptType | None) -> tuple[str, ...]:
-    """Return the names of the prompts that mteb looks for, in its order, which is the installed mteb's own."""
+    """Return mteb's names of prompts, in the order of the installed mteb."""
     asked = _Asked()
     get_prompt_name(asked, task_metadata, prompt_type)
     return tuple(asked.names)
 
 
 def role_of(prompt_type: PromptType | None) -> Role | None:
-    """Return mteb's kind of a text as a role."""
     return _ROLES.get(prompt_type)
 
 
 class TextModel(AbsEncoder):
-    """The model that mteb calls: it maps batches of texts to vectors (n, dim), float32, in the roles of the encoder."""
+    """A model for mteb: maps batches of texts to vectors (n, dim), float32, in the roles of the encoder."""
 
     mteb_model_meta: ModelMeta
 
@@ -53,7 +52,7 @@ class TextModel(AbsEncoder):
         self.mteb_model_meta = meta or ModelMeta.create_empty({"similarity_fn_name": ScoringFunction(roles.similarity)})
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
-        """Return the similarities (n, m) of vectors; mteb itself computes no distances."""
+        """Return similarities (n, m); mteb itself computes no distances."""
         if self.similarity_name in ("cosine", "dot"):
             return super().similarity(embeddings1, embeddings2)
         values = similarities(np.atleast_2d(embeddings1), np.atleast_2d(embeddings2), self.similarity_name)

@@ -1,7 +1,7 @@
 """Reads `overlap.json`: pairs of several tasks, texts of several pairs, development pairs in tests, repeated rows.
 
-Records contain no texts; tables and comparisons need the file to know which rows of two tasks are the same pair.
-`python -m tools.find_overlap DATA` makes it from the data.
+Records contain no texts, so tables and comparisons find common pairs of two tasks here. `python -m tools.find_overlap
+DATA` makes the file from the data.
 """
 
 from __future__ import annotations
@@ -40,22 +40,21 @@ Key = frozenset[str]
 
 
 def keys(pairs: Pairs) -> list[Key]:
-    """Return a key per row; rows are the same pair where keys are equal: both texts normalised, in either order."""
+    """Return a key per row, equal for the same pair: both texts normalised, in either order."""
     return [frozenset((normalised(a), normalised(b))) for a, b in zip(pairs.first, pairs.second, strict=True)]
 
 
 def gold_sha256(gold: NDArray[Any]) -> str:
-    """Return the digest of gold scores as records state it."""
     return hashlib.sha256(gold.astype("float32").tobytes()).hexdigest()
 
 
 def in_tests(dev: Pairs, tests: Mapping[str, TaskData]) -> list[int]:
-    """Return the rows of `dev` that are test pairs of any of the tasks."""
+    """Return the rows of `dev` among the test pairs of any task."""
     return sorted(set[int]().union(*in_each_test(dev, tests).values()))
 
 
 def in_each_test(dev: Pairs, tests: Mapping[str, TaskData]) -> dict[str, list[int]]:
-    """Return the rows of `dev` that are test pairs, by task; raises UsageError for a task that has no pairs."""
+    """Return the rows of `dev` among the test pairs, by task; raises UsageError for a task without pairs."""
     dev_keys = keys(dev)
     rows = {}
     for name, data in tests.items():
@@ -68,7 +67,7 @@ def in_each_test(dev: Pairs, tests: Mapping[str, TaskData]) -> dict[str, list[in
 
 @dataclass(frozen=True)
 class Pool:
-    """The distinct pairs of several tasks: their number, and a digest that identifies them."""
+    """The distinct pairs of several tasks: their number and digest."""
 
     size: int
     digest: str
@@ -105,7 +104,7 @@ def _pooled(name: str) -> _Pooled:
 def pool_of(task: str, gold: str) -> tuple[Pool, NDArray[np.intp]] | None:
     """Return the pool of a task's pairs and their positions (n,) in it; None for other tasks or other gold scores.
 
-    `gold` is the record's digest: a trial's shortened data has another one, and its pairs are resampled on their own.
+    `gold` is the record's digest: a trial's cut data has another, and its pairs are resampled separately.
     """
     for name, tasks in POOLS.items():
         if task in tasks:
@@ -115,9 +114,9 @@ def pool_of(task: str, gold: str) -> tuple[Pool, NDArray[np.intp]] | None:
 
 
 def shared_texts(task: str, gold: str) -> NDArray[np.intp] | None:
-    """Return the numbers of both texts (rows, 2) of each pair of a task's pool, or of the task if it has none.
+    """Return the numbers of both texts (rows, 2) of each pair of a task's pool, or of the task without a pool.
 
-    -1 is a text of no other pair. None for a task that was not measured, or with other gold scores.
+    -1 is a text of no other pair. None for an unmeasured task, or other gold scores.
     """
     for name, tasks in POOLS.items():
         if task in tasks:
@@ -128,7 +127,7 @@ def shared_texts(task: str, gold: str) -> NDArray[np.intp] | None:
 
 
 def texts_of_pairs(task: str) -> NDArray[np.intp]:
-    """Return the numbers of both texts (pairs, 2) of a task's pairs; a text of one pair has a number of its own."""
+    """Return the numbers of both texts (pairs, 2); a text of a single pair has its own number."""
     pooled = next((_pooled(name) for name, tasks in POOLS.items() if task in tasks), None)
     about = _texts_of(task)
     gold: str = pooled.gold_sha256[task] if pooled is not None else about["gold_sha256"] if about is not None else ""
@@ -156,7 +155,7 @@ def _texts(name: str, rows: int) -> NDArray[np.intp]:
 
 
 def numbered(texts: Sequence[tuple[str, str]]) -> NDArray[np.intp]:
-    """Return the numbers of both texts (rows, 2) of pairs; equal texts, as `keys` compares them, have one number.
+    """Return the numbers of both texts (rows, 2) of pairs; texts equal by `keys` have the same number.
 
     Examples:
         >>> numbered([("A cat.", "a dog"), ("a cat", "A bird")]).tolist()
@@ -168,7 +167,7 @@ def numbered(texts: Sequence[tuple[str, str]]) -> NDArray[np.intp]:
 
 
 def shared_with(task: str, others: Sequence[str]) -> int:
-    """Return how many pairs of a task also occur in any of the other tasks."""
+    """Count a task's pairs in any of the other tasks."""
     for name, tasks in POOLS.items():
         if task in tasks:
             places = _pooled(name).places
@@ -178,23 +177,23 @@ def shared_with(task: str, others: Sequence[str]) -> int:
 
 
 def repeated(task: str) -> dict[str, int]:
-    """Return how many tested rows of a task repeat one of its own, and how many are in which other places.
+    """Count a task's tested rows that repeat one of its own, and those in other places.
 
-    Places are other tasks, its own dev and train parts, and training pairs; which rows are the same: `keys`. {} for a
-    task that was not measured.
+    Places are other tasks, its own dev and train parts, and training pairs; equality is that of `keys`. {} for an
+    unmeasured task.
     """
     repeats: dict[str, int] = _table()["repeats"].get(task, {})
     return repeats
 
 
 def dev_rows_in_tests(task: str, sha256: str | None = None) -> list[int] | None:
-    """Return the rows of development pairs that are test pairs (see `DEV`); None where not measured on this data."""
+    """Return the development pairs among test pairs (see `DEV`); None if unmeasured on this data."""
     about = _table()["dev"].get(task)
     return None if about is None or sha256 not in (None, about["sha256"]) else list(about["rows"])
 
 
 def dev_overlap(task: str) -> DevOverlap | None:
-    """Return the number of a task's development pairs (without `limit`), and of test pairs among them, or None."""
+    """Return the number of a task's development pairs (without `limit`), and of test pairs among them."""
     if task in DISJOINT:
         pairs = _table()["dev"][DISJOINT[task]]["pairs"]
         return DevOverlap(pairs - len(dev_rows_in_tests(DISJOINT[task]) or ()), 0)

@@ -1,6 +1,6 @@
 """Phrase tasks: graded pairs (BiRD, PPDB), the right word among seven (Turney) or thousands (PPDB-XXL).
 
-A choice counts as right only where its cosine is above that of every other one; a tie counts as wrong.
+A right choice has a cosine above all others; a tie counts as wrong.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ PACK = "phrases/ppdb-2.0"
 
 
 def brought(entry: Dataset, form: str, files: list[Path]) -> Located:
-    """Return a user's files, for which the catalog has no sha256, with their own sha256 for keys and records."""
+    """Return a user's files, unknown to the catalog, with their own sha256 for keys and records."""
     sha256 = sha256_json({file.name: sha256_file(file) for file in files})
     return Located(entry, form, "folder", {file.name: file for file in files}, sha256)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
-    """Scale vectors (n, dim) to length 1, float64; the zero vector of an uncovered text stays zero, with cosine 0."""
+    """Scale vectors (n, dim) to length 1, float64; an uncovered text's zero vector keeps cosine 0."""
     vectors = vectors.astype(np.float64)
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
     result: np.ndarray = vectors / np.where(norms == 0, 1, norms)
@@ -41,8 +41,6 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 
 
 class ChoiceData(TaskData):
-    """Phrases, each with seven words to choose from."""
-
     metrics = ("items",)
 
     def __init__(self, located: Located, choices: list[Choice]) -> None:
@@ -70,8 +68,6 @@ class ChoiceData(TaskData):
 
 
 class RetrievalData(TaskData):
-    """Phrases, the right word of each, and all candidate words."""
-
     metrics = ("items",)
 
     def __init__(self, located: Located, phrases: list[str], right: list[str], words: list[str]) -> None:
@@ -83,7 +79,7 @@ class RetrievalData(TaskData):
         return self.phrases + self.words
 
     def score(self, vectors: Lookup) -> Scores:
-        """Return the mean reciprocal rank of the right word (`main`), and how often it is first; ties count as lost."""
+        """Return the mean reciprocal rank of the right word (`main`), and its share at rank 1; ties are lost."""
         cosines = np.round(unit(vectors(self.phrases)) @ unit(vectors(self.words)).T, 9)
         column = {word: number for number, word in enumerate(self.words)}
         right = cosines[np.arange(self.rows), [column[word] for word in self.right]]
@@ -101,7 +97,6 @@ class RetrievalData(TaskData):
 
 
 def bigram_relatedness(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
-    """Read all pairs."""
     located = data.locate(row.dataset, row.form)
     pairs = read_bird(located.files["BiRD.txt"])
     check_rows(located, "test", len(pairs))
@@ -109,7 +104,7 @@ def bigram_relatedness(row: TaskRow, data: DataSource, limit: int | None) -> Pai
 
 
 def scored_by_people(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
-    """Read all pairs; the training part only serves transductive fits."""
+    """The training part only serves transductive fits."""
     located = data.locate(row.dataset, row.form)
     train, test = split_ppdb_human(pair for path in located.files.values() for pair in read_ppdb_human(path))
     check_rows(located, "train", len(train))
@@ -121,7 +116,7 @@ def scored_by_people(row: TaskRow, data: DataSource, limit: int | None) -> Pairs
 
 
 def held_out_of_a_pack(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
-    """Read the pack; raises MissingError without one, CorruptError where it holds no pair to test."""
+    """Raises MissingError without a pack, CorruptError for a pack without test pairs."""
     folder = None if data.folder is None else data.folder / PACK
     packs = [] if folder is None or not folder.is_dir() else [path for path in folder.iterdir() if is_pack(path)]
     if len(packs) != 1:
@@ -139,7 +134,6 @@ def held_out_of_a_pack(row: TaskRow, data: DataSource, limit: int | None) -> Pai
 
 
 def questions(row: TaskRow, data: DataSource, limit: int | None) -> ChoiceData:
-    """Read all questions: nothing is trained."""
     located = data.locate(row.dataset, row.form)
     choices = read_turney(located.files["jair.data"])
     check_rows(located, "test", len(choices))

@@ -1,4 +1,4 @@
-"""The pocket tasks: small data written for this project, so that everything runs anywhere; no published data set."""
+"""The pocket tasks: small data written for this project, to run anywhere; no published data set."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sentence_pairs(row: TaskRow, data: DataSource, limit: int | None) -> PairsDa
 
 
 def graded_pairs(row: TaskRow, data: DataSource, limit: int | None, *, file: str, unit: str) -> PairsData:
-    """Read all pairs of words or phrases (`unit` is the word in the file's header)."""
+    """`unit` is the word in the file's header."""
     located = data.locate(row.dataset, row.form)
     rows = read_table(located.files[file], ["score", f"{unit}1", f"{unit}2"])
     check_rows(located, "test", len(rows))

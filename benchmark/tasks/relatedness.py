@@ -15,7 +15,6 @@ _FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test
 
 
 def sick_splits(located: Located) -> Splits:
-    """Return the pairs of SICK's three splits."""
     splits = {}
     for split, name in _FILES.items():
         pairs = read_sick(located.files[name])
@@ -25,7 +24,7 @@ def sick_splits(located: Located) -> Splits:
 
 
 class RegressorData(TaskData):
-    """Train, dev and test pairs in SentEval's order, to fit, stop and test a regressor on frozen vectors."""
+    """Pairs in SentEval's order, to fit (train), stop (dev) and test a regressor on frozen vectors."""
 
     metrics = ("correlation", "probe", "relatedness")
 
@@ -37,11 +36,10 @@ class RegressorData(TaskData):
         self.rows = len(self.test)
 
     def texts(self) -> list[str]:
-        """Both sides of all splits: the regressor needs all their vectors."""
+        """Both sides of all splits, for the regressor."""
         return [text for pairs in self.splits for text in pairs.texts()]
 
     def tested(self) -> list[str]:
-        """Both sides of the test part."""
         return self.test.texts()
 
     def score(self, vectors: Lookup) -> Scores:

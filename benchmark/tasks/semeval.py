@@ -1,8 +1,8 @@
 """SemEval-2013 task 5(a): does a two-word phrase mean the same as a word? Frozen vectors, a classifier on top.
 
 The classifier is SentEval's for MRPC, on [|u-v| ; u*v]: folds of the training part choose its penalty. The frozen rows
-of BURT's table 3 have a classifier on such vectors too, which BURT does not name. `threshold_accuracy` needs
-no classifier: a cosine threshold, chosen on the training part, separates the classes.
+of BURT's table 3 have a classifier on such vectors too, unnamed by BURT. `threshold_accuracy` needs no classifier: a
+cosine threshold, chosen on the training part, separates the classes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ORGANISERS_ROWS = {"train": 11722, "test": 7814}
 
 
 def best_threshold(scores: np.ndarray, labels: np.ndarray) -> float:
-    """Return the threshold for class 1 (at or above it) with the fewest errors; of equally good ones the lowest."""
+    """Return the lowest threshold for class 1 (at or above it) with the fewest errors."""
     order = np.argsort(scores, kind="stable")
     ranked, above = scores[order], labels[order]
     # With the threshold at sorted row i, ones before it and zeros from it on are wrong; it must be at a new value.
@@ -38,7 +38,7 @@ def best_threshold(scores: np.ndarray, labels: np.ndarray) -> float:
 
 
 class SemEvalData(TransferData):
-    """A training and a test part: a word, a phrase, and whether they mean the same."""
+    """A training and a test part: a word, a phrase, 1 for the same meaning."""
 
     def score(self, vectors: Lookup) -> Scores:
         """Return the classifier's accuracy (`main`) and the threshold's."""
@@ -50,7 +50,7 @@ class SemEvalData(TransferData):
 
 
 def read_parts(data: DataSource) -> tuple[Located, list[Labelled]]:
-    """Return where the data was found, and both parts with checked numbers of rows, in whichever form they exist."""
+    """Return the place of the data, and both parts with checked numbers of rows, in the existing form."""
     located = _organisers(data)
     if located is None:
         located = data.locate(_DATASET, "plain")

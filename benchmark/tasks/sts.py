@@ -30,12 +30,12 @@ def joined(pairs: Pairs) -> Pairs:
 
 
 def in_form(pairs: Pairs, form: str) -> Pairs:
-    """Return pairs as a task of this form reads them: in the tokenised form, tokens are joined with blanks."""
+    """Join tokens with blanks in the tokenised form."""
     return joined(pairs) if form == "tokenised" else pairs
 
 
 def year(row: TaskRow, data: DataSource, limit: int | None, *, extra_fields: int = 0) -> PairsData:
-    """Read all subsets of a year; a hub copy has no subsets, so that `mean` and `wmean` equal `all` there."""
+    """Read all subsets of a year; a hub copy has no subsets, so `mean` and `wmean` equal `all` there."""
     located = data.locate(row.dataset, row.form)
     if located.from_hub_rows:
         subsets = {"test": read_hub_rows(located.files["test.jsonl"])}
@@ -59,7 +59,6 @@ def year(row: TaskRow, data: DataSource, limit: int | None, *, extra_fields: int
 
 
 def stsb_splits(located: Located) -> Splits:
-    """Return the pairs of the STS Benchmark's three splits."""
     splits = {}
     for split in ("train", "dev", "test"):
         if located.from_hub_rows:
@@ -72,7 +71,7 @@ def stsb_splits(located: Located) -> Splits:
 
 
 def cosine_of_test(located: Located, splits: Splits, limit: int | None) -> PairsData:
-    """Make a task of which test is scored, dev picks checkpoints, and train is used only for transductive fits."""
+    """Score test; dev chooses checkpoints, train serves transductive fits alone."""
     test_name = "STS-B" if located.form == "tokenised" else "STS-B-raw"
     in_test = dev_rows_in_tests(test_name, located.sha256) if located.dataset.name == "STSBenchmark" else None
     pairs_data = PairsData(located, {"test": splits["test"]}, splits["dev"], limit=limit, train=splits["train"])
@@ -81,13 +80,13 @@ def cosine_of_test(located: Located, splits: Splits, limit: int | None) -> Pairs
 
 
 def cosine_of_dev(located: Located, splits: Splits, limit: int | None) -> PairsData:
-    """Make a task of which dev is scored, and the other splits are used only for transductive fits."""
+    """Score dev; the other splits serve transductive fits alone."""
     others = splits["test"].texts()
     return PairsData(located, {"dev": splits["dev"]}, others=others, limit=limit, train=splits["train"])
 
 
 def disjoint(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
-    """Score the development pairs that are no test pairs of STS12-16 or STS-B; an unknown overlap is measured."""
+    """Score the development pairs outside the test pairs of STS12-16 and STS-B; an unknown overlap is measured."""
     located = data.locate(row.dataset, row.form)
     splits, origin = stsb_splits(located), DISJOINT[row.name]
     rows = dev_rows_in_tests(origin, located.sha256)

@@ -1,4 +1,4 @@
-"""Suites: named lists of tasks that share a table, from configs/suites/*.yaml."""
+"""Suites: named lists of tasks in a common table, from configs/suites/*.yaml."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zoo.selection import match_names, separated
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """One table: its tasks (columns), the task that picks checkpoints, and the default training texts."""
+    """A table: its tasks (columns), the task to choose checkpoints, and the default training texts."""
 
     name: str
     title: str
@@ -40,7 +40,7 @@ class Suite:
     average_title: str = "Avg."
 
     def narrowed(self, tasks: Collection[str]) -> Suite:
-        """Return the suite with those of its columns that `tasks` names, and their mean, which is named as theirs."""
+        """Return the suite with only the columns in `tasks`, and their mean, named after them."""
         kept = {task: column for task, column in zip(self.tasks, self.columns, strict=True) if task in tasks}
         if len(kept) in (0, len(self.tasks)):
             return self
@@ -62,7 +62,7 @@ class Suite:
 
 
 def _narrowed_note(note: str, every: Collection[str], kept: Collection[str]) -> str:
-    """Return the parts of a note that name no column, or one that is there; lists of columns have only those."""
+    """Return a note without absent columns: whole parts, or items of a list."""
     parts = []
     for part in re.split(r"(?<=[;.]) ", note):
         head, colon, rest = part.partition(": ")
@@ -87,7 +87,7 @@ def _of_kept(text: str, every: Collection[str], kept: Collection[str]) -> bool:
 
 
 def all_suites() -> dict[str, Suite]:
-    """Return every shipped suite by name, in the order of the page: the papers' main tables first."""
+    """Return every shipped suite in the order of the page: the papers' main tables first."""
     return _shipped(resource_folder("benchmark", "configs") / "suites").copy()
 
 
@@ -120,12 +120,12 @@ def _means(content: object, where: str) -> dict[str, tuple[str, ...]]:
 
 
 def suites_named(names: str) -> list[Suite]:
-    """Return the suites of a comma-separated list; raises UsageError with suggestions."""
+    """Raises UsageError with suggestions."""
     return [suite(name) for name in dict.fromkeys(name.strip() for name in names.split(","))]
 
 
 def suites_for(names: str | None, tasks: str | None) -> list[Suite]:
-    """Return the suites named; without names pocket if it has all tasks (or none are named), else those with any."""
+    """Default: pocket if it has all tasks (or none are named), else suites with any."""
     if names is not None:
         return suites_named(names)
     patterns = [TASKS.canonical(part.strip()).lower() for part in (tasks or "").split(",") if part.strip()]
@@ -140,13 +140,13 @@ def suites_for(names: str | None, tasks: str | None) -> list[Suite]:
 
 
 def merged(suites: Sequence[Suite]) -> Suite:
-    """Join suites for one run: the tasks of all; dev task, training texts and seeds of the first."""
+    """Join suites for a run: the tasks of all; dev task, training texts and seeds of the first."""
     tasks = dict.fromkeys(task for one in suites for task in one.tasks)
     return replace(suites[0], tasks=tuple(tasks))
 
 
 def suite_of_run(names: str | None, tasks: str | None, dev: str | None, seeds: int | None) -> Suite:
-    """Return what a run measures as one suite, whose name is those of its suites; raises UsageError for a wrong one."""
+    """Return the tasks of a run as a suite, named after its suites; raises UsageError for a wrong name."""
     suites = suites_for(names, tasks)
     joined = merged(suites)
     dev = TASKS.canonical(dev or joined.dev)
@@ -161,9 +161,9 @@ def suite_of_run(names: str | None, tasks: str | None, dev: str | None, seeds: i
 
 
 def read_suite(path: Path) -> Suite:
-    """Read a suite from a user's YAML file, which must state `tasks`; raises UsageError for a wrong one.
+    """Read a suite from a user's YAML file with `tasks`; raises UsageError for a wrong file.
 
-    By default, columns are the tasks' names, STS-B picks checkpoints, and methods are trained on wiki.
+    By default, columns are the tasks' names, STS-B chooses checkpoints, and methods are trained on wiki.
     """
     content = read_yaml(path)
     if not isinstance(content, dict) or not isinstance(content.get("tasks"), list) or not content["tasks"]:
@@ -198,13 +198,13 @@ def suite(name: str) -> Suite:
 
 
 def suite_name(name: str) -> str | None:
-    """Return the name of the shipped suite that a name, another spelling of it or an alias stands for, else None."""
+    """Return the name of the shipped suite behind a spelling or an alias."""
     known = {plain_name(alias): one.name for one in all_suites().values() for alias in (*one.aliases, one.name)}
     return known.get(plain_name(name))
 
 
 def tasks_named(names: str, also: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the tasks of a comma-separated list, also mteb:NAME and those of `also`; raises UsageError for others."""
+    """Return the tasks of a comma-separated list, also mteb:NAME and `also`; raises UsageError for others."""
     tasks = dict.fromkeys(TASKS.canonical(part.strip()) for part in names.split(",") if part.strip())
     for name in tasks:
         if name not in also and not name.startswith(MTEB):
@@ -221,7 +221,7 @@ def _check_no_suite(name: str) -> None:
 
 
 def choose_tasks(chosen: Suite, patterns: str | None) -> list[str]:
-    """Return the suite's tasks, or those named by `--tasks` (any registered task, mteb:NAME); raises UsageError."""
+    """Return the suite's tasks, or those of `--tasks` (any registered task, mteb:NAME); raises UsageError."""
     if patterns is None:
         return list(chosen.tasks)
     known = {name: name for name in TASKS.names()}

@@ -1,7 +1,7 @@
 """SentEval's transfer tasks: the accuracy of a linear classifier on frozen vectors (docs/protocol.md).
 
-Each task has two names: `MR` is SentEval's full setting, `MR-fast` its fast one (5 folds, RMSprop). No shipped suite
-averages over settings.
+Each task has two names: `MR` is SentEval's full setting, `MR-fast` its fast setting (5 folds, RMSprop). No shipped
+suite averages over settings.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LEAST = 20
 
 
 class TransferData(TaskData):
-    """Labelled rows in parts, in SentEval's order: all of them, or train and test, or train, dev and test."""
+    """Labelled rows in SentEval's order: a single part, or train and test, or train, dev and test."""
 
     metrics = ("items", "probe")
 
@@ -39,15 +39,15 @@ class TransferData(TaskData):
         self.rows = len(self.parts[-1])
 
     def texts(self) -> list[str]:
-        """All texts of all parts: the classifier trains on their vectors."""
+        """All texts of all parts, for the classifier."""
         return [text for part in self.parts for text in part.texts()]
 
     def tested(self) -> list[str]:
-        """The texts of the last part; of a single part all texts, because each of its rows is tested in a fold."""
+        """The texts of the last part; a single part is tested completely, in folds."""
         return self.parts[-1].texts()
 
     def score(self, vectors: Lookup) -> Scores:
-        """Return the accuracy (for MRPC also F1) with its items, protocol, dev accuracy and the chosen penalties."""
+        """Return the accuracy (for MRPC also F1) with its items, protocol, dev accuracy and penalties."""
         import time
 
         from sklearn.metrics import f1_score
@@ -113,12 +113,11 @@ Parts = Callable[[Located], list[Labelled]]
 
 
 def polar(positive: str, negative: str) -> Parts:
-    """Return a function that reads the files of class 1 and class 0 as one part."""
+    """Return a reader of the files of class 1 and class 0 as a single part."""
     return lambda located: [readers.read_polar(located.files[positive], located.files[negative])]
 
 
 def one_file_per_part(read: Callable[[Path], Labelled], *names: str) -> Parts:
-    """Return a function that reads each part from a file of its own."""
     return lambda located: [read(located.files[name]) for name in names]
 
 
@@ -132,7 +131,7 @@ def labelled(
     setting: str,
     f1: bool = False,
 ) -> TransferData:
-    """Read every part and check its rows (with `limit`, that many of each class, and at least 20 for the folds)."""
+    """Read and check every part (with `limit`, that many of each class, and at least 20 for the folds)."""
     located = data.locate(row.dataset, row.form)
     data_parts = parts(located)
     for split, part in zip(splits, data_parts, strict=True):

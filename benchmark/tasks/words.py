@@ -1,4 +1,4 @@
-"""Word similarity and relatedness: Spearman of cosine over pairs that people scored (docs/protocol.md).
+"""Word similarity and relatedness: Spearman of cosine over pairs scored by people (docs/protocol.md).
 
 The files are those of eval-word-vectors (lower-cased, except names in the WS-353 files); SCWS is from its authors. A
 word is encoded alone, like any text. BURT averages SimLex, the two parts of WS-353, MEN and SCWS: the suite `words`.
@@ -13,7 +13,7 @@ from benchmark.tasks.base import PairsData, TaskRow, check_rows
 
 
 def word_pairs(row: TaskRow, data: DataSource, limit: int | None, *, highest: float = 10) -> PairsData:
-    """Read all pairs, scored up to `highest`; nothing is trained, so that all of them are test pairs."""
+    """Read all pairs, scored up to `highest`; without training, all are test pairs."""
     located = data.locate(row.dataset, row.form)
     (path,) = located.files.values()
     pairs = read_word_pairs(path, highest)
@@ -24,8 +24,8 @@ def word_pairs(row: TaskRow, data: DataSource, limit: int | None, *, highest: fl
 def contextual(row: TaskRow, data: DataSource, limit: int | None, *, window: int | None) -> PairsData:
     """Read all pairs of SCWS: the words alone, or each with `window` words on either side.
 
-    An encoder returns one vector per text, so that with a window this is the vector of the window, not of the word in
-    it. With one vector per word, AvgSim over a word's prototypes (Huang et al. 2012) equals the score of `SCWS`.
+    With a window, the vector is that of the window, not of the word in it. With one vector per word, AvgSim over a
+    word's prototypes (Huang et al. 2012) equals the score of `SCWS`.
     """
     located = data.locate(row.dataset, row.form)
     pairs, contexts = read_scws(located.files["ratings.txt"])

@@ -1,1 +1,1 @@
-"""Tuning: what a trial may change, the trials' files, and studies of them."""
+"""Tuning: the space of a trial, the trials' files, and studies of them."""

@@ -1,4 +1,4 @@
-"""What `tune` may change in a recipe: the same ranges for all methods, and the points that a paper leaves open."""
+"""The space of `tune`: the same ranges for all methods, and the points left open by a paper."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _RATE = re.compile(r"(?<=[:x])[\d.]+(?=:|\+|$)")
 
 @dataclass(frozen=True)
 class Dimension:
-    """The values that a trial may give to one setting: a list of them, or all between two bounds."""
+    """The values of a setting in trials: a list, or all between two bounds."""
 
     values: tuple[Any, ...] = ()
     low: float = 0.0
@@ -47,7 +47,7 @@ class Dimension:
         return isinstance(value, int | float) and self.low <= value <= self.high
 
     def distribution(self) -> BaseDistribution:
-        """Return the dimension as optuna draws from it; a list's values are texts, for they may be lists themselves."""
+        """Return optuna's distribution; a list's values are texts, for they may be lists."""
         from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
         if self.values:
@@ -60,15 +60,14 @@ class Dimension:
         return json.dumps(value) if self.values else value
 
     def decoded(self, drawn: Any) -> Any:
-        """Return what optuna drew as a value of JSON."""
         return json.loads(drawn) if self.values else drawn
 
 
 def space_of(recipe: Any, stated: Mapping[str, object], where: str) -> dict[str, Dimension]:
     """Return the dimension of each key of a space; a bound such as 4x is a multiple of the recipe's own value.
 
-    `stated` has for each key a list, or a text such as "1e-5..3e-4:log". Raises UsageError for a key that the recipe
-    lacks, for another form, and for an empty space.
+    `stated` has for each key a list, or a text such as "1e-5..3e-4:log". Raises UsageError for a key foreign to the
+    recipe, for another form, and for an empty space.
     """
     fields = {field.name for field in dataclasses.fields(recipe)}
     space = {}
@@ -95,10 +94,10 @@ def space_of(recipe: Any, stated: Mapping[str, object], where: str) -> dict[str,
 
 
 def default_space(recipe: Any, spec: RecipeSpec) -> dict[str, object]:
-    """Return what `tune` changes in a recipe unless told otherwise, its own settings included.
+    """Return the default space of a recipe, its own settings included.
 
-    It has DEFAULT_SPACE, where the recipe has the key and a value for it; the points that its paper leaves open; and in
-    the place of these what its file states as `space`. Of a recipe without a learning rate nothing is tuned by default.
+    It has the keys of DEFAULT_SPACE with a value in the recipe, and the open points of its paper; the file's own
+    `space` replaces these. A recipe without a learning rate has no default space.
     """
     fields = {field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe)}
     if fields.get("learning_rate") is None:
@@ -126,7 +125,6 @@ def _place(item: tuple[str, object]) -> tuple[int, str]:
 
 
 def _accepts(recipe: Any, key: str, value: object) -> bool:
-    """Return whether the recipe may have this value, its other settings being its own."""
     try:
         dataclasses.replace(recipe, **settings_of(recipe, {key: value}))
     except (ZooError, ValueError):
@@ -135,19 +133,16 @@ def _accepts(recipe: Any, key: str, value: object) -> bool:
 
 
 def _widened(recipe: Any, key: str, given: str, default: float) -> str:
-    """Return a range for all, with the recipe's own value; of several rates in a training the highest is in the range.
-
-    `learning_rate` is the last of CT's falling rates, which move together.
-    """
+    """Include the recipe's own value; of a training's several rates (CT's fall together) the highest counts."""
     low, high = (float(bound) for bound in given.removesuffix(":log").split(".."))
     share = default / max([default, *getattr(recipe, "rates", ())]) if key == "learning_rate" else 1.0
     return f"{min(low * share, default):.10g}..{max(high * share, default):.10g}:log"
 
 
 def _open_values(recipe: Any, key: str, *, stated: bool) -> list[Any]:
-    """Return the values of a point that is left open: each choice, or half, once and twice a number or a rate.
+    """Return the values of an open point: each choice, or half, once and twice a number or a rate.
 
-    A choice that the recipe states is what it is about (`srl` of moco-srl), and stays.
+    A choice stated by the recipe is its topic (`srl` of moco-srl), and stays.
     """
     default = getattr(recipe, key)
     listed: Sequence[Any] = choices(type(recipe)).get(key, (False, True) if isinstance(default, bool) else ())
@@ -161,7 +156,7 @@ def _open_values(recipe: Any, key: str, *, stated: bool) -> list[Any]:
 
 
 def _scaled(part: Any, factor: float) -> Any:
-    """Return an augmentation with its rates multiplied, and below 1, or any other part as it is."""
+    """Multiply an augmentation's rates, kept below 1; other parts stay."""
 
     def rate(match: re.Match[str]) -> str:
         value = float(match[0])
@@ -179,15 +174,14 @@ def _tuple(value: Any) -> Any:
 
 
 def own_values(recipe: Any, space: Mapping[str, Dimension]) -> dict[str, Any]:
-    """Return the recipe's own settings for the keys of a space, as values of JSON."""
     return {key: _plain(getattr(recipe, key)) for key in space}
 
 
 def settings_of(recipe: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a trial: its values, and what moves with them.
+    """Return the settings of a trial: its values, and dependent settings.
 
     A queue keeps the recipe's number of batches (five in PT-BERT's code, this one and four older ones), and CT's rates
-    keep their ratios. What is given by name is kept as it is.
+    keep their ratios. Named settings stay as they are.
     """
     settings = {key: _tuple(value) for key, value in values.items()}
     if "batch_size" in settings and "queue_size" not in settings and getattr(recipe, "queue_size", None):
@@ -199,7 +193,7 @@ def settings_of(recipe: Any, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def typed_space(items: Sequence[str]) -> dict[str, object]:
-    """Return the space of `--space KEY=LOW..HIGH:log` or `KEY=[a, b]`; raises UsageError for another form."""
+    """Parse `--space KEY=LOW..HIGH:log` or `KEY=[a, b]`; raises UsageError for another form."""
     space: dict[str, object] = {}
     for item in items:
         key, equals, given = (part.strip() for part in item.partition("="))

@@ -1,4 +1,4 @@
-"""The trials of a study, a folder with a signed file for each that has ended; and which settings come next.
+"""The trials of a study, a folder with a signed file for each finished trial; and the choice of the next settings.
 
 `001.json` is the first. The process at work on it holds `001.lock`, so that another process takes the next.
 """
@@ -28,7 +28,7 @@ State = Literal["complete", "pruned", "failed"]
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial that has ended."""
+    """A finished trial."""
 
     number: int
     values: Mapping[str, Any]
@@ -42,17 +42,14 @@ class Trial:
 
 
 class Trials:
-    """The files of one study; `study` is the sha256 of what its trials share, which each file repeats.
-
-    `code` is the digest of the code that makes new trials.
-    """
+    """The files of a study; `study` is the sha256 of the trials' common part, `code` that of the code of new trials."""
 
     def __init__(self, folder: Path, study: str, code: str | None = None) -> None:
         self.folder, self.study, self.code = folder, study, code
         folder.mkdir(parents=True, exist_ok=True)
 
     def read(self) -> list[Trial]:
-        """Return the trials that have ended, in order; raises CorruptError for a file that is not what was written."""
+        """Return the finished trials, in order; raises CorruptError for a damaged file."""
         return sorted(map(self._read, self.folder.glob("*.json")), key=lambda trial: trial.number)
 
     def _read(self, path: Path) -> Trial:
@@ -69,13 +66,13 @@ class Trials:
         return trial
 
     def write(self, trial: Trial) -> None:
-        """Write a trial, unless another process has written it first."""
+        """Write a trial, unless another process was first."""
         path = self.folder / self._name(trial.number)
         if not path.exists():
             write_signed(path, {"study": self.study, **asdict(trial)})
 
     def begin(self, budget: int) -> int | None:
-        """Take the first trial up to `budget` that neither ended nor is held by a process; None if there is none."""
+        """Take the first trial up to `budget` neither finished nor held by a process; None if there is none."""
         for number in range(1, budget + 1):
             lock, ended = FileLock(self.folder / self._name(number, "lock")), self.folder / self._name(number)
             if ended.exists():
@@ -90,7 +87,6 @@ class Trials:
         return None
 
     def leave(self, number: int) -> None:
-        """Give back what `begin` took."""
         (self.folder / self._name(number, "lock")).unlink(missing_ok=True)
         self._lock.release()
 
@@ -109,12 +105,12 @@ Look = Callable[[float], None]
 
 
 class PrunedError(Exception):
-    """A trial ends here: it is below the median of the others."""
+    """The trial is below the median of the others, and ends."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """The trials of one recipe in one space; equal studies draw equal settings, and others their own."""
+    """The trials of a recipe in a space; equal studies sample equal settings."""
 
     trials: Trials
     space: Mapping[str, Dimension]
@@ -122,7 +118,7 @@ class Study:
     start: Mapping[str, Any]
 
     def run(self, number: int, score: Callable[[Mapping[str, Any], Look], float]) -> Trial:
-        """Make and write a trial that was begun: `score` trains with its settings and returns its dev score x100."""
+        """Run and write a begun trial: `score` trains with its settings and returns its dev score x100."""
         asked, values = self._drawn(number)
         done = {sha256_json(dict(trial.values)): trial for trial in self.trials.read() if trial.state != "failed"}
         if (same := done.get(sha256_json(dict(values)))) is not None:
@@ -154,7 +150,7 @@ class Study:
         return trial
 
     def _drawn(self, number: int) -> tuple[DrawnTrial, Mapping[str, Any]]:
-        """Return a trial of optuna and its settings, drawn again while they are those of an earlier trial."""
+        """Sample again while the settings are those of an earlier trial."""
         from optuna.samplers import TPESampler
 
         known = {sha256_json(dict(trial.values)) for trial in self.trials.read()}
@@ -171,7 +167,6 @@ class Study:
         return asked, values
 
     def _replayed(self) -> Drawn:
-        """Return the trials that have ended as a study of optuna in memory."""
         from optuna import create_study, create_trial
         from optuna.pruners import MedianPruner
         from optuna.trial import TrialState
@@ -194,6 +189,6 @@ class Study:
 
 
 def best_of(trials: Sequence[Trial]) -> Trial | None:
-    """Return the complete trial with the highest score, of equal ones the first; None where no trial is complete."""
+    """Return the complete trial with the highest score, of equal scores the first."""
     complete = [trial for trial in trials if trial.state == "complete"]
     return max(complete, key=lambda trial: trial.score or 0.0, default=None)

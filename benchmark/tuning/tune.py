@@ -1,7 +1,7 @@
-"""Tunes recipes: the same budget of trials for each, scored on development pairs that no test contains.
+"""Tunes recipes: the same budget of trials for each, scored on development pairs outside every test.
 
-The trials' seed is none of the seeds that a run gives to its rows. A study can be stopped, goes on where it was, and is
-shared by processes: see `benchmark.tuning.trials`.
+The trials' seed is none of a run's seeds. An interrupted study continues, and processes may share it: see
+`benchmark.tuning.trials`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LOOKS = 4
 
 @dataclass(frozen=True)
 class Budget:
-    """What each study may use: trials in all, and minutes, after which this process begins no other."""
+    """A study's budget: trials in all, and minutes, after which this process begins no other."""
 
     trials: int
     minutes: float | None = None
@@ -55,7 +55,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The result of a study: the written recipe, and the dev scores x100 of the paper's settings and of the best."""
+    """The written recipe, and the dev scores x100 of the paper's settings and of the best."""
 
     recipe: str
     name: str
@@ -74,8 +74,12 @@ def tune(
 ) -> list[Tuning]:
     """Tune each of `options.methods` on the task `options.dev` (default: TUNED_ON); write its recipes and pages.
 
-    Raises UsageError for a budget without a trial and for a space that does not fit, MissingError without optuna, data
-    or weights, CorruptError for a damaged trial, TrainingError where every trial failed, Interrupted after a signal.
+    Raises:
+        UsageError: The budget has no trial, or a space does not fit.
+        MissingError: optuna, data or weights are not here.
+        CorruptError: A trial is damaged.
+        TrainingError: Every trial failed.
+        Interrupted: After a signal.
     """
     if importlib.util.find_spec("optuna") is None:
         raise MissingError("optuna is not installed: `pip install 'zoo-bench[tune]'`.")
@@ -105,7 +109,7 @@ def tune(
 def identity_of_study(
     plan: EncoderPlan, dev: LoadedTask, space: Mapping[str, Dimension], number: int
 ) -> dict[str, object]:
-    """Return what the trials of one study share: trials on another text, task or backbone belong to another study."""
+    """Trials on another text, task or backbone belong to another study."""
     return {
         "recipe": [plan.row.name, plan.inputs.row_key],
         "text": plan.inputs.corpus_identity,
@@ -117,8 +121,6 @@ def identity_of_study(
 
 
 class _Tuner:
-    """The studies of one recipe."""
-
     def __init__(
         self, spec: RecipeSpec, plan: EncoderPlan, space: Mapping[str, Dimension], dev: LoadedTask, runtime: Runtime
     ) -> None:
@@ -126,7 +128,6 @@ class _Tuner:
         self.label, self.start = slug(spec.name), own_values(plan.row.recipe, space)
 
     def tuned(self, folder: Path, budget: Budget, stop: Stop) -> list[Tuning]:
-        """Make the trials of each study, then write each study's recipe and page."""
         studies = {}
         for number in range(1, budget.studies + 1):
             key = sha256_json(identity_of_study(self.plan, self.dev, self.space, number))
@@ -172,7 +173,7 @@ class _Tuner:
         return score
 
     def _settings(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a tuned recipe states: the trial's settings, and the same number of looks for every method."""
+        """Every method gets the same number of evaluations."""
         recipe = self.plan.row.recipe
         return {**settings_of(recipe, values), **({"looks": LOOKS} if hasattr(recipe, "looks") else {})}
 
@@ -217,7 +218,6 @@ class _Tuner:
         return Tuning(self.spec.name, name, file, before, best.score or 0.0, len(trials), settings, spread)
 
     def _page(self, trials: Sequence[Trial], best: Trial, tuned: Tuned) -> str:
-        """Return Markdown: what was tuned on what, and each trial."""
         learned = f"{tuned.sentences:,} sentences of {tuned.corpus}" if tuned.corpus else "no training text"
         lines = [
             f"# {self.spec.name}: {tuned.trials} trials on {tuned.dev}",
@@ -237,5 +237,4 @@ class _Tuner:
 
 
 def shown(value: object) -> str:
-    """Return a setting as a table and a progress line have it."""
     return f"{value:.3g}" if isinstance(value, float) else str(value)

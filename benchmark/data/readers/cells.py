@@ -46,7 +46,7 @@ _ZEROS = re.compile(r"(?<=\d)\.0*$")
 
 @dataclass
 class Cells:
-    """Cells as text, and the line of each row; `names` is None where the file itself states none."""
+    """Cells as text, and the line of each row; `names` is None for a file without names."""
 
     path: Path
     rows: list[list[str]]
@@ -61,7 +61,7 @@ class Cells:
     others: tuple[str, ...] = ()
 
     def column(self, number: int) -> list[str]:
-        """Return the cells of a column, empty where a row is shorter; equal numbers have one form, 1.0 as 1."""
+        """Return a column's cells, "" for a short row; equal numbers have one form, 1.0 as 1."""
         cells = [row[number].strip() if number < len(row) else "" for row in self.rows]
         return _plain_numbers(cells, commas=self.separated == _SEPARATORS[";"])
 
@@ -81,7 +81,7 @@ class Cells:
         return replace(self, rows=rows, lines=lines, names=names, nested=nested, unfolded=tuple(lists))
 
     def beside(self, chosen: Collection[str]) -> list[str]:
-        """Return nested columns whose lists are as long as those of a chosen column, in each row."""
+        """Return nested columns with lists as long as a chosen column's, in each row."""
         lengths = {name: [*map(len, values)] for name, values in self.nested.items()}
         return [name for name, length in lengths.items() if any(length == lengths[other] for other in chosen)]
 
@@ -93,7 +93,7 @@ def is_number(cell: str) -> bool:
 def _plain_numbers(cells: list[str], *, commas: bool) -> list[str]:
     """Return a column of numbers in one form, without decimal commas and percent signs; other columns as they are.
 
-    Unless `commas` says that the comma is a decimal one, three digits behind each comma may be thousands.
+    Three digits behind each comma may be thousands, unless `commas` declares the comma decimal.
     """
     if any("," in cell or cell.endswith("%") for cell in cells):
         parts = [_WRITTEN.fullmatch(cell) for cell in cells]
@@ -105,10 +105,12 @@ def _plain_numbers(cells: list[str], *, commas: bool) -> list[str]:
 
 
 def read_cells(path: Any, splits: Sequence[str] = SPLITS) -> Cells:
-    """Read all cells of a path, DataFrame or Dataset, of several splits those of the first of `splits`.
+    """Read all cells of a path, DataFrame or Dataset; of several splits, the first of `splits`.
 
-    Raises CorruptError with the line of what is malformed, UsageError for an archive or another object, MissingError
-    for a sheet without the extra.
+    Raises:
+        CorruptError: The file is malformed; names the line.
+        UsageError: An archive or another object.
+        MissingError: A sheet without the extra.
     """
     if not isinstance(path, Path):
         return _of_object(path, Path(type(path).__name__), splits)
@@ -140,7 +142,6 @@ def read_cells(path: Any, splits: Sequence[str] = SPLITS) -> Cells:
 
 
 def _of_object(given: Any, path: Path, splits: Sequence[str]) -> Cells:
-    """Return the cells of a DataFrame, a Dataset, rows, columns, or one split of several."""
     if isinstance(given, Mapping) and (parts := _parts(given)):
         split = next(name for name in (*splits, *given) if name in given)
         others = tuple(str(name) for name in parts if name != split)
@@ -166,14 +167,13 @@ def _of_object(given: Any, path: Path, splits: Sequence[str]) -> Cells:
 
 
 def _parts(given: Mapping[Any, Any]) -> list[Any]:
-    """Return the names of splits: of Datasets, or of lists of rows under usual names."""
     tables = all(hasattr(part, "column_names") or hasattr(part, "columns") for part in given.values())
     rows = all(isinstance(part, list) and all(isinstance(row, dict) for row in part) for part in given.values())
     return [*given] if given and (tables or (rows and any(name in SPLITS for name in given))) else []
 
 
 def _of_folder(path: Path, splits: Sequence[str]) -> Cells:
-    """Return the cells of a saved Dataset, or of a data set as it is cloned from the hub."""
+    """Also for a data set cloned from the hub."""
     saved = is_saved(path) or any(file.suffix in (".parquet", ".csv", ".jsonl") for file in path.rglob("*"))
     if not saved:
         inside = ", ".join(sorted(file.name for file in path.iterdir())[:5])
@@ -212,9 +212,9 @@ def _sheet(path: Path) -> Cells:
 
 
 def _agreement(lines: list[str], separator: str) -> float:
-    """Return the share of lines with the usual number of fields; 0 for less than three of four, and for a single field.
+    """Return the share of lines with the usual number of fields; 0 below three of four, and for a single field.
 
-    Where the first line has that number, half of the lines are enough.
+    Half of the lines are enough if the first line has that number.
     """
     try:
         counts = [len(row) for row in csv.reader(lines, delimiter=separator)]
@@ -244,7 +244,7 @@ def _csv(path: Path, lines: list[tuple[int, str]], separator: str) -> Cells:
 
 
 def _unquoted(rows: list[list[str]]) -> list[list[str]]:
-    """Remove the quotes of a tab-separated file if its writer quoted fields; else quotes are a part of the text."""
+    """Remove the quotes of a tab-separated file if its writer quoted fields; else they belong to the text."""
     begun = [cell for row in rows for cell in row if cell.startswith('"')]
     if not begun or not all(_QUOTED.fullmatch(cell) for cell in begun):
         return rows
@@ -276,7 +276,7 @@ def _json(path: Path, lines: list[tuple[int, str]], splits: Sequence[str], *, is
 
 
 def _rows_of(content: Mapping[str, Any]) -> list[Any] | None:
-    """Return the rows of an object of columns, in any of pandas' orients, or with one list of objects; else None."""
+    """Columns may have any of pandas' orients, or a single list of objects."""
     if {"columns", "data"} <= {*content}:
         return [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
     if "schema" in content:
@@ -299,7 +299,6 @@ def _rows_of(content: Mapping[str, Any]) -> list[Any] | None:
 
 
 def _of_values(path: Path, values: list[Any], lines: list[int]) -> Cells:
-    """Return the cells of JSON values: objects, lists, or texts alone."""
     for line, value in zip(lines, values, strict=True):
         if not isinstance(value, dict | list | str) or type(value) is not type(values[0]):
             raise CorruptError(f"{path}:{line}: a {type(value).__name__}; each row is an object, a list or a text.")
@@ -311,7 +310,7 @@ def _of_values(path: Path, values: list[Any], lines: list[int]) -> Cells:
 
 
 def _of_columns(path: Path, columns: dict[str, list[Any]], lines: list[int], features: Any = None) -> Cells:
-    """Return the cells of columns by name; `features` are those of a Dataset, whose labels get their names."""
+    """`features` are those of a Dataset; its labels get their names."""
     columns = {name: [named(cell, (features or {}).get(name)) for cell in cells] for name, cells in columns.items()}
     nested: dict[str, list[list[Any]]] = {}
     for name, cells in [*columns.items()]:
@@ -338,7 +337,7 @@ def _of_columns(path: Path, columns: dict[str, list[Any]], lines: list[int], fea
 
 
 def _cell(value: object) -> str:
-    """Return a value as text, a number so that it is read back equal; None and NaN are empty."""
+    """A number is read back equal; None and NaN are ""."""
     if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
         return ""
     return str(int(value)) if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""A column of a table, and what its name and its cells show of it."""
+"""A column of a table, and the evidence of its name and cells."""
 
 from __future__ import annotations
 
@@ -50,13 +50,12 @@ def plain(name: str) -> str:
 
 
 def mostly(cells: Sequence[str], kind: Callable[[str], bool]) -> bool:
-    """Return whether at least half of the cells that are not empty are of a kind; the others are then errors."""
+    """True if at least half of the cells, empty ones apart, are of a kind; the others are then errors."""
     filled = [cell for cell in cells if cell]
     return bool(filled) and 2 * sum(map(kind, filled)) >= len(filled)
 
 
 def is_nli(cell: str) -> bool:
-    """Return whether a cell is a label of natural language inference."""
     return cell.lower() in NLI_LABELS
 
 
@@ -65,7 +64,7 @@ def is_short(cells: Sequence[str]) -> bool:
 
 
 def is_class(cells: Sequence[str]) -> bool:
-    """Return whether few short names come again and again, as those of classes do."""
+    """True if a few short names come again and again."""
     counts = Counter(filter(None, cells))
     often = 3 * len(counts) <= counts.total() or 2 * max(counts.values(), default=0) >= counts.total()
     return counts.total() >= FEW and often and is_short([*counts])
@@ -73,7 +72,7 @@ def is_class(cells: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """The name (None without a header) and cells of a column, which is or was a list beside one text."""
+    """The name (None without a header) and cells of a column, perhaps a list beside a text."""
 
     place: int
     name: str
@@ -84,7 +83,7 @@ class Column:
 
     @cached_property
     def looks(self) -> tuple[str, str]:
-        """What the cells are (number, words, class, text, list, constant), or aside or empty, and why that."""
+        """The look of the cells (number, words, class, text, list, constant), or aside or empty, with its reason."""
         filled = [cell for cell in self.cells if cell]
         kinds = set(filled)
         if self.is_list or not filled:
@@ -117,17 +116,15 @@ class Column:
 
     @property
     def look(self) -> str:
-        """What the cells are."""
         return self.looks[0]
 
     @cached_property
     def key(self) -> str:
-        """The plain name, singular; empty without a header."""
+        """The plain name, singular; "" without a header."""
         return re.sub(r"(?<=..[^s])s$", "", plain(self.name)) if self.named else ""
 
     @cached_property
     def levels(self) -> int:
-        """The number of different values."""
         return len(set(self.cells) - {""})
 
     @property
@@ -137,45 +134,42 @@ class Column:
 
     @cached_property
     def value(self) -> str:
-        """The kind of value that the name states, if the cells can be one."""
+        """The kind of value stated by the name, if the cells allow it."""
         is_text = self.look == "list" or (self.look in ("text", "empty") and not is_short(self.cells))
         return "" if is_text else self._states
 
     @property
     def is_any(self) -> bool:
-        """Whether the name does not say which kind of number the cells are."""
+        """True if the name does not state the kind of number."""
         unknown = not self.value or self.key in _ANY_NUMBER
         return self.look == "number" and unknown and not says_unlike(self.name)
 
     @property
     def can_be_text(self) -> bool:
-        """Whether the cells can be texts, if the name says that they are."""
         return self.look in ("text", "list", "class", "constant")
 
     @property
     def may_be_text(self) -> bool:
-        """Whether the cells look like classes and may be short texts that repeat."""
+        """True if the cells look like classes but may be short texts, repeated."""
         return self.look == "class" and (self.levels >= QUERIES or mostly(self.cells, lambda cell: " " in cell))
 
     @property
     def is_negative(self) -> bool:
-        """Whether the name says so."""
         return self.named and _NEGATIVE.fullmatch(plain(self.name)) is not None
 
     @property
     def states_text(self) -> bool:
-        """Whether the name states that the column has texts."""
         return self.key in (*FIRST, *SECOND) or self.is_negative
 
     def is_form_of(self, text: Column) -> bool:
-        """Return whether the column is another form of a text, as sentence1_parse is of sentence1."""
+        """True for another form of a text, as sentence1_parse of sentence1."""
         words = ([{*re.findall(r"\w+", cell)} for cell in column.cells] for column in (text, self))
         return self.name.startswith(text.name) and all(few <= many for few, many in zip(*words, strict=False))
 
 
 @dataclass(frozen=True)
 class Roles:
-    """The columns of each role (first and second text; a value; negatives), and why the others are not used."""
+    """The columns of each role (first and second text; a value; negatives), and the reasons for the unused."""
 
     texts: list[Column]
     value: Column | None = None
@@ -184,7 +178,7 @@ class Roles:
 
     @property
     def judged(self) -> bool:
-        """Whether the value is a judgement of what answers a query: by its name, or in a query's list."""
+        """True if the value judges answers to a query: by its name, or in a query's list."""
         value = self.value if len(self.texts) == 2 else None
         if value is None or value.value == "grade":
             return value is not None
@@ -193,10 +187,10 @@ class Roles:
 
     @property
     def asks(self) -> bool:
-        """Whether a name says that one text asks for the other."""
+        """True if a name makes a text the query of the other."""
         return self.texts[0].key in ASKS or self.texts[1].key in _ANSWERS
 
     @property
     def repeated(self) -> bool:
-        """Whether the rows of a text are many, as those of a query are."""
+        """True if a text has many rows, as a query has."""
         return any(2 * text.levels <= len(text.cells) for text in self.texts)

@@ -1,4 +1,4 @@
-"""What kind of file a user gave, by its name or first bytes; and cells that hold lists or objects, taken apart."""
+"""The kind of a user's file, by its name or first bytes; nested cells, taken apart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zoo.paths import is_file
 
 
 def named(cell: Any, feature: Any) -> Any:
-    """Return a label's name as a ClassLabel states it, None for -1; other cells as they are."""
+    """Return a label's name by a ClassLabel, None for -1; other cells as they are."""
     if not isinstance(feature, dict) or cell is None:
         return cell
     if feature.get("_type") == "ClassLabel" and feature.get("names") and not is_nested(cell):
@@ -21,7 +21,6 @@ def named(cell: Any, feature: Any) -> Any:
 
 
 def is_nested(cell: object) -> bool:
-    """Return whether a cell holds several values."""
     return isinstance(cell, list | tuple | dict) or getattr(cell, "ndim", 0) > 0
 
 
@@ -42,7 +41,7 @@ def items(cell: Any) -> list[Any]:
 
 
 def inner(name: str, rows: list[list[Any]]) -> dict[str, list[list[Any]]]:
-    """Return the lists in a column: its texts, after their titles, under its name; each number of its objects."""
+    """Return a column's lists: texts, after their titles, under its name; each number of its objects."""
     objects = [item for row in rows for item in row if isinstance(item, dict)]
     if not objects:
         return {name: rows}
@@ -79,12 +78,11 @@ _NOT_TEXT = {
 
 
 def is_table(path: Path) -> bool:
-    """Return whether a file's name says that it is a table, or its content that it is a parquet file."""
+    """True by the name of a table, or by a parquet file's content."""
     return is_saved(path) or suffix_of(path) in _SUFFIXES or begins(path).startswith(b"PAR1")
 
 
 def is_saved(path: Path) -> bool:
-    """Return whether a folder is one of `Dataset.save_to_disk`."""
     return any(is_file(path / name) for name in ("dataset_dict.json", "state.json"))
 
 
@@ -112,7 +110,7 @@ def begins(path: Path) -> bytes:
 
 
 def text_lines(path: Path, what: str = "") -> Iterator[str]:
-    """Yield the lines of a user's text: of UTF-8, or of UTF-16 with its mark, which spreadsheets write."""
+    """Yield the lines of UTF-8, or of UTF-16 with its mark, as spreadsheets write it."""
     if not begins(path).startswith((b"\xff\xfe", b"\xfe\xff")):
         yield from iterate_lines(path, what=what)
         return

@@ -1,4 +1,4 @@
-"""Reads two labels as 1 and 0: which of them says that two texts are alike."""
+"""Reads two labels as 1 (alike) and 0."""
 
 from __future__ import annotations
 
@@ -29,15 +29,11 @@ BINARY = {"0": 0.0, "1": 1.0, "false": 0.0, "true": 1.0, "no": 0.0, "yes": 1.0}
 
 
 class Named(Protocol):
-    """A column with a name."""
+    @property
+    def name(self) -> str: ...
 
     @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def cells(self) -> list[str]:
-        """Its cells."""
+    def cells(self) -> list[str]: ...
 
 
 Values = dict[str, list[Any]]
@@ -46,14 +42,14 @@ Take = Literal["all", "texts", "scores", "judged", "binary", "labels", "measured
 
 @dataclass(frozen=True)
 class TwoLabels:
-    """How two labels are read: for whom, which of them is 1 as the user said, and the columns for a question."""
+    """The reading of two labels: the consumer, the user's choice of 1, and the columns for a question."""
 
     take: Take
     positive: str
     columns: Sequence[Named]
 
     def values(self, path: Path, kinds: set[str]) -> dict[str, float] | None:
-        """Return the value of each label; None where they are no two labels. Raises UsageError in doubt."""
+        """Return each label's value; None unless they are two. Raises UsageError in doubt."""
         numbers = all(map(is_number, kinds))
         if self.positive:
             if self.positive.lower() not in kinds:
@@ -72,7 +68,7 @@ class TwoLabels:
         raise self.question(path, first, second)
 
     def question(self, path: Path, first: str, second: str) -> UsageError:
-        """Return the question which of two labels says that two texts are alike."""
+        """Return the question after the label for alike texts."""
         asked = ",".join(column.name for column in self.columns)
         return UsageError(
             f"{path}: its labels are {first} and {second}; which of them says that two texts are alike?"
@@ -81,7 +77,7 @@ class TwoLabels:
 
 
 def alike_of(kinds: set[str]) -> str | None:
-    """Return which of two labels in small letters says "alike" (yes of yes and no); None if the words don't say it."""
+    """Return the label for "alike" (yes of yes and no), in small letters; None if the words are silent."""
     if len(kinds) != 2:
         return None
     ordered = sorted(kinds, key=_affirms)
@@ -97,15 +93,15 @@ def _affirms(word: str) -> int:
 
 
 def says_unlike(name: str) -> bool:
-    """Return whether a column's name says that its large values mean unlike."""
+    """True if a column's name gives large values the meaning unlike."""
     return _UNLIKE.fullmatch(re.sub(r"[\W_]+", "", name.lower())) is not None
 
 
 def ordered(cells: Cells, columns: Sequence[Named], values: Values, kind: str) -> tuple[Values, str]:
-    """Return the values, turned where name and texts say that large ones mean unlike, and a note.
+    """Return the values, turned if name and texts agree that large ones mean unlike, and a note.
 
-    `columns` are those of the texts and of the score. Raises UsageError, with the commands that answer, where only one
-    of both says so: the name, or that texts share fewer words the larger a number is.
+    `columns` are those of the texts and of the score. The texts' evidence is fewer common words at larger numbers.
+    Raises UsageError, with the commands to answer, if name and texts disagree.
     """
     *texts, name = (column.name for column in columns)
     unlike, falls = says_unlike(name), rise(values["first"], values["second"], values["score"]) < -CLEARLY
@@ -121,7 +117,7 @@ def ordered(cells: Cells, columns: Sequence[Named], values: Values, kind: str) -
 
 
 def rise(first: Sequence[str], second: Sequence[str], scores: Sequence[Any]) -> float:
-    """Return by how many standard errors scores rise with the share of common words; 0 where nothing shows it."""
+    """Return the rise of scores with the share of common words, in standard errors; 0 without evidence."""
     import pandas as pd
 
     words = [[{*re.findall(r"\w+", text.lower())} for text in side] for side in (first, second)]

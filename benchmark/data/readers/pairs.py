@@ -1,4 +1,4 @@
-"""Strict readers of scored pairs: fixed encoding, fields split at tabs only, and file:line in every error."""
+"""Strict readers of scored pairs: fixed encoding, fields split at tabs only, file:line in every error."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _fields(line: str, least: int, most: int, where: str) -> list[str]:
 
 
 def read_sts(input_path: Path, gold_path: Path, *, extra_fields: int = 0) -> Pairs:
-    """Read one subset of STS12-16: STS.input (two sentences per line) and STS.gs (a score 0-5, or blank = unscored)."""
+    """Read a subset of STS12-16: STS.input (two sentences per line) and STS.gs (0-5, or blank = unscored)."""
     lines, golds = read_lines(input_path), read_lines(gold_path)
     if len(lines) != len(golds):
         raise CorruptError(f"{input_path} has {len(lines)} lines, {gold_path} has {len(golds)}; one of them is cut.")
@@ -86,17 +86,17 @@ def read_sts(input_path: Path, gold_path: Path, *, extra_fields: int = 0) -> Pai
 
 
 def read_stsb(path: Path, *, extra_fields: int = 0) -> Pairs:
-    """Read one split of the STS Benchmark: genre, file, year, id, score 0-5, sentence 1, sentence 2 (and sources)."""
+    """Read a split of the STS Benchmark: genre, file, year, id, score 0-5, sentence 1, sentence 2 (and sources)."""
     return _read_columns(path, 1, (7, 7 + extra_fields), first=5, gold=4, least=0)
 
 
 def read_sick(path: Path) -> Pairs:
-    """Read one split of SICK: a header line, then id, sentence A, sentence B, relatedness 1-5, entailment."""
+    """Read a split of SICK: a header line, then id, sentence A, sentence B, relatedness 1-5, entailment."""
     return _read_columns(path, 2, (5, 5), first=1, gold=3, least=1)
 
 
 def read_pairs(path: Path, columns: str | None = None) -> Pairs:
-    """Read pairs of one's own from a table (see `tables.read`): two texts and a score; higher is more similar."""
+    """Read two texts and a score from a user's table (see `tables.read`); higher is more similar."""
     table = read(path, columns, take="scores")
     if "score" not in table.frame:
         raise CorruptError(f"{table.report}: a task of scored pairs needs two texts and a score in each row.")
@@ -105,7 +105,7 @@ def read_pairs(path: Path, columns: str | None = None) -> Pairs:
 
 
 def _read_columns(path: Path, start: int, count: tuple[int, int], *, first: int, gold: int, least: float) -> Pairs:
-    """Read lines from line `start` on; the sentences are field `first` and the next one, the scores `least` to 5."""
+    """Sentences are field `first` and the next; scores range from `least` to 5."""
     lines = read_lines(path)[start - 1 :]
     rows = [_fields(line, *count, f"{path}:{number}") for number, line in enumerate(lines, start)]
     scores = [_number(row[gold], least, 5, f"{path}:{number}") for number, row in enumerate(rows, start)]
@@ -113,7 +113,7 @@ def _read_columns(path: Path, start: int, count: tuple[int, int], *, first: int,
 
 
 def read_hub_rows(path: Path) -> Pairs:
-    """Read a split cached from the hub: one JSON list [score, sentence 1, sentence 2] per line."""
+    """Read a split cached from the hub: a JSON list [score, sentence 1, sentence 2] per line."""
     first, second, gold = [], [], []
     for number, line in enumerate(iterate_lines(path), 1):
         where = f"{path}:{number}"
@@ -130,7 +130,7 @@ def read_hub_rows(path: Path) -> Pairs:
 
 
 def read_table(path: Path, header: list[str]) -> list[list[str]]:
-    """Read a tab-separated file whose first line is `header`."""
+    """Read a tab-separated file with `header` as its first line."""
     lines = read_lines(path)
     if not lines or lines[0].split("\t") != header:
         raise CorruptError(f"{path}:1: the header is not {', '.join(header)}.")
@@ -138,7 +138,7 @@ def read_table(path: Path, header: list[str]) -> list[list[str]]:
 
 
 def lines_of(path: Path, columns: str | None = None, say: Callable[[str], None] | None = None) -> Iterator[str]:
-    """Yield the lines of a text file (.xz and .gz are read directly), or the texts of a table, which `say` reports."""
+    """Yield the lines of a text file (also .xz and .gz), or the texts of a table, reported to `say`."""
     check_text(path)
     if not is_table(path):
         if columns is not None:
@@ -152,7 +152,7 @@ def lines_of(path: Path, columns: str | None = None, say: Callable[[str], None] 
 
 
 def iterate_text(path: Path) -> Iterator[str]:
-    """Yield the non-empty lines of a text file, or the texts of a table."""
+    """Yield non-empty lines, or the texts of a table."""
     return (text for line in lines_of(path) if (text := line.strip()))
 
 
@@ -161,10 +161,10 @@ _RUN = 100
 
 
 def sample_documents(lines: Iterable[str], count: int | None, seed: int = 0) -> tuple[list[str], list[int], bool]:
-    """Return sentences in their order, the number of each document's first one, and if an empty line ended one.
+    """Return sentences in their order, the index of each document's first, and True if an empty line ended a document.
 
-    With `count`, runs of up to 100 consecutive sentences of one document are drawn until there are so many (same seed,
-    same runs); each run is then a document, the last one drawn being cut short.
+    With `count`, runs of up to 100 consecutive sentences of a document are sampled (same seed, same runs); each run is
+    then a document, the last cut short.
     """
     generator = random.Random(seed)
     # A heap: its first run is the one that makes room.
@@ -184,7 +184,7 @@ def sample_documents(lines: Iterable[str], count: int | None, seed: int = 0) -> 
 
 
 def _runs(lines: Iterable[str], most: int) -> Iterator[tuple[list[str], bool]]:
-    """Yield the consecutive sentences of each document, at most `most` at a time, and if an empty line ends them."""
+    """Yield runs of at most `most` sentences of a document, and True if an empty line ends them."""
     run: list[str] = []
     for line in lines:
         if text := line.strip():
@@ -197,7 +197,7 @@ def _runs(lines: Iterable[str], most: int) -> Iterator[tuple[list[str], bool]]:
 
 
 def sample_text(lines: Iterable[str], count: int | None, seed: int = 0) -> list[str]:
-    """Return all lines with text, or `count` of them drawn without replacement (same seed, same lines)."""
+    """Return all lines with text, or `count` sampled without replacement (same seed, same lines)."""
     texts = (text for line in lines if (text := line.strip()))
     generator = random.Random(seed)
     kept: list[str] = []

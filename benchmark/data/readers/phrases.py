@@ -20,14 +20,14 @@ _TARGET = re.compile(r"<b>(.*?)</b>")
 
 @dataclass(frozen=True)
 class InContext:
-    """A word in its context: the words before it and after it."""
+    """A word with the words before and after it."""
 
     before: list[str]
     word: str
     after: list[str]
 
     def window(self, words: int) -> str:
-        """Return the word with at most that number of words on either side."""
+        """Return the word with at most `words` words on either side."""
         return " ".join([*self.before[-words:], self.word, *self.after[:words]])
 
 
@@ -71,7 +71,7 @@ _CHOICES = 7
 
 @dataclass(frozen=True)
 class Choice:
-    """A phrase and seven words: the one that means the same, the phrase's own two words, and four others."""
+    """A phrase and seven words: its synonym, its own two words, and four others."""
 
     phrase: str
     right: str
@@ -79,7 +79,7 @@ class Choice:
     others: tuple[str, ...]
 
     def texts(self) -> list[str]:
-        """The phrase, then the choices, the right one first."""
+        """The phrase, then the choices, the right word first."""
         return [self.phrase, self.right, *self.others, *self.parts]
 
 
@@ -91,7 +91,7 @@ def read_bird(path: Path) -> Pairs:
 
 
 def _items(path: Path, lines: int) -> list[tuple[str, tuple[str, str], list[str]]]:
-    """Return (where, the phrase's two words, the other lines) of every item."""
+    """Return (place, the phrase's two words, the other lines) of every item."""
     every = read_lines(path)
     if len(every) % lines:
         raise CorruptError(f"{path}: {len(every)} lines are not a multiple of {lines}, the lines of an item.")
@@ -118,14 +118,14 @@ def read_turney(path: Path) -> list[Choice]:
 def read_bigram_words(path: Path) -> tuple[list[str], list[str]]:
     """Read PPDB's pairs of a two-word phrase and a word: two tagged words, the word; returns phrases and words.
 
-    In 21 items of the released files the first of the two words is empty: their phrase is the second one.
+    In 21 items of the released files the first of the two words is empty: the second is the phrase.
     """
     items = _items(path, 3)
     return [" ".join(words).strip() for _, words, _ in items], [rest[0] for _, _, rest in items]
 
 
 def read_semeval_bigrams(path: Path) -> Labelled:
-    """Read SemEval-2013 task 5(a) in the two-word form: two tagged words, the word, 1 (means the same) or 0."""
+    """Read SemEval-2013 task 5(a) in the two-word form: two tagged words, the word, 1 (same meaning) or 0."""
     first, second, labels = [], [], []
     for where, words, (word, label) in _items(path, 4):
         if label not in ("0", "1"):
@@ -137,7 +137,7 @@ def read_semeval_bigrams(path: Path) -> Labelled:
 
 
 def read_semeval_instances(positive: Path, negative: Path) -> Labelled:
-    """Read SemEval-2013 task 5(a) from the organisers' files, one per class; each line has a word, a tab, a phrase."""
+    """Read the organisers' files of SemEval-2013 task 5(a), one per class; a line: word, tab, phrase."""
     first, second, labels = [], [], []
     for label, path in ((1, positive), (0, negative)):
         for number, line in enumerate(read_lines(path), 1):

@@ -48,7 +48,7 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class PPDBPair:
-    """One line of a pack; `equivalence` is the probability in [0, 1] that both phrases mean the same."""
+    """A line of a pack; `equivalence` is the probability in [0, 1] of equal meaning."""
 
     target: str
     paraphrase: str
@@ -58,7 +58,7 @@ class PPDBPair:
 
 @dataclass
 class PPDBReport:
-    """Counts the lines that were read and those that were left out, by reason."""
+    """Counts of the lines read and left out, by reason."""
 
     lines: int = 0
     malformed: int = 0
@@ -66,7 +66,7 @@ class PPDBReport:
     dropped: Counter[str] = field(default_factory=Counter)
 
     def malformed_line(self, where: str, problem: str) -> None:
-        """Count a malformed line, and name it if it is among the first."""
+        """Count a malformed line; the first few are named."""
         self.malformed += 1
         if len(self.named) < _NAMED:
             self.named.append(f"{where}: {problem}")
@@ -79,7 +79,7 @@ class PPDBReport:
 
 
 def is_pack(path: Path) -> bool:
-    """Whether a file looks like a PPDB pack (one of its first lines does); False where it cannot be read."""
+    """True if one of the first lines is a pack's; False for an unreadable file."""
     try:
         return any(line.count(b"|||") >= 4 for line in islice(iterate_bytes(path, "PPDB pack"), 20))
     except (CorruptError, MissingError):
@@ -87,9 +87,9 @@ def is_pack(path: Path) -> bool:
 
 
 def read_ppdb(path: Path, report: PPDBReport) -> Iterator[PPDBPair]:
-    """Yield the pairs of a pack (.gz and .xz are read directly), line by line; malformed lines go to the report.
+    """Yield the pairs of a pack (also .gz and .xz), line by line; malformed lines go to the report.
 
-    Raises MissingError when the file is not there, CorruptError when an archive is cut.
+    Raises MissingError for an absent file, CorruptError for a cut archive.
     """
     for number, line in enumerate(iterate_bytes(path, "PPDB pack"), 1):
         report.lines += 1
@@ -120,15 +120,15 @@ def _parse(line: str) -> PPDBPair:
 
 
 def normalised_phrase(phrase: str) -> str:
-    """Return a phrase in lower case with single blanks; BURT states nothing more about its normalisation."""
+    """Return lower case with single blanks; BURT states nothing more about its normalisation."""
     return " ".join(phrase.lower().split())
 
 
 def filtered(pairs: Iterable[PPDBPair], report: PPDBReport, *, max_words: int = MAX_WORDS) -> Iterator[PPDBPair]:
-    """Normalise pairs and leave out those that BURT (section 3.1) leaves out; the report counts the reasons.
+    """Normalise pairs and apply the filters of BURT (section 3.1); the report counts the reasons.
 
     Left out are relations without a class, patterns with a gap, phrases longer than `max_words`, pairs of single words
-    (BURT uses phrases), equal sides, and repetitions (one pair under several syntactic labels: the first counts).
+    (BURT uses phrases), equal sides, and repetitions (a pair under several syntactic labels: the first counts).
     """
     seen: set[tuple[str, str]] = set()
     for pair in pairs:
@@ -154,9 +154,9 @@ def filtered(pairs: Iterable[PPDBPair], report: PPDBReport, *, max_words: int = 
 
 
 def balanced(rows: Iterable[tuple[str, str, str]], per_class: int | None, seed: int = 0) -> list[tuple[str, str, str]]:
-    """Draw the same number of rows (phrase, paraphrase, label) of each label, in order: the rarest label's, if fewer.
+    """Sample equally many rows (phrase, paraphrase, label) of each label, in order: as many as the rarest has, at most.
 
-    By reservoir sampling: the rows are read once, and at most `per_class` rows of each label are kept (None: all).
+    Reservoir sampling reads the rows once, and keeps at most `per_class` rows of each label (None: all).
     """
     generator = random.Random(seed)
     kept: dict[str, list[tuple[int, tuple[str, str, str]]]] = {label: [] for label in PHRASE_LABELS}
@@ -186,7 +186,7 @@ def ppdb_training_rows(path: Path, report: PPDBReport, per_class: int | None = P
 
 
 def ppdb_test_pairs(path: Path, report: PPDBReport) -> Pairs:
-    """Return a pack's held-out pairs, those of the test targets; the gold is the equivalence score (BURT 4.2)."""
+    """Return a pack's held-out pairs of the test targets; the gold is the equivalence score (BURT 4.2)."""
     pairs = [p for p in filtered(read_ppdb(path, report), report) if hash_fraction(p.target) < TEST_SHARE]
     gold = np.array([p.equivalence for p in pairs], dtype=np.float64)
     return Pairs([p.target for p in pairs], [p.paraphrase for p in pairs], gold)
@@ -194,7 +194,7 @@ def ppdb_test_pairs(path: Path, report: PPDBReport) -> Pairs:
 
 @dataclass(frozen=True)
 class HumanPair:
-    """A phrase and a paraphrase with the mean of the raters' scores, 1 (unrelated) to 5 (the same)."""
+    """A phrase and a paraphrase with the raters' mean score, 1 (unrelated) to 5 (the same)."""
 
     phrase: str
     paraphrase: str
@@ -202,14 +202,13 @@ class HumanPair:
 
     @property
     def label(self) -> str:
-        """The class that the score stands for."""
         if self.score >= EQUIVALENT_FROM:
             return PHRASE_LABELS[0]
         return PHRASE_LABELS[2] if self.score < INDEPENDENT_BELOW else PHRASE_LABELS[1]
 
 
 def read_ppdb_human(path: Path) -> list[HumanPair]:
-    """Read human-scored pairs: mean score, syntactic label, phrase, paraphrase, every rater's score; tab-separated.
+    """Read mean score, syntactic label, phrase, paraphrase, every rater's score; tab-separated.
 
     Raises CorruptError naming the first line of another form.
     """
@@ -228,9 +227,9 @@ def read_ppdb_human(path: Path) -> list[HumanPair]:
 
 
 def split_ppdb_human(pairs: Iterable[HumanPair]) -> tuple[list[HumanPair], list[HumanPair]]:
-    """Split the human-scored pairs of all files into (training, test) pairs, so that no phrase is in both parts.
+    """Split the human-scored pairs of all files into (training, test) pairs without common phrases.
 
-    The sha256 of its phrase decides whether a pair is a test pair; pairs without a test pair's phrase are for training.
+    The sha256 of its phrase makes a pair a test pair; pairs without any test pair's phrase are for training.
     """
     pairs = list(pairs)
     test = [pair for pair in pairs if hash_fraction(pair.phrase) < HUMAN_TEST_SHARE]

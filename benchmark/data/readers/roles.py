@@ -1,6 +1,6 @@
-"""Decides what each column of a table is: a text, a value, or not used and why; in doubt it asks.
+"""Decides the role of each column of a table: text, value, or unused with a reason; in doubt it asks.
 
-What a person says comes first, then what the file states (names of its header), then the cells.
+The user's statement comes first, then the header, then the cells.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from zoo.errors import UsageError
 
 @dataclass
 class Decision:
-    """One table's columns, for whom they are read, and what is decided of them."""
+    """A table's columns, their consumer, and the decisions on them."""
 
     path: Path
     columns: list[Column]
@@ -37,7 +37,7 @@ class Decision:
     chosen: list[Column] | None = None
 
     def roles(self) -> Roles:
-        """Return what each column is; raises UsageError, with the commands that answer, in doubt."""
+        """Raises UsageError in doubt, with the commands to answer."""
         roles = self._of_person(self.chosen) if self.chosen else self._of_table()
         used = (*roles.texts, roles.value, *roles.negatives)
         unused = {column.name or f"column {column.place + 1}": "not named" if self.chosen else column.looks[1] or
@@ -45,7 +45,7 @@ class Decision:
         return Roles(roles.texts, roles.value, roles.negatives, unused)
 
     def _of_person(self, chosen: list[Column]) -> Roles:
-        """Return the roles of columns in the order of a person: texts; a value by kind, name or cells."""
+        """A person's order: texts; a value by kind, name or cells."""
         last, several = chosen[-1], len(chosen) > 2
         values = [column for column in chosen if column.value] or [
             column for column in chosen if column.look in ("number", "words", "aside")
@@ -64,7 +64,7 @@ class Decision:
         return Roles(texts[:2], value, texts[2:])
 
     def _stated(self) -> tuple[Column | None, Column | None, bool]:
-        """Return the first and the second text that the header states, and whether by numbers."""
+        """Return the header's first and second text, and True if by numbers."""
         able = [column for column in self.columns if column.can_be_text]
         for names in NUMBERED:
             pair = [column for name in names for column in able if plain(column.name) == name]
@@ -75,7 +75,6 @@ class Decision:
         return first, next(fits, None), False
 
     def _of_table(self) -> Roles:
-        """Return the roles that header and cells show."""
         first, second, numbered = self._stated()
         stated = [column for column in (first, second) if column is not None]
         negatives = [column for column in self.columns if column.is_negative and column.can_be_text]
@@ -111,7 +110,7 @@ class Decision:
         return Roles(texts, None if negatives else value, negatives)
 
     def _value(self, texts: list[Column]) -> Column | None:
-        """Return the only column that states that it is a value, else the only one whose cells are values."""
+        """Return the only column with a value's name, else the only column with values as cells."""
         rest = [column for column in self.columns if column not in texts]
         stated = [column for column in rest if column.value]
         stated = [column for column in stated if column.look != "constant"] or stated
@@ -135,7 +134,6 @@ class Decision:
         return values[0] if values else None
 
     def _labelled(self, text: Column, value: Column | None, short: list[Column]) -> Roles:
-        """Return the roles of one text and its label, where no class may be the other text."""
         phrases = [column for column in short if column.may_be_text]
         asks, unclear = text.key in ASKS, " may be a text or a class"
         if value is None and len(phrases) == 1 and phrases[0].levels < QUERIES and not asks:
@@ -152,7 +150,7 @@ class Decision:
         return Roles([text], value)
 
     def _pair(self, roles: Roles, short: list[Column], stated: list[Column], numbered: bool) -> None:
-        """Ask which of two texts asks, what a value says, and what would be left unused."""
+        """Ask for the query of two texts, the meaning of a value, and unused columns."""
         (first, second), value = roles.texts, roles.value
         clear = numbered or not first.named or (first.key in FIRST and first.key not in ANY_TEXT) or (
             second.key in SECOND and second.key not in ANY_TEXT)  # fmt: skip
@@ -178,7 +176,6 @@ class Decision:
         self._ask(judged and not clear, "which of the texts asks for the other")
 
     def _ask(self, doubtful: object, why: str) -> None:
-        """Raise UsageError, with the commands that answer, if there is a doubt."""
         if not doubtful:
             return
         names = ", ".join(column.name for column in self.columns)
@@ -189,7 +186,7 @@ class Decision:
         raise UsageError(f"{self.path}: what are its columns {names}? ({why}) {remedy}")
 
     def _answers(self) -> list[tuple[list[str], str]]:
-        """Return the names of columns in readings of the table, and its kind, those that use most first."""
+        """Return readings (columns, kind) of the table, those with most columns first."""
         first, second, _ = self._stated()
         rest = sorted(self.columns, key=lambda column: (column is not first, column is not second))
         texts = [column for column in rest if column in (first, second) or (not column.value and

@@ -1,4 +1,4 @@
-"""Reads a folder of BEIR's form: a corpus, queries, and judgements of which document answers which query."""
+"""Reads a folder of BEIR's form: a corpus, queries, and judgements of documents."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def is_search(folder: Path) -> bool:
 def read_search(folder: Path) -> Search:
     """Read corpus, queries and qrels/SPLIT.tsv, of the test split if it is there; a title stands before its text.
 
-    Raises MissingError without judgements, and CorruptError for an id that is not there or is there twice.
+    Raises MissingError without judgements, CorruptError for an unknown or repeated id.
     """
     documents, queries = (_texts(folder, name) for name in ("corpus", "queries"))
     qrels = [path for split in _SPLITS for path in [_file(folder / "qrels", split)] if path is not None]
@@ -61,7 +61,7 @@ def read_search(folder: Path) -> Search:
 def _qrels(path: Path, *ids: Container[str]) -> list[tuple[int, list[str]]]:
     """Return the line, query, document and grade of each judgement: by the header's names, else by place.
 
-    Raises CorruptError where the header states neither.
+    Raises CorruptError for a header with neither.
     """
     cells = read_cells(path)
     rows, lines, names = cells.rows, cells.lines, cells.names
@@ -89,7 +89,7 @@ def _qrels(path: Path, *ids: Container[str]) -> list[tuple[int, list[str]]]:
 
 
 def _file(folder: Path, name: str) -> Path | None:
-    """Return the table of a name: a file, or as the hub has it a folder with a file of one split."""
+    """A table is a file or, as on the hub, a folder with a split's file."""
     parts = [folder / name, *([folder / "default", folder / "data"] if name == "qrels" else [])]
     inside = [path for part in parts for split in (*_SPLITS, name) for form in _FORMS for path in
               sorted(part.glob(f"{split}-*{form}"))]  # fmt: skip

@@ -1,7 +1,4 @@
-"""Reads a user's table of texts: the cells, what each column is (`roles`), and the values.
-
-Whatever is not used is named in the report.
-"""
+"""Reads a user's table of texts: cells, column roles (`roles`), values, and a report of everything unused."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ _NO_NUMBER = ("nan", "none", "null", "na", "n/a")
 class Table:
     """Rows of a file: columns of texts (first, second, negative), score (float), label (text); the index is the line.
 
-    `unused` has the reason of each column that is not used.
+    `unused` has the reason of each unused column.
     """
 
     frame: pd.DataFrame
@@ -43,20 +40,26 @@ class Table:
     unused: dict[str, str] = field(default_factory=dict)
 
     def texts(self) -> Iterator[str]:
-        """Yield the texts of each row, each on one line."""
+        """Yield the texts of each row, without line breaks."""
         sides = self.frame.drop(columns=["score", "label"], errors="ignore")
         return (" ".join(text.split()) for row in sides.itertuples(index=False) for text in row)
 
 
 def read(path: Any, columns: str | None = None, *, take: Take = "all") -> Table:
-    """Read a table (see `cells`); `columns` names those to take: texts in their order, a score, a label.
+    """Read a table (see `cells`).
 
-    A column is named by its header or its number from 1; names are separated by commas, and LABEL=WORD says which of
-    two labels is 1. A minus before a score's name turns its order: large values then say that two texts differ. `take`
-    is an order: that scores and labels are not needed, that numbers are scores, grades, or two labels even where they
-    look otherwise, or that the last column is a label; "measured": what `choose` takes. Rows that lack a text, a score
-    or a label are left out, and the report counts them. Raises CorruptError with the line of what cannot be read, and
-    UsageError for a column that is not there and where roles or labels are in doubt.
+    Rows without a text, a score or a label are left out, and the report counts them.
+
+    Args:
+        path: The table.
+        columns: Texts in their order, a score, a label: names of the header or numbers from 1, comma-separated.
+            LABEL=WORD makes a label 1; a minus before a score's name makes large values mean unlike.
+        take: The consumer's demand: no scores and labels; numbers as scores, grades, or two labels whatever their look;
+            the last column as a label; "measured": the demand of `choose`.
+
+    Raises:
+        CorruptError: A line cannot be read.
+        UsageError: A column is absent, or roles or labels are in doubt.
     """
     import pandas as pd
 
@@ -101,7 +104,7 @@ def read(path: Any, columns: str | None = None, *, take: Take = "all") -> Table:
 
 
 def _agreeing(frame: pd.DataFrame, kind: Kind) -> pd.DataFrame:
-    """Return the rows but those whose text or pair has another label elsewhere, so that no order decides."""
+    """Drop rows with a text or pair of another label elsewhere, so that no order decides."""
     if kind not in ("labelled texts", "binary pairs"):
         return frame
     *texts, label = map(str, frame.columns)
@@ -109,7 +112,7 @@ def _agreeing(frame: pd.DataFrame, kind: Kind) -> pd.DataFrame:
 
 
 def _unfolding(cells: Cells, columns: str | None, take: Take) -> list[str]:
-    """Return the nested columns that become rows: those named, else those whose names are known, or all if alone."""
+    """Return the nested columns to unfold: those named, else those of known names, or all if alone."""
     if columns:
         typed = [name.strip() for name in columns.split(",")]
         return [name for name in cells.nested if name in typed or plain(name) in map(plain, typed)]
@@ -137,7 +140,6 @@ def _columns(cells: Cells, names: list[str]) -> list[Column]:
 
 
 def _languages(columns: Sequence[Column]) -> str:
-    """Return what is to be said of a table in several languages."""
     counts = Counter(cell for column in columns if column.looks[1] == "languages" for cell in column.cells if cell)
     if len(counts) < 2:
         return ""
@@ -146,9 +148,9 @@ def _languages(columns: Sequence[Column]) -> str:
 
 
 def _is_header(cells: Cells) -> bool:
-    """Return whether the first row names columns: short, no value, and a known name or unlike the columns below it.
+    """True if the first row names columns: short, no value, and a known name or unlike the columns below it.
 
-    One of those has values, or no cell of them is a single word, and all of the first row are. Words above numbers
+    A column unlike its name has values, or all names are single words and none of its cells is. Words above numbers
     alone are names, however long.
     """
     first = [cell.strip() for cell in cells.rows[0]] if cells.rows else []
@@ -174,7 +176,7 @@ def _above_numbers(cell: str, column: list[str]) -> bool:
 
 
 def _above_classes(first: Sequence[str], columns: Sequence[list[str]]) -> bool:
-    """Return whether a cell stands above a few names that come again and is none, and no other cell is a long text."""
+    """True for a cell above a few repeated names, itself none of them, without a long text beside it."""
     classes = [len(column) >= FEW and is_class(column) for column in columns]
     unlike = [cell not in column for cell, column, of in zip(first, columns, classes, strict=True) if of]
     texts = [(cell, column) for cell, column, of in zip(first, columns, classes, strict=True) if not of and column]
@@ -183,13 +185,12 @@ def _above_classes(first: Sequence[str], columns: Sequence[list[str]]) -> bool:
 
 
 def _names(cells: Cells, columns: str) -> bool:
-    """Return whether the first row has every name that a user typed, so that it is a header."""
     first = [cell.strip() for cell in cells.rows[0]] if cells.rows else []
     return set(_split_names(first, columns)[0]) <= set(first)
 
 
 def _split_names(names: Sequence[str], columns: str) -> tuple[list[str], str]:
-    """Return the names that a user typed, and the label after =, if the part before it is a column."""
+    """Return the typed names, and the label after =, if the part before it is a column."""
     typed = [column.strip() for column in columns.split(",")]
     before, _, label = typed[-1].rpartition("=")
     if typed[-1] not in names and before.strip():
@@ -198,7 +199,6 @@ def _split_names(names: Sequence[str], columns: str) -> tuple[list[str], str]:
 
 
 def _chosen(cells: Cells, names: list[str], columns: list[str]) -> list[int]:
-    """Return the places of the columns that a user named."""
     places = []
     for column in map(str.strip, columns):
         fits = [place for place, name in enumerate(names) if column == name]
@@ -214,7 +214,7 @@ def _chosen(cells: Cells, names: list[str], columns: list[str]) -> list[int]:
 
 
 def _check_fields(cells: Cells, last: int) -> None:
-    """Raise CorruptError with the line of a row that lacks a used column, or has a field beyond the header."""
+    """Raise CorruptError with the line of a row without a used column, or with a field beyond the header."""
     width = len(cells.names) if cells.names is not None else None
     for line, row in zip(cells.lines, cells.rows, strict=True):
         if len(row) <= last or (width is not None and any(map(str.strip, row[width:]))):
@@ -223,7 +223,6 @@ def _check_fields(cells: Cells, last: int) -> None:
 
 
 def _values(cells: Cells, roles: Roles, two: TwoLabels) -> tuple[dict[str, list[Any]], Kind, str]:
-    """Return the columns by role, the kind of the table, and a note for the user."""
     sides = ["first", "second"] if two.take != "texts" else [str(place) for place in range(len(roles.texts))]
     values: dict[str, list[Any]] = {side: column.cells for side, column in zip(sides, roles.texts, strict=False)}
     if roles.negatives:

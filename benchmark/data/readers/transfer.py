@@ -1,8 +1,8 @@
 """Readers of SentEval's transfer sets: labelled sentences and labelled pairs, in SentEval's files and encodings.
 
 Tokens are joined with single blanks. MR, CR, SUBJ, MPQA and TREC are latin-1 (TREC's training file has one byte, 0xf0,
-that is not UTF-8), the others UTF-8. CR and MPQA have a few empty lines; SentEval counts them as sentences, so that
-they are kept as empty texts.
+outside UTF-8), the others UTF-8. CR and MPQA have a few empty lines; SentEval counts them as sentences, so they are
+kept as empty texts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ class Labelled:
         return self.first + (self.second or [])
 
     def take(self, rows: Sequence[int]) -> Labelled:
-        """Return these rows, in the given order."""
         second = None if self.second is None else [self.second[row] for row in rows]
         return Labelled([self.first[row] for row in rows], self.labels[list(rows)], second)
 
@@ -47,7 +46,7 @@ class Labelled:
         return self.take(sorted(range(len(self)), key=keys.__getitem__))
 
     def head(self, each: int | None) -> Labelled:
-        """Return the first `each` rows of every class (all with None)."""
+        """Return the first `each` rows of every class (None: all)."""
         if each is None:
             return self
         seen: dict[int, int] = {}
@@ -74,7 +73,7 @@ def _numbers(count: int) -> dict[str, int]:
 
 
 def read_polar(positive: Path, negative: Path) -> Labelled:
-    """Read MR, CR, SUBJ or MPQA: one sentence per line (class 1, then class 0), latin-1, empty lines kept."""
+    """Read MR, CR, SUBJ or MPQA: a sentence per line (class 1, then class 0), latin-1, empty lines kept."""
     texts, labels = [], []
     for label, path in ((1, positive), (0, negative)):
         lines = [_joined(line) for line in read_lines(path, "latin-1")]
@@ -84,7 +83,7 @@ def read_polar(positive: Path, negative: Path) -> Labelled:
 
 
 def read_trec(path: Path) -> Labelled:
-    """Read one part of TREC: coarse:fine class, a blank, the question; latin-1. The coarse class is the label."""
+    """Read a part of TREC: coarse:fine class, a blank, the question; latin-1. The coarse class is the label."""
     classes = {name: number for number, name in enumerate(TREC_CLASSES)}
     texts, labels = [], []
     for number, line in enumerate(read_lines(path, "latin-1"), 1):
@@ -99,7 +98,7 @@ def read_trec(path: Path) -> Labelled:
 
 
 def read_sst_binary(path: Path) -> Labelled:
-    """Read one part of SST2: sentence, tab, 0 or 1."""
+    """Read a part of SST2: sentence, tab, 0 or 1."""
     texts, labels = [], []
     for number, line in enumerate(read_lines(path), 1):
         fields = line.strip().split("\t")
@@ -111,7 +110,7 @@ def read_sst_binary(path: Path) -> Labelled:
 
 
 def read_sst_fine(path: Path) -> Labelled:
-    """Read one part of SST5: a class 0-4, a blank, the sentence."""
+    """Read a part of SST5: a class 0-4, a blank, the sentence."""
     texts, labels = [], []
     for number, line in enumerate(read_lines(path), 1):
         name, blank, sentence = line.strip().partition(" ")
@@ -135,10 +134,10 @@ def _pairs(path: Path, fields: int, order: tuple[int, int, int], classes: Mappin
 
 
 def read_mrpc(path: Path) -> Labelled:
-    """Read one part of MRPC: a header line, then 0 or 1 (paraphrases), two ids, two sentences."""
+    """Read a part of MRPC: a header line, then 0 or 1 (paraphrases), two ids, two sentences."""
     return _pairs(path, 5, (3, 4, 0), _numbers(2))
 
 
 def read_sick_entailment(path: Path) -> Labelled:
-    """Read one split of SICK with its entailment classes: a header line, then id, A, B, relatedness, class."""
+    """Read a split of SICK with entailment classes: a header line, then id, A, B, relatedness, class."""
     return _pairs(path, 5, (1, 2, 4), {name: number for number, name in enumerate(SICK_CLASSES)})

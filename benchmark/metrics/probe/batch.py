@@ -1,9 +1,9 @@
-"""Trains many small classifiers together, each as SentEval trains it (docs/protocol.md).
+"""Trains many small classifiers together, each as in SentEval (docs/protocol.md).
 
-A fit is one classifier: the rows of one fold and one penalty. SentEval seeds its random numbers again for every fit, so
-that all fits start from the same weights, and fits with the same number of rows see them in the same order. Here all
-fits take each step together: one gather of the minibatches of all folds, one batched product, one fused update. After
-every evaluation, finished fits are removed and the others are grouped again.
+A fit is a classifier: the rows of a fold and a penalty. SentEval seeds its random numbers again for every fit, so all
+fits have the same initial weights, and fits of equally many rows the same order. Here all fits take each step
+together: one gather of the minibatches of all folds, one batched product, one fused update. After every evaluation,
+finished fits are removed and the others are grouped again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SMALL = 2**18
 
 @dataclass(frozen=True)
 class Recipe:
-    """How each fit is trained; the defaults are SentEval's full setting."""
+    """The training of each fit; the defaults are SentEval's full setting."""
 
     hidden: int = 0
     optimiser: str = "adam"
@@ -47,7 +47,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Fold:
-    """Training rows of a fit, and rows for early stopping; without these, 5 % of the training rows are drawn."""
+    """Training rows, and rows for early stopping; default: a sample of 5 % of the training rows."""
 
     train: Rows
     dev: Rows | None = None
@@ -55,7 +55,7 @@ class Fold:
 
 @dataclass
 class Fits:
-    """Finished fits: development accuracy (n,), number of evaluations (n,), and the best weights, for predictions."""
+    """Finished fits: development accuracy (n,), number of evaluations (n,), and the best weights."""
 
     dev: NDArray[np.float64]
     evaluations: NDArray[np.int64]
@@ -64,14 +64,14 @@ class Fits:
     x: Tensor
 
     def predict(self, fit: int, rows: Rows) -> NDArray[np.int64]:
-        """Return the classes (len(rows),) that a fit gives to rows."""
+        """Return the classes (len(rows),)."""
         batch = self.x[torch.from_numpy(rows).to(self.x.device)][None]
         scores = self.model.scores([w[fit][None, None] for w in self.weights], batch)
         return np.asarray(scores[0, 0].argmax(0).cpu().numpy(), dtype=np.int64)
 
 
 class _Order:
-    """The random draws for all fits with the same number of rows: the dev share, then a permutation per pass."""
+    """The shared randomness of fits of equally many rows: the dev share, then a permutation per pass."""
 
     def __init__(self, count: int, draws_dev: bool, seed: int) -> None:
         # SentEval's generator.
@@ -81,14 +81,11 @@ class _Order:
         self.dev, self.train = drawn[:cut], drawn[cut:]
 
     def passes(self, number: int) -> list[Rows]:
-        """Return a permutation of the training positions for each of the next passes."""
         return [self.train[self.random.permutation(len(self.train))] for _ in range(number)]
 
 
 @dataclass
 class _Track:
-    """One fold with its random order; `passes` are the permutations for the next round."""
-
     rows: Rows
     dev: Tensor
     key: tuple[int, bool]
@@ -97,7 +94,7 @@ class _Track:
 
 
 def pad(vectors: NDArray[np.float32], device: str) -> Tensor:
-    """Append a 1 for the bias to each vector, then zeros up to an aligned width; returns (n, padded) float32."""
+    """Append a 1 for the bias, then zeros up to an aligned width; returns (n, padded) float32."""
     n, dim = vectors.shape
     x = torch.zeros(n, -(-(dim + 1) // 16) * 16, dtype=torch.float32, device=device)
     x[:, :dim] = torch.from_numpy(np.ascontiguousarray(vectors, dtype=np.float32)).to(device)
@@ -106,7 +103,7 @@ def pad(vectors: NDArray[np.float32], device: str) -> Tensor:
 
 
 class Trainer:
-    """Trains one classifier for every entry of `fold_of` (the index of its fold) and `penalties` (its weight decay).
+    """Trains a classifier for every entry of `fold_of` (the index of its fold) and `penalties` (its weight decay).
 
     `x` comes from `pad`, `labels` (n,) are 0 .. classes-1.
     """
@@ -168,11 +165,11 @@ class Trainer:
         return Fits(self.accuracy, self.evaluations, self.model, self.best, self.x)
 
     def _launch_bound(self) -> bool:
-        """Return True where a step's time hardly depends on the number of fits, so that one big block is best."""
+        """True if a step's time hardly depends on the number of fits: a single big block is best."""
         return self.x.device.type != "cpu"
 
     def _packs(self, workers: int) -> list[Rows]:
-        """Return blocks (folds, fits per fold) of all active fits; the folds of a block have equal steps per pass."""
+        """Return blocks (folds, fits per fold) of all active fits; folds of a block have equal steps per pass."""
         of_fold: dict[int, list[int]] = defaultdict(list)
         for fit in np.argsort(~self.active, kind="stable").tolist():
             of_fold[self.fold_of[fit]].append(fit)
@@ -196,7 +193,7 @@ class Trainer:
 
     @torch.no_grad()
     def _round(self, pack: Rows, epochs: int) -> None:
-        """Train a block for `epoch_size` passes, evaluate each of its fits and keep the weights of new best ones."""
+        """Train a block for `epoch_size` passes, evaluate its fits and keep new best weights."""
         tracks = [self.tracks[fold] for fold in self.fold_of[pack[:, 0]]]
         where = torch.from_numpy(pack).to(self.x.device)
         weights, first, second = ([w[where] for w in kind] for kind in (self.weights, self.first, self.second))
@@ -253,7 +250,7 @@ class Trainer:
     def _update(
         self, weights: list[Tensor], gradients: list[Tensor], first: list[Tensor], second: list[Tensor], step: Tensor
     ) -> None:
-        """Take one step; the penalties are in the gradients, because every fit has its own."""
+        """Take a step; the penalties are in the gradients, because every fit has its own."""
         rate = self.recipe.learning_rate
         if self.recipe.optimiser == "adam":
             # The kernel under torch.optim.Adam(fused=True), whose checks take several times as long as a small step.
@@ -278,7 +275,6 @@ class Trainer:
             w.addcdiv_(g, square.sqrt().add_(1e-8), value=-rate)
 
     def _evaluate(self, tracks: list[_Track], weights: list[Tensor]) -> NDArray[np.float64]:
-        """Return the development accuracy of every fit of a block."""
         counts = []
         for number, track in enumerate(tracks):
             # Four times as fast as indexing, on a CPU.

@@ -1,6 +1,4 @@
-"""The two classifiers of SentEval's probes, for many fits at a time, with gradients written out.
-
-The initial weights are those that SentEval draws.
+"""The two classifiers of SentEval's probes, with its initial weights, many fits at a time and explicit gradients.
 
 Shapes: folds F, fits per fold R, classes C, rows of a minibatch B, padded width D (a 1 follows each vector).
 """
@@ -16,7 +14,7 @@ from torch import Tensor
 
 
 def _drawn(outputs: int, inputs: int, padded: int, generator: torch.Generator) -> Tensor:
-    """Return (outputs, padded): a linear layer's weights as torch draws them, followed by its bias."""
+    """Return (outputs, padded): a linear layer's weights by torch's initialisation, then its bias."""
     layer = torch.zeros(outputs, padded)
     weight, bias = torch.empty(outputs, inputs), torch.empty(outputs)
     torch.nn.init.kaiming_uniform_(weight, a=math.sqrt(5), generator=generator)
@@ -27,7 +25,7 @@ def _drawn(outputs: int, inputs: int, padded: int, generator: torch.Generator) -
 
 
 def _weigh(error: Tensor, scale: Tensor | float) -> float:
-    """Weight the rows' errors (F, ..., B) in place; a weight common to all rows is returned as a factor instead."""
+    """Weight the rows' errors (F, ..., B) in place; a common weight is returned as a factor instead."""
     if isinstance(scale, float):
         return scale
     error.mul_(scale.view(len(scale), *[1] * (error.dim() - 2), -1))
@@ -46,7 +44,7 @@ class Classifier(ABC):
 
     @abstractmethod
     def initial(self, dim: int, padded: int, seed: int) -> list[Tensor]:
-        """Return the initial weights, the same for all fits; the global random state is not changed."""
+        """Return initial weights, equal for all fits; the global random state is unchanged."""
 
     @abstractmethod
     def scores(self, weights: list[Tensor], x: Tensor) -> Tensor:
@@ -54,13 +52,13 @@ class Classifier(ABC):
 
     @abstractmethod
     def gradients(self, weights: list[Tensor], x: Tensor, penalties: Tensor, out: list[Tensor]) -> Gradients:
-        """Return a function that writes the gradients for the minibatch in x (F, B, D) at the time of the call.
+        """Return a function to write the gradients for the minibatch in x (F, B, D) at the time of the call.
 
         Tensors are read and written in place, so that a step creates no new views.
         """
 
     def targets(self, labels: Tensor) -> Tensor:
-        """Return the targets that `Gradients` take, from labels (steps, F, B): one-hot (steps, F, 1, C, B)."""
+        """Return one-hot targets (steps, F, 1, C, B) of labels (steps, F, B)."""
         classes = torch.arange(self.classes, device=labels.device)[:, None]
         return (labels[:, :, None, None, :] == classes).to(torch.float32)
 
@@ -68,19 +66,17 @@ class Classifier(ABC):
 class Linear(Classifier):
     """Logistic regression: weights (F, R, C, D).
 
-    With two classes, the first one's weights are stored with the opposite sign, because both then have the same
+    With two classes, the first class's weights are stored with the opposite sign, because both then have the same
     gradient apart from the penalty; Adam and RMSprop take the same steps under either sign.
     """
 
     def initial(self, dim: int, padded: int, seed: int) -> list[Tensor]:
-        """One linear layer."""
         layer = _drawn(self.classes, dim, padded, torch.Generator().manual_seed(seed))
         if self.classes == 2:
             layer[0].neg_()
         return [layer]
 
     def scores(self, weights: list[Tensor], x: Tensor) -> Tensor:
-        """One batched product."""
         (w,) = weights
         folds, fits, classes, width = w.shape
         scores = torch.bmm(w.view(folds, fits * classes, width), x.transpose(1, 2)).view(folds, fits, classes, -1)
@@ -89,11 +85,11 @@ class Linear(Classifier):
         return scores
 
     def targets(self, labels: Tensor) -> Tensor:
-        """Return targets; with two classes, whether the label is the second one (steps, F, 1, B)."""
+        """With two classes, 1 for the second label (steps, F, 1, B)."""
         return labels[:, :, None].to(torch.float32) if self.classes == 2 else super().targets(labels)
 
     def gradients(self, weights: list[Tensor], x: Tensor, penalties: Tensor, out: list[Tensor]) -> Gradients:
-        """Two batched products; with two classes half as wide, because only the difference of scores matters."""
+        """Two batched products; half as wide for two classes, because only the score difference matters."""
         (w,), (g,) = weights, out
         folds, fits, classes, width = w.shape
         transposed, penalties = x.transpose(1, 2), penalties[:, :, None, None]
@@ -121,14 +117,14 @@ class Linear(Classifier):
 
 
 class Hidden(Classifier):
-    """One sigmoid layer before the linear one: weights (F, R, H, D), (F, R, C, H) and biases (F, R, C, 1)."""
+    """A sigmoid layer before the linear layer: weights (F, R, H, D), (F, R, C, H) and biases (F, R, C, 1)."""
 
     def __init__(self, classes: int, units: int) -> None:
         super().__init__(classes)
         self.units = units
 
     def initial(self, dim: int, padded: int, seed: int) -> list[Tensor]:
-        """Two linear layers, drawn one after the other."""
+        """Two linear layers, initialised in this order."""
         generator = torch.Generator().manual_seed(seed)
         below = _drawn(self.units, dim, padded, generator)
         above = _drawn(self.classes, self.units, self.units + 1, generator)
@@ -143,11 +139,9 @@ class Hidden(Classifier):
         return units_on, scores.view(folds, fits, self.classes, -1)
 
     def scores(self, weights: list[Tensor], x: Tensor) -> Tensor:
-        """Two batched products."""
         return self._layers(weights, x)[1]
 
     def gradients(self, weights: list[Tensor], x: Tensor, penalties: Tensor, out: list[Tensor]) -> Gradients:
-        """Backpropagation through both layers."""
         below, above, _ = weights
         folds, fits, units, width = below.shape
         penalties = penalties[:, :, None, None]

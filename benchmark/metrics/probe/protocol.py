@@ -1,8 +1,8 @@
 """SentEval's transfer probes: their folds, the choice of the penalty, and the accuracy (docs/protocol.md).
 
 Three schemes: `nested` (all rows in outer folds, the penalty from inner folds), `cross_validated` (a training and a
-test part, the penalty from folds of the training part) and `split` (training, development and test parts). Each
-classifier is trained as SentEval does, with its early stopping and rounding; all fits are one batched problem.
+test part, the penalty from folds of the training part) and `split` (training, development and test parts). Early
+stopping and rounding are SentEval's.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ _FOLD_SEED = 1111
 
 @dataclass(frozen=True)
 class ProbeSetting:
-    """The settings of a probe: folds, and how each classifier is trained."""
-
     name: str
     folds: int = 10
     recipe: Recipe = field(default_factory=Recipe)
@@ -40,7 +38,7 @@ FAST = ProbeSetting(
 
 @dataclass(frozen=True)
 class ProbeScores:
-    """Accuracies x100, a penalty per test part, predictions; rounded to two decimals as SentEval does."""
+    """Accuracies x100, a penalty per test part, predictions; rounded to two decimals as in SentEval."""
 
     accuracy: float
     dev_accuracy: float
@@ -52,7 +50,7 @@ class ProbeScores:
 
 
 def stratified(labels: NDArray[np.int64], folds: int) -> list[tuple[Rows, Rows]]:
-    """Return (training, held-out) rows of every fold, as SentEval draws them."""
+    """Return SentEval's (training, held-out) rows of every fold."""
     splitter = StratifiedKFold(folds, shuffle=True, random_state=_FOLD_SEED)
     return [(train.astype(np.int64), test.astype(np.int64)) for train, test in splitter.split(labels, labels)]
 
@@ -63,8 +61,6 @@ def pair_features(u: NDArray[np.float32], v: NDArray[np.float32]) -> NDArray[np.
 
 
 class _Probe:
-    """One task's rows under one setting."""
-
     def __init__(
         self, vectors: NDArray[np.float32], labels: NDArray[np.int64], setting: ProbeSetting, device: str = "cpu"
     ) -> None:
@@ -76,28 +72,27 @@ class _Probe:
         return Trainer(self.padded, self.dim, self.labels, folds, of, weights, self.setting.recipe).run()
 
     def grid(self, folds: Sequence[Fold]) -> tuple[Fits, NDArray[np.float64]]:
-        """Fit every fold with every penalty; returns the fits, fold by fold, and dev accuracies (folds, penalties)."""
+        """Return fits, fold by fold, and dev accuracies (folds, penalties)."""
         tried = self.setting.penalties
         fits = self.fit(folds, np.repeat(np.arange(len(folds)), len(tried)).tolist(), tried * len(folds))
         return fits, fits.dev.reshape(len(folds), len(tried))
 
     def percent(self, fraction: float) -> float:
-        """Return a fraction x100, rounded as SentEval does."""
+        """Return a fraction x100, rounded as in SentEval."""
         return float(round(100 * np.float64(fraction), 2))
 
     def choose(self, dev: NDArray[np.float64]) -> tuple[int, float]:
-        """Return the index and the score of the best penalty over folds (folds, penalties); ties go to the smallest."""
+        """Return index and score of the best penalty in (folds, penalties); ties go to the smallest."""
         means = [self.percent(float(np.mean(list(column)))) for column in dev.T]
         best = int(np.argmax(means))
         return best, means[best]
 
     def score(self, fits: Fits, fit: int, rows: Rows) -> tuple[float, NDArray[np.int64]]:
-        """Return the accuracy x100 of a fit on rows, and the classes that it predicts for them."""
+        """Return the accuracy x100 and the predicted classes."""
         predicted = fits.predict(fit, rows)
         return self.percent(float(np.mean(predicted == self.labels[rows]))), predicted
 
     def mean(self, percents: Sequence[float]) -> float:
-        """Return the mean of accuracies x100, rounded as SentEval does."""
         return float(round(np.mean(list(percents)), 2))
 
 
@@ -147,7 +142,7 @@ def split(
 ) -> ProbeScores:
     """Score rows in three parts: training, development (for penalty and stopping), test: SST2, SST5, SICK-E.
 
-    SentEval trains the chosen classifier again, but on the same rows from the same seed, which gives the same one.
+    SentEval trains the chosen classifier again, on the same rows from the same seed: the result is the same.
     """
     probe = _Probe(vectors, labels, setting, device)
     fold = Fold(np.arange(train_rows), np.arange(train_rows, train_rows + dev_rows))
