@@ -25,13 +25,13 @@ class TextVectorsRecipe:
 
 @register_method("vectors", family="finished", page="finished")
 class TextVectors(CountedEncoder[TextVectorsRecipe]):
-    r"""The vectors of texts from a file; a task with a text outside the file is n/a.
+    """The vectors of texts from a file; a task with a text outside the file is n/a.
 
     Examples:
         >>> import pathlib, tempfile
         >>> from zoo import Runtime
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "mine.tsv"
-        >>> _ = path.write_text("a small dog\t0.5 1.0\n")
+        >>> _ = path.write_text("a small dog\\t0.5 1.0\\n")
         >>> TextVectors(TextVectors.Recipe(path=str(path)), Runtime()).encode(["a small dog", "rain"]).tolist()
         [[0.5, 1.0], [0.0, 0.0]]
     """
