@@ -1,7 +1,6 @@
 """A results folder: a JSON record per cell, loose or packed, written atomically, validated on writing and reading.
 
-A run writes loose records; `zoo-bench pack` joins them into two Parquet files. Every reader reads both. Reading
-renames nothing and needs no write permission. Only a run (`set_aside=True`) moves a damaged record aside.
+Reading renames nothing and needs no write permission. Only a run (`set_aside=True`) moves a damaged record aside.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class ItemScores(NamedTuple):
-    """Predicted and gold scores (n,) of pairs; of items shares of right answers, or reciprocal ranks, and weights."""
+    """Predicted and gold scores (n,); of items shares of right answers, or reciprocal ranks, and weights."""
 
     metric: Literal["spearman", "accuracy"]
     predicted: NDArray[Any]
@@ -45,7 +44,7 @@ class ItemScores(NamedTuple):
 
 
 class UnreadableError(CorruptError):
-    """A record is not a regular file or cannot be read; its content may be undamaged."""
+    """Not a regular file, or no access; the content may be undamaged."""
 
 
 @dataclass
@@ -74,14 +73,11 @@ class Records:
         return self.folder.joinpath("records", *_place(name, task, key))
 
     def encoder_folder(self, name: str, encoder_key: str) -> Path:
-        """Return a fitted encoder's folder, with `encoder`, fit.json and the training's log."""
+        """It has `encoder`, fit.json and the training's log."""
         return self.folder / "encoders" / f"{slug(name)}-{encoder_key[:16]}"
 
     def finished(self, name: str, task: str, key: str) -> Record | None:
-        """Return the record of a measured cell, else None (failed and n/a cells are tried again).
-
-        Raises UsageError for a record by a later version of zoo-bench, not to be overwritten.
-        """
+        """Failed and n/a cells are tried again. Raises UsageError for a record by a later zoo-bench."""
         loose, path = [], self.path(name, task, key)
         try:
             loose = [_read(path)]
@@ -100,7 +96,6 @@ class Records:
         return None
 
     def failure(self, name: str, task: str, key: str) -> str | None:
-        """Return the reason of the last attempt at a cell."""
         try:
             record = _read(self.path(name, task, key))
         except (MissingError, CorruptError):
@@ -123,10 +118,7 @@ class Records:
         return aside
 
     def write(self, record: Mapping[str, object], pairs: PairScores | None = None) -> Path:
-        """Validate and write a record, after the file of its pair scores.
-
-        Raises CorruptError for a violation of the schema, or pair scores beyond float32.
-        """
+        """Pair scores are first. Raises CorruptError for a violation of the schema, or scores beyond float32."""
         given = {**record, "pairs": None} if pairs is not None else record
         content, checked = _as_json(given, "the record")
         path = self._path_of(checked)
@@ -176,7 +168,7 @@ class Records:
             raise CorruptError(f"{record['method']['name']} on {record['task']['name']}: {error}") from error
 
     def pair_scores(self, record: Record) -> PairScores:
-        """Return predicted and gold scores (n,), float32; raises MissingError or CorruptError."""
+        """Return (n,) each, float32; raises MissingError or CorruptError."""
         try:
             return self.loose_pairs(record)
         except (MissingError, CorruptError):
@@ -186,7 +178,7 @@ class Records:
         return pack.pair_scores(record)
 
     def loose_pairs(self, record: Record) -> PairScores:
-        """Read the file beside a loose record; raises MissingError or CorruptError."""
+        """Raises MissingError or CorruptError."""
         file, what = self.pairs_file(record), f"{record['method']['name']} on {record['task']['name']}"
         if file is None:
             raise MissingError(
@@ -208,10 +200,7 @@ class Records:
         return self.path(record["method"]["name"], record["task"]["name"], record["key"])
 
     def all(self) -> list[Record]:
-        """Return a record per cell, loose or packed, sorted by method, task, key; `corrupt` lists the rest.
-
-        A contradictory cell is returned as failed, with the reason.
-        """
+        """Sorted by method, task, key. A contradictory cell is failed; `corrupt` lists omissions."""
         with pause_garbage_collection():
             # Loose records first: a record that is packed while they are listed is then found among the packed ones.
             loose = list(self.loose())
@@ -228,7 +217,7 @@ class Records:
         return records
 
     def damaged(self, method: str, task: str) -> dict[str, str]:
-        """Return the reasons of unreadable loose records by file, relative to the folder."""
+        """Files are relative to the folder."""
         return {
             path.name.removesuffix(".corrupt"): reason.replace(f"{self.folder}/", "")
             for path, reason in self.corrupt
@@ -236,7 +225,6 @@ class Records:
         }
 
     def damaged_pairs(self, records: Sequence[Record]) -> list[tuple[Path, str]]:
-        """Return files of pair scores in conflict with their records, with reasons."""
         damages: dict[str, Path] = {}
         for record in records:
             if self.has_pairs(record):
@@ -259,7 +247,7 @@ class Records:
                 self.corrupt.append((path, str(error)))
 
     def _from_pack(self, others: Collection[str]) -> Iterator[StoredRecord]:
-        """Yield packed records, with sha256 for keys of several records or in `others`."""
+        """Only keys of several records, or in `others`, have a sha256."""
         self._read = pack = self.packed()
         for number, record in enumerate(pack.records() if pack else ()):
             assert pack is not None
@@ -270,7 +258,7 @@ class Records:
             yield StoredRecord(record, RECORDS, "" if alone else pack.digest(number))
 
     def place(self, record: Record) -> tuple[str, str]:
-        """Return the sort key of a record: folder and name of its file, as if loose."""
+        """Sort by the loose file's folder and name."""
         return _place(record["method"]["name"], record["task"]["name"], record["key"])
 
 
@@ -324,7 +312,7 @@ def _as_json(record: Mapping[str, object], where: str) -> tuple[str, Record]:
 
 @contextmanager
 def pause_garbage_collection() -> Iterator[None]:
-    """Pause the cycle collector: JSON has no cycles, and a million dictionaries take half the time."""
+    """JSON has no cycles; without the collector a million dictionaries take half the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

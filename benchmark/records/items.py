@@ -21,7 +21,7 @@ def pairs_of(record: Record) -> PairsPart:
 
 
 class ItemsIdentity(NamedTuple):
-    """Digests of a record's item scores, and of the gold scores or answers; these make records comparable."""
+    """Equal gold scores or answers make records comparable."""
 
     sha256: str
     gold_sha256: str

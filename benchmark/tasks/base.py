@@ -271,7 +271,7 @@ class PairsData(TaskData):
         return self.score_cosines([compare(vectors, pairs) for pairs in self.subsets.values()])
 
     def score_cosines(self, cosines: Sequence[tuple[NDArray[Any], NDArray[np.bool_]]]) -> Scores:
-        """`known` masks (n,) pairs without zero vectors."""
+        """A subset has cosines (n,) and a mask (n,) of pairs without zero vectors."""
         from benchmark.metrics.correlation import aggregate, correlations, undefined
 
         # As they are kept: whoever has the pair scores computes the same score to the last digit.

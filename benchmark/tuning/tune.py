@@ -45,7 +45,7 @@ LOOKS = 4
 
 @dataclass(frozen=True)
 class Budget:
-    """A study's budget: trials in all, and minutes, after which this process begins no other."""
+    """Trials in all, and minutes; afterwards this process begins no other."""
 
     trials: int
     minutes: float | None = None
@@ -55,7 +55,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The written recipe, and the dev scores x100 of the paper's settings and of the best."""
+    """The recipe, and the dev scores x100 of the paper's settings and of the best."""
 
     recipe: str
     name: str

@@ -38,7 +38,7 @@ FAST = ProbeSetting(
 
 @dataclass(frozen=True)
 class ProbeScores:
-    """Accuracies x100, a penalty per test part, predictions; rounded to two decimals as in SentEval."""
+    """Accuracies x100, rounded to two decimals as in SentEval, a penalty per test part, predictions."""
 
     accuracy: float
     dev_accuracy: float
@@ -50,13 +50,13 @@ class ProbeScores:
 
 
 def stratified(labels: NDArray[np.int64], folds: int) -> list[tuple[Rows, Rows]]:
-    """Return SentEval's (training, held-out) rows of every fold."""
+    """SentEval's (training, held-out) rows of every fold."""
     splitter = StratifiedKFold(folds, shuffle=True, random_state=_FOLD_SEED)
     return [(train.astype(np.int64), test.astype(np.int64)) for train, test in splitter.split(labels, labels)]
 
 
 def pair_features(u: NDArray[np.float32], v: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return [|u-v| ; u*v] (n, 2 dim) of two sides (n, dim)."""
+    """[|u-v| ; u*v] (n, 2 dim)."""
     return np.concatenate([np.abs(u - v), u * v], axis=1)
 
 
@@ -72,23 +72,22 @@ class _Probe:
         return Trainer(self.padded, self.dim, self.labels, folds, of, weights, self.setting.recipe).run()
 
     def grid(self, folds: Sequence[Fold]) -> tuple[Fits, NDArray[np.float64]]:
-        """Return fits, fold by fold, and dev accuracies (folds, penalties)."""
+        """Fits stand fold by fold; dev accuracies are (folds, penalties)."""
         tried = self.setting.penalties
         fits = self.fit(folds, np.repeat(np.arange(len(folds)), len(tried)).tolist(), tried * len(folds))
         return fits, fits.dev.reshape(len(folds), len(tried))
 
     def percent(self, fraction: float) -> float:
-        """Return a fraction x100, rounded as in SentEval."""
+        """A fraction x100, rounded as in SentEval."""
         return float(round(100 * np.float64(fraction), 2))
 
     def choose(self, dev: NDArray[np.float64]) -> tuple[int, float]:
-        """Return index and score of the best penalty in (folds, penalties); ties go to the smallest."""
+        """The best penalty in (folds, penalties) by mean; ties go to the smallest."""
         means = [self.percent(float(np.mean(list(column)))) for column in dev.T]
         best = int(np.argmax(means))
         return best, means[best]
 
     def score(self, fits: Fits, fit: int, rows: Rows) -> tuple[float, NDArray[np.int64]]:
-        """Return the accuracy x100 and the predicted classes."""
         predicted = fits.predict(fit, rows)
         return self.percent(float(np.mean(predicted == self.labels[rows]))), predicted
 
@@ -99,7 +98,7 @@ class _Probe:
 def nested(
     vectors: NDArray[np.float32], labels: NDArray[np.int64], setting: ProbeSetting = FULL, device: str = "cpu"
 ) -> ProbeScores:
-    """Score nested cross-validation over all rows (n, dim): MR, CR, SUBJ, MPQA."""
+    """Nested cross-validation over all rows (n, dim): MR, CR, SUBJ, MPQA."""
     probe = _Probe(vectors, labels, setting, device)
     outer = stratified(labels, setting.folds)
     inner = [
@@ -122,7 +121,7 @@ def cross_validated(
     setting: ProbeSetting = FULL,
     device: str = "cpu",
 ) -> ProbeScores:
-    """Train on the first `train_rows` rows, whose folds choose the penalty, and test on the others: TREC, MRPC."""
+    """Folds of the first `train_rows` rows choose the penalty, the others are the test: TREC, MRPC."""
     probe = _Probe(vectors, labels, setting, device)
     _, dev = probe.grid([Fold(*rows) for rows in stratified(labels[:train_rows], setting.folds)])
     best, dev_accuracy = probe.choose(dev)
@@ -140,7 +139,7 @@ def split(
     setting: ProbeSetting = FULL,
     device: str = "cpu",
 ) -> ProbeScores:
-    """Score rows in three parts: training, development (for penalty and stopping), test: SST2, SST5, SICK-E.
+    """Training, development (for penalty and stopping) and test rows in this order: SST2, SST5, SICK-E.
 
     SentEval trains the chosen classifier again, on the same rows from the same seed: the result is the same.
     """
