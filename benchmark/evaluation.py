@@ -32,7 +32,7 @@ _TURN = threading.RLock()
 
 
 def folder_of(results: str | Path | Results) -> Path:
-    """Raises UsageError for anything but a path or `Results`."""
+    """Return the folder of a path or of `Results`; raises UsageError for anything else."""
     if isinstance(results, Results):
         return results.folder
     if not isinstance(results, str | Path) or not str(results).strip():
@@ -56,7 +56,7 @@ class Results:
         return frame_of(self.tables)
 
     def row(self) -> str:
-        """Raises UsageError for several rows."""
+        """Return the only row's label; raises UsageError for several rows."""
         labels = sorted({label([record]) for record in self.records})
         if len(labels) > 1:
             raise UsageError(f"the results have several rows ({', '.join(labels)}); name two of them: results=...")

@@ -47,7 +47,7 @@ class Ingredients:
     )
 
     def key(self) -> str:
-        """A built-in method's has no probe."""
+        """Return the row's key, with a probe for foreign methods alone."""
         held = {one.name: getattr(self, one.name) for one in fields(self)}
         return sha256_json({name: value for name, value in held.items() if name != "probe" or value is not None})
 
@@ -78,7 +78,7 @@ def ingredients(
 
 
 def _without_own_name(source: object) -> object:
-    """The sha256 replaces the name of a user's file."""
+    """Replace the name of a user's file by its sha256."""
     if not isinstance(source, dict) or not source.get("local"):
         return source
     return {**{k: v for k, v in source.items() if k != "local"}, "name": source["sha256"]}
@@ -100,7 +100,7 @@ def cell_key(encoder_key: str, task: TaskIdentity) -> str:
 
 
 def cache_key(encoder: str, fitted: Mapping[str, str] | None, device: str) -> str:
-    """Also of fitted files, the device and the libraries; versions are in the encoder's own key."""
+    """Return the key of vectors, with fitted files, the device and the libraries."""
     return sha256_json({"encoder": encoder, "fitted": fitted, "device": device.partition(":")[0], **libraries()})
 
 
@@ -109,14 +109,14 @@ _ROOT = Path(__file__).resolve().parents[1]
 
 @functools.cache
 def code_digest() -> str:
-    """For information only; no number is kept or refused by it."""
+    """Return a digest for information only; no number is kept or refused by it."""
     files = sorted(path for package in ("zoo", "benchmark") for path in (_ROOT / package).rglob("*.py"))
     return sha256_json({path.relative_to(_ROOT).as_posix(): sha256_file(path) for path in files})
 
 
 @functools.cache
 def libraries() -> dict[str, str]:
-    """Other versions may round differently."""
+    """Return versions of libraries, as others may round differently."""
     versions = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")}
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         versions["onnxruntime"] = importlib.metadata.version("onnxruntime")
@@ -128,7 +128,7 @@ def without_times(scores: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def vectors_digest(encode: Callable[[Sequence[str]], object], texts: Sequence[str]) -> str:
-    """A rounded number for each text makes it nearly independent of the number of threads."""
+    """Return a digest of a rounded number for each text, nearly independent of the number of threads."""
     vectors = np.asarray(encode(list(texts)), np.float64)
     width = vectors.shape[1]
     signs = np.unpackbits(np.frombuffer(hashlib.shake_256(b"zoo-bench").digest(width // 8 + 1), np.uint8))[:width]

@@ -49,14 +49,14 @@ class DifferenceError(Exception):
 
 
 def equal(_: tuple[str, ...], stated: float, again: float) -> bool:
-    """Equal but for the last digits of a sum."""
+    """Compare two numbers but for the last digits of a sum."""
     return math.isclose(stated, again, rel_tol=1e-9, abs_tol=1e-9)
 
 
 def differences(
     stated: object, again: object, close: Close = equal, where: tuple[str, ...] = (), *, absent: bool = False
 ) -> Iterator[str]:
-    """Yield a text for every different value; with `absent`, keys of a single side are allowed."""
+    """Yield a text for every different value; `absent` allows keys of a single side."""
     if isinstance(stated, Mapping) and isinstance(again, Mapping):
         for name in dict.fromkeys((*again, *stated)):
             if not (absent and (name in stated) != (name in again)):
@@ -217,7 +217,7 @@ def check_start(record: Record, row: Row) -> None:
 
 
 def equal_seeds(records: Sequence[Record], store: Records) -> dict[str, str]:
-    """Return, by cell key, a remark on cosines equal to another seed's."""
+    """Return a remark, by cell key, on cosines equal to another seed's."""
     cells: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
         if record["status"] == "ok" and record["seed"] is not None and store.has_pairs(record):

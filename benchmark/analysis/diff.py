@@ -52,7 +52,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Diff:
-    """Ranks are (suite, row, rank in A, rank in B)."""
+    """The differing cells, and (suite, row, rank in A, rank in B) of changed ranks."""
 
     cells: list[Cell]
     equal: int
@@ -157,7 +157,7 @@ def _read(given: str | Path) -> tuple[Records, list[Record]]:
 
 
 def _matched(a_records: Sequence[Record], b_records: Sequence[Record]) -> list[tuple[str, _Row, _Row]]:
-    """Rows without counterpart stand beside an empty row."""
+    """Pair rows of both folders; a row without counterpart stands beside an empty row."""
     called = printed_names(r["method"]["name"] for r in (*a_records, *b_records))
     sides: list[dict[tuple[str, str], _Row]] = []
     for records in (a_records, b_records):

@@ -65,7 +65,7 @@ def compare_score(record: Record, predicted: Numbers, gold: Numbers) -> None:
 
 
 def _slack(predicted: Numbers, gold: Numbers) -> float:
-    """Return a fraction (see `bounds`)."""
+    """Return the greatest deviation of `bounds`, as a fraction."""
     again = spearman(predicted, gold)
     return 0.0 if again is None else max(abs(bound - again) for bound in bounds(predicted, gold)) / 100
 
@@ -163,7 +163,7 @@ def compare_measured(record: Record, measured: Measured, kept: PairScores | None
 
 
 def compare_cosines(record: Record, again: Numbers, predicted: Numbers, gold: Numbers) -> bool:
-    """Raise DifferenceError unless new cosines are near; returns True if all are equal."""
+    """Raise DifferenceError unless new cosines are near the kept; returns True if all are equal."""
     precision = record["precision"]
     if not are_places(predicted):
         most = float(np.abs(again - predicted).max())

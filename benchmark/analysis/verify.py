@@ -138,7 +138,7 @@ class Check:
         return Verdict(word, row, cell, why)
 
     def _compared(self, record: Record, done: list[str]) -> str:
-        """Earlier agreement stands in `done`. Raises DifferenceError, or the ZooError of an open verdict."""
+        """Append each agreement to `done`; raises DifferenceError, or the ZooError of an open verdict."""
         bound.check_keys(record)
         if equals := self._equals.get(record["key"]):
             raise DifferenceError(equals)
@@ -285,7 +285,7 @@ class Check:
         return self._texts[key]
 
     def _drawn(self, record: Record, pairs: Pairs, kept: PairScores, vectors: VectorStore) -> int:
-        """Returns the number of sampled pairs, 0 if all are encoded in seconds."""
+        """Compare sampled pairs and return their number, 0 if all are encoded in seconds."""
         gold = kept[1]
         # A sender who knows which pairs are compared could keep these true.
         drawn = np.sort(secrets.SystemRandom().sample(range(len(gold)), min(DRAWN, len(gold))))

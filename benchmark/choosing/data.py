@@ -73,7 +73,7 @@ class Texts:
 
     @property
     def units(self) -> int:
-        """The number of pairs, queries with a relevant document, or texts."""
+        """The number of units: pairs, queries with a relevant document, or texts."""
         return len(self.asked) if self.kind == "retrieval" else len(self.first)
 
     @functools.cached_property
@@ -83,7 +83,7 @@ class Texts:
 
     @functools.cached_property
     def clusters(self) -> Clusters:
-        """Pairs with a common text, queries with the same relevant documents."""
+        """The units resampled together: pairs with a common text, queries with equal relevant documents."""
         if self.kind == "label":
             return clusters_of(np.arange(self.units))
         if self.kind != "retrieval":
@@ -163,7 +163,7 @@ def _enough(data: Texts, path: Path) -> Texts:
 
 
 def _search(table: Table) -> Texts:
-    """A row without a grade is relevant, a negative is not."""
+    """Read judgements; a row without a grade is relevant, a negative is not."""
     frame = table.frame
     grades = frame["score"] if "score" in frame else pd.Series(1.0, frame.index)
     rows = frame.assign(grade=grades.clip(lower=0)).groupby(["first", "second"], sort=False)["grade"].max()
@@ -196,7 +196,7 @@ def searched(
     grades: Values,
     same: NDArray[Any],
 ) -> Texts:
-    """Row i judges document `judged[i]` for query `asked[i]` (n,)."""
+    """Build texts in which row i judges document `judged[i]` for query `asked[i]` (n,)."""
     n = len(queries)
     without = n - len(np.unique(asked[grades > 0]))
     report += f"; {n - without:,} queries, {len(documents):,} documents"

@@ -97,7 +97,7 @@ def _halves(nearest: NDArray[np.intp], gold: NDArray[np.intp], generator: np.ran
 
 
 def _verdict(row: NDArray[np.intp], label: NDArray[np.intp], votes: Values | None, gold: NDArray[np.intp]) -> Values:
-    """Return each text's own class's share (n,) in having the most votes."""
+    """Return the chance (n,) of each text's own class to have the most votes."""
     classes = int(gold.max()) + 1
     sums = np.bincount(row * classes + label, votes, minlength=len(gold) * classes).reshape(-1, classes)
     first = sums >= sums.max(axis=1, keepdims=True) - 1e-9
@@ -106,12 +106,12 @@ def _verdict(row: NDArray[np.intp], label: NDArray[np.intp], votes: Values | Non
 
 
 def _nearly_equal(first: frozenset[str], second: frozenset[str]) -> bool:
-    """Four fifths of the words are common; digits do not count."""
+    """True if four fifths of the words are common; digits do not count."""
     return 5 * len(first & second) >= 4 * len(first | second) > 0
 
 
 def _points(vectors: NDArray[Any], similarity: str) -> tuple[Values, str, float]:
-    """In float64 rounding stays far below a tie; cosines use length 1."""
+    """Return vectors in float64: rounding stays far below a tie."""
     points = unit(vectors) if similarity == "cosine" else vectors.astype(np.float64)
     length = float(np.linalg.norm(points, ord=1 if similarity == "manhattan" else 2, axis=1).max())
     return points, "dot" if similarity == "cosine" else similarity, length**2 if similarity == "dot" else length
@@ -243,7 +243,7 @@ def threshold_at(
 
 
 def score(data: Texts, rows: Values) -> Values:
-    """Values (encoders, units) give scores (encoders,), at most 1."""
+    """Return scores (encoders,), at most 1, of values (encoders, units)."""
     if data.kind in ("score", "binary"):
         return measured(rows, data.gold, "spearman" if data.kind == "score" else "auc")
     means: Values = rows[:, : data.units].mean(axis=1)
@@ -251,7 +251,7 @@ def score(data: Texts, rows: Values) -> Values:
 
 
 def sampled(data: Texts, values: list[Values]) -> Sample:
-    """Return scores x100; values are (units,), or (seeds, units) with seeds from 0."""
+    """Return scores x100 of values (units,), or (seeds, units) with seeds from 0."""
     every, clusters = [np.atleast_2d(value) for value in values], data.clusters
     rows, ends = np.concatenate(every), np.cumsum([len(one) for one in every])[:-1]
     if data.kind in ("score", "binary"):
@@ -271,7 +271,7 @@ def sampled(data: Texts, values: list[Values]) -> Sample:
 
 
 def intervals(data: Texts, of_all: Sample) -> tuple[Values, Values]:
-    """Percentiles (95 %), widened by the ratio of t's quantile to z's, within the measure's range."""
+    """Return 95 % percentiles, widened by the ratio of t's quantile to z's, within the measure's range."""
     from scipy.special import ndtri, stdtrit
 
     wider = stdtrit(of_all.pairs_df, 1 - LEVEL / 2) / ndtri(1 - LEVEL / 2)

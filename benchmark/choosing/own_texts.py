@@ -40,7 +40,7 @@ class OwnTexts:
         return [text for document in self.documents for text in document]
 
     def without(self, tested: Sequence[str], held_out: frozenset[int]) -> tuple[OwnTexts, int]:
-        """Also returns the number of removed tested texts."""
+        """Remove documents and tested texts; also returns the number of the latter."""
         known = normalised_texts(tested)
         rest = [document for number, document in enumerate(self.documents) if number not in held_out]
         kept = [[text for text in document if normalised(text) not in known] for document in rest]
@@ -193,7 +193,7 @@ def _half(
     with_title: bool,
     generator: random.Random,
 ) -> Texts:
-    """Pairs are neighbouring sentences if titles are too few."""
+    """Make pairs of titles, or of neighbouring sentences if titles are too few."""
     titles = [(i, documents[i][0], documents[i][1]) for i in part if len(documents[i]) > 1]
     couples, what = _single(titles, often) if with_title else [], "titles with the line below"
     if len(couples) < FEWEST:
@@ -213,7 +213,7 @@ def _half(
 
 
 def _have_titles(documents: Sequence[Sequence[str]]) -> bool:
-    """Most first lines are short, without an end mark, and most second lines are not."""
+    """True if most first lines are short, without an end mark, and most second lines are not."""
     first, second = ([_is_title(lines[place]) for lines in documents if len(lines) > 1] for place in (0, 1))
     return sum(first) * 2 > len(first) and sum(second) * 2 < len(second)
 

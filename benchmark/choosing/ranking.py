@@ -51,7 +51,7 @@ class Ranking:
 def ranked(
     data: Texts, values: Sequence[Values], rows: Sequence[dict[str, Any]], baseline: str | None = None
 ) -> Ranking:
-    """A row's `over_budget` keeps it from winning."""
+    """Rank rows by their score; `over_budget` keeps a row from winning."""
     import pandas
 
     rows = [{"over_budget": "", **row} for row in rows]

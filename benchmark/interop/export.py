@@ -152,7 +152,7 @@ def base_card(location: str, revision: str | None) -> dict[str, object]:
 def export_card(
     name: str, records: Sequence[Record], known: dict[str, object], row: Sequence[Record] = (), about: str = ""
 ) -> str:
-    """`row` has the records of all seeds."""
+    """Return the model card; `row` has the records of all seeds."""
     first = records[0]
     method = first["method"]["name"]
     training = next(r["training"] for r in records if r["training"])
@@ -214,7 +214,7 @@ def export_card(
 
 
 def _title(record: Record, backbone: Mapping[str, object]) -> str:
-    """ "SimCSE on zoo-small", as in papers; "" for a user's method."""
+    """Return "SimCSE on zoo-small", as in papers; "" for a user's method."""
     name = paper_name(*recipe_of(record["method"]))
     return f"{name} on {backbone['name']}" if name and backbone.get("name") else name
 
@@ -248,7 +248,7 @@ def _trained(training: TrainingPart, backbone: dict[str, object]) -> dict[str, o
 
 
 def push_folder(folder: Path, repository: str, *, private: bool = False) -> str:
-    """Create OWNER/NAME if needed; returns the commit's URL. Raises ZooError if the hub refuses."""
+    """Upload to OWNER/NAME, created if needed; returns the commit's URL. Raises ZooError if the hub refuses."""
     from huggingface_hub import HfApi
 
     try:

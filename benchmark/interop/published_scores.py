@@ -177,7 +177,7 @@ def _numbers(column: pandas.Series[Any]) -> pandas.Series[Any]:
 
 
 def _from_euroeval(path: Path) -> pandas.DataFrame:
-    """Both forms of EuroEval; a data set's first metric is its score."""
+    """Read both forms of EuroEval; a data set's first metric is its score."""
     import pandas
 
     rows: list[dict[str, Any]] = []
@@ -267,7 +267,7 @@ def _within(score: float, repeats: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _converted(path: Path) -> dict[str, Any]:
-    """mteb itself converts files from before 1.11."""
+    """Let mteb itself convert files from before 1.11."""
     import mteb
 
     # It warns of each old name of a measure.
@@ -279,7 +279,7 @@ def _converted(path: Path) -> dict[str, Any]:
 
 
 def _types() -> dict[str, str]:
-    """Read the installed mteb's folders; its import takes seconds."""
+    """Read types from the installed mteb's folders; its import takes seconds."""
     spec = importlib.util.find_spec("mteb")
     roots = spec.submodule_search_locations or () if spec else ()
     files = [path for root in roots for path in Path(root, "descriptive_stats").glob("**/*.json")]
@@ -331,7 +331,7 @@ def _joined(rows: pandas.DataFrame, notes: list[str]) -> Published:
 
 
 def _scales(values: pandas.DataFrame, percent: set[str], notes: list[str]) -> list[float]:
-    """Factors to points: 100, or 1 for scores beyond 1 or declared percent."""
+    """Return factors to points: 100, or 1 for scores beyond 1 or declared percent."""
     sizes = values.abs()
     large = [task for task in values if task in percent or sizes[task].max() > 1]
     for task in large:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def export_scores(method: str, out: Path, results: Path) -> list[Path]:
-    """`method` names rows or is a glob. Raises UsageError without such a row, and as `export_results`."""
+    """Write the scores of rows named, or matched by a glob; raises UsageError without such a row."""
     store = Records(results)
     every = one_digest(read_records(store))
     records = [record for row in rows_named(every, method, results) for record in row]
@@ -49,7 +49,7 @@ def export_scores(method: str, out: Path, results: Path) -> list[Path]:
 
 
 def by_encoder(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
-    """Keys are (printed name, revision); a revision is a seed under its conditions."""
+    """Group by (printed name, revision); a revision is a seed under its conditions."""
     called = printed_names(record["method"]["name"] for record in records)
     rows: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in sorted(records, key=lambda r: not r["task"]["name"].startswith(MTEB)):
@@ -102,7 +102,7 @@ TASKS = {
 
 
 def model_meta(name: str, revision: str, record: Record) -> dict[str, Any]:
-    """All fields of MTEB's ModelMeta are required."""
+    """Return MTEB's ModelMeta, all of whose fields are required."""
     facts, sources, traits = record["facts"], record["method"]["sources"], record["method"]["traits"]
     roles, parameters, backbone = str(facts.get("roles", "")), facts.get("parameters"), sources.get("backbone", {})
     learned = record["training"] or traits.get("released") or sources
@@ -155,13 +155,13 @@ def card_data(name: str, records: Sequence[Record], **known: Any) -> ModelCardDa
 
 
 def name_in_mteb(record: Record) -> str | None:
-    """None if the task is not exported."""
+    """Return the task's name in MTEB's files, None if it is not exported."""
     name = record["task"]["name"]
     return name.removeprefix(MTEB) if name.startswith(MTEB) else TASKS.get(name)
 
 
 def task_result(record: Record) -> dict[str, Any]:
-    """Scores are fractions in both."""
+    """Return MTEB's TaskResult; scores are fractions in both."""
     scores: Mapping[str, Any] = scores_of(record)
     subsets: Mapping[str, Any] = scores.get("mteb") or {}
     # Pairs, scored here: mteb's own subsets, or ours as one.

@@ -147,7 +147,7 @@ class SecondOpinion:
         return self._text(None)
 
     def latex(self) -> str:
-        r"""Needs \usepackage{booktabs}."""
+        r"""Return a `table` environment; needs \usepackage{booktabs}."""
         (heads, *lines) = ([escape(cell) for cell in line] for line in zip(*self.cells(), strict=True))
         return fill(
             "table.tex.j2",
@@ -171,7 +171,7 @@ class SecondOpinion:
         return fill("opinion.html.j2", version=__version__, style=style, heads=heads, rows=rows, notes=self.notes)
 
     def write(self, out: Path) -> list[Path]:
-        """The names are second-opinion.md, .csv, .json, .tex and .html."""
+        """Write second-opinion.md, .csv, .json, .tex and .html."""
         (heads, *lines) = zip(*self.cells(), strict=True)
         table = markdown_table(heads, lines, [head != "Model" for head in heads])
         text = "\n\n".join([self.notes[0], "\n".join(table), *self.notes[1:]])
@@ -187,7 +187,7 @@ class SecondOpinion:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A - B in points over tasks; `deciding` are groups, or tasks without a group."""
+    """The difference A - B in points over tasks; `deciding` are groups, or tasks without a group."""
 
     a: str
     b: str
@@ -215,7 +215,7 @@ class Comparison:
 def compare_models(
     scores: pandas.DataFrame, groups: Sequence[str], seeds: Mapping[int, Matrix] | None = None
 ) -> Comparison:
-    """(2, tasks); a task decides if the verdict changes without it, or its group."""
+    """Compare (2, tasks); a task decides if the verdict changes without it, or its group."""
     values = scores.to_numpy()
 
     def verdict(kept: Sequence[int]) -> Differences:
@@ -309,7 +309,7 @@ def _by_seed(given: Published, complete: pandas.DataFrame) -> dict[str, Matrix]:
 
 
 def _repeated(within: pandas.DataFrame, of: Sample, seeds: Mapping[str, Matrix]) -> str:
-    """The variance over tasks contains the noise of each task's own repeats."""
+    """Describe repeats; the variance over tasks contains their noise."""
     known = within.columns[within.notna().all()]
     parts = [f"for other seeds of {len(seeds)} of {len(within)} models"] if seeds else []
     if len(known):
@@ -352,7 +352,7 @@ def _verdicts(frame: pandas.DataFrame, compared: Differences, order: NDArray[np.
 
 
 def split_names(names: str | None) -> list[str] | str | None:
-    """Commas in a benchmark's name, as MTEB(eng, v2), do not count."""
+    """Split at commas, except in a benchmark's name, as MTEB(eng, v2)."""
     if names is not None and re.fullmatch(r"[^,(]+\(.*\)", names):
         return names
     return None if names is None else [name.strip() for name in names.split(",") if name.strip()]

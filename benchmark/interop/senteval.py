@@ -20,7 +20,7 @@ Tokens = Sequence[str | bytes]
 
 
 def senteval_parameters(folder: Path, *, fast: bool = False) -> dict[str, object]:
-    """The full setting (10 folds, Adam) or the fast setting."""
+    """Return SentEval's full setting (10 folds, Adam) or its fast setting."""
     if fast:
         classifier = {"nhid": 0, "optim": "rmsprop", "batch_size": 128, "tenacity": 3, "epoch_size": 2}
     else:
@@ -43,14 +43,14 @@ class SentEvalBridge:
         self._adapted = encoder
 
     def prepare(self, params: object, samples: Sequence[Tokens]) -> None:
-        """Sentences are lists of tokens; transductive methods are fitted on them first."""
+        """Encode sentences (lists of tokens); transductive methods are fitted on them first."""
         texts = list(dict.fromkeys(_text(tokens) for tokens in samples))
         self._adapted = self.encoder.adapt(texts)
         self._vectors = self._adapted.encode(texts)
         self._rows = {text: row for row, text in enumerate(texts)}
 
     def batcher(self, params: object, batch: Sequence[Tokens]) -> Vectors:
-        """Return (n, dim); unprepared sentences are encoded now."""
+        """Return vectors (n, dim); unprepared sentences are encoded now."""
         texts = [_text(tokens) for tokens in batch]
         if all(text in self._rows for text in texts):
             return self._vectors[[self._rows[text] for text in texts]]

@@ -33,7 +33,7 @@ def undefined(predicted: NDArray[np.float64], gold: NDArray[np.float64], *, know
 
 
 def correlations(predicted: NDArray[np.float64], gold: NDArray[np.float64]) -> dict[str, float | None]:
-    """None if `undefined`."""
+    """Return `spearman` and `pearson`, None if `undefined`."""
     if undefined(predicted, gold):
         return {"spearman": None, "pearson": None}
     return {
@@ -43,7 +43,7 @@ def correlations(predicted: NDArray[np.float64], gold: NDArray[np.float64]) -> d
 
 
 def ranks(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Ranks (n,) start at 1; equal values share their mean."""
+    """Return ranks (n,) from 1; equal values share their mean."""
     _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     mean: NDArray[np.float64] = (ends - (counts - 1) / 2)[which]

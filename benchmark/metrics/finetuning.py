@@ -53,7 +53,7 @@ class _Trainable(nn.Module):
 
 
 def trainable(encoder: Encoder) -> BackboneEncoder:
-    """Raises MissingError unless the vectors are a transformer's forward pass."""
+    """Return an encoder with a transformer's forward pass; raises MissingError for others."""
     if type(encoder).traits(encoder.recipe).fine_tunes and isinstance(encoder, BackboneEncoder):
         table = encoder.token_table(list(PROBES))
         forward = encode_table(
@@ -73,7 +73,7 @@ def trainable(encoder: Encoder) -> BackboneEncoder:
 
 
 def _tokens_met(encoder: BackboneEncoder, table: TokenTable, rows: int) -> torch.Tensor:
-    """Also the tokens added by the forward pass."""
+    """Return the ids of tokens in the rows, or added by the forward pass."""
     met = [torch.from_numpy(table.ids[: table.offsets[rows]]).long(), torch.tensor([encoder.backbone.pad_id])]
     hook = encoder.backbone.model.get_input_embeddings().register_forward_pre_hook(
         lambda _, given: met.append(given[0].flatten().cpu())
@@ -85,7 +85,7 @@ def _tokens_met(encoder: BackboneEncoder, table: TokenTable, rows: int) -> torch
 
 @contextmanager
 def _trainable(encoder: BackboneEncoder, table: TokenTable, rows: int, run: Run) -> Iterator[nn.Module]:
-    """The module has all weights of the encoder, for the first `rows` rows."""
+    """Yield a module with all weights of the encoder, for the first `rows` rows."""
     module = _Trainable(encoder)
     before = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
     frozen = [parameter for parameter in module.parameters() if not parameter.requires_grad]

@@ -13,7 +13,7 @@ Matrix = NDArray[np.float32]
 
 
 def unit_vectors(vectors: Matrix) -> NDArray[np.float64]:
-    """Length 1 in float64 (n, dim); a zero vector stays zero."""
+    """Scale vectors (n, dim) to length 1 in float64; a zero vector stays zero."""
     wide = vectors.astype(np.float64)
     unit: NDArray[np.float64] = wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), 1e-12)
     return unit
@@ -52,7 +52,7 @@ def anisotropy(vectors: Matrix, chunk: int = 8192) -> float:
 
 
 def principal_components(vectors: Matrix, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Coordinates (n, count) and shares of variance (count,); the largest loading is positive."""
+    """Return coordinates (n, count) and shares of variance (count,); the largest loading is positive."""
     centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
     values, axes = np.linalg.eigh(centred.T @ centred)
     axes = axes[:, ::-1][:, :count]
@@ -61,7 +61,7 @@ def principal_components(vectors: Matrix, count: int) -> tuple[NDArray[np.float6
 
 
 def nearest_neighbours(vectors: Matrix, k: int, chunk: int = 128) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Euclidean distances and rows (n, k) of the k <= n - 1 nearest others, nearest first."""
+    """Return Euclidean distances and rows (n, k) of the k <= n - 1 nearest others, nearest first."""
     # Centring makes the squared norms that cancel below small, so that float32 keeps the order of distances.
     centred = (vectors - vectors.mean(axis=0, dtype=np.float64)).astype(np.float32)
     squares = np.square(centred).sum(axis=1)
@@ -82,7 +82,7 @@ def nearest_neighbours(vectors: Matrix, k: int, chunk: int = 128) -> tuple[NDArr
 
 
 def neighbour_purity(neighbours: NDArray[np.int64], labels: Sequence[str]) -> dict[str, float]:
-    """Return, by label, the share of its members' neighbours (n, k) with it."""
+    """Return, by label, its share (0 to 1) among its members' neighbours (n, k)."""
     named = np.asarray(labels)
     same = (named[neighbours] == named[:, None]).mean(axis=1)
     return {str(label): float(same[named == label].mean()) for label in np.unique(named)}

@@ -19,7 +19,7 @@ from zoo.errors import CorruptError
 
 
 class ItemsPart(TypedDict, total=False):
-    """Records with equal `gold_sha256` are comparable."""
+    """Bits of right items; records with equal `gold_sha256` are comparable."""
 
     # Base64 of a bit an item, run after run, with zeros up to a whole byte; the number of items in each part.
     right: Required[str]
@@ -63,7 +63,7 @@ def right_of(items: ItemsPart) -> NDArray[np.bool_]:
 
 
 def ranked_part(ranks: NDArray[np.integer], answers: Sequence[object]) -> ItemsPart:
-    """Ranks (n,) of the right answers (n,) start at 1."""
+    """Pack ranks (n,) of the right answers (n,), from 1."""
     return {**items_part(ranks == 1, answers), "ranks": ranks.tolist()}
 
 
@@ -84,7 +84,7 @@ def values_of(items: ItemsPart) -> NDArray[np.float64]:
 
 
 def joined(runs: Sequence[ItemsPart]) -> ItemsPart | None:
-    """The runs share a test set."""
+    """Join runs on a test set."""
     if not runs:
         return None
     right = np.concatenate([right_of(run) for run in runs])
@@ -125,7 +125,7 @@ def accuracy_of(items: ItemsPart) -> float:
 
 
 def fold_items(vectors: NDArray[np.float32], labels: list[str], folds: int = 5) -> ItemsPart:
-    """Logistic regression in stratified folds of standardised vectors (n, dim)."""
+    """Classify standardised vectors (n, dim) by logistic regression in stratified folds."""
     # These take half a second, and other scores need none of them.
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold

@@ -41,7 +41,7 @@ class Regression:
 
 
 def score_targets(gold: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Targets (n, 5): class floor(y) gets floor(y) - y + 1, the next the rest."""
+    """Return targets (n, 5): class floor(y) gets floor(y) - y + 1, the next the rest."""
     low = np.floor(gold)[:, None]
     rest = gold[:, None] - low
     classes = np.arange(1, _CLASSES + 1)
@@ -92,7 +92,7 @@ def _expected(x: Tensor, weights: Tensor) -> NDArray[np.float64]:
 
 @torch.no_grad()
 def _one_pass(x: Tensor, targets: Tensor, order: Tensor, weights: Tensor, moments: list[Tensor], steps: int) -> int:
-    """Weights (5, padded dim) and moments change in place. Returns the steps so far."""
+    """Train weights (5, padded dim) and moments in place; returns the steps so far."""
     first, second = moments
     for rows in torch.split(order, _BATCH):
         batch = x.index_select(0, rows)

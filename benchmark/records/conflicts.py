@@ -22,7 +22,7 @@ _Digest = str | tuple[str | None, "Versions"]
 
 
 class Versions(NamedTuple):
-    """With the data, these decide if scores mix; a method's version is in its row's key."""
+    """Versions that, with the data, decide if scores mix; a method's is in its row's key."""
 
     protocol: int
     task: int
@@ -42,7 +42,7 @@ class StoredRecord(NamedTuple):
 
 
 def cell_of(record: Record) -> Cell:
-    """The method's name is as typed."""
+    """Return a cell's identity, with the method's name as typed."""
     return record["method"]["name"], record["task"]["name"], record["key"]
 
 
@@ -71,7 +71,7 @@ def settle(several: Sequence[StoredRecord]) -> list[StoredRecord]:
 
 
 def settled(stored: Iterable[StoredRecord]) -> tuple[list[Record], list[str]]:
-    """Also returns a sentence for each contradictory cell, failed with a reason naming the files."""
+    """Return valid records, and a sentence for each contradictory cell, failed with a reason naming the files."""
     cells: dict[Cell, list[StoredRecord]] = defaultdict(list)
     for stored_record in stored:
         cells[cell_of(stored_record.record)].append(stored_record)
@@ -100,7 +100,7 @@ def _newest(records: Sequence[Record]) -> list[Record]:
 
 
 def _data_cell(record: Record) -> tuple[object, ...]:
-    """A version of the method, or a protocol, is another row; that of a task is not."""
+    """Return a cell's identity over versions of its task; a version of method or protocol is another row."""
     return record["method"]["name"], record["row_key"], record["seed"], record["task"]["name"], record["task"]["sha256"]
 
 
@@ -150,7 +150,7 @@ def one_digest(records: Sequence[Record]) -> list[Record]:
 def _others(
     task: str, records: Sequence[Record], digest: Callable[[Record], _Digest | None], what: str
 ) -> dict[int, str]:
-    """Keys are the records' id()."""
+    """Return differences from most rows, by the records' id()."""
     rows: dict[tuple[str, str], set[_Digest]] = defaultdict(set)
     latest: dict[_Digest, str] = {}
     for record in records:
@@ -185,7 +185,7 @@ def two_versions(records: Collection[Record]) -> str | None:
 
 
 def command_of(records: Collection[Record]) -> str:
-    """Prefer the command of the most seeds, then the latest."""
+    """Return the command of the most seeds, then the latest."""
     latest = max(records, key=lambda record: (record.get("seeds", 0), record["started"]))
     words = [word for word in latest["command"] if word != "--remeasure"]
     if "--shard" in words:

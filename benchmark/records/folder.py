@@ -44,7 +44,7 @@ class ItemScores(NamedTuple):
 
 
 class UnreadableError(CorruptError):
-    """Not a regular file, or no access; the content may be undamaged."""
+    """A record is not a regular file or cannot be read; its content may be undamaged."""
 
 
 @dataclass
@@ -73,11 +73,11 @@ class Records:
         return self.folder.joinpath("records", *_place(name, task, key))
 
     def encoder_folder(self, name: str, encoder_key: str) -> Path:
-        """It has `encoder`, fit.json and the training's log."""
+        """Return the folder of `encoder`, fit.json and the training's log."""
         return self.folder / "encoders" / f"{slug(name)}-{encoder_key[:16]}"
 
     def finished(self, name: str, task: str, key: str) -> Record | None:
-        """Failed and n/a cells are tried again. Raises UsageError for a record by a later zoo-bench."""
+        """Return a measured record, None for failed and n/a cells; raises UsageError for a record by a later zoo-bench."""
         loose, path = [], self.path(name, task, key)
         try:
             loose = [_read(path)]
@@ -118,7 +118,7 @@ class Records:
         return aside
 
     def write(self, record: Mapping[str, object], pairs: PairScores | None = None) -> Path:
-        """Pair scores are first. Raises CorruptError for a violation of the schema, or scores beyond float32."""
+        """Write pair scores, then the record; raises CorruptError for a violation of the schema or float32."""
         given = {**record, "pairs": None} if pairs is not None else record
         content, checked = _as_json(given, "the record")
         path = self._path_of(checked)
@@ -158,7 +158,7 @@ class Records:
         return bool(record.get("items")) or self.has_pairs(record)
 
     def item_scores(self, record: Record) -> ItemScores:
-        """Raises MissingError or CorruptError."""
+        """Return the items' scores; raises MissingError or CorruptError."""
         items = record.get("items")
         if not items:
             return ItemScores("spearman", *self.pair_scores(record))
@@ -168,7 +168,7 @@ class Records:
             raise CorruptError(f"{record['method']['name']} on {record['task']['name']}: {error}") from error
 
     def pair_scores(self, record: Record) -> PairScores:
-        """Return (n,) each, float32; raises MissingError or CorruptError."""
+        """Return predicted and gold scores (n,), float32; raises MissingError or CorruptError."""
         try:
             return self.loose_pairs(record)
         except (MissingError, CorruptError):
@@ -178,7 +178,7 @@ class Records:
         return pack.pair_scores(record)
 
     def loose_pairs(self, record: Record) -> PairScores:
-        """Raises MissingError or CorruptError."""
+        """Read the file beside a loose record; raises MissingError or CorruptError."""
         file, what = self.pairs_file(record), f"{record['method']['name']} on {record['task']['name']}"
         if file is None:
             raise MissingError(
@@ -200,7 +200,7 @@ class Records:
         return self.path(record["method"]["name"], record["task"]["name"], record["key"])
 
     def all(self) -> list[Record]:
-        """Sorted by method, task, key. A contradictory cell is failed; `corrupt` lists omissions."""
+        """Return records by method, task, key; a contradictory cell is failed. `corrupt` lists omissions."""
         with pause_garbage_collection():
             # Loose records first: a record that is packed while they are listed is then found among the packed ones.
             loose = list(self.loose())
@@ -217,7 +217,7 @@ class Records:
         return records
 
     def damaged(self, method: str, task: str) -> dict[str, str]:
-        """Files are relative to the folder."""
+        """Return reasons by file, relative to the folder."""
         return {
             path.name.removesuffix(".corrupt"): reason.replace(f"{self.folder}/", "")
             for path, reason in self.corrupt
@@ -235,7 +235,7 @@ class Records:
         return [(path, reason) for reason, path in damages.items()]
 
     def loose(self) -> Iterator[StoredRecord]:
-        """Unreadable files are added to `corrupt`."""
+        """Yield loose records; unreadable files are added to `corrupt`."""
         folders = sorted((self.folder / "records").glob("*"))
         for path in (path for of_method in folders for path in sorted(of_method.glob("*.json"))):
             try:
@@ -247,7 +247,7 @@ class Records:
                 self.corrupt.append((path, str(error)))
 
     def _from_pack(self, others: Collection[str]) -> Iterator[StoredRecord]:
-        """Only keys of several records, or in `others`, have a sha256."""
+        """Yield packed records; keys of several records, or in `others`, have a sha256."""
         self._read = pack = self.packed()
         for number, record in enumerate(pack.records() if pack else ()):
             assert pack is not None
@@ -258,7 +258,7 @@ class Records:
             yield StoredRecord(record, RECORDS, "" if alone else pack.digest(number))
 
     def place(self, record: Record) -> tuple[str, str]:
-        """Sort by the loose file's folder and name."""
+        """Return a key to sort by the loose file's folder and name."""
         return _place(record["method"]["name"], record["task"]["name"], record["key"])
 
 
@@ -270,7 +270,7 @@ def _place(name: str, task: str, key: str) -> tuple[str, str]:
 
 
 def read_records(store: Records) -> list[Record]:
-    """Omitted records are reported on standard error."""
+    """Return all records; omissions are reported on standard error."""
     records = store.all()
     for _, reason in store.corrupt:
         print_safe(f"zoo-bench: record left out: {reason}", sys.stderr)
@@ -312,7 +312,7 @@ def _as_json(record: Mapping[str, object], where: str) -> tuple[str, Record]:
 
 @contextmanager
 def pause_garbage_collection() -> Iterator[None]:
-    """JSON has no cycles; without the collector a million dictionaries take half the time."""
+    """Pause the cycle collector: JSON has no cycles, and a million dictionaries take half the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -50,7 +50,7 @@ def recipe_of(method: MethodPart) -> tuple[str, Mapping[str, Any]]:
 
 
 def typed_label(method: MethodPart) -> str:
-    """ "" for rows without --label."""
+    """Return the recipe behind a label, "" for rows without --label."""
     return method.get("typed", "") if "overrides" in method else method.get("recipe_name", "")
 
 
@@ -65,7 +65,7 @@ def _own_settings(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def printed_names(names: Iterable[str]) -> dict[str, str]:
-    """A clash adds more path or a digest's start."""
+    """Return distinct printed names; a clash adds more path or a digest's start."""
     every = list(dict.fromkeys(names))
     shown = {name: short_name(name) for name in every}
     for parts in (2, 3):
@@ -89,7 +89,7 @@ def short_name(name: str, parts: int = 1) -> str:
 
 
 def distinctions(record: Record) -> list[str]:
-    """The most telling come first; the start of the key is always unique."""
+    """Return distinctions, the most telling first; the start of the key is always unique."""
     backbone: Mapping[str, Any] = record["method"]["sources"].get("backbone") or {}
     training: Mapping[str, Any] = record["training"] or {}
     text: Mapping[str, Any] = training.get("corpus") or {}
@@ -107,7 +107,7 @@ def distinctions(record: Record) -> list[str]:
 
 
 def content_of(source: Mapping[str, Any]) -> str:
-    """The hub revision of weights, else the start of a sha256."""
+    """Return the hub revision of weights, else the start of a sha256."""
     return str(source.get("revision") or source.get("sha256") or "")[:DIGITS]
 
 

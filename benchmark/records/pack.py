@@ -35,7 +35,7 @@ class Packing:
 
 
 def pack(folder: Path) -> Packing:
-    """Damaged or contradictory records stay loose. Raises MissingError without records, CorruptError for a bad pack."""
+    """Pack loose records; damaged or contradictory ones stay. Raises MissingError without records, CorruptError."""
     if not folder.is_dir():
         # Raises UsageError for a file.
         Records(folder)

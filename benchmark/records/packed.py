@@ -56,7 +56,7 @@ class RecordParser:
         self._checked: dict[tuple[str, bytes], Any] = {}
 
     def __call__(self, content: str, where: str) -> Record:
-        """Raises CorruptError, or NewerRecordError, naming `where`."""
+        """Parse JSON; raises CorruptError, or NewerRecordError, naming `where`."""
         try:
             parts = self._split.decode(content)
             record = {name: msgspec.json.decode(parts.pop(name)) for name in _OWN if name in parts}
@@ -137,7 +137,7 @@ class Packed:
         return str(self._texts[number].as_py())
 
     def records(self) -> Iterator[Record | CorruptError]:
-        """A damaged record is its error; JSON is read piecewise and not kept."""
+        """Yield records, or errors of damaged ones; JSON is read piecewise and not kept."""
         import pyarrow as pa
 
         if len(self._parsed) == len(self):
@@ -209,7 +209,7 @@ class Packed:
             return [set(zip(*(group[name].to_pylist() for name in names), strict=True)) for group in groups]
 
     def pairs(self, task: str) -> Mapping[tuple[str, str], PairScores]:
-        """Keys are method and key; raises CorruptError."""
+        """Return scores by method and key; raises CorruptError."""
         if task not in self._pairs:
             rows = self.rows(task)
             with _whole(self.pairs_path):
@@ -217,7 +217,7 @@ class Packed:
         return self._pairs[task]
 
     def has_pairs(self, record: Record) -> bool:
-        """A damaged file has them."""
+        """True also for a damaged file."""
         if not record.get("pairs"):
             return False
         cell = record["task"]["name"], record["method"]["name"], record["key"]
@@ -238,7 +238,7 @@ class Packed:
 
 
 def read_packed(folder: Path) -> Packed | None:
-    """Changed files are read again; raises CorruptError."""
+    """Read the packed records, again if files changed; raises CorruptError."""
     states = tuple(state_of(folder / name) for name in (RECORDS, PAIRS, SUMS))
     return _packed(folder, states) if states[0] else None
 
@@ -249,7 +249,7 @@ def _packed(folder: Path, _: object) -> Packed:
 
 
 def state_of(path: Path) -> tuple[int, ...]:
-    """Size, times, inode detect a changed file."""
+    """Return size, times, inode, to detect a changed file."""
     try:
         status = path.stat()
     except OSError:
@@ -291,7 +291,7 @@ def _arrays(lists: Any) -> list[NDArray[np.float32]]:
 
 
 def write_packed(folder: Path, records: Sequence[tuple[str, Record]], pairs: Iterable[pa.Table]) -> None:
-    """Readers find each file old or new: until both are in place, SHA256SUMS has either sum."""
+    """Write both files; readers find each old or new, as SHA256SUMS has either sum until both are in place."""
     before = _sums(folder)
     with atomic_path(folder / RECORDS) as new_records, atomic_path(folder / PAIRS) as new_pairs:
         _write_pairs(new_pairs, pairs)

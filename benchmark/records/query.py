@@ -35,12 +35,12 @@ Ranks = NDArray[np.float64]
 
 
 def label(records: Sequence[Record]) -> str:
-    """The method and the start of the row's key, for equal names."""
+    """Return the method and the start of the row's key, for equal names."""
     return f"{short_name(records[0]['method']['name'])} [{records[0]['row_key'][:8]}]"
 
 
 def split_label(text: str) -> tuple[str, str]:
-    """A plain name has the distinction ""."""
+    """Split a label into name and distinction, "" for a plain name."""
     match = re.fullmatch(r"(.*) \[([^\[\]]+)\]", text)
     return (match[1], match[2]) if match else (text, "")
 
@@ -73,7 +73,7 @@ def rows_named(records: Sequence[Record], name: str, folder: Path, tasks: Collec
 
 
 def row_named(records: Sequence[Record], name: str, folder: Path, tasks: Collection[str] = ()) -> list[Record]:
-    """Raises UsageError unless the name fits a single row."""
+    """Return the row with this name; raises UsageError unless there is a single row."""
     rows = rows_named(records, name, folder, tasks)
     if len(rows) > 1:
         parts = told_apart({number: row[0] for number, row in enumerate(rows)})
@@ -83,7 +83,7 @@ def row_named(records: Sequence[Record], name: str, folder: Path, tasks: Collect
 
 
 def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record]:
-    """Return every seed; raises MissingError or UsageError without pair scores."""
+    """Return every seed's record; raises MissingError or UsageError without pair scores."""
     name, seeds = label(records), {r["seed"] for r in records}
     entries = [r for r in records if r["task"]["name"] == task]
     missing = seeds - {r["seed"] for r in entries if r["status"] == "ok"}
@@ -106,7 +106,7 @@ def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record
 
 
 def spearman(first: NDArray[Any], second: NDArray[Any]) -> float | None:
-    """x100; None for a constant."""
+    """Return the correlation x100, None for a constant."""
     if len(first) < 2 or not np.ptp(first) or not np.ptp(second):
         return None
     return 100 * float(np.corrcoef(ranks(first), ranks(second))[0, 1])
@@ -114,7 +114,7 @@ def spearman(first: NDArray[Any], second: NDArray[Any]) -> float | None:
 
 @dataclass(frozen=True)
 class RowScores:
-    """predicted (seeds, n), gold (n,)."""
+    """A row's predicted (seeds, n) and gold (n,) scores."""
 
     name: str
     record: Record
@@ -137,7 +137,7 @@ def _places(values: NDArray[Any]) -> Ranks:
 
 
 def row_scores(name: str, records: Sequence[Record], task: str, store: Records) -> RowScores:
-    """Raises MissingError, UsageError or CorruptError."""
+    """Find a row's scores; raises MissingError, UsageError or CorruptError."""
     entries = of_task(records, task, store)
     scores = [store.pair_scores(record) for record in entries]
     if len({pairs_of(record)["gold_sha256"] for record in entries}) > 1:
@@ -146,7 +146,7 @@ def row_scores(name: str, records: Sequence[Record], task: str, store: Records) 
 
 
 def scored_pairs(task: LoadedTask, split: Split) -> Pairs:
-    """Raises MissingError or UsageError without pairs."""
+    """Read a task's pairs; raises MissingError or UsageError without pairs."""
     data = task.data
     if data is None:
         raise MissingError(task.reason or f"{task.name} has no data here.")
@@ -171,14 +171,14 @@ def scored_pairs(task: LoadedTask, split: Split) -> Pairs:
 
 
 class PairTexts:
-    """Each task is read once from `data`; None: no texts are wanted."""
+    """Texts of pairs; each task is read once from `data` (None: no texts are wanted)."""
 
     def __init__(self, data: DataSource | None) -> None:
         self.data = data
         self._read: dict[tuple[str, int | None, str], Pairs | ZooError] = {}
 
     def of(self, record: Record) -> Pairs:
-        """Data with other gold scores is refused; raises MissingError, UsageError, CorruptError."""
+        """Return texts; data with other gold scores is refused. Raises MissingError, UsageError, CorruptError."""
         key = (record["task"]["name"], record["limit"], pairs_of(record)["gold_sha256"])
         if key not in self._read:
             try:

@@ -39,7 +39,7 @@ _FRACTIONS = re.compile("spearman|pearson|accuracy|mrr|ndcg|map|f1|nearest")
 
 
 class Source(TypedDict, total=False):
-    """A method as a source has more keys."""
+    """A file or model outside the recipe; a method as a source has more keys."""
 
     name: Text
     revision: Text | None
@@ -112,7 +112,7 @@ class Correlation(TypedDict):
 
 
 class SubsetScores(TypedDict, total=False):
-    """Also those of a training; tasks add keys."""
+    """Scores of a subset, or of a training; tasks add keys."""
 
     spearman: Fraction | None
     pearson: Fraction | None
@@ -120,7 +120,7 @@ class SubsetScores(TypedDict, total=False):
 
 
 class ScoresPart(TypedDict):
-    """Fractions; `main` is None with a `reason`. Tasks add keys."""
+    """Scores as fractions; `main` is None with a `reason`. Tasks add keys."""
 
     main: Score | None
     main_metric: Text
@@ -134,7 +134,7 @@ class ScoresPart(TypedDict):
 
 
 class PairsPart(TypedDict):
-    """Records with equal `gold_sha256` are comparable."""
+    """The file of pair scores; records with equal `gold_sha256` are comparable."""
 
     file: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._=-]{1,171}\.pairs\.safetensors\.gz$")]
     # Of the file, and of the gold scores as float32.
@@ -200,7 +200,7 @@ class TrainingPart(TypedDict, total=False):
 
 
 class Encoding(TypedDict, total=False):
-    """For measuring, not for training; `cached` texts came from the embedding cache."""
+    """The encoding for measuring, not for training; `cached` texts came from the embedding cache."""
 
     texts: int
     tokens: int
@@ -234,7 +234,7 @@ class Environment(TypedDict):
 
 
 class CodePart(TypedDict, total=False):
-    """Older records state the commit of the checkout instead of a digest."""
+    """A digest of the code; older records state the commit of the checkout."""
 
     digest: Text
     commit: Text | None
@@ -350,14 +350,14 @@ def parse_record(content: bytes | str, where: str, unsigned: list[str] | None = 
 
 
 def scores_of(record: Record) -> ScoresPart:
-    """Raises CorruptError without scores."""
+    """Return the scores; raises CorruptError without scores."""
     if record["scores"] is None:
         raise CorruptError(f"{record['method']['name']} on {record['task']['name']}: the record has no scores.")
     return record["scores"]
 
 
 def main_score(record: Record) -> float:
-    """Return a fraction; raises CorruptError without a score."""
+    """Return the main score, a fraction; raises CorruptError without a score."""
     main = scores_of(record)["main"]
     if main is None:
         raise CorruptError(f"{record['method']['name']} on {record['task']['name']}: the record has no score.")
@@ -365,7 +365,7 @@ def main_score(record: Record) -> float:
 
 
 def plain(value: object) -> Any:
-    """Tuples become lists, numpy numbers numbers, NaN and infinity None."""
+    """Turn tuples into lists, numpy numbers into numbers, NaN and infinity into None."""
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

@@ -47,7 +47,7 @@ class Dimension:
         return isinstance(value, int | float) and self.low <= value <= self.high
 
     def distribution(self) -> BaseDistribution:
-        """A list's values are texts for optuna, for they may be lists."""
+        """Return optuna's distribution; a list's values are texts, for they may be lists."""
         from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
         if self.values:
@@ -155,7 +155,7 @@ def _open_values(recipe: Any, key: str, *, stated: bool) -> list[Any]:
 
 
 def _scaled(part: Any, factor: float) -> Any:
-    """Rates stay below 1."""
+    """Multiply an augmentation's rates, kept below 1."""
 
     def rate(match: re.Match[str]) -> str:
         value = float(match[0])

@@ -40,14 +40,14 @@ class Trial:
 
 
 class Trials:
-    """`study` is the sha256 of the trials' common part, `code` that of the code of new trials."""
+    """Files of a study: `study` is the sha256 of the common part, `code` that of the code of new trials."""
 
     def __init__(self, folder: Path, study: str, code: str | None = None) -> None:
         self.folder, self.study, self.code = folder, study, code
         folder.mkdir(parents=True, exist_ok=True)
 
     def read(self) -> list[Trial]:
-        """In order; raises CorruptError for a damaged file."""
+        """Return finished trials in order; raises CorruptError for a damaged file."""
         return sorted(map(self._read, self.folder.glob("*.json")), key=lambda trial: trial.number)
 
     def _read(self, path: Path) -> Trial:
@@ -187,6 +187,6 @@ class Study:
 
 
 def best_of(trials: Sequence[Trial]) -> Trial | None:
-    """The first of equal scores."""
+    """Return the best complete trial, the first of equals."""
     complete = [trial for trial in trials if trial.state == "complete"]
     return max(complete, key=lambda trial: trial.score or 0.0, default=None)

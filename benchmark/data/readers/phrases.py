@@ -76,7 +76,7 @@ class Choice:
     others: tuple[str, ...]
 
     def texts(self) -> list[str]:
-        """The right word comes first."""
+        """The phrase, then the choices, the right word first."""
         return [self.phrase, self.right, *self.others, *self.parts]
 
 

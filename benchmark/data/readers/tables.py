@@ -29,7 +29,7 @@ _NO_NUMBER = ("nan", "none", "null", "na", "n/a")
 
 @dataclass(frozen=True)
 class Table:
-    """Columns first, second, negative (texts), score (float), label (text); the index is the line."""
+    """A frame of first, second, negative (texts), score (float), label (text); the index is the line."""
 
     frame: pd.DataFrame
     kind: Kind
@@ -184,7 +184,7 @@ def _names(cells: Cells, columns: str) -> bool:
 
 
 def _split_names(names: Sequence[str], columns: str) -> tuple[list[str], str]:
-    """A label stands behind = after a column's name."""
+    """Split typed names from a label, which stands behind =."""
     typed = [column.strip() for column in columns.split(",")]
     before, _, label = typed[-1].rpartition("=")
     if typed[-1] not in names and before.strip():

@@ -32,7 +32,7 @@ _SMALL = 2**18
 
 @dataclass(frozen=True)
 class Recipe:
-    """The defaults are SentEval's full setting."""
+    """The training of each fit; the defaults are SentEval's full setting."""
 
     hidden: int = 0
     optimiser: str = "adam"
@@ -47,7 +47,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Fold:
-    """Rows for early stopping default to a sample of 5 % of the training rows."""
+    """A fold's rows; those for early stopping default to a sample of 5 % of the training rows."""
 
     train: Rows
     dev: Rows | None = None
@@ -55,7 +55,7 @@ class Fold:
 
 @dataclass
 class Fits:
-    """Development accuracy (n,), number of evaluations (n,), and the best weights."""
+    """Finished fits: development accuracy (n,), number of evaluations (n,), and the best weights."""
 
     dev: NDArray[np.float64]
     evaluations: NDArray[np.int64]
@@ -71,7 +71,7 @@ class Fits:
 
 
 class _Order:
-    """Fits of equally many rows share randomness: the dev share, then a permutation per pass."""
+    """The randomness shared by fits of equally many rows: the dev share, then a permutation per pass."""
 
     def __init__(self, count: int, draws_dev: bool, seed: int) -> None:
         # SentEval's generator.
@@ -169,7 +169,7 @@ class Trainer:
         return self.x.device.type != "cpu"
 
     def _packs(self, workers: int) -> list[Rows]:
-        """Folds of a block (folds, fits per fold) have equal steps per pass."""
+        """Return blocks (folds, fits per fold); folds of a block have equal steps per pass."""
         of_fold: dict[int, list[int]] = defaultdict(list)
         for fit in np.argsort(~self.active, kind="stable").tolist():
             of_fold[self.fold_of[fit]].append(fit)
@@ -250,7 +250,7 @@ class Trainer:
     def _update(
         self, weights: list[Tensor], gradients: list[Tensor], first: list[Tensor], second: list[Tensor], step: Tensor
     ) -> None:
-        """The penalties are in the gradients, because every fit has its own."""
+        """Take a step; the penalties are in the gradients, because every fit has its own."""
         rate = self.recipe.learning_rate
         if self.recipe.optimiser == "adam":
             # The kernel under torch.optim.Adam(fused=True), whose checks take several times as long as a small step.

@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 def _drawn(outputs: int, inputs: int, padded: int, generator: torch.Generator) -> Tensor:
-    """A linear layer's weights by torch's initialisation, then its bias: (outputs, padded)."""
+    """Return a linear layer's weights by torch's initialisation, then its bias: (outputs, padded)."""
     layer = torch.zeros(outputs, padded)
     weight, bias = torch.empty(outputs, inputs), torch.empty(outputs)
     torch.nn.init.kaiming_uniform_(weight, a=math.sqrt(5), generator=generator)
@@ -25,7 +25,7 @@ def _drawn(outputs: int, inputs: int, padded: int, generator: torch.Generator) -
 
 
 def _weigh(error: Tensor, scale: Tensor | float) -> float:
-    """Errors (F, ..., B) change in place; a common weight is returned as a factor instead."""
+    """Weight errors (F, ..., B) in place; a common weight is returned as a factor instead."""
     if isinstance(scale, float):
         return scale
     error.mul_(scale.view(len(scale), *[1] * (error.dim() - 2), -1))
@@ -44,7 +44,7 @@ class Classifier(ABC):
 
     @abstractmethod
     def initial(self, dim: int, padded: int, seed: int) -> list[Tensor]:
-        """Weights are equal for all fits; the global random state is unchanged."""
+        """Return initial weights, equal for all fits; the global random state is unchanged."""
 
     @abstractmethod
     def scores(self, weights: list[Tensor], x: Tensor) -> Tensor:
@@ -82,11 +82,11 @@ class Linear(Classifier):
         return scores
 
     def targets(self, labels: Tensor) -> Tensor:
-        """With two classes, 1 for the second label (steps, F, 1, B)."""
+        """Return 1 for the second of two labels (steps, F, 1, B), else one-hot targets."""
         return labels[:, :, None].to(torch.float32) if self.classes == 2 else super().targets(labels)
 
     def gradients(self, weights: list[Tensor], x: Tensor, penalties: Tensor, out: list[Tensor]) -> Gradients:
-        """For two classes half as wide, because only the score difference matters."""
+        """Use half the width for two classes, because only the score difference matters."""
         (w,), (g,) = weights, out
         folds, fits, classes, width = w.shape
         transposed, penalties = x.transpose(1, 2), penalties[:, :, None, None]
@@ -121,7 +121,6 @@ class Hidden(Classifier):
         self.units = units
 
     def initial(self, dim: int, padded: int, seed: int) -> list[Tensor]:
-        """Two linear layers, initialised in this order."""
         generator = torch.Generator().manual_seed(seed)
         below = _drawn(self.units, dim, padded, generator)
         above = _drawn(self.classes, self.units, self.units + 1, generator)

@@ -50,13 +50,13 @@ class ProbeScores:
 
 
 def stratified(labels: NDArray[np.int64], folds: int) -> list[tuple[Rows, Rows]]:
-    """SentEval's (training, held-out) rows of every fold."""
+    """Return SentEval's (training, held-out) rows of every fold."""
     splitter = StratifiedKFold(folds, shuffle=True, random_state=_FOLD_SEED)
     return [(train.astype(np.int64), test.astype(np.int64)) for train, test in splitter.split(labels, labels)]
 
 
 def pair_features(u: NDArray[np.float32], v: NDArray[np.float32]) -> NDArray[np.float32]:
-    """[|u-v| ; u*v] (n, 2 dim)."""
+    """Return [|u-v| ; u*v] (n, 2 dim)."""
     return np.concatenate([np.abs(u - v), u * v], axis=1)
 
 
@@ -72,17 +72,17 @@ class _Probe:
         return Trainer(self.padded, self.dim, self.labels, folds, of, weights, self.setting.recipe).run()
 
     def grid(self, folds: Sequence[Fold]) -> tuple[Fits, NDArray[np.float64]]:
-        """Fits stand fold by fold; dev accuracies are (folds, penalties)."""
+        """Return fits, fold by fold, and dev accuracies (folds, penalties)."""
         tried = self.setting.penalties
         fits = self.fit(folds, np.repeat(np.arange(len(folds)), len(tried)).tolist(), tried * len(folds))
         return fits, fits.dev.reshape(len(folds), len(tried))
 
     def percent(self, fraction: float) -> float:
-        """A fraction x100, rounded as in SentEval."""
+        """Return a fraction x100, rounded as in SentEval."""
         return float(round(100 * np.float64(fraction), 2))
 
     def choose(self, dev: NDArray[np.float64]) -> tuple[int, float]:
-        """The best penalty in (folds, penalties) by mean; ties go to the smallest."""
+        """Return the best penalty of (folds, penalties) by mean; ties go to the smallest."""
         means = [self.percent(float(np.mean(list(column)))) for column in dev.T]
         best = int(np.argmax(means))
         return best, means[best]
@@ -98,7 +98,7 @@ class _Probe:
 def nested(
     vectors: NDArray[np.float32], labels: NDArray[np.int64], setting: ProbeSetting = FULL, device: str = "cpu"
 ) -> ProbeScores:
-    """Nested cross-validation over all rows (n, dim): MR, CR, SUBJ, MPQA."""
+    """Score nested cross-validation over all rows (n, dim): MR, CR, SUBJ, MPQA."""
     probe = _Probe(vectors, labels, setting, device)
     outer = stratified(labels, setting.folds)
     inner = [
@@ -121,7 +121,7 @@ def cross_validated(
     setting: ProbeSetting = FULL,
     device: str = "cpu",
 ) -> ProbeScores:
-    """Folds of the first `train_rows` rows choose the penalty, the others are the test: TREC, MRPC."""
+    """Choose the penalty in folds of the first `train_rows` rows, and test on the others: TREC, MRPC."""
     probe = _Probe(vectors, labels, setting, device)
     _, dev = probe.grid([Fold(*rows) for rows in stratified(labels[:train_rows], setting.folds)])
     best, dev_accuracy = probe.choose(dev)
