@@ -78,14 +78,12 @@ def ingredients(
 
 
 def _without_own_name(source: object) -> object:
-    """Replace the name of a user's file by its sha256."""
     if not isinstance(source, dict) or not source.get("local"):
         return source
     return {**{k: v for k, v in source.items() if k != "local"}, "name": source["sha256"]}
 
 
 def _without_own_text(corpus: dict[str, Any]) -> dict[str, Any]:
-    """Remove a corpus's name, unless every part of it is a data set of the catalog."""
     if all(part in catalog() for part in corpus["name"].split("+")):
         return corpus
     return {k: v for k, v in corpus.items() if k != "name"}

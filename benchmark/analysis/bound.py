@@ -80,7 +80,7 @@ def require(differing: Iterator[str]) -> None:
 
 
 def of_this_code(record: Record) -> bool:
-    """Records by other code may lack fields, or have former ones."""
+    """Records by other code may lack fields, or have former fields."""
     return record.get("code", {}).get("digest") == code_digest()
 
 
@@ -98,10 +98,7 @@ def check_keys(record: Record) -> None:
 
 
 def check_method(record: Record, row: Row) -> None:
-    """Raise DifferenceError unless name, class, settings, traits and tuning are the named method's.
-
-    MissingError: the recipe has changed since a record by other code.
-    """
+    """Raise DifferenceError unless the method is the record's, MissingError if other code's recipe has changed."""
     stated, old = record["method"], not of_this_code(record)
     sources: dict[str, Any] = stated["sources"]
     again = plain(method_part(row, sources))
@@ -125,10 +122,7 @@ def check_method(record: Record, row: Row) -> None:
 
 
 def check_row_key(record: Record, row: Row, dev: TaskIdentity | None, probe: str | None) -> None:
-    """Raise DifferenceError unless the row's key follows from the record.
-
-    `probe` is the digest of a foreign method's vectors.
-    """
+    """Raise DifferenceError unless the key follows; `probe` digests a foreign method's vectors."""
     sources: dict[str, Any] = record["method"]["sources"]
     corpus: dict[str, Any] | None = (record["training"] or {}).get("corpus")  # type: ignore[assignment]
     recipe = build(row.cls.Recipe, record["method"]["recipe"], "the record")

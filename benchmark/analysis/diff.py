@@ -157,7 +157,6 @@ def _read(given: str | Path) -> tuple[Records, list[Record]]:
 
 
 def _matched(a_records: Sequence[Record], b_records: Sequence[Record]) -> list[tuple[str, _Row, _Row]]:
-    """Pair rows of both folders; a row without counterpart stands beside an empty row."""
     called = printed_names(r["method"]["name"] for r in (*a_records, *b_records))
     sides: list[dict[tuple[str, str], _Row]] = []
     for records in (a_records, b_records):

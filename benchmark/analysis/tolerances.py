@@ -65,7 +65,6 @@ def compare_score(record: Record, predicted: Numbers, gold: Numbers) -> None:
 
 
 def _slack(predicted: Numbers, gold: Numbers) -> float:
-    """Return the greatest deviation of `bounds`, as a fraction."""
     again = spearman(predicted, gold)
     return 0.0 if again is None else max(abs(bound - again) for bound in bounds(predicted, gold)) / 100
 

@@ -136,7 +136,7 @@ def installed() -> list[str]:
 
 
 def candidates(encoders: object, baseline: str | None = None) -> list[tuple[str, object]]:
-    """Return the given encoders, else finished encoders in the hub's cache and untrained ones."""
+    """Return the given encoders, else the finished in the hub's cache and some untrained."""
     given: object = [*installed(), *UNTRAINED] if encoders is None else encoders
     if isinstance(given, str):
         given = [part.strip() for part in given.split(",") if part.strip()]

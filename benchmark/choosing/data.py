@@ -96,14 +96,8 @@ class Texts:
 def read_texts(source: Any, columns: str | None = None, kind: Kind | None = None) -> Texts:
     """Read pairs with scores or with 0 and 1, queries with documents, or texts with labels.
 
-    Args:
-        source: A table's path, a folder of BEIR or of `Dataset.save_to_disk`, a DataFrame or a Dataset.
-        columns: The columns, in place of a guess from the table.
-        kind: The kind, in place of a guess from the table.
-
-    Raises:
-        UsageError: The table is of no kind, has fewer than `FEWEST` units, or equal scores or labels only.
-        CorruptError: The table cannot be read.
+    `columns` and `kind` replace guesses from the table. Raises UsageError for a table of no kind, with fewer than
+    `FEWEST` units, or with constant scores or labels, CorruptError for an unreadable table.
     """
     path = Path(source) if isinstance(source, str | Path) else Path(type(source).__name__)
     if isinstance(source, str | Path):

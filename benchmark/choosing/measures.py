@@ -83,8 +83,7 @@ def _neighbours(data: Texts, vectors: NDArray[Any], similarity: str) -> tuple[Va
 def _halves(nearest: NDArray[np.intp], gold: NDArray[np.intp], generator: np.random.Generator) -> Values:
     """Return half the difference (splits,) of the accuracies of random halves without neighbours in each other.
 
-    Halves are independent: its mean square is the variance of all texts' accuracy. A bootstrap has less, since
-    neighbours depend on one another.
+    Its mean square is the variance of all texts' accuracy; a bootstrap's is too small, since neighbours are dependent.
     """
     drawn, rows = np.empty(SPLITS), np.broadcast_to(np.arange(len(gold))[:, None], nearest.shape)
     for split in range(SPLITS):
@@ -177,8 +176,7 @@ def threshold(
 ) -> dict[str, float | None]:
     """Return the cosine above which "equal" is most often right, its 95 % interval, and its accuracy.
 
-    The interval has the threshold's percentiles in resamples of the pairs; in simulation it covers the population's
-    best threshold (docs/choose.md).
+    In simulation the interval covers the population's best threshold (docs/choose.md).
     """
     order = np.argsort(cosines)
     ordered, steps = cosines[order], 1 - 2 * gold[order].astype(np.int32)
@@ -214,8 +212,8 @@ def threshold_at(
 ) -> dict[str, float | None]:
     """Return the lowest threshold with at least `precision` of its pairs right, and its recall, with 95 % intervals.
 
-    Recall is the share of equal pairs accepted; with `of_all`, of all queries, those with a right and accepted best
-    hit. None if no threshold is so precise; an upper end of None: many resamples have none.
+    Recall counts equal pairs accepted; with `of_all`, queries with a right and accepted best hit. None if no threshold
+    is so precise; an upper end of None: many resamples have none.
     """
     order = np.argsort(-similarity, kind="stable")
     ordered, correct = similarity[order], right[order]
@@ -283,7 +281,7 @@ def intervals(data: Texts, of_all: Sample) -> tuple[Values, Values]:
 def may_be_best(of_all: Sample) -> NDArray[np.bool_]:
     """Return which encoders (methods,) may be the best: the familywise set, and those whose gap may be 0.
 
-    The second part limits wrong winners between two equally good encoders to 5 % of samples.
+    The latter limit wrong winners between two equally good encoders to 5 % of samples.
     """
     best = int(of_all.value.argmax())
     marks: NDArray[np.bool_] = not_told_apart(of_all) | (differences(of_all).p[best] >= LEVEL)

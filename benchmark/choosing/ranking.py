@@ -33,7 +33,7 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class Ranking:
-    """Encoders by their score, those over the budget last; the winner; and the facts of the verdict.
+    """Encoders by their score, those over the budget last, and the facts of the verdict.
 
     `above_own` are the winner's other sizes, below it beyond noise; `beaten`: better than the baseline beyond noise.
     """

@@ -214,7 +214,6 @@ def export_card(
 
 
 def _title(record: Record, backbone: Mapping[str, object]) -> str:
-    """Return "SimCSE on zoo-small", as in papers; "" for a user's method."""
     name = paper_name(*recipe_of(record["method"]))
     return f"{name} on {backbone['name']}" if name and backbone.get("name") else name
 

@@ -309,7 +309,6 @@ def _by_seed(given: Published, complete: pandas.DataFrame) -> dict[str, Matrix]:
 
 
 def _repeated(within: pandas.DataFrame, of: Sample, seeds: Mapping[str, Matrix]) -> str:
-    """Describe repeats; the variance over tasks contains their noise."""
     known = within.columns[within.notna().all()]
     parts = [f"for other seeds of {len(seeds)} of {len(within)} models"] if seeds else []
     if len(known):

@@ -73,7 +73,6 @@ def trainable(encoder: Encoder) -> BackboneEncoder:
 
 
 def _tokens_met(encoder: BackboneEncoder, table: TokenTable, rows: int) -> torch.Tensor:
-    """Return the ids of tokens in the rows, or added by the forward pass."""
     met = [torch.from_numpy(table.ids[: table.offsets[rows]]).long(), torch.tensor([encoder.backbone.pad_id])]
     hook = encoder.backbone.model.get_input_embeddings().register_forward_pre_hook(
         lambda _, given: met.append(given[0].flatten().cpu())
@@ -85,7 +84,6 @@ def _tokens_met(encoder: BackboneEncoder, table: TokenTable, rows: int) -> torch
 
 @contextmanager
 def _trainable(encoder: BackboneEncoder, table: TokenTable, rows: int, run: Run) -> Iterator[nn.Module]:
-    """Yield a module with all weights of the encoder, for the first `rows` rows."""
     module = _Trainable(encoder)
     before = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
     frozen = [parameter for parameter in module.parameters() if not parameter.requires_grad]

@@ -55,9 +55,9 @@ def _measured(record: Record) -> tuple[object, ...]:
 
 
 def settle(several: Sequence[StoredRecord]) -> list[StoredRecord]:
-    """Return the valid records of a cell: a single record, or all contradictory ones.
+    """Return the valid records of a cell: a single record, or all that contradict each other.
 
-    A measured record takes precedence over a failed one. The earliest of equal scores counts, and the latest failure.
+    Measured records take precedence over failures. The earliest of equal scores counts, and the latest failure.
     """
     replaced = {digest for one in several for digest in one.record.get("replaces", ())}
     kept = [one for one in several if one.digest not in replaced] or list(several)
@@ -71,7 +71,7 @@ def settle(several: Sequence[StoredRecord]) -> list[StoredRecord]:
 
 
 def settled(stored: Iterable[StoredRecord]) -> tuple[list[Record], list[str]]:
-    """Return valid records, and a sentence for each contradictory cell, failed with a reason naming the files."""
+    """Also returns a sentence for each contradictory cell, failed with a reason naming the files."""
     cells: dict[Cell, list[StoredRecord]] = defaultdict(list)
     for stored_record in stored:
         cells[cell_of(stored_record.record)].append(stored_record)
@@ -150,7 +150,6 @@ def one_digest(records: Sequence[Record]) -> list[Record]:
 def _others(
     task: str, records: Sequence[Record], digest: Callable[[Record], _Digest | None], what: str
 ) -> dict[int, str]:
-    """Return differences from most rows, by the records' id()."""
     rows: dict[tuple[str, str], set[_Digest]] = defaultdict(set)
     latest: dict[_Digest, str] = {}
     for record in records:

@@ -77,7 +77,7 @@ class Records:
         return self.folder / "encoders" / f"{slug(name)}-{encoder_key[:16]}"
 
     def finished(self, name: str, task: str, key: str) -> Record | None:
-        """Return a measured record, None for failed and n/a cells; raises UsageError for a record by a later zoo-bench."""
+        """Return a measured record, None for failed and n/a cells; raises UsageError for a later zoo-bench's."""
         loose, path = [], self.path(name, task, key)
         try:
             loose = [_read(path)]
@@ -107,7 +107,6 @@ class Records:
         return [] if pack is None else [(r, digest) for r, digest in pack.with_key(cell[2]) if cell_of(r) == cell]
 
     def _aside(self, path: Path) -> Path:
-        """Rename a damaged record if `set_aside`; returns its present path."""
         if not self.set_aside:
             return path
         aside = path.with_name(path.name + ".corrupt")
@@ -154,7 +153,6 @@ class Records:
         return (pack is not None and pack.has_pairs(record)) or self.pairs_file(record) is not None
 
     def has_items(self, record: Record) -> bool:
-        """True with bits in the record, or pair scores in the folder."""
         return bool(record.get("items")) or self.has_pairs(record)
 
     def item_scores(self, record: Record) -> ItemScores:
@@ -178,7 +176,6 @@ class Records:
         return pack.pair_scores(record)
 
     def loose_pairs(self, record: Record) -> PairScores:
-        """Read the file beside a loose record; raises MissingError or CorruptError."""
         file, what = self.pairs_file(record), f"{record['method']['name']} on {record['task']['name']}"
         if file is None:
             raise MissingError(
@@ -247,7 +244,6 @@ class Records:
                 self.corrupt.append((path, str(error)))
 
     def _from_pack(self, others: Collection[str]) -> Iterator[StoredRecord]:
-        """Yield packed records; keys of several records, or in `others`, have a sha256."""
         self._read = pack = self.packed()
         for number, record in enumerate(pack.records() if pack else ()):
             assert pack is not None

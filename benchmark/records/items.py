@@ -21,7 +21,7 @@ def pairs_of(record: Record) -> PairsPart:
 
 
 class ItemsIdentity(NamedTuple):
-    """Digests of item scores, and of gold scores or answers; equal ones make records comparable."""
+    """Digests of item scores, and of gold scores or answers; equal gold makes records comparable."""
 
     sha256: str
     gold_sha256: str

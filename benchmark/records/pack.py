@@ -35,7 +35,7 @@ class Packing:
 
 
 def pack(folder: Path) -> Packing:
-    """Pack loose records; damaged or contradictory ones stay. Raises MissingError without records, CorruptError."""
+    """Pack loose records; damaged or contradictory records stay. Raises MissingError without records, CorruptError."""
     if not folder.is_dir():
         # Raises UsageError for a file.
         Records(folder)

@@ -93,7 +93,6 @@ def _without_marker(kind: Any) -> Any:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[None]:
-    """Turn pyarrow's errors into CorruptError."""
     import pyarrow as pa
 
     try:
@@ -137,7 +136,7 @@ class Packed:
         return str(self._texts[number].as_py())
 
     def records(self) -> Iterator[Record | CorruptError]:
-        """Yield records, or errors of damaged ones; JSON is read piecewise and not kept."""
+        """Yield records, a damaged record as its error; JSON is read piecewise and not kept."""
         import pyarrow as pa
 
         if len(self._parsed) == len(self):
@@ -265,7 +264,6 @@ def _sums(folder: Path) -> list[str]:
 
 
 def _check_sum(path: Path) -> None:
-    """Raise CorruptError unless SHA256SUMS states the file's sum."""
     if (lines := _sums(path.parent)) and f"{sha256_file(path)}  {path.name}" not in lines:
         raise CorruptError(f"{path} is damaged: its sha256 is not in {path.with_name(SUMS)}; restore it from a copy.")
 

@@ -105,7 +105,7 @@ def _floors() -> dict[str, dict[frozenset[str], float]]:
 
 
 def share_draws(a: ByTask, b: ByTask) -> bool:
-    """True if two rows share the randomness of a seed (order of texts, dropout, start): one is the other's ablation.
+    """True if two rows share the randomness of a seed (order of texts, dropout, start), as a row and its ablation.
 
     Method, backbone, training text and seeds are equal, recipes differ at most once. A GPU's dropout is not a CPU's,
     and library versions may differ too.
@@ -336,6 +336,5 @@ def sample_of(
 
 
 def _pearson_by_seed(row: ByTask, tasks: Collection[str]) -> list[float]:
-    """Return means of Pearson's r, each a mean over subsets (SIF's metric)."""
     means = [[scores_of(record)["mean"]["pearson"] or np.nan for record in row[task]] for task in tasks]
     return [float(value) for value in 100 * np.mean(means, axis=0)]

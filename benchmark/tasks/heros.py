@@ -1,7 +1,7 @@
 """HEROS (Chiang et al. 2023): the replaced words an encoder takes for a change of meaning. Nothing is trained.
 
 The file is the authors' `heros.tsv` (hub: dcml0714/Heros): a sentence a line and its versions, each with a few words
-replaced, a column per kind. The card names Negation twice and one column that its text calls "Random MLM".
+replaced, a column per kind. The card names Negation twice and a column its text calls "Random MLM".
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ def shared_with(task: str, others: Sequence[str]) -> int:
 
 
 def repeated(task: str) -> dict[str, int]:
-    """Count a task's tested rows that repeat one of its own, and those in other places.
+    """Count a task's repeated rows, and its rows in other places.
 
     Places are other tasks, its own dev and train parts, and training pairs.
     """

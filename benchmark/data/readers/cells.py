@@ -60,7 +60,7 @@ class Cells:
     others: tuple[str, ...] = ()
 
     def column(self, number: int) -> list[str]:
-        """Return a column, with "" for a short row; equal numbers have one form, 1.0 as 1."""
+        """Return a column, with "" for a short row, and equal numbers in equal form: 1.0 as 1."""
         cells = [row[number].strip() if number < len(row) else "" for row in self.rows]
         return _plain_numbers(cells, commas=self.separated == _SEPARATORS[";"])
 
@@ -90,7 +90,7 @@ def is_number(cell: str) -> bool:
 
 
 def _plain_numbers(cells: list[str], *, commas: bool) -> list[str]:
-    """Write numbers in one form; three digits behind each comma may be thousands, unless `commas` are decimal."""
+    """Three digits behind each comma may be thousands, unless `commas` are decimal."""
     if any("," in cell or cell.endswith("%") for cell in cells):
         parts = [_WRITTEN.fullmatch(cell) for cell in cells]
         behind = [part for part in parts if part and part[2] == ","]
@@ -303,7 +303,6 @@ def _of_values(path: Path, values: list[Any], lines: list[int]) -> Cells:
 
 
 def _of_columns(path: Path, columns: dict[str, list[Any]], lines: list[int], features: Any = None) -> Cells:
-    """Read columns by name; labels of a Dataset's `features` get their names."""
     columns = {name: [named(cell, (features or {}).get(name)) for cell in cells] for name, cells in columns.items()}
     nested: dict[str, list[list[Any]]] = {}
     for name, cells in [*columns.items()]:
@@ -330,7 +329,7 @@ def _of_columns(path: Path, columns: dict[str, list[Any]], lines: list[int], fea
 
 
 def _cell(value: object) -> str:
-    """Write a value so that a number is read back equal; None and NaN are ""."""
+    """A number is read back equal; None and NaN are ""."""
     if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
         return ""
     return str(int(value)) if isinstance(value, bool) else str(value)

@@ -169,7 +169,7 @@ class Trainer:
         return self.x.device.type != "cpu"
 
     def _packs(self, workers: int) -> list[Rows]:
-        """Return blocks (folds, fits per fold); folds of a block have equal steps per pass."""
+        """Folds of a block (folds, fits per fold) have equal steps per pass."""
         of_fold: dict[int, list[int]] = defaultdict(list)
         for fit in np.argsort(~self.active, kind="stable").tolist():
             of_fold[self.fold_of[fit]].append(fit)
@@ -193,7 +193,6 @@ class Trainer:
 
     @torch.no_grad()
     def _round(self, pack: Rows, epochs: int) -> None:
-        """Train `epoch_size` passes, then evaluate and keep new best weights."""
         tracks = [self.tracks[fold] for fold in self.fold_of[pack[:, 0]]]
         where = torch.from_numpy(pack).to(self.x.device)
         weights, first, second = ([w[where] for w in kind] for kind in (self.weights, self.first, self.second))

@@ -1,8 +1,8 @@
 """SentEval's transfer probes: their folds, the choice of the penalty, and the accuracy (docs/protocol.md).
 
-Three schemes: `nested` (all rows in outer folds, the penalty from inner folds), `cross_validated` (a training and a
-test part, the penalty from folds of the training part) and `split` (training, development and test parts). Early
-stopping and rounding are SentEval's.
+Schemes: `nested` (all rows in outer folds, the penalty from inner folds), `cross_validated` (a training and a test
+part, the penalty from folds of the former) and `split` (training, development and test parts). Early stopping and
+rounding are SentEval's.
 """
 
 from __future__ import annotations
@@ -78,11 +78,10 @@ class _Probe:
         return fits, fits.dev.reshape(len(folds), len(tried))
 
     def percent(self, fraction: float) -> float:
-        """Return a fraction x100, rounded as in SentEval."""
         return float(round(100 * np.float64(fraction), 2))
 
     def choose(self, dev: NDArray[np.float64]) -> tuple[int, float]:
-        """Return the best penalty of (folds, penalties) by mean; ties go to the smallest."""
+        """Ties between penalties go to the smallest."""
         means = [self.percent(float(np.mean(list(column)))) for column in dev.T]
         best = int(np.argmax(means))
         return best, means[best]
