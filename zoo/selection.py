@@ -92,7 +92,6 @@ def model_folder(text: str) -> str | None:
 
 
 def saved_named(name: str | Path) -> Path | None:
-    """Folder of a saved encoder at a path; None for other paths, and for a recipe's name."""
     folder = saved_encoder(name)
     return None if folder is None or (isinstance(name, str) and name in all_recipes()) else folder
 

@@ -102,7 +102,6 @@ class Folder:
     def row(
         self, name: str, tasks: Sequence[str], at: Condition, pairs: bool = True
     ) -> tuple[MeasuredRow, ByTask] | str:
-        """A row with its records by task, or why it cannot be compared."""
         fitting = []
         for row in self.rows.get(_identity(*typed_recipe(name)), []):
             of_tasks = finished(row.records, tasks)

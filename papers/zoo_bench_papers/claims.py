@@ -111,7 +111,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def printed(self, contrast: Sequence[str], place: str, tasks: Sequence[str]) -> float | None:
         """Printed difference of a contrast on a place, or None.
 
-        The printed rows of a claim with one contrast on one place stand for it, under any recipes of ours.
+        A claim's printed rows of one contrast on one place stand for it, under any recipes of ours.
         """
         if len(contrast) == 4:
             halves = [self.printed(half, place, tasks) for half in (contrast[:2], contrast[2:])]
@@ -179,7 +179,6 @@ def all_claims() -> tuple[Claim, ...]:
 
 
 def read_claims(path: Path) -> list[Claim]:
-    """Raises msgspec.ValidationError or ValueError for an unknown key or cell."""
     content = read_yaml(path)
     shared = {key: content[key] for key in ("paper", "released") if key in content}
     claims = []

@@ -83,8 +83,6 @@ class Compared:
 
 
 class Place:
-    """Differences between all rows of claims on a suite or on tasks, in a metric."""
-
     def __init__(
         self, folder: Folder, name: str, tasks: Sequence[str], metric: Metric, pairs: list[Any], at: Condition
     ) -> None:

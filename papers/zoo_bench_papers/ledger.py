@@ -120,7 +120,6 @@ def _cells(verdict: Verdict) -> list[str]:
 
 
 def ledger(verdicts: Sequence[Verdict]) -> list[dict[str, object]]:
-    """Plain values of claims.json: for each condition, measured verdicts first."""
     conditions = list(dict.fromkeys(verdict.condition for verdict in verdicts))
     measured = {verdict.claim.id for verdict in verdicts if verdict.measured}
     drawn: list[dict[str, object]] = []

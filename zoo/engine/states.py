@@ -128,10 +128,7 @@ def pooled(
 
 
 def added_mask(mask: torch.Tensor, queries: int) -> torch.Tensor:
-    """Mask (n, keys) -> BERT's summand of attention scores (n, 1, queries, keys).
-
-    For a plain mask the library asks for padding, and the host waits.
-    """
+    """Mask (n, keys) -> BERT's summand of scores (n, 1, queries, keys), without the library's wait for the host."""
     wide = (1.0 - mask[:, None, None].float()) * torch.finfo(torch.float32).min
     return wide.expand(-1, 1, queries, -1)
 

@@ -74,10 +74,9 @@ class Exportable(Protocol):
 
 
 def write_sentence_transformers(encoder: Encoder, folder: Path, texts: Mapping[str, str] | None = None) -> None:
-    """Write a new folder for sentence-transformers, after a reading check of equal vectors.
+    """Write a new folder, checked by reading for equal vectors; `texts` are further files, such as README.md.
 
-    `texts` are further files, such as README.md. Raises UsageError for an encoder beyond the stock modules, and for an
-    existing folder.
+    Raises UsageError for an encoder beyond the stock modules, and for an existing folder.
     """
     modules = modules_of(encoder)
     if folder.exists():

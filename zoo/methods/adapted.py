@@ -144,8 +144,6 @@ class Adapted(Causal[AdaptedRecipeT]):
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptedSimCSERecipe(AdaptedRecipe, SimCSERecipe):
-    """The defaults are PromptEOL's, fine-tuned."""
-
     supervised: bool = True
     batch_size: int = 256
     learning_rate: float = 5e-4

@@ -1,4 +1,4 @@
-"""PromCSE (Jiang et al. 2022): SimCSE with a trained prefix."""
+"""PromCSE (Jiang et al. 2022)."""
 
 from __future__ import annotations
 

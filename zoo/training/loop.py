@@ -45,15 +45,11 @@ class Objective(nn.Module):
     def forward(self, *collated: Any, **_: Any) -> torch.Tensor:
         return self.contrast(*self.embed(*collated))
 
-    def after_step(self) -> None:
-        """Hook after each optimiser step."""
+    def after_step(self) -> None: ...
 
     @property
     def ungraphed(self) -> str | None:
-        """Why no CUDA graph can hold a step; None: the host reads no tensor, and shapes follow the batch's.
-
-        A batch is then pairs of ids and mask (..., length).
-        """
+        """Why no CUDA graph can hold a step; None: no host reads, shapes by the ids and masks (..., length)."""
         return UNSTATED
 
     def is_steady(self) -> bool:
@@ -355,7 +351,6 @@ class Training:
         )
 
     def resume(self) -> None:
-        """Restore the last undamaged checkpoint; rename damaged files."""
         checkpoint = self.files.find()
         self.files.begin(checkpoint)
         if checkpoint is None:

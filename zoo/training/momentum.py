@@ -71,10 +71,7 @@ def check_momentum(recipe: Any, *, holds_batch: bool = True) -> None:
 
 
 class MomentumObjective(Objective):
-    """A query branch, a key branch that follows it by momentum, and the queue.
-
-    With `key_start: random` the transformer (`model`) of the keys is not pretrained.
-    """
+    """Query branch, key branch by momentum, and queue; `key_start: random` leaves the keys' `model` unpretrained."""
 
     def __init__(self, branch: nn.Module, recipe: Any) -> None:
         super().__init__()
