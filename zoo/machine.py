@@ -164,7 +164,7 @@ def choose_device(wanted: str) -> str:
 
 
 def choose_precision(wanted: str, device: str) -> str:
-    """Precision of "auto": bf16, else fp16 on a GPU; fp32 on Apple's; on a CPU bf16 if a product is 1.3 times as fast."""
+    """Choose a precision; "auto" is bf16, else fp16 on a GPU; fp32 on Apple's; bf16 on a CPU if 1.3 times as fast."""
     import torch
 
     if device.startswith("cuda"):

@@ -31,7 +31,7 @@ class Condition(NamedTuple):
     tuned: str | None = None
 
     def text(self) -> str:
-        """ "zoo-small, bf16, 20,000 sentences of wiki, the papers' settings"."""
+        """Text such as "zoo-small, bf16, 20,000 sentences of wiki, the papers' settings"."""
         learned = f"{self.sentences:,} sentences of {self.corpus}" if self.sentences else ""
         settings = f"tuned ({self.tuned})" if self.tuned else "the papers' settings"
         return ", ".join(filter(None, [self.backbone or "no backbone", self.precision, learned, settings]))

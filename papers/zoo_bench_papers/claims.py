@@ -50,7 +50,7 @@ class Printed:
         return most.std[self.column], f"{most.row.seeds or 'several'} seeds of {most.row.method}, {most.table.source()}"
 
     def text(self) -> str:
-        """ "+1.49 (PT-BERT, table 3, Avg: PT-BERT, SimCSE-BERT)", and the size in spreads over seeds."""
+        """Text such as "+1.49 (PT-BERT, table 3, Avg: PT-BERT, SimCSE-BERT)", and the size in spreads over seeds."""
         lines = [self.a, *([self.b] if self.b else [])]
         spread = self.spread() if self.b else None
         size = f"; {abs(self.value) / spread[0]:.1f} standard deviations of {spread[1]}" if spread else ""

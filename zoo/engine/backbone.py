@@ -47,7 +47,7 @@ class BackboneSource:
 
     @property
     def ancestry(self) -> str | None:
-        """The condition if labelled pairs trained this checkpoint or an ancestor; else None."""
+        """A row's condition if this checkpoint or an ancestor was trained on labelled pairs, else None."""
         return f"labelled ancestry ({', '.join(self.labelled)})" if self.labelled else None
 
     def identity(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""A BERT in evaluation mode and its tokenizer, read from their files without the transformers library.
+"""A BERT for evaluation, with the library's names of weights, and its tokenizer, read from files without transformers.
 
-Its tokenizer ignores parts of tokenizer.json: it is made from the vocabulary and tokenizer_config.json's options. Any
-folder other than a plain BERT's, or where results could differ, goes to the library with all its checks.
+The library's tokenizer ignores parts of tokenizer.json: it is made from the vocabulary and tokenizer_config.json's
+options. Any folder other than a plain BERT's, or where results could differ, goes to the library with all its checks.
 """
 
 from __future__ import annotations

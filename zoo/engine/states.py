@@ -88,7 +88,7 @@ def token_states(
     at: torch.Tensor | None = None,
     **embedding: object,
 ) -> tuple[torch.Tensor, ...]:
-    """Token ids and mask (n, length), padded on the right -> states (n, length, dim) as of its own forward.
+    """Token ids and mask (n, length), padded on the right -> states (n, length, dim) as in the model's own forward.
 
     Returns the last layer; with `every` the embedding layer and all layers. `at` (n,) or (n, k) limits the last layer
     to these positions, as (n, 1, dim) or (n, k, dim). States of padding are undefined. `embedding` goes to the

@@ -174,7 +174,7 @@ class AdaptedSimCSE(Adapted[AdaptedSimCSERecipe], SimCSE[AdaptedSimCSERecipe]):
 
     @property
     def views_by_dropout(self) -> bool:
-        """False: dropout of the adapters makes two views too."""
+        """False with dropout in the adapters: two views of a sentence then differ anyway."""
         return super().views_by_dropout and not self.recipe.adapter_dropout
 
     def settings(self) -> TrainSettings:

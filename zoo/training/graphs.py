@@ -153,7 +153,7 @@ def _transformers(objective: nn.Module) -> list[Any]:
 
 
 def _ungraphed(objective: Any) -> str | None:
-    """The objective's reason; void for a subclass with another loss."""
+    """The objective's reason; it does not hold for a subclass with another loss."""
     kinds = type(objective).__mro__
 
     def depth(name: str) -> int:

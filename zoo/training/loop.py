@@ -45,7 +45,8 @@ class Objective(nn.Module):
     def forward(self, *collated: Any, **_: Any) -> torch.Tensor:
         return self.contrast(*self.embed(*collated))
 
-    def after_step(self) -> None: ...
+    def after_step(self) -> None:
+        """Hook after each optimiser step."""
 
     @property
     def ungraphed(self) -> str | None:

@@ -45,7 +45,7 @@ def has_adapters(model: nn.Module) -> bool:
 
 
 def with_adapters(model: Model, settings: LoraSettings) -> Model:
-    """Add adapters in place, alone with gradients, B = 0; raises MissingError without peft, or UsageError."""
+    """Add adapters in place, the only weights with gradients; B = 0. Raises MissingError without peft, UsageError."""
     check_peft()
     from peft import LoraConfig
 
