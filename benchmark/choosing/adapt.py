@@ -67,7 +67,7 @@ class Beginning:
 
 
 def beginning(name: str, runtime: Any) -> Beginning:
-    """Raises MissingError or UsageError for anything but a finished encoder or a backbone."""
+    """Load a finished encoder or a backbone; raises MissingError or UsageError for anything else."""
     recipes, source = all_recipes(), find_backbone(name)
     if not (source.folder / "modules.json").is_file():
         return Beginning(name, recipes["avg-last"].changed("avg-last", {"backbone": name}), _MEAN)
@@ -253,7 +253,6 @@ def _has_triplets(pairs: Corpus) -> bool:
 
 
 def _settings(spec: RecipeSpec, start: Beginning, **more: Any) -> dict[str, Any]:
-    """Typed settings stay."""
     row = resolve_methods([spec], {})[0]
     known = {field.name for field in fields(row.recipe)}
     given = {"backbone": start.name, **start.settings, **more}
@@ -292,7 +291,6 @@ def _budgeted(plans: Planned, start: Beginning, run: Run, seconds: float, update
 
 
 def _affordable(spec: RecipeSpec, start: Beginning, run: Run, seconds: float) -> int:
-    """Extrapolate from the time of a few updates."""
     row = _resolved(spec, _settings(spec, start, steps=_PROBE), spec.name)
     text = run.texts["pairs" if row.traits.needs_pairs else "corpus"].corpus
     runtime = replace(run.runtime, progress=Progress.silent())

@@ -59,7 +59,6 @@ class Wording:
     prompts: Mapping[Role | None, str]
 
     def prompt(self, role: Role | None) -> str | None:
-        """Return the prompt of a role; None: as on the card."""
         return self.prompts.get(role, self.prompts.get(None))
 
     def roles(self, of_card: Roles) -> Roles:
@@ -112,7 +111,7 @@ def _of_file(path: Path) -> list[Wording]:
 
 
 def vectors_of(encoder: Encoder, data: Texts, wording: Wording) -> NDArray[Any]:
-    """Queries and documents are encoded in their roles, others without a role."""
+    """Encode queries and documents in their roles, other texts without a role."""
     if not data.queries:
         return np.asarray(encode(encoder, data.texts, wording, None))
     asked, answers = data.texts[: data.queries], data.texts[data.queries :]
@@ -137,7 +136,7 @@ def installed() -> list[str]:
 
 
 def candidates(encoders: object, baseline: str | None = None) -> list[tuple[str, object]]:
-    """Default: finished encoders in the hub's cache, then untrained ones."""
+    """Return the given encoders, else the finished in the hub's cache and some untrained."""
     given: object = [*installed(), *UNTRAINED] if encoders is None else encoders
     if isinstance(given, str):
         given = [part.strip() for part in given.split(",") if part.strip()]

@@ -58,7 +58,7 @@ class Choice:
 
     @property
     def frame(self) -> pandas.DataFrame:
-        """The best first; rows over the budget last."""
+        """The rows, best first; those over the budget come last."""
         return self.ranking.frame
 
     @property
@@ -210,7 +210,6 @@ def _measured(
     at_precision: float | None,
     loaded: dict[str, Any],
 ) -> Iterator[tuple[str, dict[str, Any], Values]]:
-    """Wordings, widths and formats have a row each."""
     encoder, asked = candidate.encoder, data.texts[: data.queries or None]
     role: Role | None = "query" if data.queries else None
     several = candidate.takes_prompts and len(wordings) + (wordings[0].name != "card") > 1

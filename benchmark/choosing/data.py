@@ -73,7 +73,7 @@ class Texts:
 
     @property
     def units(self) -> int:
-        """The number of pairs, queries with a relevant document, or texts."""
+        """The number of units: pairs, queries with a relevant document, or texts."""
         return len(self.asked) if self.kind == "retrieval" else len(self.first)
 
     @functools.cached_property
@@ -83,7 +83,7 @@ class Texts:
 
     @functools.cached_property
     def clusters(self) -> Clusters:
-        """Pairs with a common text, queries with the same relevant documents."""
+        """The units resampled together: pairs with a common text, queries with equal relevant documents."""
         if self.kind == "label":
             return clusters_of(np.arange(self.units))
         if self.kind != "retrieval":
@@ -96,14 +96,8 @@ class Texts:
 def read_texts(source: Any, columns: str | None = None, kind: Kind | None = None) -> Texts:
     """Read pairs with scores or with 0 and 1, queries with documents, or texts with labels.
 
-    Args:
-        source: A table's path, a folder of BEIR or of `Dataset.save_to_disk`, a DataFrame or a Dataset.
-        columns: The columns, in place of a guess from the table.
-        kind: The kind, in place of a guess from the table.
-
-    Raises:
-        UsageError: The table is of no kind, has fewer than `FEWEST` units, or equal scores or labels only.
-        CorruptError: The table cannot be read.
+    `columns` and `kind` replace guesses from the table. Raises UsageError for a table of no kind, with fewer than
+    `FEWEST` units, or with constant scores or labels, CorruptError for an unreadable table.
     """
     path = Path(source) if isinstance(source, str | Path) else Path(type(source).__name__)
     if isinstance(source, str | Path):
@@ -163,7 +157,7 @@ def _enough(data: Texts, path: Path) -> Texts:
 
 
 def _search(table: Table) -> Texts:
-    """A row without a grade is relevant, a negative is not."""
+    """Read judgements; a row without a grade is relevant, a negative is not."""
     frame = table.frame
     grades = frame["score"] if "score" in frame else pd.Series(1.0, frame.index)
     rows = frame.assign(grade=grades.clip(lower=0)).groupby(["first", "second"], sort=False)["grade"].max()
@@ -196,7 +190,7 @@ def searched(
     grades: Values,
     same: NDArray[Any],
 ) -> Texts:
-    """Row i judges document `judged[i]` for query `asked[i]` (n,)."""
+    """Build texts in which row i judges document `judged[i]` for query `asked[i]` (n,)."""
     n = len(queries)
     without = n - len(np.unique(asked[grades > 0]))
     report += f"; {n - without:,} queries, {len(documents):,} documents"

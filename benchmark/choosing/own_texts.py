@@ -40,7 +40,7 @@ class OwnTexts:
         return [text for document in self.documents for text in document]
 
     def without(self, tested: Sequence[str], held_out: frozenset[int]) -> tuple[OwnTexts, int]:
-        """Also returns the number of removed tested texts."""
+        """Remove documents and tested texts; also returns the number of the latter."""
         known = normalised_texts(tested)
         rest = [document for number, document in enumerate(self.documents) if number not in held_out]
         kept = [[text for text in document if normalised(text) not in known] for document in rest]
@@ -66,8 +66,8 @@ class OwnTexts:
 def read_own_texts(source: Any, columns: str | None = None) -> OwnTexts:
     """Read a file of lines, a table's text column, a folder of .txt files, or lists of texts or of documents.
 
-    An empty line ends a document, and so does a file's end in a folder. Lines or cells of mostly several sentences are
-    documents too. Raises MissingError or UsageError if there is no text.
+    An empty line or a file of a folder ends a document. Lines or cells of mostly several sentences are documents too.
+    Raises MissingError or UsageError if there is no text.
     """
     if not isinstance(source, str | Path):
         lists = [[one] if isinstance(one, str) else list(one) for one in source]
@@ -89,7 +89,6 @@ def read_own_texts(source: Any, columns: str | None = None) -> OwnTexts:
 
 
 def _divided(name: str, documents: list[list[str]], *, ordered: bool) -> OwnTexts:
-    """Split documents into sentences if most are a single long text."""
     clean = [[" ".join(text.split()) for text in document if text.strip()] for document in documents]
     clean = [document for document in clean if document]
     sentences = [[part for text in document for part in _END.split(text)] for document in clean]
@@ -166,9 +165,8 @@ def document_items(documents: Sequence[Sequence[str]], seed: int = 0) -> Signal:
     """Return the signal of documents; a fifth of them each is development and test.
 
     A pair is a title and the line below it, if most documents begin with a title; else two neighbouring sentences. As
-    many pairs join two documents. No sentence is in two pairs, and none of a pair is anywhere else in the text.
-
-    Raises UsageError with the reason for none: no documents, or too few pairs.
+    many pairs join two documents. Sentences of pairs stand nowhere else. Raises UsageError without documents, or with
+    too few pairs.
     """
     if len(documents) < _SHARE:
         raise UsageError(
@@ -193,7 +191,6 @@ def _half(
     with_title: bool,
     generator: random.Random,
 ) -> Texts:
-    """Pairs are neighbouring sentences if titles are too few."""
     titles = [(i, documents[i][0], documents[i][1]) for i in part if len(documents[i]) > 1]
     couples, what = _single(titles, often) if with_title else [], "titles with the line below"
     if len(couples) < FEWEST:
@@ -213,7 +210,6 @@ def _half(
 
 
 def _have_titles(documents: Sequence[Sequence[str]]) -> bool:
-    """Most first lines are short, without an end mark, and most second lines are not."""
     first, second = ([_is_title(lines[place]) for lines in documents if len(lines) > 1] for place in (0, 1))
     return sum(first) * 2 > len(first) and sum(second) * 2 < len(second)
 

@@ -33,7 +33,7 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class Ranking:
-    """Encoders by their score, those over the budget last; the winner; and the facts of the verdict.
+    """Encoders by their score, those over the budget last, and the facts of the verdict.
 
     `above_own` are the winner's other sizes, below it beyond noise; `beaten`: better than the baseline beyond noise.
     """
@@ -51,7 +51,7 @@ class Ranking:
 def ranked(
     data: Texts, values: Sequence[Values], rows: Sequence[dict[str, Any]], baseline: str | None = None
 ) -> Ranking:
-    """A row's `over_budget` keeps it from winning."""
+    """Rank rows by their score; `over_budget` keeps a row from winning."""
     import pandas
 
     rows = [{"over_budget": "", **row} for row in rows]

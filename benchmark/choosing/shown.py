@@ -41,7 +41,6 @@ def _time(key: str) -> Callable[[Row], str]:
 
 
 def _tie(alone: bool) -> Callable[[Row], str]:
-    """A winner without ties has no mark."""
     return lambda row: "over" if row["over_budget"] else "≈" if row["may_be_best"] and not alone else ""
 
 
@@ -86,7 +85,7 @@ def rows_of(frame: pandas.DataFrame) -> list[Row]:
 
 
 def lines_of_rows(rows: list[Row], columns: Sequence[tuple[str, Callable[[Row], str]]], width: int | None) -> list[str]:
-    """`columns` are (heading, cell), the most important first."""
+    """Print rows by `columns` of (heading, cell), the most important first."""
     fields = [Field("", [row["name"] for row in rows], right=False, name=True)]
     # The first column always stays; the second goes last.
     for place, (heading, cell) in enumerate(columns):
@@ -101,7 +100,7 @@ def note(row: pandas.Series[Any], texts: int) -> str:
 
 
 def drawn(frame: pandas.DataFrame, kind: Kind, path: Path) -> None:
-    """Plot scores with intervals against speed; dark: perhaps the best. Raises MissingError without Matplotlib."""
+    """Plot scores with intervals against speed, dark for ties with the best; raises MissingError without Matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

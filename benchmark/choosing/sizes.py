@@ -144,7 +144,7 @@ def write_sizes(
     formats: Sequence[str] = ("float32",),
     device: str = "auto",
 ) -> Iterator[Sizes]:
-    """Write <suite>-sizes.md and .csv. Raises MissingError if no table has a task with pair scores."""
+    """Write <suite>-sizes.md and .csv; raises MissingError if no table has a task with pair scores."""
     texts = PairTexts(DataSource.from_options(data, hub=False))
     kept = {id(table): [task for task in table.suite.tasks if _has_pairs(table, task)] for table in tables}
     if not any(kept.values()):

@@ -181,7 +181,6 @@ def _scored(name: str, pairs: Pairs) -> Corpus:
 
 
 def _labelled(table: Table, path: Path, count: int | None) -> list[tuple[str, str, str]]:
-    """A triple is a pair of each label, an unlabelled pair is of equal texts."""
     frame = table.frame.head(count) if count is not None else table.frame
     if "second" not in frame:
         raise CorruptError(

@@ -39,7 +39,7 @@ class Located:
 
 @dataclass
 class DataSource:
-    """`folder` is `--data` or ZOO_BENCH_DATA (SentEval layout), `hub` allows downloads."""
+    """Finds data; `folder` is `--data` or ZOO_BENCH_DATA (SentEval layout), `hub` allows downloads."""
 
     folder: Path | None = None
     hub: bool = True
@@ -55,7 +55,7 @@ class DataSource:
         return cls(path, hub)
 
     def locate(self, name: str, form: str) -> Located:
-        """Raises MissingError with the places searched, CorruptError for a wrong checksum."""
+        """Find verified files; raises MissingError with the places searched, CorruptError for a wrong checksum."""
         entry = dataset(name)
         wanted = entry.form(form)
         if wanted.folder == "pocket":
@@ -82,7 +82,7 @@ class DataSource:
         return self.fetch(name, form, looked)
 
     def fetch(self, name: str, form: str, looked: str = "") -> Located:
-        """Raises MissingError at once if the hub is out of reach."""
+        """Download into the cache; raises MissingError at once if the hub is out of reach."""
         entry = dataset(name)
         wanted = entry.form(form)
         if wanted.hub is None:

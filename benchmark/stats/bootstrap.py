@@ -232,7 +232,6 @@ def resample_together(
 
 
 def _maker(task: Scored, metric: Metric, expanded: bool) -> tuple[_Statistic, bool]:
-    """Return a function from counts to scores, and True if it takes float32."""
     n = len(task.gold)
     if metric == "accuracy":
         return _accuracy(task.predicted, task.gold), True

@@ -85,7 +85,7 @@ def independent(rows: int) -> Clusters:
 
 
 def clusters_of(first: NDArray[np.intp], second: NDArray[np.intp] | None = None) -> Clusters:
-    """From the numbers of each row's text or two texts (rows,)."""
+    """Return clusters from the numbers of each row's text or two texts (rows,)."""
     rows = np.arange(len(first))
     sides = np.stack([first, np.full(len(first), -1) if second is None else np.where(second == first, -1, second)], 1)
     often = np.bincount(sides[sides >= 0], minlength=1) > 1

@@ -40,7 +40,7 @@ _SEEDS = 3  # of two rows, from which a correlation of their seeds is measured
 
 
 def finished(records: Iterable[Record], tasks: Collection[str], *, trial: bool = False) -> dict[str, list[Record]]:
-    """Records are either of whole data or of trials (cut data)."""
+    """Return finished records, either of whole data or of trials (cut data)."""
     by_task: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         if record["status"] == "ok" and (record["limit"] is not None) == trial and record["task"]["name"] in tasks:
@@ -105,7 +105,7 @@ def _floors() -> dict[str, dict[frozenset[str], float]]:
 
 
 def share_draws(a: ByTask, b: ByTask) -> bool:
-    """True if two rows share the randomness of a seed (order of texts, dropout, start): one is the other's ablation.
+    """True if two rows share the randomness of a seed (order of texts, dropout, start), as a row and its ablation.
 
     Method, backbone, training text and seeds are equal, recipes differ at most once. A GPU's dropout is not a CPU's,
     and library versions may differ too.
@@ -118,7 +118,7 @@ def share_draws(a: ByTask, b: ByTask) -> bool:
 
 
 def changed_settings(first: Record, second: Record) -> list[str]:
-    """Only settings common to both records count."""
+    """Return differing settings among those of both records."""
     first_recipe, second_recipe = first["method"]["recipe"], second["method"]["recipe"]
     return sorted(key for key in first_recipe.keys() & second_recipe.keys() if first_recipe[key] != second_recipe[key])
 
@@ -317,7 +317,7 @@ def sample_of(
     metric: Literal["", "pearson"] = "",
     places: Sequence[int] | None = None,
 ) -> Sample:
-    """Without lent noise, that of a single seed is unknown. `places` are those of the rows in `noise`."""
+    """Return a sample; without lent noise, that of a single seed is unknown. `places` are those of rows in `noise`."""
     alone = {i: SeedNoise() for i, row in enumerate(rows) if is_alone(row)} | dict(one_seed or {})
     alike: dict[object, list[int]] = defaultdict(list)
     for i, row in enumerate(rows):
@@ -336,6 +336,5 @@ def sample_of(
 
 
 def _pearson_by_seed(row: ByTask, tasks: Collection[str]) -> list[float]:
-    """Pearson's r is a mean over subsets (SIF's metric)."""
     means = [[scores_of(record)["mean"]["pearson"] or np.nan for record in row[task]] for task in tasks]
     return [float(value) for value in 100 * np.mean(means, axis=0)]

@@ -120,7 +120,7 @@ def compared_by_name(
 
 
 def beyond_noise(values: Mapping[int, float]) -> dict[int, bool]:
-    """Holm's procedure (1979) over all p values."""
+    """Apply Holm's procedure (1979) over all p values."""
     beyond: dict[int, bool] = {}
     still = True
     for number, (p, place) in enumerate(sorted((p, place) for place, p in values.items())):
@@ -130,7 +130,7 @@ def beyond_noise(values: Mapping[int, float]) -> dict[int, bool]:
 
 
 def told_apart(differences: Differences, at: int) -> dict[int, str]:
-    """Rows above ("↑") and below ("↓") a row, by Holm's procedure over the others with a p."""
+    """Return rows above ("↑") and below ("↓") a row, by Holm's procedure over the others with a p."""
     values = {place: float(p) for place, p in enumerate(differences.p[:, at]) if place != at and np.isfinite(p)}
     signs = beyond_noise(values)
     return {place: "↑" if differences.value[place, at] > 0 else "↓" for place, beyond in signs.items() if beyond}

@@ -206,7 +206,7 @@ def differences(sample: Sample) -> Differences:
 
 
 def equivalence(result: Differences, margin: float) -> Matrix:
-    """Two one-sided tests for a difference within a margin (Schuirmann 1987): p (methods, methods)."""
+    """Return p (methods, methods) of two one-sided tests for a difference within a margin (Schuirmann 1987)."""
     from scipy.special import stdtr
 
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -31,7 +31,7 @@ class TaskRegistry(Registry[Task]):
     """Built-in rows, Task subclasses of plugins, and mteb's tasks (mteb:NAME), by name."""
 
     def get(self, name: str) -> Task:
-        """Raises UsageError for an unknown or broken name, MissingError without mteb."""
+        """Return a task; raises UsageError for an unknown or broken name, MissingError without mteb."""
         if not name.startswith(MTEB):
             return super().get(name)
         from benchmark.tasks.mteb import mteb_task

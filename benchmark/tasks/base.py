@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def check_task(task: Task, data: DataSource) -> Iterator[tuple[str, str | None]]:
-    """Yield (check, None or the problem)."""
+    """Yield the name of each check, and None or the problem."""
     loaded_data: list[TaskData] = []
     problem = problem_of(type(task), lambda: _load(task, data, loaded_data), "load")
     yield "title, data set and data", problem
@@ -135,7 +135,7 @@ class TaskData(ABC):
     metrics: ClassVar[tuple[str, ...]] = ()
 
     def raised_metrics(self) -> dict[str, int]:
-        """Versions above 1 are in keys."""
+        """Return metric versions above 1, for keys."""
         return {name: VERSIONS[name] for name in self.metrics if VERSIONS[name] > 1}
 
     @abstractmethod
@@ -271,7 +271,7 @@ class PairsData(TaskData):
         return self.score_cosines([compare(vectors, pairs) for pairs in self.subsets.values()])
 
     def score_cosines(self, cosines: Sequence[tuple[NDArray[Any], NDArray[np.bool_]]]) -> Scores:
-        """`known` masks (n,) pairs without zero vectors."""
+        """Score subsets' cosines (n,), each with a mask (n,) of pairs without zero vectors."""
         from benchmark.metrics.correlation import aggregate, correlations, undefined
 
         # As they are kept: whoever has the pair scores computes the same score to the last digit.
@@ -292,7 +292,7 @@ class PairsData(TaskData):
         return {"main": main, "main_metric": "all_spearman", "reason": reason, **result, "pairs": kept}  # type: ignore[typeddict-item]
 
     def score_dev(self, vectors: Lookup) -> float:
-        """Spearman x100; NaN if undefined."""
+        """Return Spearman x100; NaN if undefined."""
         from benchmark.metrics.correlation import correlations
 
         if self.dev is None:
@@ -307,7 +307,7 @@ class PairsData(TaskData):
         return DevOverlap(len(self.dev), None if rows is None else sum(row < len(self.dev) for row in rows))
 
     def geometry_dev(self, vectors: Lookup) -> dict[str, float]:
-        """Alignment of the dev pairs scored above 4, uniformity of all dev sentences (SimCSE, footnote 3)."""
+        """Return alignment of dev pairs above 4, uniformity of all dev sentences (SimCSE, footnote 3)."""
         from benchmark.metrics.geometry import alignment, uniformity
 
         if self.dev is None or not (self.dev.gold > 4).any():

@@ -125,7 +125,7 @@ class EvalRankData(TaskData):
 
 
 def paraphrases(row: TaskRow, data: DataSource, limit: int | None, *, measure: Measure) -> EvalRankData:
-    """A pair counts once, whatever its order; sentences of STS-B's other parts are only searched."""
+    """Read the pairs, each counted once in either order; sentences of STS-B's other parts are only searched."""
     sets = {task.name: cast(PairsData, task.load(data, limit)) for task in STS if task.name in _SETS}
     positive: dict[frozenset[str], tuple[str, str]] = {}
     sentences: list[str] = []

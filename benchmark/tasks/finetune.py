@@ -130,7 +130,6 @@ class LabelledFinetuneData(FinetuneData):
 
 
 def phrase_or_not(row: TaskRow, data: DataSource, limit: int | None) -> LabelledFinetuneData:
-    """`limit` is per class."""
     located, parts = read_parts(data)
     return LabelledFinetuneData(located, parts, limit)
 

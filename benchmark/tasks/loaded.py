@@ -83,7 +83,7 @@ class LoadedTask:
 
 
 def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> list[LoadedTask]:
-    """A task without data keeps the reason."""
+    """Load tasks; without data a task keeps the reason."""
     loaded = []
     for name in names:
         task = TASKS.get(name)

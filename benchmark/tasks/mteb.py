@@ -39,7 +39,7 @@ _TEXT_COLUMNS = (
 
 
 def mteb_task(name: str) -> MTEBTask:
-    """The data stay unread; raises MissingError without mteb, UsageError if unsupported."""
+    """Return a task with unread data; raises MissingError without mteb, UsageError if unsupported."""
     mteb_name = name.partition(":")[2]
     try:
         import mteb
@@ -91,12 +91,12 @@ class MTEBTask(Task):
 
     @property
     def split(self) -> str:
-        """Test, or mteb's last split without it."""
+        """The test split, or mteb's last without it."""
         splits = list(self.task.eval_splits)
         return "test" if "test" in splits else str(splits[-1])
 
     def load(self, data: DataSource, limit: int | None = None) -> TaskData:
-        """Raises MissingError if the data are neither cached nor on the hub."""
+        """Let mteb read the data; raises MissingError if they are neither cached nor on the hub."""
         self._read()
         if self.task.metadata.type != "STS":
             if limit is not None:
@@ -164,7 +164,7 @@ class ByMTEB(TaskData):
         self.rows = sum(len(rows["queries"] if isinstance(rows, Mapping) else rows) for rows in held)
 
     def texts(self) -> list[str]:
-        """In their roles; training texts of classifiers are encoded on demand."""
+        """Return texts in their roles; training texts of classifiers are encoded on demand."""
         from mteb.types import PromptType
 
         task: Any = self.task.task
@@ -190,7 +190,7 @@ class ByMTEB(TaskData):
         return list(map(str, self.texts()))
 
     def score(self, vectors: Lookup) -> Scores:
-        """`main` is the mean of mteb's main scores over subsets."""
+        """Return mteb's scores; `main` is their mean over subsets."""
         from benchmark.tasks.mteb_model import TextModel
 
         model = TextModel(vectors, getattr(getattr(vectors, "encoder", None), "roles", Roles()))

@@ -29,7 +29,7 @@ class _Asked(dict[str, str]):
 
 
 def prompt_names(task_metadata: Any, prompt_type: PromptType | None) -> tuple[str, ...]:
-    """The order is the installed mteb's."""
+    """Return names of prompts in the order of the installed mteb."""
     asked = _Asked()
     get_prompt_name(asked, task_metadata, prompt_type)
     return tuple(asked.names)
@@ -40,7 +40,7 @@ def role_of(prompt_type: PromptType | None) -> Role | None:
 
 
 class TextModel(AbsEncoder):
-    """Maps batches of texts to vectors (n, dim), float32, in the roles of the encoder."""
+    """A model for mteb: batches of texts to vectors (n, dim), float32, in the encoder's roles."""
 
     mteb_model_meta: ModelMeta
 
@@ -52,14 +52,14 @@ class TextModel(AbsEncoder):
         self.mteb_model_meta = meta or ModelMeta.create_empty({"similarity_fn_name": ScoringFunction(roles.similarity)})
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
-        """Return (n, m); mteb itself computes no distances."""
+        """Return similarities (n, m); mteb itself computes no distances."""
         if self.similarity_name in ("cosine", "dot"):
             return super().similarity(embeddings1, embeddings2)
         values = similarities(np.atleast_2d(embeddings1), np.atleast_2d(embeddings2), self.similarity_name)
         return torch.from_numpy(values)
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
-        """Return (n,)."""
+        """Return similarities (n,) of rows."""
         if self.similarity_name in ("cosine", "dot"):
             return super().similarity_pairwise(embeddings1, embeddings2)
         first, second = np.atleast_2d(embeddings1), np.atleast_2d(embeddings2)

@@ -52,7 +52,7 @@ def in_tests(dev: Pairs, tests: Mapping[str, TaskData]) -> list[int]:
 
 
 def in_each_test(dev: Pairs, tests: Mapping[str, TaskData]) -> dict[str, list[int]]:
-    """Raises UsageError for a task without pairs."""
+    """Return dev rows by task; raises UsageError for a task without pairs."""
     dev_keys = keys(dev)
     rows = {}
     for name, data in tests.items():
@@ -125,7 +125,7 @@ def shared_texts(task: str, gold: str) -> NDArray[np.intp] | None:
 
 
 def texts_of_pairs(task: str) -> NDArray[np.intp]:
-    """Return (pairs, 2); a text of a single pair has its own number."""
+    """Return text numbers (pairs, 2); a text of a single pair has its own."""
     pooled = next((_pooled(name) for name, tasks in POOLS.items() if task in tasks), None)
     about = _texts_of(task)
     gold: str = pooled.gold_sha256[task] if pooled is not None else about["gold_sha256"] if about is not None else ""
@@ -174,7 +174,7 @@ def shared_with(task: str, others: Sequence[str]) -> int:
 
 
 def repeated(task: str) -> dict[str, int]:
-    """Count a task's tested rows that repeat one of its own, and those in other places.
+    """Count a task's repeated rows, and its rows in other places.
 
     Places are other tasks, its own dev and train parts, and training pairs.
     """
@@ -183,13 +183,13 @@ def repeated(task: str) -> dict[str, int]:
 
 
 def dev_rows_in_tests(task: str, sha256: str | None = None) -> list[int] | None:
-    """None if unmeasured on this data (see `DEV`)."""
+    """Return dev rows among test pairs, None if unmeasured on this data (see `DEV`)."""
     about = _table()["dev"].get(task)
     return None if about is None or sha256 not in (None, about["sha256"]) else list(about["rows"])
 
 
 def dev_overlap(task: str) -> DevOverlap | None:
-    """Counts are without `limit`."""
+    """Count development pairs without `limit`."""
     if task in DISJOINT:
         pairs = _table()["dev"][DISJOINT[task]]["pairs"]
         return DevOverlap(pairs - len(dev_rows_in_tests(DISJOINT[task]) or ()), 0)

@@ -18,7 +18,7 @@ def _pairs(rows: list[list[str]]) -> Pairs:
 
 
 def sentence_pairs(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
-    """The kinds are the subsets."""
+    """Read pairs with their kinds as subsets."""
     located = data.locate(row.dataset, row.form)
     rows = read_table(located.files["pairs.tsv"], ["kind", "split", "score", "sentence1", "sentence2"])
     dev = [fields[2:] for fields in rows if fields[1] == "dev"]
@@ -47,7 +47,6 @@ class _LabelledData(TaskData):
         return self.sentences
 
     def score(self, vectors: Lookup) -> Scores:
-        """Accuracy of a logistic regression over five stratified folds."""
         matrix = vectors(self.sentences)
         if not np.ptp(matrix, axis=0).any():
             return {"main": None, "main_metric": "accuracy", "reason": reason("constant_vectors")}
@@ -57,7 +56,7 @@ class _LabelledData(TaskData):
 
 
 def topics(row: TaskRow, data: DataSource, limit: int | None) -> TaskData:
-    """`limit` is per topic, at least 5 for the folds."""
+    """Read `limit` sentences of each topic, at least 5 for the folds."""
     located = data.locate(row.dataset, row.form)
     rows = read_table(located.files["labelled.tsv"], ["label", "sentence"])
     check_rows(located, "test", len(rows))

@@ -42,7 +42,7 @@ class RegressorData(TaskData):
         return self.test.texts()
 
     def score(self, vectors: Lookup) -> Scores:
-        """Spearman (`main`, of `pairs`), Pearson and mean squared error of test, Pearson of dev."""
+        """Return Spearman (`main`, of `pairs`), Pearson and mean squared error of test, Pearson of dev."""
         from benchmark.metrics.correlation import correlations, undefined
         from benchmark.metrics.probe.protocol import pair_features
         from benchmark.metrics.relatedness import regress
@@ -68,7 +68,7 @@ class RegressorData(TaskData):
 
 
 def _ordered(pairs: Pairs) -> tuple[Pairs, list[int]]:
-    """Also returns their row numbers (n,) in the data."""
+    """Sort as SentEval; also returns row numbers (n,) in the data."""
     # SentEval sorts like this, and its shuffling of the training rows starts from this order.
     lengths = [[len(text.split()) for text in side] for side in (pairs.first, pairs.second)]
     keys = list(zip(*lengths, pairs.gold.tolist(), strict=True))

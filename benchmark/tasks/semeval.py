@@ -38,7 +38,7 @@ def best_threshold(scores: np.ndarray, labels: np.ndarray) -> float:
 
 
 class SemEvalData(TransferData):
-    """A word, a phrase, 1 for the same meaning; in a training and a test part."""
+    """A training and a test part of a word, a phrase, 1 for the same meaning."""
 
     def score(self, vectors: Lookup) -> Scores:
         scores = super().score(vectors)
@@ -49,7 +49,7 @@ class SemEvalData(TransferData):
 
 
 def read_parts(data: DataSource) -> tuple[Located, list[Labelled]]:
-    """Numbers of rows are checked, in the existing form."""
+    """Read both parts in the existing form, with checked numbers of rows."""
     located = _organisers(data)
     if located is None:
         located = data.locate(_DATASET, "plain")
@@ -69,7 +69,7 @@ def read_parts(data: DataSource) -> tuple[Located, list[Labelled]]:
 
 
 def frozen(row: TaskRow, data: DataSource, limit: int | None) -> SemEvalData:
-    """`limit` is per class, at least 20 for the folds."""
+    """Read `limit` rows of each class, at least 20 for the folds."""
     located, parts = read_parts(data)
     return SemEvalData(located, parts, "full", False, limit)
 

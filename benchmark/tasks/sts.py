@@ -33,7 +33,7 @@ def in_form(pairs: Pairs, form: str) -> Pairs:
 
 
 def year(row: TaskRow, data: DataSource, limit: int | None, *, extra_fields: int = 0) -> PairsData:
-    """A hub copy has no subsets, so `mean` and `wmean` equal `all` there."""
+    """Read a year; a hub copy has no subsets, so `mean` and `wmean` equal `all` there."""
     located = data.locate(row.dataset, row.form)
     if located.from_hub_rows:
         subsets = {"test": read_hub_rows(located.files["test.jsonl"])}
@@ -123,7 +123,7 @@ def three_splits(
     splits: Callable[[Located], Splits],
     use: Callable[[Located, Splits, int | None], TaskData] = cosine_of_test,
 ) -> TaskData:
-    """`limit` keeps the first rows of each."""
+    """Read the first `limit` rows of each split."""
     located = data.locate(row.dataset, row.form)
     return use(located, splits(located), limit)
 

@@ -86,7 +86,7 @@ def _of_kept(text: str, every: Collection[str], kept: Collection[str]) -> bool:
 
 
 def all_suites() -> dict[str, Suite]:
-    """The papers' main tables come first."""
+    """Return shipped suites, the papers' main tables first."""
     return _shipped(resource_folder("benchmark", "configs") / "suites").copy()
 
 
@@ -119,12 +119,12 @@ def _means(content: object, where: str) -> dict[str, tuple[str, ...]]:
 
 
 def suites_named(names: str) -> list[Suite]:
-    """Raises UsageError with suggestions."""
+    """Return suites by name; raises UsageError with suggestions."""
     return [suite(name) for name in dict.fromkeys(name.strip() for name in names.split(","))]
 
 
 def suites_for(names: str | None, tasks: str | None) -> list[Suite]:
-    """Default: pocket if it has all tasks (or none are named), else suites with any."""
+    """Return suites by name; default: pocket if it has all tasks (or none are named), else suites with any."""
     if names is not None:
         return suites_named(names)
     patterns = [TASKS.canonical(part.strip()).lower() for part in (tasks or "").split(",") if part.strip()]
@@ -139,7 +139,7 @@ def suites_for(names: str | None, tasks: str | None) -> list[Suite]:
 
 
 def merged(suites: Sequence[Suite]) -> Suite:
-    """Tasks of all; dev task, training texts and seeds of the first."""
+    """Join tasks of all suites; dev task, training texts and seeds are the first's."""
     tasks = dict.fromkeys(task for one in suites for task in one.tasks)
     return replace(suites[0], tasks=tuple(tasks))
 
@@ -202,7 +202,7 @@ def suite_name(name: str) -> str | None:
 
 
 def tasks_named(names: str, also: Collection[str] = ()) -> tuple[str, ...]:
-    """Also mteb:NAME and `also`; raises UsageError for others."""
+    """Return tasks, mteb:NAME, or names of `also`; raises UsageError for others."""
     tasks = dict.fromkeys(TASKS.canonical(part.strip()) for part in names.split(",") if part.strip())
     for name in tasks:
         if name not in also and not name.startswith(MTEB):

@@ -42,11 +42,11 @@ class TransferData(TaskData):
         return [text for part in self.parts for text in part.texts()]
 
     def tested(self) -> list[str]:
-        """The last part; a single part is tested completely, in folds."""
+        """Return the last part; a single part is tested completely, in folds."""
         return self.parts[-1].texts()
 
     def score(self, vectors: Lookup) -> Scores:
-        """Accuracy (MRPC: also F1) with items, protocol, dev accuracy and penalties."""
+        """Return accuracy (MRPC: also F1) with items, protocol, dev accuracy and penalties."""
         import time
 
         from sklearn.metrics import f1_score
@@ -112,7 +112,7 @@ Parts = Callable[[Located], list[Labelled]]
 
 
 def polar(positive: str, negative: str) -> Parts:
-    """Class 1 and class 0 have a file each."""
+    """Read a file for class 1 and a file for class 0."""
     return lambda located: [readers.read_polar(located.files[positive], located.files[negative])]
 
 
@@ -130,7 +130,7 @@ def labelled(
     setting: str,
     f1: bool = False,
 ) -> TransferData:
-    """`limit` is per class, at least 20 for the folds."""
+    """Read `limit` rows of each class, at least 20 for the folds."""
     located = data.locate(row.dataset, row.form)
     data_parts = parts(located)
     for split, part in zip(splits, data_parts, strict=True):

@@ -45,7 +45,7 @@ _ZEROS = re.compile(r"(?<=\d)\.0*$")
 
 @dataclass
 class Cells:
-    """`names` is None for a file without names."""
+    """Cells as text, with lines; `names` is None for a file without names."""
 
     path: Path
     rows: list[list[str]]
@@ -60,12 +60,12 @@ class Cells:
     others: tuple[str, ...] = ()
 
     def column(self, number: int) -> list[str]:
-        """A short row has ""; equal numbers have one form, 1.0 as 1."""
+        """Return a column, with "" for a short row, and equal numbers in equal form: 1.0 as 1."""
         cells = [row[number].strip() if number < len(row) else "" for row in self.rows]
         return _plain_numbers(cells, commas=self.separated == _SEPARATORS[";"])
 
     def unfold(self, chosen: Collection[str]) -> Cells:
-        """Each value of the chosen nested columns gets a row; a shorter list begins again."""
+        """Give each value of the chosen nested columns a row; a shorter list begins again."""
         lists = {name: values for name, values in self.nested.items() if name in chosen and any(values)}
         if not lists:
             return self
@@ -90,7 +90,7 @@ def is_number(cell: str) -> bool:
 
 
 def _plain_numbers(cells: list[str], *, commas: bool) -> list[str]:
-    """Three digits behind each comma may be thousands, unless `commas` declares the comma decimal."""
+    """Three digits behind each comma may be thousands, unless `commas` are decimal."""
     if any("," in cell or cell.endswith("%") for cell in cells):
         parts = [_WRITTEN.fullmatch(cell) for cell in cells]
         behind = [part for part in parts if part and part[2] == ","]
@@ -237,7 +237,7 @@ def _csv(path: Path, lines: list[tuple[int, str]], separator: str) -> Cells:
 
 
 def _unquoted(rows: list[list[str]]) -> list[list[str]]:
-    """Quotes belong to the text unless the writer quoted fields."""
+    """Remove quotes if the writer quoted fields; else they belong to the text."""
     begun = [cell for row in rows for cell in row if cell.startswith('"')]
     if not begun or not all(_QUOTED.fullmatch(cell) for cell in begun):
         return rows
@@ -269,7 +269,7 @@ def _json(path: Path, lines: list[tuple[int, str]], splits: Sequence[str], *, is
 
 
 def _rows_of(content: Mapping[str, Any]) -> list[Any] | None:
-    """Columns may have any of pandas' orients, or a single list of objects."""
+    """Read columns in any of pandas' orients, or a single list of objects."""
     if {"columns", "data"} <= {*content}:
         return [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
     if "schema" in content:
@@ -303,7 +303,6 @@ def _of_values(path: Path, values: list[Any], lines: list[int]) -> Cells:
 
 
 def _of_columns(path: Path, columns: dict[str, list[Any]], lines: list[int], features: Any = None) -> Cells:
-    """Labels of a Dataset's `features` get their names."""
     columns = {name: [named(cell, (features or {}).get(name)) for cell in cells] for name, cells in columns.items()}
     nested: dict[str, list[list[Any]]] = {}
     for name, cells in [*columns.items()]:

@@ -50,7 +50,7 @@ def plain(name: str) -> str:
 
 
 def mostly(cells: Sequence[str], kind: Callable[[str], bool]) -> bool:
-    """Half of the non-empty cells are enough; the others are then errors."""
+    """True if half of the non-empty cells are of a kind; the others are then errors."""
     filled = [cell for cell in cells if cell]
     return bool(filled) and 2 * sum(map(kind, filled)) >= len(filled)
 
@@ -64,7 +64,6 @@ def is_short(cells: Sequence[str]) -> bool:
 
 
 def is_class(cells: Sequence[str]) -> bool:
-    """A few short names come again and again."""
     counts = Counter(filter(None, cells))
     often = 3 * len(counts) <= counts.total() or 2 * max(counts.values(), default=0) >= counts.total()
     return counts.total() >= FEW and often and is_short([*counts])
@@ -72,7 +71,7 @@ def is_class(cells: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A column without a header has the name None; it may be a list beside a text."""
+    """A column, perhaps a list beside a text; its name is None without a header."""
 
     place: int
     name: str
@@ -83,7 +82,7 @@ class Column:
 
     @cached_property
     def looks(self) -> tuple[str, str]:
-        """Number, words, class, text, list, constant, aside or empty; and the reason for aside or empty."""
+        """The look (number, words, class, text, list, constant, aside, empty), and the reason for the last two."""
         filled = [cell for cell in self.cells if cell]
         kinds = set(filled)
         if self.is_list or not filled:
@@ -149,7 +148,7 @@ class Column:
 
     @property
     def may_be_text(self) -> bool:
-        """Cells like classes may be repeated short texts."""
+        """True for cells like classes, perhaps repeated short texts."""
         return self.look == "class" and (self.levels >= QUERIES or mostly(self.cells, lambda cell: " " in cell))
 
     @property
@@ -161,7 +160,7 @@ class Column:
         return self.key in (*FIRST, *SECOND) or self.is_negative
 
     def is_form_of(self, text: Column) -> bool:
-        """As sentence1_parse of sentence1."""
+        """True for another form of a text, as sentence1_parse of sentence1."""
         words = ([{*re.findall(r"\w+", cell)} for cell in column.cells] for column in (text, self))
         return self.name.startswith(text.name) and all(few <= many for few, many in zip(*words, strict=False))
 
@@ -177,7 +176,7 @@ class Roles:
 
     @property
     def judged(self) -> bool:
-        """True by the value's name, or for a query's list."""
+        """True for judgements of answers to a query, by name or in a query's list."""
         value = self.value if len(self.texts) == 2 else None
         if value is None or value.value == "grade":
             return value is not None

@@ -29,7 +29,7 @@ def holds_objects(cell: Any) -> bool:
 
 
 def items(cell: Any) -> list[Any]:
-    """An object of lists is a list of objects."""
+    """Return the values of a nested cell; an object of lists is a list of objects."""
     if isinstance(cell, dict):
         lists = {key: list(value) for key, value in cell.items() if is_nested(value) and not isinstance(value, dict)}
         return [dict(zip(lists, row, strict=False)) for row in zip(*lists.values(), strict=False)] if lists else [cell]
@@ -78,7 +78,7 @@ _NOT_TEXT = {
 
 
 def is_table(path: Path) -> bool:
-    """By the name, or by a parquet file's content."""
+    """True by the file's name, or by a parquet file's content."""
     return is_saved(path) or suffix_of(path) in _SUFFIXES or begins(path).startswith(b"PAR1")
 
 

@@ -96,10 +96,9 @@ def says_unlike(name: str) -> bool:
 
 
 def ordered(cells: Cells, columns: Sequence[Named], values: Values, kind: str) -> tuple[Values, str]:
-    """Return the values, turned if name and texts agree that large ones mean unlike, and a note.
+    """Return the values, turned if name and texts agree that a large number means unlike, and a note.
 
-    The texts' evidence is fewer common words at larger numbers. Raises UsageError, with the commands to answer, if name
-    and texts disagree.
+    The texts' evidence is fewer common words. Raises UsageError, with the commands to answer, if both disagree.
     """
     *texts, name = (column.name for column in columns)
     unlike, falls = says_unlike(name), rise(values["first"], values["second"], values["score"]) < -CLEARLY

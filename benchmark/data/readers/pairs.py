@@ -22,7 +22,7 @@ from zoo.files import iterate_lines
 
 @dataclass(frozen=True)
 class Pairs:
-    """gold (n,) float64; higher is more similar."""
+    """Scored pairs with gold (n,) float64; higher is more similar."""
 
     first: list[str]
     second: list[str]
@@ -105,7 +105,7 @@ def read_pairs(path: Path, columns: str | None = None) -> Pairs:
 
 
 def _read_columns(path: Path, start: int, count: tuple[int, int], *, first: int, gold: int, least: float) -> Pairs:
-    """Sentences are field `first` and the next; scores range from `least` to 5."""
+    """Read sentences from field `first` and the next, scores from `least` to 5."""
     lines = read_lines(path)[start - 1 :]
     rows = [_fields(line, *count, f"{path}:{number}") for number, line in enumerate(lines, start)]
     scores = [_number(row[gold], least, 5, f"{path}:{number}") for number, row in enumerate(rows, start)]
@@ -137,7 +137,7 @@ def read_table(path: Path, header: list[str]) -> list[list[str]]:
 
 
 def lines_of(path: Path, columns: str | None = None, say: Callable[[str], None] | None = None) -> Iterator[str]:
-    """Also .xz and .gz; a table is reported to `say`."""
+    """Yield lines of a text, also .xz and .gz, or of a table, reported to `say`."""
     check_text(path)
     if not is_table(path):
         if columns is not None:

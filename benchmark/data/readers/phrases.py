@@ -76,7 +76,7 @@ class Choice:
     others: tuple[str, ...]
 
     def texts(self) -> list[str]:
-        """The right word comes first."""
+        """The phrase, then the choices, the right word first."""
         return [self.phrase, self.right, *self.others, *self.parts]
 
 
@@ -133,7 +133,7 @@ def read_semeval_bigrams(path: Path) -> Labelled:
 
 
 def read_semeval_instances(positive: Path, negative: Path) -> Labelled:
-    """Read the organisers' files of SemEval-2013 task 5(a), one per class; a line: word, tab, phrase."""
+    """Read the organisers' files of SemEval-2013 task 5(a) by class; a line: word, tab, phrase."""
     first, second, labels = [], [], []
     for label, path in ((1, positive), (0, negative)):
         for number, line in enumerate(read_lines(path), 1):

@@ -48,7 +48,7 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class PPDBPair:
-    """`equivalence` is the probability in [0, 1] of equal meaning."""
+    """A line of a pack; `equivalence` is the probability in [0, 1] of equal meaning."""
 
     target: str
     paraphrase: str
@@ -116,7 +116,7 @@ def _parse(line: str) -> PPDBPair:
 
 
 def normalised_phrase(phrase: str) -> str:
-    """Lower case, single blanks; BURT states nothing more about its normalisation."""
+    """Return lower case with single blanks; BURT states nothing more about its normalisation."""
     return " ".join(phrase.lower().split())
 
 
@@ -172,7 +172,7 @@ def balanced(rows: Iterable[tuple[str, str, str]], per_class: int | None, seed: 
 
 
 def ppdb_training_rows(path: Path, report: PPDBReport, per_class: int | None = PER_CLASS) -> list[tuple[str, str, str]]:
-    """No test target occurs on either side of the balanced rows."""
+    """Return balanced rows; no test target occurs on either side."""
     pairs = (
         pair
         for pair in filtered(read_ppdb(path, report), report)
@@ -182,7 +182,7 @@ def ppdb_training_rows(path: Path, report: PPDBReport, per_class: int | None = P
 
 
 def ppdb_test_pairs(path: Path, report: PPDBReport) -> Pairs:
-    """Pairs of the test targets; the gold is the equivalence score (BURT 4.2)."""
+    """Return the pairs of the test targets; the gold is the equivalence score (BURT 4.2)."""
     pairs = [p for p in filtered(read_ppdb(path, report), report) if hash_fraction(p.target) < TEST_SHARE]
     gold = np.array([p.equivalence for p in pairs], dtype=np.float64)
     return Pairs([p.target for p in pairs], [p.paraphrase for p in pairs], gold)
@@ -190,7 +190,7 @@ def ppdb_test_pairs(path: Path, report: PPDBReport) -> Pairs:
 
 @dataclass(frozen=True)
 class HumanPair:
-    """The raters' mean score is 1 (unrelated) to 5 (the same)."""
+    """A scored pair: the raters' mean is 1 (unrelated) to 5 (the same)."""
 
     phrase: str
     paraphrase: str

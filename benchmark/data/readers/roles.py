@@ -35,7 +35,7 @@ class Decision:
     chosen: list[Column] | None = None
 
     def roles(self) -> Roles:
-        """Raises UsageError in doubt, with the commands to answer."""
+        """Decide each column's role; raises UsageError in doubt, with the commands to answer."""
         roles = self._of_person(self.chosen) if self.chosen else self._of_table()
         used = (*roles.texts, roles.value, *roles.negatives)
         unused = {column.name or f"column {column.place + 1}": "not named" if self.chosen else column.looks[1] or

@@ -23,7 +23,7 @@ _IDS = ("_id", "id", "doc_id", "docid", "query_id", "qid", "pid")
 
 @dataclass(frozen=True)
 class Search:
-    """Rows are (query, document, grade), places in the texts."""
+    """Texts, and rows (query, document, grade) of places in them."""
 
     queries: list[str]
     documents: list[str]
@@ -59,7 +59,6 @@ def read_search(folder: Path) -> Search:
 
 
 def _qrels(path: Path, *ids: Container[str]) -> list[tuple[int, list[str]]]:
-    """Read by the header's names, else by place; raises CorruptError if neither fits."""
     cells = read_cells(path)
     rows, lines, names = cells.rows, cells.lines, cells.names
     if all(len(row) == 1 for row in rows):

@@ -29,7 +29,7 @@ _NO_NUMBER = ("nan", "none", "null", "na", "n/a")
 
 @dataclass(frozen=True)
 class Table:
-    """Columns first, second, negative (texts), score (float), label (text); the index is the line."""
+    """A frame of first, second, negative (texts), score (float), label (text); the index is the line."""
 
     frame: pd.DataFrame
     kind: Kind
@@ -42,16 +42,14 @@ class Table:
 
 
 def read(path: Any, columns: str | None = None, *, take: Take = "all") -> Table:
-    """Read a table (see `cells`).
-
-    Rows without a text, a score or a label are left out, and the report counts them.
+    """Read a table (see `cells`). Rows without a text, a score or a label are left out, and the report counts them.
 
     Args:
         path: The table.
         columns: Texts in their order, a score, a label: names of the header or numbers from 1, comma-separated.
             LABEL=WORD makes a label 1; a minus before a score's name makes large values mean unlike.
-        take: The consumer's demand: no scores and labels; numbers as scores, grades, or two labels whatever their look;
-            the last column as a label; "measured": the demand of `choose`.
+        take: The consumer's demand: no scores and labels; numbers as scores, grades, or two labels; the last column as
+            a label; "measured": the demand of `choose`.
 
     Raises:
         CorruptError: A line cannot be read.
@@ -108,7 +106,6 @@ def _agreeing(frame: pd.DataFrame, kind: Kind) -> pd.DataFrame:
 
 
 def _unfolding(cells: Cells, columns: str | None, take: Take) -> list[str]:
-    """Unfold the named columns, else those of known names, or all if alone."""
     if columns:
         typed = [name.strip() for name in columns.split(",")]
         return [name for name in cells.nested if name in typed or plain(name) in map(plain, typed)]
@@ -184,7 +181,6 @@ def _names(cells: Cells, columns: str) -> bool:
 
 
 def _split_names(names: Sequence[str], columns: str) -> tuple[list[str], str]:
-    """A label stands behind = after a column's name."""
     typed = [column.strip() for column in columns.split(",")]
     before, _, label = typed[-1].rpartition("=")
     if typed[-1] not in names and before.strip():
@@ -208,7 +204,6 @@ def _chosen(cells: Cells, names: list[str], columns: list[str]) -> list[int]:
 
 
 def _check_fields(cells: Cells, last: int) -> None:
-    """Raise CorruptError with the line of a short row, or a field beyond the header."""
     width = len(cells.names) if cells.names is not None else None
     for line, row in zip(cells.lines, cells.rows, strict=True):
         if len(row) <= last or (width is not None and any(map(str.strip, row[width:]))):
