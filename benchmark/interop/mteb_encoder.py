@@ -25,11 +25,7 @@ from zoo.roles import encode_alike
 
 
 def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | None = None) -> TextModel:
-    """Return an encoder as a model of mteb, with its metadata.
-
-    `encoder` is a zoo Encoder, the folder of a saved or finished encoder, a recipe without training, a
-    sentence-transformers model or a function of texts. Raises UsageError for others.
-    """
+    """Return a model for mteb; raises UsageError for an encoder with training, or with a fit on each task."""
     runtime = runtime or Runtime()
     called, files = name, None
     if isinstance(encoder, Encoder):
@@ -60,7 +56,7 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
 
 
 def metadata(encoder: Encoder, name: str, sources: Mapping[str, Any]) -> ModelMeta:
-    """Return mteb's metadata of a model; unknown fields (licence, training sets) are left open.
+    """Leave unknown fields (licence, training sets) open.
 
     The revision is the start of the encoder's fingerprint: results of different weights get different files.
     """

@@ -72,7 +72,6 @@ class LoadedTask:
 
     @property
     def longest(self) -> list[str]:
-        """Its longest texts, the first to be cut by an encoder."""
         return sorted(set(self._texts()), key=lambda text: (-len(text), text))[:_LONGEST]
 
     def _texts(self) -> list[str]:
@@ -84,7 +83,7 @@ class LoadedTask:
 
 
 def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> list[LoadedTask]:
-    """A task without data keeps the reason."""
+    """Load tasks; without data a task keeps the reason."""
     loaded = []
     for name in names:
         task = TASKS.get(name)
