@@ -127,6 +127,7 @@ def open_bytes(path: Path, what: str = "") -> Iterator[IO[bytes]]:
 
 
 def iterate_bytes(path: Path, what: str = "") -> Iterator[bytes]:
+    """Yield lines, newline included, .gz and .xz unpacked."""
     with open_bytes(path, what) as file:
         yield from file
 
@@ -147,6 +148,7 @@ def iterate_lines(path: Path, encoding: str = "utf-8", what: str = "") -> Iterat
 
 
 def read_text(path: Path, what: str = "") -> str:
+    """UTF-8 text; CorruptError names file:line of another byte, MissingError an absent file."""
     with reading(path, what):
         content = path.read_bytes()
     try:
@@ -202,6 +204,7 @@ def write_json(path: Path, value: object) -> None:
 
 
 def read_json(path: Path) -> Any:
+    """Raises CorruptError for invalid JSON, MissingError for an absent file."""
     with reading(path):
         content = path.read_bytes()
     try:
