@@ -301,7 +301,7 @@ class Check:
         data = task.data
         assert data is not None
         try:
-            measured = measurement.measure_one(Cell(task, record["key"]))
+            measured = measurement.measure_cell(Cell(task, record["key"]))
         except MissingError as error:
             measured = Measured(Cell(task, record["key"]), "n/a", str(error))
         if record["status"] == "n/a" and (measured.status, measured.reason) == ("n/a", record["reason"]):
