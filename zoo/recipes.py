@@ -235,7 +235,6 @@ def _recipe_folder() -> Path:
 
 
 def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path, ...] = ()) -> RecipeSpec:
-    """Read a recipe unless in `known`; `children` is the chain of extending files."""
     if path in known:
         return known[path]
     head = build(_RecipeFile, read_yaml(path), str(path))

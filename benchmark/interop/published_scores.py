@@ -266,6 +266,7 @@ def _within(score: float, repeats: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _converted(path: Path) -> dict[str, Any]:
+    """A result from before mteb 1.11, as mteb itself converts it."""
     import mteb
 
     # It warns of each old name of a measure.
