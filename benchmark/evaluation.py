@@ -32,7 +32,7 @@ _TURN = threading.RLock()
 
 
 def folder_of(results: str | Path | Results) -> Path:
-    """Raises UsageError for anything but a path or `Results`."""
+    """Return the folder of a path or of `Results`; raises UsageError for anything else."""
     if isinstance(results, Results):
         return results.folder
     if not isinstance(results, str | Path) or not str(results).strip():
@@ -52,18 +52,17 @@ class Results:
     _temporary: TemporaryDirectory[str] | None = None
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return scores x100: a row per method; each task's mean over seeds, its "sd", seeds, conditions."""
+        """Return scores x100: a row per method; each task's mean and "sd" over seeds, conditions."""
         return frame_of(self.tables)
 
     def row(self) -> str:
-        """Return the label of the only row; raises UsageError for several rows."""
+        """Return the only row's label; raises UsageError for several rows."""
         labels = sorted({label([record]) for record in self.records})
         if len(labels) > 1:
             raise UsageError(f"the results have several rows ({', '.join(labels)}); name two of them: results=...")
         return labels[0]
 
     def scored_pairs(self) -> set[str]:
-        """Return the tasks with pair scores, for comparisons."""
         return {record["task"]["name"] for record in self.records if record.get("pairs")}
 
     def __str__(self) -> str:
@@ -76,7 +75,6 @@ class Results:
         return html_of(self.tables)
 
     def save(self, folder: str | Path) -> Path:
-        """Write the records into a results folder, for `leaderboard` and `compare`; returns the folder."""
         place = folder_of(folder)
         source, kept = Records(self.folder), Records(place)
         for record in self.records:

@@ -1,9 +1,9 @@
 """The identity of a number: all parts of keys, each with its reason, and the information beside them in records.
 
-A key is a sha256. It contains no path, no module and no name of a user's file: a finished cell is kept while its
-sources are unchanged, and a changed input gives another cell. A plugin's file is in its key. This project's own code
-is in keys by the versions of method, task, metric and protocol, which golden vectors and scores guard; records state
-the libraries' versions and a digest of the code. Imports no torch.
+A key is a sha256 without paths, modules and names of a user's files: a finished cell is kept while its sources are
+unchanged. A plugin's file is in its key. This project's own code is in keys by the versions of method, task, metric
+and protocol, guarded by golden vectors and scores; records state library versions and a digest of the code. Imports
+no torch.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Ingredients:
     )
 
     def key(self) -> str:
-        """Return a row's common key; a built-in method's has no probe."""
+        """Return the row's key, with a probe for foreign methods alone."""
         held = {one.name: getattr(self, one.name) for one in fields(self)}
         return sha256_json({name: value for name, value in held.items() if name != "probe" or value is not None})
 
@@ -63,7 +63,6 @@ def ingredients(
     precision: str,
     limit: int | None,
 ) -> Ingredients:
-    """Names of the user's own files are removed."""
     left_out = added_at_default(recipe)
     named = {kind: _without_own_name(source) for kind, source in sources.items()}
     return Ingredients(
@@ -79,14 +78,12 @@ def ingredients(
 
 
 def _without_own_name(source: object) -> object:
-    """The sha256 replaces the name of a user's file."""
     if not isinstance(source, dict) or not source.get("local"):
         return source
     return {**{k: v for k, v in source.items() if k != "local"}, "name": source["sha256"]}
 
 
 def _without_own_text(corpus: dict[str, Any]) -> dict[str, Any]:
-    """Remove a corpus's name, unless every part of it is a data set of the catalog."""
     if all(part in catalog() for part in corpus["name"].split("+")):
         return corpus
     return {k: v for k, v in corpus.items() if k != "name"}
@@ -101,10 +98,7 @@ def cell_key(encoder_key: str, task: TaskIdentity) -> str:
 
 
 def cache_key(encoder: str, fitted: Mapping[str, str] | None, device: str) -> str:
-    """Return the key of cached vectors: also of fitted files, the device and the libraries.
-
-    The encoder's own key contains the versions of its method and of the protocol.
-    """
+    """Return the key of vectors, with fitted files, the device and the libraries."""
     return sha256_json({"encoder": encoder, "fitted": fitted, "device": device.partition(":")[0], **libraries()})
 
 
@@ -113,14 +107,14 @@ _ROOT = Path(__file__).resolve().parents[1]
 
 @functools.cache
 def code_digest() -> str:
-    """Return the sha256 of the code here, for information only; no number is kept or refused by it."""
+    """Return a digest for information only; no number is kept or refused by it."""
     files = sorted(path for package in ("zoo", "benchmark") for path in (_ROOT / package).rglob("*.py"))
     return sha256_json({path.relative_to(_ROOT).as_posix(): sha256_file(path) for path in files})
 
 
 @functools.cache
 def libraries() -> dict[str, str]:
-    """Return the versions of the computing libraries: other versions may round differently."""
+    """Return versions of libraries, as others may round differently."""
     versions = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")}
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         versions["onnxruntime"] = importlib.metadata.version("onnxruntime")
@@ -128,15 +122,11 @@ def libraries() -> dict[str, str]:
 
 
 def without_times(scores: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Drop the seconds, for a comparison of two measurements of the same vectors."""
     return None if scores is None else {k: v for k, v in scores.items() if not k.endswith("seconds")}
 
 
 def vectors_digest(encode: Callable[[Sequence[str]], object], texts: Sequence[str]) -> str:
-    """Return a digest of an encoder's vectors; it changes with weights loaded in any way.
-
-    A rounded number for each text makes it nearly independent of the number of threads.
-    """
+    """Return a digest of a rounded number for each text, nearly independent of the number of threads."""
     vectors = np.asarray(encode(list(texts)), np.float64)
     width = vectors.shape[1]
     signs = np.unpackbits(np.frombuffer(hashlib.shake_256(b"zoo-bench").digest(width // 8 + 1), np.uint8))[:width]

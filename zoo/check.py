@@ -1,4 +1,4 @@
-"""Tests of the Encoder contract: a quick probe before every run, and the full check of `zoo-bench check`."""
+"""The Encoder contract: a quick probe before every run, and the full `zoo-bench check`."""
 
 from __future__ import annotations
 
@@ -272,10 +272,7 @@ _MANY = 0.1
 
 
 def doubts_of(corpus: Corpus) -> list[str]:
-    """A sentence for each useless trait of a training text; most texts have none.
-
-    Raises UsageError if all rows are equal.
-    """
+    """Sentences on useless traits of a training text, mostly none; raises UsageError if all rows are equal."""
     texts = [" ".join(text.split()) for text in corpus.sentences]
     if corpus.labels is None and corpus.scores is None:
         return _repeats(corpus, texts, "sentence")

@@ -65,7 +65,7 @@ def error_text(error: BaseException) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """ " Did you mean 'x'?" for close names, else ""."""
+    """Hint " Did you mean 'x'?" for close names, else an empty text."""
     by_lower = {k.lower(): k for k in known}
     close = difflib.get_close_matches(name.lower(), list(by_lower), n=3, cutoff=0.6)
     if not close:

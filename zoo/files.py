@@ -122,23 +122,20 @@ def well_formed(what: str | Path, error: type[ZooError] = CorruptError) -> Itera
 
 @contextlib.contextmanager
 def open_bytes(path: Path, what: str = "") -> Iterator[IO[bytes]]:
-    """Open for reading bytes, .gz and .xz unpacked."""
     openers: dict[str, Callable[[Path, str], IO[bytes]]] = {".gz": gzip.open, ".xz": lzma.open}  # type: ignore[dict-item]
     with reading(path, what), openers.get(path.suffix, Path.open)(path, "rb") as file:
         yield file
 
 
 def iterate_bytes(path: Path, what: str = "") -> Iterator[bytes]:
+    """Yield lines, newline included, .gz and .xz unpacked."""
     with open_bytes(path, what) as file:
         # Their readers of .gz and .xz read a line in Python.
         yield from io.BufferedReader(file, 1 << 20) if path.suffix in (".gz", ".xz") else file  # type: ignore[type-var]
 
 
 def iterate_lines(path: Path, encoding: str = "utf-8", what: str = "") -> Iterator[str]:
-    """Lines of a text file (.gz and .xz unpacked), split only at newlines, without them and a BOM.
-
-    Raises MissingError, or CorruptError with file:line and the undecodable byte.
-    """
+    """Lines, split only at newlines, without a BOM; raises MissingError, or CorruptError with file:line and byte."""
     for number, raw in enumerate(iterate_bytes(path, what), 1):
         if number == 1 and encoding == "utf-8":
             raw = raw.removeprefix(b"\xef\xbb\xbf")
@@ -153,6 +150,7 @@ def iterate_lines(path: Path, encoding: str = "utf-8", what: str = "") -> Iterat
 
 
 def read_text(path: Path, what: str = "") -> str:
+    """UTF-8 text; CorruptError names file:line of another byte, MissingError an absent file."""
     with reading(path, what):
         content = path.read_bytes()
     try:
@@ -164,10 +162,7 @@ def read_text(path: Path, what: str = "") -> str:
 
 @contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success fsync and rename it.
-
-    The umask gives the permissions. A killed writer's files are removed.
-    """
+    """Yield a temporary path beside `path`, then fsync and rename it; a killed writer's files are removed."""
     temporary = temporary_beside(path)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -211,6 +206,7 @@ def write_json(path: Path, value: object) -> None:
 
 
 def read_json(path: Path) -> Any:
+    """Raises CorruptError for invalid JSON, MissingError for an absent file."""
     with reading(path):
         content = path.read_bytes()
     try:
@@ -303,7 +299,6 @@ def write_signed(path: Path, value: Mapping[str, object]) -> None:
 
 
 def read_signed(path: Path) -> dict[str, Any]:
-    """Inverse of `write_signed`; raises MissingError or CorruptError."""
     value = read_mapping(path)
     expected = value.pop("sha256", None)
     with well_formed(path):
@@ -322,13 +317,11 @@ SUMS = "SHA256SUMS"
 
 
 def hashes_of(folder: Path) -> dict[str, str]:
-    """Sha256 of every file below a folder, by relative path; without temporary files."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file() and not TEMPORARY_NAME.fullmatch(path.name))
     return {path.relative_to(folder).as_posix(): sha256_file(path) for path in files}
 
 
 def write_sums(folder: Path, names: Iterable[str] | None = None) -> None:
-    """Write SHA256SUMS of a folder's files (None: all), as `sha256sum` does, for checks at loading."""
     wanted = hashes_of(folder) if names is None else {name: sha256_file(folder / name) for name in names}
     lines = (f"{sha256}  {name}\n" for name, sha256 in wanted.items() if name != SUMS)
     write_text(folder / SUMS, "".join(lines))

@@ -1,7 +1,4 @@
-"""Limits of processors and memory by control groups (containers, SLURM, systemd), and worker processes.
-
-A worker ends with its parent, also with a killed parent.
-"""
+"""Limits by control groups (containers, SLURM, systemd), and worker processes, which end with their parent."""
 
 from __future__ import annotations
 
@@ -66,10 +63,7 @@ def memory_here() -> int:
 
 
 def _folders(controller: str) -> Iterator[PurePosixPath]:
-    """Folders with possible limits of this process: its groups and all around them.
-
-    A container often sees its own group at the mount, under any stated path.
-    """
+    """Folders of this process's groups and all around them; a container often sees its own group at the mount."""
     groups = {_MOUNT: PurePosixPath("/"), _MOUNT / controller: PurePosixPath("/")}
     for line in _text(_OWN_GROUPS).splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]

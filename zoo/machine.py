@@ -164,11 +164,7 @@ def choose_device(wanted: str) -> str:
 
 
 def choose_precision(wanted: str, device: str) -> str:
-    """ "bf16", "fp16" or "fp32".
-
-    "auto" is bf16 on a GPU that has it, else fp16; on a CPU bf16 if a measured product is 1.3 times as fast. Apple's
-    GPU computes in float32.
-    """
+    """Choose a precision; "auto" is bf16, else fp16 on a GPU; fp32 on Apple's; bf16 on a CPU if 1.3 times as fast."""
     import torch
 
     if device.startswith("cuda"):
@@ -240,10 +236,7 @@ def stretch_now(threads: int) -> float:
 
 
 def keep_freed_memory() -> None:
-    """Keep freed large memory blocks (glibc only) for the next training step.
-
-    By default glibc returns them, and the system clears them at the next step: a fifth of a CPU step.
-    """
+    """Keep freed large blocks (glibc only): clearing them again costs a fifth of a CPU step."""
     import ctypes
 
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if platform.system() == "Linux" else None
@@ -254,10 +247,7 @@ def keep_freed_memory() -> None:
 
 
 def keep_few_kernels() -> None:
-    """Let oneDNN cache 16 matrix products instead of 1,024, unless the environment sets a number.
-
-    Each new text length adds products, 0.5 to 2 MB each; generating them again takes no noticeable time.
-    """
+    """Let oneDNN cache 16 matrix products (0.5 to 2 MB each), not 1,024, unless the environment sets a number."""
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(name, "16")
 
@@ -306,7 +296,6 @@ def peak_memory_mb(device: str) -> float | None:
 def make_runtime(
     device: str = "auto", precision: str = "auto", *, allow_pickle: bool = False, cuda_graphs: bool = False
 ) -> Runtime:
-    """Choose device and precision and silence the libraries; raises UsageError for a wrong device."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     logging.getLogger("accelerate").setLevel(logging.ERROR)
     chosen = choose_device(device)

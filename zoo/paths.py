@@ -50,10 +50,7 @@ def is_file(path: Path) -> bool:
 
 
 def no_file(path: Path) -> str:
-    """Kind of a path unreadable to its end and again; "" for a file, a folder or nothing.
-
-    The pipe of <(COMMAND) has a writer already, and is read once.
-    """
+    """Kind of a file for a single reader, as the pipe of <(COMMAND), which has a writer; "" for others."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
@@ -64,7 +61,6 @@ def no_file(path: Path) -> str:
 
 
 def saved_encoder(path: str | Path) -> Path | None:
-    """Folder of the encoder that a run or `zoo.save` put into a folder, or None."""
     folder = user_path(path)
     places = (folder, folder / "encoder")
     return next((place for place in places if is_file(place / "recipe.json")), None)

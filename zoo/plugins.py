@@ -1,7 +1,4 @@
-"""Registries of names and classes, loaded at first use and open to plugins.
-
-A name clash is an error with both places. A broken plugin affects nothing else.
-"""
+"""Registries of names and classes, loaded at first use and open to plugins; a broken plugin affects nothing else."""
 
 from __future__ import annotations
 
@@ -74,10 +71,7 @@ def _place(obj: type) -> str:
 
 
 class Registry(Generic[T]):
-    """Names of a base class's subclasses, from this project, entry points and plugin files.
-
-    T is the type of `get`: the class, or a subclass's product of it.
-    """
+    """Names of a base class's subclasses, from this project, entry points and plugin files; `get` gives a T."""
 
     def __init__(self, kind: str, *, base: str, group: str, builtin: Callable[[], Mapping[str, Registered]]) -> None:
         """`base` is "module:attribute", `group` the entry-point group; `builtin` is called at the first use."""
@@ -229,10 +223,7 @@ _STATED = re.compile(
 
 
 def written_cards(folder: Path) -> Iterator[tuple[str, str, str, MethodCard]]:
-    """(name, module, class, card) of each class below `@register_method(...)` in a folder.
-
-    Only text is read: imports or full parsing would take ten times as long.
-    """
+    """(name, module, class, card) of classes in a folder, from text alone, ten times as fast as parsing."""
     for path in sorted(folder.glob("*.py")):
         for stated, cls, summary in _STATED.findall(path.read_text(encoding="utf-8")):
             call = ast.parse(f"card({stated})", str(path), mode="eval").body

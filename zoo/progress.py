@@ -26,10 +26,7 @@ class Bar:
 
 
 class Progress:
-    """A place of progress, by default standard error: standard output is for results.
-
-    A terminal has a live line. Elsewhere long work has a line a minute.
-    """
+    """Progress on standard error: a terminal has a live line; elsewhere long work has a line a minute."""
 
     def __init__(
         self,

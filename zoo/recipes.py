@@ -235,7 +235,6 @@ def _recipe_folder() -> Path:
 
 
 def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path, ...] = ()) -> RecipeSpec:
-    """Read a recipe unless in `known`; `children` is the chain of extending files."""
     if path in known:
         return known[path]
     head = build(_RecipeFile, read_yaml(path), str(path))
@@ -260,7 +259,8 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
         head.open or {},
     )
     if head.extends:
-        if head.extends in _plugins_methods() and not is_file(path.parent / f"{head.extends}.yaml"):
+        of_plugin = head.extends in METHODS and not METHODS.is_builtin(head.extends)
+        if of_plugin and not is_file(path.parent / f"{head.extends}.yaml"):
             parent = _of_method(head.extends)
         else:
             parent = _read_recipe(parent_file(path, head.extends, children), known, (*children, path))

@@ -26,7 +26,6 @@ class Roles:
     note: str = ""
 
     def prompt(self, role: Role | None) -> str:
-        """A role's prompt: the first of the role's names, as in the library."""
         if role is None:
             return self.default
         return next((self.prompts[name] for name in _PROMPTS[role] if name in self.prompts), self.default)
@@ -41,7 +40,6 @@ class Roles:
         return sorted(name for name, prompt in self.prompts.items() if prompt not in spoken)
 
     def replaced(self, every: str | None, query: str | None, document: str | None) -> Roles:
-        """The roles with a user's prompts: of every text, and of queries and documents where they differ."""
         stated = {"query": every if query is None else query, "document": every if document is None else document}
         given = {name: prompt for name, prompt in stated.items() if prompt is not None}
         if every is None and not given:
@@ -74,10 +72,7 @@ class Roles:
 
 
 class RoleText(str):
-    """A text in a role, or behind a prompt; it equals no other text, so its vector is kept apart.
-
-    `names`: of prompts; an encoder's first of them is used.
-    """
+    """A text in a role or behind the first prompt of `names`; it equals no other text, so its vector is kept apart."""
 
     __slots__ = ("names", "prompt", "role")
     role: Role | None

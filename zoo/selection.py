@@ -92,7 +92,6 @@ def model_folder(text: str) -> str | None:
 
 
 def saved_named(name: str | Path) -> Path | None:
-    """Folder of a saved encoder at a path; None for other paths, and for a recipe's name."""
     folder = saved_encoder(name)
     return None if folder is None or (isinstance(name, str) and name in all_recipes()) else folder
 
@@ -189,7 +188,7 @@ S = TypeVar("S")
 
 
 def separated(text: str, known: Collection[str]) -> str:
-    """ " Separate names by commas: a,b." for known names with other separators, else ""."""
+    """Hint " Separate names by commas: a,b." for known names with other separators, else an empty text."""
     parts = [part for part in re.split(r"[;|+\s]+", text.lower()) if part]
     several = len(parts) > 1 and {name.lower() for name in known}.issuperset(parts)
     return f" Separate names by commas: {','.join(parts)}." if several else ""

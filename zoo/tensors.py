@@ -53,10 +53,7 @@ def _bytes_of(tensor: torch.Tensor) -> memoryview:
 
 
 def read_tensors(path: Path, *, unsigned: bool = True) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    """Read safetensors and metadata; raises MissingError, or CorruptError if truncated or damaged.
-
-    The sha256 of `write_tensors` is checked. Other programs' files need `unsigned`.
-    """
+    """Read safetensors and metadata; raises MissingError or CorruptError. Without our sha256, `unsigned` is needed."""
     from safetensors import SafetensorError, safe_open
 
     with reading(path), path.open("rb"):

@@ -49,14 +49,14 @@ class DifferenceError(Exception):
 
 
 def equal(_: tuple[str, ...], stated: float, again: float) -> bool:
-    """Equal but for the last digits of a sum."""
+    """Compare two numbers but for the last digits of a sum."""
     return math.isclose(stated, again, rel_tol=1e-9, abs_tol=1e-9)
 
 
 def differences(
     stated: object, again: object, close: Close = equal, where: tuple[str, ...] = (), *, absent: bool = False
 ) -> Iterator[str]:
-    """Yield a text for every different value; with `absent`, keys may be on a single side."""
+    """Yield a text for every different value; `absent` allows keys of a single side."""
     if isinstance(stated, Mapping) and isinstance(again, Mapping):
         for name in dict.fromkeys((*again, *stated)):
             if not (absent and (name in stated) != (name in again)):
@@ -80,12 +80,12 @@ def require(differing: Iterator[str]) -> None:
 
 
 def of_this_code(record: Record) -> bool:
-    """False for a record by other code: it may lack fields, or have former ones."""
+    """Records by other code may lack fields, or have former fields."""
     return record.get("code", {}).get("digest") == code_digest()
 
 
 def check_keys(record: Record) -> None:
-    """Raise DifferenceError unless encoder key and cell key follow from seed and task."""
+    """Raise DifferenceError unless the keys follow from seed and task."""
     if encoder_key(record["row_key"], record["seed"]) != record["encoder_key"]:
         raise DifferenceError(f"its encoder_key is not that of its row and of seed {record['seed']}")
     identity = {name: value for name, value in record["task"].items() if name in TaskIdentity.__annotations__}
@@ -98,10 +98,7 @@ def check_keys(record: Record) -> None:
 
 
 def check_method(record: Record, row: Row) -> None:
-    """Raise DifferenceError unless name, class, settings, traits and tuning are the named method's.
-
-    MissingError: the recipe has changed since a record by other code.
-    """
+    """Raise DifferenceError unless the method is the record's, MissingError if other code's recipe has changed."""
     stated, old = record["method"], not of_this_code(record)
     sources: dict[str, Any] = stated["sources"]
     again = plain(method_part(row, sources))
@@ -125,10 +122,7 @@ def check_method(record: Record, row: Row) -> None:
 
 
 def check_row_key(record: Record, row: Row, dev: TaskIdentity | None, probe: str | None) -> None:
-    """Raise DifferenceError unless the row's key follows from the record.
-
-    `dev` chose checkpoints; `probe` is the digest of a foreign method's vectors.
-    """
+    """Raise DifferenceError unless the key follows; `probe` digests a foreign method's vectors."""
     sources: dict[str, Any] = record["method"]["sources"]
     corpus: dict[str, Any] | None = (record["training"] or {}).get("corpus")  # type: ignore[assignment]
     recipe = build(row.cls.Recipe, record["method"]["recipe"], "the record")
@@ -153,7 +147,7 @@ def check_row_key(record: Record, row: Row, dev: TaskIdentity | None, probe: str
 
 
 def check_training(record: Record, row: Row, store: Records) -> None:
-    """Raise DifferenceError unless the training is that of fit.json, method.json, recipe.json and the log beside it.
+    """Raise DifferenceError unless the training is that of fit.json, method.json, recipe.json and the log.
 
     MissingError: the trained encoder is not in the folder.
     """
@@ -217,7 +211,7 @@ def check_start(record: Record, row: Row) -> None:
 
 
 def equal_seeds(records: Sequence[Record], store: Records) -> dict[str, str]:
-    """Return, by cell key, a remark on cosines equal to another seed's of a stochastic row."""
+    """Return a remark, by cell key, on cosines equal to another seed's."""
     cells: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
         if record["status"] == "ok" and record["seed"] is not None and store.has_pairs(record):
@@ -241,7 +235,7 @@ def equal_seeds(records: Sequence[Record], store: Records) -> dict[str, str]:
 
 
 def absent_cells(records: Sequence[Record]) -> Iterator[tuple[Record, int | None, str, str]]:
-    """Yield a record of the row, seed, task and reason for each cell stated but absent."""
+    """Yield a record, seed, task and reason for each cell stated but absent."""
     rows: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         rows[record["row_key"]].append(record)

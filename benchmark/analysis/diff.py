@@ -1,4 +1,4 @@
-"""Differences of two results folders: new, gone or moved cells, their causes, and ranks."""
+"""Differences of two results folders, their causes, and ranks."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _Row = dict[str, list[Record]]
 
 @dataclass(frozen=True)
 class Cell:
-    """A row's mean over seeds on a task in both folders, x100; `p` is None if its noise is unknown.
+    """Means over seeds on a task in both folders, x100; `p` is None if the noise is unknown.
 
-    A cell with a damaged record has no means: those of its other seeds are not the row's.
+    A damaged record leaves no mean: that of other seeds is not the row's.
     """
 
     row: str
@@ -52,7 +52,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Diff:
-    """The differing cells, the number of equal cells, (suite, row, rank in A, rank in B) of changed ranks."""
+    """The differing cells, and (suite, row, rank in A, rank in B) of changed ranks."""
 
     cells: list[Cell]
     equal: int
@@ -88,11 +88,11 @@ def _line(cell: Cell) -> str:
 
 
 def diff(a: str | Path, b: str | Path) -> Diff:
-    """Compare two results folders; FOLDER@CODE takes the records of one code digest, or commit, alone.
+    """Compare two results folders; FOLDER@CODE takes the records of a code digest, or commit, alone.
 
-    Rows are equal by their key, else by their name if each folder has a single row of it. A move has an interval, with
-    the noise of pairs and of seeds, if both folders keep item scores on the same gold scores. Raises MissingError for a
-    folder without finished records.
+    Rows are equal by key, else by name if each folder has a single row of it. A move has an interval, with the noise of
+    pairs and of seeds, if both folders keep item scores on the same gold scores. Raises MissingError without finished
+    records.
     """
     (first, records_a), (second, records_b) = _read(a), _read(b)
     pairs = _matched(records_a, records_b)
@@ -114,7 +114,7 @@ def diff(a: str | Path, b: str | Path) -> Diff:
 
 
 def made_by(a: Record, b: Record) -> list[str]:
-    """Return the differing parts of two records of a cell, with both values if short."""
+    """Return the differing parts of two records, with both values if short."""
 
     def parts(record: Record) -> dict[str, Any]:
         environment = record["environment"]
@@ -157,7 +157,6 @@ def _read(given: str | Path) -> tuple[Records, list[Record]]:
 
 
 def _matched(a_records: Sequence[Record], b_records: Sequence[Record]) -> list[tuple[str, _Row, _Row]]:
-    """A row without counterpart stands beside an empty row."""
     called = printed_names(r["method"]["name"] for r in (*a_records, *b_records))
     sides: list[dict[tuple[str, str], _Row]] = []
     for records in (a_records, b_records):
@@ -175,7 +174,6 @@ def _matched(a_records: Sequence[Record], b_records: Sequence[Record]) -> list[t
 
 
 def _damaged(store: Records, here: Sequence[Record], there: Sequence[Record]) -> list[str]:
-    """Return the damage behind missing seeds of a cell, `here`."""
     record = (*here, *there)[0]
     damage = store.damaged(record["method"]["name"], record["task"]["name"])
     # Exact where the other folder has the very cells; else a row that lacks a seed may be theirs.
@@ -195,7 +193,6 @@ def _scores(records: Sequence[Record]) -> Mapping[int | None, float]:
 
 
 def _judged(cells: Sequence[Cell]) -> list[Cell]:
-    """Set `beyond_noise` by Holm's procedure over the cells with a p."""
     beyond = beyond_noise({place: cell.p for place, cell in enumerate(cells) if cell.p is not None})
     return [replace(cell, beyond_noise=beyond.get(place)) for place, cell in enumerate(cells)]
 

@@ -26,7 +26,6 @@ OBJECT = f"{ObjectEncoder.__module__}.{ObjectEncoder.__qualname__}"
 
 
 def recipes_of(store: Records) -> dict[str, RecipeSpec]:
-    """Return all known recipes, and those tuned in the folder."""
     return {**all_recipes(), **tuned_recipes(store.folder)}
 
 
@@ -59,8 +58,8 @@ def encoder_of(
 ) -> Encoder:
     """Return the encoder of a record, before a transductive fit to a task's texts.
 
-    A trained encoder lies in the folder; others are rebuilt. Weights given by a path are found by their sha256 among
-    `weights` and the paths in the record. Raises MissingError with a reason, or the ZooError of loading.
+    A trained encoder lies in the folder; others are rebuilt. Weights are found by their sha256 among `weights` and the
+    paths in the record. Raises MissingError with a reason, or the ZooError of loading.
     """
     runtime = replace(_runtime(device, record["precision"]), stop_signal=stop)
     # Never for an untrained method: a folder could hold anything under its name.
@@ -81,7 +80,6 @@ def encoder_of(
 
 
 def _with_weights(record: Record, row: Row, weights: Sequence[Path], runtime: Runtime) -> object:
-    """Set the places of weights here, with the record's sha256."""
     stated = record["method"]["sources"]
     local = any(source.get("local") for source in stated.values() if isinstance(source, Mapping))
     fields = [name for name in SOURCES[:3] if name in row.recipe.__dataclass_fields__]
@@ -118,14 +116,12 @@ def _saved(record: Record, weights: Sequence[Path], runtime: Runtime) -> Encoder
 
 
 def _folders(record: Record, weights: Sequence[Path]) -> Iterator[Path]:
-    """Yield the given folders, then those in the record's name and command."""
     words = [part for word in (*record["command"], record["method"]["name"]) for part in word.split(",")]
     places = [*weights, *(user_path(word.rpartition("=")[2]) for word in words if "/" in word or "\\" in word)]
     yield from (folder for folder in dict.fromkeys(places) if is_dir(folder))
 
 
 def _runtime(device: str, precision: str) -> Runtime:
-    """Use the record's precision, or float32 if this machine lacks it."""
     try:
         return make_runtime(device, precision)
     except UsageError:

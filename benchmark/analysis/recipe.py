@@ -54,7 +54,7 @@ def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec]) -> dict[str, 
 
 
 def other_form(spec: RecipeSpec, recipe: AnyRecipe, recipes: Mapping[str, RecipeSpec]) -> dict[str, Any] | None:
-    """Return the differences of a paper's recipe and its code's (NAME and NAME-repo), if both exist."""
+    """Return the differences of a paper's recipe and its code's (NAME and NAME-repo)."""
     base = spec.recipe_name or spec.name
     name = base.removesuffix("-repo") if base.endswith("-repo") else f"{base}-repo"
     if name not in recipes or recipes[name].method != spec.method:
@@ -69,7 +69,6 @@ def other_form(spec: RecipeSpec, recipe: AnyRecipe, recipes: Mapping[str, Recipe
 
 
 def conditions_of(traits: Traits) -> list[str]:
-    """Return sentences on a method's needs and data: the conditions of its rows."""
     sentences = {
         "Its weights are finished and were trained elsewhere.": traits.released,
         "It is a backbone's own states, pooled; nothing is trained.": traits.untrained,
@@ -94,7 +93,7 @@ _FOR_LINTERS = ("noqa", "type: ignore")
 
 
 def reasons(recipe: type[Any]) -> dict[str, str]:
-    """Return the comment of each field of a recipe and its bases, on its line or directly above it."""
+    """Return the comment of each field, on its line or directly above it, also of bases."""
     comments: dict[str, str] = {}
     for cls in reversed(recipe.__mro__):
         if dataclasses.is_dataclass(cls):
@@ -121,7 +120,7 @@ def _of_class(cls: type[Any]) -> dict[str, str]:
 
 
 def notes(spec: RecipeSpec) -> list[tuple[str, str]]:
-    """Return (recipe, text) for the notes at the top of the files of a recipe and its bases."""
+    """Return (recipe, text) from the tops of the files of a recipe and its bases."""
     notes_of = []
     while spec.origin.endswith((".yaml", ".yml")):
         path = Path(spec.origin)

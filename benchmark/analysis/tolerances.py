@@ -40,8 +40,8 @@ def bounds(predicted: Numbers, gold: Numbers) -> tuple[float, float]:
     """Return the least and greatest possible Spearman x100 before predictions (n,) became equal as float32.
 
     Examples:
-        >>> [round(bound, 1) for bound in bounds(np.array([1, 2, 2]), np.array([1, 2, 3]))]
-        [43.3, 115.5]
+        >>> [float(round(bound, 1)) for bound in bounds(np.array([1, 2, 2]), np.array([1, 2, 3]))]
+        [50.0, 115.5]
     """
     places = ranks(gold) - (len(gold) + 1) / 2
     orders = [np.lexsort((sign * gold, predicted)) for sign in (-1, 1)]
@@ -53,7 +53,7 @@ def bounds(predicted: Numbers, gold: Numbers) -> tuple[float, float]:
 
 
 def compare_score(record: Record, predicted: Numbers, gold: Numbers) -> None:
-    """Raise DifferenceError unless the score follows from the kept pair scores."""
+    """Raise DifferenceError unless the score follows from the pair scores."""
     stated, again = 100 * main_score(record), spearman(predicted, gold)
     if again is None:
         raise DifferenceError(f"the score is {stated:.4f}, and its pair scores have none")
@@ -65,18 +65,17 @@ def compare_score(record: Record, predicted: Numbers, gold: Numbers) -> None:
 
 
 def _slack(predicted: Numbers, gold: Numbers) -> float:
-    """Return the possible deviation from Spearman's correlation, a fraction (see `bounds`)."""
     again = spearman(predicted, gold)
     return 0.0 if again is None else max(abs(bound - again) for bound in bounds(predicted, gold)) / 100
 
 
 def are_places(predicted: Numbers) -> bool:
-    """True for places in the order of cosines, as in older packed folders."""
+    """True for places in the order of cosines, of older packed folders."""
     return float(np.abs(predicted).max()) > 1.001
 
 
 def compare_gold(record: Record, task: LoadedTask, kept: PairScores) -> None:
-    """Raise DifferenceError unless the kept gold scores are those of the data here."""
+    """Raise DifferenceError unless the gold scores are those here."""
     gold = scored_pairs(task, "test").gold.astype("float32")
     if len(gold) != len(kept[1]) or not np.array_equal(gold, kept[1]):
         raise DifferenceError("its gold scores are not those of the data here")
@@ -114,7 +113,6 @@ def compare_kept(
 
 
 def _slack_of(part: str, data: PairsData, kept: PairScores) -> float:
-    """Return the slack of `all`, `mean`, `wmean` or a subset, a fraction."""
     sizes = [len(pairs) for pairs in data.subsets.values()]
     ends = np.cumsum(sizes)[:-1]
     if part in ("all", "covered"):
@@ -128,8 +126,7 @@ def _slack_of(part: str, data: PairsData, kept: PairScores) -> float:
 def compare_measured(record: Record, measured: Measured, kept: PairScores | None, rows: int, *, exact: bool) -> str:
     """Compare a new score and its items; returns the agreement.
 
-    `exact`: the vectors are equal here to the last bit. Those of another machine differ in their last bits, enough to
-    turn items over.
+    `exact`: the vectors are equal to the last bit. Another machine's last bits may turn items over.
     """
     items, again = record.get("items"), measured.more.get("items")
     stated, scores = without_times(record["scores"]) or {}, plain(without_times(measured.more["scores"])) or {}
@@ -165,7 +162,7 @@ def compare_measured(record: Record, measured: Measured, kept: PairScores | None
 
 
 def compare_cosines(record: Record, again: Numbers, predicted: Numbers, gold: Numbers) -> bool:
-    """Raise DifferenceError unless new cosines are near those kept; returns True if all are equal."""
+    """Raise DifferenceError unless new cosines are near the kept; returns True if all are equal."""
     precision = record["precision"]
     if not are_places(predicted):
         most = float(np.abs(again - predicted).max())
@@ -190,8 +187,6 @@ LIMITS = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """A cell's word, and its agreement, its difference, or the reason for neither."""
-
     word: Word
     row: str
     cell: str

@@ -1,4 +1,4 @@
-"""Verifies a results folder: a record's statements are made again here, field by field, and compared."""
+"""Verifies a results folder: each statement of a record is made again here and compared."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ def verify(
 ) -> Verified:
     """Verify every record of a results folder.
 
-    Its keys, name and training are compared with the files beside it, its gold scores with the data here. Its score is
-    computed again from its pair scores or items. With `encode`, its cell is measured again if the encoder is in the
-    folder, among `weights`, or needs no training. Data and models come from the hub only with `fetch`. Raises
-    MissingError for a folder without records.
+    Keys, name and training are compared with the files beside it, gold scores with the data here. The score is computed
+    again from pair scores or items. With `encode`, the cell is measured again if the encoder is in the folder, among
+    `weights`, or needs no training. Data and models come from the hub only with `fetch`. Raises MissingError without
+    records.
     """
     store = Records(folder)
     records = store.all()
@@ -92,7 +92,7 @@ def verify(
 
 
 class Check:
-    """The common state of a folder's cells: tasks, training texts, and the current encoder."""
+    """The common state of cells: tasks, training texts, and the current encoder."""
 
     def __init__(
         self, store: Records, data: DataSource, encode: bool = True, device: str = "auto", weights: Sequence[Path] = ()
@@ -108,7 +108,6 @@ class Check:
         self._tasks_of: dict[str, list[tuple[str, int | None]]] = defaultdict(list)
 
     def verdicts(self, records: Sequence[Record]) -> list[Verdict]:
-        """Return the verdicts on records and on absent cells of their rows."""
         self._equals = bound.equal_seeds(records, self.store)
         for record in sorted(records, key=lambda record: record["started"]):
             self._tasks_of[record["encoder_key"]].append((record["task"]["name"], record["limit"]))
@@ -139,10 +138,7 @@ class Check:
         return Verdict(word, row, cell, why)
 
     def _compared(self, record: Record, done: list[str]) -> str:
-        """Return the agreement; raises DifferenceError, or the ZooError behind an open verdict.
-
-        Agreement before that stands in `done`.
-        """
+        """Append each agreement to `done`; raises DifferenceError, or the ZooError of an open verdict."""
         bound.check_keys(record)
         if equals := self._equals.get(record["key"]):
             raise DifferenceError(equals)
@@ -182,7 +178,6 @@ class Check:
         return f"{', '.join(done)}; {self._measured_again(record, measurement, task, kept)}"
 
     def _kept(self, record: Record, done: list[str]) -> PairScores | None:
-        """Return the kept pair scores, after checking the score against them or the items."""
         if items := record.get("items"):
             if (again := accuracy_of(items)) != main_score(record):
                 raise DifferenceError(
@@ -197,7 +192,6 @@ class Check:
         return kept
 
     def _bound(self, record: Record, done: list[str]) -> tuple[Row | None, str]:
-        """Return the record's method, and the reason against a comparison."""
         try:
             row = row_of_record(record, self._recipes)
             bound.check_method(record, row)
@@ -241,7 +235,6 @@ class Check:
         return self._tasks[name, limit]
 
     def _measurement(self, record: Record, row: Row) -> EncoderMeasurement:
-        """Measurements are kept while cells of an encoder follow each other."""
         key = record["encoder_key"]
         if self._encoder is None or self._encoder[0] != key:
             try:
@@ -275,7 +268,6 @@ class Check:
         return measurement
 
     def _corpus(self, record: Record, row: Row) -> Corpus | None:
-        """Return the record's training text from the catalog, None if it is not here."""
         stated: Any = (record["training"] or {}).get("corpus")
         size = 0 if stated is None else stated.get("sentences") or stated.get("pairs") or 0
         if not 0 < size <= MOST_TEXTS or any(part not in catalog() for part in stated["name"].split("+")):
@@ -293,7 +285,6 @@ class Check:
         return self._texts[key]
 
     def _drawn(self, record: Record, pairs: Pairs, kept: PairScores, vectors: VectorStore) -> int:
-        """Compare the cosines of sampled pairs; returns their number, 0 if all are encoded in seconds."""
         gold = kept[1]
         # A sender who knows which pairs are compared could keep these true.
         drawn = np.sort(secrets.SystemRandom().sample(range(len(gold)), min(DRAWN, len(gold))))
@@ -310,7 +301,7 @@ class Check:
         data = task.data
         assert data is not None
         try:
-            measured = measurement.measure_one(Cell(task, record["key"]))
+            measured = measurement.measure_cell(Cell(task, record["key"]))
         except MissingError as error:
             measured = Measured(Cell(task, record["key"]), "n/a", str(error))
         if record["status"] == "n/a" and (measured.status, measured.reason) == ("n/a", record["reason"]):

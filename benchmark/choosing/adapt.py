@@ -1,4 +1,4 @@
-"""Trains methods of the zoo on a user's own texts: gains at home, changes elsewhere, advice."""
+"""Trains methods of the zoo on a user's own texts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _POOLERS = {"mean": "avg", "cls": "cls_before_pooler"}
 
 @dataclass(frozen=True)
 class Beginning:
-    """The common start of all candidates: an encoder, the recipe of its vectors, and the methods' settings for them."""
+    """The common start of all candidates: an encoder and the recipe of its vectors."""
 
     name: str
     untrained: RecipeSpec
@@ -67,7 +67,7 @@ class Beginning:
 
 
 def beginning(name: str, runtime: Any) -> Beginning:
-    """Return the start from a finished encoder or a backbone; raises MissingError or UsageError for others."""
+    """Load a finished encoder or a backbone; raises MissingError or UsageError for anything else."""
     recipes, source = all_recipes(), find_backbone(name)
     if not (source.folder / "modules.json").is_file():
         return Beginning(name, recipes["avg-last"].changed("avg-last", {"backbone": name}), _MEAN)
@@ -195,7 +195,6 @@ def _documents(texts: OwnTexts) -> str:
 def _test_of(
     given: OwnTexts, pairs: Any, columns: str | None, kind: Kind | None
 ) -> tuple[Texts, Texts, Texts | None, frozenset[int], list[str]]:
-    """Return development, test, labels for training, held-out documents, and notes."""
     if pairs is None:
         signal = document_items(given.documents) if given.ordered else document_items([])
         note = f"{signal.test.report}. How well it predicts labelled tests: docs/how-to/own-domain.md"
@@ -211,7 +210,6 @@ def _test_of(
 
 
 def _encoder(given: object, development: Texts, device: str, precision: str) -> tuple[str, str]:
-    """Return the start encoder, and the reason for it."""
     if given is not None:
         return str(given), ""
     if not (finished := installed()):
@@ -226,7 +224,6 @@ Planned = list[tuple[Row, RecipeSpec]]
 def _plans(
     specs: Sequence[RecipeSpec], start: Beginning, ordered: bool, pairs: Corpus | None
 ) -> tuple[Planned, list[str]]:
-    """Return the possible candidates, no training first, and the reasons against others."""
     plans, notes = [(_resolved(start.untrained, {}, NONE), start.untrained)], []
     for spec in specs:
         row = _resolved(spec, _settings(spec, start), spec.name)
@@ -256,7 +253,6 @@ def _has_triplets(pairs: Corpus) -> bool:
 
 
 def _settings(spec: RecipeSpec, start: Beginning, **more: Any) -> dict[str, Any]:
-    """Return settings from encoder and budget; typed settings stay."""
     row = resolve_methods([spec], {})[0]
     known = {field.name for field in fields(row.recipe)}
     given = {"backbone": start.name, **start.settings, **more}
@@ -276,7 +272,6 @@ def _resolved(spec: RecipeSpec, settings: dict[str, Any], name: str) -> Row:
 
 
 def _budgeted(plans: Planned, start: Beginning, run: Run, seconds: float, updates: int | None, seeds: int) -> Planned:
-    """Return the candidates with updates for their share of the time; the measured speeds are kept."""
     trained = [spec for row, spec in plans if "steps" in {field.name for field in fields(row.recipe)}]
     path = run.options.results / "budget.json"
     try:
@@ -296,7 +291,6 @@ def _budgeted(plans: Planned, start: Beginning, run: Run, seconds: float, update
 
 
 def _affordable(spec: RecipeSpec, start: Beginning, run: Run, seconds: float) -> int:
-    """Return the updates of a method within so many seconds, from a few of them."""
     row = _resolved(spec, _settings(spec, start, steps=_PROBE), spec.name)
     text = run.texts["pairs" if row.traits.needs_pairs else "corpus"].corpus
     runtime = replace(run.runtime, progress=Progress.silent())
@@ -309,7 +303,6 @@ def _affordable(spec: RecipeSpec, start: Beginning, run: Run, seconds: float) ->
 
 
 def _records(run: Run, outcome: Outcome) -> tuple[dict[str, list[Record]], dict[str, str]]:
-    """Return the home records of each candidate with all its seeds, and the reasons of the others."""
     store, records = Records(run.options.results), dict[str, list[Record]]()
     failed = {what.removesuffix(f" on {HOME}"): reason for what, reason in (*outcome.failed, *outcome.missing)
               if what.endswith(f" on {HOME}")}  # fmt: skip
@@ -325,7 +318,6 @@ def _records(run: Run, outcome: Outcome) -> tuple[dict[str, list[Record]], dict[
 
 
 def _changes(names: Sequence[str], elsewhere: str, results: Path) -> dict[str, dict[str, float]]:
-    """Return the changes elsewhere, on the suite's mean, with intervals."""
     changes = {}
     for name in names:
         if name == NONE:
@@ -353,7 +345,6 @@ def _vectors(run: Run) -> Any:
 def _written(
     adaptation: Adaptation, records: dict[str, list[Record]], folder: Path, results: Path, texts: str
 ) -> Adaptation:
-    """Export the advised encoder of the best seed on development, with a card."""
     best = max(records[adaptation.advice], key=lambda record: float(scores_of(record)["development"]))  # type: ignore[typeddict-item]
     about = f"Adapted from {adaptation.encoder} to {texts}. {adaptation.verdict}"
     try:

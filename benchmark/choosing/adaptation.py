@@ -1,4 +1,4 @@
-"""The findings of `adapt`: a row for each candidate, the advice, and both in words."""
+"""The findings of `adapt`, as a table and in words."""
 
 from __future__ import annotations
 
@@ -36,10 +36,9 @@ NONE = "no training"
 class Adaptation:
     """Candidates with their gain at home and change elsewhere, the best on development first.
 
-    `frame` has a row for each: `development` and `score` x100, `gain` over no training with its 95 % interval (low,
-    high) and p, `needed` (units of a test to show it, if p does not), `may_be_best` (familywise), `change` elsewhere
-    with its interval, seconds of a training, parameters, and updates. `picked` is the best on development, `advice` the
-    candidate to train, "" for none.
+    `frame` has `development` and `score` x100, `gain` over no training with its 95 % interval (low, high) and p,
+    `needed` (units of a test to show it, if p does not), `may_be_best` (familywise), `change` elsewhere with its
+    interval, seconds of a training, parameters, and updates.
     """
 
     frame: pandas.DataFrame
@@ -64,7 +63,6 @@ class Adaptation:
 
     @property
     def verdict(self) -> str:
-        """The advice in words, with its numbers."""
         first, unit = self.frame.iloc[0], UNITS[self.test.kind]
         on = f"{MEASURES[self.test.kind]} on {self.test.units:,} {unit} of the test"
         if len(self.frame) == 1:
@@ -108,7 +106,6 @@ class Adaptation:
         }
 
     def shown(self, width: int | None = None) -> str:
-        """Return notes, table and verdict; with `width` only the columns within it."""
         columns = [
             (f"{MEASURES[self.test.kind]} gain", between("gain")),
             ("elsewhere", between("change")),
@@ -129,7 +126,6 @@ class Adaptation:
 
 
 def frame_of(records: dict[str, list[Record]], test: Texts, changes: dict[str, dict[str, float]]) -> pandas.DataFrame:
-    """Return the frame of candidates, `NONE` among them, from their home records."""
     import pandas
 
     names = list(records)
@@ -168,8 +164,6 @@ HOME = "home"
 
 
 class HomeScores(Scores, total=False):
-    """The score of the development part x100, and the value of each unit of the test part."""
-
     development: float
     values: list[float]
 
@@ -196,7 +190,7 @@ class HomeData(TaskData):
         return self._scores(*(measure(part, vectors(part.texts))[0] for part in self.parts))
 
     def score_encoder(self, encoder: Encoder, vectors: Lookup, run: Run) -> Scores:
-        """Return the scores; an encoder of queries and documents has the roles of its card."""
+        """An encoder of queries and documents has the roles of its card."""
         if not self.test.queries:
             return self.score(vectors)
         return self._scores(*(measure(part, vectors_of(encoder, part, CARD))[0] for part in self.parts))
@@ -216,14 +210,11 @@ class HomeData(TaskData):
         return 100 * float(score(self.development, values[None])[0])
 
     def dev_overlap(self) -> DevOverlap:
-        """Return the number of development units; none is in the test."""
         return DevOverlap(self.development.units, 0)
 
 
 @dataclass(frozen=True)
 class HomeTask(Task):
-    """The task of a user's texts, outside any registry."""
-
     data: HomeData
     title: str = "Own texts"
     dataset: str = HOME

@@ -1,4 +1,4 @@
-"""The encoders of `choose`, ready to encode, with the wordings of their prompts."""
+"""The encoders of `choose`, with the wordings of their prompts."""
 
 from __future__ import annotations
 
@@ -33,8 +33,6 @@ OWN_TEXTS = "own"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A ready encoder: finished, or trained here."""
-
     encoder: Encoder
     finished: bool
     trained_on: str = ""
@@ -49,7 +47,6 @@ class Candidate:
 
     @property
     def takes_prompts(self) -> bool:
-        """True for finished encoders and models of sentence-transformers."""
         of_library = isinstance(self.encoder, ObjectEncoder) and self.encoder.recipe.kind == "sentence-transformers"
         return of_library or isinstance(self.encoder, Pretrained)
 
@@ -62,7 +59,6 @@ class Wording:
     prompts: Mapping[Role | None, str]
 
     def prompt(self, role: Role | None) -> str | None:
-        """Return the prompt of a role; None: as on the card."""
         return self.prompts.get(role, self.prompts.get(None))
 
     def roles(self, of_card: Roles) -> Roles:
@@ -115,7 +111,7 @@ def _of_file(path: Path) -> list[Wording]:
 
 
 def vectors_of(encoder: Encoder, data: Texts, wording: Wording) -> NDArray[Any]:
-    """Return the vectors (texts, dim): of queries and documents in their roles, of others without a role."""
+    """Encode queries and documents in their roles, other texts without a role."""
     if not data.queries:
         return np.asarray(encode(encoder, data.texts, wording, None))
     asked, answers = data.texts[: data.queries], data.texts[data.queries :]
@@ -140,7 +136,7 @@ def installed() -> list[str]:
 
 
 def candidates(encoders: object, baseline: str | None = None) -> list[tuple[str, object]]:
-    """Return names and encoders; default: finished encoders in the hub's cache, then untrained ones."""
+    """Return the given encoders, else the finished in the hub's cache and some untrained."""
     given: object = [*installed(), *UNTRAINED] if encoders is None else encoders
     if isinstance(given, str):
         given = [part.strip() for part in given.split(",") if part.strip()]
@@ -160,7 +156,7 @@ def _name(encoder: object) -> str:
 def prepared(
     name: str, given: object, runtime: Runtime, texts: Sequence[str], corpus: str | None, backend: Backend
 ) -> Candidate:
-    """Return an encoder, loaded, trained on a text, or fitted to `texts`."""
+    """Load an encoder, train it on a text, or fit it to `texts`."""
     quiet = replace(runtime, progress=Progress.silent())
     is_path = isinstance(given, str | Path)
     if isinstance(given, str | Path) and saved_named(given):
@@ -184,7 +180,6 @@ def prepared(
 
 
 def _text(corpus: str | None, texts: Sequence[str]) -> Corpus:
-    """Return the training text: the bundled text, a file, or the table's own texts."""
     if corpus == OWN_TEXTS:
         return replace(target_corpus(texts, None), name="the table itself")
     text = load_corpus(corpus or "pocket-text", DataSource.from_options(None), None)

@@ -1,4 +1,4 @@
-"""Measures encoders on a user's own texts, and chooses among them."""
+"""The choice among encoders on a user's own texts."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ _ROLES: tuple[Role, ...] = ("query", "document")
 class Choice:
     """The ranked encoders, the best first; the winner; failures with reasons; and the verdict in words.
 
-    `frame` has a row per encoder: its score x100 with its 95 % interval (low, high), its distance to the winner with an
-    interval, `may_be_best` (familywise), further measures of the kind, and its costs.
+    `frame` has scores x100 with 95 % intervals (low, high), distances to the winner with intervals, `may_be_best`
+    (familywise), further measures of the kind, and costs.
     """
 
     data: Texts
@@ -58,12 +58,11 @@ class Choice:
 
     @property
     def frame(self) -> pandas.DataFrame:
-        """The rows, the best first; those over the budget last."""
+        """The rows, best first; those over the budget come last."""
         return self.ranking.frame
 
     @property
     def winner(self) -> str | None:
-        """The first within the budget."""
         return self.ranking.winner
 
     @property
@@ -72,7 +71,7 @@ class Choice:
 
     @property
     def met(self) -> bool:
-        """True if there is a winner with each floor, better than the baseline beyond noise."""
+        """True for a winner with each floor, better than the baseline beyond noise."""
         demands = [reached(self.ranking, floor) for floor in self.floors]
         return self.winner is not None and all(demands) and self.ranking.beaten is not False
 
@@ -99,7 +98,6 @@ class Choice:
         }
 
     def shown(self, width: int | None = None, *, wide: bool = False) -> str:
-        """Return report, table and verdict in lines of `width`, with the columns within it, or with `wide` all."""
         notes = [f"{name}: {text}" for name, row in self.frame.iterrows() if (text := note(row, len(self.data.texts)))]
         notes += filter(None, dict.fromkeys(self.frame["search"]))
         failed = [f"{name} failed: {reason}" for name, reason in self.failed.items()]
@@ -212,7 +210,6 @@ def _measured(
     at_precision: float | None,
     loaded: dict[str, Any],
 ) -> Iterator[tuple[str, dict[str, Any], Values]]:
-    """Yield name, row and units' values for each wording, width and format."""
     encoder, asked = candidate.encoder, data.texts[: data.queries or None]
     role: Role | None = "query" if data.queries else None
     several = candidate.takes_prompts and len(wordings) + (wordings[0].name != "card") > 1
@@ -239,7 +236,6 @@ def _measured(
 
 
 def _in_words(roles: Roles, wording: Wording, data: Texts) -> str:
-    """Return the roles, with the card's unused prompts."""
     silent = roles.silent(*_ROLES if data.queries else (None,))
     roles = replace(roles, prompts={name: text for name, text in roles.prompts.items() if name not in silent})
     use = f"no text has its prompts {', '.join(silent)}; one is used by --prompts FILE (NAME: {{query: TEXT}})"
@@ -247,7 +243,6 @@ def _in_words(roles: Roles, wording: Wording, data: Texts) -> str:
 
 
 def _control(data: Texts, at_precision: float | None) -> tuple[dict[str, Any], Values]:
-    """Return the row of BM25 and its units' values."""
     started = time.perf_counter()
     scores = bm25(data.texts[data.queries :])
     loaded = time.perf_counter() - started

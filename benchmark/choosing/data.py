@@ -58,8 +58,8 @@ class Texts:
         first: Places (n,) in `texts`.
         second: Places (n,) in `texts` of the other side.
         gold: Scores, 0 and 1, numbers of labels, or grades of relevance (n,); grade 0 is not relevant.
-        queries: In retrieval, the number of queries, which come first; all others are documents.
-        same: The place of the document with a query's own text, -1 if there is none (queries,).
+        queries: In retrieval, the number of queries, before all documents.
+        same: The place of the document with a query's own text, else -1 (queries,).
     """
 
     kind: Kind
@@ -73,17 +73,17 @@ class Texts:
 
     @property
     def units(self) -> int:
-        """The number of resampled units: pairs, queries with a relevant document, or texts."""
+        """The number of units: pairs, queries with a relevant document, or texts."""
         return len(self.asked) if self.kind == "retrieval" else len(self.first)
 
     @functools.cached_property
     def asked(self) -> NDArray[np.intp]:
-        """The queries with a relevant document, in the order of their units."""
+        """The queries with a relevant document."""
         return np.unique(self.first[self.gold > 0])
 
     @functools.cached_property
     def clusters(self) -> Clusters:
-        """Units resampled together: pairs with a common text, queries with the same relevant documents."""
+        """The units resampled together: pairs with a common text, queries with equal relevant documents."""
         if self.kind == "label":
             return clusters_of(np.arange(self.units))
         if self.kind != "retrieval":
@@ -96,14 +96,8 @@ class Texts:
 def read_texts(source: Any, columns: str | None = None, kind: Kind | None = None) -> Texts:
     """Read pairs with scores or with 0 and 1, queries with documents, or texts with labels.
 
-    Args:
-        source: A table's path, a folder of BEIR or of `Dataset.save_to_disk`, a DataFrame or a Dataset.
-        columns: The columns, in place of a guess from the table.
-        kind: The kind, in place of a guess from the table.
-
-    Raises:
-        UsageError: The table is of no kind, has fewer than `FEWEST` units, or equal scores or labels only.
-        CorruptError: The table cannot be read.
+    `columns` and `kind` replace guesses from the table. Raises UsageError for a table of no kind, with fewer than
+    `FEWEST` units, or with constant scores or labels, CorruptError for an unreadable table.
     """
     path = Path(source) if isinstance(source, str | Path) else Path(type(source).__name__)
     if isinstance(source, str | Path):
@@ -163,7 +157,7 @@ def _enough(data: Texts, path: Path) -> Texts:
 
 
 def _search(table: Table) -> Texts:
-    """A row without a grade is relevant, a negative is not."""
+    """Read judgements; a row without a grade is relevant, a negative is not."""
     frame = table.frame
     grades = frame["score"] if "score" in frame else pd.Series(1.0, frame.index)
     rows = frame.assign(grade=grades.clip(lower=0)).groupby(["first", "second"], sort=False)["grade"].max()
@@ -175,7 +169,6 @@ def _search(table: Table) -> Texts:
 
 
 def _of_folder(path: Path, kind: Kind | None) -> Texts:
-    """Return the judged queries and the whole corpus."""
     if kind not in (None, "retrieval"):
         raise UsageError(f"{path} has queries, a corpus and judgements, not --kind {kind}.")
     search = read_search(path)
@@ -197,7 +190,7 @@ def searched(
     grades: Values,
     same: NDArray[Any],
 ) -> Texts:
-    """Row i judges document `judged[i]` for query `asked[i]` (n,)."""
+    """Build texts in which row i judges document `judged[i]` for query `asked[i]` (n,)."""
     n = len(queries)
     without = n - len(np.unique(asked[grades > 0]))
     report += f"; {n - without:,} queries, {len(documents):,} documents"
@@ -215,8 +208,7 @@ _MOST = 0.6
 def divided(data: Texts, parts: Mapping[str, int], seed: int = 0) -> list[Texts]:
     """Return parts of rows without common texts, by names and shares; all have the documents of a search.
 
-    If most rows hang together, those with texts of two parts are left out. Raises UsageError for a part too small or
-    with equal scores.
+    If most rows hang together, those between two parts are left out. Raises UsageError for a small or constant part.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -242,10 +234,7 @@ def divided(data: Texts, parts: Mapping[str, int], seed: int = 0) -> list[Texts]
 
 
 def arranged(data: Texts) -> Texts:
-    """Return the rows in an order given by their contents.
-
-    Batches and samples depend on an order; the table's own decides nothing.
-    """
+    """Order rows by their contents: batches and samples depend on an order, and the table's decides nothing."""
     texts, n = data.texts, data.queries
     order = np.array([*sorted(range(n), key=texts.__getitem__), *sorted(range(n, len(texts)), key=texts.__getitem__)])
     place = np.argsort(order)
@@ -260,7 +249,6 @@ def arranged(data: Texts) -> Texts:
 
 
 def _subset(data: Texts, rows: NDArray[np.intp], name: str) -> Texts:
-    """Return some rows with their texts; of a search, their queries and all documents."""
     first, second = data.first[rows], data.second[rows]
     asked = np.unique(first)
     used = np.concatenate([asked, np.arange(data.queries, len(data.texts))]) if data.queries else np.union1d(
@@ -293,9 +281,9 @@ def _checked(part: Texts, name: str, data: Texts) -> Texts:
 
 
 def training_pairs(data: Texts, seed: int = 0) -> Corpus:
-    """Return labelled texts as training pairs: with their scores, else as entailment (alike) or contradiction.
+    """Return training pairs: with scores, else as entailment (alike) or contradiction.
 
-    Each text with a class is paired with a text of its class and another's, each relevant document's query with it and
+    A text with a class is paired with a text of its class and another's, a relevant document's query with it and
     another document.
     """
     generator = np.random.default_rng(seed)

@@ -1,7 +1,4 @@
-"""Demands on the winner (budget, least values of measures, a baseline to beat), and costs.
-
-Costs are the time of a query, texts per second, the time to load, and memory; BM25 is the control of retrieval.
-"""
+"""Demands on the winner (budget, floors, a baseline to beat), and costs; BM25 is the control of retrieval."""
 
 from __future__ import annotations
 
@@ -28,8 +25,8 @@ Scores = Callable[[Sequence[str]], NDArray[np.float32]]  # queries -> (queries, 
 def bm25(documents: Sequence[str]) -> Scores:
     """Return a scorer of all documents for queries, by bm25s with its defaults (k1 1.5, b 0.75).
 
-    A document without a word of the query is not retrieved: its score is -inf. Words are runs of two or more letters or
-    digits, in lower case; no language is assumed, so there are no stop words.
+    A document without a word of the query scores -inf. Words are runs of two or more letters or digits, in lower case;
+    no language is assumed, so there are no stop words.
     """
     import bm25s
 
@@ -53,7 +50,7 @@ _QUERIES, _FEWEST, _SECONDS = 50, 5, 2.0
 
 
 def query_times(encode: Callable[[list[str]], Any], texts: Sequence[str]) -> dict[str, float]:
-    """Return the median and the 95th percentile of milliseconds for a text alone in its call."""
+    """Return the median and the 95th percentile of milliseconds for a single text."""
     # The first call is slower.
     encode([texts[0]])
     taken: list[float] = []
@@ -69,7 +66,6 @@ def query_times(encode: Callable[[list[str]], Any], texts: Sequence[str]) -> dic
 
 
 def device_name(runtime: Runtime) -> str:
-    """Return the device with its hardware and precision, for comparisons of times."""
     if runtime.device.startswith("cuda"):
         import torch
 
@@ -88,13 +84,13 @@ _OF_KIND: dict[Kind, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Budget:
-    """The most MB of weights, and the most milliseconds of a query (95th percentile); None: any."""
+    """The most MB of weights, and the most milliseconds of a query (95th percentile)."""
 
     mb: float | None = None
     ms: float | None = None
 
     def exceeded(self, row: dict[str, Any]) -> str:
-        """Return the excess over the budget in words, or ""; unknown costs exceed it."""
+        """Unknown costs exceed the budget."""
         parts = []
         for option, most, value, unit in (
             ("--max-mb", self.mb, row["weights_mb"], "MB"),
@@ -108,14 +104,12 @@ class Budget:
 
 @dataclass(frozen=True)
 class Floor:
-    """The least value of the winner's measure."""
-
     metric: str
     least: float
 
 
 def read_floors(given: Sequence[str], kind: Kind) -> list[Floor]:
-    """Parse METRIC=VALUE texts; raises UsageError for a measure foreign to this kind of table."""
+    """Raises UsageError for a measure foreign to this kind of table."""
     known = {_plain(MEASURES[kind]): "score", "score": "score", **{_plain(name): name for name in _OF_KIND[kind]}}
     floors = []
     for text in given:

@@ -1,4 +1,4 @@
-"""Scores of encoders on a user's own texts: a value for each unit, and scores in resamples of the units."""
+"""Scores of encoders on a user's own texts, and in resamples of their units."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def measure(
 ) -> tuple[Values, dict[str, float | None]]:
     """Return each unit's value (units,) from vectors (texts, dim), and further measures.
 
-    A value is a pair's similarity, a query's nDCG, or 1 if a text's nearest neighbours have its label. `at_precision`
-    adds `threshold_at`. Raises ZooError for constant similarities.
+    A value is a pair's similarity, a query's nDCG, or 1 if a text's nearest neighbours have its label. Raises ZooError
+    for constant similarities.
     """
     if data.kind == "label":
         return _neighbours(data, vectors, similarity)
@@ -54,7 +54,7 @@ def measure(
 
 
 def _neighbours(data: Texts, vectors: NDArray[Any], similarity: str) -> tuple[Values, dict[str, float | None]]:
-    """Return each text's verdict with the samples of `_halves`, and the accuracy without near-duplicate neighbours.
+    """Return each text's verdict with the samples of `_halves`, and the accuracy without near-duplicates.
 
     A neighbour's votes are its average share of the first five places; classes of equal votes share the verdict.
     """
@@ -83,8 +83,7 @@ def _neighbours(data: Texts, vectors: NDArray[Any], similarity: str) -> tuple[Va
 def _halves(nearest: NDArray[np.intp], gold: NDArray[np.intp], generator: np.random.Generator) -> Values:
     """Return half the difference (splits,) of the accuracies of random halves without neighbours in each other.
 
-    Two halves are independent: its mean square is the variance of half a table's accuracy, halved, so that of all
-    texts. A bootstrap of the verdicts has less, since neighbouring texts depend on one another.
+    Its mean square is the variance of all texts' accuracy; a bootstrap's is too small, since neighbours are dependent.
     """
     drawn, rows = np.empty(SPLITS), np.broadcast_to(np.arange(len(gold))[:, None], nearest.shape)
     for split in range(SPLITS):
@@ -97,7 +96,7 @@ def _halves(nearest: NDArray[np.intp], gold: NDArray[np.intp], generator: np.ran
 
 
 def _verdict(row: NDArray[np.intp], label: NDArray[np.intp], votes: Values | None, gold: NDArray[np.intp]) -> Values:
-    """Return each text's own class's share (n,) in having the most votes."""
+    """Return the chance (n,) of each text's own class to have the most votes."""
     classes = int(gold.max()) + 1
     sums = np.bincount(row * classes + label, votes, minlength=len(gold) * classes).reshape(-1, classes)
     first = sums >= sums.max(axis=1, keepdims=True) - 1e-9
@@ -106,12 +105,12 @@ def _verdict(row: NDArray[np.intp], label: NDArray[np.intp], votes: Values | Non
 
 
 def _nearly_equal(first: frozenset[str], second: frozenset[str]) -> bool:
-    """True if two texts share at least four fifths of their words; digits do not count."""
+    """True if four fifths of the words are common; digits do not count."""
     return 5 * len(first & second) >= 4 * len(first | second) > 0
 
 
 def _points(vectors: NDArray[Any], similarity: str) -> tuple[Values, str, float]:
-    """Return float64 vectors, whose rounding stays far below a tie (cosine: length 1), their kind, and its maximum."""
+    """Return vectors in float64: rounding stays far below a tie."""
     points = unit(vectors) if similarity == "cosine" else vectors.astype(np.float64)
     length = float(np.linalg.norm(points, ord=1 if similarity == "manhattan" else 2, axis=1).max())
     return points, "dot" if similarity == "cosine" else similarity, length**2 if similarity == "dot" else length
@@ -175,10 +174,10 @@ def search(
 def threshold(
     cosines: Values, gold: Values, clusters: Clusters, seed: int = 0, resamples: int = RESAMPLES
 ) -> dict[str, float | None]:
-    """Return the cosine above which "equal" is most often right, its 95 % interval, and its accuracy on these pairs.
+    """Return the cosine above which "equal" is most often right, its 95 % interval, and its accuracy.
 
-    The interval is that of the threshold's percentiles in resamples of the pairs; simulated, it covers the best
-    threshold of the population (docs/choose.md).
+    Percentiles in resamples of the pairs give the interval; simulated, it covers the population's best threshold
+    (docs/choose.md).
     """
     order = np.argsort(cosines)
     ordered, steps = cosines[order], 1 - 2 * gold[order].astype(np.int32)
@@ -214,8 +213,8 @@ def threshold_at(
 ) -> dict[str, float | None]:
     """Return the lowest threshold with at least `precision` of its pairs right, and its recall, with 95 % intervals.
 
-    Recall is the share of equal pairs accepted; with `of_all`, of all queries, those with a right and accepted best
-    hit. None if no threshold is so precise; an upper end of None: many resamples have none.
+    Recall counts equal pairs accepted; with `of_all`, queries with a right and accepted best hit. None if no threshold
+    is so precise; an upper end of None: many resamples have none.
     """
     order = np.argsort(-similarity, kind="stable")
     ordered, correct = similarity[order], right[order]
@@ -223,7 +222,7 @@ def threshold_at(
     parted = np.append(ordered[1:] != ordered[:-1], True)
 
     def lowest(counts: NDArray[Any]) -> NDArray[np.float64]:
-        """Return thresholds and recalls (2, resamples) for counts (resamples, n); infinity and 0 for none."""
+        """Return thresholds and recalls (2, resamples); infinity and 0 for none."""
         accepted, hits = np.cumsum(counts, axis=1), np.cumsum(counts * correct, axis=1)
         good = parted & (accepted > 0) & (hits >= precision * accepted)
         last = good.shape[1] - 1 - good[:, ::-1].argmax(axis=1)
@@ -243,7 +242,7 @@ def threshold_at(
 
 
 def score(data: Texts, rows: Values) -> Values:
-    """Return the score (encoders,), at most 1, of the values (encoders, units)."""
+    """Return scores (encoders,), at most 1, of values (encoders, units)."""
     if data.kind in ("score", "binary"):
         return measured(rows, data.gold, "spearman" if data.kind == "score" else "auc")
     means: Values = rows[:, : data.units].mean(axis=1)
@@ -251,10 +250,7 @@ def score(data: Texts, rows: Values) -> Values:
 
 
 def sampled(data: Texts, values: list[Values]) -> Sample:
-    """Return the scores x100 of encoders with their resampled scores, from the values of each.
-
-    Values are (units,), or (seeds, units) for an encoder of several trainings, with seeds from 0.
-    """
+    """Return scores x100 of values (units,), or (seeds, units) with seeds from 0."""
     every, clusters = [np.atleast_2d(value) for value in values], data.clusters
     rows, ends = np.concatenate(every), np.cumsum([len(one) for one in every])[:-1]
     if data.kind in ("score", "binary"):
@@ -274,10 +270,7 @@ def sampled(data: Texts, values: list[Values]) -> Sample:
 
 
 def intervals(data: Texts, of_all: Sample) -> tuple[Values, Values]:
-    """Return the 95 % interval of each score (methods,): percentiles, widened by the ratio of t's quantile to z's.
-
-    It stays inside the measure's range.
-    """
+    """Return 95 % percentiles, widened by the ratio of t's quantile to z's, within the measure's range."""
     from scipy.special import ndtri, stdtrit
 
     wider = stdtrit(of_all.pairs_df, 1 - LEVEL / 2) / ndtri(1 - LEVEL / 2)
@@ -289,8 +282,7 @@ def intervals(data: Texts, of_all: Sample) -> tuple[Values, Values]:
 def may_be_best(of_all: Sample) -> NDArray[np.bool_]:
     """Return which encoders (methods,) may be the best: the familywise set, and those whose gap may be 0.
 
-    The second part limits to 5 % of samples the naming of a winner between two equally good encoders, in either
-    direction.
+    The latter limit wrong winners between two equally good encoders to 5 % of samples.
     """
     best = int(of_all.value.argmax())
     marks: NDArray[np.bool_] = not_told_apart(of_all) | (differences(of_all).p[best] >= LEVEL)

@@ -1,7 +1,4 @@
-"""A user's own texts for training: documents and sentences, their language, and their fitness.
-
-They make a test of encoders too: neighbouring sentences against unrelated sentences.
-"""
+"""A user's own texts for training: documents and sentences, their language, and their fitness."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ _END = re.compile(r"(?<=[.!?…])[\"')\]”’]*\s+(?=\S)")
 
 @dataclass(frozen=True)
 class OwnTexts:
-    """Documents, each its sentences in order; without `ordered` each is a text without neighbours."""
+    """Documents of sentences; without `ordered` each is a text without neighbours."""
 
     name: str
     documents: list[list[str]]
@@ -43,7 +40,7 @@ class OwnTexts:
         return [text for document in self.documents for text in document]
 
     def without(self, tested: Sequence[str], held_out: frozenset[int]) -> tuple[OwnTexts, int]:
-        """Return the texts less those documents and the tested texts, and the number of the latter."""
+        """Remove documents and tested texts; also returns the number of the latter."""
         known = normalised_texts(tested)
         rest = [document for number, document in enumerate(self.documents) if number not in held_out]
         kept = [[text for text in document if normalised(text) not in known] for document in rest]
@@ -51,10 +48,7 @@ class OwnTexts:
         return replace(self, documents=[document for document in kept if document]), removed
 
     def corpus(self) -> Corpus:
-        """Return a training text, without repetitions if there is no order.
-
-        Raises UsageError for fewer than `FEWEST_TEXTS` different texts.
-        """
+        """Raises UsageError for fewer than `FEWEST_TEXTS` different texts."""
         texts = self.texts
         distinct = list(dict.fromkeys(texts))
         if len({normalised(text) for text in distinct}) < FEWEST_TEXTS:
@@ -72,8 +66,8 @@ class OwnTexts:
 def read_own_texts(source: Any, columns: str | None = None) -> OwnTexts:
     """Read a file of lines, a table's text column, a folder of .txt files, or lists of texts or of documents.
 
-    An empty line ends a document, and so does a file's end in a folder. Lines or cells with several sentences in most
-    cases are documents too, and are divided. Raises MissingError or UsageError if there is no text.
+    An empty line or a file of a folder ends a document. Lines or cells of mostly several sentences are documents too.
+    Raises MissingError or UsageError if there is no text.
     """
     if not isinstance(source, str | Path):
         lists = [[one] if isinstance(one, str) else list(one) for one in source]
@@ -95,7 +89,6 @@ def read_own_texts(source: Any, columns: str | None = None) -> OwnTexts:
 
 
 def _divided(name: str, documents: list[list[str]], *, ordered: bool) -> OwnTexts:
-    """Split documents into sentences if most are a single long text."""
     clean = [[" ".join(text.split()) for text in document if text.strip()] for document in documents]
     clean = [document for document in clean if document]
     sentences = [[part for text in document for part in _END.split(text)] for document in clean]
@@ -105,7 +98,6 @@ def _divided(name: str, documents: list[list[str]], *, ordered: bool) -> OwnText
 
 
 def language_notes(texts: Sequence[str], tested: Sequence[str], encoder: str, languages: Sequence[str]) -> list[str]:
-    """Return remarks on the languages of texts and test against the card's `languages`."""
     other, notes = is_other_than_english(texts), []
     if other != is_other_than_english(tested):
         notes.append("The texts and the test are in different languages.")
@@ -134,7 +126,7 @@ _OTHERS = [
 
 
 def is_other_than_english(texts: Sequence[str], most: int = 2_000) -> bool:
-    """True if texts are clearly in another language: other letters, or more of its commonest words.
+    """True by foreign letters, or by more of another language's commonest words.
 
     False for English, and without evidence, as in lists of products.
     """
@@ -170,12 +162,11 @@ class Signal:
 
 
 def document_items(documents: Sequence[Sequence[str]], seed: int = 0) -> Signal:
-    """Return the signal of documents, each its sentences in order; a fifth of them each is development and test.
+    """Return the signal of documents; a fifth of them each is development and test.
 
     A pair is a title and the line below it, if most documents begin with a title; else two neighbouring sentences. As
-    many pairs join two documents. No sentence is in two pairs, and none of a pair is anywhere else in the text.
-
-    Raises UsageError with the reason for none: no documents, or too few pairs.
+    many pairs join two documents. Sentences of pairs stand nowhere else. Raises UsageError without documents, or with
+    too few pairs.
     """
     if len(documents) < _SHARE:
         raise UsageError(
@@ -200,7 +191,6 @@ def _half(
     with_title: bool,
     generator: random.Random,
 ) -> Texts:
-    """Pairs are neighbouring sentences if titles are too few."""
     titles = [(i, documents[i][0], documents[i][1]) for i in part if len(documents[i]) > 1]
     couples, what = _single(titles, often) if with_title else [], "titles with the line below"
     if len(couples) < FEWEST:
@@ -220,7 +210,6 @@ def _half(
 
 
 def _have_titles(documents: Sequence[Sequence[str]]) -> bool:
-    """True if most documents begin with a short line without an end mark, and most second lines differ."""
     first, second = ([_is_title(lines[place]) for lines in documents if len(lines) > 1] for place in (0, 1))
     return sum(first) * 2 > len(first) and sum(second) * 2 < len(second)
 
@@ -235,12 +224,10 @@ def _neighbours(number: int, lines: Sequence[str], generator: random.Random) -> 
 
 
 def _single(couples: Sequence[Couple], often: Counter[str]) -> list[Couple]:
-    """Return the couples with texts nowhere else, in training or in another pair."""
     return [couple for couple in couples if often[couple[1]] == often[couple[2]] == 1]
 
 
 def _apart(couples: Sequence[Couple]) -> list[tuple[str, str]]:
-    """Join each couple's first text with the second of another document's."""
     ordered = sorted(couples)
     turned = [*ordered[len(ordered) // 2 :], *ordered[: len(ordered) // 2]]
     return [(a[1], b[2]) for a, b in zip(ordered, turned, strict=True) if a[0] != b[0]]

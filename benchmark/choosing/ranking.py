@@ -1,4 +1,4 @@
-"""Ranks measured encoders, and states the best, its lead, and its ties in words."""
+"""The ranking of measured encoders, and its verdict in words."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class Ranking:
-    """Encoders by their score, those over the budget last; the winner; and the facts of the verdict.
+    """Encoders by their score, those over the budget last, and the facts of the verdict.
 
-    `above_own` are rows of the winner at other sizes, below it beyond noise; `beaten`: the winner is better than the
-    baseline beyond noise, familywise.
+    `above_own` are the winner's other sizes, below it beyond noise; `beaten`: better than the baseline beyond noise.
     """
 
     frame: pandas.DataFrame
@@ -52,7 +51,7 @@ class Ranking:
 def ranked(
     data: Texts, values: Sequence[Values], rows: Sequence[dict[str, Any]], baseline: str | None = None
 ) -> Ranking:
-    """A row's `over_budget` keeps it from winning."""
+    """Rank rows by their score; `over_budget` keeps a row from winning."""
     import pandas
 
     rows = [{"over_budget": "", **row} for row in rows]
@@ -95,7 +94,6 @@ def ranked(
 
 
 def verdict(data: Texts, ranking: Ranking, floors: Sequence[Floor], failed: Sequence[str]) -> str:
-    """Return the first, its lead, its ties, and warnings in words."""
     sentences = [
         *_doubts(data, ranking),
         *_first(data, ranking),
@@ -157,7 +155,6 @@ def _first(data: Texts, ranking: Ranking) -> list[str]:
 
 
 def _doubts(data: Texts, ranking: Ranking) -> list[str]:
-    """Return doubts on the table or the outcome, each with a remedy."""
     sentences, chance, remedy = [], {"score": 0.0, "binary": 50.0}.get(data.kind, 0.0), _REMEDIES.get(data.kind, "")
     if data.kind == "label":
         count = np.unique(data.gold, return_counts=True)[1]
@@ -183,7 +180,6 @@ def _budget(data: Texts, ranking: Ranking) -> list[str]:
 
 
 def _cautions(data: Texts, ranking: Ranking, failed: Sequence[str]) -> list[str]:
-    """Return warnings against overstatement."""
     frame, sentences = ranking.frame, []
     if ranking.above_own:
         sentences.append(

@@ -41,7 +41,6 @@ def _time(key: str) -> Callable[[Row], str]:
 
 
 def _tie(alone: bool) -> Callable[[Row], str]:
-    """A winner without ties has no mark."""
     return lambda row: "over" if row["over_budget"] else "≈" if row["may_be_best"] and not alone else ""
 
 
@@ -77,7 +76,6 @@ def _columns(kind: Kind, rows: list[Row]) -> list[tuple[str, Callable[[Row], str
 
 
 def table_lines(data: Texts, frame: pandas.DataFrame, width: int | None) -> list[str]:
-    """Return the columns within `width`; None: all."""
     rows = rows_of(frame)
     return lines_of_rows(rows, _columns(data.kind, rows), width)
 
@@ -87,7 +85,7 @@ def rows_of(frame: pandas.DataFrame) -> list[Row]:
 
 
 def lines_of_rows(rows: list[Row], columns: Sequence[tuple[str, Callable[[Row], str]]], width: int | None) -> list[str]:
-    """`columns` are (heading, cell), the most important first."""
+    """Print rows by `columns` of (heading, cell), the most important first."""
     fields = [Field("", [row["name"] for row in rows], right=False, name=True)]
     # The first column always stays; the second goes last.
     for place, (heading, cell) in enumerate(columns):
@@ -97,16 +95,12 @@ def lines_of_rows(rows: list[Row], columns: Sequence[tuple[str, Callable[[Row], 
 
 
 def note(row: pandas.Series[Any], texts: int) -> str:
-    """Return an encoder's prompts, its similarity, its training here, and its number of cut texts."""
     cut = f"{row['texts_cut']:,.0f} of {texts:,} texts cut" if row["texts_cut"] and row["texts_cut"] > 0 else ""
     return "; ".join(filter(None, (row["roles"], row["trained_on"], cut)))
 
 
 def drawn(frame: pandas.DataFrame, kind: Kind, path: Path) -> None:
-    """Plot each row's score with its interval against its speed into a PNG file; dark: it may be the best.
-
-    Raises MissingError without Matplotlib.
-    """
+    """Plot scores with intervals against speed, dark for ties with the best; raises MissingError without Matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

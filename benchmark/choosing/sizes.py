@@ -1,4 +1,4 @@
-"""The cost of fewer dimensions, int8 or bits for the rows of a table, from its encoders' vectors."""
+"""The cost of fewer dimensions, int8 or bits for the rows of a table."""
 
 from __future__ import annotations
 
@@ -50,12 +50,11 @@ SEARCHES = {
 def variants(
     vectors: NDArray[Any], dims: Sequence[int] = (), formats: Sequence[str] = ("float32",)
 ) -> Iterator[tuple[int, str, int, NDArray[np.float32]]]:
-    """Yield (width, number format, bytes per text, vectors) for each width and number format of vectors (n, dim).
+    """Yield (width, number format, bytes per text, vectors) from vectors (n, dim).
 
-    Default width: the vectors' own; wider ones are left out. int8 and binary are sentence-transformers' quantisation of
-    vectors of length 1: the ranges of int8 are those of these vectors. A bit counts as -1 or 1, so that cosines have
-    the order of Hamming distances. Raises UsageError for an unknown format or if no width fits, ZooError for vectors
-    with NaN or infinities.
+    Widths above the vectors' are left out. int8 and binary are sentence-transformers' quantisation of vectors of length
+    1: the ranges of int8 are those of these vectors. A bit counts as -1 or 1, so that cosines have the order of Hamming
+    distances. Raises UsageError for an unknown format or if no width fits, ZooError for vectors with NaN or infinities.
     """
     from sentence_transformers.util.quantization import quantize_embeddings
 
@@ -97,8 +96,6 @@ ByTask = dict[str, list[Record]]
 
 @dataclass(frozen=True)
 class Sizes:
-    """The rows of a table at several sizes, and the reasons for missing rows."""
-
     stem: str
     title: str
     lines: list[dict[str, Any]]
@@ -147,10 +144,7 @@ def write_sizes(
     formats: Sequence[str] = ("float32",),
     device: str = "auto",
 ) -> Iterator[Sizes]:
-    """Yield the sizes of each table with pair scores, after writing <suite>-sizes.md and .csv into `out`.
-
-    Raises MissingError if no table has a task with pair scores.
-    """
+    """Write <suite>-sizes.md and .csv; raises MissingError if no table has a task with pair scores."""
     texts = PairTexts(DataSource.from_options(data, hub=False))
     kept = {id(table): [task for task in table.suite.tasks if _has_pairs(table, task)] for table in tables}
     if not any(kept.values()):
@@ -178,8 +172,8 @@ def sized(
 ) -> Sizes:
     """Return a line for each row, width and number format, the whole vectors first.
 
-    The vectors are those of the row's encoder, or of the embedding cache, and must reproduce the scored order of
-    cosines; a row without them has a reason.
+    The vectors of the row's encoder, or of the embedding cache, must reproduce the scored order of cosines, or the row
+    has a reason.
     """
     lines: list[dict[str, Any]] = []
     missing: dict[str, str] = {}
@@ -200,7 +194,6 @@ def sized(
 def _cosines(
     of_row: ByTask, store: Records, texts: PairTexts, dims: Sequence[int], formats: Sequence[str], device: str
 ) -> Cosines:
-    """Return the cosines of each size by task, of each seed."""
     cosines: Cosines = defaultdict(lambda: defaultdict(list))
     stores: dict[str, VectorStore] = {}
     for task, records in of_row.items():

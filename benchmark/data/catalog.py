@@ -29,7 +29,6 @@ class Form:
 
     @property
     def known(self) -> bool:
-        """True if every file has a sha256."""
         return None not in self.files.values()
 
 
@@ -66,7 +65,7 @@ def catalog() -> dict[str, Dataset]:
 
 
 def dataset(name: str) -> Dataset:
-    """Raises UsageError with suggestions."""
+    """Look up a data set; raises UsageError with suggestions."""
     if name not in catalog():
         raise UsageError(f"unknown data set {name!r}.{did_you_mean(name, catalog())} `zoo-bench data list` shows all.")
     return catalog()[name]

@@ -1,4 +1,4 @@
-"""The training text of a run (a file or a catalog entry), samples of it, and test texts in it."""
+"""The training text of a run, samples of it, and test texts in it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCORED = "STSBenchmark"
 
 
 def check_texts(name: str | None, kinds: Collection[str]) -> None:
-    """Raise MissingError unless `name` (None: nothing) is a file, or data sets of these kinds, joined by +."""
+    """Raise MissingError unless `name` is None, a file, or data sets of these kinds, joined by +."""
     if name is None or name == TARGET or _readable(name):
         return
     known = [entry.name for entry in catalog().values() if entry.kind in kinds]
@@ -73,14 +73,8 @@ def load_corpus(
 ) -> Corpus:
     """Return the sentences of a catalog corpus, a text file or a table, or `count` of them sampled with seed 0.
 
-    Args:
-        name: The corpus or file.
-        data: The source of catalog data.
-        count: The number of sentences; None: all.
-        documents: Keep neighbours together: an empty line ends a document; a catalog corpus in order is a single
-            document.
-        columns: Columns of a table (see `tables.read`).
-        say: Gets the report on a table.
+    With `documents`, neighbours stay together: an empty line ends a document, and a catalog corpus in order is a single
+    document. `columns` are those of `tables.read`; `say` gets its report.
 
     Raises:
         MissingError: The text is not here, or nothing shows its neighbours.
@@ -113,10 +107,7 @@ def load_corpus(
 
 
 def target_corpus(texts: Iterable[str], count: int | None) -> Corpus:
-    """Return the distinct texts of a run's tasks as a training text, or `count` of them sampled with seed 0.
-
-    Raises MissingError without texts.
-    """
+    """Return the tasks' distinct texts, or `count` sampled with seed 0; raises MissingError without texts."""
     if not (distinct := list(dict.fromkeys(texts))):
         raise MissingError("none of the tasks has its data here.")
     if count is not None and count < len(distinct):
@@ -129,14 +120,9 @@ def load_pairs(
 ) -> Corpus:
     """Return training pairs: of the catalog, of a table (see `tables.read`), or of a PPDB pack.
 
-    A row of a table has two texts and a label or a score 0-5, or a text, an equal and an opposite. Scored pairs of the
-    catalog are the training split of STSBenchmark. Several labelled sources are joined by +, as in nli+ppdb2-human;
-    `count` limits each.
-
-    Raises:
-        MissingError: A source is not here.
-        CorruptError: A source cannot be read.
-        UsageError: Scored pairs are joined with others.
+    A row has two texts and a label or a score 0-5, or a text, an equal and an opposite. Scored pairs of the catalog are
+    STSBenchmark's training split. + joins labelled sources, as in nli+ppdb2-human; `count` limits each. Raises
+    MissingError or CorruptError, UsageError for scored pairs joined with others.
     """
     # The name of a file may contain a +.
     is_path = is_file(user_path(name)) or is_saved(user_path(name))
@@ -199,7 +185,6 @@ def _scored(name: str, pairs: Pairs) -> Corpus:
 
 
 def _labelled(table: Table, path: Path, count: int | None) -> list[tuple[str, str, str]]:
-    """A triple is a pair of each label, an unlabelled pair is of equal texts."""
     frame = table.frame.head(count) if count is not None else table.frame
     if "second" not in frame:
         raise CorruptError(
@@ -226,15 +211,13 @@ def normalised(text: str) -> str:
 
 
 def normalised_texts(texts: Iterable[str]) -> set[str]:
-    """Texts without letters and digits are absent."""
     return {normalised(text) for text in texts} - {""}
 
 
 def overlap(corpus: Corpus | set[str], tested: Iterable[str]) -> list[str]:
-    """Return the digests, sorted, of the distinct texts of `tested` among the sentences of a corpus.
+    """Return the digests, sorted, of the distinct texts of `tested` in a corpus, after normalisation.
 
-    Both are normalised first; a corpus may be given as its `normalised_texts`. Digests let texts of several tasks be
-    counted once.
+    Digests let texts of several tasks be counted once.
     """
     known = corpus if isinstance(corpus, set) else normalised_texts(corpus.sentences)
     shared = normalised_texts(tested) & known

@@ -39,7 +39,7 @@ class Located:
 
 @dataclass
 class DataSource:
-    """Finds data sets; `folder` is `--data` or ZOO_BENCH_DATA (SentEval layout), `hub` allows downloads."""
+    """Finds data; `folder` is `--data` or ZOO_BENCH_DATA (SentEval layout), `hub` allows downloads."""
 
     folder: Path | None = None
     hub: bool = True
@@ -47,7 +47,6 @@ class DataSource:
 
     @classmethod
     def from_options(cls, folder: str | None, hub: bool = True) -> DataSource:
-        """Use `--data`, else ZOO_BENCH_DATA."""
         named = folder or os.environ.get("ZOO_BENCH_DATA")
         path = user_path(named) if named else None
         if path is not None and not is_dir(path):
@@ -56,7 +55,7 @@ class DataSource:
         return cls(path, hub)
 
     def locate(self, name: str, form: str) -> Located:
-        """Return verified files; raises MissingError with the places searched, CorruptError for a wrong checksum."""
+        """Find verified files; raises MissingError with the places searched, CorruptError for a wrong checksum."""
         entry = dataset(name)
         wanted = entry.form(form)
         if wanted.folder == "pocket":
@@ -83,7 +82,7 @@ class DataSource:
         return self.fetch(name, form, looked)
 
     def fetch(self, name: str, form: str, looked: str = "") -> Located:
-        """Download a data set into the cache; raises MissingError at once if the hub is out of reach."""
+        """Download into the cache; raises MissingError at once if the hub is out of reach."""
         entry = dataset(name)
         wanted = entry.form(form)
         if wanted.hub is None:
@@ -172,7 +171,6 @@ class DataSource:
         return self.cache / "first-load" / f"{entry.name}-{form}.json"
 
     def record(self, located: Located) -> None:
-        """Record the sha256 of readable files missing in the catalog."""
         record = self._first_load(located.dataset, located.form)
         if not located.dataset.form(located.form).known and not is_file(record):
             write_signed(record, {name: sha256_file(path) for name, path in located.files.items()})
@@ -200,7 +198,6 @@ def _nearby(folder: Path, form: Form) -> Path | None:
 
 
 def each_cause_once(reasons: Iterable[str]) -> dict[str, list[str]]:
-    """Return the reasons "WHAT: CAUSE" of each cause; `in_one` makes a line of them."""
     by_cause: dict[str, list[str]] = {}
     for reason in dict.fromkeys(reasons):
         by_cause.setdefault(cause_of(reason), []).append(reason)
@@ -208,7 +205,6 @@ def each_cause_once(reasons: Iterable[str]) -> dict[str, list[str]]:
 
 
 def cause_of(reason: str) -> str:
-    """Return the cause of a reason "WHAT: CAUSE"."""
     return reason.partition(": ")[2] or reason
 
 
@@ -238,7 +234,7 @@ def _hub_rows(entry: Dataset, form: str, folder: Path, source: str) -> Located:
 
 
 def extract_wanted(archive: Path, form: Form, target: Path) -> None:
-    """Extract only the catalog's files from a tar, each as a regular file under its own name."""
+    """Extract only the catalog's files, each as a regular file under its own name."""
     contents: dict[str, bytes] = {}
     try:
         with reading(archive), tarfile.open(archive) as tar:
@@ -265,7 +261,7 @@ def extract_wanted(archive: Path, form: Form, target: Path) -> None:
 
 
 def found_here(name: str, form: str, folder: str | None) -> str:
-    """Return folder, cache, bundled, "no" or "damaged" (see `verify` for checksums)."""
+    """Return folder, cache, bundled, "no" or "damaged"; checksums are for `verify`."""
     return _found(name, form, DataSource.from_options(folder, hub=False))
 
 
@@ -298,7 +294,6 @@ def data_sets(folder: str | None) -> list[dict[str, Any]]:
 
 
 def data_rows(folder: str | None) -> list[list[str]]:
-    """Checksums are not read; see `verify`."""
     rows = []
     for entry in data_sets(folder):
         lines = f"{entry['lines']:,} lines" if entry["lines"] else "not counted"

@@ -46,12 +46,8 @@ def export_encoder(
     """Write the encoder of a measured row to a new folder; without a card for a zoo Encoder or a folder (./FOLDER).
 
     Default seed: the first. `licence` and `language` go into the card if the base model's card lacks them, `about` at
-    its head; `push_to_hub` is the repository for the upload.
-
-    Raises:
-        MissingError: The results hold no such encoder.
-        UsageError: sentence-transformers cannot express it.
-        ZooError: The hub refuses it.
+    its head. Raises MissingError without such an encoder, UsageError if sentence-transformers cannot express it,
+    ZooError if the hub refuses it.
     """
     if private and push_to_hub is None:
         raise UsageError("--private goes with --push-to-hub OWNER/NAME: a folder on this machine is yours alone.")
@@ -143,7 +139,6 @@ def _instead(records: Sequence[Record], store: Records) -> str:
 
 
 def base_card(location: str, revision: str | None) -> dict[str, object]:
-    """Return licence and language of a backbone's card; {} without a card."""
     from zoo.engine.backbone import find_backbone
 
     try:
@@ -157,7 +152,7 @@ def base_card(location: str, revision: str | None) -> dict[str, object]:
 def export_card(
     name: str, records: Sequence[Record], known: dict[str, object], row: Sequence[Record] = (), about: str = ""
 ) -> str:
-    """Return the model card; `known` has licence and language, `row` the records of all seeds."""
+    """Return the model card; `row` has the records of all seeds."""
     first = records[0]
     method = first["method"]["name"]
     training = next(r["training"] for r in records if r["training"])
@@ -219,7 +214,6 @@ def export_card(
 
 
 def _title(record: Record, backbone: Mapping[str, object]) -> str:
-    """Return "SimCSE on zoo-small", as in papers; "" for a user's own method."""
     name = paper_name(*recipe_of(record["method"]))
     return f"{name} on {backbone['name']}" if name and backbone.get("name") else name
 
@@ -253,10 +247,7 @@ def _trained(training: TrainingPart, backbone: dict[str, object]) -> dict[str, o
 
 
 def push_folder(folder: Path, repository: str, *, private: bool = False) -> str:
-    """Upload a model's folder to the repository OWNER/NAME, created if needed; returns the commit's URL.
-
-    Raises ZooError if the hub is out of reach or refuses; the folder is not changed.
-    """
+    """Upload to OWNER/NAME, created if needed; returns the commit's URL. Raises ZooError if the hub refuses."""
     from huggingface_hub import HfApi
 
     try:

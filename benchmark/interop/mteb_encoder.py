@@ -25,10 +25,14 @@ from zoo.roles import encode_alike
 
 
 def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | None = None) -> TextModel:
-    """Return an encoder as a model of mteb, with its metadata.
+    """Return a model for mteb, with its metadata.
 
-    `encoder` is a zoo Encoder, the folder of a saved or finished encoder, a recipe without training, a
-    sentence-transformers model or a function of texts. Raises UsageError for others.
+    Args:
+        encoder: A zoo Encoder, the folder of a saved or finished encoder, a recipe without training, a
+            sentence-transformers model or a function of texts.
+
+    Raises:
+        UsageError: The encoder needs training, or is fitted on each task.
     """
     runtime = runtime or Runtime()
     called, files = name, None
@@ -60,7 +64,7 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
 
 
 def metadata(encoder: Encoder, name: str, sources: Mapping[str, Any]) -> ModelMeta:
-    """Return mteb's metadata of a model; unknown fields (licence, training sets) are left open.
+    """Leave unknown fields (licence, training sets) open.
 
     The revision is the start of the encoder's fingerprint: results of different weights get different files.
     """

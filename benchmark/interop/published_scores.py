@@ -38,8 +38,7 @@ _NAMED = 5
 class Published:
     """Scores of others in points (models, tasks), NaN if absent; each task's group, and notes.
 
-    `by_seed` has the scores of each model and seed ((model, seed), tasks), if there is a column of seeds. `within`
-    (models, tasks) is the variance of the mean over a score's repeats in the file, else NaN.
+    `by_seed` is ((model, seed), tasks). `within` (models, tasks) is the variance of the mean over a score's repeats.
     """
 
     values: pandas.DataFrame
@@ -51,8 +50,6 @@ class Published:
 
 @dataclass(frozen=True)
 class TaskOf:
-    """A benchmark's part of a task."""
-
     type: str
     splits: frozenset[str]
     subsets: frozenset[str]
@@ -76,8 +73,8 @@ def tasks_of_benchmark(name: str) -> dict[str, TaskOf]:
 def read_published(source: str | Path | pandas.DataFrame, wanted: Mapping[str, TaskOf] | None = None) -> Published:
     """Read a folder of mteb's, a jsonl file of EuroEval's, or a table (csv, tsv, parquet, DataFrame).
 
-    A benchmark's tasks limit mteb's folders to their splits and subsets, and give types. Raises MissingError if nothing
-    is read, UsageError for an ambiguous table.
+    A benchmark's tasks limit mteb's folders to their splits and subsets. Raises MissingError if nothing is read,
+    UsageError for an ambiguous table.
     """
     import pandas
 
@@ -133,7 +130,6 @@ def _table(path: Path) -> pandas.DataFrame:
 
 
 def _from_table(frame: pandas.DataFrame, notes: list[str]) -> pandas.DataFrame:
-    """Return a row per score; a wide table has a row for each model or for each task."""
     import pandas
 
     if frame.index.names != [None] or not pandas.api.types.is_numeric_dtype(frame.index):
@@ -181,7 +177,7 @@ def _numbers(column: pandas.Series[Any]) -> pandas.Series[Any]:
 
 
 def _from_euroeval(path: Path) -> pandas.DataFrame:
-    """Both forms of EuroEval; a data set's first metric is its score."""
+    """Read both forms of EuroEval; a data set's first metric is its score."""
     import pandas
 
     rows: list[dict[str, Any]] = []
@@ -213,7 +209,7 @@ def _from_euroeval(path: Path) -> pandas.DataFrame:
 
 
 def _from_mteb(folder: Path, notes: list[str], wanted: Mapping[str, TaskOf] | None) -> pandas.DataFrame:
-    """Return a row per file MODEL/REVISION/TASK.json: the mean over subsets of the test split, else of all splits.
+    """Read files MODEL/REVISION/TASK.json: the mean over subsets of the test split, else of all splits.
 
     A benchmark's tasks have the mean over their subsets and splits; an incomplete file has no score.
     """
@@ -258,7 +254,6 @@ def _from_mteb(folder: Path, notes: list[str], wanted: Mapping[str, TaskOf] | No
 
 
 def _within(score: float, repeats: Sequence[Mapping[str, Any]]) -> float:
-    """Return the variance of the mean over repeats, if their mean is the score, else NaN."""
     for measure in repeats[0] if len(repeats) > 1 else ():
         values = [repeat.get(measure) for repeat in repeats]
         if all(isinstance(value, int | float) for value in values):
@@ -271,7 +266,7 @@ def _within(score: float, repeats: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _converted(path: Path) -> dict[str, Any]:
-    """Files from before mteb 1.11, converted by mteb itself."""
+    """A result from before mteb 1.11, as mteb itself converts it."""
     import mteb
 
     # It warns of each old name of a measure.
@@ -283,7 +278,7 @@ def _converted(path: Path) -> dict[str, Any]:
 
 
 def _types() -> dict[str, str]:
-    """Read the installed mteb's folders; its import takes seconds."""
+    """Read types from the installed mteb's folders; its import takes seconds."""
     spec = importlib.util.find_spec("mteb")
     roots = spec.submodule_search_locations or () if spec else ()
     files = [path for root in roots for path in Path(root, "descriptive_stats").glob("**/*.json")]
@@ -335,7 +330,6 @@ def _joined(rows: pandas.DataFrame, notes: list[str]) -> Published:
 
 
 def _scales(values: pandas.DataFrame, percent: set[str], notes: list[str]) -> list[float]:
-    """Return each task's factor to points: 100, or 1 for scores beyond 1 or declared percent."""
     sizes = values.abs()
     large = [task for task in values if task in percent or sizes[task].max() > 1]
     for task in large:

@@ -38,11 +38,7 @@ if TYPE_CHECKING:
 
 
 def export_scores(method: str, out: Path, results: Path) -> list[Path]:
-    """Write the scores of rows as MTEB's result files, and return the paths.
-
-    `method` names rows as for `compare`, or is a glob. Raises UsageError without such a row, and the errors of
-    `export_results`.
-    """
+    """Write the scores of rows named, or matched by a glob; raises UsageError without such a row."""
     store = Records(results)
     every = one_digest(read_records(store))
     records = [record for row in rows_named(every, method, results) for record in row]
@@ -53,7 +49,7 @@ def export_scores(method: str, out: Path, results: Path) -> list[Path]:
 
 
 def by_encoder(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
-    """Return scores on whole data by (printed name, revision); a revision is a seed under its conditions."""
+    """Group by (printed name, revision); a revision is a seed under its conditions."""
     called = printed_names(record["method"]["name"] for record in records)
     rows: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in sorted(records, key=lambda r: not r["task"]["name"].startswith(MTEB)):
@@ -64,12 +60,11 @@ def by_encoder(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]
 
 
 def export_results(records: Sequence[Record], out: Path) -> list[Path]:
-    """Write folders <out>/<model>/<revision> with MTEB's <task>.json and a README.md for the hub; returns the paths.
+    """Write <out>/<model>/<revision> with MTEB's <task>.json and a README.md for the hub.
 
     A model is a method; each seed under each of its conditions is a revision. Trials (--limit) are left out. MTEB's
     files are of STS tasks and of MTEB's own; a task read by MTEB (mteb:NAME) replaces ours of the same name. README.md
-    has all evaluation results as metadata of a model card. Raises UsageError for a cell measured on two versions of its
-    data.
+    has all results as metadata. Raises UsageError for a cell measured on two versions of its data.
     """
     written: dict[Path, Record] = {}
     cards: list[Path] = []
@@ -107,7 +102,7 @@ TASKS = {
 
 
 def model_meta(name: str, revision: str, record: Record) -> dict[str, Any]:
-    """Return a record's encoder in the fields of MTEB's ModelMeta, all of them required."""
+    """Return MTEB's ModelMeta, all of whose fields are required."""
     facts, sources, traits = record["facts"], record["method"]["sources"], record["method"]["traits"]
     roles, parameters, backbone = str(facts.get("roles", "")), facts.get("parameters"), sources.get("backbone", {})
     learned = record["training"] or traits.get("released") or sources
@@ -160,7 +155,7 @@ def card_data(name: str, records: Sequence[Record], **known: Any) -> ModelCardDa
 
 
 def name_in_mteb(record: Record) -> str | None:
-    """Return the task's name in MTEB's files (MTEB's own or ours), None if not exported."""
+    """Return the task's name in MTEB's files, None if it is not exported."""
     name = record["task"]["name"]
     return name.removeprefix(MTEB) if name.startswith(MTEB) else TASKS.get(name)
 

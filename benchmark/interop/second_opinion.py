@@ -45,7 +45,7 @@ def sample_tasks(
     """Return the sample of models (models, tasks) over tasks, and each unit's part of their means (models, units).
 
     Tasks of a group are resampled together; "" is a task by itself. Names and order of tasks do not matter. Scores by
-    seed (seeds, tasks) add the variance over seeds of the mean over tasks, at the places of their models.
+    seed (seeds, tasks) add the variance over seeds of the mean.
     """
     order = np.lexsort([*values[::-1], *np.sort(values, axis=0)[::-1]])
     values, in_order = values[:, order], [groups[i] or f" {place}" for place, i in enumerate(order)]
@@ -66,9 +66,8 @@ def sample_tasks(
 def ranks(of: Sample, units: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]:
     """Return the first and last rank (models,) of each, over all it is compared with, and which may be the best.
 
-    Leads are divided by their own errors, and compared with the largest chance lead of equally good models: in
-    simulated units each lead has an error of its own, too small for some by chance with few units (a parametric
-    bootstrap of the largest t; Romano and Wolf 2005).
+    Leads are divided by their own errors, and compared with the largest chance lead of equally good models, from a
+    parametric bootstrap of the largest t: few units make errors too small by chance (Romano and Wolf 2005).
     """
     number, generator = of.pairs_df + 1, np.random.default_rng(0)
     largest, seed_df = np.empty((2, _SIMULATED, len(units))), np.maximum(of.seed_df, 1)
@@ -115,11 +114,9 @@ class SecondOpinion:
     seeds: Mapping[str, Matrix]
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return a row per model, points x100."""
         return self.frame.copy()
 
     def compare(self, a: str, b: str) -> Comparison:
-        """Compare two models on the same tasks, with the deciding tasks."""
         for name in (a, b):
             if name not in self.scores.index:
                 raise UsageError(f"no model {name!r:.100} with all tasks.{did_you_mean(name, self.scores.index)}")
@@ -150,7 +147,7 @@ class SecondOpinion:
         return self._text(None)
 
     def latex(self) -> str:
-        r"""Needs \usepackage{booktabs}."""
+        r"""Return a `table` environment; needs \usepackage{booktabs}."""
         (heads, *lines) = ([escape(cell) for cell in line] for line in zip(*self.cells(), strict=True))
         return fill(
             "table.tex.j2",
@@ -166,7 +163,6 @@ class SecondOpinion:
         )
 
     def page(self) -> str:
-        """Each model has a bar from its first to its last rank."""
         (heads, *lines) = zip(*self.cells(), strict=True)
         share, ends = 100 / len(self.frame), zip(self.frame["first"], self.frame["last"], strict=True)
         bars = [(f"{share * (first - 1):.2f}", f"{share * (last - first + 1):.2f}") for first, last in ends]
@@ -175,7 +171,7 @@ class SecondOpinion:
         return fill("opinion.html.j2", version=__version__, style=style, heads=heads, rows=rows, notes=self.notes)
 
     def write(self, out: Path) -> list[Path]:
-        """Write second-opinion.md, .csv, .json, .tex and .html into a folder."""
+        """Write second-opinion.md, .csv, .json, .tex and .html."""
         (heads, *lines) = zip(*self.cells(), strict=True)
         table = markdown_table(heads, lines, [head != "Model" for head in heads])
         text = "\n\n".join([self.notes[0], "\n".join(table), *self.notes[1:]])
@@ -191,10 +187,7 @@ class SecondOpinion:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The difference A - B in points with its interval and p over tasks, and the deciding tasks.
-
-    `tasks` are the differences by task, the largest first; `deciding` are groups, or tasks without a group.
-    """
+    """The difference A - B in points over tasks; `deciding` are groups, or tasks without a group."""
 
     a: str
     b: str
@@ -308,7 +301,6 @@ def second_opinion(
 
 
 def _by_seed(given: Published, complete: pandas.DataFrame) -> dict[str, Matrix]:
-    """Return the scores (seeds, tasks) of complete models with several seeds."""
     if given.by_seed is None:
         return {}
     rows = given.by_seed[[*complete.columns]].dropna()
@@ -317,7 +309,6 @@ def _by_seed(given: Published, complete: pandas.DataFrame) -> dict[str, Matrix]:
 
 
 def _repeated(within: pandas.DataFrame, of: Sample, seeds: Mapping[str, Matrix]) -> str:
-    """The variance over tasks contains the noise of each task's own repeats."""
     known = within.columns[within.notna().all()]
     parts = [f"for other seeds of {len(seeds)} of {len(within)} models"] if seeds else []
     if len(known):
@@ -360,7 +351,7 @@ def _verdicts(frame: pandas.DataFrame, compared: Differences, order: NDArray[np.
 
 
 def split_names(names: str | None) -> list[str] | str | None:
-    """Split at commas, except in a benchmark of mteb's, as MTEB(eng, v2)."""
+    """Split at commas, except in a benchmark's name, as MTEB(eng, v2)."""
     if names is not None and re.fullmatch(r"[^,(]+\(.*\)", names):
         return names
     return None if names is None else [name.strip() for name in names.split(",") if name.strip()]

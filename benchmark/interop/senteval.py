@@ -34,7 +34,7 @@ def _text(tokens: Tokens) -> str:
 
 
 class SentEvalBridge:
-    """Encodes all sentences of a task at once, and returns SentEval's small batches from memory."""
+    """Encodes all sentences of a task at once."""
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
@@ -43,7 +43,7 @@ class SentEvalBridge:
         self._adapted = encoder
 
     def prepare(self, params: object, samples: Sequence[Tokens]) -> None:
-        """Encode a task's sentences (lists of tokens); transductive methods are fitted on them first."""
+        """Encode sentences (lists of tokens); transductive methods are fitted on them first."""
         texts = list(dict.fromkeys(_text(tokens) for tokens in samples))
         self._adapted = self.encoder.adapt(texts)
         self._vectors = self._adapted.encode(texts)

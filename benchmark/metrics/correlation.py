@@ -22,7 +22,7 @@ def cosine(u: NDArray[Any], v: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def undefined(predicted: NDArray[np.float64], gold: NDArray[np.float64], *, known: int | None = None) -> str | None:
-    """Return the reason against a correlation of scores (n,); `known` counts pairs without zero vectors."""
+    """Return the reason against a correlation; `known` counts pairs without zero vectors."""
     if len(gold) < 2:
         return reason("one pair" if len(gold) else "no pair")
     if np.ptp(gold) == 0:
@@ -43,7 +43,7 @@ def correlations(predicted: NDArray[np.float64], gold: NDArray[np.float64]) -> d
 
 
 def ranks(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Return ranks (n,) from 1; equal values share their mean rank."""
+    """Return ranks (n,) from 1; equal values share their mean."""
     _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     mean: NDArray[np.float64] = (ends - (counts - 1) / 2)[which]

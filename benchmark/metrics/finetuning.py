@@ -53,7 +53,7 @@ class _Trainable(nn.Module):
 
 
 def trainable(encoder: Encoder) -> BackboneEncoder:
-    """Raises MissingError unless the vectors are a transformer's forward pass."""
+    """Return an encoder with a transformer's forward pass; raises MissingError for others."""
     if type(encoder).traits(encoder.recipe).fine_tunes and isinstance(encoder, BackboneEncoder):
         table = encoder.token_table(list(PROBES))
         forward = encode_table(
@@ -73,7 +73,6 @@ def trainable(encoder: Encoder) -> BackboneEncoder:
 
 
 def _tokens_met(encoder: BackboneEncoder, table: TokenTable, rows: int) -> torch.Tensor:
-    """Return the ids of all tokens of the first `rows` rows, and of the forward pass's additions."""
     met = [torch.from_numpy(table.ids[: table.offsets[rows]]).long(), torch.tensor([encoder.backbone.pad_id])]
     hook = encoder.backbone.model.get_input_embeddings().register_forward_pre_hook(
         lambda _, given: met.append(given[0].flatten().cpu())
@@ -85,7 +84,6 @@ def _tokens_met(encoder: BackboneEncoder, table: TokenTable, rows: int) -> torch
 
 @contextmanager
 def _trainable(encoder: BackboneEncoder, table: TokenTable, rows: int, run: Run) -> Iterator[nn.Module]:
-    """Yield a module with all weights of the encoder, for training on the first `rows` rows."""
     module = _Trainable(encoder)
     before = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
     frozen = [parameter for parameter in module.parameters() if not parameter.requires_grad]
@@ -128,7 +126,7 @@ def _train(
 
 
 class CosineRegression(Objective):
-    """Mean squared error of cosine(u, v) to a gold score in [0, 1] (SBERT section 3, regression objective)."""
+    """Mean squared error of cosine(u, v) to gold in [0, 1] (SBERT section 3, regression objective)."""
 
     def __init__(self, encoder: nn.Module) -> None:
         super().__init__()
@@ -148,8 +146,8 @@ def fine_tuned_by_score(
 ) -> Iterator[None]:
     """Fine-tune the encoder, inside the block, so that the cosines of pairs fit gold (n,) in [0, 1].
 
-    The epoch with the best `dev_score` is used. Raises MissingError for an encoder without a trainable forward pass,
-    TrainingError for a failed training, Interrupted after a signal.
+    The epoch with the best `dev_score` is used. Raises MissingError for an untrainable encoder, TrainingError, and
+    Interrupted after a signal.
     """
     trained = trainable(encoder)
     table = trained.token_table([*pairs[0], *pairs[1]])
@@ -175,7 +173,7 @@ def fine_tuned_right(
 ) -> NDArray[np.bool_]:
     """Return the `pairs` (n,) classified right by a softmax on [u; v; |u-v|], trained with the encoder.
 
-    There is no development part: the last weights are measured. Raises the errors of `fine_tuned_by_score`.
+    Without a development part the last weights are measured. Raises the errors of `fine_tuned_by_score`.
     """
     trained = trainable(encoder)
     table = trained.token_table([*train_pairs[0], *train_pairs[1], *pairs[0], *pairs[1]])

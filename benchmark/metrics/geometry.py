@@ -13,7 +13,7 @@ Matrix = NDArray[np.float32]
 
 
 def unit_vectors(vectors: Matrix) -> NDArray[np.float64]:
-    """Return vectors (n, dim) at length 1 in float64; a zero vector stays zero."""
+    """Scale vectors (n, dim) to length 1 in float64; a zero vector stays zero."""
     wide = vectors.astype(np.float64)
     unit: NDArray[np.float64] = wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), 1e-12)
     return unit
@@ -61,10 +61,7 @@ def principal_components(vectors: Matrix, count: int) -> tuple[NDArray[np.float6
 
 
 def nearest_neighbours(vectors: Matrix, k: int, chunk: int = 128) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the Euclidean distances (n, k) to each vector's k nearest others, nearest first, and their rows (n, k).
-
-    `k` is at most n - 1.
-    """
+    """Return Euclidean distances and rows (n, k) of the k <= n - 1 nearest others, nearest first."""
     # Centring makes the squared norms that cancel below small, so that float32 keeps the order of distances.
     centred = (vectors - vectors.mean(axis=0, dtype=np.float64)).astype(np.float32)
     squares = np.square(centred).sum(axis=1)
@@ -85,7 +82,7 @@ def nearest_neighbours(vectors: Matrix, k: int, chunk: int = 128) -> tuple[NDArr
 
 
 def neighbour_purity(neighbours: NDArray[np.int64], labels: Sequence[str]) -> dict[str, float]:
-    """Return, by label, the share of its members' neighbours (n, k) with the same label."""
+    """Return, by label, its share (0 to 1) among its members' neighbours (n, k)."""
     named = np.asarray(labels)
     same = (named[neighbours] == named[:, None]).mean(axis=1)
     return {str(label): float(same[named == label].mean()) for label in np.unique(named)}
@@ -95,7 +92,7 @@ def simplex(rank: int | None, texts: int) -> str | None:
     """Return why cosines are meaningless after a centred linear map of this rank, fitted on `texts` distinct texts.
 
     Whitening n points to rank n - 1 makes them the corners of a regular simplex: all cosines are equal (-1 / (n - 1) if
-    no text is repeated) and differ only by rounding. None at a lower rank, or without a fitted map.
+    no text is repeated) and differ only by rounding.
     """
     if rank is None or rank < texts - 1:
         return None

@@ -1,7 +1,7 @@
 """Test items, right or wrong: a bit each, enough for the accuracy to the last digit.
 
 An accuracy is the mean over the parts of a test set (its folds, or a single part) of the share of right items, then
-over several fine-tunings. A mean reciprocal rank keeps the ranks too, and an item counts as its reciprocal rank.
+over several fine-tunings. For a mean reciprocal rank an item counts as its reciprocal rank.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zoo.errors import CorruptError
 
 
 class ItemsPart(TypedDict, total=False):
-    """The right test items, part after part; records with equal `gold_sha256` are comparable."""
+    """Bits of right items; records with equal `gold_sha256` are comparable."""
 
     # Base64 of a bit an item, run after run, with zeros up to a whole byte; the number of items in each part.
     right: Required[str]
@@ -34,7 +34,7 @@ class ItemsPart(TypedDict, total=False):
 def items_part(
     right: NDArray[np.bool_], answers: Sequence[object], parts: Sequence[int] = (), decimals: int | None = None
 ) -> ItemsPart:
-    """Pack items (n,), or (runs, n), for a record; the right answers (n,) identify the test set.
+    """Pack items (n,), or (runs, n); the right answers (n,) identify the test set.
 
     `parts` has the number of items of each part; () for a single part.
     """
@@ -49,7 +49,7 @@ def items_part(
 
 
 def right_of(items: ItemsPart) -> NDArray[np.bool_]:
-    """Return the right items (runs, n); raises CorruptError for fewer or more bits than items."""
+    """Return (runs, n); raises CorruptError for fewer or more bits than items."""
     runs, size = items["runs"], sum(items["parts"])
     try:
         packed = np.frombuffer(base64.b64decode(items["right"], validate=True), np.uint8)
@@ -63,7 +63,7 @@ def right_of(items: ItemsPart) -> NDArray[np.bool_]:
 
 
 def ranked_part(ranks: NDArray[np.integer], answers: Sequence[object]) -> ItemsPart:
-    """Pack items with ranks (n,) of the right answers (n,), from 1."""
+    """Pack ranks (n,) of the right answers (n,), from 1."""
     return {**items_part(ranks == 1, answers), "ranks": ranks.tolist()}
 
 
@@ -84,7 +84,7 @@ def values_of(items: ItemsPart) -> NDArray[np.float64]:
 
 
 def joined(runs: Sequence[ItemsPart]) -> ItemsPart | None:
-    """Return the items of several runs on a test set as one part; None without runs."""
+    """Join runs on a test set."""
     if not runs:
         return None
     right = np.concatenate([right_of(run) for run in runs])
@@ -96,7 +96,7 @@ def _text(right: NDArray[np.bool_]) -> str:
 
 
 def item_weights(parts: Sequence[int]) -> NDArray[np.float64]:
-    """Return the weight (n,) of each item, 1 on average: every part has the same weight in an accuracy."""
+    """Return weights (n,), 1 on average: every part has the same weight in an accuracy."""
     sizes = np.asarray(parts)
     result: NDArray[np.float64] = np.repeat(sizes.sum() / (len(sizes) * sizes), sizes)
     return result
@@ -125,7 +125,7 @@ def accuracy_of(items: ItemsPart) -> float:
 
 
 def fold_items(vectors: NDArray[np.float32], labels: list[str], folds: int = 5) -> ItemsPart:
-    """Logistic regression in stratified folds of standardised vectors (n, dim)."""
+    """Classify standardised vectors (n, dim) by logistic regression in stratified folds."""
     # These take half a second, and other scores need none of them.
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold

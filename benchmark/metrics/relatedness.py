@@ -33,7 +33,7 @@ _TENACITY = 3
 
 @dataclass(frozen=True)
 class Regression:
-    """Predicted scores (test rows,), the best Pearson on the development rows, and the number of evaluations."""
+    """Predicted scores (test rows,), the best dev Pearson, and the number of evaluations."""
 
     predicted: NDArray[np.float64]
     dev_pearson: float
@@ -41,7 +41,7 @@ class Regression:
 
 
 def score_targets(gold: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return targets (n, 5) of scores (n,): class floor(y) gets floor(y) - y + 1, the next the rest."""
+    """Return targets (n, 5): class floor(y) gets floor(y) - y + 1, the next the rest."""
     low = np.floor(gold)[:, None]
     rest = gold[:, None] - low
     classes = np.arange(1, _CLASSES + 1)
@@ -54,7 +54,7 @@ def regress(
 ) -> Regression:
     """Fit on the first rows of features (n, dim), stop early on the next, and predict the rest.
 
-    `train` and `dev` are the gold scores of the first two groups. Adam, learning rate 1e-3, batches of 64.
+    `train` and `dev` are the gold scores. Adam, learning rate 1e-3, batches of 64.
     """
     x = pad(features, device)
     targets = torch.from_numpy(score_targets(train)).to(device)
@@ -92,7 +92,7 @@ def _expected(x: Tensor, weights: Tensor) -> NDArray[np.float64]:
 
 @torch.no_grad()
 def _one_pass(x: Tensor, targets: Tensor, order: Tensor, weights: Tensor, moments: list[Tensor], steps: int) -> int:
-    """Train on every row; weights (5, padded dim) and moments change in place. Returns the steps so far."""
+    """Train weights (5, padded dim) and moments in place; returns the steps so far."""
     first, second = moments
     for rows in torch.split(order, _BATCH):
         batch = x.index_select(0, rows)

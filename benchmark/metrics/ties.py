@@ -1,7 +1,7 @@
 """Places under ties: the average over random orders of equal similarities, in closed form.
 
 McSherry and Najork 2008, "Computing information retrieval performance measures efficiently in the presence of tied
-scores": equally similar candidates share their places, so that no order of a table's rows decides a number.
+scores": no order of a table's rows decides a number.
 """
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ TIE = 1e-6
 
 
 class Places(NamedTuple):
-    """The candidates (n,) with a chance to be among the first of their row: their positions, and their shared places.
-
-    `before` counts the candidates before a candidate's group, and `tied` its group, itself included.
-    """
+    """Candidates (n,) for the first places: `before` counts those before its group, `tied` its group."""
 
     row: NDArray[np.intp]
     column: NDArray[np.intp]
@@ -31,7 +28,7 @@ class Places(NamedTuple):
     def mean(self, worth: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return each candidate's worth (n,), averaged over the places of its group.
 
-        `worth` (k,) is that of the first places; later ones have none.
+        `worth` (k,) is that of the first places.
 
         Examples:
             >>> first_places(np.array([[0.9, 0.5, 0.5]]), 2).mean(np.array([1.0, 1.0])).tolist()
@@ -43,7 +40,7 @@ class Places(NamedTuple):
         return shares
 
     def first_hit(self, hit: NDArray[np.bool_], rows: int, k: int) -> NDArray[np.float64]:
-        """Return the expected 1 / place of the first hit (rows,) among k places, from a mask `hit` (n,)."""
+        """Return the expected 1 / place of the first `hit` (n,) of each row (rows,) among k places."""
         start = np.full(rows, np.iinfo(np.intp).max)
         np.minimum.at(start, self.row[hit], self.before[hit])
         inside = self.before == start[self.row]
@@ -58,7 +55,7 @@ class Places(NamedTuple):
 
 
 def first_places(scores: NDArray[Any], k: int, scale: float = 1.0) -> Places:
-    """Return the candidates with a chance of one of the first k places, from similarities (rows, candidates).
+    """Return the candidates for the first k places, from similarities (rows, candidates).
 
     -inf is no candidate. Neighbours in a row's order are tied within `TIE` times `scale`, the largest possible
     similarity: rounding by a matrix product, different at each place, decides nothing. Raises ZooError for NaN.

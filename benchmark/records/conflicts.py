@@ -1,7 +1,7 @@
 """Contradictory records: two of a cell, or a table's column measured on different data.
 
-No record wins silently: a cell with two different scores counts as failed, and a column keeps only the rows of one
-data digest and of one version of its task. The bytes of the code decide nothing here.
+No record wins silently: a cell with two scores counts as failed, and a column keeps only the rows of the same data
+digest and version of its task.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Digest = str | tuple[str | None, "Versions"]
 
 
 class Versions(NamedTuple):
-    """The versions that decide, beside the data, if scores mix; a method's version is in its row's key."""
+    """Versions that, with the data, decide if scores mix; a method's is in its row's key."""
 
     protocol: int
     task: int
@@ -42,7 +42,7 @@ class StoredRecord(NamedTuple):
 
 
 def cell_of(record: Record) -> Cell:
-    """Return the method's name as typed, the task and the cell's key."""
+    """Return a cell's identity, with the method's name as typed."""
     return record["method"]["name"], record["task"]["name"], record["key"]
 
 
@@ -55,10 +55,9 @@ def _measured(record: Record) -> tuple[object, ...]:
 
 
 def settle(several: Sequence[StoredRecord]) -> list[StoredRecord]:
-    """Return the valid records of a cell: a single record, or all contradictory ones.
+    """Return the valid records of a cell: a single record, or all that contradict each other.
 
-    A replaced record does not count. A measured record takes precedence over a failed one. Of equal scores the earliest
-    counts, of failures the latest.
+    Measured records take precedence over failures. The earliest of equal scores counts, and the latest failure.
     """
     replaced = {digest for one in several for digest in one.record.get("replaces", ())}
     kept = [one for one in several if one.digest not in replaced] or list(several)
@@ -72,10 +71,7 @@ def settle(several: Sequence[StoredRecord]) -> list[StoredRecord]:
 
 
 def settled(stored: Iterable[StoredRecord]) -> tuple[list[Record], list[str]]:
-    """Return a record per cell, and a sentence for each contradictory cell.
-
-    Such a cell is returned as failed, with a reason naming the files.
-    """
+    """Also returns a sentence for each contradictory cell, failed with a reason naming the files."""
     cells: dict[Cell, list[StoredRecord]] = defaultdict(list)
     for stored_record in stored:
         cells[cell_of(stored_record.record)].append(stored_record)
@@ -94,7 +90,7 @@ def settled(stored: Iterable[StoredRecord]) -> tuple[list[Record], list[str]]:
 
 
 def _newest(records: Sequence[Record]) -> list[Record]:
-    """Drop records measured again by a later version of their task or metric."""
+    """Drop records measured again by a later version of task or metric."""
     latest: dict[tuple[object, ...], int] = {}
     for record in records:
         if record["status"] == "ok":
@@ -104,7 +100,7 @@ def _newest(records: Sequence[Record]) -> list[Record]:
 
 
 def _data_cell(record: Record) -> tuple[object, ...]:
-    """Versions of a task share a cell; a version of the method, or a protocol, is another row."""
+    """Return a cell's identity over versions of its task; a version of method or protocol is another row."""
     return record["method"]["name"], record["row_key"], record["seed"], record["task"]["name"], record["task"]["sha256"]
 
 
@@ -154,7 +150,6 @@ def one_digest(records: Sequence[Record]) -> list[Record]:
 def _others(
     task: str, records: Sequence[Record], digest: Callable[[Record], _Digest | None], what: str
 ) -> dict[int, str]:
-    """Return, by the record's id(), its difference from most rows; {} without any difference."""
     rows: dict[tuple[str, str], set[_Digest]] = defaultdict(set)
     latest: dict[_Digest, str] = {}
     for record in records:
@@ -180,7 +175,7 @@ def _short(value: _Digest) -> str:
 
 
 def two_versions(records: Collection[Record]) -> str | None:
-    """Return the reason against a common number of a task's cells, with a command to help."""
+    """Return why a task's cells are not a single number, with a command to help."""
     measured = [record for record in records if record["status"] == "ok"]
     of_task = {(record["task"]["name"], versions_of(record)) for record in measured}
     if len(of_task) == len({task for task, _ in of_task}):
@@ -189,7 +184,7 @@ def two_versions(records: Collection[Record]) -> str | None:
 
 
 def command_of(records: Collection[Record]) -> str:
-    """Return the command to measure a row's open cells: of the most seeds, then the latest."""
+    """Return the command of the most seeds, then the latest."""
     latest = max(records, key=lambda record: (record.get("seeds", 0), record["started"]))
     words = [word for word in latest["command"] if word != "--remeasure"]
     if "--shard" in words:

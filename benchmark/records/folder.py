@@ -1,7 +1,6 @@
 """A results folder: a JSON record per cell, loose or packed, written atomically, validated on writing and reading.
 
-A run writes loose records; `zoo-bench pack` joins them into two Parquet files. Every reader reads both. Reading
-renames nothing and needs no write permission. Only a run (`set_aside=True`) moves a damaged record aside.
+Reading renames nothing and needs no write permission. Only a run (`set_aside=True`) moves a damaged record aside.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class ItemScores(NamedTuple):
-    """Predicted and gold scores (n,) of pairs; of items shares of right answers, or reciprocal ranks, and weights."""
+    """Predicted and gold scores (n,); of items shares of right answers, or reciprocal ranks, and weights."""
 
     metric: Literal["spearman", "accuracy"]
     predicted: NDArray[Any]
@@ -74,14 +73,11 @@ class Records:
         return self.folder.joinpath("records", *_place(name, task, key))
 
     def encoder_folder(self, name: str, encoder_key: str) -> Path:
-        """Return a fitted encoder's folder, with `encoder`, fit.json and the training's log."""
+        """Return the folder of `encoder`, fit.json and the training's log."""
         return self.folder / "encoders" / f"{slug(name)}-{encoder_key[:16]}"
 
     def finished(self, name: str, task: str, key: str) -> Record | None:
-        """Return the record of a measured cell, else None (failed and n/a cells are tried again).
-
-        Raises UsageError for a record by a later version of zoo-bench, not to be overwritten.
-        """
+        """Return a measured record, None for failed and n/a cells; raises UsageError for a later zoo-bench's."""
         loose, path = [], self.path(name, task, key)
         try:
             loose = [_read(path)]
@@ -100,7 +96,6 @@ class Records:
         return None
 
     def failure(self, name: str, task: str, key: str) -> str | None:
-        """Return the reason of the last attempt at a cell."""
         try:
             record = _read(self.path(name, task, key))
         except (MissingError, CorruptError):
@@ -112,7 +107,6 @@ class Records:
         return [] if pack is None else [(r, digest) for r, digest in pack.with_key(cell[2]) if cell_of(r) == cell]
 
     def _aside(self, path: Path) -> Path:
-        """Rename a damaged record if `set_aside`; returns its present path."""
         if not self.set_aside:
             return path
         aside = path.with_name(path.name + ".corrupt")
@@ -123,10 +117,7 @@ class Records:
         return aside
 
     def write(self, record: Mapping[str, object], pairs: PairScores | None = None) -> Path:
-        """Validate and write a record, after the file of its pair scores.
-
-        Raises CorruptError for a violation of the schema, or pair scores beyond float32.
-        """
+        """Write pair scores, then the record; raises CorruptError for a violation of the schema or float32."""
         given = {**record, "pairs": None} if pairs is not None else record
         content, checked = _as_json(given, "the record")
         path = self._path_of(checked)
@@ -162,11 +153,10 @@ class Records:
         return (pack is not None and pack.has_pairs(record)) or self.pairs_file(record) is not None
 
     def has_items(self, record: Record) -> bool:
-        """True with bits in the record, or pair scores in the folder."""
         return bool(record.get("items")) or self.has_pairs(record)
 
     def item_scores(self, record: Record) -> ItemScores:
-        """Raises MissingError or CorruptError."""
+        """Return the items' scores; raises MissingError or CorruptError."""
         items = record.get("items")
         if not items:
             return ItemScores("spearman", *self.pair_scores(record))
@@ -186,7 +176,6 @@ class Records:
         return pack.pair_scores(record)
 
     def loose_pairs(self, record: Record) -> PairScores:
-        """Read the file beside a loose record; raises MissingError or CorruptError."""
         file, what = self.pairs_file(record), f"{record['method']['name']} on {record['task']['name']}"
         if file is None:
             raise MissingError(
@@ -208,10 +197,7 @@ class Records:
         return self.path(record["method"]["name"], record["task"]["name"], record["key"])
 
     def all(self) -> list[Record]:
-        """Return a record per cell, loose or packed, sorted by method, task, key; `corrupt` lists the rest.
-
-        A contradictory cell is returned as failed, with the reason.
-        """
+        """Return records by method, task, key; a contradictory cell is failed. `corrupt` lists omissions."""
         with pause_garbage_collection():
             # Loose records first: a record that is packed while they are listed is then found among the packed ones.
             loose = list(self.loose())
@@ -228,7 +214,7 @@ class Records:
         return records
 
     def damaged(self, method: str, task: str) -> dict[str, str]:
-        """Return the reasons of unreadable loose records by file, relative to the folder."""
+        """Return reasons by file, relative to the folder."""
         return {
             path.name.removesuffix(".corrupt"): reason.replace(f"{self.folder}/", "")
             for path, reason in self.corrupt
@@ -236,7 +222,6 @@ class Records:
         }
 
     def damaged_pairs(self, records: Sequence[Record]) -> list[tuple[Path, str]]:
-        """Return files of pair scores in conflict with their records, with reasons."""
         damages: dict[str, Path] = {}
         for record in records:
             if self.has_pairs(record):
@@ -247,7 +232,7 @@ class Records:
         return [(path, reason) for reason, path in damages.items()]
 
     def loose(self) -> Iterator[StoredRecord]:
-        """Unreadable files are added to `corrupt`."""
+        """Yield loose records; unreadable files are added to `corrupt`."""
         folders = sorted((self.folder / "records").glob("*"))
         for path in (path for of_method in folders for path in sorted(of_method.glob("*.json"))):
             try:
@@ -259,7 +244,6 @@ class Records:
                 self.corrupt.append((path, str(error)))
 
     def _from_pack(self, others: Collection[str]) -> Iterator[StoredRecord]:
-        """Yield packed records, with sha256 for keys of several records or in `others`."""
         self._read = pack = self.packed()
         for number, record in enumerate(pack.records() if pack else ()):
             assert pack is not None
@@ -270,7 +254,7 @@ class Records:
             yield StoredRecord(record, RECORDS, "" if alone else pack.digest(number))
 
     def place(self, record: Record) -> tuple[str, str]:
-        """Return the sort key of a record: folder and name of its file, as if loose."""
+        """Return a key to sort by the loose file's folder and name."""
         return _place(record["method"]["name"], record["task"]["name"], record["key"])
 
 
@@ -282,7 +266,7 @@ def _place(name: str, task: str, key: str) -> tuple[str, str]:
 
 
 def read_records(store: Records) -> list[Record]:
-    """Omitted records are reported on standard error."""
+    """Return all records; omissions are reported on standard error."""
     records = store.all()
     for _, reason in store.corrupt:
         print_safe(f"zoo-bench: record left out: {reason}", sys.stderr)

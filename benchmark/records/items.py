@@ -10,7 +10,7 @@ from zoo.files import sha256_json
 
 
 def pairs_of(record: Record) -> PairsPart:
-    """Raises MissingError for a record without pair scores."""
+    """Return a record's pairs; raises MissingError if there are none."""
     pairs = record.get("pairs")
     if not pairs:
         raise MissingError(
@@ -21,14 +21,14 @@ def pairs_of(record: Record) -> PairsPart:
 
 
 class ItemsIdentity(NamedTuple):
-    """Digests of a record's item scores, and of the gold scores or answers; these make records comparable."""
+    """Digests of item scores, and of gold scores or answers; equal gold makes records comparable."""
 
     sha256: str
     gold_sha256: str
 
 
 def items_identity(record: Record) -> ItemsIdentity:
-    """Raises MissingError if neither pair scores nor bits were kept."""
+    """Return the digests; raises MissingError if neither pair scores nor bits were kept."""
     if items := record.get("items"):
         return ItemsIdentity(sha256_json(items), items["gold_sha256"])
     pairs = pairs_of(record)

@@ -40,7 +40,7 @@ def natural(name: str) -> list[tuple[int, float, str]]:
 
 
 def recipe_of(method: MethodPart) -> tuple[str, Mapping[str, Any]]:
-    """Return a record's recipe and typed settings, without the places of weights.
+    """Return recipe and typed settings, without the places of weights.
 
     Older records do not state them: theirs are read from the name.
     """
@@ -50,13 +50,12 @@ def recipe_of(method: MethodPart) -> tuple[str, Mapping[str, Any]]:
 
 
 def typed_label(method: MethodPart) -> str:
-    """Return the typed recipe of a row with a label (--label); "" for other rows."""
+    """Return the recipe behind a label, "" for rows without --label."""
     return method.get("typed", "") if "overrides" in method else method.get("recipe_name", "")
 
 
 @functools.cache
 def typed_recipe(name: str) -> tuple[str, Mapping[str, Any]]:
-    """Parse a typed name, for older records and files of this project."""
     base, overrides = split_overrides(name, "row")
     return FORMER.get(base, base), _own_settings(overrides)
 
@@ -66,7 +65,7 @@ def _own_settings(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def printed_names(names: Iterable[str]) -> dict[str, str]:
-    """Return a distinct printed form for each name, with more path or a digest's start in a clash."""
+    """Return distinct printed names; a clash adds more path or a digest's start."""
     every = list(dict.fromkeys(names))
     shown = {name: short_name(name) for name in every}
     for parts in (2, 3):
@@ -90,7 +89,7 @@ def short_name(name: str, parts: int = 1) -> str:
 
 
 def distinctions(record: Record) -> list[str]:
-    """Return a row's possible distinctions, the most telling first; the start of its key is always unique."""
+    """Return distinctions, the most telling first; the start of the key is always unique."""
     backbone: Mapping[str, Any] = record["method"]["sources"].get("backbone") or {}
     training: Mapping[str, Any] = record["training"] or {}
     text: Mapping[str, Any] = training.get("corpus") or {}
@@ -108,12 +107,12 @@ def distinctions(record: Record) -> list[str]:
 
 
 def content_of(source: Mapping[str, Any]) -> str:
-    """Return the hub revision of weights, else the start of the sha256 of weights or of a training text."""
+    """Return the hub revision of weights, else the start of a sha256."""
     return str(source.get("revision") or source.get("sha256") or "")[:DIGITS]
 
 
 def told_apart(records: Mapping[Row, Record]) -> dict[Row, str]:
-    """Return, for rows of equal names, the first unique distinction of each, for brackets."""
+    """Return each row's first unique distinction, for brackets."""
     kinds = zip(*map(distinctions, records.values()), strict=True)
     alone = (texts for texts in kinds if all(texts) and len(set(texts)) == len(texts))
     return dict(

@@ -29,19 +29,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class Packing:
-    """The number of packed records, of new ones among them, and reasons for loose ones."""
-
     records: int = 0
     added: int = 0
     skipped: list[str] = field(default_factory=list)
 
 
 def pack(folder: Path) -> Packing:
-    """Add the loose records of a results folder to its packed ones, then remove their files.
-
-    A damaged or contradictory record stays loose. Raises MissingError without records, CorruptError for damaged packed
-    files.
-    """
+    """Pack loose records; damaged or contradictory records stay. Raises MissingError without records, CorruptError."""
     if not folder.is_dir():
         # Raises UsageError for a file.
         Records(folder)
@@ -107,7 +101,6 @@ def _pack(folder: Path) -> Packing:
 def _tables(
     before: Packed | None, new: dict[Cell, PairScores | None], records: Collection[Record]
 ) -> Iterator[pa.Table]:
-    """Yield the rows of pair scores, task by task: those of `before` to keep, then the new rows."""
     by_task: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         if record.get("pairs"):

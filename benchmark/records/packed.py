@@ -1,7 +1,7 @@
 """Packed results: records.parquet has a row per record, pairs.parquet a row per record with pair scores.
 
-pandas, polars and DuckDB open both. The column `record` is the record's JSON; the others repeat frequent queries.
-SHA256SUMS has the sha256 of both. Predictions of older measurements are places: the order of a row's scores, from 0.
+The column `record` is the record's JSON; the others repeat frequent queries. SHA256SUMS has the sha256 of both.
+Predictions of older measurements are places: the order of a row's scores, from 0.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RecordParser:
         self._checked: dict[tuple[str, bytes], Any] = {}
 
     def __call__(self, content: str, where: str) -> Record:
-        """Raises CorruptError, or NewerRecordError, naming `where`."""
+        """Parse JSON; raises CorruptError, or NewerRecordError, naming `where`."""
         try:
             parts = self._split.decode(content)
             record = {name: msgspec.json.decode(parts.pop(name)) for name in _OWN if name in parts}
@@ -93,7 +93,6 @@ def _without_marker(kind: Any) -> Any:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[None]:
-    """Turn pyarrow's errors for a damaged file into CorruptError, with its name."""
     import pyarrow as pa
 
     try:
@@ -137,7 +136,7 @@ class Packed:
         return str(self._texts[number].as_py())
 
     def records(self) -> Iterator[Record | CorruptError]:
-        """Yield the records in order, a damaged record as its error; JSON is read piecewise and not kept."""
+        """Yield records, a damaged record as its error; JSON is read piecewise and not kept."""
         import pyarrow as pa
 
         if len(self._parsed) == len(self):
@@ -178,7 +177,6 @@ class Packed:
         return len(self._numbers[key]) == 1
 
     def with_key(self, key: str) -> Iterator[tuple[Record, str]]:
-        """Yield the records of a cell's key with the sha256 of their JSON; raises CorruptError."""
         for number in self._numbers.get(key, ()):
             yield self.record(number), self.digest(number)
 
@@ -210,7 +208,7 @@ class Packed:
             return [set(zip(*(group[name].to_pylist() for name in names), strict=True)) for group in groups]
 
     def pairs(self, task: str) -> Mapping[tuple[str, str], PairScores]:
-        """Return predicted and gold scores of a task's rows, by method and key; raises CorruptError."""
+        """Return scores by method and key; raises CorruptError."""
         if task not in self._pairs:
             rows = self.rows(task)
             with _whole(self.pairs_path):
@@ -218,7 +216,7 @@ class Packed:
         return self._pairs[task]
 
     def has_pairs(self, record: Record) -> bool:
-        """A damaged file has them."""
+        """True also for a damaged file."""
         if not record.get("pairs"):
             return False
         cell = record["task"]["name"], record["method"]["name"], record["key"]
@@ -239,7 +237,7 @@ class Packed:
 
 
 def read_packed(folder: Path) -> Packed | None:
-    """Read the packed records again if a file has changed; raises CorruptError for damage."""
+    """Read the packed records, again if files changed; raises CorruptError."""
     states = tuple(state_of(folder / name) for name in (RECORDS, PAIRS, SUMS))
     return _packed(folder, states) if states[0] else None
 
@@ -250,7 +248,7 @@ def _packed(folder: Path, _: object) -> Packed:
 
 
 def state_of(path: Path) -> tuple[int, ...]:
-    """Return size, times, inode, to detect a changed file; () for an unreadable file."""
+    """Return size, times, inode, to detect a changed file."""
     try:
         status = path.stat()
     except OSError:
@@ -266,13 +264,12 @@ def _sums(folder: Path) -> list[str]:
 
 
 def _check_sum(path: Path) -> None:
-    """Raise CorruptError unless a file has a sum stated in SHA256SUMS beside it."""
     if (lines := _sums(path.parent)) and f"{sha256_file(path)}  {path.name}" not in lines:
         raise CorruptError(f"{path} is damaged: its sha256 is not in {path.with_name(SUMS)}; restore it from a copy.")
 
 
 def check_pairs(predicted: NDArray[np.float32], gold: NDArray[np.float32], record: Record, path: Path) -> None:
-    """Raise CorruptError unless pair scores (n,) are finite, with the gold scores of the record."""
+    """Raise CorruptError unless pair scores (n,) are finite, with the record's gold scores."""
     what = f"{path}: {record['method']['name']} on {record['task']['name']}"
     if hashlib.sha256(gold.tobytes()).hexdigest() != pairs_of(record)["gold_sha256"]:
         raise CorruptError(f"{what}: its pair scores have another gold than the record says; measure it again.")
@@ -292,10 +289,7 @@ def _arrays(lists: Any) -> list[NDArray[np.float32]]:
 
 
 def write_packed(folder: Path, records: Sequence[tuple[str, Record]], pairs: Iterable[pa.Table]) -> None:
-    """Write records.parquet of (JSON, record), pairs.parquet of `pair_rows` task by task, and the sums of both.
-
-    A reader finds each file in its old or new state: until both are in place, SHA256SUMS has either sum.
-    """
+    """Write both files; readers find each old or new, as SHA256SUMS has either sum until both are in place."""
     before = _sums(folder)
     with atomic_path(folder / RECORDS) as new_records, atomic_path(folder / PAIRS) as new_pairs:
         _write_pairs(new_pairs, pairs)
@@ -327,7 +321,6 @@ def _write_records(path: Path, records: Sequence[tuple[str, Record]]) -> None:
 
 
 def _write_pairs(path: Path, tasks: Iterable[pa.Table]) -> None:
-    """Write a table after the other: readers take only the tasks they need."""
     _write(path, pair_rows([]).schema, tasks)
 
 

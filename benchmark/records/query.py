@@ -1,7 +1,4 @@
-"""Finds rows of a results folder by name, with their pair scores, and the pairs' texts if the data is available.
-
-Imports neither torch nor scipy, so that `compare` and `report` start quickly.
-"""
+"""Rows of a results folder by name, their pair scores and texts. Imports neither torch nor scipy."""
 
 from __future__ import annotations
 
@@ -38,21 +35,20 @@ Ranks = NDArray[np.float64]
 
 
 def label(records: Sequence[Record]) -> str:
-    """Return the method and the start of the row's key, for rows of equal names."""
+    """Return the method and the start of the row's key, for equal names."""
     return f"{short_name(records[0]['method']['name'])} [{records[0]['row_key'][:8]}]"
 
 
 def split_label(text: str) -> tuple[str, str]:
-    """Split a label into the name and its row's distinction, "" for a plain name."""
+    """Split a label into name and distinction, "" for a plain name."""
     match = re.fullmatch(r"(.*) \[([^\[\]]+)\]", text)
     return (match[1], match[2]) if match else (text, "")
 
 
 def rows_named(records: Sequence[Record], name: str, folder: Path, tasks: Collection[str] = ()) -> list[list[Record]]:
-    """Return the records of each measured row with this name: a method's name, a printed name or a label.
+    """Return the records of each measured row with this method's name, printed name, glob (`simcse*`) or label.
 
-    Globs (`simcse*`) match names. If some of these rows have a score of one of `tasks`, only those are returned. Raises
-    UsageError if there is no such row.
+    If some have a score of `tasks`, only those are returned. Raises UsageError without such a row.
     """
     if not records:
         raise UsageError(f"no records in {folder}; make some with `zoo-bench run`, or name a folder with --results.")
@@ -77,7 +73,7 @@ def rows_named(records: Sequence[Record], name: str, folder: Path, tasks: Collec
 
 
 def row_named(records: Sequence[Record], name: str, folder: Path, tasks: Collection[str] = ()) -> list[Record]:
-    """Raises UsageError unless a single row has this name (see `rows_named`)."""
+    """Return the row with this name; raises UsageError unless there is a single row."""
     rows = rows_named(records, name, folder, tasks)
     if len(rows) > 1:
         parts = told_apart({number: row[0] for number, row in enumerate(rows)})
@@ -87,7 +83,7 @@ def row_named(records: Sequence[Record], name: str, folder: Path, tasks: Collect
 
 
 def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record]:
-    """Return a row's records of a task, for every seed; raises MissingError or UsageError without pair scores."""
+    """Return every seed's record; raises MissingError or UsageError without pair scores."""
     name, seeds = label(records), {r["seed"] for r in records}
     entries = [r for r in records if r["task"]["name"] == task]
     missing = seeds - {r["seed"] for r in entries if r["status"] == "ok"}
@@ -110,7 +106,7 @@ def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record
 
 
 def spearman(first: NDArray[Any], second: NDArray[Any]) -> float | None:
-    """Return the Spearman correlation x100 of two variables (n,), or None for a constant."""
+    """Return the correlation x100, None for a constant."""
     if len(first) < 2 or not np.ptp(first) or not np.ptp(second):
         return None
     return 100 * float(np.corrcoef(ranks(first), ranks(second))[0, 1])
@@ -118,7 +114,7 @@ def spearman(first: NDArray[Any], second: NDArray[Any]) -> float | None:
 
 @dataclass(frozen=True)
 class RowScores:
-    """A row's scores of a task's pairs: predicted (seeds, n), gold (n,)."""
+    """A row's predicted (seeds, n) and gold (n,) scores."""
 
     name: str
     record: Record
@@ -127,12 +123,12 @@ class RowScores:
 
     @functools.cached_property
     def gold_places(self) -> Ranks:
-        """The percentile ranks (n,), 0 to 100, of the gold scores: the share of pairs below, ties counted half."""
+        """Percentile ranks (n,), 0 to 100: the share of pairs below, ties counted half."""
         return _places(self.gold)
 
     @functools.cached_property
     def places(self) -> Ranks:
-        """The percentile ranks (seeds, n) of the predictions."""
+        """Percentile ranks (seeds, n) of the predictions."""
         return np.array([_places(of_seed) for of_seed in self.predicted])
 
 
@@ -141,7 +137,7 @@ def _places(values: NDArray[Any]) -> Ranks:
 
 
 def row_scores(name: str, records: Sequence[Record], task: str, store: Records) -> RowScores:
-    """Raises MissingError, UsageError or CorruptError."""
+    """Find a row's scores; raises MissingError, UsageError or CorruptError."""
     entries = of_task(records, task, store)
     scores = [store.pair_scores(record) for record in entries]
     if len({pairs_of(record)["gold_sha256"] for record in entries}) > 1:
@@ -150,7 +146,7 @@ def row_scores(name: str, records: Sequence[Record], task: str, store: Records) 
 
 
 def scored_pairs(task: LoadedTask, split: Split) -> Pairs:
-    """Return the scored pairs of a split or of all splits; raises MissingError or UsageError without pairs."""
+    """Read a task's pairs; raises MissingError or UsageError without pairs."""
     data = task.data
     if data is None:
         raise MissingError(task.reason or f"{task.name} has no data here.")
@@ -175,17 +171,14 @@ def scored_pairs(task: LoadedTask, split: Split) -> Pairs:
 
 
 class PairTexts:
-    """The texts of records' pairs; each task is read once from `data` (None: no texts are wanted)."""
+    """Texts of pairs; each task is read once from `data` (None: no texts are wanted)."""
 
     def __init__(self, data: DataSource | None) -> None:
         self.data = data
         self._read: dict[tuple[str, int | None, str], Pairs | ZooError] = {}
 
     def of(self, record: Record) -> Pairs:
-        """Return the texts in the order of the record's pair scores; raises MissingError, UsageError, CorruptError.
-
-        Data with other gold scores than the record's (another copy, for example) is refused.
-        """
+        """Return texts; data with other gold scores is refused. Raises MissingError, UsageError, CorruptError."""
         key = (record["task"]["name"], record["limit"], pairs_of(record)["gold_sha256"])
         if key not in self._read:
             try:

@@ -1,7 +1,7 @@
 """A record (a measured cell): the type of all readers, checked for every file.
 
-`Record` and its parts are TypedDicts: plain dictionaries at run time, with keys checked by mypy in every reader.
-msgspec checks values against the same types; unknown keys, such as a task's own scores, are kept as they are.
+`Record` and its parts are TypedDicts: plain dictionaries at run time, with keys checked by mypy. msgspec checks values;
+unknown keys, such as a task's own scores, are kept.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FRACTIONS = re.compile("spearman|pearson|accuracy|mrr|ndcg|map|f1|nearest")
 
 
 class Source(TypedDict, total=False):
-    """Identity of a file or model outside the recipe; a method as a source has more keys."""
+    """A file or model outside the recipe; a method as a source has more keys."""
 
     name: Text
     revision: Text | None
@@ -120,7 +120,7 @@ class SubsetScores(TypedDict, total=False):
 
 
 class ScoresPart(TypedDict):
-    """Fractions; `main` is None with a `reason`. Tasks add keys."""
+    """Scores as fractions; `main` is None with a `reason`. Tasks add keys."""
 
     main: Score | None
     main_metric: Text
@@ -134,7 +134,7 @@ class ScoresPart(TypedDict):
 
 
 class PairsPart(TypedDict):
-    """The file of each pair's predicted and gold score; records with equal `gold_sha256` are comparable."""
+    """The file of pair scores; records with equal `gold_sha256` are comparable."""
 
     file: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._=-]{1,171}\.pairs\.safetensors\.gz$")]
     # Of the file, and of the gold scores as float32.
@@ -143,10 +143,7 @@ class PairsPart(TypedDict):
 
 
 class Coverage(TypedDict):
-    """The number of the task's distinct texts known to the encoder; `missing` are the first unknown words.
-
-    `shared` texts have another text's vector; stated if they are many.
-    """
+    """Distinct texts known to the encoder, and first `missing` words. `shared` vectors are stated if many."""
 
     texts: int
     covered: int
@@ -166,14 +163,14 @@ class CorpusPart(TypedDict, total=False):
 
 
 class OverlapPart(TypedDict):
-    """The number of distinct test texts, and the digests of those in the training text."""
+    """Distinct test texts, and the digests of those in the training text."""
 
     texts: int
     digests: list[str]
 
 
 class TrainingPart(TypedDict, total=False):
-    """`FitReport`'s statement on the training, the corpus and its overlap with the test texts."""
+    """`FitReport`, the corpus and its overlap with the test texts."""
 
     fitted: bool
     steps: int
@@ -203,7 +200,7 @@ class TrainingPart(TypedDict, total=False):
 
 
 class Encoding(TypedDict, total=False):
-    """The encoding for measuring (not for training); `cached` texts came from the embedding cache."""
+    """The encoding for measuring, not for training; `cached` texts came from the embedding cache."""
 
     texts: int
     tokens: int
@@ -219,7 +216,7 @@ class Encoding(TypedDict, total=False):
 
 
 class Adapt(TypedDict):
-    """The fit of a transductive method on the texts of the task."""
+    """The transductive fit on the task's texts."""
 
     seconds: float
     texts: int
@@ -237,15 +234,13 @@ class Environment(TypedDict):
 
 
 class CodePart(TypedDict, total=False):
-    """The digest of the scoring code; older records state the commit of its checkout instead."""
+    """A digest of the code; older records state the commit of the checkout."""
 
     digest: Text
     commit: Text | None
 
 
 class RunFilePart(TypedDict):
-    """The run file's typed name, and the sha256 of its text."""
-
     name: str
     sha256: str
 
@@ -310,11 +305,11 @@ class MeasuredPart(TypedDict, total=False):
 
 
 class NewerRecordError(CorruptError):
-    """An undamaged record of an unknown, later schema; its file is left as it is."""
+    """A record of a later schema; its file is left as it is."""
 
 
 def check_record(record: object, where: str) -> TypeGuard[Record]:
-    """Raise CorruptError with the first wrong place; NewerRecordError for a later version's record."""
+    """Raise CorruptError with the first wrong place, NewerRecordError for a later schema."""
     if isinstance(record, dict) and isinstance(schema := record.get("schema"), int) and schema > SCHEMA_VERSION:
         raise NewerRecordError(
             f"{where}: a record of schema {schema}, and this version reads up to {SCHEMA_VERSION}; zoo-bench"
@@ -335,8 +330,7 @@ def check_record(record: object, where: str) -> TypeGuard[Record]:
 def parse_record(content: bytes | str, where: str, unsigned: list[str] | None = None) -> Record:
     """Parse JSON; raises CorruptError, or NewerRecordError, naming `where`.
 
-    The field `sha256` over the other fields is checked; a record without it is read too, and `where` is added to
-    `unsigned`.
+    The field `sha256` over the other fields is checked; without it `where` is added to `unsigned`.
     """
     try:
         record = msgspec.json.decode(content)
@@ -356,14 +350,14 @@ def parse_record(content: bytes | str, where: str, unsigned: list[str] | None = 
 
 
 def scores_of(record: Record) -> ScoresPart:
-    """Raises CorruptError without scores."""
+    """Return the scores; raises CorruptError without scores."""
     if record["scores"] is None:
         raise CorruptError(f"{record['method']['name']} on {record['task']['name']}: the record has no scores.")
     return record["scores"]
 
 
 def main_score(record: Record) -> float:
-    """Return the main score, a fraction, of an ok cell; raises CorruptError without a score."""
+    """Return the main score, a fraction; raises CorruptError without a score."""
     main = scores_of(record)["main"]
     if main is None:
         raise CorruptError(f"{record['method']['name']} on {record['task']['name']}: the record has no score.")
@@ -371,7 +365,7 @@ def main_score(record: Record) -> float:
 
 
 def plain(value: object) -> Any:
-    """Convert to standard JSON types: tuples to lists, numpy numbers to numbers, NaN and infinity to None."""
+    """Turn tuples into lists, numpy numbers into numbers, NaN and infinity into None."""
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

@@ -36,7 +36,6 @@ def embeddings_folder() -> Path:
 
 
 def cache_bytes() -> int:
-    """Return the size of all kept vectors."""
     return sum(size for _, size, _ in _files(embeddings_folder()))
 
 
@@ -78,7 +77,7 @@ class EmbeddingCache:
 
 @dataclass(frozen=True)
 class Entry:
-    """The segments of one encoder."""
+    """An encoder's segments."""
 
     cache: EmbeddingCache
     folder: Path

@@ -1,4 +1,4 @@
-"""A run on a Ray cluster; a machine without the results folder measures in one of its own, and returns the files."""
+"""A run on a Ray cluster; a machine without the results folder measures in its own folder and returns the files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def load_plugins(paths: Iterable[Path]) -> dict[Path, str]:
 
 
 def for_worker(run: Run, options: RunOptions) -> Request:
-    """Return what another process needs to prepare the same run, and to print what it does."""
+    """Return the request by which another process prepares the same run."""
     progress = Progress(enabled=run.runtime.progress.enabled)
     return replace(run.request, options=options, progress=progress, texts={})
 
@@ -66,7 +66,7 @@ _STOP_SECONDS = 60.0
 
 @contextmanager
 def connected(address: str | None) -> Iterator[Any]:
-    """Yield Ray, connected to `address`, to a running cluster or to a new one; raises MissingError without either."""
+    """Yield Ray, connected to `address`, a running cluster or a new cluster; raises MissingError without either."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Otherwise its workers wait for all other work on the machine.
     os.environ.setdefault("RAY_worker_niceness", "0")
@@ -98,7 +98,7 @@ def connected(address: str | None) -> Iterator[Any]:
 
 
 def share_of(nodes: Sequence[Mapping[str, float]], device: str, plans: int, gpus_each: float) -> tuple[int, float, int]:
-    """Return (CPUs, GPUs) of one encoder, and how many run at once; raises UsageError without a CPU or wanted GPU."""
+    """Return (CPUs, GPUs) of an encoder, and how many run at once; raises UsageError without a CPU or wanted GPU."""
     nodes = [node for node in nodes if node.get("CPU", 0) >= 1]
     with_gpu = [node for node in nodes if node.get("GPU", 0) >= 1 and device != "cpu"]
     if device.startswith("mps"):
@@ -137,7 +137,7 @@ class Report:
 
 
 def on_ray(runner: Runner, plans: Sequence[EncoderPlan], device: str) -> None:
-    """Share encoders among the machines of a Ray cluster; each one is a Ray task, which Ray schedules and retries."""
+    """Share encoders among the machines of a Ray cluster; Ray schedules and retries each as a task."""
     run, records, running = runner.run, runner.records, dict[Any, EncoderPlan]()
     options = replace(run.options, results=run.options.results.resolve())
     # What Ray prints goes where progress goes: the standard output is for results.

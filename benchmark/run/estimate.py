@@ -19,7 +19,7 @@ from zoo.progress import clock
 _EFFICIENCY = 0.8
 # On a CPU softmax, dropout and norms take this share of the time of the products in float32, in bfloat16 too.
 _BESIDE_PRODUCTS = 0.15
-# Of a forward pass and its backward pass; the latter is two products for each of the former.
+# A forward pass is one product, its backward pass two.
 _TRAINED = 3
 # What is not computed by products: loading weights, scores, records.
 _SECONDS = 2.0
@@ -53,8 +53,8 @@ def announced(run: Run) -> Run:
 def automatic_workers(run: Run) -> int:
     """Return how many processes share a run for `--workers auto`.
 
-    On a CPU, a process of one thread for each core trains faster than one process of all threads. One process remains
-    where there are no two trainings, where these are shorter than the start of a process, or where memory is short.
+    On a CPU, processes of one thread each train faster than a process of all threads. A single process remains where
+    there are no two trainings, where these are shorter than the start of a process, or where memory is short.
     """
     trained = [plan for plan in run.encoders if plan.sentences]
     # A cluster has its own, and an object is measured in this process.

@@ -1,7 +1,7 @@
 """Three ways to map `Runner.measure` over a run's encoders: a loop, processes of this machine, or a Ray cluster.
 
 An encoder is trained at most once and measured on all its tasks. `--shard I/N` gives any of them a part of the plan. A
-machine of a cluster without access to the results folder measures in one of its own, and returns the files. No torch.
+machine of a cluster without access to the results folder measures in its own folder and returns the files. No torch.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _shared(runner: Runner) -> None:
 
 
 def _in_processes(runner: Runner, plans: Sequence[EncoderPlan]) -> None:
-    """Share encoders among processes, to which GPUs are assigned in turn; meanwhile this one may measure others."""
+    """Share encoders among processes, to which GPUs are assigned in turn; meanwhile this process may measure others."""
     run, count = runner.run, runner.run.workers
     # By the whole plan, so that an encoder has as many threads in a run that goes on: they decide on last digits.
     threads = max(threads_here() // min(count, len(run.encoders)), 1)
@@ -148,7 +148,7 @@ def _begin(request: Request, numbers: Any, count: int, stopped: Any) -> None:
 
 
 def _device(device: str, number: int) -> str:
-    """Return the device of one worker; several GPUs are assigned in turn."""
+    """Return the device of a worker; several GPUs are assigned in turn."""
     if device not in ("auto", "cuda"):
         return device
     import torch

@@ -119,7 +119,7 @@ class Fitter:
         facts: dict[str, object] = {"paper_updates": plan.row.updates, "cosine_to_start": None}
         if (start := plan.row.cls.start(plan.row.recipe)) is not None:
             untrained = METHODS.get(start.method)(start.recipe, self.run.runtime)
-            before, after = (np.asarray(one.encode(SENTENCES), np.float64) for one in (untrained, encoder))
+            before, after = (np.asarray(side.encode(SENTENCES), np.float64) for side in (untrained, encoder))
             if before.shape == after.shape:
                 lengths = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
                 cosines = (before * after).sum(1) / np.where(lengths == 0, np.inf, lengths)
@@ -128,12 +128,11 @@ class Fitter:
 
 
 def training_run(run: Run, plan: EncoderPlan, folder: Path) -> TrainingRun:
-    """Return what a training of an encoder is given: its folder, its seed, and what asks it to stop."""
     return TrainingRun(folder, plan.seed or 0, stop_signal=run.runtime.stop_signal, **run.request.checkpoints)
 
 
 def _checked_fit(saved: object) -> dict[str, Any]:
-    """Return what fit.json holds; raises CorruptError unless it is what `obtain` wrote."""
+    """Return the content of fit.json; raises CorruptError unless `obtain` wrote it."""
     if not isinstance(saved, dict) or not isinstance(saved.get("files"), dict) or "training" not in saved:
         raise CorruptError("fit.json does not say what was fitted")
     return saved

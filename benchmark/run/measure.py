@@ -1,4 +1,4 @@
-"""The cells of one encoder: encode the texts of all its tasks once, score task by task, and make each cell's record."""
+"""An encoder's cells: encode the texts of all its tasks once, score task by task, and make each cell's record."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Overlap:
 
 
 class EncoderMeasurement:
-    """One encoder and its vectors, from which its cells are scored one after the other."""
+    """An encoder and its vectors, from which its cells are scored in turn."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class EncoderMeasurement:
         return self._encoder
 
     def _fit(self) -> dict[str, Any]:
-        """Return what fit.json holds, empty where nothing was fitted; raises CorruptError where it has gone since."""
+        """Return the content of fit.json, {} if nothing was fitted; raises CorruptError if it has gone since."""
         fit = read_fit(self.folder)
         if fit is None and self._was_fitted:
             raise CorruptError(
@@ -197,18 +197,18 @@ class EncoderMeasurement:
         with _tried(cells, measured):
             if self.plan.row.traits.transductive:
                 self.encoder()
-                # Tasks on the same texts follow each other, so that one fit on these texts serves them all.
+                # Tasks on the same texts follow each other, so that a fit on these texts serves them all.
                 cells = sorted(cells, key=lambda cell: (cell.task.task.dataset, cell.task.task.form))
             else:
                 self.read([cell.task.data for cell in cells if cell.task.data])
         # An encoder that lacks a package or weights leaves no record.
         if measured:
-            yield from (dataclasses.replace(one, absent=one.status == "n/a") for one in measured)
+            yield from (dataclasses.replace(cell, absent=cell.status == "n/a") for cell in measured)
             return
         for cell in cells:
             self._stop.check()
             with _tried([cell], measured):
-                measured.append(self.measure_one(cell))
+                measured.append(self.measure_cell(cell))
             yield measured.pop()
 
     def vectors_for(self, texts: list[str]) -> VectorStore:
@@ -225,8 +225,8 @@ class EncoderMeasurement:
             self._adapted = texts, VectorStore(adapted, self.plan.label, timed=self._timed, blocks=self._blocks)
         return self._adapted[1]
 
-    def measure_one(self, cell: Cell) -> Measured:
-        """Return the outcome of one cell; raises what encoder or task raise."""
+    def measure_cell(self, cell: Cell) -> Measured:
+        """Measure a cell; raises what encoder or task raise."""
         started = time.perf_counter()
         data = cell.task.data
         assert data is not None
@@ -305,7 +305,7 @@ class EncoderMeasurement:
 
 
 def method_part(row: Row, sources: dict[str, Any]) -> MethodPart:
-    """Return what records state of a method, with the files that its vectors depend on."""
+    """Return a method as records state it, with the files that its vectors depend on."""
     method: MethodPart = {
         "name": row.name,
         "version": row.cls.version,

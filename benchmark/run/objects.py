@@ -96,15 +96,12 @@ class ObjectEncoder(Encoder[ObjectRecipe]):
         return vectors
 
     def encode_query(self, texts: Sequence[str], **options: Any) -> Vectors:
-        """Return the vectors of the object's own `encode_query`, if it has one."""
         return self.encode(texts, role="query", **options)
 
     def encode_document(self, texts: Sequence[str], **options: Any) -> Vectors:
-        """Return the vectors of the object's own `encode_document`, if it has one."""
         return self.encode(texts, role="document", **options)
 
     def encoding_stats(self) -> dict[str, object]:
-        """Return how many texts the function has encoded, and in how many seconds."""
         return {"texts": self.texts, "seconds": self.seconds}
 
     def parameters(self) -> int:
@@ -135,13 +132,13 @@ def _array(result: object, name: str) -> Vectors:
             f"{name}: the vectors are {kind}: quantised or packed bits, whose cosine is not that of the vectors;"
             " return them as floats, unpacked."
         )
-    if isinstance(result, list | tuple) and any(hasattr(one, "detach") for one in result):
-        result = [one.detach().float().cpu().numpy() for one in result]
+    if isinstance(result, list | tuple) and any(hasattr(part, "detach") for part in result):
+        result = [part.detach().float().cpu().numpy() for part in result]
     return np.asarray(result.detach().float().cpu() if hasattr(result, "detach") else result, dtype=np.float32)
 
 
 def _is(value: object, library: str, name: str) -> bool:
-    """Return whether a value is of a library's class, or of one derived from it; imports nothing."""
+    """Return whether a value is of a library's class or a derived class; imports nothing."""
     return any(cls.__name__ == name and cls.__module__.startswith(library) for cls in type(value).__mro__)
 
 
@@ -157,12 +154,12 @@ def _with_tokenizer(given: object) -> tuple[PreTrainedModel, PreTrainedTokenizer
 
 
 def listed(encoder: object, name: str | None) -> list[tuple[str | None, object]]:
-    """Return (name, encoder) for each of a list or dict of encoders, or for the only one, whose name may be given."""
+    """Return (name, encoder) for each of a list or dict of encoders, or for an encoder, whose name may be given."""
     several: list[tuple[str | None, object]]
     if isinstance(encoder, Mapping):
-        several = [(str(called), one) for called, one in encoder.items()]
+        several = [(str(called), value) for called, value in encoder.items()]
     elif isinstance(encoder, list | tuple) and _with_tokenizer(encoder) is None:
-        several = [(None, one) for one in encoder]
+        several = [(None, value) for value in encoder]
     else:
         return [(name, encoder)]
     if name is not None or not several:
@@ -272,7 +269,7 @@ def rows_of(
 
 
 def check_mode(encoder: object) -> None:
-    """Raise UsageError for a CrossEncoder, and for a torch module, or a method of one, in training mode."""
+    """Raise UsageError for a CrossEncoder, and for a torch module or its method in training mode."""
     module = getattr(encoder, "__self__", encoder)
     if _is(module, "sentence_transformers", "CrossEncoder"):
         raise UsageError("a CrossEncoder scores pairs of texts and has no vector of one; give a SentenceTransformer.")
@@ -299,7 +296,7 @@ def row_of(
 
     It may be a zoo Encoder, a sentence-transformers model, a Hugging Face model with its tokenizer, an object with
     `encode`, or a function of texts. `texts` are a sample of those to encode; `precision` is the
-    one that was asked for. Raises UsageError for anything else, and for a torch module in training mode.
+    option's. Raises UsageError for anything else, and for a torch module in training mode.
     """
     given: Encoder
     files: dict[str, Any] = {}

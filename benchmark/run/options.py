@@ -71,7 +71,7 @@ def _option(
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Methods, tasks, texts, device and folders of one run; None leaves a choice to the suite or to the recipe."""
+    """Methods, tasks, texts, device and folders of a run; None leaves a choice to the suite or to the recipe."""
 
     methods: str = _option(
         "Recipes, comma-separated: names, globs (simcse*), YAML files. NAME:key=value:key=value changes values of one:"
@@ -166,7 +166,7 @@ class RunOptions:
         " the one at ray://HOST:PORT (needs the extra `ray`).",
         metavar="ray[://HOST:PORT]",
     )
-    gpus_per_encoder: float = _option("Of a Ray cluster: 0.25 lets four encoders share a GPU.", 1.0, bounds=(0.01, 1))
+    gpus_per_encoder: float = _option("Share of a GPU for each encoder on a Ray cluster.", 1.0, bounds=(0.01, 1))
     shard: str | None = _option("Run the I-th of N parts of the encoders, as a job of an array does.", metavar="I/N")
     file: NamedRunFile | None = None
 
@@ -203,7 +203,7 @@ class RunOptions:
             check_texts(self.pairs, PAIRS)
 
     def trackers(self) -> Trackers | None:
-        """Return the trackers to report to; raises UsageError or MissingError for one that is not available."""
+        """Return the trackers to report to; raises UsageError or MissingError if a tracker is not available."""
         if self.tracker is None:
             if self.tracker_folder is not None:
                 raise UsageError(
@@ -224,11 +224,11 @@ class RunOptions:
         return {name: value for name, value in given.items() if value}
 
 
-OPTIONS: dict[str, Field[Any]] = {one.name: one for one in fields(RunOptions) if one.metadata}
+OPTIONS: dict[str, Field[Any]] = {option.name: option for option in fields(RunOptions) if option.metadata}
 
 
-_LISTS = [name for name, one in OPTIONS.items() if one.metadata["several"]]
-_PATHS = [name for name, one in OPTIONS.items() if str(one.type).startswith("Path")]
+_LISTS = [name for name, option in OPTIONS.items() if option.metadata["several"]]
+_PATHS = [name for name, option in OPTIONS.items() if str(option.type).startswith("Path")]
 
 
 def _checked(content: object) -> None:
@@ -240,8 +240,8 @@ def _checked(content: object) -> None:
 
 # The keys of a run file: `about`, which nothing reads, the options of `zoo-bench run` (`suites` is --suite), plugins.
 _OPTIONS = [
-    (name, "str" if name in _PATHS else str(one.type).removesuffix(" | None"))
-    for name, one in OPTIONS.items()
+    (name, "str" if name in _PATHS else str(option.type).removesuffix(" | None"))
+    for name, option in OPTIONS.items()
     # The jobs of an array share a file.
     if name != "shard"
 ]
@@ -285,8 +285,8 @@ def read_run_file(name: str) -> tuple[dict[str, Any], NamedRunFile]:
 
 
 def _joined(value: object) -> object:
-    """Return a list of texts in the form of the command line: one text with commas."""
-    if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+    """Return a list of texts in the form of the command line: a text with commas."""
+    if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
         return ",".join(value)
     return value
 
@@ -297,7 +297,7 @@ def run_file_path(name: str) -> Path:
     if is_file(path):
         return path
     folder = resource_folder("benchmark", "configs") / "runs"
-    shipped = {one.stem: one for one in sorted(folder.glob("*.yaml"))}
+    shipped = {file.stem: file for file in sorted(folder.glob("*.yaml"))}
     plain = path.parent == Path() or path.parent.name == "runs"
     if plain and path.stem in shipped and path.suffix in ("", ".yaml"):
         return shipped[path.stem]

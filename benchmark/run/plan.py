@@ -67,7 +67,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Cell:
-    """One encoder and one task to measure it on; the result is one record."""
+    """An encoder and a task to measure it on; the result is a record."""
 
     task: LoadedTask
     key: str
@@ -75,7 +75,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class EncoderPlan:
-    """One encoder to obtain (by training, fitting or loading), and the cells to measure with it."""
+    """An encoder to obtain (by training, fitting or loading), and the cells to measure with it."""
 
     row: Row
     inputs: Inputs
@@ -96,7 +96,6 @@ class EncoderPlan:
 
     @property
     def title(self) -> str:
-        """The printed name with the seed."""
         return self.label if self.seed is None else f"{self.label}, seed {self.seed}"
 
     @property
@@ -165,7 +164,7 @@ class Planner:
         return shard(sorted(plans, key=lambda plan: plan.round), *part)
 
     def inputs(self, row: Row) -> Inputs:
-        """Return what the vectors of a row depend on; one that cannot say it has failed, with the reason."""
+        """Return the inputs of a row's vectors, with the reason where they cannot be stated."""
         kind = row.text_kind
         texts = self.texts.get(kind, TrainingTexts())
         inputs = Inputs(sha256_json({"method": row.name, "failed": True}), missing=texts.missing)
@@ -216,7 +215,7 @@ def _start_key(start: Start | None, rows: Sequence[tuple[Row, Inputs]]) -> str |
 
 
 def shard(encoders: Sequence[EncoderPlan], index: int, parts: int) -> tuple[EncoderPlan, ...]:
-    """Return one part of a plan, by an equal division in every job: the dearest first, to the part with the least."""
+    """Return a part of a plan, divided alike in every job: the dearest first, to the part with the least."""
     costs = [plan.cost for plan in encoders]
     loads, part_of = [0.0] * parts, {}
     for place in sorted(range(len(encoders)), key=lambda place: (-costs[place], place)):

@@ -27,12 +27,10 @@ class Preflight:
 
     @property
     def cells(self) -> int:
-        """How many cells the run has."""
         return sum(encoder["cells"] for encoder in self.encoders)
 
     @property
     def done(self) -> int:
-        """How many of them are measured already."""
         return sum(encoder["done"] for encoder in self.encoders)
 
     @property

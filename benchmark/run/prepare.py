@@ -71,7 +71,7 @@ def _texts(
     tasks: Sequence[LoadedTask],
     runtime: Runtime,
 ) -> dict[str, TrainingTexts]:
-    """Return the texts of each kind that a row is trained on; one that is not there, and not named, is missing."""
+    """Return the texts of each kind that rows are trained on; raises MissingError only for a text that was named."""
     options, say, texts = request.options, runtime.progress.say, dict[str, TrainingTexts]()
     for kind in sorted({row.text_kind for row in rows} - {"", *request.texts}):
         option = "pairs" if kind == "pairs" else "corpus"

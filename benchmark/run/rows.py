@@ -33,7 +33,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Row:
-    """A recipe or an object, resolved: all seeds of it are one row of a table."""
+    """A recipe or an object, resolved: all its seeds are a row of a table."""
 
     name: str
     cls: type[Encoder]
@@ -48,7 +48,7 @@ class Row:
     start: Start | None = None
     # Added to the run, so that the others are compared with it.
     control: bool = False
-    # Of the published training.
+    # The number in the published training.
     updates: int | None = None
     tuned: Tuned | None = None
     given: Given | None = None
@@ -92,7 +92,7 @@ class Asked:
 
 
 def asked_rows(options: RunOptions, objects: Sequence[Named]) -> Asked:
-    """Resolve the methods of the options, or the encoders in their place; raises UsageError for a wrong one."""
+    """Resolve the options' methods, or the encoders in their place; raises UsageError for a wrong name or setting."""
     known, defaults = options.recipes(), options.recipe_defaults()
     if options.backbone in known:
         raise UsageError(f"--backbone {options.backbone}: that is a method: --methods {options.backbone}.")
@@ -136,7 +136,7 @@ def _tuned_on(rows: Sequence[Row]) -> str | None:
 
 
 def _controls(rows: Sequence[Row], recipes: Mapping[str, RecipeSpec], defaults: Mapping[str, object]) -> list[Row]:
-    """Return what a run of `rows` lacks: the start of each method that learns, and every recipe marked `control`."""
+    """Return the starts of methods that learn and the recipes marked `control`, those of `rows` left out."""
     wanted = [_nearest_recipe(row.start, recipes, defaults) for row in rows if row.start is not None]
     wanted += [spec for spec in recipes.values() if spec.control]
     added: list[Row] = []
@@ -172,7 +172,7 @@ def _typed(value: object) -> str:
 
 
 def _labels(labels: str | None, methods: list[str]) -> list[str]:
-    """Return the names of the methods' rows: the given labels, one for each of them; raises UsageError for others."""
+    """Return the names of rows, `labels` in place of methods; raises UsageError unless each method has a label."""
     if labels is None:
         return methods
     if not labels.isascii() and any("\ud800" <= letter <= "\udfff" for letter in labels):
@@ -187,7 +187,7 @@ def _labels(labels: str | None, methods: list[str]) -> list[str]:
 
 
 def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) -> list[Row]:
-    """Load the class of every recipe and build the recipe; raises UsageError for one that is wrong."""
+    """Load the class of every recipe and build the recipe; raises UsageError if a setting is wrong."""
     rows = []
     for spec in specs:
         cls, recipe = spec.resolve(defaults)
@@ -207,6 +207,5 @@ def unstated(cls: type[Encoder], traits: Traits) -> tuple[str, ...]:
 
 
 def is_builtin(cls: type[Encoder]) -> bool:
-    """Return whether a method is this project's, not a plugin's."""
     name = METHODS.name_of(cls)
     return name is not None and METHODS.is_builtin(name)

@@ -1,4 +1,4 @@
-"""Executes a plan, one encoder after the other, each under a lock, and writes one record per cell."""
+"""Executes a plan, encoder by encoder, each under a lock, and writes a record per cell."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ class Outcome:
     set_aside: list[tuple[Path, str]] = field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
-        """Add the cells of a further run."""
         for count in fields(self):
             setattr(self, count.name, getattr(self, count.name) + getattr(other, count.name))
 
@@ -128,7 +127,7 @@ class Watch:
 
 
 class Runner:
-    """Measures the encoders of a run into one results folder; `folder` replaces that of its options."""
+    """Measures the encoders of a run into its results folder, or into `folder`."""
 
     def __init__(self, run: Run, folder: Path | None = None) -> None:
         self.run, self.say, self.now = run, run.runtime.progress.say, run.runtime.progress.now
@@ -171,7 +170,7 @@ class Runner:
     def measure(
         self, plan: EncoderPlan, stop: Stop, before: str = "", after: str = "", patience: float = 0.0
     ) -> Outcome | None:
-        """Measure the pending cells of one encoder and return what was done; None while another process works on it.
+        """Measure the pending cells of an encoder and return what was done; None while another process works on it.
 
         This is what every executor does with each encoder of a plan. `before` and `after` stand around its name.
         """
@@ -295,7 +294,7 @@ def is_locked(folder: Path) -> bool:
 
 @dataclass(frozen=True)
 class Workers:
-    """The workers that measure encoders: `submit` begins one, `ended` waits for some of those."""
+    """The workers that measure encoders: `submit` begins an encoder, `ended` waits for some."""
 
     at_once: int
     # The seconds are those for which it waits for the encoder's lock.

@@ -34,7 +34,7 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[Stop]:
-        """Handle the signals inside the block, in the main thread alone, and print a line at the first one."""
+        """Handle the signals inside the block, in the main thread alone, and print a line at the first."""
 
         def handle(number: int, _: object) -> None:
             self.number = number

@@ -100,7 +100,6 @@ def plain_settings(settings: AnyRecipe) -> dict[str, bool | int | float | str]:
 
 
 def known_trackers() -> list[str]:
-    """Return the names of the trackers that can be asked for."""
     from accelerate.tracking import LOGGER_TYPE_TO_CLASS
 
     return [name for name in map(str, LOGGER_TYPE_TO_CLASS) if name not in _LEFT_OUT]
@@ -109,8 +108,8 @@ def known_trackers() -> list[str]:
 def find_trackers(names: str, default: Path, asked: Path | None = None) -> Trackers:
     """Return the trackers of a comma-separated list; `all` stands for those that are installed.
 
-    Raises UsageError for one that accelerate does not know, or that has no files for the folder that is `asked` for,
-    MissingError for one whose package is not installed.
+    Raises UsageError if accelerate does not know a tracker, or it writes no files into the folder that is `asked` for,
+    MissingError if a package is not installed.
     """
     from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 

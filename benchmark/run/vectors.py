@@ -1,4 +1,4 @@
-"""Keeps the vectors of one encoder in memory: from the embedding cache where it has them, else encoded once."""
+"""Keeps an encoder's vectors in memory: from the embedding cache where it has them, else encoded once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zoo.errors import ContractError, Interrupted
 from zoo.roles import RoleText, encode_alike, kind_of
 
 _BLOCK = 8192
-# Of an encoder that does not check for signals; the size can change last digits.
+# If the encoder does not check for signals; the size can change last digits.
 _SMALL_BLOCK = 256
 # Smaller blocks are cached after so long; not sooner, because each write makes a file.
 _CACHE_SECONDS = 60.0
@@ -31,7 +31,7 @@ _EQUAL, _MANY_SHARED = 1e-3, 0.1
 
 
 def facts_of(encoder: Encoder) -> dict[str, object]:
-    """Return what records state about an encoder: its size and its method's facts; raises ContractError."""
+    """Return an encoder's size and its method's facts, as records state them; raises ContractError."""
     facts = {"dimensions": encoder.dim, "parameters": encoder.parameters(), **encoder.facts()}
     for name, value in facts.items():
         try:
@@ -76,7 +76,7 @@ def _finished(encoder: Encoder, texts: list[str], stopped: Interrupted) -> tuple
 
 
 def _name(text: str) -> str:
-    """Return what the embedding cache calls a text: a plain one by itself, one in a role with the role before it."""
+    """Return a text's name in the embedding cache: the text, in a role with the role before it."""
     return f"\0{text.role}\0{text.prompt}\0{text}" if isinstance(text, RoleText) else text
 
 
@@ -88,10 +88,10 @@ def _with_rows(array: NDArray[Any], rows: int) -> NDArray[Any]:
 
 
 class VectorStore:
-    """The vectors of one encoder: every unique text encoded once in each role, kept in memory, checked to be finite.
+    """An encoder's vectors: every unique text encoded once in each role, kept in memory, checked to be finite.
 
     `encoder` can also be a function that makes it, called when the first text has to be encoded. `entry` returns the
-    encoder's entry in the embedding cache, if there is one; it is called again after training, which changes the entry.
+    encoder's entry in the embedding cache or None; it is called again after training, which changes the entry.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class VectorStore:
                     cached, last = len(done), time.monotonic()
             ended = True
         finally:
-            # The first error matters more than one of writing to the cache.
+            # The first error matters more than an error of writing to the cache.
             with contextlib.nullcontext() if ended else contextlib.suppress(Exception):
                 to_cache()
 
@@ -269,7 +269,7 @@ class VectorStore:
 
 
 def sharing(vectors: Vectors) -> int:
-    """Return how many of the vectors (n, dim) equal another one, up to a thousandth of their length.
+    """Return how many of the vectors (n, dim) equal another vector, up to a thousandth of their length.
 
     Equal vectors are neighbours in the order of any projection. Others may stand between two that rounding keeps apart,
     so that the number is a lower bound.

@@ -1,4 +1,4 @@
-"""Bootstrap of correlations and accuracies over items; pairs of several tasks are resampled together."""
+"""Bootstrap over items; pairs of several tasks are resampled together."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ class Scored:
     """Scores of several methods (methods, n) on the pairs of a task, and the gold scores (n,).
 
     For right or wrong items, `predicted` is each item's share of right answers, `gold` its weight. `places` (n,) are
-    the pairs' positions in a `Pool`; None: they belong to this task alone. `metric` defaults to that of the call,
-    `identity` (the test set of shared resamples) to the gold scores.
+    the pairs' positions in a `Pool`. `identity` names the test set of shared resamples; default: the gold scores.
     """
 
     predicted: NDArray[Any]
@@ -52,7 +51,7 @@ class _Ranking:
     def __call__(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return twice the centred average ranks (resamples, n), and the sums of their squares (resamples,).
 
-        `counts` (resamples, n) count each row. Twice a centred rank is an integer, so all sums are exact.
+        Twice a centred rank is an integer, so all sums are exact.
         """
         inside = np.take(counts, self.order, axis=1)
         upto = np.cumsum(inside, axis=1)
@@ -66,7 +65,7 @@ class _Ranking:
         return np.take(ranks, self.group, axis=1), np.einsum("bg,bg,bg->b", inside, ranks, ranks)
 
     def above(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return, for each row, the sum of the weights (n,) of larger values; equal values count half."""
+        """Return the sum of the weights (n,) of larger values; equal values count half."""
         inside = weights[self.order]
         if len(self.first) < len(inside):
             inside = np.add.reduceat(inside, self.first)
@@ -107,7 +106,7 @@ def _pearson(predicted: NDArray[Any], gold: NDArray[Any]) -> _Statistic:
 
 
 def _auc(predicted: NDArray[Any], gold: NDArray[Any]) -> _Statistic:
-    """Areas under the ROC curve as rank sums (Mann and Whitney 1947); gold scores are 0 and 1."""
+    """Areas under the ROC curve as rank sums (Mann and Whitney 1947)."""
     rankings, positive = [_Ranking(row) for row in predicted], gold > 0
 
     def statistic(counts: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -122,7 +121,7 @@ def _auc(predicted: NDArray[Any], gold: NDArray[Any]) -> _Statistic:
 
 
 def _accuracy(predicted: NDArray[Any], gold: NDArray[Any]) -> _Statistic:
-    """Weighted shares of right items: exact, by one matrix product for all methods."""
+    """Weighted shares of right items, exact, by a single matrix product."""
     weighted = predicted * gold
 
     def statistic(counts: NDArray[Any]) -> NDArray[np.float64]:
@@ -141,8 +140,7 @@ def influences(
     """Return the scores (methods,) against gold (n,), and each item's influence on them (methods, n).
 
     An influence is the derivative of the score by the item's weight, times n (Hampel 1974; Efron 1982, chapter 6). To
-    first order, a resample has the score plus the mean influence of its items. NaN if a side is constant; not for
-    "auc".
+    first order, a resample has the score plus the mean influence of its items. NaN for a constant; not for "auc".
     """
     if metric == "accuracy":
         weights = gold / gold.mean()
@@ -198,10 +196,10 @@ def resample_together(
 ) -> list[NDArray[np.float64]]:
     """Return, for each task, the correlations (methods, resamples) with its gold scores in resamples of its pairs.
 
-    With a pool, a resample is of the pool: a pair of several tasks is in all of them or in none, and a task's number of
-    pairs is random too. Without a pool there must be one task. Resamples depend only on `seed` and the pool (or the
-    gold scores): all methods share them, also over several calls; two tasks of equal size do not. Each resample is
-    ranked again, with average ranks for ties. NaN if a side is constant.
+    With a pool, a pair of several tasks is in all of them or in none, and a task's number of pairs is random too.
+    Without a pool there must be a single task. Resamples depend only on `seed` and the pool (or the gold scores): all
+    methods share them, also over several calls; two tasks of equal size do not. Each resample is ranked again, with
+    average ranks for ties. NaN for a constant.
 
     Args:
         tasks: Scores by task.
@@ -209,9 +207,9 @@ def resample_together(
         metric: The default statistic.
         resamples: The number of resamples.
         seed: The seed of the resamples.
-        expanded: Use influences for tasks of `EXACT_BELOW` pairs or more: one matrix product for all methods, with a
-            spread within 3% of that of the exact correlations.
-        clusters: The pairs of the pool, or of the task, with a common text, resampled together; None: there are none.
+        expanded: Use influences for tasks of `EXACT_BELOW` pairs or more: a single matrix product for all methods, with
+            a spread within 3% of that of the exact correlations.
+        clusters: The pairs with a common text, resampled together.
     """
     if pool is None and len(tasks) != 1:
         raise ContractError("several tasks are resampled together only with the pool of their pairs.")
@@ -234,7 +232,6 @@ def resample_together(
 
 
 def _maker(task: Scored, metric: Metric, expanded: bool) -> tuple[_Statistic, bool]:
-    """Return a function from counts to scores, and True if it takes float32."""
     n = len(task.gold)
     if metric == "accuracy":
         return _accuracy(task.predicted, task.gold), True

@@ -14,10 +14,10 @@ _CHUNK = 1 << 20  # counts that are drawn at a time
 
 @dataclass(frozen=True)
 class Clusters:
-    """The places of each row's one or two units (rows, 2); -1: no second unit.
+    """The places of each row's first and second unit (rows, 2); -1: no second unit.
 
-    A unit is a text of several rows, or a row with texts of its own. A row of two texts is counted as often as the
-    product of both (Owen's pigeonhole bootstrap, 2007): the noise is never understated.
+    A unit is a text of several rows, or a row with texts of its own. A row is counted as often as the product of its
+    units (Owen's pigeonhole bootstrap, 2007): the noise is never understated.
     """
 
     units: NDArray[np.intp]
@@ -31,7 +31,7 @@ class Clusters:
     def effective(self) -> float:
         """The number of equally informative clusters of equal size (Carter, Schnepel and Steigerwald 2017).
 
-        It is the squared number of rows over the number of couples of rows with a common unit.
+        It is the squared number of rows over the number of couples with a common unit.
         """
         rows_of = np.bincount(self.units[self.units >= 0], minlength=self.size).astype(float)
         return float(len(self.units) ** 2 / ((rows_of**2).sum() - (np.bincount(self._both[1]) ** 2).sum()))
@@ -45,9 +45,9 @@ class Clusters:
     def variances(self, influence: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the variances of differences of methods (methods, methods): as if unrelated, and of dyads.
 
-        `influence` (methods, rows) is each row's part of a score. The second sums the products of all rows with a
-        common text (Aronow, Samii and Assenova 2015). With few clusters that sum can be too small by chance: it is at
-        least the first.
+        `influence` (methods, rows) is each row's part of a score. The second sums the products of rows with a common
+        text (Aronow, Samii and Assenova 2015). With few clusters it can be too small by chance: it is at least the
+        first.
         """
         unrelated = _of_differences(influence @ influence.T)
         together = unrelated
@@ -62,7 +62,7 @@ class Clusters:
         return few * unrelated, few * together
 
     def counts(self, resamples: int, seed: Sequence[int]) -> Iterator[NDArray[np.int64]]:
-        """Yield chunks of each row's counts (resamples, rows)."""
+        """Yield chunks of counts (resamples, rows)."""
         first, second = self.units.T
         for drawn in _drawn_counts(self.size, resamples, seed):
             counts = drawn[:, first]
@@ -85,7 +85,7 @@ def independent(rows: int) -> Clusters:
 
 
 def clusters_of(first: NDArray[np.intp], second: NDArray[np.intp] | None = None) -> Clusters:
-    """Return the clusters of rows from the numbers of each row's text or two texts (rows,)."""
+    """Return clusters from the numbers of each row's text or two texts (rows,)."""
     rows = np.arange(len(first))
     sides = np.stack([first, np.full(len(first), -1) if second is None else np.where(second == first, -1, second)], 1)
     often = np.bincount(sides[sides >= 0], minlength=1) > 1

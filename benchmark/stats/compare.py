@@ -1,4 +1,4 @@
-"""The comparison of two rows on the same items: intervals and p-values from the noise of items and seeds."""
+"""The comparison of two rows on the same items, with the noise of items and seeds."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class Line:
     """Scores x100 of both rows (means over seeds), A - B, and the noise of the difference.
 
     `pairs_error` and `seeds_error` are standard errors; low and high (95%) and p (two-sided) include both, with `df`
-    degrees of freedom. All but the first are None if a row has one seed and no lent noise. Williams' test covers the
-    noise of pairs only.
+    degrees of freedom. All but the first are None for a single seed without lent noise. Williams' test covers the noise
+    of pairs only.
     """
 
     task: str
@@ -117,7 +117,7 @@ def seeds_of(records: Sequence[Record]) -> Seeds:
 def suites_in_common(
     a: list[Record], b: list[Record], named: Sequence[Suite] = ()
 ) -> list[tuple[str, tuple[str, ...]]]:
-    """Return title and common tasks of the suites, by default all, with scores of both rows."""
+    """Return title and common tasks of suites with scores of both rows."""
     measured = {r["task"]["name"] for r in a} & {r["task"]["name"] for r in b}
     kept = {r["task"]["name"] for r in (*a, *b) if r.get("pairs") or r.get("items")}
     # Suites without item scores are returned only if there are no others, so that the error can say what is missing.
@@ -131,7 +131,7 @@ def suites_in_common(
 
 
 def without_items(a: list[Record], b: list[Record]) -> set[str]:
-    """Return the common tasks for which a row keeps no item scores, as accuracies once did."""
+    """Return the common tasks without item scores of a row, as accuracies once were."""
 
     def keeps(record: Record) -> bool:
         kept = record.get("pairs") or record.get("items")
@@ -157,8 +157,7 @@ def compare(
 
     A pair of several tasks is in all of them together, so that the noise of their average is right, and so are pairs
     with a common text. `texts` reads those of tasks outside `overlap.json`. The pooled seed noise of `others` is lent
-    to a row with one seed. `folder` has the records of the folder's rows, for correlated seeds. `margin` asks for a
-    proof of a smaller difference (`Line.within`).
+    to a row with a single seed. `folder` has the folder's rows, for correlated seeds. `margin`: see `Line.within`.
 
     Raises:
         MissingError: Scores or item scores are missing.
@@ -201,7 +200,7 @@ def compare(
 def noise_of_move(
     before: Sequence[Record], after: Sequence[Record], first: Records, second: Records
 ) -> tuple[float | None, float | None, float | None]:
-    """Return the interval of B - A and its p; None if item scores or a noise of seeds are missing."""
+    """Return the interval of B - A and its p; None without item scores or a noise of seeds."""
     unknown = None, None, None
     try:
         if len({items_identity(r).gold_sha256 for r in (*before, *after)}) > 1:

@@ -1,4 +1,4 @@
-"""Differences between rows with the noise of items and of seeds, from item scores: the one source for all of them.
+"""Differences between rows with the noise of items and of seeds, from item scores: the source of all of them.
 
 A row is given as its finished records by task; scores are in points (x100).
 """
@@ -40,7 +40,7 @@ _SEEDS = 3  # of two rows, from which a correlation of their seeds is measured
 
 
 def finished(records: Iterable[Record], tasks: Collection[str], *, trial: bool = False) -> dict[str, list[Record]]:
-    """Records are either of whole data or of trials (cut data)."""
+    """Return finished records, either of whole data or of trials (cut data)."""
     by_task: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         if record["status"] == "ok" and (record["limit"] is not None) == trial and record["task"]["name"] in tasks:
@@ -49,7 +49,7 @@ def finished(records: Iterable[Record], tasks: Collection[str], *, trial: bool =
 
 
 def by_seed(of_row: ByTask, tasks: Collection[str] | None = None) -> dict[int | None, float]:
-    """Return a row's mean over tasks, by default all, for each seed with every score, sorted."""
+    """Return a row's mean over tasks for each seed with every score, sorted."""
     scores: dict[int | None, dict[str, float]] = defaultdict(dict)
     names = set(of_row if tasks is None else tasks)
     # In the row's order: that of a set changes from process to process, and with it the last bits of a mean.
@@ -75,8 +75,8 @@ def floor_of(row: ByTask, tasks: Collection[str]) -> float:
     """Return the least variance over seeds assumed for a row's mean over tasks.
 
     Few seeds can lie close together by chance. `floors.json` states half the median standard deviation over a
-    backbone's rows, by suite and by task, so that no row of a folder changes it. A backbone without a floor has the
-    least of those stated. Other combinations of tasks count as independent; 0 if a task has none.
+    backbone's rows, by suite and by task, so that no row of a folder changes it. Other backbones have the least of
+    these. Other combinations of tasks count as independent; 0 if a task has none.
     """
     name = next(iter(row.values()))[0]["method"]["sources"].get("backbone", {}).get("name", "")
     stated = _floors()
@@ -105,10 +105,10 @@ def _floors() -> dict[str, dict[frozenset[str], float]]:
 
 
 def share_draws(a: ByTask, b: ByTask) -> bool:
-    """True if two rows share the randomness of a seed (order of texts, dropout, start): one is the other's ablation.
+    """True if two rows share the randomness of a seed (order of texts, dropout, start), as a row and its ablation.
 
-    They have one method, backbone, training text and set of seeds, and recipes with at most one difference. A GPU's
-    dropout is not a CPU's, and library versions may differ too.
+    Method, backbone, training text and seeds are equal, recipes differ at most once. A GPU's dropout is not a CPU's,
+    and library versions may differ too.
     """
     first, second = (next(iter(row.values()))[0] for row in (a, b))
     seeds = [{record["seed"] for record in records} for row in (a, b) for records in row.values()]
@@ -118,7 +118,7 @@ def share_draws(a: ByTask, b: ByTask) -> bool:
 
 
 def changed_settings(first: Record, second: Record) -> list[str]:
-    """Only settings common to both records count."""
+    """Return differing settings among those of both records."""
     first_recipe, second_recipe = first["method"]["recipe"], second["method"]["recipe"]
     return sorted(key for key in first_recipe.keys() & second_recipe.keys() if first_recipe[key] != second_recipe[key])
 
@@ -131,7 +131,7 @@ def _machines(row: ByTask) -> dict[int | None, object]:
 def seed_correlation(rows: Iterable[ByTask], tasks: Collection[str]) -> tuple[float, int] | None:
     """Return the mean seed correlation over pairs of rows with shared randomness, and the number of pairs.
 
-    A pair has the same three seeds or more. None for fewer than two usable pairs.
+    A pair has the same three seeds or more; at least two pairs are needed.
     """
     alike: dict[object, list[ByTask]] = defaultdict(list)
     for row in rows:
@@ -167,7 +167,7 @@ def comparable(rows: Sequence[ByTask]) -> list[int]:
 
 
 def clusters_in(record: Record, texts: PairTexts) -> Clusters | None:
-    """Return the pairs of a record's pool, or task, with common texts; None if the texts are unknown."""
+    """Return the pairs with common texts; None if the texts are unknown."""
     numbers = shared_texts(record["task"]["name"], items_identity(record).gold_sha256)
     if numbers is None and record.get("pairs"):
         with contextlib.suppress(ZooError):
@@ -182,7 +182,7 @@ class ItemNoise:
 
     Args:
         influence: By task (rows, items): the mean over a row's seeds of the items' influences, over their number.
-        places: By task: its sampling frame (a pool of tasks, or the task), and the items' places in it (items,).
+        places: By task: its pool or itself, and the items' places in it (items,).
         clusters: By pool or task, the items with a common text; None if unknown.
     """
 
@@ -193,7 +193,7 @@ class ItemNoise:
     def between(self, tasks: Collection[str], rows: Sequence[int]) -> tuple[Matrix, Matrix]:
         """Return the variances of differences of rows on the mean of tasks, and their degrees of freedom.
 
-        A pair of several tasks is resampled for all of them, pairs with a common text together, other tasks separately.
+        A pair of several tasks is resampled for all of them, pairs with a common text together.
         """
         unrelated = together = np.zeros((len(rows), len(rows)))
         items, effective = 0, 0.0
@@ -212,7 +212,7 @@ class ItemNoise:
         return together, mixed_df(unrelated, max(1, items - 1), together - unrelated, few)
 
     def errors(self, task: str) -> tuple[Matrix, Matrix]:
-        """Return the standard errors (rows,) of the rows' own scores of a task, and their degrees of freedom."""
+        """Return the standard errors (rows,) of scores of a task, and their degrees of freedom."""
         score = self.influence[task]
         with_nothing = np.concatenate([score, np.zeros((1, score.shape[1]))])
         noise = replace(self, influence={task: with_nothing})
@@ -220,7 +220,7 @@ class ItemNoise:
         return np.sqrt(variance[-1, :-1]), df[-1, :-1]
 
     def unrelated(self, task: str) -> float | None:
-        """Return the equivalent number of items without common texts; None if the texts are unknown."""
+        """Return the equivalent number of items without common texts."""
         drawn_with, places = self.places[task]
         clusters = self.clusters[drawn_with]
         return None if clusters is None else clusters.of(places).effective
@@ -235,9 +235,8 @@ def item_noise(
     """Return the items' parts of the scores of rows with the same tasks, and the reasons for damaged rows.
 
     Every "different", "tied" or "above" comes from here. The noise is that of infinitely many resamples, to first
-    order. `store` is that of the records, or of each row. `texts` reads those of tasks outside `overlap.json`, by
-    default from local data. `metric` "pearson" is the mean of Pearson's correlations of a task's subsets instead of the
-    task's own score. A row with unreadable item scores has NaN and a reason.
+    order. `store` is that of the records, or of each row. `texts` reads those of tasks outside `overlap.json`. `metric`
+    "pearson" is the mean of Pearson's correlations of a task's subsets. A row with unreadable item scores has NaN.
     """
     stores = [store] * len(rows) if isinstance(store, Records) else store
     texts = texts or PairTexts(_data_here())
@@ -296,7 +295,7 @@ def compared(
 ) -> tuple[list[int], Sample | None, dict[int, list[str]]]:
     """Return the places of the rows comparable with the first, their sample on the mean over `tasks`, and damaged rows.
 
-    `one_seed` has, by place, the noise lent to a row of one seed.
+    `one_seed` has, by place, the noise lent to a row of a single seed.
     """
     places = comparable(rows)
     stores = store if isinstance(store, Records) else [store[i] for i in places]
@@ -318,11 +317,7 @@ def sample_of(
     metric: Literal["", "pearson"] = "",
     places: Sequence[int] | None = None,
 ) -> Sample:
-    """Return the sample of rows on the mean of some tasks; without lent noise, that of one seed is unknown.
-
-    `places` are those of the rows in `noise`. Every task has every seed of a row: the order of the means does not
-    matter.
-    """
+    """Return a sample; without lent noise, that of a single seed is unknown. `places` are those of rows in `noise`."""
     alone = {i: SeedNoise() for i, row in enumerate(rows) if is_alone(row)} | dict(one_seed or {})
     alike: dict[object, list[int]] = defaultdict(list)
     for i, row in enumerate(rows):
@@ -341,6 +336,5 @@ def sample_of(
 
 
 def _pearson_by_seed(row: ByTask, tasks: Collection[str]) -> list[float]:
-    """Return, by seed, the mean over tasks of Pearson's r, itself a mean over subsets (SIF's metric)."""
     means = [[scores_of(record)["mean"]["pearson"] or np.nan for record in row[task]] for task in tasks]
     return [float(value) for value in 100 * np.mean(means, axis=0)]

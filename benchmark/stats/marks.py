@@ -1,7 +1,4 @@
-"""The rows tied for the best of a table, and the rows beyond noise of a given row.
-
-A row is given as its finished records by task; rows are named by their places, best first.
-"""
+"""The rows tied for the best of a table, and the rows beyond noise of a given row. Rows stand best first."""
 
 from __future__ import annotations
 
@@ -52,13 +49,9 @@ def marked(
 ) -> Marks:
     """Compare the rows of a table with its best, the first.
 
-    Args:
-        rows: The rows, best first. A row is left out if its noise of seeds is unknown, if item scores are missing or
-            damaged, or if its gold scores are not the best row's.
-        store: The folder of the records.
-        tasks: The tasks of the mean.
-        backbones: By place, the backbone with rows to lend their noise to a row of one seed ("": none); () to lend
-            none.
+    A row is left out if its noise of seeds is unknown, if item scores are missing or damaged, or if its gold scores are
+    not the best row's. `backbones` has, by place, the backbone with rows to lend their noise ("": none); () to lend
+    none.
     """
     one_seed = _one_seed_noise(rows, backbones)
     known = [place for place in range(len(rows)) if place not in one_seed or one_seed[place].df]
@@ -100,10 +93,7 @@ def compared_by_name(
     *,
     trial: bool,
 ) -> tuple[tuple[str, ...], list[str], Sample | None]:
-    """Return tasks, their comparable rows, and the sample; () and None if there is nothing.
-
-    The tasks are those with item scores of all scored rows of `ours`. Rows are given as their records.
-    """
+    """Return the tasks with item scores of all scored rows of `ours`, comparable rows, and their sample."""
 
     def complete(records: Sequence[Record], task: str) -> bool:
         of_task = finished(records, [task], trial=trial).get(task, [])
@@ -130,7 +120,7 @@ def compared_by_name(
 
 
 def beyond_noise(values: Mapping[int, float]) -> dict[int, bool]:
-    """Return, by place, the significance of p values by Holm's procedure (1979) over all of them."""
+    """Apply Holm's procedure (1979) over all p values."""
     beyond: dict[int, bool] = {}
     still = True
     for number, (p, place) in enumerate(sorted((p, place) for place, p in values.items())):
@@ -140,7 +130,7 @@ def beyond_noise(values: Mapping[int, float]) -> dict[int, bool]:
 
 
 def told_apart(differences: Differences, at: int) -> dict[int, str]:
-    """Return the rows above ("↑") and below ("↓") a row, by Holm's procedure over the others with a p."""
+    """Return rows above ("↑") and below ("↓") a row, by Holm's procedure over the others with a p."""
     values = {place: float(p) for place, p in enumerate(differences.p[:, at]) if place != at and np.isfinite(p)}
     signs = beyond_noise(values)
     return {place: "↑" if differences.value[place, at] > 0 else "↓" for place, beyond in signs.items() if beyond}

@@ -1,10 +1,9 @@
 """Significance of differences between methods, and the set of possibly best methods, with the noise of pairs and seeds.
 
-A method's score is a mean over seeds of a correlation over pairs; other pairs and other seeds would give another score.
-The variance from pairs comes from their influences (`benchmark.stats.draws`), or from a bootstrap with shared
-resamples. The variance from seeds is the sample variance over a method's seeds. A method without seeds has none. With
-one seed it is unknown, so nothing is said of its differences, unless other methods lend theirs. Methods with shared
-randomness of a seed (data order, dropout, start) are compared seed by seed.
+A method's score is a mean over seeds of a correlation over pairs. The variance from pairs comes from their influences
+(`benchmark.stats.draws`), or from a bootstrap with shared resamples. The variance from seeds is the sample variance
+over a method's seeds. A method without seeds has none. With one seed it is unknown, so nothing is said of its
+differences, unless other methods lend theirs. Methods with shared randomness of a seed are compared seed by seed.
 """
 
 from __future__ import annotations
@@ -44,8 +43,7 @@ class Sample:
     Args:
         between: The variance (methods, methods) of a difference from the pairs.
         between_df: Its degrees of freedom.
-        seed_variance: The variance (methods,) of the mean: the sample variance over seeds, divided by their number; NaN
-            for one seed.
+        seed_variance: The sample variance (methods,) over seeds, divided by their number; NaN for one seed.
         seed_df: The number of seeds less 1; 0 without such a variance.
         pairs: The number of pairs.
         shared: The variance (methods, methods) over seeds of the difference of methods with shared randomness, else
@@ -79,7 +77,7 @@ def sample(
 ) -> Sample:
     """Return the sample of methods from their scores by seed and the resampled means over seeds.
 
-    `one_seed`, `least` and `shared` are those of `sampled`. Raises ContractError without two resamples of all methods.
+    Raises ContractError without two resamples of all methods.
     """
     drawn = drawn[:, np.isfinite(drawn).all(axis=0)]
     if drawn.shape[1] < 2:
@@ -108,7 +106,7 @@ def sampled(
             a single score have no seeds. A loan may serve several methods, so each has half its degrees of freedom.
         least: The floor of the variance of a seed's score, for all methods or for each.
         shared: The places of two methods with shared randomness, their seeds in the same order.
-        drawn: The values in resamples, if there are any.
+        drawn: The values in resamples, if any.
     """
     scores = [np.asarray(of_method, dtype=np.float64) for of_method in by_seed]
     floors = np.broadcast_to(least, len(scores))
@@ -219,8 +217,8 @@ def equivalence(result: Differences, margin: float) -> Matrix:
 def seeds_df(first: Matrix, second: Matrix, one_df: Matrix, other_df: Matrix) -> Matrix:
     """Return the degrees of freedom of both sides' variances over seeds together; infinite if there are none.
 
-    They are Satterthwaite's (1946), but at most twice those of the side with fewer seeds: more would be too many if
-    that side's large variance is small by chance.
+    They are Satterthwaite's (1946), but at most twice those of the side with fewer seeds: its large variance may be
+    small by chance.
     """
     parts = first**2 / one_df + second**2 / other_df
     together = np.divide((first + second) ** 2, parts, out=np.full(parts.shape, np.inf), where=parts > 0)
@@ -231,9 +229,9 @@ def seeds_df(first: Matrix, second: Matrix, one_df: Matrix, other_df: Matrix) ->
 def mixed_df(of_pairs: Matrix, pairs_df: Matrix | float, of_seeds: Matrix, seeds_df: Matrix | float) -> Matrix:
     """Return the degrees of freedom of differences, from their variances of pairs and of seeds.
 
-    The 97.5% quantile of t is the mean of the pairs' and the seeds', weighted by their variances (Cochran 1964), and
-    the degrees of freedom are those of that quantile. Satterthwaite's for all variances would be too many if a large
-    variance over few seeds is small by chance: two seeds against none would err in 13% of comparisons.
+    The 97.5% quantile of t is the mean of the pairs' and the seeds', weighted by their variances (Cochran 1964); the
+    degrees of freedom are those of that quantile. Satterthwaite's would be too many if a large variance over few seeds
+    is small by chance: two seeds against none would err in 13% of comparisons.
     """
     from scipy.special import stdtridf, stdtrit
 
@@ -258,9 +256,9 @@ def not_told_apart(sample: Sample, seed: int = 0, only: Collection[int] | None =
     over seeds from the fiducial distribution of the measured variance, normal noise of that variance, and a newly
     measured variance.
 
-    Methods far below the method in question cannot lead over it, and are left out of its quantile: those with a
-    negative lead beyond what chance gives in 99.75% of draws to the largest of all leads. The quantile is then that of
-    95.25%, so that both errors together are 5% (Romano, Shaikh and Wolf 2014).
+    Methods far below the method in question are left out of its quantile: those with a negative lead beyond what chance
+    gives in 99.75% of draws to the largest of all leads. The quantile is then that of 95.25%, so that both errors
+    together are 5% (Romano, Shaikh and Wolf 2014).
 
     Seeds count as independent here: shared seeds make leads smaller, and the set no smaller than it must be.
 
@@ -280,7 +278,7 @@ def not_told_apart(sample: Sample, seed: int = 0, only: Collection[int] | None =
     between, df, seeds = sample.between, np.maximum(sample.seed_df, 1), sample.seed_variance
 
     def ratios(lead: Matrix, i: int, of_seeds: Matrix, level: float) -> Matrix:
-        """Return leads (methods, any) over method i in multiples of their own quantiles, with seed variances."""
+        """Return leads (methods, any) over method i in multiples of their own quantiles."""
         quantiles = stdtrit(df, level)[:, None]
         of_pairs = between[i][:, None]
         scale = (
@@ -311,8 +309,8 @@ def not_told_apart(sample: Sample, seed: int = 0, only: Collection[int] | None =
 def unsettled(sample: Sample, best: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return the methods (methods,) kept among the possibly best only by their own seeds.
 
-    Such a method would be left out with the median number of seeds of the methods with seeds, and at most their median
-    variance: its seeds are too few or too spread for any statement.
+    With the median number of seeds, and at most the median variance, they would be left out: their seeds are too few or
+    too spread for any statement.
     """
     trained = sample.seed_df > 0
     result = np.zeros(len(best), np.bool_)
@@ -327,7 +325,6 @@ def unsettled(sample: Sample, best: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _variance_of(drawn: Matrix) -> Matrix:
-    """Return the variance (methods, methods) of differences over resamples of the pairs."""
     centred = drawn - drawn.mean(axis=1, keepdims=True)
     products = centred @ centred.T / (centred.shape[1] - 1)
     variances = np.diagonal(products)

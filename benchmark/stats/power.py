@@ -18,7 +18,7 @@ MOST_SEEDS = 100  # that anybody is told to train
 class Noise:
     """Standard deviations: of a difference by pairs, and of a score by seeds.
 
-    `sides` is 2 if both methods have noise of seeds, else 1: a single method's, or a difference's seed by seed.
+    `sides` is 2 if both methods have noise of seeds, else 1.
     """
 
     pairs: float
@@ -30,8 +30,8 @@ class Noise:
 def median_noise(sample: Sample, seeds: Sequence[int]) -> Noise | None:
     """Return the median noise of the methods; `seeds` (methods,) are their numbers of seeds, 0 to leave a method out.
 
-    The noise of seeds is that of the methods with several; 0 if there is none. None for fewer than two methods. Half of
-    all variances over n seeds lie below the true variance times chi-square's median, so this factor is taken out.
+    The noise of seeds is that of the methods with several. None for fewer than two methods. Half of all variances over
+    n seeds lie below the true variance times chi-square's median, so this factor is taken out.
     """
     from scipy.special import chdtri
 

@@ -1,4 +1,4 @@
-"""The registry of tasks, from the catalog and the families' tables; listing reads no data, imports no torch."""
+"""The registry of tasks; listing reads no data, imports no torch."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ MTEB = "mteb:"
 
 
 class TaskRegistry(Registry[Task]):
-    """Tasks by name: built-in rows, Task subclasses of plugins, and mteb's tasks (mteb:NAME)."""
+    """Built-in rows, Task subclasses of plugins, and mteb's tasks (mteb:NAME), by name."""
 
     def get(self, name: str) -> Task:
-        """Raises UsageError for an unknown or broken name, MissingError without mteb."""
+        """Return a task; raises UsageError for an unknown or broken name, MissingError without mteb."""
         if not name.startswith(MTEB):
             return super().get(name)
         from benchmark.tasks.mteb import mteb_task

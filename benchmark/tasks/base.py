@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def check_task(task: Task, data: DataSource) -> Iterator[tuple[str, str | None]]:
-    """Yield (check, None or the problem): the data, their texts, and the score of random vectors."""
+    """Yield the name of each check, and None or the problem."""
     loaded_data: list[TaskData] = []
     problem = problem_of(type(task), lambda: _load(task, data, loaded_data), "load")
     yield "title, data set and data", problem
@@ -83,8 +83,7 @@ PairScores = tuple["NDArray[Any]", "NDArray[Any]"]
 class Scores(TypedDict, total=False):
     """`main` (a number, or None with `reason`), `main_metric`, and further results of the task.
 
-    A Spearman correlation over pairs adds `pairs`, kept beside the record, an accuracy `items` (see `items_part`), kept
-    in it. A plugin's task declares further fields in a subclass.
+    A Spearman correlation adds `pairs`, kept beside the record, an accuracy `items`, kept in it.
     """
 
     main: Required[float | None]
@@ -116,7 +115,7 @@ class Scores(TypedDict, total=False):
 
 
 class DevOverlap(NamedTuple):
-    """The number of development pairs, and of test pairs among them (None: not measured)."""
+    """The number of development pairs, and of test pairs among them."""
 
     pairs: int
     in_test: int | None
@@ -136,12 +135,11 @@ class TaskData(ABC):
     metrics: ClassVar[tuple[str, ...]] = ()
 
     def raised_metrics(self) -> dict[str, int]:
-        """Return the versions above 1 of its metrics, for keys."""
+        """Return metric versions above 1, for keys."""
         return {name: VERSIONS[name] for name in self.metrics if VERSIONS[name] > 1}
 
     @abstractmethod
-    def texts(self) -> list[str]:
-        """Return the texts to encode."""
+    def texts(self) -> list[str]: ...
 
     def tested(self) -> list[str]:
         """Return the `texts` of the test part; default: all."""
@@ -156,18 +154,17 @@ class TaskData(ABC):
         """Return scores; `vectors` maps n texts to vectors (n, dim)."""
 
     def score_encoder(self, encoder: Encoder, vectors: Lookup, run: Run) -> Scores:
-        """Return the scores of an encoder; tasks with `trains_encoder` override this and must restore the encoder.
+        """Score an encoder; tasks with `trains_encoder` override this and must restore the encoder.
 
-        `run` has a folder for checkpoints. Raises MissingError for an unsuitable encoder (n/a).
+        Raises MissingError for an unsuitable encoder (n/a).
         """
         return self.score(vectors)
 
     def score_dev(self, vectors: Lookup) -> float:
-        """Return the development score x100 to choose checkpoints; tasks without a dev split have none."""
+        """Return the development score x100 to choose checkpoints."""
         raise TypeError(f"{type(self).__name__} has no development split")
 
     def dev_overlap(self) -> DevOverlap | None:
-        """Return the number of development pairs, and of test pairs among them; None without pairs."""
         return None
 
     def geometry_dev(self, vectors: Lookup) -> dict[str, float]:
@@ -176,7 +173,7 @@ class TaskData(ABC):
 
 
 class Task(ABC):
-    """A row of `zoo-bench tasks`; a plugin's subclass sets these as class variables and loads its data."""
+    """A row of `zoo-bench tasks`; a plugin's subclass sets these as class variables."""
 
     title: str
     dataset: str
@@ -202,7 +199,7 @@ Read = Callable[["TaskRow", "DataSource", "int | None"], TaskData]
 
 @dataclass(frozen=True)
 class TaskRow(Task):
-    """A built-in task, of the catalog or of a table `ROWS`; `read` has the task's settings bound."""
+    """A built-in task; `read` has its settings bound."""
 
     name: str
     title: str
@@ -229,7 +226,7 @@ def check_rows(located: Located, split: str, count: int) -> None:
 
 
 def compare(vectors: Lookup, pairs: Pairs) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return the cosines (n,) of pairs, 0 for a zero vector, and a mask (n,) of pairs without zero vectors."""
+    """Return cosines (n,), 0 for a zero vector, and a mask (n,) of pairs without zero vectors."""
     from benchmark.metrics.correlation import cosine
 
     first, second = vectors(pairs.first), vectors(pairs.second)
@@ -237,8 +234,6 @@ def compare(vectors: Lookup, pairs: Pairs) -> tuple[NDArray[np.float64], NDArray
 
 
 class PairsData(TaskData):
-    """Scored pairs in subsets; the score is the correlation of cosine and gold."""
-
     metrics = ("correlation",)
 
     def __init__(
@@ -276,7 +271,7 @@ class PairsData(TaskData):
         return self.score_cosines([compare(vectors, pairs) for pairs in self.subsets.values()])
 
     def score_cosines(self, cosines: Sequence[tuple[NDArray[Any], NDArray[np.bool_]]]) -> Scores:
-        """Score the cosines (n,) of each subset, with a mask (n,) of pairs without zero vectors."""
+        """Score subsets' cosines (n,), each with a mask (n,) of pairs without zero vectors."""
         from benchmark.metrics.correlation import aggregate, correlations, undefined
 
         # As they are kept: whoever has the pair scores computes the same score to the last digit.
@@ -297,7 +292,7 @@ class PairsData(TaskData):
         return {"main": main, "main_metric": "all_spearman", "reason": reason, **result, "pairs": kept}  # type: ignore[typeddict-item]
 
     def score_dev(self, vectors: Lookup) -> float:
-        """Return the Spearman x100 of the development split; NaN if undefined."""
+        """Return Spearman x100; NaN if undefined."""
         from benchmark.metrics.correlation import correlations
 
         if self.dev is None:
@@ -312,7 +307,7 @@ class PairsData(TaskData):
         return DevOverlap(len(self.dev), None if rows is None else sum(row < len(self.dev) for row in rows))
 
     def geometry_dev(self, vectors: Lookup) -> dict[str, float]:
-        """Alignment of the dev pairs scored above 4, uniformity of all dev sentences (SimCSE, footnote 3)."""
+        """Return alignment of dev pairs above 4, uniformity of all dev sentences (SimCSE, footnote 3)."""
         from benchmark.metrics.geometry import alignment, uniformity
 
         if self.dev is None or not (self.dev.gold > 4).any():

@@ -39,8 +39,8 @@ def partner_ranks(
 ) -> NDArray[np.int64]:
     """Return the rank (pairs,) of each query's partner among all rows of vectors (n, dim), the query aside.
 
-    A tie is won, as in the released code: only nearer rows stand before the partner. A row of zeros, an uncovered text,
-    is nobody's neighbour; a pair with such a row has the last rank.
+    A tie is won, as in the released code. A row of zeros, an uncovered text, is nobody's neighbour; a pair with such a
+    row has the last rank.
     """
     points, known = vectors.astype(np.float64), np.asarray(vectors.any(axis=1))
     points -= points.sum(axis=0) / max(known.sum(), 1)
@@ -79,7 +79,7 @@ def partner_ranks(
 
 
 class EvalRankScores(Scores, total=False):
-    """The shares of partners among the first and the first three, and their mean rank among `sentences`."""
+    """Shares of partners among the first and the first three; their mean rank among `sentences`."""
 
     hits_1: float
     hits_3: float
@@ -88,8 +88,6 @@ class EvalRankScores(Scores, total=False):
 
 
 class EvalRankData(TaskData):
-    """Pairs of paraphrases, and all sentences of the search."""
-
     metrics = ("items",)
 
     def __init__(
@@ -103,7 +101,7 @@ class EvalRankData(TaskData):
         return self.sentences
 
     def score(self, vectors: Lookup) -> EvalRankScores:
-        """Return the mean reciprocal rank of the partners (`main`), and the shares at the top."""
+        """Return the mean reciprocal rank (`main`), and the shares at the top."""
         place = {sentence: number for number, sentence in enumerate(self.sentences)}
         queries, partners = np.array([(place[first], place[second]) for first, second in self.pairs]).T
         matrix = vectors(self.sentences)
@@ -127,10 +125,7 @@ class EvalRankData(TaskData):
 
 
 def paraphrases(row: TaskRow, data: DataSource, limit: int | None, *, measure: Measure) -> EvalRankData:
-    """Read the test pairs of STS12-16 and STS-B (with `limit`, the first of each part), and all their sentences.
-
-    A pair counts once, whatever its order; sentences of STS-B's training and development part are only searched.
-    """
+    """Read the pairs, each counted once in either order; sentences of STS-B's other parts are only searched."""
     sets = {task.name: cast(PairsData, task.load(data, limit)) for task in STS if task.name in _SETS}
     positive: dict[frozenset[str], tuple[str, str]] = {}
     sentences: list[str] = []

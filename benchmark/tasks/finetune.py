@@ -31,8 +31,6 @@ SEEDS = (0, 1, 2)
 
 
 class FinetuneData(TaskData):
-    """Labelled pairs for training the encoder itself."""
-
     trains_encoder = True
     main: ClassVar[str]
 
@@ -72,7 +70,7 @@ class FinetuneData(TaskData):
 
 
 class ScoredFinetuneData(FinetuneData):
-    """Pairs scored from `low` to `high`, in splits for training, choice of the epoch and test by cosine."""
+    """Pairs scored from `low` to `high`, for training, choice of the epoch and test by cosine."""
 
     metrics = ("correlation", "finetuning")
 
@@ -84,14 +82,12 @@ class ScoredFinetuneData(FinetuneData):
         self.rows = len(self.splits["test"])
 
     def texts(self) -> list[str]:
-        """Both sides of the test split, unseen in training."""
         return self.splits["test"].texts()
 
     def unlabelled(self) -> list[str]:
         return [text for pairs in self.splits.values() for text in pairs.texts()]
 
     def fine_tune(self, encoder: Encoder, run: Run) -> dict[str, Any]:
-        """Return Spearman and Pearson of test, and the best Spearman of dev."""
         from benchmark.metrics.correlation import correlations, cosine
         from benchmark.metrics.finetuning import fine_tuned_by_score
 
@@ -120,7 +116,6 @@ class LabelledFinetuneData(FinetuneData):
         self.rows = len(self.parts[-1])
 
     def texts(self) -> list[str]:
-        """Both sides of the test part, unseen in training."""
         return self.parts[-1].texts()
 
     def unlabelled(self) -> list[str]:
@@ -135,7 +130,6 @@ class LabelledFinetuneData(FinetuneData):
 
 
 def phrase_or_not(row: TaskRow, data: DataSource, limit: int | None) -> LabelledFinetuneData:
-    """Read both parts of SemEval-2013 5(a); `limit` is per class."""
     located, parts = read_parts(data)
     return LabelledFinetuneData(located, parts, limit)
 

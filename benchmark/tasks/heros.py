@@ -1,7 +1,7 @@
 """HEROS (Chiang et al. 2023): the replaced words an encoder takes for a change of meaning. Nothing is trained.
 
 The file is the authors' `heros.tsv` (hub: dcml0714/Heros): a sentence a line and its versions, each with a few words
-replaced, a column per kind. The card names Negation twice and one column that its text calls "Random MLM".
+replaced, a column per kind. The card names Negation twice and a column its text calls "Random MLM".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KINDS = ("synonym", "antonym", "negation", "random", "typo")
 
 
 def read_heros(path: Path) -> dict[str, list[str]]:
-    """Return the sentences by column, `original` first; a second column Negation must equal the first."""
+    """Read columns, `original` first; a second column Negation must equal the first."""
     lines = read_lines(path)
     head = [plain_name(name) for name in (lines or [""])[0].split("\t")]
     head = ["random" if name == "randommlm" else name for name in head]
@@ -49,7 +49,7 @@ def read_heros(path: Path) -> dict[str, list[str]]:
 
 
 class HerosScores(Scores, total=False):
-    """For each kind the mean `cosine` with the original and `normalised`; `random_pairs` is the cosine at its 0.
+    """By kind the mean `cosine` with the original and `normalised`; `random_pairs` is the cosine at its 0.
 
     `over_antonym` and `over_negation` are the shares of originals nearer to the synonym than to that version.
     """
@@ -71,7 +71,7 @@ class HerosData(TaskData):
         return [text for texts in self.columns.values() for text in texts]
 
     def score(self, vectors: Lookup) -> HerosScores:
-        """Return the share of originals nearer to the synonym than to antonym and negation (`main`), and all kinds."""
+        """Return as `main` the share of originals nearer to the synonym than to antonym and negation."""
         versions = unit(vectors(self.texts())).reshape(len(self.columns), self.rows, -1)
         original = versions[0]
         cosines = np.round(np.einsum("knd,nd->kn", versions[1:], original), 9)
@@ -99,7 +99,7 @@ class HerosData(TaskData):
 
 
 def replaced_words(row: TaskRow, data: DataSource, limit: int | None) -> HerosData:
-    """Read all sentences (with `limit`, the first, at least two); raises MissingError or CorruptError."""
+    """Read the first `limit` originals, at least two; raises MissingError or CorruptError."""
     path = None if data.folder is None else data.folder / FILE
     if path is None or not path.is_file():
         raise MissingError(

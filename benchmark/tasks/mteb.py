@@ -39,7 +39,7 @@ _TEXT_COLUMNS = (
 
 
 def mteb_task(name: str) -> MTEBTask:
-    """Return the English part of `mteb:NAME`, unread; raises MissingError without mteb, UsageError if unsupported."""
+    """Return a task with unread data; raises MissingError without mteb, UsageError if unsupported."""
     mteb_name = name.partition(":")[2]
     try:
         import mteb
@@ -82,7 +82,6 @@ class MTEBTask(Task):
 
     @property
     def metric(self) -> str:  # type: ignore[override]
-        """Spearman of the cosine for scored pairs, mteb's main score for other tasks."""
         return Task.metric if self.task.metadata.type == "STS" else f"mteb's {self.task.metadata.main_score}"
 
     @property
@@ -92,12 +91,12 @@ class MTEBTask(Task):
 
     @property
     def split(self) -> str:
-        """The scored split: test, or mteb's last without a test split."""
+        """The test split, or mteb's last without it."""
         splits = list(self.task.eval_splits)
         return "test" if "test" in splits else str(splits[-1])
 
     def load(self, data: DataSource, limit: int | None = None) -> TaskData:
-        """Let mteb read the data set; raises MissingError if it is neither cached nor on the hub."""
+        """Let mteb read the data; raises MissingError if they are neither cached nor on the hub."""
         self._read()
         if self.task.metadata.type != "STS":
             if limit is not None:
@@ -119,7 +118,6 @@ class MTEBTask(Task):
         return PairsData(self._located(content), subsets, limit=limit)
 
     def in_role(self, texts: Iterable[str], asked: PromptType | None = None) -> list[str]:
-        """Return texts in a role, behind the prompt of mteb's rule."""
         from benchmark.tasks.mteb_model import prompt_names, role_of
 
         names = prompt_names(self.task.metadata, asked)
@@ -160,15 +158,13 @@ class MTEBTask(Task):
 
 
 class ByMTEB(TaskData):
-    """A data set with mteb's own evaluator."""
-
     def __init__(self, located: Located, task: MTEBTask) -> None:
         self.located, self.task = located, task
         held = [task._rows(subset) for subset in task.task.hf_subsets]
         self.rows = sum(len(rows["queries"] if isinstance(rows, Mapping) else rows) for rows in held)
 
     def texts(self) -> list[str]:
-        """The texts of the scored split, in their roles; training texts of classifiers are encoded on demand."""
+        """Return texts in their roles; training texts of classifiers are encoded on demand."""
         from mteb.types import PromptType
 
         task: Any = self.task.task
@@ -194,7 +190,7 @@ class ByMTEB(TaskData):
         return list(map(str, self.texts()))
 
     def score(self, vectors: Lookup) -> Scores:
-        """Return mteb's scores of each subset; `main` is the mean of their main scores."""
+        """Return mteb's scores; `main` is their mean over subsets."""
         from benchmark.tasks.mteb_model import TextModel
 
         model = TextModel(vectors, getattr(getattr(vectors, "encoder", None), "roles", Roles()))

@@ -29,7 +29,7 @@ class _Asked(dict[str, str]):
 
 
 def prompt_names(task_metadata: Any, prompt_type: PromptType | None) -> tuple[str, ...]:
-    """Return mteb's names of prompts, in the order of the installed mteb."""
+    """Return names of prompts in the order of the installed mteb."""
     asked = _Asked()
     get_prompt_name(asked, task_metadata, prompt_type)
     return tuple(asked.names)
@@ -40,7 +40,7 @@ def role_of(prompt_type: PromptType | None) -> Role | None:
 
 
 class TextModel(AbsEncoder):
-    """A model for mteb: maps batches of texts to vectors (n, dim), float32, in the roles of the encoder."""
+    """A model for mteb: batches of texts to vectors (n, dim), float32, in the encoder's roles."""
 
     mteb_model_meta: ModelMeta
 
@@ -59,14 +59,14 @@ class TextModel(AbsEncoder):
         return torch.from_numpy(values)
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
-        """Return the similarity (n,) of each row."""
+        """Return similarities (n,) of rows."""
         if self.similarity_name in ("cosine", "dot"):
             return super().similarity_pairwise(embeddings1, embeddings2)
         first, second = np.atleast_2d(embeddings1), np.atleast_2d(embeddings2)
         return torch.from_numpy(pair_similarities(first, second, self.similarity_name))
 
     def encode(self, inputs: Any, *, task_metadata: Any = None, prompt_type: Any = None, **_: object) -> Vectors:
-        """Return vectors (n, dim) of a loader's texts, behind the task's prompt by mteb's rules, or their role's."""
+        """Return vectors (n, dim), behind the task's prompt by mteb's rules, or their role's."""
         role = role_of(prompt_type)
         names = () if task_metadata is None else prompt_names(task_metadata, prompt_type)
         prompt = self._roles.named(names, role)

@@ -1,7 +1,6 @@
 """Reads `overlap.json`: pairs of several tasks, texts of several pairs, development pairs in tests, repeated rows.
 
-Records contain no texts, so tables and comparisons find common pairs of two tasks here. `python -m tools.find_overlap
-DATA` makes the file from the data.
+Records contain no texts, so common pairs come from here. `python -m tools.find_overlap DATA` makes the file.
 """
 
 from __future__ import annotations
@@ -49,12 +48,11 @@ def gold_sha256(gold: NDArray[Any]) -> str:
 
 
 def in_tests(dev: Pairs, tests: Mapping[str, TaskData]) -> list[int]:
-    """Return the rows of `dev` among the test pairs of any task."""
     return sorted(set[int]().union(*in_each_test(dev, tests).values()))
 
 
 def in_each_test(dev: Pairs, tests: Mapping[str, TaskData]) -> dict[str, list[int]]:
-    """Return the rows of `dev` among the test pairs, by task; raises UsageError for a task without pairs."""
+    """Return dev rows by task; raises UsageError for a task without pairs."""
     dev_keys = keys(dev)
     rows = {}
     for name, data in tests.items():
@@ -104,7 +102,7 @@ def _pooled(name: str) -> _Pooled:
 def pool_of(task: str, gold: str) -> tuple[Pool, NDArray[np.intp]] | None:
     """Return the pool of a task's pairs and their positions (n,) in it; None for other tasks or other gold scores.
 
-    `gold` is the record's digest: a trial's cut data has another, and its pairs are resampled separately.
+    A trial's cut data has another `gold` digest, and its pairs are resampled separately.
     """
     for name, tasks in POOLS.items():
         if task in tasks:
@@ -116,7 +114,7 @@ def pool_of(task: str, gold: str) -> tuple[Pool, NDArray[np.intp]] | None:
 def shared_texts(task: str, gold: str) -> NDArray[np.intp] | None:
     """Return the numbers of both texts (rows, 2) of each pair of a task's pool, or of the task without a pool.
 
-    -1 is a text of no other pair. None for an unmeasured task, or other gold scores.
+    -1 is a text of no other pair.
     """
     for name, tasks in POOLS.items():
         if task in tasks:
@@ -127,7 +125,7 @@ def shared_texts(task: str, gold: str) -> NDArray[np.intp] | None:
 
 
 def texts_of_pairs(task: str) -> NDArray[np.intp]:
-    """Return the numbers of both texts (pairs, 2); a text of a single pair has its own number."""
+    """Return text numbers (pairs, 2); a text of a single pair has its own."""
     pooled = next((_pooled(name) for name, tasks in POOLS.items() if task in tasks), None)
     about = _texts_of(task)
     gold: str = pooled.gold_sha256[task] if pooled is not None else about["gold_sha256"] if about is not None else ""
@@ -167,7 +165,6 @@ def numbered(texts: Sequence[tuple[str, str]]) -> NDArray[np.intp]:
 
 
 def shared_with(task: str, others: Sequence[str]) -> int:
-    """Count a task's pairs in any of the other tasks."""
     for name, tasks in POOLS.items():
         if task in tasks:
             places = _pooled(name).places
@@ -177,23 +174,22 @@ def shared_with(task: str, others: Sequence[str]) -> int:
 
 
 def repeated(task: str) -> dict[str, int]:
-    """Count a task's tested rows that repeat one of its own, and those in other places.
+    """Count a task's repeated rows, and its rows in other places.
 
-    Places are other tasks, its own dev and train parts, and training pairs; equality is that of `keys`. {} for an
-    unmeasured task.
+    Places are other tasks, its own dev and train parts, and training pairs.
     """
     repeats: dict[str, int] = _table()["repeats"].get(task, {})
     return repeats
 
 
 def dev_rows_in_tests(task: str, sha256: str | None = None) -> list[int] | None:
-    """Return the development pairs among test pairs (see `DEV`); None if unmeasured on this data."""
+    """Return dev rows among test pairs, None if unmeasured on this data (see `DEV`)."""
     about = _table()["dev"].get(task)
     return None if about is None or sha256 not in (None, about["sha256"]) else list(about["rows"])
 
 
 def dev_overlap(task: str) -> DevOverlap | None:
-    """Return the number of a task's development pairs (without `limit`), and of test pairs among them."""
+    """Count development pairs without `limit`."""
     if task in DISJOINT:
         pairs = _table()["dev"][DISJOINT[task]]["pairs"]
         return DevOverlap(pairs - len(dev_rows_in_tests(DISJOINT[task]) or ()), 0)

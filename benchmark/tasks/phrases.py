@@ -27,13 +27,13 @@ PACK = "phrases/ppdb-2.0"
 
 
 def brought(entry: Dataset, form: str, files: list[Path]) -> Located:
-    """Return a user's files, unknown to the catalog, with their own sha256 for keys and records."""
+    """Give files unknown to the catalog their own sha256, for keys and records."""
     sha256 = sha256_json({file.name: sha256_file(file) for file in files})
     return Located(entry, form, "folder", {file.name: file for file in files}, sha256)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
-    """Scale vectors (n, dim) to length 1, float64; an uncovered text's zero vector keeps cosine 0."""
+    """Scale to length 1, float64; an uncovered text's zero vector stays."""
     vectors = vectors.astype(np.float64)
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
     result: np.ndarray = vectors / np.where(norms == 0, 1, norms)
@@ -51,7 +51,7 @@ class ChoiceData(TaskData):
         return [text for choice in self.choices for text in choice.texts()]
 
     def score(self, vectors: Lookup) -> Scores:
-        """Return the accuracy of five choices (`main`) and of all seven; chance is a fifth and a seventh."""
+        """Return accuracy of five choices (`main`) and of all seven; chance is a fifth and a seventh."""
         items = unit(vectors(self.texts())).reshape(self.rows, len(self.choices[0].texts()), -1)
         cosines = np.round(np.einsum("id,icd->ic", items[:, 0], items[:, 1:]), 9)
         first = [cosines[:, 0] > cosines[:, 1:count].max(1) for count in (5, 7)]
@@ -79,7 +79,7 @@ class RetrievalData(TaskData):
         return self.phrases + self.words
 
     def score(self, vectors: Lookup) -> Scores:
-        """Return the mean reciprocal rank of the right word (`main`), and its share at rank 1; ties are lost."""
+        """Return the right word's mean reciprocal rank (`main`) and share at rank 1; ties are lost."""
         cosines = np.round(unit(vectors(self.phrases)) @ unit(vectors(self.words)).T, 9)
         column = {word: number for number, word in enumerate(self.words)}
         right = cosines[np.arange(self.rows), [column[word] for word in self.right]]
@@ -104,7 +104,7 @@ def bigram_relatedness(row: TaskRow, data: DataSource, limit: int | None) -> Pai
 
 
 def scored_by_people(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
-    """The training part only serves transductive fits."""
+    """Read pairs; the training part only serves transductive fits."""
     located = data.locate(row.dataset, row.form)
     train, test = split_ppdb_human(pair for path in located.files.values() for pair in read_ppdb_human(path))
     check_rows(located, "train", len(train))
@@ -116,7 +116,7 @@ def scored_by_people(row: TaskRow, data: DataSource, limit: int | None) -> Pairs
 
 
 def held_out_of_a_pack(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
-    """Raises MissingError without a pack, CorruptError for a pack without test pairs."""
+    """Read a pack; raises MissingError without it, CorruptError without test pairs."""
     folder = None if data.folder is None else data.folder / PACK
     packs = [] if folder is None or not folder.is_dir() else [path for path in folder.iterdir() if is_pack(path)]
     if len(packs) != 1:
@@ -141,7 +141,7 @@ def questions(row: TaskRow, data: DataSource, limit: int | None) -> ChoiceData:
 
 
 def words_of_phrases(row: TaskRow, data: DataSource, limit: int | None) -> RetrievalData:
-    """Read all three parts (with `limit`, the first of each): test is scored, all words are searched."""
+    """Read the first `limit` of each part: test is scored, all words are searched."""
     located = data.locate(row.dataset, row.form)
     parts = {}
     for split in ("train", "dev", "test"):

@@ -1,4 +1,4 @@
-"""The pocket tasks: small data written for this project, to run anywhere; no published data set."""
+"""The pocket tasks: small data written for this project; no published data set."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _pairs(rows: list[list[str]]) -> Pairs:
 
 
 def sentence_pairs(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
-    """Read both splits; the kinds are the subsets."""
+    """Read pairs with their kinds as subsets."""
     located = data.locate(row.dataset, row.form)
     rows = read_table(located.files["pairs.tsv"], ["kind", "split", "score", "sentence1", "sentence2"])
     dev = [fields[2:] for fields in rows if fields[1] == "dev"]
@@ -30,7 +30,6 @@ def sentence_pairs(row: TaskRow, data: DataSource, limit: int | None) -> PairsDa
 
 
 def graded_pairs(row: TaskRow, data: DataSource, limit: int | None, *, file: str, unit: str) -> PairsData:
-    """`unit` is the word in the file's header."""
     located = data.locate(row.dataset, row.form)
     rows = read_table(located.files[file], ["score", f"{unit}1", f"{unit}2"])
     check_rows(located, "test", len(rows))
@@ -48,7 +47,6 @@ class _LabelledData(TaskData):
         return self.sentences
 
     def score(self, vectors: Lookup) -> Scores:
-        """Return the accuracy of a logistic regression, the mean over five stratified folds."""
         matrix = vectors(self.sentences)
         if not np.ptp(matrix, axis=0).any():
             return {"main": None, "main_metric": "accuracy", "reason": reason("constant_vectors")}
@@ -58,7 +56,7 @@ class _LabelledData(TaskData):
 
 
 def topics(row: TaskRow, data: DataSource, limit: int | None) -> TaskData:
-    """Read all sentences (with `limit`, that many of each topic, and at least 5 for the folds)."""
+    """Read `limit` sentences of each topic, at least 5 for the folds."""
     located = data.locate(row.dataset, row.form)
     rows = read_table(located.files["labelled.tsv"], ["label", "sentence"])
     check_rows(located, "test", len(rows))

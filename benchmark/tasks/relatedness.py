@@ -24,7 +24,7 @@ def sick_splits(located: Located) -> Splits:
 
 
 class RegressorData(TaskData):
-    """Pairs in SentEval's order, to fit (train), stop (dev) and test a regressor on frozen vectors."""
+    """Pairs in SentEval's order, to fit (train), stop (dev) and test a regressor."""
 
     metrics = ("correlation", "probe", "relatedness")
 
@@ -36,14 +36,13 @@ class RegressorData(TaskData):
         self.rows = len(self.test)
 
     def texts(self) -> list[str]:
-        """Both sides of all splits, for the regressor."""
         return [text for pairs in self.splits for text in pairs.texts()]
 
     def tested(self) -> list[str]:
         return self.test.texts()
 
     def score(self, vectors: Lookup) -> Scores:
-        """Return Spearman (`main`, of `pairs`), Pearson and mean squared error of test, and Pearson of dev."""
+        """Return Spearman (`main`, of `pairs`), Pearson and mean squared error of test, Pearson of dev."""
         from benchmark.metrics.correlation import correlations, undefined
         from benchmark.metrics.probe.protocol import pair_features
         from benchmark.metrics.relatedness import regress
@@ -69,7 +68,7 @@ class RegressorData(TaskData):
 
 
 def _ordered(pairs: Pairs) -> tuple[Pairs, list[int]]:
-    """Return the pairs in SentEval's order, and their row numbers (n,) in the data."""
+    """Sort as SentEval; also returns row numbers (n,) in the data."""
     # SentEval sorts like this, and its shuffling of the training rows starts from this order.
     lengths = [[len(text.split()) for text in side] for side in (pairs.first, pairs.second)]
     keys = list(zip(*lengths, pairs.gold.tolist(), strict=True))

@@ -38,10 +38,9 @@ def best_threshold(scores: np.ndarray, labels: np.ndarray) -> float:
 
 
 class SemEvalData(TransferData):
-    """A training and a test part: a word, a phrase, 1 for the same meaning."""
+    """A training and a test part of a word, a phrase, 1 for the same meaning."""
 
     def score(self, vectors: Lookup) -> Scores:
-        """Return the classifier's accuracy (`main`) and the threshold's."""
         scores = super().score(vectors)
         sides = [(unit(vectors(part.first)), unit(vectors(part.second or []))) for part in self.parts]
         train, test = (np.round(np.einsum("ij,ij->i", first, second), 9) for first, second in sides)
@@ -50,7 +49,7 @@ class SemEvalData(TransferData):
 
 
 def read_parts(data: DataSource) -> tuple[Located, list[Labelled]]:
-    """Return the place of the data, and both parts with checked numbers of rows, in the existing form."""
+    """Read both parts in the existing form, with checked numbers of rows."""
     located = _organisers(data)
     if located is None:
         located = data.locate(_DATASET, "plain")
@@ -70,7 +69,7 @@ def read_parts(data: DataSource) -> tuple[Located, list[Labelled]]:
 
 
 def frozen(row: TaskRow, data: DataSource, limit: int | None) -> SemEvalData:
-    """Read both parts (with `limit`, that many of each class, and at least 20 for the folds)."""
+    """Read `limit` rows of each class, at least 20 for the folds."""
     located, parts = read_parts(data)
     return SemEvalData(located, parts, "full", False, limit)
 

@@ -23,19 +23,17 @@ Splits = dict[str, Pairs]
 
 
 def joined(pairs: Pairs) -> Pairs:
-    """Join the tokens of SentEval's form with single blanks."""
     return dataclasses.replace(
         pairs, first=[" ".join(t.split()) for t in pairs.first], second=[" ".join(t.split()) for t in pairs.second]
     )
 
 
 def in_form(pairs: Pairs, form: str) -> Pairs:
-    """Join tokens with blanks in the tokenised form."""
     return joined(pairs) if form == "tokenised" else pairs
 
 
 def year(row: TaskRow, data: DataSource, limit: int | None, *, extra_fields: int = 0) -> PairsData:
-    """Read all subsets of a year; a hub copy has no subsets, so `mean` and `wmean` equal `all` there."""
+    """Read a year; a hub copy has no subsets, so `mean` and `wmean` equal `all` there."""
     located = data.locate(row.dataset, row.form)
     if located.from_hub_rows:
         subsets = {"test": read_hub_rows(located.files["test.jsonl"])}
@@ -86,7 +84,7 @@ def cosine_of_dev(located: Located, splits: Splits, limit: int | None) -> PairsD
 
 
 def disjoint(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
-    """Score the development pairs outside the test pairs of STS12-16 and STS-B; an unknown overlap is measured."""
+    """Score development pairs outside the test pairs of STS12-16 and STS-B; an unknown overlap is measured."""
     located = data.locate(row.dataset, row.form)
     splits, origin = stsb_splits(located), DISJOINT[row.name]
     rows = dev_rows_in_tests(origin, located.sha256)
@@ -102,7 +100,7 @@ def disjoint(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
 
 
 def without_duplicates(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
-    """Score the test pairs whose two texts, in either order, are no other pair of train, dev or test."""
+    """Score test pairs whose texts, in either order, are no other pair of train, dev or test."""
     located = data.locate(row.dataset, row.form)
     splits = stsb_splits(located)
     pairs = {split: [frozenset(both) for both in zip(p.first, p.second, strict=True)] for split, p in splits.items()}
@@ -125,7 +123,7 @@ def three_splits(
     splits: Callable[[Located], Splits],
     use: Callable[[Located, Splits, int | None], TaskData] = cosine_of_test,
 ) -> TaskData:
-    """Read train, dev and test (with `limit`, the first rows of each), and pass them to `use`."""
+    """Read the first `limit` rows of each split."""
     located = data.locate(row.dataset, row.form)
     return use(located, splits(located), limit)
 

@@ -19,7 +19,7 @@ from zoo.selection import match_names, separated
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """A table: its tasks (columns), the task to choose checkpoints, and the default training texts."""
+    """A table: its columns, the task to choose checkpoints, and the default training texts."""
 
     name: str
     title: str
@@ -40,7 +40,7 @@ class Suite:
     average_title: str = "Avg."
 
     def narrowed(self, tasks: Collection[str]) -> Suite:
-        """Return the suite with only the columns in `tasks`, and their mean, named after them."""
+        """Keep only the columns in `tasks`, and their mean, named after them."""
         kept = {task: column for task, column in zip(self.tasks, self.columns, strict=True) if task in tasks}
         if len(kept) in (0, len(self.tasks)):
             return self
@@ -62,7 +62,6 @@ class Suite:
 
 
 def _narrowed_note(note: str, every: Collection[str], kept: Collection[str]) -> str:
-    """Return a note without absent columns: whole parts, or items of a list."""
     parts = []
     for part in re.split(r"(?<=[;.]) ", note):
         head, colon, rest = part.partition(": ")
@@ -87,7 +86,7 @@ def _of_kept(text: str, every: Collection[str], kept: Collection[str]) -> bool:
 
 
 def all_suites() -> dict[str, Suite]:
-    """Return every shipped suite in the order of the page: the papers' main tables first."""
+    """Return shipped suites, the papers' main tables first."""
     return _shipped(resource_folder("benchmark", "configs") / "suites").copy()
 
 
@@ -120,12 +119,12 @@ def _means(content: object, where: str) -> dict[str, tuple[str, ...]]:
 
 
 def suites_named(names: str) -> list[Suite]:
-    """Raises UsageError with suggestions."""
+    """Return suites by name; raises UsageError with suggestions."""
     return [suite(name) for name in dict.fromkeys(name.strip() for name in names.split(","))]
 
 
 def suites_for(names: str | None, tasks: str | None) -> list[Suite]:
-    """Default: pocket if it has all tasks (or none are named), else suites with any."""
+    """Return suites by name; default: pocket if it has all tasks (or none are named), else suites with any."""
     if names is not None:
         return suites_named(names)
     patterns = [TASKS.canonical(part.strip()).lower() for part in (tasks or "").split(",") if part.strip()]
@@ -140,7 +139,7 @@ def suites_for(names: str | None, tasks: str | None) -> list[Suite]:
 
 
 def merged(suites: Sequence[Suite]) -> Suite:
-    """Join suites for a run: the tasks of all; dev task, training texts and seeds of the first."""
+    """Join tasks of all suites; dev task, training texts and seeds are the first's."""
     tasks = dict.fromkeys(task for one in suites for task in one.tasks)
     return replace(suites[0], tasks=tuple(tasks))
 
@@ -161,9 +160,9 @@ def suite_of_run(names: str | None, tasks: str | None, dev: str | None, seeds: i
 
 
 def read_suite(path: Path) -> Suite:
-    """Read a suite from a user's YAML file with `tasks`; raises UsageError for a wrong file.
+    """Read a suite from a user's YAML file; raises UsageError for a wrong file.
 
-    By default, columns are the tasks' names, STS-B chooses checkpoints, and methods are trained on wiki.
+    Default: columns are the tasks' names, STS-B chooses checkpoints, and methods are trained on wiki.
     """
     content = read_yaml(path)
     if not isinstance(content, dict) or not isinstance(content.get("tasks"), list) or not content["tasks"]:
@@ -184,7 +183,7 @@ def read_suite(path: Path) -> Suite:
 
 
 def suite(name: str) -> Suite:
-    """Return a suite by name or from a YAML file; raises UsageError with suggestions."""
+    """Return a suite by name or YAML file; raises UsageError with suggestions."""
     if name.endswith((".yaml", ".yml")):
         return read_suite(user_path(name))
     suites = all_suites()
@@ -198,13 +197,12 @@ def suite(name: str) -> Suite:
 
 
 def suite_name(name: str) -> str | None:
-    """Return the name of the shipped suite behind a spelling or an alias."""
     known = {plain_name(alias): one.name for one in all_suites().values() for alias in (*one.aliases, one.name)}
     return known.get(plain_name(name))
 
 
 def tasks_named(names: str, also: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the tasks of a comma-separated list, also mteb:NAME and `also`; raises UsageError for others."""
+    """Return tasks, mteb:NAME, or names of `also`; raises UsageError for others."""
     tasks = dict.fromkeys(TASKS.canonical(part.strip()) for part in names.split(",") if part.strip())
     for name in tasks:
         if name not in also and not name.startswith(MTEB):
@@ -221,7 +219,7 @@ def _check_no_suite(name: str) -> None:
 
 
 def choose_tasks(chosen: Suite, patterns: str | None) -> list[str]:
-    """Return the suite's tasks, or those of `--tasks` (any registered task, mteb:NAME); raises UsageError."""
+    """Return the suite's tasks, or those of `--tasks`; raises UsageError."""
     if patterns is None:
         return list(chosen.tasks)
     known = {name: name for name in TASKS.names()}

@@ -28,7 +28,7 @@ _LEAST = 20
 
 
 class TransferData(TaskData):
-    """Labelled rows in SentEval's order: a single part, or train and test, or train, dev and test."""
+    """Labelled rows in SentEval's order: a single part, or train, perhaps dev, and test."""
 
     metrics = ("items", "probe")
 
@@ -39,15 +39,14 @@ class TransferData(TaskData):
         self.rows = len(self.parts[-1])
 
     def texts(self) -> list[str]:
-        """All texts of all parts, for the classifier."""
         return [text for part in self.parts for text in part.texts()]
 
     def tested(self) -> list[str]:
-        """The texts of the last part; a single part is tested completely, in folds."""
+        """Return the last part; a single part is tested completely, in folds."""
         return self.parts[-1].texts()
 
     def score(self, vectors: Lookup) -> Scores:
-        """Return the accuracy (for MRPC also F1) with its items, protocol, dev accuracy and penalties."""
+        """Return accuracy (MRPC: also F1) with items, protocol, dev accuracy and penalties."""
         import time
 
         from sklearn.metrics import f1_score
@@ -113,7 +112,7 @@ Parts = Callable[[Located], list[Labelled]]
 
 
 def polar(positive: str, negative: str) -> Parts:
-    """Return a reader of the files of class 1 and class 0 as a single part."""
+    """Read a file for class 1 and a file for class 0."""
     return lambda located: [readers.read_polar(located.files[positive], located.files[negative])]
 
 
@@ -131,7 +130,7 @@ def labelled(
     setting: str,
     f1: bool = False,
 ) -> TransferData:
-    """Read and check every part (with `limit`, that many of each class, and at least 20 for the folds)."""
+    """Read `limit` rows of each class, at least 20 for the folds."""
     located = data.locate(row.dataset, row.form)
     data_parts = parts(located)
     for split, part in zip(splits, data_parts, strict=True):

@@ -13,7 +13,6 @@ from benchmark.tasks.base import PairsData, TaskRow, check_rows
 
 
 def word_pairs(row: TaskRow, data: DataSource, limit: int | None, *, highest: float = 10) -> PairsData:
-    """Read all pairs, scored up to `highest`; without training, all are test pairs."""
     located = data.locate(row.dataset, row.form)
     (path,) = located.files.values()
     pairs = read_word_pairs(path, highest)
@@ -22,7 +21,7 @@ def word_pairs(row: TaskRow, data: DataSource, limit: int | None, *, highest: fl
 
 
 def contextual(row: TaskRow, data: DataSource, limit: int | None, *, window: int | None) -> PairsData:
-    """Read all pairs of SCWS: the words alone, or each with `window` words on either side.
+    """Read SCWS: the words alone, or each with `window` words on either side.
 
     With a window, the vector is that of the window, not of the word in it. With one vector per word, AvgSim over a
     word's prototypes (Huang et al. 2012) equals the score of `SCWS`.

@@ -33,7 +33,7 @@ _RATE = re.compile(r"(?<=[:x])[\d.]+(?=:|\+|$)")
 
 @dataclass(frozen=True)
 class Dimension:
-    """The values of a setting in trials: a list, or all between two bounds."""
+    """The values of a setting: a list, or all between two bounds."""
 
     values: tuple[Any, ...] = ()
     low: float = 0.0
@@ -64,10 +64,10 @@ class Dimension:
 
 
 def space_of(recipe: Any, stated: Mapping[str, object], where: str) -> dict[str, Dimension]:
-    """Return the dimension of each key of a space; a bound such as 4x is a multiple of the recipe's own value.
+    """Return the dimension of each key; a bound such as 4x is a multiple of the recipe's value.
 
-    `stated` has for each key a list, or a text such as "1e-5..3e-4:log". Raises UsageError for a key foreign to the
-    recipe, for another form, and for an empty space.
+    `stated` has lists, or texts such as "1e-5..3e-4:log". Raises UsageError for a key foreign to the recipe, for
+    another form, and for an empty space.
     """
     fields = {field.name for field in dataclasses.fields(recipe)}
     space = {}
@@ -94,10 +94,9 @@ def space_of(recipe: Any, stated: Mapping[str, object], where: str) -> dict[str,
 
 
 def default_space(recipe: Any, spec: RecipeSpec) -> dict[str, object]:
-    """Return the default space of a recipe, its own settings included.
+    """Return DEFAULT_SPACE for the keys with a value, and the paper's open points, or the file's own `space`.
 
-    It has the keys of DEFAULT_SPACE with a value in the recipe, and the open points of its paper; the file's own
-    `space` replaces these. A recipe without a learning rate has no default space.
+    A recipe without a learning rate has no default space.
     """
     fields = {field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe)}
     if fields.get("learning_rate") is None:
@@ -133,14 +132,14 @@ def _accepts(recipe: Any, key: str, value: object) -> bool:
 
 
 def _widened(recipe: Any, key: str, given: str, default: float) -> str:
-    """Include the recipe's own value; of a training's several rates (CT's fall together) the highest counts."""
+    """Include the recipe's own value; of several rates (CT's fall together) the highest counts."""
     low, high = (float(bound) for bound in given.removesuffix(":log").split(".."))
     share = default / max([default, *getattr(recipe, "rates", ())]) if key == "learning_rate" else 1.0
     return f"{min(low * share, default):.10g}..{max(high * share, default):.10g}:log"
 
 
 def _open_values(recipe: Any, key: str, *, stated: bool) -> list[Any]:
-    """Return the values of an open point: each choice, or half, once and twice a number or a rate.
+    """Return each choice, or half, once and twice a number or a rate.
 
     A choice stated by the recipe is its topic (`srl` of moco-srl), and stays.
     """
@@ -156,7 +155,7 @@ def _open_values(recipe: Any, key: str, *, stated: bool) -> list[Any]:
 
 
 def _scaled(part: Any, factor: float) -> Any:
-    """Multiply an augmentation's rates, kept below 1; other parts stay."""
+    """Multiply an augmentation's rates, kept below 1."""
 
     def rate(match: re.Match[str]) -> str:
         value = float(match[0])
@@ -178,10 +177,10 @@ def own_values(recipe: Any, space: Mapping[str, Dimension]) -> dict[str, Any]:
 
 
 def settings_of(recipe: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a trial: its values, and dependent settings.
+    """Return the settings of a trial, with dependent settings.
 
-    A queue keeps the recipe's number of batches (five in PT-BERT's code, this one and four older ones), and CT's rates
-    keep their ratios. Named settings stay as they are.
+    A queue keeps the recipe's number of batches (in PT-BERT's code the current and four older batches), and CT's rates
+    keep their ratios.
     """
     settings = {key: _tuple(value) for key, value in values.items()}
     if "batch_size" in settings and "queue_size" not in settings and getattr(recipe, "queue_size", None):
@@ -193,7 +192,7 @@ def settings_of(recipe: Any, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def typed_space(items: Sequence[str]) -> dict[str, object]:
-    """Parse `--space KEY=LOW..HIGH:log` or `KEY=[a, b]`; raises UsageError for another form."""
+    """Parse KEY=LOW..HIGH:log or KEY=[a, b]; raises UsageError."""
     space: dict[str, object] = {}
     for item in items:
         key, equals, given = (part.strip() for part in item.partition("="))

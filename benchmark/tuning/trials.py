@@ -28,8 +28,6 @@ State = Literal["complete", "pruned", "failed"]
 
 @dataclass(frozen=True)
 class Trial:
-    """A finished trial."""
-
     number: int
     values: Mapping[str, Any]
     state: State
@@ -42,14 +40,14 @@ class Trial:
 
 
 class Trials:
-    """The files of a study; `study` is the sha256 of the trials' common part, `code` that of the code of new trials."""
+    """Files of a study: `study` is the sha256 of the common part, `code` that of the code of new trials."""
 
     def __init__(self, folder: Path, study: str, code: str | None = None) -> None:
         self.folder, self.study, self.code = folder, study, code
         folder.mkdir(parents=True, exist_ok=True)
 
     def read(self) -> list[Trial]:
-        """Return the finished trials, in order; raises CorruptError for a damaged file."""
+        """Return finished trials in order; raises CorruptError for a damaged file."""
         return sorted(map(self._read, self.folder.glob("*.json")), key=lambda trial: trial.number)
 
     def _read(self, path: Path) -> Trial:
@@ -110,7 +108,7 @@ class PrunedError(Exception):
 
 @dataclass(frozen=True)
 class Study:
-    """The trials of a recipe in a space; equal studies sample equal settings."""
+    """Equal studies sample equal settings."""
 
     trials: Trials
     space: Mapping[str, Dimension]
@@ -118,7 +116,7 @@ class Study:
     start: Mapping[str, Any]
 
     def run(self, number: int, score: Callable[[Mapping[str, Any], Look], float]) -> Trial:
-        """Run and write a begun trial: `score` trains with its settings and returns its dev score x100."""
+        """`score` trains with the settings of a begun trial and returns its dev score x100."""
         asked, values = self._drawn(number)
         done = {sha256_json(dict(trial.values)): trial for trial in self.trials.read() if trial.state != "failed"}
         if (same := done.get(sha256_json(dict(values)))) is not None:
@@ -189,6 +187,6 @@ class Study:
 
 
 def best_of(trials: Sequence[Trial]) -> Trial | None:
-    """Return the complete trial with the highest score, of equal scores the first."""
+    """Return the best complete trial, the first of equals."""
     complete = [trial for trial in trials if trial.state == "complete"]
     return max(complete, key=lambda trial: trial.score or 0.0, default=None)

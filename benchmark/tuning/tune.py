@@ -45,7 +45,7 @@ LOOKS = 4
 
 @dataclass(frozen=True)
 class Budget:
-    """A study's budget: trials in all, and minutes, after which this process begins no other."""
+    """A number of trials, and minutes; afterwards this process begins no other."""
 
     trials: int
     minutes: float | None = None
@@ -55,7 +55,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The written recipe, and the dev scores x100 of the paper's settings and of the best."""
+    """The recipe, and the dev scores x100 of the paper's settings and of the best."""
 
     recipe: str
     name: str
@@ -109,7 +109,7 @@ def tune(
 def identity_of_study(
     plan: EncoderPlan, dev: LoadedTask, space: Mapping[str, Dimension], number: int
 ) -> dict[str, object]:
-    """Trials on another text, task or backbone belong to another study."""
+    """Return a study's identity: another text, task or backbone is another study."""
     return {
         "recipe": [plan.row.name, plan.inputs.row_key],
         "text": plan.inputs.corpus_identity,

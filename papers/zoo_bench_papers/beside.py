@@ -95,13 +95,11 @@ def _from_tables(item: Item, line: PublishedRow, tables: Sequence[Table], chosen
 
 
 def _is_on(chosen: PaperOptions, backbone: str) -> bool:
-    """Return whether a row's backbone is the chosen one; rows without a backbone count for every choice."""
     wanted = chosen.values.get("backbone")
     return wanted is None or backbone in ("", plain_backbone(wanted), wanted, Path(wanted).name)
 
 
 def _row(comparison: BesidePublished, table: Table, several: bool) -> Ours:
-    """Return a row of ours; if several suites share a table, the row names its suite."""
     values = {cell.column: cell.ours.text() for cell in comparison.cells}
     for name, value in comparison.ours.means.items():
         if f"{name} mean" in comparison.line.scores:
@@ -170,7 +168,6 @@ def columns_of(rows: Sequence[Printed]) -> list[str]:
 
 
 def lines_of(rows: Sequence[Printed]) -> list[list[str]]:
-    """Cells of text: each printed row, then ours; the last cell explains the row."""
     columns = columns_of(rows)
     lines = []
     for row in rows:

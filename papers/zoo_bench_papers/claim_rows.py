@@ -31,7 +31,7 @@ class Condition(NamedTuple):
     tuned: str | None = None
 
     def text(self) -> str:
-        """ "zoo-small, bf16, 20,000 sentences of wiki, the papers' settings"."""
+        """Text such as "zoo-small, bf16, 20,000 sentences of wiki, the papers' settings"."""
         learned = f"{self.sentences:,} sentences of {self.corpus}" if self.sentences else ""
         settings = f"tuned ({self.tuned})" if self.tuned else "the papers' settings"
         return ", ".join(filter(None, [self.backbone or "no backbone", self.precision, learned, settings]))
@@ -102,7 +102,6 @@ class Folder:
     def row(
         self, name: str, tasks: Sequence[str], at: Condition, pairs: bool = True
     ) -> tuple[MeasuredRow, ByTask] | str:
-        """A row with its records by task, or why it cannot be compared."""
         fitting = []
         for row in self.rows.get(_identity(*typed_recipe(name)), []):
             of_tasks = finished(row.records, tasks)

@@ -50,7 +50,7 @@ class Printed:
         return most.std[self.column], f"{most.row.seeds or 'several'} seeds of {most.row.method}, {most.table.source()}"
 
     def text(self) -> str:
-        """ "+1.49 (PT-BERT, table 3, Avg: PT-BERT, SimCSE-BERT)", and the size in spreads over seeds."""
+        """Text such as "+1.49 (PT-BERT, table 3, Avg: PT-BERT, SimCSE-BERT)", and the size in spreads over seeds."""
         lines = [self.a, *([self.b] if self.b else [])]
         spread = self.spread() if self.b else None
         size = f"; {abs(self.value) / spread[0]:.1f} standard deviations of {spread[1]}" if spread else ""
@@ -111,7 +111,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def printed(self, contrast: Sequence[str], place: str, tasks: Sequence[str]) -> float | None:
         """Printed difference of a contrast on a place, or None.
 
-        The printed rows of a claim with one contrast on one place stand for it, under any recipes of ours.
+        A claim's printed rows of one contrast on one place stand for it, under any recipes of ours.
         """
         if len(contrast) == 4:
             halves = [self.printed(half, place, tasks) for half in (contrast[:2], contrast[2:])]
@@ -179,7 +179,6 @@ def all_claims() -> tuple[Claim, ...]:
 
 
 def read_claims(path: Path) -> list[Claim]:
-    """Raises msgspec.ValidationError or ValueError for an unknown key or cell."""
     content = read_yaml(path)
     shared = {key: content[key] for key in ("paper", "released") if key in content}
     claims = []

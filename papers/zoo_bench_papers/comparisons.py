@@ -75,7 +75,7 @@ class Compared:
         return self.error * float(stdtrit(self.df, 1 - LEVEL / 2) + stdtrit(self.df, POWER))
 
     def text(self) -> str:
-        """ "simcse - cls, sts: +3.54 (+2.82 to +4.25)", and other differences of the rows."""
+        """Text such as "simcse - cls, sts: +3.54 (+2.82 to +4.25)", and other differences of the rows."""
         differs = f" [{self.differs}]" if self.differs else ""
         low, high = signed(self.low), signed(self.high)
         gap = "" if self.difference is None else f"{signed(self.difference)} ({low} to {high})"
@@ -83,8 +83,6 @@ class Compared:
 
 
 class Place:
-    """Differences between all rows of claims on a suite or on tasks, in a metric."""
-
     def __init__(
         self, folder: Folder, name: str, tasks: Sequence[str], metric: Metric, pairs: list[Any], at: Condition
     ) -> None:

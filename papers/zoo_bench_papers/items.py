@@ -101,7 +101,6 @@ def all_items() -> dict[str, Item]:
 
 
 def item(name: str) -> Item:
-    """A table or figure by name; raises UsageError with suggestions."""
     items = all_items()
     if name not in items:
         raise UsageError(

@@ -21,7 +21,7 @@ def of_claims(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def counts(verdicts: Sequence[Verdict]) -> str:
-    """ "Of 200 claims: confirmed 5 ... Their 90 comparisons, each by itself: ..."; each counts once."""
+    """Text such as "Of 200 claims: confirmed 5 ... Their 90 comparisons, each by itself: ..."; each counts once."""
     chosen = of_claims(verdicts)
     by = Counter(one.word for one in chosen)
     compared = {(c.a, c.b, c.on, c.line): c for one in chosen for c in one.deciding}.values()
@@ -120,7 +120,6 @@ def _cells(verdict: Verdict) -> list[str]:
 
 
 def ledger(verdicts: Sequence[Verdict]) -> list[dict[str, object]]:
-    """Plain values of claims.json: for each condition, measured verdicts first."""
     conditions = list(dict.fromkeys(verdict.condition for verdict in verdicts))
     measured = {verdict.claim.id for verdict in verdicts if verdict.measured}
     drawn: list[dict[str, object]] = []

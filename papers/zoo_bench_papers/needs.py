@@ -62,8 +62,6 @@ def _is_here(find: Callable[..., object], *what: object) -> bool:
 
 
 class Survey:
-    """Needs of items; data and texts are read once for all."""
-
     def __init__(self, chosen: PaperOptions) -> None:
         self.chosen = chosen
         self.source = DataSource.from_options(chosen.values.get("data"), hub=False)

@@ -24,8 +24,6 @@ from zoo_bench_papers.properties import OF_UNTRAINED, RULES, Measured
 
 @dataclass
 class Verdict:
-    """A results folder's verdict on a claim under a condition."""
-
     claim: Claim
     condition: str
     # Whose rows: of the released code, of the paper's text or of our reading. "": all the same.
@@ -69,7 +67,6 @@ class Verdict:
         return f"{self.word} {self.scale}".strip()
 
     def text(self) -> str:
-        """The verdict in a sentence, then a reader's grounds to judge it."""
         shown = self.deciding
         each = Counter(one.word for one in shown)
         some = [f"{self.head()} on {each[self.word]} of {len(shown)} comparisons" if len(each) > 1 else self.head()]

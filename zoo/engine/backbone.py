@@ -47,7 +47,7 @@ class BackboneSource:
 
     @property
     def ancestry(self) -> str | None:
-        """The condition if labelled pairs trained this checkpoint or an ancestor; else None."""
+        """A row's condition if this checkpoint or an ancestor was trained on labelled pairs, else None."""
         return f"labelled ancestry ({', '.join(self.labelled)})" if self.labelled else None
 
     def identity(self) -> dict[str, Any]:
@@ -59,10 +59,7 @@ class BackboneSource:
 def find_backbone(
     name: str, revision: str | None = None, *, allow_pickle: bool = False, onnx: str | None = None
 ) -> BackboneSource:
-    """Locate a checkpoint without loading it; raises MissingError or UsageError.
-
-    With the name of an `onnx` file ("": any) it needs no weights.
-    """
+    """Locate a checkpoint, for an `onnx` file ("": any) without weights; raises MissingError or UsageError."""
     place = user_path(name)
     named = named_folder(name)
     local = named is None and is_dir(place)
@@ -180,7 +177,7 @@ def mlm_head(source: BackboneSource, runtime: Runtime) -> nn.Module:
 
 
 def mlm_head_rows(source: BackboneSource, runtime: Runtime) -> torch.Tensor:
-    """Output embeddings of an MLM head (vocabulary, dim), float32."""
+    """Output embeddings of an MLM head (vocabulary, dim), float32; raises UsageError without a head."""
     weight: torch.Tensor = masked_lm(source, runtime).get_output_embeddings().weight.detach()
     return weight
 
@@ -351,7 +348,6 @@ class Backbone:
 
     @classmethod
     def restore(cls, folder: Path, runtime: Runtime, *, states_only: bool = False) -> Backbone:
-        """Inverse of `save`; `states_only` as in `from_source`."""
         saved = read_mapping(folder / "backbone.json")
         missing = [key for key in ("name", "revision", "location", "sha256", "trained") if key not in saved]
         if missing:

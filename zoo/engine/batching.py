@@ -24,10 +24,7 @@ _share: ContextVar[float | None] = ContextVar("share", default=None)
 
 @contextmanager
 def without_host(share: float) -> Iterator[None]:
-    """Inside the block integers stay on the device and shapes follow the batch's, as a CUDA graph needs.
-
-    At most `share` of a batch's places, rows x length, have a token.
-    """
+    """Integers stay on the device, shapes follow the batch's (CUDA graphs); at most `share` of places have a token."""
     token = _share.set(share)
     try:
         yield
@@ -77,7 +74,6 @@ def changed(batch: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor])
 
 
 def flat_rows(batch: torch.Tensor) -> torch.Tensor:
-    """(n, k, ...) -> (n * k, ...), with the host's values if known."""
     return changed(batch, lambda rows: rows.flatten(0, 1))
 
 
@@ -225,7 +221,7 @@ def encode_unique(texts: Sequence[str], encode: Callable[[list[str]], Vectors]) 
 
 
 def length_sorted_batches(lengths: NDArray[np.int64], token_budget: int) -> list[NDArray[np.int64]]:
-    """Split rows, longest first, into batches of at most `token_budget` padded tokens, at least one row.
+    """Rows, longest first, in batches of at most `token_budget` padded tokens, at least one row.
 
     A batch at least half full ends at a change of length: equal rows need no padding.
     """

@@ -1,8 +1,7 @@
-"""A BERT in evaluation mode and its tokenizer, read from their files without the transformers library.
+"""A BERT for evaluation, with the library's names of weights, and its tokenizer, read from files without transformers.
 
-Weights have the names of the library's BertModel. Its tokenizer ignores parts of tokenizer.json: it is made from the
-vocabulary and the options of tokenizer_config.json. Any folder other than a plain BERT's, or where results could
-differ, goes to the library, with all its checks and messages.
+The library's tokenizer ignores parts of tokenizer.json: it is made from the vocabulary and tokenizer_config.json's
+options. Any folder other than a plain BERT's, or where results could differ, goes to the library with all its checks.
 """
 
 from __future__ import annotations
@@ -185,7 +184,7 @@ def _embedding(rows: int, width: int) -> nn.Embedding:
 
 
 def _linear(width: int, out: int) -> nn.Linear:
-    """A map without weights: on "meta" random ones would import torch's compiler."""
+    """A map without weights: random weights on "meta" would import torch's compiler."""
     module = nn.Linear.__new__(nn.Linear)
     nn.Module.__init__(module)
     module.in_features, module.out_features = width, out

@@ -1,7 +1,6 @@
 """Hugging Face hub models, complete in the cache or fetched into it; backbones with names of their own.
 
-A model folder's identity is the content of every file it loads, from elsewhere too. A named backbone is bundled,
-trained by a command, or a Python package; its ancestry is stated.
+A model folder's identity is the content of every file it loads, from elsewhere too.
 """
 
 from __future__ import annotations

@@ -47,10 +47,7 @@ def load_pretrained(kind: Any, folder: Path, **options: object) -> Any:
 
 
 def other_tensors(folder: Path, start: str, *, allow_pickle: bool) -> dict[str, torch.Tensor]:
-    """Tensors with names from `start` on, for code outside the library.
-
-    A pickle is read, tensors only, if the user allows it and there is nothing else.
-    """
+    """Tensors named from `start` on; a pickle only if allowed and alone, tensors only."""
     import torch
     from safetensors import safe_open
 
@@ -90,7 +87,6 @@ def cannot_load(what: str, folder: Path, error: Exception) -> ZooError:
 
 
 def config_of(what: str, folder: Path) -> PreTrainedConfig:
-    """A folder's configuration; raises CorruptError or UsageError."""
     from transformers import AutoConfig
 
     try:
@@ -133,11 +129,7 @@ def has_weights(folder: Path) -> bool:
 
 
 def check_weights(what: str, folder: Path, *, allow_pickle: bool) -> None:
-    """Check the weights in every folder to load.
-
-    Raises MissingError if there are none or an adapter needs peft, CorruptError for git-lfs pointers, UsageError for
-    pickle only.
-    """
+    """Raise MissingError without weights or peft, CorruptError for git-lfs pointers, UsageError for pickle only."""
     parts = module_folders(folder)
     for part in parts:
         for path in sorted(part.glob("*")):
@@ -187,10 +179,7 @@ def check_adapter(what: str, folder: Path, part: Path) -> None:
 
 
 def check_complete(what: str, folder: Path, missing: Collection[str], unknown: Collection[str]) -> None:
-    """Raise CorruptError if the folder lacks weights: the library would fill them at random.
-
-    `unknown`: weights of the folder alien to the model.
-    """
+    """Raise CorruptError for missing weights: the library would fill them at random; `unknown`: alien weights."""
     prefix = next((prefix for prefix in _WRAPPED if unknown and all(name.startswith(prefix) for name in unknown)), "")
     if missing and prefix:
         raise CorruptError(
@@ -217,8 +206,7 @@ def check_tokenizer_files(what: str, folder: Path) -> None:
 def check_vocabulary(what: str, folder: Path, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> None:
     """Raise CorruptError if the tokenizer has more words than the model embedding rows, or far fewer.
 
-    Added tokens above the rows, as Gemma's for images, leave the tokenizer: a text with their characters has its other
-    tokens. A token of every text and the padding have to stay.
+    Added tokens above the rows, as Gemma's for images, leave the tokenizer; a token of every text and the padding stay.
     """
     rows, words = getattr(config, "vocab_size", None), len(tokenizer)
     if not isinstance(rows, int):

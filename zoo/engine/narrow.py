@@ -155,7 +155,7 @@ class NarrowWeights:
 
 
 class _Cast(torch.autograd.Function):
-    """Weights -> narrow weights, joined in groups; one kernel, and one for all gradients."""
+    """Weights -> narrow weights, joined in groups; one kernel for all, and one kernel for all gradients."""
 
     @staticmethod
     def forward(ctx: Saved, sizes: list[list[int]], *weights: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -46,7 +46,6 @@ def check_files(source: BackboneSource, needs: Collection[Need], recipe: str) ->
 
 
 def check_first_token(backbone: Backbone, recipe: str) -> None:
-    """Raise UsageError for a causal backbone under a method that reads the first token."""
     if not sees_later_tokens(backbone):
         raise _refused(backbone.source.name, "first token", recipe)
 

@@ -88,7 +88,7 @@ def token_states(
     at: torch.Tensor | None = None,
     **embedding: object,
 ) -> tuple[torch.Tensor, ...]:
-    """Token ids and mask (n, length), padded on the right -> states (n, length, dim) as of its own forward.
+    """Token ids and mask (n, length), padded on the right -> states (n, length, dim) as in the model's own forward.
 
     Returns the last layer; with `every` the embedding layer and all layers. `at` (n,) or (n, k) limits the last layer
     to these positions, as (n, 1, dim) or (n, k, dim). States of padding are undefined. `embedding` goes to the
@@ -128,10 +128,7 @@ def pooled(
 
 
 def added_mask(mask: torch.Tensor, queries: int) -> torch.Tensor:
-    """Mask (n, keys) -> BERT's summand of attention scores (n, 1, queries, keys).
-
-    For a plain mask the library asks for padding, and the host waits.
-    """
+    """Mask (n, keys) -> BERT's summand of scores (n, 1, queries, keys), without the library's wait for the host."""
     wide = (1.0 - mask[:, None, None].float()) * torch.finfo(torch.float32).min
     return wide.expand(-1, 1, queries, -1)
 

@@ -69,7 +69,6 @@ class TokenTable:
         return TokenTable(ids, offsets, self.truncated)
 
     def without(self, dropped: Sequence[int]) -> TokenTable:
-        """The table without these ids; a row may become empty."""
         others = ~np.isin(self.ids, dropped)
         if others.all():
             return self
@@ -201,8 +200,7 @@ class _Known:
 class TokenMemory:
     """`tokenise`, but each text once for all encoders with equal tokenizers and limits.
 
-    Many methods on one backbone encode a benchmark's texts; a training encodes the development split many times. The
-    cache is emptied at `most_characters`; a larger call (a training corpus) is not cached.
+    The cache is emptied at `most_characters`; a larger call (a training corpus) is not cached.
     """
 
     def __init__(self, most_characters: int = _REMEMBERED) -> None:
@@ -277,10 +275,7 @@ def splits_at_blanks(tokenizer: Tokenizer) -> bool:
 
 
 class ChunkTokens:
-    """Tokenises without special tokens or a limit; ids are exactly the tokenizer's.
-
-    Whole texts are read unless the tokenizer splits at blanks. Tokens in `dropped` are omitted.
-    """
+    """A tokenizer's exact ids, without special tokens, `dropped` tokens or a limit, by parts at blanks if possible."""
 
     def __init__(self, tokenizer: Tokenizer, dropped: Sequence[int] = ()) -> None:
         tokenizer.no_truncation()

@@ -74,10 +74,9 @@ class Exportable(Protocol):
 
 
 def write_sentence_transformers(encoder: Encoder, folder: Path, texts: Mapping[str, str] | None = None) -> None:
-    """Write a new folder for sentence-transformers, after a reading check of equal vectors.
+    """Write a new folder, checked by reading for equal vectors; `texts` are further files, such as README.md.
 
-    `texts` are further files, such as README.md. Raises UsageError for an encoder beyond the stock modules, and for an
-    existing folder.
+    Raises UsageError for an encoder beyond the stock modules, and for an existing folder.
     """
     modules = modules_of(encoder)
     if folder.exists():
@@ -108,6 +107,7 @@ def write_sentence_transformers(encoder: Encoder, folder: Path, texts: Mapping[s
 
 
 def modules_of(encoder: Encoder) -> StockModules | StaticModules:
+    """Stock modules of sentence-transformers; raises UsageError if they cannot express the encoder."""
     if type(encoder).traits(encoder.recipe).exports and isinstance(encoder, Exportable):
         return encoder.stock_modules()
     raise UsageError(

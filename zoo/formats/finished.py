@@ -60,10 +60,10 @@ def load_finished(
     max_length: int | None = None,
     onnx: Path | None = None,
 ) -> SentenceTransformer:
-    """A folder as loaded by sentence-transformers, in float32, without its code and from safetensors.
+    """A folder by sentence-transformers, in float32, without its code and from safetensors; `pooling` replaces its own.
 
-    `pooling` replaces the folder's; onnxruntime runs an `onnx` file. Raises UsageError for a model of another kind or
-    with code of its own; CorruptError for unreadable files and missing weights.
+    Raises UsageError for another kind of model or code of its own; CorruptError for unreadable files and missing
+    weights.
     """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer import modules as parts
@@ -117,10 +117,7 @@ def taken_over(model: SentenceTransformer, source: BackboneSource) -> tuple[Back
 
 
 def noted(what: str, model: Any, roles: Roles) -> Roles:
-    """The roles, with a sentence on the library's unexpected use of prompts.
-
-    Raises UsageError for a chat template that refuses them.
-    """
+    """The roles, with the library's unexpected use of prompts; raises UsageError if a chat template refuses them."""
     keeps = all(getattr(module, "include_prompt", True) for module in model)
     prompts = sorted({roles.default, *roles.prompts.values()} - {""})
     if "message" in getattr(model[0], "modality_config", ()):
@@ -141,7 +138,6 @@ def noted(what: str, model: Any, roles: Roles) -> Roles:
 
 
 def _in_template(what: str, transformer: Any, prompts: list[str], keeps: bool) -> str:
-    """A sentence on a chat template with prompts as the system's message."""
     from jinja2 import TemplateError
 
     def ids(prompt: str) -> list[int]:
@@ -161,7 +157,6 @@ def _in_template(what: str, transformer: Any, prompts: list[str], keeps: bool) -
 
 
 def pooled_elsewhere(folder: Path, tokenizer: Any) -> str:
-    """A sentence on the library's pooling of a decoder without modules.json."""
     config = read_mapping(folder / "config.json")
     name = str((config.get("architectures") or [""])[0])
     # As its SentenceTransformer decides.

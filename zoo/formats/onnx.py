@@ -24,10 +24,7 @@ _DTYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 
 def onnx_file(folder: Path, name: str | None) -> Path:
-    """A folder's ONNX file: of this name, else model.onnx, else the only file.
-
-    Raises MissingError if there is none, UsageError if there are several and no name.
-    """
+    """The ONNX file of this name, else model.onnx, else the only file; raises MissingError or UsageError."""
     files = sorted([*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx")])
     wanted = "model.onnx" if name is None else name
     named = [path for path in files if wanted in (path.name, path.relative_to(folder).as_posix())]
@@ -122,10 +119,9 @@ class OnnxModel(torch.nn.Module):
 
 
 def load_onnx(what: str, folder: Path, path: Path, pooling: str | None) -> SentenceTransformer:
-    """A sentence-transformers folder with its transformer run by onnxruntime.
+    """A sentence-transformers folder with its transformer, the first module, run by onnxruntime; else UsageError.
 
-    Tokens, pooling, prompts and further modules are the library's. A folder without modules.json has `pooling`. Raises
-    UsageError if the first module is no transformer.
+    A folder without modules.json has `pooling`.
     """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer import modules as parts

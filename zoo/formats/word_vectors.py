@@ -31,7 +31,6 @@ _MATRICES = (".npy", ".safetensors")
 
 
 def find_text_vectors(path: str | None) -> list[Path]:
-    """The file, and for a matrix its file of texts; raises MissingError."""
     if path is None:
         raise MissingError("vectors of texts: no file is given; add path=FILE to the method, as in vectors:path=FILE.")
     file = Path(path).expanduser()
@@ -50,10 +49,9 @@ def text_vectors_identity(files: list[Path]) -> dict[str, object]:
 
 
 def read(files: list[Path]) -> tuple[dict[str, int], NDArray[np.float32]]:
-    """Row of each text, and vectors (n, dim) float32.
+    """Row of each text, and vectors (n, dim) float32; raises CorruptError.
 
-    Raises CorruptError for an unreadable file, a malformed line, a number that is not finite, or a text with two
-    different vectors.
+    A malformed line, a number that is not finite, or a text with two different vectors is an error.
     """
     if files[0].suffix in _MATRICES:
         vectors, texts = _matrix(files[0]), [line for _, line in _lines(files[1])]

@@ -144,8 +144,6 @@ class Adapted(Causal[AdaptedRecipeT]):
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptedSimCSERecipe(AdaptedRecipe, SimCSERecipe):
-    """The defaults are PromptEOL's, fine-tuned."""
-
     supervised: bool = True
     batch_size: int = 256
     learning_rate: float = 5e-4
@@ -176,7 +174,7 @@ class AdaptedSimCSE(Adapted[AdaptedSimCSERecipe], SimCSE[AdaptedSimCSERecipe]):
 
     @property
     def views_by_dropout(self) -> bool:
-        """False: dropout of the adapters makes two views too."""
+        """False with dropout in the adapters: two views of a sentence then differ anyway."""
         return super().views_by_dropout and not self.recipe.adapter_dropout
 
     def settings(self) -> TrainSettings:

@@ -26,7 +26,7 @@ from zoo.tensors import read_tensors, write_tensors
 
 
 def check_positive(recipe: object, *names: str) -> None:
-    """Raise ValueError unless these fields are above zero (or None)."""
+    """Raise ValueError unless the named fields are above zero (or None)."""
     for name in names:
         value = getattr(recipe, name)
         if value is not None and value <= 0:
@@ -51,7 +51,7 @@ WIDEST = 16_384
 
 
 def check_at_most(recipe: object, most: int, *names: str) -> None:
-    """Raise ValueError unless these fields are at most `most` (or None), before memory is allocated."""
+    """Raise ValueError unless the named fields are at most `most` (or None), before memory is allocated."""
     for name in names:
         value = getattr(recipe, name)
         if value is not None and value > most:

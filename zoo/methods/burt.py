@@ -101,7 +101,6 @@ class BURT(SBERT[BURTRecipe]):
 
     @classmethod
     def traits(cls, recipe: BURTRecipe) -> Traits:
-        """Half of the batches are of the first objective."""
         traits = super().traits(recipe)
         several = len(recipe.objectives)
         return replace(traits, training_passes=traits.training_passes * min(several, 2))

@@ -56,18 +56,13 @@ class TemplateRecipe(BackboneRecipe):
 
 @dataclass(frozen=True, kw_only=True)
 class CausalRecipe(TemplateRecipe):
-    """The defaults are PromptEOL's."""
-
     pooling: Literal["last", "mean"] = "last"  # state of the row's last token; mean over the tokens of the last [X]
     # Each token sees the later ones too, as in LLM2Vec, without training.
     bidirectional: bool = added(False)
 
 
 def check_decoder(backbone: Backbone, *, bidirectional: bool) -> None:
-    """Raise UsageError unless a decoder; `bidirectional`: its tokens see the later tokens too.
-
-    The library reads `is_causal` of a configuration, a saved folder's too.
-    """
+    """Raise UsageError unless a decoder; `bidirectional` sets the library's `is_causal`, kept in a saved folder."""
     config, name = backbone.model.config, backbone.source.name
     if sees_later_tokens(backbone) and not (bidirectional and getattr(config, "is_causal", None) is False):
         raise UsageError(

@@ -165,7 +165,7 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
 
     @property
     def pooling(self) -> Pooling:
-        """ "cls" and "cls_before_pooler" are both [CLS] of the last layer."""
+        """The recipe's; "cls" and "cls_before_pooler" are both [CLS] of the last layer."""
         return POOLINGS[self.recipe.pooler]
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""CoT-BERT (Zhang et al. 2024): templates of two steps and a negated template."""
+"""CoT-BERT (Zhang et al. 2024)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DiffCSE (Chuang et al. 2022): SimCSE, and a discriminator of replaced tokens."""
+"""DiffCSE (Chuang et al. 2022)."""
 
 from __future__ import annotations
 

@@ -104,7 +104,6 @@ class EOL(Causal[EOLRecipe]):
 
     @property
     def template(self) -> str:
-        """The template, with <PST> before the sentence or its quotation mark."""
         if not self.recipe.prepend_until:
             return self.recipe.template
         before, quote, behind = self.recipe.template.rpartition(f'"{SENTENCE}')

@@ -1,4 +1,4 @@
-"""InfoCSE (Wu et al. 2022): SimCSE, and masked words predicted with the vector."""
+"""InfoCSE (Wu et al. 2022)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class MoCoRecipe(ContrastiveRecipe):
-    """Defaults of PT-BERT's MoCo-BERT (section 4.1), else SimCSE's, as it refers to."""
+    """Defaults of PT-BERT's MoCo-BERT (section 4.1) and, by its reference, of SimCSE."""
 
     # lambda of Eq. 5.
     momentum: float = 0.885

@@ -44,7 +44,6 @@ class PromptTrainingRecipe(SimCSERecipe):
 
     @property
     def denoise_from_zero(self) -> bool:
-        """False: the template without a sentence starts at a row's position."""
         return False
 
     def __post_init__(self) -> None:
@@ -59,10 +58,7 @@ class PromptTrainingRecipe(SimCSERecipe):
 
 
 def in_one_pass(device: torch.device) -> bool:
-    """True on a GPU: rows and templates alone share a pass, which costs the host its kernels.
-
-    On a CPU two passes cost nothing, and sample the dropout of the published rows.
-    """
+    """True on a GPU, to save the host's kernels; a CPU's two passes sample the dropout of the published rows."""
     return device.type != "cpu"
 
 

@@ -160,7 +160,7 @@ class PTBertObjective(MomentumObjective):
         return h, keys
 
     def contrast(self, h: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-        """h and keys (n, dim) -> scalar loss; the keys first join the queue."""
+        """h and keys (n, dim) -> scalar loss against the queue, with these keys added first."""
         return info_nce(h, self.queue.push(keys), self.recipe.temperature)
 
 

@@ -1,4 +1,4 @@
-"""RankCSE (Liu et al. 2023): SimCSE with rankings, consistent between views and learned from teachers."""
+"""RankCSE (Liu et al. 2023)."""
 
 from __future__ import annotations
 
@@ -157,7 +157,6 @@ class RankCSE(DropoutViews[RankCSERecipe]):
         return sources
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train the teachers in folders of their own to their best checkpoints, then the student."""
         if corpus is None:
             raise ContractError("RankCSE is trained and needs a corpus; pass --corpus FILE.")
         vectors, seconds = [], 0.0

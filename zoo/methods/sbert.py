@@ -1,4 +1,4 @@
-"""SBERT (Reimers and Gurevych 2019): a Siamese encoder with a classifier of NLI pairs."""
+"""SBERT (Reimers and Gurevych 2019)."""
 
 from __future__ import annotations
 

@@ -54,7 +54,6 @@ class SentenceCropsObjective(DropoutViewsObjective):
     ungraphed = None
 
     def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Ids and mask (n, 2, length) -> vectors of both blocks (n, dim)."""
         ids, mask = collated
         vectors: torch.Tensor = self.pooler(ids.flatten(0, 1), flat_rows(mask))
         return vectors.view(len(ids), 2, -1).unbind(1)

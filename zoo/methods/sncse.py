@@ -1,4 +1,4 @@
-"""SNCSE (Wang et al. 2022): PromptBERT's templates, and a negated sentence, to be near but not too near."""
+"""SNCSE (Wang et al. 2022): a negated sentence is to be near, but not too near."""
 
 from __future__ import annotations
 

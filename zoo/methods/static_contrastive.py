@@ -127,7 +127,6 @@ class StaticContrastive(TokenTableEncoder[StaticContrastiveRecipe]):
         return vectors if self.recipe.a is None else vectors * sif_weights(ids, len(vectors), self.recipe.a)[:, None]
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Keep the table of the best dev score, without dev score the last."""
         if corpus is None:
             raise ContractError("static-contrastive is trained and needs a corpus; pass --corpus FILE.")
         recipe, started = self.recipe, time.perf_counter()

@@ -61,7 +61,6 @@ class TransformRecipe(AverageRecipe):
 
 
 def base_of(recipe: TransformRecipe) -> tuple[str, type[Encoder], Any]:
-    """Name, class and recipe of the base method; raises UsageError if unknown."""
     if recipe.base is None:
         return "avg", Average, AverageRecipe(**{f.name: getattr(recipe, f.name) for f in fields(AverageRecipe)})
     specs = parse_methods(recipe.base, all_recipes())
@@ -99,7 +98,7 @@ class Transform(Encoder[TransformRecipeT]):
 
     @abstractmethod
     def learn(self, vectors: Vectors, run: Run) -> FitReport:
-        """Fit the map to vectors (n, base dim); assign new state, because copies share the old."""
+        """Fit the map to vectors (n, base dim); assign new state: copies share the old."""
 
     @abstractmethod
     def transform(self, vectors: Vectors) -> Vectors:
@@ -153,7 +152,6 @@ class Transform(Encoder[TransformRecipeT]):
         return {**sources, "base": {"method": method, **base}}
 
     def encode(self, texts: Sequence[str], role: Role | None = None, **options: Any) -> Vectors:
-        """Mapped vectors (n, dim) float32; a zero vector of the base (no known word) stays zero."""
         by = {"query": self.base.encode_query, "document": self.base.encode_document}.get(role or "", self.base.encode)
         vectors = by(texts, **options)
         mapped = self.transform(vectors)

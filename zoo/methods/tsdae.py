@@ -1,4 +1,4 @@
-"""TSDAE (Wang et al. 2021): a decoder restores the sentence from the vector of its damaged form."""
+"""TSDAE (Wang et al. 2021)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Templates such as `This sentence : "[X]" means [MASK] .`: prompted token rows, the [MASK] state, the template's bias.
+"""Templates such as `This sentence : "[X]" means [MASK] .` (PromptBERT, sections 4.1 and 4.3).
 
-PromptBERT (Jiang et al. 2022), sections 4.1 and 4.3. The released codes tokenise a template's parts and the sentence
-separately in training, and the filled template at evaluation, where signs of both may become one token.
+The released codes tokenise a template's parts and the sentence separately in training, and the filled template at
+evaluation, where signs of both may become one token.
 """
 
 from __future__ import annotations
@@ -165,7 +165,6 @@ class BoundTemplate:
         return rows.with_cut(max_length, texts, lambda some: self.fill(self.sentences(some, room, MEMORY.tokenise)))
 
     def mask_positions(self, row_lengths: Counts) -> Counts:
-        """Mask positions (n,) in rows of these lengths (n,)."""
         after_sentence = self.mask >= len(self.head)
         return row_lengths - len(self) + self.mask if after_sentence else row_lengths * 0 + self.mask
 

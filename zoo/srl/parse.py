@@ -54,7 +54,6 @@ class Parse:
         return children
 
     def children(self, i: int, relations: Collection[str] | None = None) -> list[int]:
-        """Dependents of word i from left to right: all, or of these relations."""
         return [c for c in self._children[i] if relations is None or self.relations[c] in relations]
 
     def child(self, i: int, relations: Collection[str]) -> int | None:

@@ -1,6 +1,6 @@
 """Predicates of a dependency parse, and the words in their grammatical places.
 
-Syntax comes first and alone; the roles of the places are the verbs' affair (`zoo.srl.rules`).
+Syntax comes first and alone; the roles of the places are the verbs' affair (`VerbTable`).
 """
 
 from __future__ import annotations

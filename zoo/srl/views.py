@@ -144,7 +144,6 @@ def write_views(path: Path, views: Sequence[str]) -> None:
 
 
 def read_views(path: Path) -> list[str]:
-    """Views of a file; raises CorruptError if damaged."""
     try:
         head, _, body = gzip.decompress(path.read_bytes()).partition(b"\n")
         if hashlib.sha256(body).hexdigest() != json.loads(head)["sha256"]:

@@ -54,7 +54,7 @@ def undisturbed(*modules: nn.Module) -> Iterator[None]:
 
 
 def at_rest(model: nn.Module) -> dict[str, torch.Tensor]:
-    """Weights beside adapters, by name; no file keeps them. A momentum encoder has no gradient either."""
+    """Weights beside adapters, by name: they never change, unlike a momentum encoder's, and no file keeps them."""
     return {name: weight for name, weight in model.named_parameters() if getattr(weight, "at_rest", False)}
 
 

@@ -1,8 +1,7 @@
-"""CUDA graphs: the kernels of a training step, captured once and launched together; the gradients of a batch.
+"""CUDA graphs: the kernels of a training step, captured once and launched together, faster than singly.
 
-Single launches take the host longer than a GPU needs for a small batch. A graph repeats its kernels on the same memory:
-integers stay on the device (`without_host` of zoo.engine.batching), each size class of padded batches has its graph,
-and the optimiser reads its rates from the device.
+A graph repeats its kernels on the same memory: integers stay on the device (`without_host` of zoo.engine.batching),
+each size class of padded batches has its graph, and the optimiser reads its rates from the device.
 """
 
 from __future__ import annotations
@@ -154,7 +153,7 @@ def _transformers(objective: nn.Module) -> list[Any]:
 
 
 def _ungraphed(objective: Any) -> str | None:
-    """The objective's reason; void for a subclass with another loss."""
+    """The objective's reason; it does not hold for a subclass with another loss."""
     kinds = type(objective).__mro__
 
     def depth(name: str) -> int:

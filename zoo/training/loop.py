@@ -50,10 +50,7 @@ class Objective(nn.Module):
 
     @property
     def ungraphed(self) -> str | None:
-        """Why no CUDA graph can hold a step; None: the host reads no tensor, and shapes follow the batch's.
-
-        A batch is then pairs of ids and mask (..., length).
-        """
+        """Why no CUDA graph can hold a step; None: no host reads, shapes by the ids and masks (..., length)."""
         return UNSTATED
 
     def is_steady(self) -> bool:
@@ -355,7 +352,6 @@ class Training:
         )
 
     def resume(self) -> None:
-        """Restore the last undamaged checkpoint; rename damaged files."""
         checkpoint = self.files.find()
         self.files.begin(checkpoint)
         if checkpoint is None:

@@ -1,8 +1,4 @@
-"""Low-rank adapters (LoRA, Hu et al. 2022), by peft.
-
-Adapters enter a model's layers in place, so its class stays. They are saved in peft's own two files, which peft,
-transformers and sentence-transformers load.
-"""
+"""Low-rank adapters (LoRA, Hu et al. 2022), put into a model's layers in place and saved in peft's own two files."""
 
 from __future__ import annotations
 
@@ -49,10 +45,7 @@ def has_adapters(model: nn.Module) -> bool:
 
 
 def with_adapters(model: Model, settings: LoraSettings) -> Model:
-    """Add adapters, alone with gradients, in place; B = 0, so outputs start unchanged.
-
-    Raises MissingError without peft, UsageError if no layer has a target's name.
-    """
+    """Add adapters in place, the only weights with gradients; B = 0. Raises MissingError without peft, UsageError."""
     check_peft()
     from peft import LoraConfig
 

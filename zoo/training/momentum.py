@@ -71,10 +71,7 @@ def check_momentum(recipe: Any, *, holds_batch: bool = True) -> None:
 
 
 class MomentumObjective(Objective):
-    """A query branch, a key branch that follows it by momentum, and the queue.
-
-    With `key_start: random` the transformer (`model`) of the keys is not pretrained.
-    """
+    """Query branch, key branch by momentum, and queue; `key_start: random` leaves the keys' `model` unpretrained."""
 
     def __init__(self, branch: nn.Module, recipe: Any) -> None:
         super().__init__()
@@ -90,4 +87,5 @@ class MomentumObjective(Objective):
         return self.queue.count == len(self.queue.keys)
 
     def after_step(self) -> None:
+        """theta_k <- lambda theta_k + (1 - lambda) theta_q (PT-BERT Eq. 5)."""
         momentum_update(self.key_branch, self.query_branch, self.recipe.momentum)

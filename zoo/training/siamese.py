@@ -162,7 +162,7 @@ def pair_batches(tasks: Sequence[PairTask], table: TokenTable, pad_id: int) -> C
 
 
 def classified_right(objective: PairObjective, batch: Collate, rows: int, device: str) -> NDArray[np.bool_]:
-    """Correct pairs (rows,) of the first task; leaves eval mode."""
+    """Correct pairs (rows,) of the first task; leaves the objective in eval mode."""
     objective.eval()
     right = []
     with torch.inference_mode():

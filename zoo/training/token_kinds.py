@@ -66,7 +66,6 @@ _last_neighbours: dict[str, NDArray[np.int32]] = {}
 
 
 def neighbours_of(backbone: Backbone, kinds: NDArray[np.int8]) -> NDArray[np.int32]:
-    """Nearest tokens by a backbone's embeddings, computed once."""
     key = sha256_weights(backbone.model.get_input_embeddings()) + hashlib.sha256(kinds.tobytes()).hexdigest()
     if key not in _last_neighbours:
         neighbours = nearest_tokens(backbone.token_vectors, _NEIGHBOURS, kinds)

@@ -1,1 +1,1 @@
-"""Readers of the data sets' files, one file per kind of data."""
+"""Readers of the data sets' files, by kind of data."""

@@ -1,7 +1,6 @@
 """Reads the cells of a table as text, with the line of each row.
 
-A table is a file (csv, tsv, jsonl, also as .gz and .xz; parquet; Excel), a folder of `Dataset.save_to_disk`, or a
-DataFrame or Dataset itself.
+A table is a file (csv, tsv, jsonl, also .gz and .xz; parquet; Excel), a saved Dataset, or a DataFrame or Dataset.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _ZEROS = re.compile(r"(?<=\d)\.0*$")
 
 @dataclass
 class Cells:
-    """Cells as text, and the line of each row; `names` is None for a file without names."""
+    """Cells as text, with lines; `names` is None for a file without names."""
 
     path: Path
     rows: list[list[str]]
@@ -61,12 +60,12 @@ class Cells:
     others: tuple[str, ...] = ()
 
     def column(self, number: int) -> list[str]:
-        """Return a column's cells, "" for a short row; equal numbers have one form, 1.0 as 1."""
+        """Return a column, with "" for a short row, and equal numbers in equal form: 1.0 as 1."""
         cells = [row[number].strip() if number < len(row) else "" for row in self.rows]
         return _plain_numbers(cells, commas=self.separated == _SEPARATORS[";"])
 
     def unfold(self, chosen: Collection[str]) -> Cells:
-        """Return a row for each value of the chosen nested columns; a shorter list begins again."""
+        """Give each value of the chosen nested columns a row; a shorter list begins again."""
         lists = {name: values for name, values in self.nested.items() if name in chosen and any(values)}
         if not lists:
             return self
@@ -81,7 +80,7 @@ class Cells:
         return replace(self, rows=rows, lines=lines, names=names, nested=nested, unfolded=tuple(lists))
 
     def beside(self, chosen: Collection[str]) -> list[str]:
-        """Return nested columns with lists as long as a chosen column's, in each row."""
+        """Return nested columns with lists as long as a chosen column's."""
         lengths = {name: [*map(len, values)] for name, values in self.nested.items()}
         return [name for name, length in lengths.items() if any(length == lengths[other] for other in chosen)]
 
@@ -91,10 +90,7 @@ def is_number(cell: str) -> bool:
 
 
 def _plain_numbers(cells: list[str], *, commas: bool) -> list[str]:
-    """Return a column of numbers in one form, without decimal commas and percent signs; other columns as they are.
-
-    Three digits behind each comma may be thousands, unless `commas` declares the comma decimal.
-    """
+    """Three digits behind each comma may be thousands, unless `commas` are decimal."""
     if any("," in cell or cell.endswith("%") for cell in cells):
         parts = [_WRITTEN.fullmatch(cell) for cell in cells]
         behind = [part for part in parts if part and part[2] == ","]
@@ -105,12 +101,10 @@ def _plain_numbers(cells: list[str], *, commas: bool) -> list[str]:
 
 
 def read_cells(path: Any, splits: Sequence[str] = SPLITS) -> Cells:
-    """Read all cells of a path, DataFrame or Dataset; of several splits, the first of `splits`.
+    """Read all cells; of several splits, the first of `splits`.
 
-    Raises:
-        CorruptError: The file is malformed; names the line.
-        UsageError: An archive or another object.
-        MissingError: A sheet without the extra.
+    Raises CorruptError with the line, UsageError for an archive or another object, MissingError for a sheet without the
+    extra.
     """
     if not isinstance(path, Path):
         return _of_object(path, Path(type(path).__name__), splits)
@@ -173,7 +167,6 @@ def _parts(given: Mapping[Any, Any]) -> list[Any]:
 
 
 def _of_folder(path: Path, splits: Sequence[str]) -> Cells:
-    """Also for a data set cloned from the hub."""
     saved = is_saved(path) or any(file.suffix in (".parquet", ".csv", ".jsonl") for file in path.rglob("*"))
     if not saved:
         inside = ", ".join(sorted(file.name for file in path.iterdir())[:5])
@@ -244,7 +237,7 @@ def _csv(path: Path, lines: list[tuple[int, str]], separator: str) -> Cells:
 
 
 def _unquoted(rows: list[list[str]]) -> list[list[str]]:
-    """Remove the quotes of a tab-separated file if its writer quoted fields; else they belong to the text."""
+    """Remove quotes if the writer quoted fields; else they belong to the text."""
     begun = [cell for row in rows for cell in row if cell.startswith('"')]
     if not begun or not all(_QUOTED.fullmatch(cell) for cell in begun):
         return rows
@@ -276,7 +269,7 @@ def _json(path: Path, lines: list[tuple[int, str]], splits: Sequence[str], *, is
 
 
 def _rows_of(content: Mapping[str, Any]) -> list[Any] | None:
-    """Columns may have any of pandas' orients, or a single list of objects."""
+    """Read columns in any of pandas' orients, or a single list of objects."""
     if {"columns", "data"} <= {*content}:
         return [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
     if "schema" in content:
@@ -310,7 +303,6 @@ def _of_values(path: Path, values: list[Any], lines: list[int]) -> Cells:
 
 
 def _of_columns(path: Path, columns: dict[str, list[Any]], lines: list[int], features: Any = None) -> Cells:
-    """`features` are those of a Dataset; its labels get their names."""
     columns = {name: [named(cell, (features or {}).get(name)) for cell in cells] for name, cells in columns.items()}
     nested: dict[str, list[list[Any]]] = {}
     for name, cells in [*columns.items()]:

@@ -45,12 +45,12 @@ PRINTED = 12
 
 
 def plain(name: str) -> str:
-    """Return the last part of a column's name, without case and signs."""
+    """Return the last part of a name, without case and signs."""
     return re.sub(r"[\W_]+", "", name.rpartition(".")[2].lower())
 
 
 def mostly(cells: Sequence[str], kind: Callable[[str], bool]) -> bool:
-    """True if at least half of the cells, empty ones apart, are of a kind; the others are then errors."""
+    """True if half of the non-empty cells are of a kind; the others are then errors."""
     filled = [cell for cell in cells if cell]
     return bool(filled) and 2 * sum(map(kind, filled)) >= len(filled)
 
@@ -64,7 +64,6 @@ def is_short(cells: Sequence[str]) -> bool:
 
 
 def is_class(cells: Sequence[str]) -> bool:
-    """True if a few short names come again and again."""
     counts = Counter(filter(None, cells))
     often = 3 * len(counts) <= counts.total() or 2 * max(counts.values(), default=0) >= counts.total()
     return counts.total() >= FEW and often and is_short([*counts])
@@ -72,7 +71,7 @@ def is_class(cells: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """The name (None without a header) and cells of a column, perhaps a list beside a text."""
+    """A column, perhaps a list beside a text; its name is None without a header."""
 
     place: int
     name: str
@@ -83,7 +82,7 @@ class Column:
 
     @cached_property
     def looks(self) -> tuple[str, str]:
-        """The look of the cells (number, words, class, text, list, constant), or aside or empty, with its reason."""
+        """The look (number, words, class, text, list, constant, aside, empty), and the reason for the last two."""
         filled = [cell for cell in self.cells if cell]
         kinds = set(filled)
         if self.is_list or not filled:
@@ -134,13 +133,12 @@ class Column:
 
     @cached_property
     def value(self) -> str:
-        """The kind of value stated by the name, if the cells allow it."""
+        """The kind stated by the name, if the cells allow it."""
         is_text = self.look == "list" or (self.look in ("text", "empty") and not is_short(self.cells))
         return "" if is_text else self._states
 
     @property
     def is_any(self) -> bool:
-        """True if the name does not state the kind of number."""
         unknown = not self.value or self.key in _ANY_NUMBER
         return self.look == "number" and unknown and not says_unlike(self.name)
 
@@ -150,7 +148,7 @@ class Column:
 
     @property
     def may_be_text(self) -> bool:
-        """True if the cells look like classes but may be short texts, repeated."""
+        """True for cells like classes, perhaps repeated short texts."""
         return self.look == "class" and (self.levels >= QUERIES or mostly(self.cells, lambda cell: " " in cell))
 
     @property
@@ -178,7 +176,7 @@ class Roles:
 
     @property
     def judged(self) -> bool:
-        """True if the value judges answers to a query: by its name, or in a query's list."""
+        """True for judgements of answers to a query, by name or in a query's list."""
         value = self.value if len(self.texts) == 2 else None
         if value is None or value.value == "grade":
             return value is not None
@@ -187,10 +185,8 @@ class Roles:
 
     @property
     def asks(self) -> bool:
-        """True if a name makes a text the query of the other."""
         return self.texts[0].key in ASKS or self.texts[1].key in _ANSWERS
 
     @property
     def repeated(self) -> bool:
-        """True if a text has many rows, as a query has."""
         return any(2 * text.levels <= len(text.cells) for text in self.texts)

@@ -1,4 +1,4 @@
-"""The kind of a user's file, by its name or first bytes; nested cells, taken apart."""
+"""The kind of a user's file, and the contents of nested cells."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zoo.paths import is_file
 
 
 def named(cell: Any, feature: Any) -> Any:
-    """Return a label's name by a ClassLabel, None for -1; other cells as they are."""
+    """Return a label's name by a ClassLabel, None for -1."""
     if not isinstance(feature, dict) or cell is None:
         return cell
     if feature.get("_type") == "ClassLabel" and feature.get("names") and not is_nested(cell):
@@ -29,7 +29,7 @@ def holds_objects(cell: Any) -> bool:
 
 
 def items(cell: Any) -> list[Any]:
-    """Return the values or objects of a nested cell; an object of lists is a list of objects."""
+    """Return the values of a nested cell; an object of lists is a list of objects."""
     if isinstance(cell, dict):
         lists = {key: list(value) for key, value in cell.items() if is_nested(value) and not isinstance(value, dict)}
         return [dict(zip(lists, row, strict=False)) for row in zip(*lists.values(), strict=False)] if lists else [cell]
@@ -78,7 +78,7 @@ _NOT_TEXT = {
 
 
 def is_table(path: Path) -> bool:
-    """True by the name of a table, or by a parquet file's content."""
+    """True by the file's name, or by a parquet file's content."""
     return is_saved(path) or suffix_of(path) in _SUFFIXES or begins(path).startswith(b"PAR1")
 
 
@@ -110,7 +110,7 @@ def begins(path: Path) -> bytes:
 
 
 def text_lines(path: Path, what: str = "") -> Iterator[str]:
-    """Yield the lines of UTF-8, or of UTF-16 with its mark, as spreadsheets write it."""
+    """Read UTF-8, or UTF-16 with its mark, as spreadsheets write it."""
     if not begins(path).startswith((b"\xff\xfe", b"\xfe\xff")):
         yield from iterate_lines(path, what=what)
         return

@@ -42,7 +42,7 @@ Take = Literal["all", "texts", "scores", "judged", "binary", "labels", "measured
 
 @dataclass(frozen=True)
 class TwoLabels:
-    """The reading of two labels: the consumer, the user's choice of 1, and the columns for a question."""
+    """The reading of two labels: the consumer, and the user's choice of 1."""
 
     take: Take
     positive: str
@@ -68,7 +68,6 @@ class TwoLabels:
         raise self.question(path, first, second)
 
     def question(self, path: Path, first: str, second: str) -> UsageError:
-        """Return the question after the label for alike texts."""
         asked = ",".join(column.name for column in self.columns)
         return UsageError(
             f"{path}: its labels are {first} and {second}; which of them says that two texts are alike?"
@@ -77,7 +76,7 @@ class TwoLabels:
 
 
 def alike_of(kinds: set[str]) -> str | None:
-    """Return the label for "alike" (yes of yes and no), in small letters; None if the words are silent."""
+    """Return the label for "alike" (yes of yes and no), in small letters."""
     if len(kinds) != 2:
         return None
     ordered = sorted(kinds, key=_affirms)
@@ -93,15 +92,13 @@ def _affirms(word: str) -> int:
 
 
 def says_unlike(name: str) -> bool:
-    """True if a column's name gives large values the meaning unlike."""
     return _UNLIKE.fullmatch(re.sub(r"[\W_]+", "", name.lower())) is not None
 
 
 def ordered(cells: Cells, columns: Sequence[Named], values: Values, kind: str) -> tuple[Values, str]:
-    """Return the values, turned if name and texts agree that large ones mean unlike, and a note.
+    """Return the values, turned if name and texts agree that a large number means unlike, and a note.
 
-    `columns` are those of the texts and of the score. The texts' evidence is fewer common words at larger numbers.
-    Raises UsageError, with the commands to answer, if name and texts disagree.
+    The texts' evidence is fewer common words. Raises UsageError, with the commands to answer, if both disagree.
     """
     *texts, name = (column.name for column in columns)
     unlike, falls = says_unlike(name), rise(values["first"], values["second"], values["score"]) < -CLEARLY
@@ -117,7 +114,7 @@ def ordered(cells: Cells, columns: Sequence[Named], values: Values, kind: str) -
 
 
 def rise(first: Sequence[str], second: Sequence[str], scores: Sequence[Any]) -> float:
-    """Return the rise of scores with the share of common words, in standard errors; 0 without evidence."""
+    """Return the rise of scores with the share of common words, in standard errors."""
     import pandas as pd
 
     words = [[{*re.findall(r"\w+", text.lower())} for text in side] for side in (first, second)]
@@ -129,7 +126,7 @@ def rise(first: Sequence[str], second: Sequence[str], scores: Sequence[Any]) -> 
 
 
 def turned_order(cells: Cells, values: Values, kind: str) -> list[float | None]:
-    """Return the largest score minus each score; of binary pairs 0 and 1 exchanged."""
+    """Return the largest score minus each; of binary pairs 0 and 1 exchanged."""
     if kind not in ("scored pairs", "binary pairs"):
         raise UsageError(f"{cells.path}: a minus turns a score or 0 and 1; the table has {kind}.")
     above = 1.0 if kind == "binary pairs" else max(score for score in values["score"] if score is not None)

@@ -22,7 +22,7 @@ from zoo.files import iterate_lines
 
 @dataclass(frozen=True)
 class Pairs:
-    """Scored pairs of texts: gold (n,) float64, higher is more similar."""
+    """Scored pairs with gold (n,) float64; higher is more similar."""
 
     first: list[str]
     second: list[str]
@@ -96,7 +96,7 @@ def read_sick(path: Path) -> Pairs:
 
 
 def read_pairs(path: Path, columns: str | None = None) -> Pairs:
-    """Read two texts and a score from a user's table (see `tables.read`); higher is more similar."""
+    """Read a user's table (see `tables.read`); higher is more similar."""
     table = read(path, columns, take="scores")
     if "score" not in table.frame:
         raise CorruptError(f"{table.report}: a task of scored pairs needs two texts and a score in each row.")
@@ -105,7 +105,7 @@ def read_pairs(path: Path, columns: str | None = None) -> Pairs:
 
 
 def _read_columns(path: Path, start: int, count: tuple[int, int], *, first: int, gold: int, least: float) -> Pairs:
-    """Sentences are field `first` and the next; scores range from `least` to 5."""
+    """Read sentences from field `first` and the next, scores from `least` to 5."""
     lines = read_lines(path)[start - 1 :]
     rows = [_fields(line, *count, f"{path}:{number}") for number, line in enumerate(lines, start)]
     scores = [_number(row[gold], least, 5, f"{path}:{number}") for number, row in enumerate(rows, start)]
@@ -130,7 +130,6 @@ def read_hub_rows(path: Path) -> Pairs:
 
 
 def read_table(path: Path, header: list[str]) -> list[list[str]]:
-    """Read a tab-separated file with `header` as its first line."""
     lines = read_lines(path)
     if not lines or lines[0].split("\t") != header:
         raise CorruptError(f"{path}:1: the header is not {', '.join(header)}.")
@@ -138,7 +137,7 @@ def read_table(path: Path, header: list[str]) -> list[list[str]]:
 
 
 def lines_of(path: Path, columns: str | None = None, say: Callable[[str], None] | None = None) -> Iterator[str]:
-    """Yield the lines of a text file (also .xz and .gz), or the texts of a table, reported to `say`."""
+    """Yield lines of a text, also .xz and .gz, or of a table, reported to `say`."""
     check_text(path)
     if not is_table(path):
         if columns is not None:
@@ -152,7 +151,6 @@ def lines_of(path: Path, columns: str | None = None, say: Callable[[str], None] 
 
 
 def iterate_text(path: Path) -> Iterator[str]:
-    """Yield non-empty lines, or the texts of a table."""
     return (text for line in lines_of(path) if (text := line.strip()))
 
 
@@ -163,8 +161,8 @@ _RUN = 100
 def sample_documents(lines: Iterable[str], count: int | None, seed: int = 0) -> tuple[list[str], list[int], bool]:
     """Return sentences in their order, the index of each document's first, and True if an empty line ended a document.
 
-    With `count`, runs of up to 100 consecutive sentences of a document are sampled (same seed, same runs); each run is
-    then a document, the last cut short.
+    With `count`, runs of up to 100 consecutive sentences are sampled (same seed, same runs); each run is then a
+    document, the last cut short.
     """
     generator = random.Random(seed)
     # A heap: its first run is the one that makes room.
@@ -184,7 +182,6 @@ def sample_documents(lines: Iterable[str], count: int | None, seed: int = 0) -> 
 
 
 def _runs(lines: Iterable[str], most: int) -> Iterator[tuple[list[str], bool]]:
-    """Yield runs of at most `most` sentences of a document, and True if an empty line ends them."""
     run: list[str] = []
     for line in lines:
         if text := line.strip():
@@ -197,7 +194,7 @@ def _runs(lines: Iterable[str], most: int) -> Iterator[tuple[list[str], bool]]:
 
 
 def sample_text(lines: Iterable[str], count: int | None, seed: int = 0) -> list[str]:
-    """Return all lines with text, or `count` sampled without replacement (same seed, same lines)."""
+    """Return lines with text, or `count` sampled without replacement (same seed, same lines)."""
     texts = (text for line in lines if (text := line.strip()))
     generator = random.Random(seed)
     kept: list[str] = []

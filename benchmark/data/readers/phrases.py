@@ -20,14 +20,11 @@ _TARGET = re.compile(r"<b>(.*?)</b>")
 
 @dataclass(frozen=True)
 class InContext:
-    """A word with the words before and after it."""
-
     before: list[str]
     word: str
     after: list[str]
 
     def window(self, words: int) -> str:
-        """Return the word with at most `words` words on either side."""
         return " ".join([*self.before[-words:], self.word, *self.after[:words]])
 
 
@@ -91,7 +88,6 @@ def read_bird(path: Path) -> Pairs:
 
 
 def _items(path: Path, lines: int) -> list[tuple[str, tuple[str, str], list[str]]]:
-    """Return (place, the phrase's two words, the other lines) of every item."""
     every = read_lines(path)
     if len(every) % lines:
         raise CorruptError(f"{path}: {len(every)} lines are not a multiple of {lines}, the lines of an item.")
@@ -137,7 +133,7 @@ def read_semeval_bigrams(path: Path) -> Labelled:
 
 
 def read_semeval_instances(positive: Path, negative: Path) -> Labelled:
-    """Read the organisers' files of SemEval-2013 task 5(a), one per class; a line: word, tab, phrase."""
+    """Read the organisers' files of SemEval-2013 task 5(a) by class; a line: word, tab, phrase."""
     first, second, labels = [], [], []
     for label, path in ((1, positive), (0, negative)):
         for number, line in enumerate(read_lines(path), 1):

@@ -58,15 +58,12 @@ class PPDBPair:
 
 @dataclass
 class PPDBReport:
-    """Counts of the lines read and left out, by reason."""
-
     lines: int = 0
     malformed: int = 0
     named: list[str] = field(default_factory=list)
     dropped: Counter[str] = field(default_factory=Counter)
 
     def malformed_line(self, where: str, problem: str) -> None:
-        """Count a malformed line; the first few are named."""
         self.malformed += 1
         if len(self.named) < _NAMED:
             self.named.append(f"{where}: {problem}")
@@ -79,7 +76,6 @@ class PPDBReport:
 
 
 def is_pack(path: Path) -> bool:
-    """True if one of the first lines is a pack's; False for an unreadable file."""
     try:
         return any(line.count(b"|||") >= 4 for line in islice(iterate_bytes(path, "PPDB pack"), 20))
     except (CorruptError, MissingError):
@@ -87,7 +83,7 @@ def is_pack(path: Path) -> bool:
 
 
 def read_ppdb(path: Path, report: PPDBReport) -> Iterator[PPDBPair]:
-    """Yield the pairs of a pack (also .gz and .xz), line by line; malformed lines go to the report.
+    """Yield the pairs of a pack (also .gz and .xz); malformed lines go to the report.
 
     Raises MissingError for an absent file, CorruptError for a cut archive.
     """
@@ -154,9 +150,9 @@ def filtered(pairs: Iterable[PPDBPair], report: PPDBReport, *, max_words: int = 
 
 
 def balanced(rows: Iterable[tuple[str, str, str]], per_class: int | None, seed: int = 0) -> list[tuple[str, str, str]]:
-    """Sample equally many rows (phrase, paraphrase, label) of each label, in order: as many as the rarest has, at most.
+    """Sample equally many rows (phrase, paraphrase, label) of each label, in order: at most as many as the rarest has.
 
-    Reservoir sampling reads the rows once, and keeps at most `per_class` rows of each label (None: all).
+    Reservoir sampling reads the rows once, and keeps at most `per_class` of each label.
     """
     generator = random.Random(seed)
     kept: dict[str, list[tuple[int, tuple[str, str, str]]]] = {label: [] for label in PHRASE_LABELS}
@@ -176,7 +172,7 @@ def balanced(rows: Iterable[tuple[str, str, str]], per_class: int | None, seed: 
 
 
 def ppdb_training_rows(path: Path, report: PPDBReport, per_class: int | None = PER_CLASS) -> list[tuple[str, str, str]]:
-    """Return balanced rows (phrase, paraphrase, label) of a pack; no test target occurs on either side."""
+    """Return balanced rows; no test target occurs on either side."""
     pairs = (
         pair
         for pair in filtered(read_ppdb(path, report), report)
@@ -186,7 +182,7 @@ def ppdb_training_rows(path: Path, report: PPDBReport, per_class: int | None = P
 
 
 def ppdb_test_pairs(path: Path, report: PPDBReport) -> Pairs:
-    """Return a pack's held-out pairs of the test targets; the gold is the equivalence score (BURT 4.2)."""
+    """Return the pairs of the test targets; the gold is the equivalence score (BURT 4.2)."""
     pairs = [p for p in filtered(read_ppdb(path, report), report) if hash_fraction(p.target) < TEST_SHARE]
     gold = np.array([p.equivalence for p in pairs], dtype=np.float64)
     return Pairs([p.target for p in pairs], [p.paraphrase for p in pairs], gold)
@@ -194,7 +190,7 @@ def ppdb_test_pairs(path: Path, report: PPDBReport) -> Pairs:
 
 @dataclass(frozen=True)
 class HumanPair:
-    """A phrase and a paraphrase with the raters' mean score, 1 (unrelated) to 5 (the same)."""
+    """A scored pair: the raters' mean is 1 (unrelated) to 5 (the same)."""
 
     phrase: str
     paraphrase: str
@@ -227,9 +223,9 @@ def read_ppdb_human(path: Path) -> list[HumanPair]:
 
 
 def split_ppdb_human(pairs: Iterable[HumanPair]) -> tuple[list[HumanPair], list[HumanPair]]:
-    """Split the human-scored pairs of all files into (training, test) pairs without common phrases.
+    """Split into (training, test) pairs without common phrases.
 
-    The sha256 of its phrase makes a pair a test pair; pairs without any test pair's phrase are for training.
+    The sha256 of its phrase makes a pair a test pair.
     """
     pairs = list(pairs)
     test = [pair for pair in pairs if hash_fraction(pair.phrase) < HUMAN_TEST_SHARE]
@@ -238,7 +234,7 @@ def split_ppdb_human(pairs: Iterable[HumanPair]) -> tuple[list[HumanPair], list[
 
 
 def human_training_rows(paths: Iterable[Path], per_class: int | None = None) -> list[tuple[str, str, str]]:
-    """Return balanced rows (phrase, paraphrase, label) of the human-scored pairs for training.
+    """Return balanced rows (phrase, paraphrase, label) for training.
 
     Pairs of single words are left out, as in packs: they are half of the pairs, and their scores are so low that the
     length of a phrase would predict the class.

@@ -29,15 +29,13 @@ from zoo.errors import UsageError
 
 @dataclass
 class Decision:
-    """A table's columns, their consumer, and the decisions on them."""
-
     path: Path
     columns: list[Column]
     take: Take
     chosen: list[Column] | None = None
 
     def roles(self) -> Roles:
-        """Raises UsageError in doubt, with the commands to answer."""
+        """Decide each column's role; raises UsageError in doubt, with the commands to answer."""
         roles = self._of_person(self.chosen) if self.chosen else self._of_table()
         used = (*roles.texts, roles.value, *roles.negatives)
         unused = {column.name or f"column {column.place + 1}": "not named" if self.chosen else column.looks[1] or
@@ -45,7 +43,6 @@ class Decision:
         return Roles(roles.texts, roles.value, roles.negatives, unused)
 
     def _of_person(self, chosen: list[Column]) -> Roles:
-        """A person's order: texts; a value by kind, name or cells."""
         last, several = chosen[-1], len(chosen) > 2
         values = [column for column in chosen if column.value] or [
             column for column in chosen if column.look in ("number", "words", "aside")
@@ -64,7 +61,6 @@ class Decision:
         return Roles(texts[:2], value, texts[2:])
 
     def _stated(self) -> tuple[Column | None, Column | None, bool]:
-        """Return the header's first and second text, and True if by numbers."""
         able = [column for column in self.columns if column.can_be_text]
         for names in NUMBERED:
             pair = [column for name in names for column in able if plain(column.name) == name]
@@ -110,7 +106,6 @@ class Decision:
         return Roles(texts, None if negatives else value, negatives)
 
     def _value(self, texts: list[Column]) -> Column | None:
-        """Return the only column with a value's name, else the only column with values as cells."""
         rest = [column for column in self.columns if column not in texts]
         stated = [column for column in rest if column.value]
         stated = [column for column in stated if column.look != "constant"] or stated
@@ -150,7 +145,6 @@ class Decision:
         return Roles([text], value)
 
     def _pair(self, roles: Roles, short: list[Column], stated: list[Column], numbered: bool) -> None:
-        """Ask for the query of two texts, the meaning of a value, and unused columns."""
         (first, second), value = roles.texts, roles.value
         clear = numbered or not first.named or (first.key in FIRST and first.key not in ANY_TEXT) or (
             second.key in SECOND and second.key not in ANY_TEXT)  # fmt: skip
@@ -186,7 +180,6 @@ class Decision:
         raise UsageError(f"{self.path}: what are its columns {names}? ({why}) {remedy}")
 
     def _answers(self) -> list[tuple[list[str], str]]:
-        """Return readings (columns, kind) of the table, those with most columns first."""
         first, second, _ = self._stated()
         rest = sorted(self.columns, key=lambda column: (column is not first, column is not second))
         texts = [column for column in rest if column in (first, second) or (not column.value and

@@ -23,7 +23,7 @@ _IDS = ("_id", "id", "doc_id", "docid", "query_id", "qid", "pid")
 
 @dataclass(frozen=True)
 class Search:
-    """Texts of queries and documents, and rows (query, document, grade) of places in them."""
+    """Texts, and rows (query, document, grade) of places in them."""
 
     queries: list[str]
     documents: list[str]
@@ -36,7 +36,7 @@ def is_search(folder: Path) -> bool:
 
 
 def read_search(folder: Path) -> Search:
-    """Read corpus, queries and qrels/SPLIT.tsv, of the test split if it is there; a title stands before its text.
+    """Read corpus, queries and qrels/SPLIT.tsv, preferably of test; a title stands before its text.
 
     Raises MissingError without judgements, CorruptError for an unknown or repeated id.
     """
@@ -59,10 +59,6 @@ def read_search(folder: Path) -> Search:
 
 
 def _qrels(path: Path, *ids: Container[str]) -> list[tuple[int, list[str]]]:
-    """Return the line, query, document and grade of each judgement: by the header's names, else by place.
-
-    Raises CorruptError for a header with neither.
-    """
     cells = read_cells(path)
     rows, lines, names = cells.rows, cells.lines, cells.names
     if all(len(row) == 1 for row in rows):
@@ -89,7 +85,6 @@ def _qrels(path: Path, *ids: Container[str]) -> list[tuple[int, list[str]]]:
 
 
 def _file(folder: Path, name: str) -> Path | None:
-    """A table is a file or, as on the hub, a folder with a split's file."""
     parts = [folder / name, *([folder / "default", folder / "data"] if name == "qrels" else [])]
     inside = [path for part in parts for split in (*_SPLITS, name) for form in _FORMS for path in
               sorted(part.glob(f"{split}-*{form}"))]  # fmt: skip
@@ -97,7 +92,6 @@ def _file(folder: Path, name: str) -> Path | None:
 
 
 def _texts(folder: Path, name: str) -> dict[str, str]:
-    """Return the text of each id, after its title."""
     path = _file(folder, name)
     assert path is not None
     cells = read_cells(path)

@@ -1,4 +1,4 @@
-"""Reads a user's table of texts: cells, column roles (`roles`), values, and a report of everything unused."""
+"""Reads a user's table of texts, and reports everything unused."""
 
 from __future__ import annotations
 
@@ -29,10 +29,7 @@ _NO_NUMBER = ("nan", "none", "null", "na", "n/a")
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of a file: columns of texts (first, second, negative), score (float), label (text); the index is the line.
-
-    `unused` has the reason of each unused column.
-    """
+    """A frame of first, second, negative (texts), score (float), label (text); the index is the line."""
 
     frame: pd.DataFrame
     kind: Kind
@@ -40,22 +37,19 @@ class Table:
     unused: dict[str, str] = field(default_factory=dict)
 
     def texts(self) -> Iterator[str]:
-        """Yield the texts of each row, without line breaks."""
         sides = self.frame.drop(columns=["score", "label"], errors="ignore")
         return (" ".join(text.split()) for row in sides.itertuples(index=False) for text in row)
 
 
 def read(path: Any, columns: str | None = None, *, take: Take = "all") -> Table:
-    """Read a table (see `cells`).
-
-    Rows without a text, a score or a label are left out, and the report counts them.
+    """Read a table (see `cells`). Rows without a text, a score or a label are left out, and the report counts them.
 
     Args:
         path: The table.
         columns: Texts in their order, a score, a label: names of the header or numbers from 1, comma-separated.
             LABEL=WORD makes a label 1; a minus before a score's name makes large values mean unlike.
-        take: The consumer's demand: no scores and labels; numbers as scores, grades, or two labels whatever their look;
-            the last column as a label; "measured": the demand of `choose`.
+        take: The consumer's demand: no scores and labels; numbers as scores, grades, or two labels; the last column as
+            a label; "measured": the demand of `choose`.
 
     Raises:
         CorruptError: A line cannot be read.
@@ -104,7 +98,7 @@ def read(path: Any, columns: str | None = None, *, take: Take = "all") -> Table:
 
 
 def _agreeing(frame: pd.DataFrame, kind: Kind) -> pd.DataFrame:
-    """Drop rows with a text or pair of another label elsewhere, so that no order decides."""
+    """Drop texts or pairs of another label elsewhere, so that no order decides."""
     if kind not in ("labelled texts", "binary pairs"):
         return frame
     *texts, label = map(str, frame.columns)
@@ -112,7 +106,6 @@ def _agreeing(frame: pd.DataFrame, kind: Kind) -> pd.DataFrame:
 
 
 def _unfolding(cells: Cells, columns: str | None, take: Take) -> list[str]:
-    """Return the nested columns to unfold: those named, else those of known names, or all if alone."""
     if columns:
         typed = [name.strip() for name in columns.split(",")]
         return [name for name in cells.nested if name in typed or plain(name) in map(plain, typed)]
@@ -150,8 +143,7 @@ def _languages(columns: Sequence[Column]) -> str:
 def _is_header(cells: Cells) -> bool:
     """True if the first row names columns: short, no value, and a known name or unlike the columns below it.
 
-    A column unlike its name has values, or all names are single words and none of its cells is. Words above numbers
-    alone are names, however long.
+    Unlike: below are values, or all names are single words and no cell is. Words above numbers alone are names.
     """
     first = [cell.strip() for cell in cells.rows[0]] if cells.rows else []
     below = Cells(cells.path, cells.rows[1:], cells.lines[1:], separated=cells.separated)
@@ -176,7 +168,6 @@ def _above_numbers(cell: str, column: list[str]) -> bool:
 
 
 def _above_classes(first: Sequence[str], columns: Sequence[list[str]]) -> bool:
-    """True for a cell above a few repeated names, itself none of them, without a long text beside it."""
     classes = [len(column) >= FEW and is_class(column) for column in columns]
     unlike = [cell not in column for cell, column, of in zip(first, columns, classes, strict=True) if of]
     texts = [(cell, column) for cell, column, of in zip(first, columns, classes, strict=True) if not of and column]
@@ -190,7 +181,6 @@ def _names(cells: Cells, columns: str) -> bool:
 
 
 def _split_names(names: Sequence[str], columns: str) -> tuple[list[str], str]:
-    """Return the typed names, and the label after =, if the part before it is a column."""
     typed = [column.strip() for column in columns.split(",")]
     before, _, label = typed[-1].rpartition("=")
     if typed[-1] not in names and before.strip():
@@ -214,7 +204,6 @@ def _chosen(cells: Cells, names: list[str], columns: list[str]) -> list[int]:
 
 
 def _check_fields(cells: Cells, last: int) -> None:
-    """Raise CorruptError with the line of a row without a used column, or with a field beyond the header."""
     width = len(cells.names) if cells.names is not None else None
     for line, row in zip(cells.lines, cells.rows, strict=True):
         if len(row) <= last or (width is not None and any(map(str.strip, row[width:]))):

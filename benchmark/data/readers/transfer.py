@@ -23,7 +23,7 @@ SICK_CLASSES = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 
 @dataclass(frozen=True)
 class Labelled:
-    """Texts, or pairs of texts if `second` is given, with classes (n,) counted from 0."""
+    """Texts, or pairs with a `second` side; classes (n,) count from 0."""
 
     first: list[str]
     labels: NDArray[np.int64]
@@ -40,7 +40,7 @@ class Labelled:
         return Labelled([self.first[row] for row in rows], self.labels[list(rows)], second)
 
     def ordered(self) -> Labelled:
-        """Return the rows in SentEval's order: by tokens of the first side, of the second side, then class; stable."""
+        """Sort as SentEval: by tokens of the first side, of the second side, then class; stable."""
         sides = [[len(text.split()) for text in side] for side in (self.first, self.second) if side is not None]
         keys = list(zip(*sides, self.labels.tolist(), strict=True))
         return self.take(sorted(range(len(self)), key=keys.__getitem__))

@@ -1,1 +1,1 @@
-"""SentEval's transfer probes; all classifiers of a task are trained together as one batched problem."""
+"""SentEval's transfer probes; all classifiers of a task are trained together as a single batched problem."""

@@ -1,9 +1,9 @@
 """Trains many small classifiers together, each as in SentEval (docs/protocol.md).
 
 A fit is a classifier: the rows of a fold and a penalty. SentEval seeds its random numbers again for every fit, so all
-fits have the same initial weights, and fits of equally many rows the same order. Here all fits take each step
-together: one gather of the minibatches of all folds, one batched product, one fused update. After every evaluation,
-finished fits are removed and the others are grouped again.
+fits have the same initial weights, and fits of equally many rows the same order. All fits take each step together: a
+gather of the minibatches of all folds, a batched product, a fused update. After every evaluation, finished fits are
+removed and the others are grouped again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Fold:
-    """Training rows, and rows for early stopping; default: a sample of 5 % of the training rows."""
+    """A fold's rows; those for early stopping default to a sample of 5 % of the training rows."""
 
     train: Rows
     dev: Rows | None = None
@@ -71,7 +71,7 @@ class Fits:
 
 
 class _Order:
-    """The shared randomness of fits of equally many rows: the dev share, then a permutation per pass."""
+    """The randomness shared by fits of equally many rows: the dev share, then a permutation per pass."""
 
     def __init__(self, count: int, draws_dev: bool, seed: int) -> None:
         # SentEval's generator.
@@ -94,7 +94,7 @@ class _Track:
 
 
 def pad(vectors: NDArray[np.float32], device: str) -> Tensor:
-    """Append a 1 for the bias, then zeros up to an aligned width; returns (n, padded) float32."""
+    """Append a 1 for the bias, then zeros up to an aligned width: (n, padded) float32."""
     n, dim = vectors.shape
     x = torch.zeros(n, -(-(dim + 1) // 16) * 16, dtype=torch.float32, device=device)
     x[:, :dim] = torch.from_numpy(np.ascontiguousarray(vectors, dtype=np.float32)).to(device)
@@ -165,11 +165,11 @@ class Trainer:
         return Fits(self.accuracy, self.evaluations, self.model, self.best, self.x)
 
     def _launch_bound(self) -> bool:
-        """True if a step's time hardly depends on the number of fits: a single big block is best."""
+        """True if a step's time hardly depends on the number of fits: a single block is best."""
         return self.x.device.type != "cpu"
 
     def _packs(self, workers: int) -> list[Rows]:
-        """Return blocks (folds, fits per fold) of all active fits; folds of a block have equal steps per pass."""
+        """Folds of a block (folds, fits per fold) have equal steps per pass."""
         of_fold: dict[int, list[int]] = defaultdict(list)
         for fit in np.argsort(~self.active, kind="stable").tolist():
             of_fold[self.fold_of[fit]].append(fit)
@@ -193,7 +193,6 @@ class Trainer:
 
     @torch.no_grad()
     def _round(self, pack: Rows, epochs: int) -> None:
-        """Train a block for `epoch_size` passes, evaluate its fits and keep new best weights."""
         tracks = [self.tracks[fold] for fold in self.fold_of[pack[:, 0]]]
         where = torch.from_numpy(pack).to(self.x.device)
         weights, first, second = ([w[where] for w in kind] for kind in (self.weights, self.first, self.second))

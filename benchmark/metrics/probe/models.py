@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 def _drawn(outputs: int, inputs: int, padded: int, generator: torch.Generator) -> Tensor:
-    """Return (outputs, padded): a linear layer's weights by torch's initialisation, then its bias."""
+    """Return a linear layer's weights by torch's initialisation, then its bias: (outputs, padded)."""
     layer = torch.zeros(outputs, padded)
     weight, bias = torch.empty(outputs, inputs), torch.empty(outputs)
     torch.nn.init.kaiming_uniform_(weight, a=math.sqrt(5), generator=generator)
@@ -25,7 +25,7 @@ def _drawn(outputs: int, inputs: int, padded: int, generator: torch.Generator) -
 
 
 def _weigh(error: Tensor, scale: Tensor | float) -> float:
-    """Weight the rows' errors (F, ..., B) in place; a common weight is returned as a factor instead."""
+    """Weight errors (F, ..., B) in place; a common weight is returned as a factor instead."""
     if isinstance(scale, float):
         return scale
     error.mul_(scale.view(len(scale), *[1] * (error.dim() - 2), -1))
@@ -37,7 +37,7 @@ Gradients = Callable[[Tensor, Tensor | float], None]
 
 
 class Classifier(ABC):
-    """Softmax classifiers trained by mean cross-entropy plus a penalty on all weights, including biases."""
+    """Softmax by mean cross-entropy plus a penalty on all weights, including biases."""
 
     def __init__(self, classes: int) -> None:
         self.classes = classes
@@ -52,10 +52,7 @@ class Classifier(ABC):
 
     @abstractmethod
     def gradients(self, weights: list[Tensor], x: Tensor, penalties: Tensor, out: list[Tensor]) -> Gradients:
-        """Return a function to write the gradients for the minibatch in x (F, B, D) at the time of the call.
-
-        Tensors are read and written in place, so that a step creates no new views.
-        """
+        """Return a function of x (F, B, D) at the time of the call; it writes in place, without new views."""
 
     def targets(self, labels: Tensor) -> Tensor:
         """Return one-hot targets (steps, F, 1, C, B) of labels (steps, F, B)."""
@@ -66,8 +63,8 @@ class Classifier(ABC):
 class Linear(Classifier):
     """Logistic regression: weights (F, R, C, D).
 
-    With two classes, the first class's weights are stored with the opposite sign, because both then have the same
-    gradient apart from the penalty; Adam and RMSprop take the same steps under either sign.
+    With two classes, the first class's weights have the opposite sign: both then have the same gradient apart from the
+    penalty; Adam and RMSprop take the same steps under either sign.
     """
 
     def initial(self, dim: int, padded: int, seed: int) -> list[Tensor]:
@@ -85,11 +82,11 @@ class Linear(Classifier):
         return scores
 
     def targets(self, labels: Tensor) -> Tensor:
-        """With two classes, 1 for the second label (steps, F, 1, B)."""
+        """Return 1 for the second of two labels (steps, F, 1, B), else one-hot targets."""
         return labels[:, :, None].to(torch.float32) if self.classes == 2 else super().targets(labels)
 
     def gradients(self, weights: list[Tensor], x: Tensor, penalties: Tensor, out: list[Tensor]) -> Gradients:
-        """Two batched products; half as wide for two classes, because only the score difference matters."""
+        """Use half the width for two classes, because only the score difference matters."""
         (w,), (g,) = weights, out
         folds, fits, classes, width = w.shape
         transposed, penalties = x.transpose(1, 2), penalties[:, :, None, None]
@@ -117,14 +114,13 @@ class Linear(Classifier):
 
 
 class Hidden(Classifier):
-    """A sigmoid layer before the linear layer: weights (F, R, H, D), (F, R, C, H) and biases (F, R, C, 1)."""
+    """A sigmoid layer, then a linear layer: weights (F, R, H, D), (F, R, C, H) and biases (F, R, C, 1)."""
 
     def __init__(self, classes: int, units: int) -> None:
         super().__init__(classes)
         self.units = units
 
     def initial(self, dim: int, padded: int, seed: int) -> list[Tensor]:
-        """Two linear layers, initialised in this order."""
         generator = torch.Generator().manual_seed(seed)
         below = _drawn(self.units, dim, padded, generator)
         above = _drawn(self.classes, self.units, self.units + 1, generator)

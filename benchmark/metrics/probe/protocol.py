@@ -1,8 +1,8 @@
 """SentEval's transfer probes: their folds, the choice of the penalty, and the accuracy (docs/protocol.md).
 
-Three schemes: `nested` (all rows in outer folds, the penalty from inner folds), `cross_validated` (a training and a
-test part, the penalty from folds of the training part) and `split` (training, development and test parts). Early
-stopping and rounding are SentEval's.
+Schemes: `nested` (all rows in outer folds, the penalty from inner folds), `cross_validated` (a training and a test
+part, the penalty from folds of the former) and `split` (training, development and test parts). Early stopping and
+rounding are SentEval's.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FAST = ProbeSetting(
 
 @dataclass(frozen=True)
 class ProbeScores:
-    """Accuracies x100, a penalty per test part, predictions; rounded to two decimals as in SentEval."""
+    """Accuracies x100, rounded to two decimals as in SentEval, a penalty per test part, predictions."""
 
     accuracy: float
     dev_accuracy: float
@@ -56,7 +56,7 @@ def stratified(labels: NDArray[np.int64], folds: int) -> list[tuple[Rows, Rows]]
 
 
 def pair_features(u: NDArray[np.float32], v: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return [|u-v| ; u*v] (n, 2 dim) of two sides (n, dim)."""
+    """Return [|u-v| ; u*v] (n, 2 dim)."""
     return np.concatenate([np.abs(u - v), u * v], axis=1)
 
 
@@ -78,17 +78,15 @@ class _Probe:
         return fits, fits.dev.reshape(len(folds), len(tried))
 
     def percent(self, fraction: float) -> float:
-        """Return a fraction x100, rounded as in SentEval."""
         return float(round(100 * np.float64(fraction), 2))
 
     def choose(self, dev: NDArray[np.float64]) -> tuple[int, float]:
-        """Return index and score of the best penalty in (folds, penalties); ties go to the smallest."""
+        """Ties between penalties go to the smallest."""
         means = [self.percent(float(np.mean(list(column)))) for column in dev.T]
         best = int(np.argmax(means))
         return best, means[best]
 
     def score(self, fits: Fits, fit: int, rows: Rows) -> tuple[float, NDArray[np.int64]]:
-        """Return the accuracy x100 and the predicted classes."""
         predicted = fits.predict(fit, rows)
         return self.percent(float(np.mean(predicted == self.labels[rows]))), predicted
 
@@ -122,7 +120,7 @@ def cross_validated(
     setting: ProbeSetting = FULL,
     device: str = "cpu",
 ) -> ProbeScores:
-    """Train on the first `train_rows` rows, whose folds choose the penalty, and test on the others: TREC, MRPC."""
+    """Choose the penalty in folds of the first `train_rows` rows, and test on the others: TREC, MRPC."""
     probe = _Probe(vectors, labels, setting, device)
     _, dev = probe.grid([Fold(*rows) for rows in stratified(labels[:train_rows], setting.folds)])
     best, dev_accuracy = probe.choose(dev)
@@ -140,7 +138,7 @@ def split(
     setting: ProbeSetting = FULL,
     device: str = "cpu",
 ) -> ProbeScores:
-    """Score rows in three parts: training, development (for penalty and stopping), test: SST2, SST5, SICK-E.
+    """Training, development (for penalty and stopping) and test rows in this order: SST2, SST5, SICK-E.
 
     SentEval trains the chosen classifier again, on the same rows from the same seed: the result is the same.
     """

@@ -23,8 +23,6 @@ from zoo.selection import parse_methods
 
 @dataclass(frozen=True)
 class ChosenEncoder:
-    """An encoder, not loaded yet; `row` has its columns in tables."""
-
     name: str
     sources: dict[str, Any]
     seed: int | None

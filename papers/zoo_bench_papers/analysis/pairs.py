@@ -78,7 +78,6 @@ def _words(pairs: Pairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def lexical_overlap(first: str, second: str) -> float:
-    """Jaccard index of two texts' lower-cased words."""
     a, b = set(first.lower().split()), set(second.lower().split())
     return len(a & b) / len(a | b) if a | b else 1.0
 
@@ -243,7 +242,6 @@ def _all_parts(kept: RowScores, pairs: Pairs, hard: Hard) -> dict[str, dict[str,
 def analyse_pairs(
     rows: Mapping[str, list[Record]], tasks: Sequence[str], store: Records, texts: PairTexts, hard: Hard
 ) -> Analysis:
-    """Scores of every row on each kind of pairs of every task; raises MissingError if there are none."""
     lines: dict[str, list[dict[str, object]]] = {name: [] for name in _TABLES}
     notes: dict[str, list[str]] = {name: [] for name in _TABLES}
     golds: dict[str, str] = {}

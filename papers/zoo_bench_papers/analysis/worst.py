@@ -24,7 +24,6 @@ _COLUMNS: dict[str, int | None] = {"Row": None, "Gold": 2, "Predicted": 3, "Gold
 
 
 def worst_pairs(kept: RowScores, count: int) -> list[dict[str, Any]]:
-    """Pairs of farthest predicted from gold place; `Off by` > 0: too similar."""
     places = kept.places.mean(axis=0)
     off = places - kept.gold_places
     predicted = kept.predicted.mean(axis=0, dtype=np.float64)

@@ -242,7 +242,7 @@ def sentence_map(**options: Any) -> None:
 @plugin_option
 @_common
 def pseudo_tokens(**options: Any) -> None:
-    """What PT-BERT's attention over pseudo tokens does, before and after a training."""
+    """PT-BERT's attention over pseudo tokens, before and after a training."""
     runtime = _start(options, options["plugins"])
     from benchmark.data.corpora import load_corpus
     from benchmark.data.sources import DataSource

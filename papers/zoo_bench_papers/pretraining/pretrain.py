@@ -163,7 +163,6 @@ def _load(kind: Any, folder: Path, **options: object) -> Any:
 
 
 def _loaded(source: BackboneSource, dropout: float) -> PreTrainedModel:
-    """A backbone in float32 with its head, or a new head."""
     config = _load(transformers.AutoConfig, source.folder)
     config.update({name: dropout for name in _DROPOUT if hasattr(config, name)})
     kind = transformers.AutoModelForCausalLM if config.model_type == "gpt2" else transformers.AutoModelForMaskedLM

@@ -144,8 +144,6 @@ TRAINED_TOKENIZERS = ("byte-level-bpe", "unigram")
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainRecipe(StartRecipe):
-    """All settings behind the trained weights, from YAML."""
-
     architecture: Literal["bert", "roberta", "albert", "gpt2"] = "bert"
     # That of a backbone, or trained here: byte-level-bpe, unigram.
     tokenizer: str = "zoo-small"

@@ -31,8 +31,6 @@ _HELD_OUT_BLOCK = 32
 
 @dataclass(frozen=True)
 class PlainTexts:
-    """Training text files, how to read them, and sentences to omit."""
-
     paths: list[Path]
     read: Callable[[Path], Iterable[str]]
     exclude: frozenset[str] = frozenset()

@@ -71,7 +71,6 @@ def read_definitions(path: Path, limit: int | None = None) -> list[Definition]:
 
 
 def find_seq2seq(name: str, revision: str | None, runtime: Runtime) -> BackboneSource:
-    """Locate the model without loading it; raises MissingError."""
     try:
         return find_backbone(name, revision, allow_pickle=runtime.allow_pickle)
     except MissingError as error:

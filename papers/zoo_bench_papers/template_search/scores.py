@@ -34,8 +34,6 @@ class HasSpearman(TypedDict):
 
 
 class Result(HasSpearman):
-    """A template's record under the conditions of a search."""
-
     schema: int
     key: str
     template: str
@@ -77,8 +75,6 @@ class DevScorer:
 
 @dataclass
 class Search:
-    """Records of a search under its conditions; templates without a record are scored."""
-
     folder: Path
     conditions: dict[str, Any]
     environment: dict[str, Any]
@@ -105,7 +101,6 @@ class Search:
         return [self.results[template] for template in templates]
 
     def best(self, results: Iterable[Result]) -> list[Result]:
-        """Scored results, highest first; ties keep the order of trying."""
         return sorted((r for r in results if r["status"] == "ok"), key=spearman_of, reverse=True)
 
     def _note(self) -> str:
@@ -183,7 +178,6 @@ class SearchTable:
     environment: dict[str, Any]
 
     def rows(self) -> list[TemplateRow]:
-        """Stage by stage, the best first and those without a score last; x100."""
         rows: list[TemplateRow] = []
         for stage, results in self.stages.items():
             for result in sorted(results, key=spearman_of, reverse=True):

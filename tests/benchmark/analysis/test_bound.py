@@ -52,14 +52,14 @@ def honest(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
 @pytest.fixture(autouse=True)
 def once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cell of one encoder is measured once: what is edited in its record does not change its vectors."""
-    measure, known = EncoderMeasurement.measure_one, dict[Any, Any]()
+    measure, known = EncoderMeasurement.measure_cell, dict[Any, Any]()
 
-    def measure_one(self: EncoderMeasurement, cell: Cell) -> Any:
+    def measure_cell(self: EncoderMeasurement, cell: Cell) -> Any:
         key = self.plan.key, cell.task.name, cell.task.data and cell.task.data.rows
         known[key] = known.get(key) or measure(self, cell)
         return copy.deepcopy(known[key])
 
-    monkeypatch.setattr(EncoderMeasurement, "measure_one", measure_one)
+    monkeypatch.setattr(EncoderMeasurement, "measure_cell", measure_cell)
 
 
 @pytest.fixture(scope="module")
