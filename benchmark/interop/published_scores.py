@@ -95,7 +95,6 @@ def read_published(source: str | Path | pandas.DataFrame, wanted: Mapping[str, T
 
 
 def is_published(path: Path) -> bool:
-    """True for a table or a folder of others' results, not a folder of our records."""
     if path.is_file():
         return path.suffix in (".csv", ".tsv", ".parquet", ".jsonl")
     metas = ("*/*/model_meta.json", "results/*/*/model_meta.json")

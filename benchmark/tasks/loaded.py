@@ -82,7 +82,6 @@ class LoadedTask:
 
 
 def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> list[LoadedTask]:
-    """Load tasks; without data a task keeps the reason."""
     loaded = []
     for name in names:
         task = TASKS.get(name)

@@ -33,8 +33,6 @@ _RATE = re.compile(r"(?<=[:x])[\d.]+(?=:|\+|$)")
 
 @dataclass(frozen=True)
 class Dimension:
-    """The values of a setting: a list, or all between two bounds."""
-
     values: tuple[Any, ...] = ()
     low: float = 0.0
     high: float = 0.0
