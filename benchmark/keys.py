@@ -32,8 +32,6 @@ PROTOCOL_VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Ingredients:
-    """The sources of an encoder's vectors, beside the seed."""
-
     protocol: int = field(metadata={"why": "scores of different protocols are not one number"})
     code: str = field(metadata={"why": "the method's registered name and version, and a plugin's file"})
     recipe: dict[str, Any] = field(metadata={"why": "the settings, each as it was used"})
@@ -47,7 +45,6 @@ class Ingredients:
     )
 
     def key(self) -> str:
-        """Return the row's key, with a probe for foreign methods alone."""
         held = {one.name: getattr(self, one.name) for one in fields(self)}
         return sha256_json({name: value for name, value in held.items() if name != "probe" or value is not None})
 

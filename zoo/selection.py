@@ -152,8 +152,14 @@ def _lists(spec: RecipeSpec, key: str) -> bool:
     return tuple in (hint, get_origin(hint), *map(get_origin, get_args(hint)))
 
 
-def items_of(text: str) -> list[str]:
+def _items(text: str) -> list[str]:
     return [item for part in _split(_COMMA, text) if (item := part.strip())]
+
+
+def saved_items(text: str) -> list[str]:
+    """Return the items of a `--methods` value if a saved encoder is among them, else []."""
+    items = _items(text)
+    return items if any(map(saved_named, items)) else []
 
 
 def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSpec]:
@@ -163,7 +169,7 @@ def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSp
     pretrained:model=... Raises UsageError for an unknown name (with suggestions), an empty glob or a repeated method.
     """
     chosen: dict[str, RecipeSpec] = {}
-    for item in items_of(text):
+    for item in _items(text):
         is_file_of_recipe = parts_of(item)[0].endswith((".yaml", ".yml"))
         item = item if is_file_of_recipe else with_model(item, recipes)
         name, overrides = split_overrides(item, "--methods")

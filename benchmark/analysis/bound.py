@@ -235,7 +235,6 @@ def equal_seeds(records: Sequence[Record], store: Records) -> dict[str, str]:
 
 
 def absent_cells(records: Sequence[Record]) -> Iterator[tuple[Record, int | None, str, str]]:
-    """Yield a record, seed, task and reason for each cell stated but absent."""
     rows: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         rows[record["row_key"]].append(record)

@@ -114,8 +114,6 @@ def diff(a: str | Path, b: str | Path) -> Diff:
 
 
 def made_by(a: Record, b: Record) -> list[str]:
-    """Return the differing parts of two records, with both values if short."""
-
     def parts(record: Record) -> dict[str, Any]:
         environment = record["environment"]
         return {

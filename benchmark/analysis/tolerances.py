@@ -40,8 +40,8 @@ def bounds(predicted: Numbers, gold: Numbers) -> tuple[float, float]:
     """Return the least and greatest possible Spearman x100 before predictions (n,) became equal as float32.
 
     Examples:
-        >>> [round(bound, 1) for bound in bounds(np.array([1, 2, 2]), np.array([1, 2, 3]))]
-        [43.3, 115.5]
+        >>> [float(round(bound, 1)) for bound in bounds(np.array([1, 2, 2]), np.array([1, 2, 3]))]
+        [50.0, 115.5]
     """
     places = ranks(gold) - (len(gold) + 1) / 2
     orders = [np.lexsort((sign * gold, predicted)) for sign in (-1, 1)]
@@ -75,7 +75,6 @@ def are_places(predicted: Numbers) -> bool:
 
 
 def compare_gold(record: Record, task: LoadedTask, kept: PairScores) -> None:
-    """Raise DifferenceError unless the gold scores are those here."""
     gold = scored_pairs(task, "test").gold.astype("float32")
     if len(gold) != len(kept[1]) or not np.array_equal(gold, kept[1]):
         raise DifferenceError("its gold scores are not those of the data here")

@@ -56,8 +56,6 @@ _POOLERS = {"mean": "avg", "cls": "cls_before_pooler"}
 
 @dataclass(frozen=True)
 class Beginning:
-    """The common start of all candidates: an encoder and the recipe of its vectors."""
-
     name: str
     untrained: RecipeSpec
     settings: dict[str, Any]

@@ -156,7 +156,6 @@ def _name(encoder: object) -> str:
 def prepared(
     name: str, given: object, runtime: Runtime, texts: Sequence[str], corpus: str | None, backend: Backend
 ) -> Candidate:
-    """Load an encoder, train it on a text, or fit it to `texts`."""
     quiet = replace(runtime, progress=Progress.silent())
     is_path = isinstance(given, str | Path)
     if isinstance(given, str | Path) and saved_named(given):

@@ -73,12 +73,10 @@ class Texts:
 
     @property
     def units(self) -> int:
-        """The number of units: pairs, queries with a relevant document, or texts."""
         return len(self.asked) if self.kind == "retrieval" else len(self.first)
 
     @functools.cached_property
     def asked(self) -> NDArray[np.intp]:
-        """The queries with a relevant document."""
         return np.unique(self.first[self.gold > 0])
 
     @functools.cached_property

@@ -176,7 +176,8 @@ def threshold(
 ) -> dict[str, float | None]:
     """Return the cosine above which "equal" is most often right, its 95 % interval, and its accuracy.
 
-    In simulation the interval covers the population's best threshold (docs/choose.md).
+    Percentiles in resamples of the pairs give the interval; simulated, it covers the population's best threshold
+    (docs/choose.md).
     """
     order = np.argsort(cosines)
     ordered, steps = cosines[order], 1 - 2 * gold[order].astype(np.int32)

@@ -85,7 +85,6 @@ def rows_of(frame: pandas.DataFrame) -> list[Row]:
 
 
 def lines_of_rows(rows: list[Row], columns: Sequence[tuple[str, Callable[[Row], str]]], width: int | None) -> list[str]:
-    """Print rows by `columns` of (heading, cell), the most important first."""
     fields = [Field("", [row["name"] for row in rows], right=False, name=True)]
     # The first column always stays; the second goes last.
     for place, (heading, cell) in enumerate(columns):

@@ -15,7 +15,7 @@ def command(results: Path) -> None:
     """Join the loose records of a results folder and the scores of their pairs: records.parquet, pairs.parquet.
 
     Every command reads packed and loose records alike. Loose files are removed after the packed files were read back
-    from the disk. A damaged record, or one in contradiction to a packed record, stays in place and is named.
+    from the disk. A record stays in place and is named if it is damaged or contradicts a packed record.
     """
     from benchmark.records.pack import pack
     from benchmark.records.packed import RECORDS

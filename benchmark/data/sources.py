@@ -191,7 +191,6 @@ def _layouts(folder: Path, form: Form) -> list[Path]:
 
 
 def _nearby(folder: Path, form: Form) -> Path | None:
-    """Return a folder above the user's, or directly below it, with a data set, if any."""
     first = next(iter(form.files))
     places = [*folder.absolute().parents[:_ABOVE], *sorted(path for path in folder.iterdir() if is_dir(path))]
     return next((place for place in places if any(is_file(at / first) for at in _layouts(place, form))), None)

@@ -152,7 +152,6 @@ def base_card(location: str, revision: str | None) -> dict[str, object]:
 def export_card(
     name: str, records: Sequence[Record], known: dict[str, object], row: Sequence[Record] = (), about: str = ""
 ) -> str:
-    """Return the model card; `row` has the records of all seeds."""
     first = records[0]
     method = first["method"]["name"]
     training = next(r["training"] for r in records if r["training"])

@@ -25,7 +25,15 @@ from zoo.roles import encode_alike
 
 
 def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | None = None) -> TextModel:
-    """Return a model for mteb; raises UsageError for an encoder with training, or with a fit on each task."""
+    """Return a model for mteb, with its metadata.
+
+    Args:
+        encoder: A zoo Encoder, the folder of a saved or finished encoder, a recipe without training, a
+            sentence-transformers model or a function of texts.
+
+    Raises:
+        UsageError: The encoder needs training, or is fitted on each task.
+    """
     runtime = runtime or Runtime()
     called, files = name, None
     if isinstance(encoder, Encoder):

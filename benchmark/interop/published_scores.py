@@ -95,7 +95,6 @@ def read_published(source: str | Path | pandas.DataFrame, wanted: Mapping[str, T
 
 
 def is_published(path: Path) -> bool:
-    """True for a table or a folder of others' results, not a folder of our records."""
     if path.is_file():
         return path.suffix in (".csv", ".tsv", ".parquet", ".jsonl")
     metas = ("*/*/model_meta.json", "results/*/*/model_meta.json")
@@ -266,6 +265,7 @@ def _within(score: float, repeats: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _converted(path: Path) -> dict[str, Any]:
+    """A result from before mteb 1.11, as mteb itself converts it."""
     import mteb
 
     # It warns of each old name of a measure.

@@ -155,7 +155,6 @@ def card_data(name: str, records: Sequence[Record], **known: Any) -> ModelCardDa
 
 
 def name_in_mteb(record: Record) -> str | None:
-    """Return the task's name in MTEB's files, None if it is not exported."""
     name = record["task"]["name"]
     return name.removeprefix(MTEB) if name.startswith(MTEB) else TASKS.get(name)
 

@@ -33,7 +33,6 @@ def undefined(predicted: NDArray[np.float64], gold: NDArray[np.float64], *, know
 
 
 def correlations(predicted: NDArray[np.float64], gold: NDArray[np.float64]) -> dict[str, float | None]:
-    """Return `spearman` and `pearson`, None if `undefined`."""
     if undefined(predicted, gold):
         return {"spearman": None, "pearson": None}
     return {

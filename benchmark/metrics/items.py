@@ -84,7 +84,6 @@ def values_of(items: ItemsPart) -> NDArray[np.float64]:
 
 
 def joined(runs: Sequence[ItemsPart]) -> ItemsPart | None:
-    """Join runs on a test set."""
     if not runs:
         return None
     right = np.concatenate([right_of(run) for run in runs])

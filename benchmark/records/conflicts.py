@@ -42,7 +42,6 @@ class StoredRecord(NamedTuple):
 
 
 def cell_of(record: Record) -> Cell:
-    """Return a cell's identity, with the method's name as typed."""
     return record["method"]["name"], record["task"]["name"], record["key"]
 
 
@@ -184,7 +183,6 @@ def two_versions(records: Collection[Record]) -> str | None:
 
 
 def command_of(records: Collection[Record]) -> str:
-    """Return the command of the most seeds, then the latest."""
     latest = max(records, key=lambda record: (record.get("seeds", 0), record["started"]))
     words = [word for word in latest["command"] if word != "--remeasure"]
     if "--shard" in words:

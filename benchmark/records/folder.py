@@ -73,7 +73,6 @@ class Records:
         return self.folder.joinpath("records", *_place(name, task, key))
 
     def encoder_folder(self, name: str, encoder_key: str) -> Path:
-        """Return the folder of `encoder`, fit.json and the training's log."""
         return self.folder / "encoders" / f"{slug(name)}-{encoder_key[:16]}"
 
     def finished(self, name: str, task: str, key: str) -> Record | None:
@@ -214,7 +213,6 @@ class Records:
         return records
 
     def damaged(self, method: str, task: str) -> dict[str, str]:
-        """Return reasons by file, relative to the folder."""
         return {
             path.name.removesuffix(".corrupt"): reason.replace(f"{self.folder}/", "")
             for path, reason in self.corrupt
@@ -254,7 +252,6 @@ class Records:
             yield StoredRecord(record, RECORDS, "" if alone else pack.digest(number))
 
     def place(self, record: Record) -> tuple[str, str]:
-        """Return a key to sort by the loose file's folder and name."""
         return _place(record["method"]["name"], record["task"]["name"], record["key"])
 
 

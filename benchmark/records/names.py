@@ -89,7 +89,6 @@ def short_name(name: str, parts: int = 1) -> str:
 
 
 def distinctions(record: Record) -> list[str]:
-    """Return distinctions, the most telling first; the start of the key is always unique."""
     backbone: Mapping[str, Any] = record["method"]["sources"].get("backbone") or {}
     training: Mapping[str, Any] = record["training"] or {}
     text: Mapping[str, Any] = training.get("corpus") or {}

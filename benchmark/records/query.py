@@ -35,12 +35,10 @@ Ranks = NDArray[np.float64]
 
 
 def label(records: Sequence[Record]) -> str:
-    """Return the method and the start of the row's key, for equal names."""
     return f"{short_name(records[0]['method']['name'])} [{records[0]['row_key'][:8]}]"
 
 
 def split_label(text: str) -> tuple[str, str]:
-    """Split a label into name and distinction, "" for a plain name."""
     match = re.fullmatch(r"(.*) \[([^\[\]]+)\]", text)
     return (match[1], match[2]) if match else (text, "")
 
@@ -137,7 +135,6 @@ def _places(values: NDArray[Any]) -> Ranks:
 
 
 def row_scores(name: str, records: Sequence[Record], task: str, store: Records) -> RowScores:
-    """Find a row's scores; raises MissingError, UsageError or CorruptError."""
     entries = of_task(records, task, store)
     scores = [store.pair_scores(record) for record in entries]
     if len({pairs_of(record)["gold_sha256"] for record in entries}) > 1:

@@ -39,8 +39,6 @@ _FRACTIONS = re.compile("spearman|pearson|accuracy|mrr|ndcg|map|f1|nearest")
 
 
 class Source(TypedDict, total=False):
-    """A file or model outside the recipe; a method as a source has more keys."""
-
     name: Text
     revision: Text | None
     sha256: Text
@@ -48,8 +46,6 @@ class Source(TypedDict, total=False):
 
 
 class MethodTraits(TypedDict):
-    """The method's `zoo.encoder.Traits` under this recipe."""
-
     transductive: bool
     needs_corpus: NotRequired[bool]
     needs_neighbours: NotRequired[bool]
@@ -63,8 +59,6 @@ class MethodTraits(TypedDict):
 
 
 class TunedPart(TypedDict):
-    """The recipe's `zoo.recipes.Tuned`."""
-
     trials: int
     dev: Text
     backbone: Text
@@ -152,8 +146,6 @@ class Coverage(TypedDict):
 
 
 class CorpusPart(TypedDict, total=False):
-    """The training text: `sentences` of a corpus or labelled `pairs`."""
-
     name: Text
     sentences: int
     # Where neighbouring sentences were asked for: in how many stretches they were read.
@@ -163,8 +155,6 @@ class CorpusPart(TypedDict, total=False):
 
 
 class OverlapPart(TypedDict):
-    """Distinct test texts, and the digests of those in the training text."""
-
     texts: int
     digests: list[str]
 
@@ -216,8 +206,6 @@ class Encoding(TypedDict, total=False):
 
 
 class Adapt(TypedDict):
-    """The transductive fit on the task's texts."""
-
     seconds: float
     texts: int
     rank: int | None
@@ -285,8 +273,6 @@ class Record(TypedDict):
 
 
 class MeasuredPart(TypedDict, total=False):
-    """The fields of a record that depend on the outcome."""
-
     scores: ScoresPart | None
     coverage: Coverage | None
     training: TrainingPart | None

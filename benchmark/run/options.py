@@ -218,11 +218,6 @@ class RunOptions:
         """Return all recipes by name, those tuned in the results folder too."""
         return all_recipes() | tuned_recipes(self.results)
 
-    def recipe_defaults(self) -> dict[str, str]:
-        """Return values for fields that a recipe leaves open: `backbone` and `revision`, where they are given."""
-        given = {"backbone": self.backbone, "revision": self.revision}
-        return {name: value for name, value in given.items() if value}
-
 
 OPTIONS: dict[str, Field[Any]] = {option.name: option for option in fields(RunOptions) if option.metadata}
 

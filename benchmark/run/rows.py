@@ -16,7 +16,7 @@ from zoo.errors import UsageError
 from zoo.files import parse_yaml
 from zoo.plugins import METHODS
 from zoo.recipes import RecipeSpec, Tuned
-from zoo.selection import items_of, parse_methods, saved_named
+from zoo.selection import parse_methods, saved_items, saved_named
 
 # An encoder with the name of its row; None: it names itself.
 Named = tuple[str | None, object]
@@ -93,12 +93,12 @@ class Asked:
 
 def asked_rows(options: RunOptions, objects: Sequence[Named]) -> Asked:
     """Resolve the options' methods, or the encoders in their place; raises UsageError for a wrong name or setting."""
-    known, defaults = options.recipes(), options.recipe_defaults()
+    known, stated = options.recipes(), {"backbone": options.backbone, "revision": options.revision}
+    defaults = {name: value for name, value in stated.items() if value}
     if options.backbone in known:
         raise UsageError(f"--backbone {options.backbone}: that is a method: --methods {options.backbone}.")
-    items = [] if objects else items_of(options.methods)
     # A saved encoder is loaded as objects are: to compare it with the library, it needs the texts of the tasks.
-    if any(map(saved_named, items)):
+    if not objects and (items := saved_items(options.methods)):
         names = zip(_labels(options.label, items), items, strict=True)
         objects = [(None if name == item else name, item) for name, item in names]
     rows: list[Row | Named] = []

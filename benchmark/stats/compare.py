@@ -37,8 +37,6 @@ from zoo.errors import ContractError, CorruptError, MissingError, UsageError
 
 @dataclass(frozen=True)
 class Williams:
-    """Williams' test: t, its degrees of freedom, and the two-sided p."""
-
     t: float
     df: int
     p: float
@@ -117,7 +115,6 @@ def seeds_of(records: Sequence[Record]) -> Seeds:
 def suites_in_common(
     a: list[Record], b: list[Record], named: Sequence[Suite] = ()
 ) -> list[tuple[str, tuple[str, ...]]]:
-    """Return title and common tasks of suites with scores of both rows."""
     measured = {r["task"]["name"] for r in a} & {r["task"]["name"] for r in b}
     kept = {r["task"]["name"] for r in (*a, *b) if r.get("pairs") or r.get("items")}
     # Suites without item scores are returned only if there are no others, so that the error can say what is missing.

@@ -40,7 +40,6 @@ _SEEDS = 3  # of two rows, from which a correlation of their seeds is measured
 
 
 def finished(records: Iterable[Record], tasks: Collection[str], *, trial: bool = False) -> dict[str, list[Record]]:
-    """Return finished records, either of whole data or of trials (cut data)."""
     by_task: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         if record["status"] == "ok" and (record["limit"] is not None) == trial and record["task"]["name"] in tasks:

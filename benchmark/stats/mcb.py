@@ -152,7 +152,6 @@ def sample_pairs(
 
 
 def pooled_noise(by_seed: Sequence[Sequence[float] | Matrix]) -> SeedNoise:
-    """Return the pooled variance of a seed's score over methods with several seeds."""
     scores = [np.asarray(one, dtype=np.float64) for one in by_seed if len(one) > 1]
     df = sum(len(score) - 1 for score in scores)
     return (

@@ -115,8 +115,6 @@ class Scores(TypedDict, total=False):
 
 
 class DevOverlap(NamedTuple):
-    """The number of development pairs, and of test pairs among them."""
-
     pairs: int
     in_test: int | None
 
@@ -199,8 +197,6 @@ Read = Callable[["TaskRow", "DataSource", "int | None"], TaskData]
 
 @dataclass(frozen=True)
 class TaskRow(Task):
-    """A built-in task; `read` has its settings bound."""
-
     name: str
     title: str
     dataset: str

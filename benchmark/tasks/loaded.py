@@ -53,10 +53,9 @@ class LoadedTask:
         return identity
 
     def can_score(self, traits: Traits) -> bool:
-        """Return whether it can score a method of these traits; without data it rules nothing out.
+        """True without data, and unless the task trains the encoder and the method has no trainable weights.
 
-        It cannot where it trains the encoder and this has no trainable weights, nor where all its texts are single
-        words and the method needs several.
+        Also False for single words if the method needs several.
         """
         if self.data is None:
             return True
@@ -83,7 +82,6 @@ class LoadedTask:
 
 
 def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> list[LoadedTask]:
-    """Load tasks; without data a task keeps the reason."""
     loaded = []
     for name in names:
         task = TASKS.get(name)

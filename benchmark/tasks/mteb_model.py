@@ -29,7 +29,6 @@ class _Asked(dict[str, str]):
 
 
 def prompt_names(task_metadata: Any, prompt_type: PromptType | None) -> tuple[str, ...]:
-    """Return names of prompts in the order of the installed mteb."""
     asked = _Asked()
     get_prompt_name(asked, task_metadata, prompt_type)
     return tuple(asked.names)

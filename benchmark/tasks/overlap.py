@@ -52,7 +52,6 @@ def in_tests(dev: Pairs, tests: Mapping[str, TaskData]) -> list[int]:
 
 
 def in_each_test(dev: Pairs, tests: Mapping[str, TaskData]) -> dict[str, list[int]]:
-    """Return dev rows by task; raises UsageError for a task without pairs."""
     dev_keys = keys(dev)
     rows = {}
     for name, data in tests.items():
@@ -65,8 +64,6 @@ def in_each_test(dev: Pairs, tests: Mapping[str, TaskData]) -> dict[str, list[in
 
 @dataclass(frozen=True)
 class Pool:
-    """The distinct pairs of several tasks: their number and digest."""
-
     size: int
     digest: str
 

@@ -18,7 +18,6 @@ def _pairs(rows: list[list[str]]) -> Pairs:
 
 
 def sentence_pairs(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
-    """Read pairs with their kinds as subsets."""
     located = data.locate(row.dataset, row.form)
     rows = read_table(located.files["pairs.tsv"], ["kind", "split", "score", "sentence1", "sentence2"])
     dev = [fields[2:] for fields in rows if fields[1] == "dev"]

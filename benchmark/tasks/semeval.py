@@ -38,8 +38,6 @@ def best_threshold(scores: np.ndarray, labels: np.ndarray) -> float:
 
 
 class SemEvalData(TransferData):
-    """A training and a test part of a word, a phrase, 1 for the same meaning."""
-
     def score(self, vectors: Lookup) -> Scores:
         scores = super().score(vectors)
         sides = [(unit(vectors(part.first)), unit(vectors(part.second or []))) for part in self.parts]

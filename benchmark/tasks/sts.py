@@ -123,7 +123,6 @@ def three_splits(
     splits: Callable[[Located], Splits],
     use: Callable[[Located, Splits, int | None], TaskData] = cosine_of_test,
 ) -> TaskData:
-    """Read the first `limit` rows of each split."""
     located = data.locate(row.dataset, row.form)
     return use(located, splits(located), limit)
 

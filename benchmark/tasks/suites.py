@@ -139,7 +139,6 @@ def suites_for(names: str | None, tasks: str | None) -> list[Suite]:
 
 
 def merged(suites: Sequence[Suite]) -> Suite:
-    """Join tasks of all suites; dev task, training texts and seeds are the first's."""
     tasks = dict.fromkeys(task for one in suites for task in one.tasks)
     return replace(suites[0], tasks=tuple(tasks))
 

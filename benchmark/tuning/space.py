@@ -33,8 +33,6 @@ _RATE = re.compile(r"(?<=[:x])[\d.]+(?=:|\+|$)")
 
 @dataclass(frozen=True)
 class Dimension:
-    """The values of a setting: a list, or all between two bounds."""
-
     values: tuple[Any, ...] = ()
     low: float = 0.0
     high: float = 0.0
@@ -179,7 +177,7 @@ def own_values(recipe: Any, space: Mapping[str, Dimension]) -> dict[str, Any]:
 def settings_of(recipe: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a trial, with dependent settings.
 
-    A queue keeps the recipe's number of batches (five in PT-BERT's code, this one and four older ones), and CT's rates
+    A queue keeps the recipe's number of batches (in PT-BERT's code the current and four older batches), and CT's rates
     keep their ratios.
     """
     settings = {key: _tuple(value) for key, value in values.items()}

@@ -64,7 +64,6 @@ class Trials:
         return trial
 
     def write(self, trial: Trial) -> None:
-        """Write a trial, unless another process was first."""
         path = self.folder / self._name(trial.number)
         if not path.exists():
             write_signed(path, {"study": self.study, **asdict(trial)})
@@ -187,6 +186,5 @@ class Study:
 
 
 def best_of(trials: Sequence[Trial]) -> Trial | None:
-    """Return the best complete trial, the first of equals."""
     complete = [trial for trial in trials if trial.state == "complete"]
     return max(complete, key=lambda trial: trial.score or 0.0, default=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,17 @@ def test_several_encoders_share_a_table(wanted: float, tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match=message):
             benchmark.evaluate(wrong, **WORDS, **more)
+
+
+@pytest.mark.parametrize("name", ["simcsee", "random:dimm=8", "no-*"])
+def test_a_wrong_recipe_beside_an_object_is_named_before_data_is_read(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    monkeypatch.setattr("benchmark.run.prepare.load_tasks", lambda names, *_: read.extend(names))
+    with pytest.raises(UsageError, match=re.escape(name.partition(":")[0])):
+        benchmark.evaluate({"a": name, "b": lengths}, **WORDS)
+    assert not read
 
 
 @pytest.mark.slow

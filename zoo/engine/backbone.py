@@ -177,6 +177,7 @@ def mlm_head(source: BackboneSource, runtime: Runtime) -> nn.Module:
 
 
 def mlm_head_rows(source: BackboneSource, runtime: Runtime) -> torch.Tensor:
+    """Output embeddings of an MLM head (vocabulary, dim), float32; raises UsageError without a head."""
     weight: torch.Tensor = masked_lm(source, runtime).get_output_embeddings().weight.detach()
     return weight
 

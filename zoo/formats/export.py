@@ -105,6 +105,7 @@ def write_sentence_transformers(encoder: Encoder, folder: Path, texts: Mapping[s
 
 
 def modules_of(encoder: Encoder) -> StockModules | StaticModules:
+    """Stock modules of sentence-transformers; raises UsageError if they cannot express the encoder."""
     if type(encoder).traits(encoder.recipe).exports and isinstance(encoder, Exportable):
         return encoder.stock_modules()
     raise UsageError(

@@ -100,6 +100,7 @@ class ConSERTJoint(TwoViews[ConSERTJointRecipe]):
         return replace(super().settings(), units_per_row=2)
 
     def training_rows(self, corpus: Corpus, run: Run) -> Rows:
+        """A batch: both sentences of its pairs, and their classes."""
         task = labelled_task("NLI", corpus, NLI_LABELS, "--pairs nli")
         table = self.training_table(corpus.sentences)
         classes, pad_id = torch.from_numpy(task.labels), self.backbone.pad_id

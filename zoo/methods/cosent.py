@@ -119,6 +119,7 @@ class CoSENT(Contrastive[CoSENTRecipeT]):
         return replace(settings, units_per_row=2, schedule=recipe.schedule, warmup_steps=warmup)
 
     def training_rows(self, corpus: Corpus, run: Run) -> Rows:
+        """A batch: ids and mask (n, 2, longest) of its pairs, and their grades (n,)."""
         rows, grades = graded_rows(corpus, self.recipe.neutral)
         table = self.training_table(corpus.sentences)
         pad_id = self.backbone.pad_id

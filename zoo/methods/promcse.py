@@ -53,6 +53,7 @@ class Prefix(nn.Module):
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, rows: int) -> torch.Tensor:
+        """Keys and values (layers, 2, rows, heads, length, dim / heads)."""
         drawn = self.embedding.weight.expand(rows, -1, -1).view(rows, self.length, self.layers, 2, self.heads, -1)
         dropped: torch.Tensor = self.dropout(drawn)
         return dropped.permute(2, 3, 0, 4, 1, 5)

@@ -302,6 +302,7 @@ KINDS: dict[str, _Kind] = {
 
 
 def parse_augmentation(text: str, neighbours: NDArray[np.int32] | None = None) -> Chain:
+    """Parse an augmentation or a chain (syntax: see the module); raises UsageError."""
     return tuple(_parse_one(part.strip(), neighbours) for part in text.split("+"))
 
 
@@ -358,6 +359,7 @@ class Augmenter:
 
 
 def make_augmenter(backbone: Backbone, augment: tuple[str, ...], keeps: int) -> Augmenter:
+    """The augmenter for a backbone's vocabulary; raises UsageError for an unknown augmentation."""
     kinds = token_kinds(backbone.tokenizer)
     neighbours = neighbours_of(backbone, kinds) if any("substitute" in text for text in augment) else None
     chains = tuple(parse_augmentation(text, neighbours) for text in augment)

@@ -87,4 +87,5 @@ class MomentumObjective(Objective):
         return self.queue.count == len(self.queue.keys)
 
     def after_step(self) -> None:
+        """theta_k <- lambda theta_k + (1 - lambda) theta_q (PT-BERT Eq. 5)."""
         momentum_update(self.key_branch, self.query_branch, self.recipe.momentum)

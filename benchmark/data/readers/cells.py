@@ -80,7 +80,6 @@ class Cells:
         return replace(self, rows=rows, lines=lines, names=names, nested=nested, unfolded=tuple(lists))
 
     def beside(self, chosen: Collection[str]) -> list[str]:
-        """Return nested columns with lists as long as a chosen column's."""
         lengths = {name: [*map(len, values)] for name, values in self.nested.items()}
         return [name for name, length in lengths.items() if any(length == lengths[other] for other in chosen)]
 

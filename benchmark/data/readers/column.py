@@ -119,7 +119,6 @@ class Column:
 
     @cached_property
     def key(self) -> str:
-        """The plain name, singular; "" without a header."""
         return re.sub(r"(?<=..[^s])s$", "", plain(self.name)) if self.named else ""
 
     @cached_property
@@ -133,7 +132,6 @@ class Column:
 
     @cached_property
     def value(self) -> str:
-        """The kind stated by the name, if the cells allow it."""
         is_text = self.look == "list" or (self.look in ("text", "empty") and not is_short(self.cells))
         return "" if is_text else self._states
 
@@ -148,7 +146,6 @@ class Column:
 
     @property
     def may_be_text(self) -> bool:
-        """True for cells like classes, perhaps repeated short texts."""
         return self.look == "class" and (self.levels >= QUERIES or mostly(self.cells, lambda cell: " " in cell))
 
     @property
@@ -167,8 +164,6 @@ class Column:
 
 @dataclass(frozen=True)
 class Roles:
-    """The columns of each role (first and second text; a value; negatives), and the reasons for the unused."""
-
     texts: list[Column]
     value: Column | None = None
     negatives: Sequence[Column] = ()

@@ -12,7 +12,6 @@ from zoo.paths import is_file
 
 
 def named(cell: Any, feature: Any) -> Any:
-    """Return a label's name by a ClassLabel, None for -1."""
     if not isinstance(feature, dict) or cell is None:
         return cell
     if feature.get("_type") == "ClassLabel" and feature.get("names") and not is_nested(cell):
@@ -41,7 +40,6 @@ def items(cell: Any) -> list[Any]:
 
 
 def inner(name: str, rows: list[list[Any]]) -> dict[str, list[list[Any]]]:
-    """Return a column's lists: texts, after their titles, under its name; each number of its objects."""
     objects = [item for row in rows for item in row if isinstance(item, dict)]
     if not objects:
         return {name: rows}

@@ -42,8 +42,6 @@ Take = Literal["all", "texts", "scores", "judged", "binary", "labels", "measured
 
 @dataclass(frozen=True)
 class TwoLabels:
-    """The reading of two labels: the consumer, and the user's choice of 1."""
-
     take: Take
     positive: str
     columns: Sequence[Named]

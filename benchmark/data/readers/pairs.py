@@ -96,7 +96,6 @@ def read_sick(path: Path) -> Pairs:
 
 
 def read_pairs(path: Path, columns: str | None = None) -> Pairs:
-    """Read a user's table (see `tables.read`); higher is more similar."""
     table = read(path, columns, take="scores")
     if "score" not in table.frame:
         raise CorruptError(f"{table.report}: a task of scored pairs needs two texts and a score in each row.")

@@ -76,7 +76,6 @@ class Choice:
     others: tuple[str, ...]
 
     def texts(self) -> list[str]:
-        """The phrase, then the choices, the right word first."""
         return [self.phrase, self.right, *self.others, *self.parts]
 
 
