@@ -221,7 +221,7 @@ def threshold_at(
     parted = np.append(ordered[1:] != ordered[:-1], True)
 
     def lowest(counts: NDArray[Any]) -> NDArray[np.float64]:
-        """Return thresholds and recalls (2, resamples); infinity and 0 for none."""
+        """Return thresholds and recalls (2, resamples) for counts (resamples, n); infinity and 0 for none."""
         accepted, hits = np.cumsum(counts, axis=1), np.cumsum(counts * correct, axis=1)
         good = parted & (accepted > 0) & (hits >= precision * accepted)
         last = good.shape[1] - 1 - good[:, ::-1].argmax(axis=1)
@@ -269,7 +269,7 @@ def sampled(data: Texts, values: list[Values]) -> Sample:
 
 
 def intervals(data: Texts, of_all: Sample) -> tuple[Values, Values]:
-    """Return 95 % percentiles, widened by the ratio of t's quantile to z's, within the measure's range."""
+    """Return 95 % percentiles (methods,), widened by the ratio of t's quantile to z's, within the measure's range."""
     from scipy.special import ndtri, stdtrit
 
     wider = stdtrit(of_all.pairs_df, 1 - LEVEL / 2) / ndtri(1 - LEVEL / 2)

@@ -323,6 +323,7 @@ def unsettled(sample: Sample, best: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _variance_of(drawn: Matrix) -> Matrix:
+    """Return (methods, methods) over resamples of the pairs."""
     centred = drawn - drawn.mean(axis=1, keepdims=True)
     products = centred @ centred.T / (centred.shape[1] - 1)
     variances = np.diagonal(products)
