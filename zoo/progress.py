@@ -1,19 +1,23 @@
-"""Progress of long work: a live line on a terminal, elsewhere a line a minute, or nothing."""
+"""Progress of long work: a live line on a terminal, elsewhere a line soon and then each minute, or nothing."""
 
 from __future__ import annotations
 
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
 
-_SECONDS_LIVE = 0.2  # between two states of a live line
+T = TypeVar("T")
+# Between two states of a live line.
+_SECONDS_LIVE = 0.2
+# From the line before to the first of a task in a log: a reader then knows that something goes on.
+_SECONDS_FIRST = 15.0
 
 
 class Bar:
@@ -38,6 +42,7 @@ class Progress:
         self.speaker = speaker
         self._now = ""
         self._line: Live | None = None
+        self._shown = time.monotonic()
 
     @staticmethod
     def silent() -> Progress:
@@ -46,13 +51,13 @@ class Progress:
     def say(self, text: str) -> None:
         if self.enabled:
             self._draw("")
-            _show(self.speaker + text, self._out)
+            self._show(self.speaker + text)
             self._draw(self._now)
 
     def now(self, text: str) -> None:
         """Show the present work: a live line ("" ends it), elsewhere a line; among several speakers a prefix."""
         if self.enabled and text and not self._live and not self.speaker:
-            _show(text, self._out)
+            self._show(text)
         self._now = text
         self._draw(text)
 
@@ -67,7 +72,22 @@ class Progress:
                 self._draw(self._now)
         else:
             before = self.speaker + (f"{self._now}: " if self._now and self.speaker else "")
-            yield _Counted(before + what, total, self.seconds_between_lines, lambda text: _show(text, self._out))
+            seconds = self.seconds_between_lines
+            soon = min(max(self._shown + _SECONDS_FIRST - time.monotonic(), 0.0), seconds)
+            yield _Counted(before + what, total, seconds, self._show, soon)
+
+    def chunks(self, what: str, items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+        """Yield `size` items after the other, and show how far that is."""
+        with self.bar(what, len(items)) as bar:
+            for start in range(0, len(items), size):
+                bar.update(start)
+                yield items[start : start + size]
+
+    def _show(self, text: str) -> None:
+        # The reader has left, as `head` does: progress ends no run.
+        with suppress(OSError):
+            print_safe(text, self._out)
+        self._shown = time.monotonic()
 
     @property
     def _out(self) -> TextIO:
@@ -109,9 +129,12 @@ def _console(stream: TextIO) -> Console:
 
 
 class _Counted(Bar):
-    def __init__(self, what: str, total: int, seconds: float, show: Callable[[str], None]) -> None:
+    def __init__(
+        self, what: str, total: int, seconds: float, show: Callable[[str], None], soon: float | None = None
+    ) -> None:
         self.what, self.total, self.show, self.seconds = what, total, show, seconds
-        self.started = self.last = time.monotonic()
+        self.started = time.monotonic()
+        self.due = self.started + (seconds if soon is None else soon)
         self.first: float | None = None
 
     def update(self, done: int, note: str = "", share: float | None = None) -> None:
@@ -119,9 +142,9 @@ class _Counted(Bar):
         share = done / max(self.total, 1) if share is None else share
         if self.first is None:
             self.first, self.started = share, now
-        if now - self.last < self.seconds:
+        if now < self.due:
             return
-        self.last = now
+        self.due = now + self.seconds
         rate = (share - self.first) / max(now - self.started, 1e-9)
         remaining = f", {clock((1 - share) / rate)} left" if rate > 0 else ""
         self.show(f"{self.what}: {done}/{self.total}{remaining}{', ' + note if note else ''}")
@@ -129,12 +152,6 @@ class _Counted(Bar):
 
 def _joined(now: str, text: str) -> str:
     return f"{now}; {text}" if now else text
-
-
-def _show(text: str, stream: TextIO) -> None:
-    # The reader has left, as `head` does: progress ends no run.
-    with suppress(OSError):
-        print_safe(text, stream)
 
 
 def clock(seconds: float) -> str:

@@ -58,6 +58,8 @@ def _readable(name: str) -> bool:
 
 
 Say = Callable[[str], None]
+# Lines that take seconds to read.
+_LONG = 1_000_000
 
 
 def load_corpus(
@@ -84,6 +86,8 @@ def load_corpus(
     if entry is not None and entry.kind in CORPUS:
         located = data.locate(name, "plain")
         path = next(iter(located.files.values()))
+        if say is not None and (entry.lines or 0) >= _LONG:
+            say(f"reading {name}: {entry.lines:,} lines of {path}")
     else:
         path = user_path(name)
     starts: list[int] | None = None

@@ -54,6 +54,26 @@ def test_lines_come_no_more_often_than_asked() -> None:
     assert stream.getvalue() == ""
 
 
+@pytest.mark.parametrize(("tasks", "seconds"), [(1, 0.5), (3, 2.0), (40, 1.0)])
+def test_a_log_has_a_line_within_twenty_seconds_and_then_about_one_a_minute(
+    monkeypatch: pytest.MonkeyPatch, tasks: int, seconds: float
+) -> None:
+    """Of a long task, and of short ones that follow each other, as counting, tokenising and encoding do."""
+    now = 100.0
+    monkeypatch.setattr("zoo.progress.time.monotonic", lambda: now)
+    stream, lines = io.StringIO(), []
+    progress = Progress(stream)
+    progress.now("[1/1] whitening")
+    for _ in range(tasks):
+        for _ in progress.chunks("encoding", range(400 // tasks), 1):
+            now += seconds
+            lines.append((now, stream.getvalue().count("encoding: ")))
+    first = next((at for at, count in lines if count), None)
+    assert first is not None and first - 100 <= 20
+    minutes = (now - 100) / 60
+    assert minutes - 1 <= lines[-1][1] <= 4 * minutes + 1
+
+
 @pytest.mark.parametrize("columns", [20, 200])
 def test_a_terminal_has_one_live_line_however_narrow(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     """What is worked on and its progress replace each other; lines that stay stand alone, and nothing is left."""

@@ -231,7 +231,9 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         self.trained = True
         if self.token_weights is not None:
             assert isinstance(self.recipe, ContrastiveRecipe)
-            self.token_weights.count(self.backbone.tokenizer, corpus.sentences, self.recipe.sif_a)
+            self.token_weights.count(
+                self.backbone.tokenizer, corpus.sentences, self.recipe.sif_a, self.runtime.progress
+            )
         self.drawn = self.new_parts().to(self.runtime.device)
         collate, self.rows = self.training_rows(corpus, run)
 

@@ -116,7 +116,7 @@ class Average(BackboneEncoder[AverageRecipe]):
             return FitReport()
         if corpus is None:
             raise ContractError("avg with layers: sif counts tokens in a corpus; pass --corpus FILE.")
-        self.token_weights.count(self.backbone.tokenizer, corpus.sentences, self.recipe.sif_a)
+        self.token_weights.count(self.backbone.tokenizer, corpus.sentences, self.recipe.sif_a, self.runtime.progress)
         return FitReport(fitted=True, sentences=len(corpus.sentences))
 
     def parts(self) -> dict[str, nn.Module]:

@@ -182,7 +182,6 @@ class PTBert(Contrastive[PTBertRecipe]):
 
     @property
     def views_by_dropout(self) -> bool:
-        """True unless the pseudo-token attention has dropout."""
         return not self.recipe.attention_dropout
 
     @classmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,7 +145,10 @@ class WeightedAverages(WordAverages[WeightingT]):
         if corpus is None:
             raise ContractError(f"{self.recipe.weighting} counts words in a corpus; pass --corpus or give frequencies.")
         if self.recipe.frequencies is None:
-            self._weigh(self.words.count(corpus.sentences))
+            counts = Counter[str]()
+            for texts in self.runtime.progress.chunks("counting words", corpus.sentences, _CHUNK):
+                counts.update(self.words.count(texts))
+            self._weigh(counts)
         if self.recipe.fit_on == "corpus":
             self._find_directions(corpus.sentences)
         return FitReport(fitted=True, sentences=len(corpus.sentences), facts=self.facts())
@@ -162,8 +166,8 @@ class WeightedAverages(WordAverages[WeightingT]):
 
     def _find_directions(self, texts: Sequence[str]) -> None:
         gram = np.zeros((self.dim, self.dim))
-        for start in range(0, len(texts), _CHUNK):
-            v = self._weighted(self.words.table(texts[start : start + _CHUNK]))
+        for chunk in self.runtime.progress.chunks("finding common directions", texts, _CHUNK):
+            v = self._weighted(self.words.table(chunk))
             gram += v.T @ v
         self.common = common_directions(gram, self.recipe.components, self.recipe.weighting)
 

@@ -121,8 +121,8 @@ class Static(BackboneEncoder[StaticRecipe]):
         if corpus is None:
             raise ContractError("static with frequent counts tokens in a corpus; pass --corpus.")
         counts = np.zeros(len(self.tokens), np.int64)
-        for start in range(0, len(corpus.sentences), _CHUNK):
-            counts += np.bincount(self._split(corpus.sentences[start : start + _CHUNK]).ids, minlength=len(counts))
+        for texts in self.runtime.progress.chunks("counting tokens", corpus.sentences, _CHUNK):
+            counts += np.bincount(self._split(texts).ids, minlength=len(counts))
         first = np.argsort(-counts, kind="stable")[: self.recipe.frequent]
         self._drop(self.tokens[i] for i in first if counts[i])
         return FitReport(fitted=True, sentences=len(corpus.sentences), facts=self.facts())

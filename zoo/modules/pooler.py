@@ -11,6 +11,7 @@ from torch import nn
 from zoo.engine.backbone import token_embeddings
 from zoo.engine.states import Pooling, pooled
 from zoo.engine.tokens import sif_weights, tokenise
+from zoo.progress import Progress
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -64,9 +65,9 @@ class TokenWeights(nn.Module):
         self.register_buffer("weights", torch.ones(token_embeddings(model).num_embeddings, device=model.device))
         model.register_buffer("token_weights", self.weights, persistent=False)
 
-    def count(self, tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str], a: float) -> None:
+    def count(self, tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str], a: float, progress: Progress) -> None:
         """Count the training text's tokens, special tokens too: they are states of every text."""
-        ids = tokenise(tokenizer, sentences, max_length=None).ids
+        ids = tokenise(tokenizer, sentences, max_length=None, progress=progress).ids
         self.weights.copy_(sif_weights(ids, len(self.weights), a))
 
 

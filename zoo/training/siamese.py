@@ -188,8 +188,6 @@ def task_of_step(step: int, tasks: int) -> tuple[int, int]:
 
 
 class _AlternatingTraining(Training):
-    """Each task has its own epochs."""
-
     sizes: tuple[int, ...]
     _orders: dict[int, tuple[int, NDArray[np.int64]]]
 
