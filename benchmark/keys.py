@@ -2,8 +2,8 @@
 
 A key is a sha256 without paths, modules and names of a user's files: a finished cell is kept while its sources are
 unchanged. A plugin's file is in its key. This project's own code is in keys by the versions of method, task, metric
-and protocol, guarded by golden vectors and scores; records state library versions and a digest of the code. Imports
-no torch.
+and protocol, guarded by golden vectors and scores; library versions and a digest of the code stand in records alone.
+Imports no torch.
 """
 
 from __future__ import annotations

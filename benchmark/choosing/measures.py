@@ -124,11 +124,10 @@ def search(
 ) -> tuple[Values, dict[str, float | None]]:
     """Return nDCG@10 of each query among all documents but its own text, and the means of recall and MRR.
 
-    `near` gives the similarities (queries, documents) of some queries, at most `scale`; -inf is not retrieved. The
-    definitions are those of sentence-transformers' InformationRetrievalEvaluator: recall@k is the share of a query's
-    relevant documents among the first k, MRR@10 is 1 / rank of the first relevant document of ten. The gain of a
-    document is its grade, as in trec_eval and mteb. A query's own text is a candidate if it is relevant. Tied documents
-    share their places.
+    `near` gives the similarities (queries, documents) of some queries, at most `scale`; -inf is not retrieved. As in
+    sentence-transformers' InformationRetrievalEvaluator, recall@k is the share of a query's relevant documents among
+    the first k, MRR@10 is 1 / rank of the first relevant document of ten. A document's gain is its grade, as in
+    trec_eval and mteb. A query's own text is a candidate if it is relevant. Tied documents share their places.
     """
     queries, discount = data.asked, 1 / np.log2(np.arange(2, _TOP + 2))
     place = np.full(max(data.queries, 1), -1)

@@ -201,15 +201,8 @@ def resample_together(
     methods share them, also over several calls; two tasks of equal size do not. Each resample is ranked again, with
     average ranks for ties. NaN for a constant.
 
-    Args:
-        tasks: Scores by task.
-        pool: The pool of the tasks' pairs.
-        metric: The default statistic.
-        resamples: The number of resamples.
-        seed: The seed of the resamples.
-        expanded: Use influences for tasks of `EXACT_BELOW` pairs or more: a single matrix product for all methods, with
-            a spread within 3% of that of the exact correlations.
-        clusters: The pairs with a common text, resampled together.
+    Pairs of a text in `clusters` are resampled together. With `expanded`, tasks of `EXACT_BELOW` pairs or more use
+    influences: a single matrix product for all methods, with a spread within 3% of that of the exact correlations.
     """
     if pool is None and len(tasks) != 1:
         raise ContractError("several tasks are resampled together only with the pool of their pairs.")
