@@ -186,5 +186,5 @@ class PTBert(Contrastive[PTBertRecipe]):
 
     @classmethod
     def traits(cls, recipe: PTBertRecipe) -> Traits:
-        """Passes: one with gradient, one without at a third of its cost."""
+        """Passes: a pass with gradient, and a third of it for the pass without."""
         return replace(super().traits(recipe), training_passes=1.34 * recipe.epochs)
