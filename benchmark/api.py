@@ -149,7 +149,7 @@ def compare(
         margin: Also test for a difference below so many points (two one-sided tests).
 
     Returns:
-        The differences A - B of scores x100, with 95% intervals and p-values, suite by suite.
+        The differences A - B of scores x100, suite by suite.
 
     Raises:
         UsageError: A name is unknown, or fits several rows.

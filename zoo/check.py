@@ -213,7 +213,6 @@ def checked_traits(cls: type[Encoder], recipe: AnyRecipe) -> Traits:
 
 
 def checked_start(cls: type[Encoder], recipe: AnyRecipe) -> Start | None:
-    """A method's untrained start; raises ContractError unless registered, with its recipe."""
     start: object = cls.start(recipe)
     if start is None:
         return None

@@ -117,7 +117,7 @@ class Corpus:
         return np.repeat(ends, np.diff([*self.documents, len(self.sentences)]))
 
     def labelled(self, labels: Sequence[str]) -> Corpus:
-        """Return the pairs with one of these labels; the corpus itself without labels."""
+        """Return the pairs with any of these labels; the corpus itself without labels."""
         rows = [i for i, label in enumerate(self.labels or ()) if label in labels]
         if self.labels is None or len(rows) == len(self.labels):
             return self

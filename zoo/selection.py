@@ -117,7 +117,6 @@ def model_named(name: str, methods: Collection[str]) -> str | None:
 
 
 def with_model(item: str, recipes: Collection[str]) -> str:
-    """`pretrained:model=...` for a folder (absolute) or hub id in a name's place."""
     name, pairs = parts_of(item)
     place = dict(pairs).get("model", "").strip("'\"") if name == "pretrained" else name
     # Its weights may be those of a model, but its vectors are not.

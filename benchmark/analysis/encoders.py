@@ -122,6 +122,7 @@ def _folders(record: Record, weights: Sequence[Path]) -> Iterator[Path]:
 
 
 def _runtime(device: str, precision: str) -> Runtime:
+    """Use the record's precision, or float32 on a machine without it."""
     try:
         return make_runtime(device, precision)
     except UsageError:

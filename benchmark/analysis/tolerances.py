@@ -75,6 +75,7 @@ def are_places(predicted: Numbers) -> bool:
 
 
 def compare_gold(record: Record, task: LoadedTask, kept: PairScores) -> None:
+    """Raise DifferenceError unless the kept gold scores are those here."""
     gold = scored_pairs(task, "test").gold.astype("float32")
     if len(gold) != len(kept[1]) or not np.array_equal(gold, kept[1]):
         raise DifferenceError("its gold scores are not those of the data here")

@@ -285,6 +285,7 @@ class Check:
         return self._texts[key]
 
     def _drawn(self, record: Record, pairs: Pairs, kept: PairScores, vectors: VectorStore) -> int:
+        """Return the number of compared pairs, 0 if all are encoded in seconds."""
         gold = kept[1]
         # A sender who knows which pairs are compared could keep these true.
         drawn = np.sort(secrets.SystemRandom().sample(range(len(gold)), min(DRAWN, len(gold))))

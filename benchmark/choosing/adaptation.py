@@ -164,6 +164,8 @@ HOME = "home"
 
 
 class HomeScores(Scores, total=False):
+    """The development score x100, and the value of each test unit."""
+
     development: float
     values: list[float]
 

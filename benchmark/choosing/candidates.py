@@ -111,7 +111,7 @@ def _of_file(path: Path) -> list[Wording]:
 
 
 def vectors_of(encoder: Encoder, data: Texts, wording: Wording) -> NDArray[Any]:
-    """Encode queries and documents in their roles, other texts without a role."""
+    """Return (texts, dim): queries and documents in their roles, other texts without a role."""
     if not data.queries:
         return np.asarray(encode(encoder, data.texts, wording, None))
     asked, answers = data.texts[: data.queries], data.texts[data.queries :]

@@ -136,14 +136,14 @@ def choose(
 
     Args:
         table: A file (csv, tsv, jsonl, parquet, Excel), a folder of BEIR or of `Dataset.save_to_disk`, a DataFrame or a
-            Dataset. A row has two texts and a score, two texts and a label, a query and a document (and a grade), or
-            a text and a label.
+            Dataset. A row has two texts and a score or label, a query and a document (and a grade), or a text and a
+            label.
         encoders: Encoders as for `evaluate`; by default those in the hub's cache and a few without training.
         columns: Names of the columns, comma-separated: the texts in order, then a score or label.
         kind: The kind of table: score, binary, retrieval or label.
-        dims: Widths of cut vectors, each beside the full width.
+        dims: Widths of cut vectors, beside the full width.
         formats: The formats of vectors: float32, int8, binary.
-        prompts: Roles to compare: none, card, or files of wordings; by default the card's.
+        prompts: Roles to compare: none, card (default), or files of wordings.
         corpus: The training text of recipes: a file, or "own" for the table's texts; by default the bundled text.
         backend: The backend of finished encoders: torch, or onnx (onnxruntime, on an ONNX file of the folder).
         max_mb: The most megabytes of weights for the winner.

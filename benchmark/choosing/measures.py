@@ -124,11 +124,10 @@ def search(
 ) -> tuple[Values, dict[str, float | None]]:
     """Return nDCG@10 of each query among all documents but its own text, and the means of recall and MRR.
 
-    `near` gives the similarities (queries, documents) of some queries, at most `scale`; -inf is not retrieved. The
-    definitions are those of sentence-transformers' InformationRetrievalEvaluator: recall@k is the share of a query's
-    relevant documents among the first k, MRR@10 is 1 / rank of the first relevant document of ten. The gain of a
-    document is its grade, as in trec_eval and mteb. A query's own text is a candidate if it is relevant. Tied documents
-    share their places.
+    `near` gives the similarities (queries, documents) of some queries, at most `scale`; -inf is not retrieved. As in
+    sentence-transformers' InformationRetrievalEvaluator, recall@k is the share of a query's relevant documents among
+    the first k, MRR@10 is 1 / rank of the first relevant document of ten. A document's gain is its grade, as in
+    trec_eval and mteb. A query's own text is a candidate if it is relevant. Tied documents share their places.
     """
     queries, discount = data.asked, 1 / np.log2(np.arange(2, _TOP + 2))
     place = np.full(max(data.queries, 1), -1)
@@ -222,7 +221,7 @@ def threshold_at(
     parted = np.append(ordered[1:] != ordered[:-1], True)
 
     def lowest(counts: NDArray[Any]) -> NDArray[np.float64]:
-        """Return thresholds and recalls (2, resamples); infinity and 0 for none."""
+        """Return thresholds and recalls (2, resamples) for counts (resamples, n); infinity and 0 for none."""
         accepted, hits = np.cumsum(counts, axis=1), np.cumsum(counts * correct, axis=1)
         good = parted & (accepted > 0) & (hits >= precision * accepted)
         last = good.shape[1] - 1 - good[:, ::-1].argmax(axis=1)
@@ -270,7 +269,7 @@ def sampled(data: Texts, values: list[Values]) -> Sample:
 
 
 def intervals(data: Texts, of_all: Sample) -> tuple[Values, Values]:
-    """Return 95 % percentiles, widened by the ratio of t's quantile to z's, within the measure's range."""
+    """Return 95 % percentiles (methods,), widened by the ratio of t's quantile to z's, within the measure's range."""
     from scipy.special import ndtri, stdtrit
 
     wider = stdtrit(of_all.pairs_df, 1 - LEVEL / 2) / ndtri(1 - LEVEL / 2)

@@ -30,6 +30,8 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
     Args:
         encoder: A zoo Encoder, the folder of a saved or finished encoder, a recipe without training, a
             sentence-transformers model or a function of texts.
+        name: The name in mteb's results.
+        runtime: Device and precision; by default the CPU and fp32.
 
     Raises:
         UsageError: The encoder needs training, or is fitted on each task.

@@ -253,6 +253,7 @@ def _from_mteb(folder: Path, notes: list[str], wanted: Mapping[str, TaskOf] | No
 
 
 def _within(score: float, repeats: Sequence[Mapping[str, Any]]) -> float:
+    """Return the variance of the mean over repeats, NaN unless their mean is the score."""
     for measure in repeats[0] if len(repeats) > 1 else ():
         values = [repeat.get(measure) for repeat in repeats]
         if all(isinstance(value, int | float) for value in values):
@@ -329,6 +330,7 @@ def _joined(rows: pandas.DataFrame, notes: list[str]) -> Published:
 
 
 def _scales(values: pandas.DataFrame, percent: set[str], notes: list[str]) -> list[float]:
+    """Return factors to points: 100, or 1 for scores beyond 1 or declared percent."""
     sizes = values.abs()
     large = [task for task in values if task in percent or sizes[task].max() > 1]
     for task in large:

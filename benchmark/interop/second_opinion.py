@@ -114,6 +114,7 @@ class SecondOpinion:
     seeds: Mapping[str, Matrix]
 
     def to_frame(self) -> pandas.DataFrame:
+        """Return a row per model, points x100."""
         return self.frame.copy()
 
     def compare(self, a: str, b: str) -> Comparison:

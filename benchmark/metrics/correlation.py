@@ -33,6 +33,7 @@ def undefined(predicted: NDArray[np.float64], gold: NDArray[np.float64], *, know
 
 
 def correlations(predicted: NDArray[np.float64], gold: NDArray[np.float64]) -> dict[str, float | None]:
+    """Both are None if `undefined`."""
     if undefined(predicted, gold):
         return {"spearman": None, "pearson": None}
     return {

@@ -41,7 +41,7 @@ class Regression:
 
 
 def score_targets(gold: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return targets (n, 5): class floor(y) gets floor(y) - y + 1, the next the rest."""
+    """Return targets (n, 5) of scores (n,): class floor(y) gets floor(y) - y + 1, the next the rest."""
     low = np.floor(gold)[:, None]
     rest = gold[:, None] - low
     classes = np.arange(1, _CLASSES + 1)

@@ -175,6 +175,7 @@ class Records:
         return pack.pair_scores(record)
 
     def loose_pairs(self, record: Record) -> PairScores:
+        """Raises MissingError or CorruptError."""
         file, what = self.pairs_file(record), f"{record['method']['name']} on {record['task']['name']}"
         if file is None:
             raise MissingError(
@@ -278,6 +279,7 @@ def read_records(store: Records) -> list[Record]:
 
 
 def _read(path: Path, unsigned: list[str] | None = None) -> Record:
+    """Raises MissingError for an absent record, else CorruptError."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -293,6 +295,7 @@ def _read(path: Path, unsigned: list[str] | None = None) -> Record:
 
 
 def _as_json(record: Mapping[str, object], where: str) -> tuple[str, Record]:
+    """Raises CorruptError for anything but a record."""
     try:
         values = plain({key: value for key, value in record.items() if key != "sha256"})
         values["sha256"] = sha256_json(values)

@@ -70,6 +70,7 @@ class RecordParser:
         return cast("Record", record)
 
     def _part(self, name: str, part: bytes) -> Any:
+        """Raises KeyError for a field foreign to records."""
         place, kind = (name, part), self._kinds[name]
         if place not in self._checked:
             if name == "training" and part != b"null":
@@ -103,6 +104,8 @@ def _whole(path: Path) -> Iterator[None]:
 
 
 class Packed:
+    """The packed records of a folder; all readers raise CorruptError for damage."""
+
     def __init__(self, folder: Path) -> None:
         self.path, self.pairs_path = folder / RECORDS, folder / PAIRS
         _check_sum(self.path)
@@ -264,6 +267,7 @@ def _sums(folder: Path) -> list[str]:
 
 
 def _check_sum(path: Path) -> None:
+    """Raise CorruptError unless SHA256SUMS states the file's sum."""
     if (lines := _sums(path.parent)) and f"{sha256_file(path)}  {path.name}" not in lines:
         raise CorruptError(f"{path} is damaged: its sha256 is not in {path.with_name(SUMS)}; restore it from a copy.")
 

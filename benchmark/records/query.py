@@ -135,6 +135,7 @@ def _places(values: NDArray[Any]) -> Ranks:
 
 
 def row_scores(name: str, records: Sequence[Record], task: str, store: Records) -> RowScores:
+    """Raises MissingError, UsageError or CorruptError."""
     entries = of_task(records, task, store)
     scores = [store.pair_scores(record) for record in entries]
     if len({pairs_of(record)["gold_sha256"] for record in entries}) > 1:

@@ -106,7 +106,7 @@ def _pearson(predicted: NDArray[Any], gold: NDArray[Any]) -> _Statistic:
 
 
 def _auc(predicted: NDArray[Any], gold: NDArray[Any]) -> _Statistic:
-    """Areas under the ROC curve as rank sums (Mann and Whitney 1947)."""
+    """Areas under the ROC curve as rank sums (Mann and Whitney 1947); gold scores are 0 and 1."""
     rankings, positive = [_Ranking(row) for row in predicted], gold > 0
 
     def statistic(counts: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -175,12 +175,14 @@ def influences(
 
 
 def _shares(ranking: _Ranking) -> NDArray[np.float64]:
+    """Return the centred average ranks (n,) as shares of n."""
     middle = (ranking.first + ranking.last + 1) / 2
     result: NDArray[np.float64] = (middle / len(ranking.group) - 0.5)[ranking.group]
     return result
 
 
 def _positive(variance: Any) -> Any:
+    """Return variances, NaN for a constant."""
     return np.where(variance > 1e-12, variance, np.nan)
 
 
@@ -201,15 +203,8 @@ def resample_together(
     methods share them, also over several calls; two tasks of equal size do not. Each resample is ranked again, with
     average ranks for ties. NaN for a constant.
 
-    Args:
-        tasks: Scores by task.
-        pool: The pool of the tasks' pairs.
-        metric: The default statistic.
-        resamples: The number of resamples.
-        seed: The seed of the resamples.
-        expanded: Use influences for tasks of `EXACT_BELOW` pairs or more: a single matrix product for all methods, with
-            a spread within 3% of that of the exact correlations.
-        clusters: The pairs with a common text, resampled together.
+    Pairs of a text in `clusters` are resampled together. With `expanded`, tasks of `EXACT_BELOW` pairs or more use
+    influences: a single matrix product for all methods, with a spread within 3% of that of the exact correlations.
     """
     if pool is None and len(tasks) != 1:
         raise ContractError("several tasks are resampled together only with the pool of their pairs.")

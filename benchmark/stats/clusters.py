@@ -98,6 +98,7 @@ def clusters_of(first: NDArray[np.intp], second: NDArray[np.intp] | None = None)
 
 
 def _summed(values: NDArray[np.float64], places: NDArray[np.intp], size: int) -> NDArray[np.float64]:
+    """Return sums (methods, size) of values (methods, rows) over each place."""
     return np.stack([np.bincount(places, of_method, size) for of_method in values])
 
 
@@ -108,6 +109,7 @@ def _of_differences(products: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _drawn_counts(size: int, resamples: int, seed: Sequence[int]) -> Iterator[NDArray[np.int64]]:
+    """Yield chunks of counts (resamples, size)."""
     generator = np.random.default_rng(list(seed))
     chunk = max(1, _CHUNK // size)
     for start in range(0, resamples, chunk):

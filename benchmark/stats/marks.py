@@ -27,7 +27,7 @@ class Marks:
         known: The rows with known noise of seeds.
         places: The compared rows, in the order of the sample; none if the best row cannot be compared.
         sample: Their sample on the mean of all tasks.
-        best: For each compared row, whether it may be the best.
+        best: For each compared row, True if it may be the best.
         marks: For each compared row, `TIE`, `UNTOLD` if only its own seeds keep it among the best, or "".
         damaged: The reasons for unreadable item scores.
     """

@@ -1,9 +1,9 @@
 """Significance of differences between methods, and the set of possibly best methods, with the noise of pairs and seeds.
 
 A method's score is a mean over seeds of a correlation over pairs. The variance from pairs comes from their influences
-(`benchmark.stats.draws`), or from a bootstrap with shared resamples. The variance from seeds is the sample variance
-over a method's seeds. A method without seeds has none. With one seed it is unknown, so nothing is said of its
-differences, unless other methods lend theirs. Methods with shared randomness of a seed are compared seed by seed.
+(`benchmark.stats.draws`), or from a bootstrap with shared resamples. The variance from seeds is the sample variance;
+a method without seeds has none. For one seed it is unknown: nothing is said of its differences, unless other methods
+lend theirs. Methods with shared randomness of a seed are compared seed by seed.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def sample_pairs(
         predicted: Scores (seeds, n) of each method, or (n,) without seeds; for (1, n) the noise of seeds is unknown.
         gold: Gold scores (n,).
         metric: The statistic: spearman, pearson, auc or accuracy.
-        resamples: The number of bootstrap resamples of the pairs.
+        resamples: The number of bootstrap resamples.
         seed: The seed of the resamples.
     """
     every = np.concatenate([np.atleast_2d(one) for one in predicted])
@@ -308,8 +308,7 @@ def not_told_apart(sample: Sample, seed: int = 0, only: Collection[int] | None =
 def unsettled(sample: Sample, best: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return the methods (methods,) kept among the possibly best only by their own seeds.
 
-    With the median number of seeds, and at most the median variance, they would be left out: their seeds are too few or
-    too spread for any statement.
+    With the median number of seeds, and at most the median variance, they would be left out.
     """
     trained = sample.seed_df > 0
     result = np.zeros(len(best), np.bool_)
@@ -324,6 +323,7 @@ def unsettled(sample: Sample, best: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _variance_of(drawn: Matrix) -> Matrix:
+    """Return (methods, methods) over resamples of the pairs."""
     centred = drawn - drawn.mean(axis=1, keepdims=True)
     products = centred @ centred.T / (centred.shape[1] - 1)
     variances = np.diagonal(products)

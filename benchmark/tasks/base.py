@@ -115,6 +115,8 @@ class Scores(TypedDict, total=False):
 
 
 class DevOverlap(NamedTuple):
+    """The number of development pairs, and of test pairs among them (None: not measured)."""
+
     pairs: int
     in_test: int | None
 

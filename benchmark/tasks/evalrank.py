@@ -125,7 +125,7 @@ class EvalRankData(TaskData):
 
 
 def paraphrases(row: TaskRow, data: DataSource, limit: int | None, *, measure: Measure) -> EvalRankData:
-    """Read the pairs, each counted once in either order; sentences of STS-B's other parts are only searched."""
+    """Read the test pairs of STS12-16 and STS-B, once in either order; STS-B's other sentences are only searched."""
     sets = {task.name: cast(PairsData, task.load(data, limit)) for task in STS if task.name in _SETS}
     positive: dict[frozenset[str], tuple[str, str]] = {}
     sentences: list[str] = []

@@ -130,6 +130,7 @@ class LabelledFinetuneData(FinetuneData):
 
 
 def phrase_or_not(row: TaskRow, data: DataSource, limit: int | None) -> LabelledFinetuneData:
+    """Read both parts of SemEval-2013 5(a); `limit` is per class."""
     located, parts = read_parts(data)
     return LabelledFinetuneData(located, parts, limit)
 

@@ -52,6 +52,7 @@ def in_tests(dev: Pairs, tests: Mapping[str, TaskData]) -> list[int]:
 
 
 def in_each_test(dev: Pairs, tests: Mapping[str, TaskData]) -> dict[str, list[int]]:
+    """Raises UsageError for a task without pairs."""
     dev_keys = keys(dev)
     rows = {}
     for name, data in tests.items():

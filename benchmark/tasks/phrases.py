@@ -33,7 +33,7 @@ def brought(entry: Dataset, form: str, files: list[Path]) -> Located:
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
-    """Scale to length 1, float64; an uncovered text's zero vector stays."""
+    """Scale (n, dim) to length 1, float64; an uncovered text's zero vector stays, with cosine 0."""
     vectors = vectors.astype(np.float64)
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
     result: np.ndarray = vectors / np.where(norms == 0, 1, norms)

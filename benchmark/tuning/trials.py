@@ -186,5 +186,6 @@ class Study:
 
 
 def best_of(trials: Sequence[Trial]) -> Trial | None:
+    """The first of equal scores."""
     complete = [trial for trial in trials if trial.state == "complete"]
     return max(complete, key=lambda trial: trial.score or 0.0, default=None)

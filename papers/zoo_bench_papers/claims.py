@@ -197,7 +197,7 @@ def _printed(given: Mapping[str, Any], paper: str) -> list[Printed]:
 
 
 def _line(wanted: Mapping[str, str], column: str) -> PublishedRow:
-    """Published row of a cell; raises ValueError unless there is exactly one."""
+    """Published row of a cell; raises ValueError unless there is a single row."""
     stated = {key: wanted[key] for key in ("backbone", "setting", "metric") if key in wanted}
     rows = [
         line

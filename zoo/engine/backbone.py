@@ -246,7 +246,6 @@ class Backbone:
 
     @property
     def token_vectors(self) -> torch.Tensor:
-        """Present token embeddings (vocabulary, width), without gradient."""
         import torch
 
         weight = self.network.get_input_embeddings().weight
@@ -333,7 +332,6 @@ class Backbone:
         write_tensors(folder / "model.safetensors", state, {"format": "pt"})
 
     def save(self, folder: Path, *, trained: bool) -> None:
-        """Write the checkpoint if trained, else its name and sha256."""
         if trained:
             self.write_checkpoint(folder)
         write_json(

@@ -219,7 +219,6 @@ def _patterns(files: Sequence[str], onnx: str | None) -> list[str]:
 
 
 def _cached(name: str, revision: str | None, onnx: str | None) -> tuple[Path | None, bool]:
-    """A hub model's cache folder or None; and True if it is known to be complete."""
     from huggingface_hub import get_cached_repo_tree, try_to_load_from_cache
 
     files = ("config.json", "modules.json", "tokenizer_config.json", "tokenizer.json")

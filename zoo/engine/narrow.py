@@ -109,7 +109,6 @@ class NarrowWeights:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Give the maps narrow weights inside the block, or note the maps."""
         hook = None if self.known else register_module_forward_pre_hook(lambda module, _: self._note((module,)))
         self._made = self._cast() if self.known else {}
         alone = [(maps[0], weights) for maps, weights in self._made.items() if len(maps) == 1]

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from zoo.engine.narrow import Saved
 
 
-Pooling = Literal["cls", "last", "first-last-h0", "first-last-h1", "top2", "mean", "max", "sif", "cls-mean"]
+# The averages of the method `avg`.
+Layers = Literal["last", "first-last-h0", "first-last-h1", "top2", "sif"]
+Pooling = Literal[Layers, "cls", "mean", "max", "cls-mean"]
 
 NEEDS_ALL_LAYERS = frozenset({"first-last-h0", "first-last-h1", "top2"})
 

@@ -59,7 +59,6 @@ class TokenTable:
         return self.stretches(self.offsets[:-1], np.minimum(self.lengths, most))
 
     def framed(self, start: NDArray[np.int32], end: NDArray[np.int32]) -> TokenTable:
-        """The same ids before and after each row, such as [CLS] and [SEP]."""
         offsets = self.offsets + np.arange(len(self) + 1) * (len(start) + len(end))
         ids = np.empty(offsets[-1], np.int32)
         places = np.arange(len(self.ids)) + np.repeat(offsets[:-1] - self.offsets[:-1] + len(start), self.lengths)

@@ -68,8 +68,6 @@ _PACKAGE = "sentence_transformers.models"  # as in released models; version 6.2 
 
 @runtime_checkable
 class Exportable(Protocol):
-    """An encoder of sentence-transformers' stock modules, if its traits have `exports`."""
-
     def stock_modules(self) -> StockModules | StaticModules: ...
 
 

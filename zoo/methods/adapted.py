@@ -67,8 +67,6 @@ AdaptedRecipeT = TypeVar("AdaptedRecipeT", bound=AdaptedRecipe, default=Any)
 
 
 class LastState(nn.Module):
-    """Ids and mask (n, length) -> states of the rows' last tokens (n, dim)."""
-
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
         self.model = model

@@ -54,7 +54,6 @@ class BagOfWords(CountedEncoder[BagOfWordsRecipe]):
 
     @classmethod
     def traits(cls, recipe: BagOfWordsRecipe) -> Traits:
-        """Two single words share none, so they have no similarity."""
         return Traits(needs_several_words=True)
 
     def _place(self, word: str) -> tuple[int, int]:

@@ -180,7 +180,6 @@ class BackboneEncoder(Encoder[BackboneT]):
         return encoder
 
     def fingerprint(self) -> str:
-        """Sha256 over weights, parts, tokenizer source, recipe, class and precision."""
         return sha256_json(
             {
                 "class": method_identity(type(self)),

@@ -171,7 +171,6 @@ class ConSERTContinued(TwoViews[ContinuedRecipe]):
         return {**sources, "start": start}
 
     def training_rows(self, corpus: Corpus, run: Run) -> Rows:
-        """Two views of the sentences; both sentences of NLI pairs count."""
         nli = corpus.labelled(NLI_LABELS)
         if not nli.sentences:
             raise TrainingError(f"no pair of {corpus.name} is labelled as NLI; pass --pairs nli.")

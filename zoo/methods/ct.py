@@ -142,7 +142,6 @@ class CT(Contrastive[CTRecipe]):
         return replace(super().traits(recipe), training_passes=1.1 * recipe.epochs)
 
     def settings(self) -> TrainSettings:
-        """RMSprop; a row is a group of pairs, and all groups are an epoch."""
         recipe, groups = self.recipe, self.recipe.groups(0, 0)
         return TrainSettings(
             batch_size=groups.of_batch,
@@ -171,7 +170,6 @@ class CT(Contrastive[CTRecipe]):
         return batch, groups.count
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Keep encoder and weights of the best dev score, without dev score the last f2."""
         if dev_score is not None and self.recipe.test_encoder == "best":
             dev_score = self.better(dev_score)
         report = super().fit(corpus, dev_score=dev_score, run=run)

@@ -113,7 +113,6 @@ class EOL(Causal[EOLRecipe]):
 
     @classmethod
     def traits(cls, recipe: Any) -> Traits:
-        """`fine_tunes` unless a vector is a mean over several."""
         return Traits(fine_tunes=not recipe.further and recipe.generator is None)
 
     @classmethod

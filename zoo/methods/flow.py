@@ -153,7 +153,6 @@ class Flow(Transform[FlowRecipe]):
         return {**self.bits, **super().facts()}
 
     def save(self, folder: Path) -> None:
-        """Write base, flow, and the seed for a later fit on a target."""
         super().save(folder)
         metadata = {"seed": str(self.seed), "bits": json.dumps(self.bits)}
         write_tensors(folder / "flow.safetensors", self.glow.state_dict(), metadata)

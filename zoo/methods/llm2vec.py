@@ -124,7 +124,6 @@ class LLM2Vec(SimCSE[LLM2VecRecipe]):
         return Start("causal", CausalRecipe(template="[X]", pooling="mean", bidirectional=True, **places))  # type: ignore[arg-type]
 
     def adapted(self) -> PreTrainedModel:
-        """The backbone's model, with new adapters if the recipe has any."""
         rank, model = self.recipe.lora_rank, self.backbone.model
         if not rank:
             return model

@@ -150,7 +150,7 @@ class MoCo(Contrastive[MoCoRecipe]):
 
     @classmethod
     def traits(cls, recipe: MoCoRecipe) -> Traits:
-        """Passes: one with gradient, one without at a third of its cost; ESimCSE two with gradient."""
+        """Passes: a pass with gradient, and a third of it without; for ESimCSE two with gradient."""
         passes = 1.34 if recipe.positives == "momentum" else 2.34
         return replace(super().traits(recipe), training_passes=passes * recipe.epochs)
 

@@ -92,7 +92,6 @@ class Model2Vec(TokenTableEncoder[Model2VecRecipe]):
 
     @classmethod
     def traits(cls, recipe: Model2VecRecipe) -> Traits:
-        """States are computed in float32."""
         return Traits(exports=True, precision="fp32")
 
     @classmethod

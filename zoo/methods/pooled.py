@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from torch import nn
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
 from zoo.engine.backbone import Backbone
 from zoo.engine.needs import Need
-from zoo.engine.states import Pooling
+from zoo.engine.states import Layers, Pooling
 from zoo.errors import ContractError
 from zoo.formats.export import EXPORTED_POOLINGS
 from zoo.methods.base import BackboneEncoder, BackboneFields, BackboneRecipe, check_positive
@@ -69,7 +69,7 @@ class Maximum(BackboneEncoder[BackboneRecipe]):
 class AverageRecipe(BackboneRecipe):
     """Layers of the average over all tokens, [CLS] and [SEP] included."""
 
-    layers: Literal["last", "first-last-h0", "first-last-h1", "top2", "sif"] = "last"
+    layers: Layers = "last"
     # In the layers "sif", the last, a token weighs a / (a + p), p counted in the training text.
     sif_a: float = added(1e-3)
 

@@ -214,7 +214,6 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
 
     @classmethod
     def traits(cls, recipe: PretrainedRecipe) -> Traits:
-        """A model without fine-tuning raises in `token_table`."""
         if recipe.backend == "onnx":
             return Traits(released=True, precision="fp32")
         exports = recipe.pooling in (None, "pooler", *EXPORTED_POOLINGS)
@@ -227,7 +226,6 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         return super().token_table(texts)
 
     def stock_modules(self) -> StockModules:
-        """Raises UsageError if the library encodes."""
         if self.library is not None:
             raise UsageError(
                 f"pretrained: sentence-transformers itself runs {self.recipe.model!r}; it is not exported."

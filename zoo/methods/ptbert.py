@@ -182,10 +182,9 @@ class PTBert(Contrastive[PTBertRecipe]):
 
     @property
     def views_by_dropout(self) -> bool:
-        """True unless the pseudo-token attention has dropout."""
         return not self.recipe.attention_dropout
 
     @classmethod
     def traits(cls, recipe: PTBertRecipe) -> Traits:
-        """Passes: one with gradient, one without at a third of its cost."""
+        """Passes: a pass with gradient, and a third of it for the pass without."""
         return replace(super().traits(recipe), training_passes=1.34 * recipe.epochs)

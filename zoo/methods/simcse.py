@@ -171,7 +171,6 @@ class SimCSE(Contrastive[SimCSERecipeT]):
         return batch
 
     def stacked(self, views: Sequence[tuple[str, ...]]) -> Collate:
-        """Collate function of ids and mask (n, views, longest)."""
         width = len(views[0]) if views else 1
         flat = [text for row in views for text in row]
         table = self.training_table(flat)

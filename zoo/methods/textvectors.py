@@ -47,7 +47,6 @@ class TextVectors(CountedEncoder[TextVectorsRecipe]):
 
     @classmethod
     def traits(cls, recipe: TextVectorsRecipe) -> Traits:
-        """A text without a vector makes the task n/a."""
         return Traits(needs_every_text=True)
 
     @classmethod

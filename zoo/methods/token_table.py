@@ -105,7 +105,6 @@ class TokenTableEncoder(CountedEncoder[TableT]):
         return F.normalize(self.means(table), dim=-1).cpu().numpy()
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Flags (n,) of texts with a known token of non-zero vector."""
         table = self.tokens.table([clean_text(text, i) for i, text in enumerate(texts)])
         return any_row(table, self.bag.weight.detach().any(dim=1).cpu().numpy())
 

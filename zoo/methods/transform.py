@@ -101,8 +101,7 @@ class Transform(Encoder[TransformRecipeT]):
         """Fit the map to vectors (n, base dim); assign new state: copies share the old."""
 
     @abstractmethod
-    def transform(self, vectors: Vectors) -> Vectors:
-        """Vectors (n, base dim) -> (n, dim) float32."""
+    def transform(self, vectors: Vectors) -> Vectors: ...
 
     @property
     def backbone(self) -> Backbone:

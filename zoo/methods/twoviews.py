@@ -142,7 +142,6 @@ class TwoViews(Contrastive[TwoViewsRecipeT]):
 
     @property
     def pooling(self) -> Pooling:
-        """The recipe's at evaluation; while `as_trained`, the training's."""
         return super().pooling if not self.as_trained else POOLINGS[self.recipe.train_pooler or self.recipe.pooler]
 
     @classmethod

@@ -125,7 +125,6 @@ class WordAverages(CountedEncoder[WordsT]):
         return sums(table, self.words.vectors, mode="mean")
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Flags (n,) of texts with a word of non-zero vector."""
         table = self.words.table([clean_text(text, i) for i, text in enumerate(texts)])
         return any_row(table, np.asarray(self.words.vectors.any(axis=1)))
 

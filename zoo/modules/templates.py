@@ -195,7 +195,6 @@ class BoundTemplate:
         return biases
 
     def alone_rows(self, attention_mask: torch.Tensor, first: int) -> AloneRows:
-        """Rows for the biases of prompted rows with this mask (n, length), on a CPU."""
         sentences = attention_mask.sum(1) - len(self)
         if share_without_host() is None:
             lengths, which = sentences.unique(return_inverse=True)  # type: ignore[no-untyped-call]

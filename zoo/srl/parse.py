@@ -76,7 +76,6 @@ class Parse:
         return any(self.tags[c] == "TO" for c in self.children(i, ("aux",)))
 
     def is_finite(self, i: int) -> bool:
-        """True for a finite verb, or with a finite auxiliary."""
         finite = ("VBD", "VBZ", "VBP")
         auxiliaries = self.children(i, ("aux", "auxpass"))
         return self.tags[i] in finite or any(self.tags[c] in (*finite, "MD") for c in auxiliaries)

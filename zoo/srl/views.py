@@ -136,7 +136,6 @@ def _cores() -> int:
 
 
 def write_views(path: Path, views: Sequence[str]) -> None:
-    """Write the sha256's line, then views as JSON lines, compressed, atomically."""
     body = "".join(json.dumps(view) + "\n" for view in views).encode()
     head = json.dumps({"sha256": hashlib.sha256(body).hexdigest()}).encode()
     with atomic_path(path) as temporary:

@@ -256,7 +256,6 @@ class TrainingFolder:
         return None
 
     def begin(self, checkpoint: FoundCheckpoint | None) -> None:
-        """Rename damaged files, and cut the log at the checkpoint."""
         if self.folder is None:
             return
         self.lines = [] if checkpoint is None else checkpoint.facts["log"]

@@ -36,7 +36,6 @@ def augmented(
 
 
 def side_by_side(views: Sequence[tuple[torch.Tensor, torch.Tensor]], pad_id: int) -> tuple[torch.Tensor, ...]:
-    """Join views (n, length) to ids and mask (n, views, longest)."""
     longest = max(ids.shape[1] for ids, _ in views)
 
     def stacked(parts: Sequence[torch.Tensor], fill: int) -> torch.Tensor:

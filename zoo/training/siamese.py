@@ -68,7 +68,7 @@ class PairTask:
 def labelled_task(
     name: str, corpus: Corpus | None, labels: Sequence[str], how_to_get: str, *, several: bool = True
 ) -> PairTask:
-    """Pairs with one of `labels`; raises ContractError or TrainingError if there is none."""
+    """Pairs with any of `labels`; raises ContractError or TrainingError if there is none."""
     if corpus is None or corpus.labels is None:
         raise ContractError(f"{name} is trained on labelled pairs; pass {how_to_get}.")
     number = {label: i for i, label in enumerate(labels)}
@@ -188,8 +188,6 @@ def task_of_step(step: int, tasks: int) -> tuple[int, int]:
 
 
 class _AlternatingTraining(Training):
-    """Each task has its own epochs."""
-
     sizes: tuple[int, ...]
     _orders: dict[int, tuple[int, NDArray[np.int64]]]
 

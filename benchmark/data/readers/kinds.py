@@ -12,6 +12,7 @@ from zoo.paths import is_file
 
 
 def named(cell: Any, feature: Any) -> Any:
+    """Return a label's name by a ClassLabel, None for -1."""
     if not isinstance(feature, dict) or cell is None:
         return cell
     if feature.get("_type") == "ClassLabel" and feature.get("names") and not is_nested(cell):

@@ -172,7 +172,7 @@ def balanced(rows: Iterable[tuple[str, str, str]], per_class: int | None, seed: 
 
 
 def ppdb_training_rows(path: Path, report: PPDBReport, per_class: int | None = PER_CLASS) -> list[tuple[str, str, str]]:
-    """Return balanced rows; no test target occurs on either side."""
+    """Return balanced rows (phrase, paraphrase, label); no test target occurs on either side."""
     pairs = (
         pair
         for pair in filtered(read_ppdb(path, report), report)

@@ -170,6 +170,7 @@ class Decision:
         self._ask(judged and not clear, "which of the texts asks for the other")
 
     def _ask(self, doubtful: object, why: str) -> None:
+        """Raise UsageError, with the commands to answer, for a doubt."""
         if not doubtful:
             return
         names = ", ".join(column.name for column in self.columns)

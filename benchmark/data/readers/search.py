@@ -59,6 +59,7 @@ def read_search(folder: Path) -> Search:
 
 
 def _qrels(path: Path, *ids: Container[str]) -> list[tuple[int, list[str]]]:
+    """Read by the header's names, else by place; raises CorruptError if neither fits."""
     cells = read_cells(path)
     rows, lines, names = cells.rows, cells.lines, cells.names
     if all(len(row) == 1 for row in rows):

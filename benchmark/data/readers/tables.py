@@ -204,6 +204,7 @@ def _chosen(cells: Cells, names: list[str], columns: list[str]) -> list[int]:
 
 
 def _check_fields(cells: Cells, last: int) -> None:
+    """Raise CorruptError with the line of a short row, or a field beyond the header."""
     width = len(cells.names) if cells.names is not None else None
     for line, row in zip(cells.lines, cells.rows, strict=True):
         if len(row) <= last or (width is not None and any(map(str.strip, row[width:]))):

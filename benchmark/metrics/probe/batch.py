@@ -1,9 +1,9 @@
 """Trains many small classifiers together, each as in SentEval (docs/protocol.md).
 
 A fit is a classifier: the rows of a fold and a penalty. SentEval seeds its random numbers again for every fit, so all
-fits have the same initial weights, and fits of equally many rows the same order. All fits take each step together: a
-gather of the minibatches of all folds, a batched product, a fused update. After every evaluation, finished fits are
-removed and the others are grouped again.
+fits have the same initial weights, and fits of equally many rows the same order. All fits take each step together:
+a gather of the minibatches of all folds, a batched product, a fused update. After every evaluation, finished fits
+leave and the others are grouped again.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def stratified(labels: NDArray[np.int64], folds: int) -> list[tuple[Rows, Rows]]
 
 
 def pair_features(u: NDArray[np.float32], v: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return [|u-v| ; u*v] (n, 2 dim)."""
+    """Return [|u-v| ; u*v] (n, 2 dim) of sides (n, dim)."""
     return np.concatenate([np.abs(u - v), u * v], axis=1)
 
 
@@ -78,6 +78,7 @@ class _Probe:
         return fits, fits.dev.reshape(len(folds), len(tried))
 
     def percent(self, fraction: float) -> float:
+        """Return a fraction x100, rounded as in SentEval."""
         return float(round(100 * np.float64(fraction), 2))
 
     def choose(self, dev: NDArray[np.float64]) -> tuple[int, float]:
@@ -87,10 +88,12 @@ class _Probe:
         return best, means[best]
 
     def score(self, fits: Fits, fit: int, rows: Rows) -> tuple[float, NDArray[np.int64]]:
+        """Return the accuracy x100, and the predicted classes."""
         predicted = fits.predict(fit, rows)
         return self.percent(float(np.mean(predicted == self.labels[rows]))), predicted
 
     def mean(self, percents: Sequence[float]) -> float:
+        """Round as SentEval."""
         return float(round(np.mean(list(percents)), 2))
 
 

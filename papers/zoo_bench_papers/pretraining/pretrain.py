@@ -59,8 +59,8 @@ def pretrain(
 ) -> dict[str, Any]:
     """Train the recipe's model on the texts, write its folder `out`, and return the facts of its card.
 
-    A call on the same folder goes on from the last complete checkpoint in `out`/training (one in `checkpoint_steps`
-    steps, by default in `eval_every`). Raises UsageError for a folder with another recipe's training or model.
+    A call on the same folder goes on from the last complete checkpoint in `out`/training (every `checkpoint_steps`
+    steps, by default every `eval_every`). Raises UsageError for a folder with another recipe's training or model.
     """
     work, noted = out / "training", out / "training" / "recipe.json"
     done = read_mapping(out / PRETRAINING) if (out / PRETRAINING).is_file() else None
