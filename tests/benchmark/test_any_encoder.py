@@ -15,8 +15,10 @@ import pytest
 import torch
 
 import benchmark
+from benchmark.run.objects import ObjectEncoder
 from benchmark.run.options import RunOptions
 from zoo.errors import ContractError, UsageError, ZooError
+from zoo.plugins import method_identity
 
 WORDS: dict[str, Any] = {"tasks": "pocket-words", "precision": "fp32", "embedding_cache": 0.0, "quiet": True}
 
@@ -149,6 +151,10 @@ def test_a_wrong_recipe_beside_an_object_is_named_before_data_is_read(
     with pytest.raises(UsageError, match=re.escape(name.partition(":")[0])):
         benchmark.evaluate({"a": name, "b": lengths}, **WORDS)
     assert not read
+
+
+def test_the_identity_of_an_object_holds_no_file_of_this_project() -> None:
+    assert method_identity(ObjectEncoder) == f"object, version {ObjectEncoder.version}"
 
 
 @pytest.mark.slow
