@@ -98,20 +98,46 @@ def note(row: pandas.Series[Any], texts: int) -> str:
     return "; ".join(filter(None, (row["roles"], row["trained_on"], cut)))
 
 
+# Those of the plot of claims.
+_COLOURS = {"best": "#1a7f37", "may be as good": "#6b6b6b", "below the best": "#b3261e", "over the budget": "#a65d00"}
+
+
 def drawn(frame: pandas.DataFrame, kind: Kind, path: Path) -> None:
-    """Plot scores with intervals against speed, dark for ties with the best; raises MissingError without Matplotlib."""
+    """Draw a line for each encoder, as the plot of claims does: its score, the 95 % interval, and its texts per second.
+
+    Raises MissingError without Matplotlib.
+    """
     try:
         from matplotlib.figure import Figure
+        from matplotlib.lines import Line2D
     except ImportError as error:
         raise MissingError("--plot needs Matplotlib: pip install 'zoo-bench[plots]'.") from error
-    figure = Figure(figsize=(7.0, 5.0), layout="constrained")
-    axes = figure.add_subplot(xscale="log", xlabel="texts per second", ylabel=MEASURES[kind])
-    for name, row in frame.dropna(subset="texts_per_second").iterrows():
-        colour = "#1f4e79" if row["may_be_best"] else "#a0a0a0"
-        sides = [[row["score"] - row["low"]], [row["high"] - row["score"]]]
-        axes.errorbar(row["texts_per_second"], row["score"], sides, fmt="o", color=colour)
-        place = (row["texts_per_second"], row["score"])
-        axes.annotate(str(name), place, (6, 5), textcoords="offset points", fontsize=8, parse_math=False)
-    axes.margins(x=0.3)
+    scored = frame.dropna(subset="score")
+    figure = Figure(figsize=(7.5, 1.4 + 0.3 * len(scored)), layout="constrained")
+    axes = figure.add_subplot(xlabel=f"{MEASURES[kind]}, 95 % interval; right: texts per second")
+    words = [_word(place, row) for place, (_, row) in enumerate(scored.iterrows())]
+    for place, (word, (_, row)) in enumerate(zip(words, scored.iterrows(), strict=True)):
+        bar = {"color": _COLOURS[word], "linewidth": 5, "solid_capstyle": "butt", "alpha": 0.55}
+        axes.plot([row["low"], row["high"]], [place, place], **bar)
+        axes.plot(row["score"], place, "|", color=_COLOURS[word], markersize=11, markeredgewidth=2)
+    axes.set_yticks(range(len(scored)), [str(name) for name in scored.index], parse_math=False)
+    speeds = ["–" if speed != speed else f"{speed:,.0f}" for speed in scored["texts_per_second"]]
+    axes.secondary_yaxis("right").set_yticks(range(len(scored)), speeds, fontsize=8)
+    axes.set_ylim(len(scored) - 0.5, -0.5)
+    axes.grid(axis="x", color="#dddddd", linewidth=0.5)
+    axes.set_axisbelow(True)
+    figure.suptitle("Which encoder fits these texts?", fontsize=13, fontweight="bold")
+    legend = [
+        Line2D([], [], color=colour, linewidth=5, alpha=0.55, label=word)
+        for word, colour in _COLOURS.items()
+        if word in words
+    ]
+    figure.legend(handles=legend, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     with atomic_path(path) as temporary:
         figure.savefig(temporary, format="png", dpi=150)
+
+
+def _word(place: int, row: pandas.Series[Any]) -> str:
+    if row["over_budget"]:
+        return "over the budget"
+    return "best" if place == 0 else "may be as good" if row["may_be_best"] else "below the best"

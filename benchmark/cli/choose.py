@@ -60,7 +60,7 @@ from benchmark.cli.options import (
 @click.option("--corpus", metavar="FILE|own", help="Text on which recipes are trained [default: the bundled one].")
 @click.option("--backend", type=click.Choice(["torch", "onnx"]), default="torch", help="Runs finished ones.")
 @sizes_options
-@click.option("--plot", type=PATH, help="Draw score against speed into this PNG file (extra `plots`).")
+@click.option("--plot", type=PATH, help="Draw scores, intervals and speed into this PNG file (extra `plots`).")
 @wide_option
 @plugin_option
 @device_option

@@ -93,6 +93,11 @@ def _drawn(table: Table, rows: Sequence[Row], width: int | None, stream: TextIO)
             Field(clean_line(column.head), cells, column.right, priority, short, name=column.name == "method")
         )
     lines, left_out = fitted(fields, width)
+    partial = [field for field in fields if field.priority == 1]
+    without, further = fitted([field for field in fields if field.priority != 1], width)
+    if left_out and partial and not further:
+        # Every task that the average is of stands beside it.
+        lines, left_out = without, [field.head for field in partial]
     if left_out or lines != fitted(fields, None)[0]:
         several = any(value.sd is not None for row in rows for value in row.values.values())
         left_out = [*(["the spread over seeds of each task"] if several else []), *left_out]

@@ -36,7 +36,7 @@ _BUSY = 1.2
 def announced(run: Run) -> Run:
     """Print how much there is to measure, on what, and how long that takes; return the run with processes and times."""
     progress, device = run.runtime.progress, run.runtime.device
-    at_once = run.options.workers or automatic_workers(run)
+    at_once = run.options.workers or _automatic_workers(run)
     run = replace(run, workers=at_once)
     # Another process has measured the product.
     if not progress.enabled:
@@ -50,12 +50,8 @@ def announced(run: Run) -> Run:
     return run
 
 
-def automatic_workers(run: Run) -> int:
-    """Return how many processes share a run for `--workers auto`.
-
-    On a CPU, processes of one thread each train faster than a process of all threads. A single process remains where
-    there are no two trainings, where these are shorter than the start of a process, or where memory is short.
-    """
+def _automatic_workers(run: Run) -> int:
+    """Return the processes of `--workers auto`: on a CPU, one thread in each trains faster than all in one."""
     trained = [plan for plan in run.encoders if plan.sentences]
     # A cluster has its own, and an object is measured in this process.
     if run.options.executor or run.request.objects:

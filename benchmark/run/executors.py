@@ -33,9 +33,8 @@ from zoo.progress import Progress
 def carry_out(request: Request, after_round: Callable[[Run], None] | None = None) -> tuple[Run, Outcome]:
     """Train and measure every unfinished cell of a request; a failed cell is recorded, and the run goes on.
 
-    `after_round` is called when all rows without training are measured, and again after each seed of the trained ones,
-    unless the run ends there. Raises UsageError for options that do not fit together, and Interrupted after a signal,
-    once everything is saved.
+    `after_round` is called after all rows without training, and after each seed of trained rows but the last. Raises
+    UsageError for options that do not fit together, and Interrupted after a signal, once everything is saved.
     """
     options, ray = request.options, request.options.executor
     if ray is not None and options.device.startswith("cuda"):

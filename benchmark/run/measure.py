@@ -97,8 +97,7 @@ def _tried(cells: Sequence[Cell], measured: list[Measured]) -> Iterator[None]:
 def listening(encoder: Encoder | None, stop: Callable[[], int | None]) -> Iterator[None]:
     """Let an object, and the encoders that it contains, check for this run's signals too inside the block.
 
-    The number of texts per call depends on whether an encoder checks for signals, and it can change the last digits of
-    vectors. With this, an object gets as many texts at a time as its recipe would.
+    Whether an encoder checks for signals decides about texts per call, and so about last digits of vectors.
     """
 
     def both(runtime: Runtime) -> Runtime:

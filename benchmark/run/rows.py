@@ -102,7 +102,7 @@ def asked_rows(options: RunOptions, objects: Sequence[Named]) -> Asked:
         names = zip(_labels(options.label, items), items, strict=True)
         objects = [(None if name == item else name, item) for name, item in names]
     rows: list[Row | Named] = []
-    for name, candidate in objects:
+    for name, candidate in objects or [(None, options.methods)]:
         if not isinstance(candidate, str | Path) or saved_named(candidate):
             rows.append((name, candidate))
             continue
@@ -110,11 +110,11 @@ def asked_rows(options: RunOptions, objects: Sequence[Named]) -> Asked:
         if name is not None and len(named) > 1:
             raise UsageError(f"{name!r} names {len(named)} recipes ({candidate}); name one.")
         rows += named if name is None else [replace(named[0], name=name, typed=named[0].name)]
-    if not objects:
-        named = resolve_methods(parse_methods(options.methods, known), defaults)
-        labels = zip(_labels(options.label, [row.name for row in named]), named, strict=True)
-        rows += named if options.label is None else [replace(row, name=name, typed=row.name) for name, row in labels]
     recipes = [row for row in rows if isinstance(row, Row)]
+    if not objects and options.label is not None:
+        labels = _labels(options.label, [row.name for row in recipes])
+        recipes = [replace(row, name=name, typed=row.name) for name, row in zip(labels, recipes, strict=True)]
+        rows = [*recipes]
     controls = _controls(recipes, known, defaults) if options.controls else []
     if options.pairs and not options.allow_missing and not any(row.traits.needs_pairs for row in recipes + controls):
         raise UsageError(

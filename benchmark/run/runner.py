@@ -47,9 +47,8 @@ class Outcome:
 class Remaining:
     """The rest of a plan: the time left, and what is to be done after each round.
 
-    An encoder takes what the others of its row took, else its estimate by the ratio that this had for rows of its kind:
-    trained ones, or the others. All of it is stretched as the last encoder was, which waited for other work on the
-    machine.
+    An encoder takes what the others of its row took, else its estimate by the ratio of rows of its kind (trained or
+    not). All of it is stretched as the last encoder was, which waited for other work on the machine.
     """
 
     def __init__(
@@ -74,13 +73,7 @@ class Remaining:
         self._ready = 0.0
 
     def done(self, plan: EncoderPlan, seconds: float | None, stretch: float = 1.0) -> None:
-        """Count an encoder as finished; None where nothing was left to measure. Ends its round, if it is the last.
-
-        Args:
-            plan: The encoder.
-            seconds: How long it took.
-            stretch: How many times as long as without other work on the machine.
-        """
+        """Count an encoder that took `seconds`, `stretch` times those on an idle machine; None: nothing was pending."""
         row = plan.row.trained, plan.row.name
         self._waiting[row] -= 1
         self._rounds[plan.round] -= 1
@@ -170,9 +163,9 @@ class Runner:
     def measure(
         self, plan: EncoderPlan, stop: Stop, before: str = "", after: str = "", patience: float = 0.0
     ) -> Outcome | None:
-        """Measure the pending cells of an encoder and return what was done; None while another process works on it.
+        """Measure the pending cells of an encoder, in every executor; returns None while another process works on it.
 
-        This is what every executor does with each encoder of a plan. `before` and `after` stand around its name.
+        `before` and `after` stand around its name.
         """
         done = Outcome()
         folder = self.records.encoder_folder(plan.row.name, plan.key)
@@ -285,11 +278,9 @@ def is_locked(folder: Path) -> bool:
 
     if not _lock_of(folder).exists():
         return False
-    try:
-        with FileLock(_lock_of(folder), timeout=0):
-            return False
-    except Timeout:
-        return True
+    with suppress(Timeout), FileLock(_lock_of(folder), timeout=0):
+        return False
+    return True
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,8 @@ class Trackers:
                 trackers.append(tracker_class(run, str(self.folder)))
             else:
                 place = _place(name, self.folder) if self.asked else {}
-                trackers.append(tracker_class("zoo-bench", **_run_name(name, run), **place))
+                named = {_RUN_NAMES[name]: run} if name in _RUN_NAMES else {}
+                trackers.append(tracker_class("zoo-bench", **named, **place))
         for tracker in trackers:
             # Releases of accelerate before 1.11 start when they are made.
             if hasattr(tracker, "start"):
@@ -73,10 +74,6 @@ _RUN_NAMES = {"wandb": "name", "mlflow": "run_name", "trackio": "name", "swanlab
 
 _IN_A_FOLDER = ("wandb", "mlflow")
 """Trackers that report to a server unless they are given a folder."""
-
-
-def _run_name(tracker: str, run: str) -> dict[str, str]:
-    return {_RUN_NAMES[tracker]: run} if tracker in _RUN_NAMES else {}
 
 
 def _place(tracker: str, folder: Path) -> dict[str, str]:

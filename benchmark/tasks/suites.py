@@ -149,13 +149,8 @@ def suite_of_run(names: str | None, tasks: str | None, dev: str | None, seeds: i
     joined = merged(suites)
     dev = TASKS.canonical(dev or joined.dev)
     tasks_named(dev)
-    return replace(
-        joined,
-        name=names or ",".join(each.name for each in suites),
-        tasks=tuple(choose_tasks(joined, tasks)),
-        dev=dev,
-        seeds=seeds or joined.seeds,
-    )
+    name, chosen = names or ",".join(each.name for each in suites), tuple(choose_tasks(joined, tasks))
+    return replace(joined, name=name, tasks=chosen, dev=dev, seeds=seeds or joined.seeds)
 
 
 def read_suite(path: Path) -> Suite:

@@ -7,14 +7,17 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from sklearn.metrics import roc_auc_score
 
 import benchmark
 from benchmark.choosing.data import read_texts
 from benchmark.choosing.measures import threshold
+from benchmark.choosing.shown import drawn
 from benchmark.choosing.sizes import variants
 from benchmark.cli.main import main
 from benchmark.metrics.correlation import cosine
@@ -297,3 +300,26 @@ def test_a_row_whose_vectors_order_otherwise_has_no_smaller_sizes(
         main(["leaderboard", "--results", str(tmp_path), "--dims", "64", "--json"])
     (sizes,) = json.loads(capsys.readouterr().out)["sizes"]
     assert sizes["lines"] == [] and "otherwise than when it was scored" in sizes["missing"]["bag-of-words"]
+
+
+@pytest.mark.parametrize("rows", [1, 3, 9])
+def test_the_picture_has_the_colours_of_the_claims_and_each_encoders_interval(
+    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The best, those that may be as good, those below it, and those over the budget; names are no formulas."""
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    from matplotlib.colors import to_hex
+
+    shown: list[Any] = []
+    monkeypatch.setattr(figure, "savefig", lambda self, path, **_: (shown.append(self), Path(path).write_bytes(b"x")))
+    names = [f"$model_{place}^x" for place in range(rows)]
+    scores = np.linspace(80, 60, rows)
+    columns = {"score": scores, "low": scores - 2, "high": scores + 1, "texts_per_second": [np.nan, *scores[1:]]}
+    marks = {"may_be_best": np.arange(rows) < 2, "over_budget": ["", "", "too slow", *[""] * 6][:rows]}
+    drawn(pandas.DataFrame({**columns, **marks}, index=names), "score", tmp_path / "p.png")
+    axes = shown[0].axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == names
+    bars = [line for line in axes.lines if len(line.get_xdata()) == 2]
+    np.testing.assert_allclose([bar.get_xdata() for bar in bars], np.column_stack([columns["low"], columns["high"]]))
+    colours = ["#1a7f37", "#6b6b6b", "#a65d00", *["#b3261e"] * 6]
+    assert [to_hex(bar.get_color()) for bar in bars] == colours[:rows]

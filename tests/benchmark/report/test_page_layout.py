@@ -119,6 +119,19 @@ def test_a_phone_shows_them_below_the_name(browser: Browser, mixed: Path) -> Non
     assert "Average" in browser.tip().splitlines()[0]
 
 
+@pytest.mark.parametrize("width", [360, 420, 1400])
+def test_headings_and_what_people_score_stay_whole_over_the_rows(width: int, browser: Browser, mixed: Path) -> None:
+    """Scrolled half down, the cells of the first line and those of the last line are level: no row shows between."""
+    browser.open(mixed, width)
+    script = """
+    const [box, part] = arguments; box.style.maxHeight = "220px"; box.scrollTop = 60;
+    const shown = [...box.querySelectorAll(`${part} tr > *`)].filter((cell) => cell.offsetWidth);
+    return [shown.length, [...new Set(shown.map((cell) => Math.round(cell.getBoundingClientRect().top)))].length];"""
+    for part in ("thead", "tfoot"):
+        cells, heights = browser.run(script, browser.element(".box"), part)
+        assert cells > 3 and heights == 1, part
+
+
 def test_scores_are_drawn_against_the_number_of_weights(browser: Browser, mixed: Path) -> None:
     """Beside training time and speed; no weights stand before the axis, rows whose number is unknown are counted."""
     browser.open(mixed)

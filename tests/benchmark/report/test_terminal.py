@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,23 @@ def test_a_table_fits_the_terminal(
     assert str(tmp_path / f"{name}.md") in answer.out
     fits = name == "pocket" and width == 120
     assert ("Not shown at this width, but in the files: the spread over seeds of each task" in answer.out) != fits
+
+
+@pytest.mark.parametrize("names", [("simcse", "ptbert"), ("promptbert-sup-roberta", "cls", "whitening-target")])
+def test_a_mean_of_some_tasks_gives_way_where_all_tasks_of_the_average_then_stand_beside_it(
+    names: Sequence[str],
+) -> None:
+    """From wide to narrow: all columns, then all tasks and the average, then fewer tasks beside the means."""
+    table = table_of([record for name in names for record in complete(name, range(3))])
+    seen: list[tuple[str, ...]] = []
+    for width in range(140, 55, -1):
+        stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+        print_table(table, stream, width=width)
+        stream.seek(0)
+        heads = next(line for line in stream if "Method" in line).split()
+        assert "Avg." in heads
+        seen.append(tuple(name for name in (*suite("sts").tasks, *suite("sts").means) if name not in heads))
+    assert list(dict.fromkeys(seen))[:4] == [(), ("STS12-16",), ("STS15", "STS16"), ("STS14", "STS15", "STS16")]
 
 
 def test_a_terminal_without_utf8_gets_ascii() -> None:
