@@ -187,10 +187,15 @@ def _live_tables(_: str | None) -> str:
     first = ROOT / "leaderboards" / "zoo-small"
     with (first / "sts.csv").open(encoding="utf-8", newline="") as file:
         best = list(csv.DictReader(file))[:8]
-    rows = [[row["rank"], row["method"], f"{float(row['Avg']):.2f}", row["group"]] for row in best]
+    spread = [f" ± {float(row['Avg sd']):.2f}" if row["Avg sd"] else "" for row in best]
+    rows = [
+        [row["mark"] + row["rank"], row["method"], f"{float(row['Avg']):.2f}{sd}", row["group"]]
+        for row, sd in zip(best, spread, strict=True)
+    ]
     links = " · ".join(f"[{folder.name}](boards/{folder.name}/index.html)" for folder in _boards())
     top = _table(["#", "Row", "STS average", "Group"], rows)
-    return f"**Live tables**, with filters, costs and claims: {links}\n\nThe first rows of {first.name}:\n\n{top}"
+    above = f"The first rows of {first.name}; ± is the standard deviation over seeds, ≈ tied for the best, ? undecided:"
+    return f"**Live tables**, with filters, costs and claims: {links}\n\n{above}\n\n{top}"
 
 
 def _boards() -> list[Path]:

@@ -117,7 +117,7 @@ def drawn(frame: pandas.DataFrame, kind: Kind, path: Path) -> None:
     axes = figure.add_subplot(xlabel=f"{MEASURES[kind]}, 95 % interval; right: texts per second")
     words = [_word(place, row) for place, (_, row) in enumerate(scored.iterrows())]
     for place, (word, (_, row)) in enumerate(zip(words, scored.iterrows(), strict=True)):
-        bar = {"color": _COLOURS[word], "linewidth": 5, "solid_capstyle": "butt", "alpha": 0.55}
+        bar: dict[str, Any] = {"color": _COLOURS[word], "linewidth": 5, "solid_capstyle": "butt", "alpha": 0.55}
         axes.plot([row["low"], row["high"]], [place, place], **bar)
         axes.plot(row["score"], place, "|", color=_COLOURS[word], markersize=11, markeredgewidth=2)
     axes.set_yticks(range(len(scored)), [str(name) for name in scored.index], parse_math=False)

@@ -6,7 +6,8 @@ import hashlib
 import random
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -58,8 +59,10 @@ def _readable(name: str) -> bool:
 
 
 Say = Callable[[str], None]
-# Lines that take seconds to read.
-_LONG = 1_000_000
+# Lines that take seconds to read; the clock is looked at after so many.
+_LONG, _LOOK = 1_000_000, 10_000
+# Until the first word on how far a long text is read, and between two of them.
+_SOON, _SECONDS = 15.0, 60.0
 
 
 def load_corpus(
@@ -86,12 +89,14 @@ def load_corpus(
     if entry is not None and entry.kind in CORPUS:
         located = data.locate(name, "plain")
         path = next(iter(located.files.values()))
-        if say is not None and (entry.lines or 0) >= _LONG:
-            say(f"reading {name}: {entry.lines:,} lines of {path}")
     else:
         path = user_path(name)
     starts: list[int] | None = None
     lines = lines_of(path, columns, say)
+    total = 0 if entry is None or entry.lines is None else entry.lines
+    if say is not None and total >= _LONG:
+        say(f"reading {name}: {total:,} lines of {path}")
+        lines = _reported(lines, f"reading {name}", total, say)
     if documents:
         sentences, starts, ended = sample_documents(lines, count)
         starts = starts if ended or (entry is not None and entry.ordered) else None
@@ -104,6 +109,15 @@ def load_corpus(
         # Raises MissingError where it has none.
         corpus.document_ends()
     return corpus
+
+
+def _reported(lines: Iterable[str], what: str, total: int, say: Say) -> Iterator[str]:
+    due = time.monotonic() + _SOON
+    for number, line in enumerate(lines):
+        if number % _LOOK == 0 and time.monotonic() >= due:
+            say(f"{what}: {number:,}/{total:,}")
+            due = time.monotonic() + _SECONDS
+        yield line
 
 
 def target_corpus(texts: Iterable[str], count: int | None) -> Corpus:

@@ -16,7 +16,7 @@ from benchmark.report.leaderboard import make_leaderboard
 from benchmark.report.page import page
 from benchmark.report.table import build_tables, read_completed
 from benchmark.tasks.suites import suite
-from zoo_bench_papers.answers import UNDECIDED
+from zoo_bench_papers.answers import CONFIRMED, REVERSED, SMALLER, UNDECIDED
 from zoo_bench_papers.ledger import ledger
 from zoo_bench_papers.verdicts import Verdict, verdicts
 
@@ -58,6 +58,11 @@ def test_claims_are_filtered_by_verdict_and_paper(browser: Browser, shown: Path)
     assert isinstance(claims, list)
     every = len(claims)
     assert browser.element(".count").text == f"{every} of {every} verdicts"
+    assert browser.element("p.learned").text == part["counts"], "the counts stand above"
+    decided = [one for one in published() if one.word in (CONFIRMED, SMALLER, REVERSED)]
+    assert len([item for item in browser.all("li.claim") if item.is_displayed()]) == len(decided)
+    folded = [summary.text for summary in browser.all("details > summary") if summary.text != "Numbers"]
+    assert f"? {UNDECIDED} ({sum(one.word == UNDECIDED for one in published())})" in [text.strip() for text in folded]
     choose = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('change', { bubbles: true }))"
     verdict, paper = browser.all("select")
     browser.run(choose, verdict, UNDECIDED)

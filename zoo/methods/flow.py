@@ -74,7 +74,7 @@ class Flow(Transform[FlowRecipe]):
         >>> encoder = Flow(Flow.Recipe(epochs=1.0, learning_rate=1e-3), Runtime())
         >>> report = encoder.fit(Corpus("toy", [f"sentence number {i} of a toy" for i in range(128)]), run=Run(seed=1))
         >>> report.steps, encoder.encode(["a small dog"]).shape
-        (2, (1, 256))
+        (2, (1, 384))
     """
 
     Recipe: ClassVar[type] = FlowRecipe

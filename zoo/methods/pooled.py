@@ -26,7 +26,7 @@ class Cls(BackboneEncoder[BackboneRecipe]):
     Examples:
         >>> from zoo import Runtime
         >>> Cls(Cls.Recipe(), Runtime()).encode(["a small dog", "a large cat"]).shape
-        (2, 256)
+        (2, 384)
     """
 
     Recipe = BackboneRecipe
@@ -51,7 +51,7 @@ class Maximum(BackboneEncoder[BackboneRecipe]):
     Examples:
         >>> from zoo import Runtime
         >>> Maximum(Maximum.Recipe(), Runtime()).encode(["a small dog"]).shape
-        (1, 256)
+        (1, 384)
     """
 
     Recipe = BackboneRecipe
@@ -88,7 +88,7 @@ class Average(BackboneEncoder[AverageRecipe]):
     Examples:
         >>> from zoo import Runtime
         >>> Average(Average.Recipe(layers="top2"), Runtime()).encode(["a small dog"]).shape
-        (1, 256)
+        (1, 384)
     """
 
     Recipe: ClassVar[type] = AverageRecipe

@@ -89,7 +89,7 @@ class Prompt(Prompted[PromptRecipe]):
     Examples:
         >>> from zoo import Runtime
         >>> Prompt(Prompt.Recipe(top_k=200, denoise=True), Runtime()).encode(["a small dog"]).shape
-        (1, 256)
+        (1, 384)
     """
 
     Recipe: ClassVar[type] = PromptRecipe

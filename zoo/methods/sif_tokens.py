@@ -57,7 +57,7 @@ class TokenSIF(WeightedAverages[TokenSIFRecipe]):
         >>> encoder = TokenSIF(TokenSIF.Recipe(fit_on="corpus"), Runtime())
         >>> _ = encoder.fit(Corpus("toy", ["the city by night", "the city by day"]), run=Run())
         >>> encoder.encode(["a city"]).shape
-        (1, 256)
+        (1, 384)
     """
 
     Recipe: ClassVar[type[Any]] = TokenSIFRecipe

@@ -63,7 +63,7 @@ class Static(BackboneEncoder[StaticRecipe]):
     Examples:
         >>> from zoo import Runtime
         >>> Static(Static.Recipe(remove="freq"), Runtime()).encode(["the dog is on the table"]).shape
-        (1, 256)
+        (1, 384)
     """
 
     Recipe: ClassVar[type] = StaticRecipe

@@ -3,6 +3,9 @@ const SIGNS = { confirmed: "\u2713", "smaller than printed": "<", reversed: "\u2
 const WIDE = 12; // points on either side of 0; an arrow marks what lies outside
 const TICKS = [-10, -5, 0, 5, 10];
 
+// They are folded until one is asked for.
+const FOLDED = ["undecided", "untestable", "not measured"];
+
 const isDecided = (claim) => Boolean(claim.points && claim.points.length);
 
 function forestLine(claim) {
@@ -51,10 +54,14 @@ function buildClaims(section, panel, given) {
     filter("verdict", "Verdict", order.filter((verdict) => every.some((claim) => claim.verdict === verdict)), ""),
     filter("paper", "Paper", present("paper"), ""), filter("condition", "Measured on", present("condition"), "")];
   const shown = make("span", { class: "count", role: "status" });
-  const list = make("ol", { class: "claims" });
+  const list = make("div", {});
+  const listed = (claims) => make("ol", { class: "claims" }, ...claims.map(claimItem));
   const apply = () => {
     const kept = every.filter((claim) => filters.every(({ name, choice }) => !choice.value || claim[name] === choice.value));
-    list.replaceChildren(...kept.map(claimItem));
+    const folded = filters[0].choice.value ? [] : FOLDED.map((verdict) => [verdict, kept.filter((claim) => claim.verdict === verdict)]);
+    const open = kept.filter((claim) => !folded.some(([verdict]) => verdict === claim.verdict));
+    list.replaceChildren(...(open.length ? [listed(open)] : []), ...folded.filter(([, claims]) => claims.length).map(([verdict, claims]) =>
+      make("details", {}, make("summary", {}, `${SIGNS[verdict]} ${verdict} (${claims.length})`), listed(claims))));
     shown.textContent = `${kept.length} of ${every.length} verdicts`;
   };
   section.state = () => Object.fromEntries(filters.filter(({ choice, start }) => choice.value !== start).map(({ name, choice }) => [name, choice.value]));
@@ -62,6 +69,7 @@ function buildClaims(section, panel, given) {
   bar.addEventListener("change", () => { apply(); history.replaceState(null, "", `#${addressOf(section)}`); });
   panel.redraw = () => {};
   panel.append(make("h2", {}, "The papers' claims"),
+    ...section.ledger.map(({ condition, counts }) => make("p", { class: "learned" }, section.ledger.length > 1 ? `${condition}. ${counts}` : counts)),
     make("p", { class: "note" }, `Circle: the printed difference. Bars: ours in points with the 95% interval, from the noise of pairs and seeds; arrows lie beyond ${WIDE}. `
       + "The interval decides the verdict: it is beside 0 or not, and it reaches the printed difference or not. It is about these rows under these conditions, not about the paper's larger model."),
     bar, list);

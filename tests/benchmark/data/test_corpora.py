@@ -165,3 +165,26 @@ def test_the_identity_of_nli_alone_is_what_it_was(data_dir: Path) -> None:
         "pairs": 97631,
         "sha256": "ddfb32ba582fd0a300cd677ace540e074d1d499fbf5c9c8ddbf68eed7b2ac067",
     }
+
+
+@pytest.mark.parametrize(("seconds", "lines"), [(0.001, 0), (0.02, 1), (0.1, 5)])
+def test_a_long_text_is_announced_and_its_reading_shown(
+    seconds: float, lines: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What is read, how far within 20 seconds, then each minute; the sample is the same."""
+    name, now, printed = "pocket-text", [0.0], list[str]()
+    source = DataSource(None, hub=False, cache=tmp_path)
+    expected = load_corpus(name, source, 50, say=printed.append).sentences
+    assert printed == [], "it is short"
+    monkeypatch.setattr("benchmark.data.corpora._LONG", 1000)
+    monkeypatch.setattr("benchmark.data.corpora._LOOK", 10)
+
+    def clock() -> float:
+        now[0] += 10 * seconds
+        return now[0]
+
+    monkeypatch.setattr("benchmark.data.corpora.time.monotonic", clock)
+    assert load_corpus(name, source, 50, say=printed.append).sentences == expected
+    assert printed[0].startswith("reading pocket-text: 2,998 lines of ")
+    assert [text.partition("/")[2] for text in printed[1:]] == ["2,998"] * lines
+    assert lines == 0 or int(printed[1].split()[2].partition("/")[0].replace(",", "")) * seconds <= 20
