@@ -2,9 +2,11 @@
 
 In a page, `<!-- made: compare zoo-small sts ptbert simcse -->` stands before a verdict on two rows with its figures,
 `mean zoo-small sts ptbert` before a mean with its spread, and `corrected zoo-small sts simcse ptbert moco ...` before
-the verdict on the first two by Holm's procedure over all that are compared with the first. `comparisons zoo-small sts`
-stands before a table, of which each further line of the mark names two rows, and behind `|` what is to be said of
-them. `<!-- end -->` ends each. A suite may be named, or tasks with commas. `python -m tools.findings` writes them all.
+the verdict on the first two by Holm's procedure over all that are compared with the first.
+`within zoo-small sts ptbert moco 0.5` stands before the test for a difference below 0.5, and `needed`, with the same
+but for the margin, before the number of seeds that would show the measured difference.
+`comparisons zoo-small sts` stands before a table: each further line of the mark names two rows, and a note behind `|`.
+`<!-- end -->` ends each. A suite may be named, or tasks with commas. `python -m tools.findings` writes them all.
 """
 
 from __future__ import annotations
@@ -21,13 +23,14 @@ from benchmark.records.folder import Records, read_records
 from benchmark.records.query import of_task, row_named
 from benchmark.records.record import Record
 from benchmark.report.markdown import markdown_row
+from benchmark.stats.compare import compare
 from benchmark.stats.draws import by_seed, compared
 from benchmark.stats.marks import beyond_noise
-from benchmark.stats.mcb import Differences, differences
+from benchmark.stats.mcb import LEVEL, Differences, differences, equivalence
 from benchmark.tasks.suites import all_suites
 
 ROOT = Path(__file__).parents[1]
-ASKING = ("compare", "corrected", "comparisons")
+ASKING = ("compare", "corrected", "comparisons", "within")
 MARK = re.compile(r"(<!-- made: (\w+)(?:[ \n](.*?))?\s*-->)(.*?)(<!-- end -->)", re.S)
 
 
@@ -93,6 +96,13 @@ class Figures:
         table, ((a, b, _),) = _asked("compare", args)
         return self.difference(table, a, b).words()
 
+    def within(self, args: str) -> str:
+        """Two one-sided tests for a difference below a margin, in words."""
+        table, ((a, b, margin),) = _asked("within", args)
+        names, result = self._results[table]
+        p = float(equivalence(result, float(margin))[names.index(a), names.index(b)])
+        return f"{'shown' if p < LEVEL else 'not shown'} to differ by less than {margin} (p {p:.2g})"
+
     def corrected(self, args: str) -> str:
         """Return the verdict on the first of several rows beside a base, by Holm's procedure over all of them."""
         table, pairs = _asked("corrected", args)
@@ -118,6 +128,9 @@ def _asked(kind: str, args: str) -> tuple[Table, list[tuple[str, str, str]]]:
     if kind == "compare":
         folder, tasks, a, b = args.split()
         return table_of(folder, tasks), [(a, b, "")]
+    if kind == "within":
+        folder, tasks, a, b, margin = args.split()
+        return table_of(folder, tasks), [(a, b, margin)]
     if kind == "corrected":
         folder, tasks, base, *names = args.split()
         return table_of(folder, tasks), [(name, base, "") for name in names]
@@ -150,6 +163,17 @@ def _compared(table: Table, names: Sequence[str]) -> tuple[list[str], Difference
         reasons = damaged or {i: ["other data"] for i in range(len(names)) if i not in places}
         raise ValueError(f"{table[0]}: {', '.join(f'{names[i]}: {of[0]}' for i, of in reasons.items())}")
     return [*names], differences(sample)
+
+
+def needed(args: str) -> str:
+    """How many seeds show the measured difference of two rows in 80% of repetitions, if it is the true one."""
+    folder, tasks, *names = args.split()
+    (_, of_suite), (store, records) = table_of(folder, tasks), _records(folder)
+    a, b = (row_named(records, name, store.folder, of_suite) for name in names)
+    average = compare("", of_suite, a, b, store).average
+    if average is None or not average.needed:
+        raise ValueError(f"{folder}: {names} are told apart, or of one task: no number of seeds.")
+    return average.needed
 
 
 def mean(args: str) -> str:

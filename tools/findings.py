@@ -215,7 +215,9 @@ def written(texts: Mapping[str, str]) -> dict[str, str]:
     inline: dict[str, Callable[[str], str]] = {
         "compare": of_records.compare,
         "corrected": of_records.corrected,
+        "within": of_records.within,
         "mean": figures.mean,
+        "needed": figures.needed,
         "claim": claim,
         "shares": shares,
         "recipes": lambda _: str(len(all_recipes())),

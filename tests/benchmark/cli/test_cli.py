@@ -29,7 +29,7 @@ def everything(folder: Path) -> set[Path]:
     "command",
     [
         *("--help", "run --help", "methods", "tasks", "leaderboard --results {0}", "data list"),
-        *("compare ptbert simcse --suite sts --results {1}", "leaderboard --suite sts --results {1}"),
+        *("compare ptbert simcse --suite sts --results {1}", "leaderboard --suite sts --results {1} --out {0}"),
     ],
 )
 def test_light_commands_import_neither_torch_nor_scipy_stats(command: str, tmp_path: Path) -> None:
