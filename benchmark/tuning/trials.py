@@ -83,8 +83,8 @@ class Trials:
                 lock.release()
         return None
 
-    def leave(self, number: int) -> None:
-        (self.folder / self._name(number, "lock")).unlink(missing_ok=True)
+    def leave(self) -> None:
+        Path(self._lock.lock_file).unlink(missing_ok=True)
         self._lock.release()
 
     @staticmethod

@@ -151,7 +151,7 @@ class _Tuner:
                     return
                 trial = study.run(number, lambda values, look: self._score_of_training(values, look, stop))
             finally:
-                study.trials.leave(number)
+                study.trials.leave()
             result = f"{trial.score:.2f}" if trial.state == "complete" else f"{trial.state} {trial.reason}"
             values = ", ".join(f"{key} {shown(value)}" for key, value in trial.values.items())
             self.runtime.progress.say(f"{name}: trial {number} of {budget.trials}: {values}: {result}")

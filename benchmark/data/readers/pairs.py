@@ -96,6 +96,7 @@ def read_sick(path: Path) -> Pairs:
 
 
 def read_pairs(path: Path, columns: str | None = None) -> Pairs:
+    """Read a table of two texts and a score, for a task of your own; raises CorruptError without a score."""
     table = read(path, columns, take="scores")
     if "score" not in table.frame:
         raise CorruptError(f"{table.report}: a task of scored pairs needs two texts and a score in each row.")

@@ -29,7 +29,7 @@ def run(trials_study: Study, trials: int, score: Score = lambda values, look: 1.
         try:
             trials_study.run(number, score)
         finally:
-            trials_study.trials.leave(number)
+            trials_study.trials.leave()
     return trials_study.trials.read()
 
 
