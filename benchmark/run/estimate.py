@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
+from benchmark.records.folder import Records
 from benchmark.run.plan import EncoderPlan, Run
 from zoo.encoder import Runtime
 from zoo.engine.backbone import find_backbone
@@ -35,8 +36,10 @@ _BUSY = 1.2
 
 def announced(run: Run) -> Run:
     """Print how much there is to measure, on what, and how long that takes; return the run with processes and times."""
-    progress, device = run.runtime.progress, run.runtime.device
-    at_once = run.options.workers or _automatic_workers(run)
+    progress, device, records = run.runtime.progress, run.runtime.device, Records(run.options.results)
+    again = run.options.remeasure
+    plans = [plan for plan in run.encoders if again or run.open_cells(plan, records)]
+    at_once = run.options.workers or _automatic_workers(run, plans)
     run = replace(run, workers=at_once)
     # Another process has measured the product.
     if not progress.enabled:
@@ -44,15 +47,16 @@ def announced(run: Run) -> Run:
     cores = max(threads_here() // at_once, 1) if device == "cpu" else 1
     stretch = stretch_now(cores * at_once) if device == "cpu" else 1.0
     run = replace(estimated(run, cores), stretch=stretch)
-    count = f"{len(run.encoders)} encoders x {len(run.tasks)} tasks"
+    left = f"{len(plans)} of " if len(plans) < len(run.encoders) else ""
+    count = f"{left}{len(run.encoders)} encoders x {len(run.tasks)} tasks"
     graphs = ", by CUDA graphs where a training can be captured" if run.runtime.cuda_graphs else ""
-    progress.say(f"{count} on {device} in {run.runtime.precision}{graphs}{in_all(run, at_once)}")
+    progress.say(f"{count} on {device} in {run.runtime.precision}{graphs}{in_all(run, plans, at_once)}")
     return run
 
 
-def _automatic_workers(run: Run) -> int:
+def _automatic_workers(run: Run, plans: Sequence[EncoderPlan]) -> int:
     """Return the processes of `--workers auto`: on a CPU, one thread in each trains faster than all in one."""
-    trained = [plan for plan in run.encoders if plan.sentences]
+    trained = [plan for plan in plans if plan.sentences]
     # A cluster has its own, and an object is measured in this process.
     if run.options.executor or run.request.objects:
         return 1
@@ -96,9 +100,8 @@ def rate_of(runtime: Runtime, cores: int) -> float:
     return cores / (1 / product + _BESIDE_PRODUCTS / product_rate("cpu", "fp32"))
 
 
-def in_all(run: Run, at_once: int) -> str:
-    """Return "; all of them take about 4:10", or "" where a run has no estimate."""
-    plans = run.encoders
+def in_all(run: Run, plans: Sequence[EncoderPlan], at_once: int) -> str:
+    """Return "; all of them take about 4:10" for the encoders to measure, or "" where a run has no estimate."""
     seconds = sum(run.seconds.get(plan.inputs.row_key, 0.0) for plan in plans) / max(min(at_once, len(plans)), 1)
     busy = f", {clock(seconds * run.stretch)} beside the machine's other work" if run.stretch > _BUSY else ""
     return f"; all of them take about {clock(seconds)}{busy}" if seconds else ""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.keys import cell_key, encoder_key, ingredients, vectors_digest
+from benchmark.records.folder import Records
 from benchmark.records.names import printed_names
 from benchmark.run.options import RunOptions
 from benchmark.run.rows import Named, Row, is_builtin
@@ -133,6 +134,14 @@ class Run:
     @property
     def options(self) -> RunOptions:
         return self.request.options
+
+    def open_cells(self, plan: EncoderPlan, records: Records) -> list[Cell]:
+        """The cells of an encoder that have no score, or only an old one of --remeasure."""
+        name, since = plan.row.name, self.request.since
+        found = [None if plan.row.anew else records.finished(name, cell.task.name, cell.key) for cell in plan.cells]
+        return [
+            cell for cell, record in zip(plan.cells, found, strict=True) if not record or record["started"] <= since
+        ]
 
 
 @dataclass(frozen=True)

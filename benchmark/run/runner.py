@@ -219,15 +219,8 @@ class Runner:
 
     def pending(self, plan: EncoderPlan, done: Outcome) -> list[Cell]:
         """Return the cells of an encoder that have no score yet, and count the others as kept."""
-        if plan.row.anew:
-            return list(plan.cells)
-        pending = []
-        for cell in plan.cells:
-            record = self.records.finished(plan.row.name, cell.task.name, cell.key)
-            if record is None or record["started"] <= self.run.request.since:
-                pending.append(cell)
-            else:
-                done.kept += 1
+        pending = self.run.open_cells(plan, self.records)
+        done.kept += len(plan.cells) - len(pending)
         return pending
 
     @contextmanager

@@ -90,7 +90,7 @@ def test_each_look_at_the_development_set_is_an_encoding(run: Run, recipe: dict[
 def test_no_more_encoders_work_at_once_than_there_are(run: Run, at_once: int, share: int) -> None:
     assert len(run.encoders) == 7
     timed = replace(run, seconds={plan.inputs.row_key: 420.0 for plan in run.encoders})
-    assert estimate.in_all(timed, at_once).endswith(f"take about {clock(7 * 420 / share)}")
+    assert estimate.in_all(timed, timed.encoders, at_once).endswith(f"take about {clock(7 * 420 / share)}")
 
 
 @pytest.mark.slow
@@ -124,14 +124,35 @@ def test_the_first_line_and_the_dry_run_say_how_long_it_takes(cli: Cli, tmp_path
     assert answer.code == 0 and re.search(r"all of them take about \d+:\d\d", answer.err)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "to_measure", "cells"),
+    [
+        ("random --seeds 2", "random,static-avg --seeds 3", "2 of 4 encoders", 4),
+        ("static-avg,random --seeds 2", "random --seeds 2", "0 of 2 encoders", 0),
+        ("random --seeds 1", "static-avg", "1 encoders", 2),
+        ("random --seeds 2 --tasks pocket-words", "random,static-avg --seeds 2", "3 encoders", 4),
+        ("random --seeds 2", "random --seeds 2 --remeasure", "2 encoders", 4),
+    ],
+)
+def test_the_first_line_counts_encoders_with_cells_to_measure(
+    first: str, second: str, to_measure: str, cells: int, cli: Cli, tmp_path: Path
+) -> None:
+    for words in (first, second):
+        tasks = "" if "--tasks" in words else " --tasks pocket-words,pocket-phrases"
+        answer = cli("run", "--precision", "fp32", "--results", tmp_path, "--methods", *(words + tasks).split())
+        assert answer.code == 0, answer.err
+    assert answer.err.startswith(f"{to_measure} x 2 tasks on cpu")
+    assert f"\n{cells} cells measured" in answer.err + answer.out
+
+
 def test_a_busy_machine_is_said_before_the_run_and_until_an_encoder_ends(run: Run) -> None:
     busy = replace(run, seconds={plan.inputs.row_key: 60.0 for plan in run.encoders}, stretch=3.0)
     count = len(run.encoders)
     assert (
-        estimate.in_all(busy, 1)
+        estimate.in_all(busy, busy.encoders, 1)
         == f"; all of them take about {count}:00, {3 * count}:00 beside the machine's other work"
     )
-    assert estimate.in_all(replace(busy, stretch=1.0), 1) == f"; all of them take about {count}:00"
+    assert estimate.in_all(replace(busy, stretch=1.0), busy.encoders, 1) == f"; all of them take about {count}:00"
     remaining = Remaining(run.encoders, busy.seconds, stretch=busy.stretch)
     assert remaining.text() == f", about {3 * count}:00 left in all"
     remaining.done(run.encoders[0], 60.0)
