@@ -44,14 +44,19 @@ def announced(run: Run) -> Run:
     # Another process has measured the product.
     if not progress.enabled:
         return run
-    cores = max(threads_here() // at_once, 1) if device == "cpu" else 1
-    stretch = stretch_now(cores * at_once) if device == "cpu" else 1.0
-    run = replace(estimated(run, cores), stretch=stretch)
+    run = timed(run, at_once)
     left = f"{len(plans)} of " if len(plans) < len(run.encoders) else ""
     count = f"{left}{len(run.encoders)} encoders x {len(run.tasks)} tasks"
     graphs = ", by CUDA graphs where a training can be captured" if run.runtime.cuda_graphs else ""
     progress.say(f"{count} on {device} in {run.runtime.precision}{graphs}{in_all(run, plans, at_once)}")
     return run
+
+
+def timed(run: Run, at_once: int) -> Run:
+    """Return the run with the seconds of its encoders, and how other work stretches those of so many processes."""
+    on_cpu = run.runtime.device == "cpu"
+    cores = max(threads_here() // at_once, 1) if on_cpu else 1
+    return replace(estimated(run, cores), stretch=stretch_now(cores * at_once) if on_cpu else 1.0)
 
 
 def _automatic_workers(run: Run, plans: Sequence[EncoderPlan]) -> int:

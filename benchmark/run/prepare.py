@@ -22,6 +22,11 @@ from zoo.machine import make_runtime
 
 
 def prepare(request: Request, *, write: bool = True) -> Run:
+    """Plan a run, and print how much there is to measure and how long that takes."""
+    return announced(planned(request, write=write))
+
+
+def planned(request: Request, *, write: bool = True) -> Run:
     """Read everything that a run needs; trains nothing.
 
     Raises UsageError for a wrong recipe or name before any data is read. With `write`, the results folder is also
@@ -60,7 +65,7 @@ def prepare(request: Request, *, write: bool = True) -> Run:
     rows += [row for row in asked.controls if all(task.can_score(row.traits) for task in tasks)]
     texts = {**request.texts, **_texts(rows, request, suite, source, tasks, runtime)}
     encoders = Planner(runtime, tasks, dev, texts, options.limit).encoders(rows, range(suite.seeds), options.part)
-    return announced(Run(request, runtime, tuple(suite.name.split(",")), tasks, dev, texts, encoders))
+    return Run(request, runtime, tuple(suite.name.split(",")), tasks, dev, texts, encoders)
 
 
 def _texts(

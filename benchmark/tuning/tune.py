@@ -13,15 +13,17 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from benchmark.keys import code_digest
+from benchmark.run.estimate import in_all, timed
 from benchmark.run.options import TUNED_ON, RunOptions
 from benchmark.run.plan import Request
-from benchmark.run.prepare import prepare
+from benchmark.run.prepare import planned
 from benchmark.run.stop import Stop
 from benchmark.run.vectors import VectorStore
 from benchmark.tuning.space import Dimension, default_space, own_values, settings_of, space_of, typed_space
@@ -88,7 +90,7 @@ def tune(
     options = dataclasses.replace(options, dev=options.dev or TUNED_ON)
     specs = {spec.name: spec for spec in parse_methods(options.methods, options.recipes())}
     asked = dataclasses.replace(options, tasks=options.dev, seeds=1)
-    prepared = prepare(Request(asked, progress=progress))
+    prepared = planned(Request(asked, progress=progress))
     assert prepared.dev is not None
     if prepared.dev.data is None:
         raise MissingError(f"--dev {prepared.dev.name}: {prepared.dev.reason}")
@@ -99,11 +101,15 @@ def tune(
             raise MissingError(f"{plan.label}: {plan.inputs.missing}")
         dimensions = space_of(plan.row.recipe, typed or default_space(plan.row.recipe, spec), f"recipe {spec.name}")
         tuners.append(_Tuner(spec, plan, dimensions, prepared.dev, prepared.runtime))
+    folder, say = options.results / "tuned", prepared.runtime.progress.say
+    trials = [tuner.plan for tuner in tuners for _ in range(tuner.left(folder, budget))]
+    if prepared.runtime.progress.enabled:
+        say(f"{len(trials)} trials on {prepared.runtime.device}{in_all(timed(prepared, 1), trials, 1)}")
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with Stop().listening() as stop:
-        return [tuning for tuner in tuners for tuning in tuner.tuned(options.results / "tuned", budget, stop)]
+        return [tuning for tuner in tuners for tuning in tuner.tuned(folder, budget, stop)]
 
 
 def identity_of_study(
@@ -127,13 +133,23 @@ class _Tuner:
         self.spec, self.plan, self.space, self.dev, self.runtime = spec, plan, space, dev, runtime
         self.label, self.start = slug(spec.name), own_values(plan.row.recipe, space)
 
+    def left(self, folder: Path, budget: Budget) -> int:
+        """How many trials are to be made."""
+        # A damaged file is named before anything is trained.
+        made = [len(trials.read()) for trials in self._studies(folder, budget).values()]
+        return sum(max(budget.trials - count, 0) for count in made)
+
+    def _studies(self, folder: Path, budget: Budget) -> dict[int, Trials]:
+        numbers = range(1, budget.studies + 1)
+        keys = [sha256_json(identity_of_study(self.plan, self.dev, self.space, number)) for number in numbers]
+        places = [Trials(folder / self.label / key[:12], key, code_digest()) for key in keys]
+        return dict(zip(numbers, places, strict=True))
+
     def tuned(self, folder: Path, budget: Budget, stop: Stop) -> list[Tuning]:
-        studies = {}
-        for number in range(1, budget.studies + 1):
-            key = sha256_json(identity_of_study(self.plan, self.dev, self.space, number))
-            studies[number] = Trials(folder / self.label / key[:12], key, code_digest())
+        studies = self._studies(folder, budget)
+        for number, trials in studies.items():
             name = self.spec.name if budget.studies == 1 else f"{self.spec.name}, study {number}"
-            self._make_trials(name, Study(studies[number], self.space, self.start), budget, stop)
+            self._make_trials(name, Study(trials, self.space, self.start), budget, stop)
         read = {number: trials.read()[: budget.trials] for number, trials in studies.items()}
         bests = {number: self._best(trials) for number, trials in read.items()}
         scores = [best.score or 0.0 for best in bests.values()]
@@ -142,23 +158,23 @@ class _Tuner:
 
     def _make_trials(self, name: str, study: Study, budget: Budget, stop: Stop) -> None:
         began = time.monotonic()
-        # A damaged file is named before anything is trained.
-        study.trials.read()
         while (number := study.trials.begin(budget.trials)) is not None:
             try:
                 stop.check()
                 if number > 1 and budget.minutes is not None and time.monotonic() - began > 60 * budget.minutes:
                     return
-                trial = study.run(number, lambda values, look: self._score_of_training(values, look, stop))
+                title = f"{name}: trial {number} of {budget.trials}"
+                trial = study.run(number, partial(self._score_of_training, title, stop))
             finally:
                 study.trials.leave()
             result = f"{trial.score:.2f}" if trial.state == "complete" else f"{trial.state} {trial.reason}"
-            values = ", ".join(f"{key} {shown(value)}" for key, value in trial.values.items())
-            self.runtime.progress.say(f"{name}: trial {number} of {budget.trials}: {values}: {result}")
+            self.runtime.progress.now("")
+            self.runtime.progress.say(f"{title}: {in_words(trial.values)}: {result}")
 
-    def _score_of_training(self, values: Mapping[str, Any], look: Look, stop: Stop) -> float:
+    def _score_of_training(self, title: str, stop: Stop, values: Mapping[str, Any], look: Look) -> float:
         recipe = dataclasses.replace(self.plan.row.recipe, **self._settings(values))
-        encoder = self.plan.row.cls(recipe, dataclasses.replace(self.runtime, progress=Progress.silent()))
+        self.runtime.progress.now(f"{title}: {in_words(values)}")
+        encoder = self.plan.row.cls(recipe, self.runtime)
 
         def dev_score(trained: Encoder) -> float:
             score = self._score(trained)
@@ -234,6 +250,10 @@ class _Tuner:
             cells = [str(trial.number), *(shown(trial.values[key]) for key in self.space), score, name]
             lines.append(f"| {' | '.join(cells)} |")
         return "\n".join(lines) + "\n"
+
+
+def in_words(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{key} {shown(value)}" for key, value in values.items())
 
 
 def shown(value: object) -> str:

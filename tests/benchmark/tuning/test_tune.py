@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -69,6 +71,24 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> Iterator[Trained]:
     monkeypatch.setattr(SimCSE, "fit", fit)
     monkeypatch.setattr(PairsData, "score_dev", lambda self, vectors: 1e4 * kept.recipes[-1].learning_rate)
     return kept
+
+
+@pytest.mark.parametrize(
+    ("methods", "first", "second", "studies", "to_make"),
+    [("simcse", 2, 5, 1, 3), ("simcse,simcse:epochs=2", 1, 3, 1, 4), ("simcse", 3, 2, 1, 0), ("simcse", 2, 3, 2, 2)],
+)
+def test_the_first_line_counts_trials_to_make_and_each_is_announced(
+    methods: str, first: int, second: int, studies: int, to_make: int, tmp_path: Path, trained: Trained
+) -> None:
+    for trials in (first, second):
+        budget, log = Budget(trials, studies=studies), Progress(io.StringIO())
+        trained.recipes.clear()
+        tune(options(tmp_path, methods=methods), budget, space=SPACE, progress=log)
+    assert isinstance(log.stream, io.StringIO)
+    lines = [line for line in log.stream.getvalue().splitlines() if "trial" in line]
+    assert re.match(rf"{to_make} trials on cpu" + (r"; all of them take about \d+:\d\d" if to_make else "$"), lines[0])
+    assert len(trained.recipes) == to_make and len(lines) == 1 + 2 * to_make
+    assert all(after.startswith(f"{before}: ") for before, after in zip(lines[1::2], lines[2::2], strict=True))
 
 
 def test_a_study_goes_on_and_its_recipe_has_the_best_settings(tmp_path: Path, trained: Trained) -> None:
@@ -161,7 +181,7 @@ def test_the_default_task_is_the_disjoint_one(tmp_path: Path, monkeypatch: pytes
         asked.append(request.options.dev)
         raise UsageError("enough")
 
-    monkeypatch.setattr(module, "prepare", watched)
+    monkeypatch.setattr(module, "planned", watched)
     with pytest.raises(UsageError):
         tune(options(tmp_path, dev=None), Budget(1))
     CliRunner().invoke(command, ["simcse", "--results", str(tmp_path)])
