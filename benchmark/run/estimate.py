@@ -45,8 +45,8 @@ def announced(run: Run) -> Run:
     if not progress.enabled:
         return run
     run = timed(run, at_once)
-    left = f"{len(plans)} of " if len(plans) < len(run.encoders) else ""
-    count = f"{left}{len(run.encoders)} encoders x {len(run.tasks)} tasks"
+    of_them = f"{len(plans)} of " if len(plans) < len(run.encoders) else ""
+    count = f"{of_them}{len(run.encoders)} encoders x {len(run.tasks)} tasks"
     graphs = ", by CUDA graphs where a training can be captured" if run.runtime.cuda_graphs else ""
     progress.say(f"{count} on {device} in {run.runtime.precision}{graphs}{in_all(run, plans, at_once)}")
     return run

@@ -137,11 +137,12 @@ class Run:
 
     def open_cells(self, plan: EncoderPlan, records: Records) -> list[Cell]:
         """The cells of an encoder that have no score, or only an old one of --remeasure."""
-        name, since = plan.row.name, self.request.since
-        found = [None if plan.row.anew else records.finished(name, cell.task.name, cell.key) for cell in plan.cells]
-        return [
-            cell for cell, record in zip(plan.cells, found, strict=True) if not record or record["started"] <= since
-        ]
+
+        def is_open(cell: Cell) -> bool:
+            record = None if plan.row.anew else records.finished(plan.row.name, cell.task.name, cell.key)
+            return record is None or record["started"] <= self.request.since
+
+        return [cell for cell in plan.cells if is_open(cell)]
 
 
 @dataclass(frozen=True)

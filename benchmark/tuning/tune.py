@@ -102,7 +102,7 @@ def tune(
         dimensions = space_of(plan.row.recipe, typed or default_space(plan.row.recipe, spec), f"recipe {spec.name}")
         tuners.append(_Tuner(spec, plan, dimensions, prepared.dev, prepared.runtime))
     folder, say = options.results / "tuned", prepared.runtime.progress.say
-    trials = [tuner.plan for tuner in tuners for _ in range(tuner.left(folder, budget))]
+    trials = [tuner.plan for tuner in tuners for _ in range(tuner.open_trials(folder, budget))]
     if prepared.runtime.progress.enabled:
         say(f"{len(trials)} trials on {prepared.runtime.device}{in_all(timed(prepared, 1), trials, 1)}")
     import optuna
@@ -133,11 +133,11 @@ class _Tuner:
         self.spec, self.plan, self.space, self.dev, self.runtime = spec, plan, space, dev, runtime
         self.label, self.start = slug(spec.name), own_values(plan.row.recipe, space)
 
-    def left(self, folder: Path, budget: Budget) -> int:
+    def open_trials(self, folder: Path, budget: Budget) -> int:
         """How many trials are to be made."""
         # A damaged file is named before anything is trained.
-        made = [len(trials.read()) for trials in self._studies(folder, budget).values()]
-        return sum(max(budget.trials - count, 0) for count in made)
+        ended = [len(trials.read()) for trials in self._studies(folder, budget).values()]
+        return sum(max(budget.trials - count, 0) for count in ended)
 
     def _studies(self, folder: Path, budget: Budget) -> dict[int, Trials]:
         numbers = range(1, budget.studies + 1)
