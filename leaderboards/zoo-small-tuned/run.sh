@@ -12,6 +12,10 @@ tuned() { # DEV METHODS [OPTIONS]
 tuned stsb-dev-disjoint simcse,esimcse,simcse-plus-plus,mixcse,promcse,clear,isbert,moco,moco-2linear-avg-biases,ptbert-tokens,ptbert-repo,ptbert-tokens-avg
 tuned pocket-pairs promptbert-repo,cot-bert,sncse,diffcse,sentence-crops,rankcse,tsdae
 tuned pocket-pairs sbert,simcse-sup,promptbert-sup-repo,cosent,burt,angle-nli "${pairs[@]}"
+# On a CPU: the other set for promptbert-repo, whose recipe has the set in its name.
+zoo-bench tune promptbert-repo --trials 12 --dev stsb-dev-disjoint "${common[@]}" --device cpu --results "$here/stsb"
+cp "$here/stsb/tuned/promptbert-repo-tuned.yaml" "$here/tuned/promptbert-repo-tuned-stsb.yaml"
+rows --methods promptbert-repo-tuned-stsb --device cpu
 rows --methods cot-bert,sncse,diffcse,tsdae
 rows --methods cosent,angle-nli "${pairs[@]}"
 # The learning curve, in ../zoo-small-curve: the settings tuned on 20,000 sentences, on fewer and on more.
