@@ -125,12 +125,9 @@ class Figures:
 
 def _asked(kind: str, args: str) -> tuple[Table, list[tuple[str, str, str]]]:
     """Return the table that a mark names, and its couples of rows with their notes."""
-    if kind == "compare":
-        folder, tasks, a, b = args.split()
-        return table_of(folder, tasks), [(a, b, "")]
-    if kind == "within":
-        folder, tasks, a, b, margin = args.split()
-        return table_of(folder, tasks), [(a, b, margin)]
+    if kind in ("compare", "within"):
+        folder, tasks, a, b, *margin = args.split()
+        return table_of(folder, tasks), [(a, b, "".join(margin))]
     if kind == "corrected":
         folder, tasks, base, *names = args.split()
         return table_of(folder, tasks), [(name, base, "") for name in names]

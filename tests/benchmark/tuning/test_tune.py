@@ -81,11 +81,10 @@ def test_the_first_line_counts_trials_to_make_and_each_is_announced(
     methods: str, first: int, second: int, studies: int, to_make: int, tmp_path: Path, trained: Trained
 ) -> None:
     for trials in (first, second):
-        budget, log = Budget(trials, studies=studies), Progress(io.StringIO())
+        budget, log = Budget(trials, studies=studies), io.StringIO()
         trained.recipes.clear()
-        tune(options(tmp_path, methods=methods), budget, space=SPACE, progress=log)
-    assert isinstance(log.stream, io.StringIO)
-    lines = [line for line in log.stream.getvalue().splitlines() if "trial" in line]
+        tune(options(tmp_path, methods=methods), budget, space=SPACE, progress=Progress(log))
+    lines = [line for line in log.getvalue().splitlines() if "trial" in line]
     assert re.match(rf"{to_make} trials on cpu" + (r"; all of them take about \d+:\d\d" if to_make else "$"), lines[0])
     assert len(trained.recipes) == to_make and len(lines) == 1 + 2 * to_make
     assert all(after.startswith(f"{before}: ") for before, after in zip(lines[1::2], lines[2::2], strict=True))
