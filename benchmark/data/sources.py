@@ -215,7 +215,7 @@ def in_one(reasons: Sequence[str]) -> str:
         'STS12 (raw, STS/12), STS13: not here'
     """
     first, colon, cause = reasons[0].partition(": ")
-    names = [name for name in dict.fromkeys(r.partition(" (")[0] for r in reasons) if name != first.partition(" (")[0]]
+    _, *names = dict.fromkeys(reason.partition(": ")[0].partition(" (")[0] for reason in reasons)
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join([first, *names[:_NAMED]]) + more + colon + cause
 

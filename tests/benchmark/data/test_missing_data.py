@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 from fakes import Cli
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmark.analysis.tolerances import Verdict, Verified
 from benchmark.data.catalog import dataset
-from benchmark.data.sources import DataSource
+from benchmark.data.sources import DataSource, in_one
 from benchmark.tasks import TASKS
 from benchmark.tasks.suites import choose_tasks, suites_named
 from zoo.errors import MissingError
@@ -49,6 +51,12 @@ def test_a_folder_near_the_users_that_has_the_data_is_named_once(
     assert len(lines) == 1 and lines[0].endswith(f"not under {folder}, but under {right}: give --data {right}.")
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "other-cache"))
     assert "not under" not in cli(*words, "--data", right).err
+
+
+@given(st.lists(st.text("aA1 :().,/", min_size=1), min_size=1, max_size=3))
+def test_a_cause_of_a_task_is_said_as_it_is_once(parts: list[str]) -> None:
+    reason = ": ".join(parts)
+    assert in_one([reason]) == in_one([reason, reason]) == reason
 
 
 @pytest.mark.usefixtures("no_network")
