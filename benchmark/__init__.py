@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from benchmark.api import Results, RunOptions, compare, evaluate, export, for_mteb, leaderboard
-    from benchmark.choosing.adapt import adapt
-    from benchmark.choosing.choice import choose
     from benchmark.interop.second_opinion import second_opinion
 
 _PLACES = {
-    "adapt": "choosing.adapt",
-    "choose": "choosing.choice",
-    "second_opinion": "interop.second_opinion",
-    **dict.fromkeys(("Results", "RunOptions", "compare", "evaluate", "export", "for_mteb", "leaderboard"), "api"),
+    "adapt": "choose.adapt",
+    "choose": "choose.choice",
+    "second_opinion": "benchmark.interop.second_opinion",
+    **dict.fromkeys(
+        ("Results", "RunOptions", "compare", "evaluate", "export", "for_mteb", "leaderboard"), "benchmark.api"
+    ),
 }
 __all__ = ["Results", "RunOptions", "adapt", "choose", "compare", "evaluate", "export", "for_mteb", "leaderboard"]
 __all__ += ["second_opinion"]
@@ -26,5 +26,5 @@ __all__ += ["second_opinion"]
 
 def __getattr__(name: str) -> Any:
     if name in _PLACES:
-        return getattr(importlib.import_module(f"benchmark.{_PLACES[name]}"), name)
+        return getattr(importlib.import_module(_PLACES[name]), name)
     raise AttributeError(f"module 'benchmark' has no attribute {name!r}")

@@ -105,7 +105,7 @@ _ROOT = Path(__file__).resolve().parents[1]
 @functools.cache
 def code_digest() -> str:
     """Return a digest for information only; no number is kept or refused by it."""
-    files = sorted(path for package in ("zoo", "benchmark") for path in (_ROOT / package).rglob("*.py"))
+    files = sorted(path for package in ("zoo", "benchmark", "choose") for path in (_ROOT / package).rglob("*.py"))
     return sha256_json({path.relative_to(_ROOT).as_posix(): sha256_file(path) for path in files})
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.analysis.verify import verify
+from benchmark.checking.verify import verify
 from zoo.recipes import all_recipes
 
 ROOT = Path(__file__).resolve().parent.parent

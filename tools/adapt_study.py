@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from benchmark.choosing.adaptation import NONE, Adaptation, frame_of
-from benchmark.choosing.data import Kind, Texts, divided
-from benchmark.choosing.measures import may_be_best, sampled, score
-from benchmark.choosing.own_texts import document_items
 from benchmark.data.readers.pairs import Pairs, read_lines, read_sick, read_sts
 from benchmark.run.rows import resolve_methods
 from benchmark.stats.bootstrap import measured
+from choose.adaptation import NONE, Adaptation, frame_of
+from choose.data import Kind, Texts, divided
+from choose.measures import may_be_best, sampled, score
+from choose.own_texts import document_items
 from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.machine import make_runtime
 from zoo.progress import Progress

@@ -36,7 +36,7 @@ def watch(frame, event, argument):
     file = Path(code.co_filename)
     if code.co_flags & 1 and not code.co_name.startswith("<") and root in file.parents:  # no class body, no lambda
         place = file.relative_to(root)
-        if place.parts[0] in ("zoo", "benchmark"):
+        if place.parts[0] in ("zoo", "benchmark", "choose"):
             seen[place.as_posix(), code.co_qualname] = None
 threading.setprofile(watch)
 sys.setprofile(watch)

@@ -1,4 +1,4 @@
-"""Rooms of the three packages, the floors on which they lie, and what imports what.
+"""Rooms of the four packages, the floors on which they lie, and what imports what.
 
 A room is a folder of a package; the files beside the folders are one room too. All imports count, those inside
 functions and those for the type checker alone as well. `python -m tools.rooms` counts what each room has.
@@ -28,13 +28,13 @@ FLOORS = {
         ["zoo.engine"],
         ["zoo"],
     ],
+    "choose": [["choose.commands"], ["choose"]],
     "benchmark": [
         ["benchmark.__main__"],
         ["benchmark.cli"],
         ["benchmark"],
         ["benchmark.api", "benchmark.evaluation"],
-        ["benchmark.choosing", "benchmark.tuning"],
-        ["benchmark.analysis", "benchmark.interop"],
+        ["benchmark.checking", "benchmark.interop"],
         ["benchmark.report"],
         ["benchmark.run"],
         ["benchmark.stats"],
@@ -48,7 +48,7 @@ FLOORS = {
 }
 
 # Packages from the top down, each with the folder it is in.
-PACKAGES = {"zoo_bench_papers": ROOT / "papers", "benchmark": ROOT, "zoo": ROOT}
+PACKAGES = {"zoo_bench_papers": ROOT / "papers", "choose": ROOT, "benchmark": ROOT, "zoo": ROOT}
 
 
 def modules_of(root: Path, package: str) -> dict[str, Path]:

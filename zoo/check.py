@@ -173,7 +173,7 @@ def own_line(cls: type[Any], error: BaseException | None, part: str) -> str:
     return f" ({_short(code.co_filename)}:{code.co_firstlineno}, in {part})"
 
 
-_NO_PLUGINS = ("zoo", "benchmark", "abc", "builtins", "typing", "typing_extensions")
+_NO_PLUGINS = ("zoo", "benchmark", "choose", "abc", "builtins", "typing", "typing_extensions")
 
 
 def _short(file: str) -> str:

@@ -335,6 +335,6 @@ def method_identity(cls: type[Encoder], *, file: bool = True) -> str:
         known = _NAMES_IN_KEYS.get(name, name)
         return known if cls.version == 1 else f"{known}, version {cls.version}"
     # A class of this project that is no method stands for an object, whose vectors are in its key.
-    in_house = cls.__module__.partition(".")[0] in ("zoo", "benchmark")
+    in_house = cls.__module__.partition(".")[0] in ("zoo", "benchmark", "choose")
     place = None if in_house else getattr(sys.modules.get(cls.__module__), "__file__", None)
     return f"{name or 'object'}, version {cls.version}" + (f":{sha256_file(Path(place))}" if file and place else "")

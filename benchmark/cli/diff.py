@@ -20,7 +20,7 @@ def command(a: str, b: str, fail_if_worse: bool, as_json: bool) -> int:
     FOLDER@CODE takes the records of one code, by the first digits of its digest or commit. A move is beyond noise at
     p < 0.05 by Holm's procedure over all moved cells, with the noise of pairs and of seeds.
     """
-    from benchmark.analysis.diff import diff
+    from benchmark.checking.diff import diff
 
     changes = diff(a, b)
     say_json(changes.as_dict()) if as_json else say_prose(str(changes))

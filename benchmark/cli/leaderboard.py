@@ -109,7 +109,7 @@ def command(
     if not as_json:
         board.show(wide=wide)
     if dims or formats != ["float32"]:
-        from benchmark.choosing.sizes import write_sizes
+        from benchmark.checking.sizes import write_sizes
 
         for sizes in write_sizes(board.tables, board.store, board.place, data, dims, formats, device):
             answer.setdefault("sizes", []).append(sizes.as_dict())

@@ -41,6 +41,8 @@ COMMANDS = {
     "verify": "Verify a results folder: scores, gold scores, and vectors again.",
     "tasks": "List the tasks that --tasks takes, and the suites.",
 }
+# Commands of the package above this one, in the same distribution.
+ABOVE = ("adapt", "choose", "tune")
 PAPERS = ("analyze", "claims", "pretrain", "reproduce", "search-templates")
 """The commands of the package zoo-bench-papers; `zoo-bench` names it where it is not installed."""
 # What people type instead of a command -> what they want.
@@ -71,7 +73,10 @@ def commands() -> dict[str, Place]:
     """
     points = importlib.metadata.entry_points(group="zoo_bench.commands")
     others = {point.name: Place(point.module, point.attr or "command") for point in points}
-    return {**others, **{name: Place(f"benchmark.cli.{name.replace('-', '_')}") for name in COMMANDS}}
+    return {
+        **others,
+        **{name: Place(f"{'choose.commands' if name in ABOVE else 'benchmark.cli'}.{name}") for name in COMMANDS},
+    }
 
 
 def help_line(name: str) -> str:

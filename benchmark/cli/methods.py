@@ -108,7 +108,7 @@ def _print_families(specs: list[RecipeSpec]) -> None:
 
 
 def _show(names: str, as_json: bool) -> None:
-    from benchmark.analysis.recipe import explained
+    from benchmark.checking.recipe import explained
 
     recipes = all_recipes()
     specs = parse_methods(names, recipes)

@@ -50,7 +50,7 @@ def command(
     Each cell is verified, differs, or is not verifiable, failed or missing, with the reason. Exits 0 only if every cell
     is verified.
     """
-    from benchmark.analysis.verify import verify
+    from benchmark.checking.verify import verify
 
     load_plugins(plugins)
     verified = verify(folder, data, encode=not no_encode, device=device, fetch=fetch, weights=weights)

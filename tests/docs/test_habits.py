@@ -74,7 +74,7 @@ def bound_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def test_names_say_what_they_hold() -> None:
     """`found` or `own` says nothing of a value; the variable of a comprehension may be `one`."""
-    folders = ("zoo", "benchmark", "papers", "tools", "tests")
+    folders = ("zoo", "benchmark", "choose", "papers", "tools", "tests")
     paths = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
     words = [
         f"{path.relative_to(ROOT)}:{line} {name}"

@@ -43,7 +43,7 @@ def test_an_example_is_a_section_of_code(place: str) -> None:
 
 def with_examples() -> list[str]:
     """Return the modules that show an example."""
-    files = [file for room in ("zoo", "benchmark") for file in sorted((ROOT / room).rglob("*.py"))]
+    files = [file for room in ("zoo", "benchmark", "choose") for file in sorted((ROOT / room).rglob("*.py"))]
     shown = [file for file in files if ">>> " in file.read_text(encoding="utf-8")]
     return [".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for file in shown]
 

@@ -16,7 +16,7 @@ from zoo.formats.word_vectors import GLOVE_PACKAGE
 from zoo.selection import LABELLED_PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("zoo", "benchmark", "papers", "docs", "examples", "tools", "speed")
+ROOMS = ("zoo", "benchmark", "choose", "papers", "docs", "examples", "tools", "speed")
 # What the code puts into the place of a name.
 FILLED = {
     "{GLOVE_PACKAGE}": [GLOVE_PACKAGE],

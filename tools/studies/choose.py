@@ -7,9 +7,9 @@ import sys
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.choosing.data import Kind, Texts
-from benchmark.choosing.measures import intervals, may_be_best, measure, sampled, threshold
 from benchmark.stats.clusters import clusters_of
+from choose.data import Kind, Texts
+from choose.measures import intervals, may_be_best, measure, sampled, threshold
 
 # Cosines of unequal and of equal pairs, mean and spread of normal distributions; the share of equal pairs.
 _SHAPES = {

@@ -20,10 +20,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmark.choosing import measures
-from benchmark.choosing.data import Texts, read_texts
-from benchmark.choosing.measures import measure
 from benchmark.data.readers.tables import read
+from choose import measures
+from choose.data import Texts, read_texts
+from choose.measures import measure
 from zoo.errors import ZooError
 
 WORDS = "sea rain tree house river stone cook train wall cat dog grass lamp door wind hill boat salt bread wool".split()

@@ -9,7 +9,7 @@ from fakes import Cli
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.analysis.tolerances import Verdict, Verified
+from benchmark.checking.tolerances import Verdict, Verified
 from benchmark.data.catalog import dataset
 from benchmark.data.sources import DataSource, in_one
 from benchmark.tasks import TASKS

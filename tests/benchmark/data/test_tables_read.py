@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmark.choosing.data import read_texts
 from benchmark.data.readers.tables import read
+from choose.data import read_texts
 from zoo.errors import CorruptError, MissingError, UsageError
 
 N = 24

@@ -13,7 +13,7 @@ import pytest
 from fakes import make_record
 from scipy import stats
 
-from benchmark.analysis.diff import diff
+from benchmark.checking.diff import diff
 from benchmark.records.folder import Records, read_records
 from benchmark.records.record import Record
 from benchmark.stats import draws

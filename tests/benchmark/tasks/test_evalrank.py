@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmark import evaluate
-from benchmark.analysis.verify import verify
+from benchmark.checking.verify import verify
 from benchmark.data.catalog import Dataset
 from benchmark.data.sources import DataSource, Located
 from benchmark.metrics.items import accuracy_of, ranked_part

@@ -1,0 +1,256 @@
+"""Checks a record against its sources: keys, name, training, and the files of its encoder."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from benchmark.keys import cell_key, code_digest, encoder_key, ingredients
+from benchmark.records.folder import Records
+from benchmark.records.record import Record, plain
+from benchmark.report.conditions import setting
+from benchmark.run.measure import method_part
+from benchmark.run.rows import Row
+from benchmark.tasks.loaded import TaskIdentity
+from zoo.api import check_files
+from zoo.errors import MissingError, UsageError, ZooError
+from zoo.files import read_json, read_signed
+from zoo.plugins import METHODS
+from zoo.recipes import build, portable_recipe
+
+STATED = {
+    "started": "times, machine and command are the sender's word",
+    "seconds": "a time",
+    "adapt.seconds": "a time",
+    "encoding": "counts and speed of the run, which encodes the texts of all its tasks together",
+    "environment": "the machine",
+    "version": "the package's version",
+    "code": "the digest of the code",
+    "command": "the command",
+    "run_file": "the run file",
+    "replaces": "which packed lines no longer count",
+    "task.source": "where the data lay",
+    "task.revision": "the hub's revision of the data, whose sha256 is compared",
+    "seeds": "how many seeds were planned: compared with those that are there, row by row",
+}
+"""The fields of a record that nothing here can say again, each with the reason; every other one is compared."""
+
+Close = Callable[[tuple[str, ...], float, float], bool]
+
+
+class DifferenceError(Exception):
+    """A record's statement does not hold here."""
+
+
+def equal(_: tuple[str, ...], stated: float, again: float) -> bool:
+    """Compare two numbers but for the last digits of a sum."""
+    return math.isclose(stated, again, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def differences(
+    stated: object, again: object, close: Close = equal, where: tuple[str, ...] = (), *, absent: bool = False
+) -> Iterator[str]:
+    """Yield a text for every different value; `absent` allows keys of a single side."""
+    if isinstance(stated, Mapping) and isinstance(again, Mapping):
+        for name in dict.fromkeys((*again, *stated)):
+            if not (absent and (name in stated) != (name in again)):
+                yield from differences(stated.get(name), again.get(name), close, (*where, str(name)), absent=absent)
+        return
+    if isinstance(stated, list) and isinstance(again, list) and len(stated) == len(again):
+        for number, (value, other) in enumerate(zip(stated, again, strict=True)):
+            yield from differences(value, other, close, (*where, str(number)), absent=absent)
+        return
+    kinds = {type(stated), type(again)}
+    # Counts are equal or not, and True is no 1.
+    numbers = kinds <= {int, float} and float in kinds
+    same = close(where, stated, again) if numbers else stated == again  # type: ignore[arg-type]
+    if not same or (kinds != {type(again)} and bool in kinds):
+        yield f"{' '.join(where)} is {stated!r:.60}, and {again!r:.60} here"
+
+
+def require(differing: Iterator[str]) -> None:
+    if (first := next(differing, None)) is not None:
+        raise DifferenceError(first)
+
+
+def of_this_code(record: Record) -> bool:
+    """Records by other code may lack fields, or have former fields."""
+    return record.get("code", {}).get("digest") == code_digest()
+
+
+def check_keys(record: Record) -> None:
+    """Raise DifferenceError unless the keys follow from seed and task."""
+    if encoder_key(record["row_key"], record["seed"]) != record["encoder_key"]:
+        raise DifferenceError(f"its encoder_key is not that of its row and of seed {record['seed']}")
+    identity = {name: value for name, value in record["task"].items() if name in TaskIdentity.__annotations__}
+    if cell_key(record["encoder_key"], cast("TaskIdentity", identity)) != record["key"]:
+        raise DifferenceError("its key is not that of its encoder and its task")
+    if record["status"] == "ok" and record["reason"] is not None:
+        raise DifferenceError("it has a score, and a reason why it has none")
+    if record["seed"] is not None and record.get("seeds", record["seed"] + 1) <= record["seed"]:
+        raise DifferenceError(f"it is of seed {record['seed']}, and states {record.get('seeds')} seeds from 0")
+
+
+def check_method(record: Record, row: Row) -> None:
+    """Raise DifferenceError unless the method is the record's, MissingError if other code's recipe has changed."""
+    stated, old = record["method"], not of_this_code(record)
+    sources: dict[str, Any] = stated["sources"]
+    again = plain(method_part(row, sources))
+    builtin = METHODS.name_of(row.cls) is None or METHODS.is_builtin(str(METHODS.name_of(row.cls)))
+    name = stated["class"] if builtin else stated["class"].rpartition(".")[2]
+    if name != (again["class"] if builtin else again["class"].rpartition(".")[2]):
+        raise DifferenceError(f"its name is that of {again['class'].rpartition('.')[2]}, and its class {name}")
+    try:
+        settings = plain(portable_recipe(build(row.cls.Recipe, stated["recipe"], "the record"), sources))
+    except UsageError as error:
+        raise MissingError(str(error)) from error
+    if not old:
+        require(differences(stated["recipe"], again["recipe"], where=("recipe",)))
+    if (other := next(differences(settings, again["recipe"]), None)) is not None:
+        raise (MissingError if old else DifferenceError)(f"the recipe of its name has other settings: {other}")
+    shown = [(setting(part), part["traits"].get("untrained", False)) for part in (stated, again)]
+    if shown[0] != shown[1]:
+        raise DifferenceError(
+            f"its traits make the row {shown[0]}, and its method {shown[1]} (setting, untrained backbone)"
+        )
+    left_out = {"class", "recipe", "sources"}
+    parts = [{k: v for k, v in part.items() if k not in left_out} for part in (stated, again)]
+    require(differences(parts[0], parts[1], absent=old))
+    if "tuned" in again and "tuned" not in stated:
+        raise DifferenceError("its settings are tuned, and it does not say so")
+
+
+def check_row_key(record: Record, row: Row, dev: TaskIdentity | None, probe: str | None) -> None:
+    """Raise DifferenceError unless the key follows; `probe` digests a foreign method's vectors."""
+    sources: dict[str, Any] = record["method"]["sources"]
+    corpus: dict[str, Any] | None = (record["training"] or {}).get("corpus")  # type: ignore[assignment]
+    recipe = build(row.cls.Recipe, record["method"]["recipe"], "the record")
+    made_of = ingredients(
+        row.cls,
+        recipe,
+        row.traits,
+        sources,
+        corpus=corpus,
+        dev=dev,
+        precision=record["precision"],
+        limit=record["limit"],
+    )
+    made_of = replace(made_of, protocol=record["protocol"], probe=probe)
+    if made_of.key() == record["row_key"]:
+        return
+    if record["method"]["recipe"].keys() != made_of.recipe.keys() and not of_this_code(record):
+        raise MissingError("its row_key cannot be computed: its method has settings here that it does not state")
+    raise DifferenceError(
+        "its row_key is not that of its method, settings, weights, training text, precision and limit"
+    )
+
+
+def check_training(record: Record, row: Row, store: Records) -> None:
+    """Raise DifferenceError unless the training is that of fit.json, method.json, recipe.json and the log.
+
+    MissingError: the trained encoder is not in the folder.
+    """
+    training = record["training"]
+    if (training is not None) != bool(row.text_kind):
+        raise DifferenceError("it states a training, and its method learns nothing, or the other way round")
+    if training is None:
+        return
+    folder = store.encoder_folder(record["method"]["name"], record["encoder_key"])
+    if not (folder / "fit.json").is_file():
+        raise MissingError("its trained encoder is not in the folder")
+    fit, place = read_signed(folder / "fit.json"), folder / "encoder"
+    check_files(place, fit.get("files"))
+    stated = {name: value for name, value in training.items() if name != "overlap"}
+    require(differences(stated, fit.get("training"), where=("training",)))
+    if fit.get("encoder_key", record["encoder_key"]) != record["encoder_key"]:
+        raise DifferenceError("fit.json is of another encoder")
+    about = read_json(place / "method.json") if (place / "method.json").is_file() else None
+    if about is not None and about.get("method") != METHODS.name_of(row.cls):
+        raise DifferenceError(f"method.json names {about.get('method')}, and the record {row.cls.__name__}")
+    if METHODS.is_builtin(str(METHODS.name_of(row.cls))) and (place / "recipe.json").is_file():
+        recipe = build(row.cls.Recipe, read_json(place / "recipe.json"), str(place / "recipe.json"))
+        settings = build(row.cls.Recipe, record["method"]["recipe"], "the record")
+        sources: dict[str, Any] = record["method"]["sources"]
+        both = [plain(portable_recipe(one, sources)) for one in (settings, recipe)]
+        require(differences(both[0], both[1], where=("recipe.json:",)))
+    logged = [json.loads(line)["step"] for line in _log(folder) if line.startswith('{"step"')]
+    if logged and max(logged) != training.get("steps"):
+        raise DifferenceError(f"it states {training.get('steps')} updates, and its log has {max(logged)}")
+
+
+def _log(folder: Path) -> list[str]:
+    path = folder / "training" / "log.jsonl"
+    return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+
+
+def check_start(record: Record, row: Row) -> None:
+    """Raise DifferenceError unless the stated start has the key of these untrained vectors."""
+    if record.get("start_key") is None or row.start is None:
+        if record.get("start_key") is not None:
+            raise DifferenceError("it states a start, and its method starts from nothing")
+        return
+    cls = METHODS.get(row.start.method)
+    recipe, sources = row.start.recipe, record["method"]["sources"]
+    kinds: dict[str, Any]
+    traits = cls.traits(recipe)
+    kinds = {kind: source for kind, source in sources.items() if hasattr(recipe, kind)}
+    precision = traits.precision or record["precision"]
+    start = ingredients(
+        cls,
+        recipe,
+        traits,
+        kinds,
+        corpus=None,
+        dev=None,
+        precision=precision,
+        limit=record["limit"],
+    )
+    if METHODS.is_builtin(row.start.method) and start.key() != record["start_key"]:
+        raise DifferenceError("its start_key is not that of the vectors that it starts from")
+
+
+def equal_seeds(records: Sequence[Record], store: Records) -> dict[str, str]:
+    """Return a remark, by cell key, on cosines equal to another seed's."""
+    cells: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for record in records:
+        if record["status"] == "ok" and record["seed"] is not None and store.has_pairs(record):
+            cells[record["row_key"], record["task"]["name"]].append(record)
+    equals: dict[str, str] = {}
+    for several in cells.values():
+        known: dict[bytes, Record] = {}
+        for record in several if len(several) > 1 else ():
+            try:
+                predicted = store.pair_scores(record)[0]
+            except ZooError:
+                continue
+            # Older folders keep places, which of few pairs are often the same.
+            if float(np.abs(predicted).max()) > 1.001:
+                continue
+            other = known.setdefault(np.asarray(predicted).tobytes(), record)
+            # A training of no step has the vectors that it started from.
+            if other is not record and (record["training"] or {}).get("steps") != 0:
+                equals[record["key"]] = f"seeds {other['seed']} and {record['seed']} have the same cosines"
+    return equals
+
+
+def absent_cells(records: Sequence[Record]) -> Iterator[tuple[Record, int | None, str, str]]:
+    rows: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        rows[record["row_key"]].append(record)
+    for row in rows.values():
+        planned = max((record.get("seeds") or 0 for record in row), default=0)
+        seeds = {record["seed"] for record in row}
+        seeds |= set(range(planned)) if planned else set()
+        there = {(record["seed"], record["task"]["name"]) for record in row}
+        for task in dict.fromkeys(record["task"]["name"] for record in row):
+            for seed in sorted(seeds, key=str):
+                if (seed, task) not in there:
+                    seeds_of = f"its row states {planned} seeds" if planned else "others of its row have it"
+                    yield row[0], seed, task, f"there is no record of it, and {seeds_of}"

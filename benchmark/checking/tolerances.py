@@ -1,0 +1,224 @@
+"""Tolerances between a record's scores, cosines and items and those computed again here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmark.checking.bound import DifferenceError, differences, equal, of_this_code, require
+from benchmark.data.sources import cause_of, in_one
+from benchmark.keys import without_times
+from benchmark.metrics.correlation import ranks
+from benchmark.metrics.items import values_of
+from benchmark.records.query import scored_pairs, spearman
+from benchmark.records.record import Record, main_score, plain, scores_of
+from benchmark.run.measure import Measured
+from benchmark.tasks.base import PairScores, PairsData
+from benchmark.tasks.loaded import LoadedTask
+
+Numbers = NDArray[Any]
+
+# x100: what storing cosines as float32 may move a score, which was once of float64 cosines.
+ROUNDING = 0.01
+# What a cosine, and the score x100 of the compared pairs, may move between two machines, by precision.
+COSINE = {"fp32": 1e-3}
+SCORE = {"fp32": 0.1}
+# The least Spearman x100 with places, which older folders keep in the place of cosines.
+ORDER = 99.5
+# The share of items that may turn over between two machines, and what such an item, or its reciprocal rank, moves.
+TURNED, TURNED_HALF = {"fp32": 0.02}, 0.05
+TURN = 0.05
+COSINE_HALF, SCORE_HALF = 0.03, 1.0
+
+
+def bounds(predicted: Numbers, gold: Numbers) -> tuple[float, float]:
+    """Return the least and greatest possible Spearman x100 before predictions (n,) became equal as float32.
+
+    Examples:
+        >>> [float(round(bound, 1)) for bound in bounds(np.array([1, 2, 2]), np.array([1, 2, 3]))]
+        [50.0, 115.5]
+    """
+    places = ranks(gold) - (len(gold) + 1) / 2
+    orders = [np.lexsort((sign * gold, predicted)) for sign in (-1, 1)]
+    numbers = np.arange(len(gold)) - (len(gold) - 1) / 2
+    products = [float(numbers @ places[order]) for order in orders]
+    lengths = [np.linalg.norm(ranks(predicted) - (len(gold) + 1) / 2), np.linalg.norm(numbers)]
+    every = [100 * product / float(length * np.linalg.norm(places)) for product in products for length in lengths]
+    return min(every), max(every)
+
+
+def compare_score(record: Record, predicted: Numbers, gold: Numbers) -> None:
+    """Raise DifferenceError unless the score follows from the pair scores."""
+    stated, again = 100 * main_score(record), spearman(predicted, gold)
+    if again is None:
+        raise DifferenceError(f"the score is {stated:.4f}, and its pair scores have none")
+    if abs(stated - again) > 1e-7:
+        least, most = (again, again) if of_this_code(record) else bounds(predicted, gold)
+        rounding = 0 if of_this_code(record) else ROUNDING
+        if not max(least, again - rounding) - 1e-7 <= stated <= min(most, again + rounding) + 1e-7:
+            raise DifferenceError(f"the score is {stated:.4f}, and {again:.4f} from its pair scores")
+
+
+def _slack(predicted: Numbers, gold: Numbers) -> float:
+    again = spearman(predicted, gold)
+    return 0.0 if again is None else max(abs(bound - again) for bound in bounds(predicted, gold)) / 100
+
+
+def are_places(predicted: Numbers) -> bool:
+    """True for places in the order of cosines, of older packed folders."""
+    return float(np.abs(predicted).max()) > 1.001
+
+
+def compare_gold(record: Record, task: LoadedTask, kept: PairScores) -> None:
+    """Raise DifferenceError unless the kept gold scores are those here."""
+    gold = scored_pairs(task, "test").gold.astype("float32")
+    if len(gold) != len(kept[1]) or not np.array_equal(gold, kept[1]):
+        raise DifferenceError("its gold scores are not those of the data here")
+
+
+def compare_kept(
+    record: Record, data: PairsData, kept: PairScores, known: Sequence[NDArray[np.bool_]] | None = None
+) -> None:
+    """Raise DifferenceError unless every score follows from the cosines; `known` masks pairs without a zero vector.
+
+    Cosines equal as float32 may once have differed: older records' Spearman correlations may be of any order.
+    """
+    predicted = kept[0]
+    ends = np.cumsum([len(pairs) for pairs in data.subsets.values()])[:-1]
+    split = np.split(predicted, ends)
+    masks = [np.ones(len(part), np.bool_) for part in split] if known is None else known
+    scores = data.score_cosines([*zip(split, masks, strict=True)])
+    again: dict[str, Any] = plain({name: value for name, value in scores.items() if name != "pairs"})
+    stated: dict[str, Any] = dict(scores_of(record))
+    left_out = {"main", *(["covered"] if known is None else [])}
+    places, older = are_places(predicted), not of_this_code(record)
+
+    def close(where: tuple[str, ...], first: float, other: float) -> bool:
+        if equal(where, first, other) or (places and where[-1] == "pearson"):
+            return True
+        if not older:
+            return False
+        off = abs(first - other) - ROUNDING / 100
+        return off <= 0 or (where[-1] == "spearman" and off <= _slack_of(where[-2], data, kept))
+
+    both = [{name: value for name, value in part.items() if name not in left_out} for part in (stated, again)]
+    if older:
+        both = [{name: value for name, value in part.items() if name in stated} for part in both]
+    require(differences(both[0], both[1], close))
+
+
+def _slack_of(part: str, data: PairsData, kept: PairScores) -> float:
+    sizes = [len(pairs) for pairs in data.subsets.values()]
+    ends = np.cumsum(sizes)[:-1]
+    if part in ("all", "covered"):
+        return _slack(*kept)
+    each = dict(zip(data.subsets, map(_slack, *(np.split(side, ends) for side in kept)), strict=True))
+    if part in ("mean", "wmean"):
+        return float(np.average(list(each.values()), weights=sizes if part == "wmean" else None))
+    return each[part]
+
+
+def compare_measured(record: Record, measured: Measured, kept: PairScores | None, rows: int, *, exact: bool) -> str:
+    """Compare a new score and its items; returns the agreement.
+
+    `exact`: the vectors are equal to the last bit. Another machine's last bits may turn items over.
+    """
+    items, again = record.get("items"), measured.more.get("items")
+    stated, scores = without_times(record["scores"]) or {}, plain(without_times(measured.more["scores"])) or {}
+    turned = 0
+    if items is not None:
+        if again is None or again["gold_sha256"] != items["gold_sha256"] or again["parts"] != items["parts"]:
+            raise DifferenceError("its items are not those of the data here")
+        turned = int((np.abs(values_of(again) - values_of(items)) > TURN).sum())
+        if turned > (0 if exact else max(2, TURNED.get(record["precision"], TURNED_HALF) * rows)):
+            raise DifferenceError(f"{turned:,} items are right here and wrong there, or the other way round")
+        require(differences({**items, "right": None, "ranks": None}, {**again, "right": None, "ranks": None}))
+    if of_this_code(record) and (again is not None) + (measured.pairs is not None) != bool(items) + bool(
+        record.get("pairs")
+    ):
+        raise DifferenceError("it does not state the scores of its items, which a run keeps")
+    same = exact or (items is not None and not turned)
+    if kept is not None and measured.pairs is not None:
+        same = bool(np.array_equal(kept[0], measured.pairs[0].astype(np.float32)))
+    # Without items: two of them.
+    limit = max(SCORE.get(record["precision"], SCORE_HALF), 200 / max(rows, 1) * (kept is None)) / 100
+
+    def close(where: tuple[str, ...], first: float, other: float) -> bool:
+        return equal(where, first, other) or (not same and abs(first - other) <= limit)
+
+    if not close((), main_score(record), scores["main"]):
+        raise DifferenceError(
+            f"the score is {100 * main_score(record):.2f}, and {100 * scores['main']:.2f} when measured again"
+        )
+    require(differences(stated, scores, close, absent=not of_this_code(record)))
+    if same:
+        return "the score, measured again, is equal"
+    return f"the score, measured again within {100 * limit:.2g}" + (f"; {turned} items turned over" if turned else "")
+
+
+def compare_cosines(record: Record, again: Numbers, predicted: Numbers, gold: Numbers) -> bool:
+    """Raise DifferenceError unless new cosines are near the kept; returns True if all are equal."""
+    precision = record["precision"]
+    if not are_places(predicted):
+        most = float(np.abs(again - predicted).max())
+        if not most <= COSINE.get(precision, COSINE_HALF):
+            raise DifferenceError(f"cosines of {len(again)} pairs, encoded again, differ by up to {most:.4f}")
+    elif (order := spearman(again, predicted)) is None or order < ORDER:
+        raise DifferenceError(f"the cosines of {len(again)} pairs, encoded again, have another order ({order})")
+    before, after = spearman(predicted, gold), spearman(again, gold)
+    if before is not None and (after is None or abs(after - before) > SCORE.get(precision, SCORE_HALF)):
+        raise DifferenceError(f"{len(again)} pairs, encoded again, have the score {after}, not {before}")
+    return bool(np.array_equal(again.astype(np.float32), predicted))
+
+
+Word = Literal["verified", "differs", "not verifiable", "failed", "missing"]
+WORDS: tuple[Word, ...] = ("verified", "differs", "not verifiable", "failed", "missing")
+
+LIMITS = (
+    "This does not show that an encoder saw no test text in training, that it was trained as stated, or that tables and"
+    " texts beside the records follow from them."
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    word: Word
+    row: str
+    cell: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Verified:
+    verdicts: list[Verdict]
+    limits: str = LIMITS
+
+    def exit_code(self, *, allow_unverified: bool = False) -> int:
+        """Return 0 only if every cell is verified, or, if so allowed, none differs."""
+        words = {verdict.word for verdict in self.verdicts}
+        return int("differs" in words or (words != {"verified"} and not allow_unverified))
+
+    def __str__(self) -> str:
+        lines = [f"differs: {one.cell}: {one.why}" for one in self.verdicts if one.word == "differs"]
+        groups: dict[tuple[Word, str], list[Verdict]] = {}
+        for verdict in self.verdicts:
+            if verdict.word != "differs":
+                groups.setdefault((verdict.word, cause_of(verdict.why)), []).append(verdict)
+        for (word, _), group in sorted(groups.items(), reverse=True):
+            why = in_one(list(dict.fromkeys(verdict.why for verdict in group)))
+            rows = list(dict.fromkeys(one.row for one in group))
+            names = ", ".join(rows[:3]) + (f" and {len(rows) - 3} more rows" if len(rows) > 3 else "")
+            lines.append(f"{word}: {_cells(len(group))} of {names}: {why}")
+        counts = Counter(one.word for one in self.verdicts)
+        shown = [word for word in WORDS if counts[word] or word in WORDS[:3]]
+        total = f"{_cells(len(self.verdicts))}: " + ", ".join(f"{counts[word]:,} {word}" for word in shown) + "."
+        return "\n".join([*lines, total, self.limits])
+
+
+def _cells(count: int) -> str:
+    return "1 cell" if count == 1 else f"{count:,} cells"

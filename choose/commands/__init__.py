@@ -1,0 +1,1 @@
+"""Commands that choose, adapt and tune encoders on texts of your own."""

@@ -1,0 +1,349 @@
+"""A record is bound to what made it: any field of any record that is edited and signed again is refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import benchmark
+from benchmark.checking.bound import STATED
+from benchmark.checking.encoders import row_of_record
+from benchmark.checking.verify import Check, verify
+from benchmark.data.sources import DataSource
+from benchmark.keys import cell_key, encoder_key, ingredients
+from benchmark.metrics.items import accuracy_of, items_part, right_of
+from benchmark.records.folder import Records
+from benchmark.records.record import Record, parse_record
+from benchmark.run.measure import EncoderMeasurement
+from benchmark.run.plan import Cell
+from benchmark.tasks.loaded import TaskIdentity
+from zoo.errors import CorruptError
+from zoo.files import read_signed, sha256_json, write_signed
+from zoo.recipes import build
+
+TASKS = "pocket-pairs,pocket-topics"
+# What a run need not state: how many seeds were planned, what it started from, which lines no longer count.
+OPTIONAL = {"seeds", "start_key", "run_file", "replaces", "code", "method.tuned", "method.typed", "method.unstated"}
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
+    """Return the results of an untrained, a random and a trained row on a backbone given by its path."""
+    folder = tmp_path_factory.mktemp("honest")
+    options: dict[str, Any] = {"backbone": str(tiny_bert), "train_sentences": 40, "limit": 40, "seeds": 2}
+    benchmark.evaluate(
+        "bag-of-words:dim=64,random:dim=64,simcse:batch_size=8:steps=2:learning_rate=1e-2",
+        tasks=TASKS,
+        results=folder,
+        quiet=True,
+        device="cpu",
+        **options,
+    )
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cell of one encoder is measured once: what is edited in its record does not change its vectors."""
+    measure, known = EncoderMeasurement.measure_cell, dict[Any, Any]()
+
+    def measure_cell(self: EncoderMeasurement, cell: Cell) -> Any:
+        key = self.plan.key, cell.task.name, cell.task.data and cell.task.data.rows
+        known[key] = known.get(key) or measure(self, cell)
+        return copy.deepcopy(known[key])
+
+    monkeypatch.setattr(EncoderMeasurement, "measure_cell", measure_cell)
+
+
+@pytest.fixture(scope="module")
+def check(honest: Path, tiny_bert: Path) -> Check:
+    """Return the check of the honest folder, whose encoders are kept."""
+    return Check(Records(honest), DataSource.from_options(None, hub=False), weights=[tiny_bert])
+
+
+def leaves(value: Any, where: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the place of each value of a record, and of each mapping and list in it."""
+    if where:
+        yield where
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, part in items:
+        yield from leaves(part, (*where, str(name)))
+
+
+def edited(value: Any) -> Any:
+    """Return a value of the same kind that is another one."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1 if isinstance(value, int) else 1.03 * value + 0.02
+    if isinstance(value, str):
+        return ("1" if value[0] == "0" else "0") + value[1:] if value else "x"
+    if isinstance(value, list):
+        return value[1:] if value else ["x"]
+    return "x" if value is None else dict(list(value.items())[1:]) if value else {"x": 1}
+
+
+def at(record: Any, where: tuple[str, ...]) -> tuple[Any, Any]:
+    """Return the mapping or list that contains a place, and its last step."""
+    for step in where[:-1]:
+        record = record[int(step) if isinstance(record, list) else step]
+    return record, int(where[-1]) if isinstance(record, list) else where[-1]
+
+
+def is_stated(where: tuple[str, ...], more: set[str]) -> bool:
+    """Return whether a place is in a field that nothing here can say again."""
+    return any(".".join(where[: name.count(".") + 1]) == name for name in {*STATED, *more})
+
+
+def word_of(record: Any, check: Check) -> str:
+    """Return the verdict on a record that is signed again; readers leave out what is no record."""
+    try:
+        return check.verdict(parse_record(json.dumps({**record, "sha256": sha256_json(record)}), "")).word
+    except CorruptError:
+        return "differs"
+
+
+def test_the_fields_of_a_record_are_compared_or_are_stated_with_a_reason() -> None:
+    assert {name.split(".")[0] for name in STATED} <= Record.__annotations__.keys()
+
+
+CELLS = [("bag-of-words", "pocket-topics"), ("random", "pocket-pairs"), ("simcse", "pocket-pairs")]
+
+
+@pytest.mark.parametrize(("name", "task"), [*CELLS, pytest.param("simcse", "pocket-topics", marks=pytest.mark.slow)])
+def test_any_field_that_is_edited_is_refused(honest: Path, check: Check, name: str, task: str) -> None:
+    """Each value is replaced by another one of its kind, and taken out; the record is signed again by its writer."""
+    records = [r for r in check.store.all() if r["task"]["name"] == task and r["method"]["name"].startswith(name)]
+    record: Any = records[0]
+    check._tasks_of.clear()
+    assert check.verdicts(records)[0].word == "verified"
+    places = list(leaves(record))
+    assert len(places) > 80
+    passed = []
+    for where in places:
+        for how in ("edited", "taken out"):
+            if is_stated(where, OPTIONAL if how == "taken out" else set()) or where == ("schema",):
+                continue
+            forged = copy.deepcopy(record)
+            holder, last = at(forged, where)
+            if how == "edited":
+                holder[last] = edited(holder[last])
+            elif holder[last] is None:
+                continue
+            else:
+                del holder[last]
+            if word_of(forged, check) == "verified":
+                passed.append((how, ".".join(where)))
+    assert passed == []
+
+
+def resigned(record: Any, check: Check, before: Record) -> Any:
+    """Return the record with keys that fit what it states, as a careful forger would write them."""
+    row = row_of_record(before, check._recipes)
+    dev = (record["training"] or {}).get("dev_task")
+    made_of = ingredients(
+        row.cls,
+        build(row.cls.Recipe, record["method"]["recipe"], ""),
+        row.traits,
+        record["method"]["sources"],
+        corpus=(record["training"] or {}).get("corpus"),
+        dev=check._task_named(dev, None).identity() if dev else None,
+        precision=record["precision"],
+        limit=record["limit"],
+    )
+    row = made_of.key()
+    encoder = encoder_key(row, record["seed"])
+    identity: Any = {k: v for k, v in record["task"].items() if k in TaskIdentity.__annotations__}
+    return {**record, "row_key": row, "encoder_key": encoder, "key": cell_key(encoder, identity)}
+
+
+def renamed(record: Any) -> None:
+    record["method"]["name"] = record["method"]["recipe_name"] = "ptbert"
+    record["method"]["overrides"] = {}
+
+
+def recipe(record: Any) -> None:
+    record["method"]["recipe"]["temperature"] = 0.1
+
+
+def text(record: Any) -> None:
+    record["training"]["corpus"]["sentences"] = 1_000_000
+
+
+def updates(record: Any) -> None:
+    record["training"]["steps"] = 15_625
+
+
+def precision(record: Any) -> None:
+    record["precision"] = "bf16"
+
+
+def weights(record: Any) -> None:
+    record["method"]["sources"]["backbone"]["sha256"] = "0" * 64
+
+
+def label(record: Any) -> None:
+    record["method"] |= {"typed": record["method"]["name"], "name": "ptbert", "recipe_name": "ptbert"}
+
+
+def best(record: Any) -> None:
+    record["training"]["best_step"] = 1
+
+
+def far(record: Any) -> None:
+    record["training"]["cosine_to_start"] = 0.5
+
+
+def clean(record: Any) -> None:
+    record["training"]["overlap"]["digests"] = ["0" * 10]
+
+
+def known(record: Any) -> None:
+    record["coverage"]["covered"] -= 1
+
+
+def larger(record: Any) -> None:
+    record["facts"]["parameters"] *= 2
+
+
+def subset(record: Any) -> None:
+    next(iter(record["scores"]["subsets"].values()))["pearson"] += 0.001
+
+
+def reason(record: Any) -> None:
+    record["reason"] = "it was lucky"
+
+
+def trained(record: Any) -> None:
+    record["training"] = None
+
+
+FORGERIES = [
+    renamed,
+    recipe,
+    text,
+    updates,
+    precision,
+    weights,
+    label,
+    best,
+    far,
+    clean,
+    known,
+    larger,
+    subset,
+    reason,
+    trained,
+]
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forgery_with_keys_that_fit_is_refused(
+    honest: Path, tmp_path: Path, check: Check, forgery: Callable[[Any], None]
+) -> None:
+    """Record and keys are written anew, and the encoder's folder has the name that they give."""
+    folder = shutil.copytree(honest, tmp_path / "forged")
+    store = Records(folder)
+    records = [r for r in store.all() if r["method"]["name"].startswith("simcse") and r.get("pairs")]
+    shutil.rmtree(folder / "records")
+    for record in records:
+        pairs = check.store.pair_scores(record)
+        before, forged = store.encoder_folder(record["method"]["name"], record["encoder_key"]), copy.deepcopy(record)
+        forgery(forged)
+        forged: Any = resigned(forged, check, record)  # type: ignore[no-redef]
+        after = store.encoder_folder(forged["method"]["name"], forged["encoder_key"])
+        if before.is_dir() and before != after:
+            before.rename(after)
+        store.write(forged, pairs)
+    verified = verify(folder, weights=check.weights)
+    assert verified.exit_code() == 1
+    assert "verified" not in {verdict.word for verdict in verified.verdicts}
+
+
+def copied(folder: Path, name: str, task: str = "") -> tuple[Records, list[Record]]:
+    """Return a folder's records of a method, of one task if it is named, after the others were taken out."""
+    store = Records(folder)
+    kept = []
+    for record in store.all():
+        if record["method"]["name"].startswith(name) and record["task"]["name"].startswith(task):
+            kept.append(record)
+        else:
+            store.path(record["method"]["name"], record["task"]["name"], record["key"]).unlink()
+    return store, kept
+
+
+@pytest.mark.parametrize("name", ["simcse", "random"])
+def test_a_seed_that_is_copied_under_another_number_is_refused(
+    honest: Path, tmp_path: Path, check: Check, name: str
+) -> None:
+    store, records = copied(shutil.copytree(honest, tmp_path / "forged"), name, "pocket-pairs")
+    first, second = sorted(records, key=lambda record: record["seed"] or 0)
+    store.write({**second, "scores": first["scores"], "training": first["training"]}, store.pair_scores(first))
+    if name == "simcse":
+        old, new = (store.encoder_folder(r["method"]["name"], r["encoder_key"]) for r in (first, second))
+        shutil.rmtree(new)
+        shutil.copytree(old, new)
+        fit = read_signed(new / "fit.json")
+        write_signed(new / "fit.json", {**fit, "encoder_key": second["encoder_key"]})
+    verified = verify(store.folder, weights=check.weights)
+    assert any("have the same cosines" in verdict.why for verdict in verified.verdicts if verdict.word == "differs")
+
+
+def test_a_seed_that_is_left_out_or_turned_into_a_failure_is_counted(
+    honest: Path, tmp_path: Path, check: Check
+) -> None:
+    store, records = copied(shutil.copytree(honest, tmp_path / "forged"), "random", "pocket-pairs")
+    assert verify(store.folder).exit_code() == 0
+    worst: Any = min(records, key=lambda record: record["scores"]["main"])  # type: ignore[index]
+    store.write({**worst, "status": "failed", "reason": "out of memory", "scores": None, "pairs": None})
+    verified = verify(store.folder)
+    assert (verified.exit_code(), verified.exit_code(allow_unverified=True)) == (1, 0)
+    assert "2 cells: 1 verified, 0 differs, 0 not verifiable, 1 failed." in str(verified)
+    store.path(worst["method"]["name"], worst["task"]["name"], worst["key"]).unlink()
+    verified = verify(store.folder)
+    assert verified.exit_code() == 1
+    assert "2 cells: 1 verified, 0 differs, 0 not verifiable, 1 missing." in str(verified)
+    assert "its row states 2 seeds" in str(verified)
+
+
+def test_an_item_that_is_made_right_is_refused_where_vectors_are_equal(
+    honest: Path, tmp_path: Path, check: Check
+) -> None:
+    store, records = copied(shutil.copytree(honest, tmp_path / "forged"), "bag-of-words")
+    record: Any
+    (record,) = (r for r in records if r.get("items"))
+    assert verify(store.folder).exit_code() == 0
+    right = right_of(record["items"])[0]
+    right[np.flatnonzero(~right)[:1]] = True
+    items = {**record["items"], "right": items_part(right, ())["right"]}
+    store.write({**record, "items": items, "scores": {**record["scores"], "main": accuracy_of(items)}})
+    verified = verify(store.folder)
+    assert verified.exit_code() == 1
+
+
+def test_weights_given_by_a_path_are_known_by_their_sha256(honest: Path, tmp_path: Path, tiny_bert: Path) -> None:
+    benchmark.evaluate("cls", tasks="pocket-pairs", results=tmp_path, backbone=str(tiny_bert), limit=40, quiet=True)
+    without = verify(tmp_path)
+    assert "--weights FOLDER" in str(without) and "0 differs, 1 not verifiable" in str(without)
+    assert verify(tmp_path, weights=[tiny_bert]).exit_code() == 0
+
+
+def test_a_saved_encoder_is_found_and_an_object_is_said_to_be_none(honest: Path, tmp_path: Path, check: Check) -> None:
+    saved = next((honest / "encoders").glob("simcse*/encoder"))
+
+    def lengths(texts: list[str]) -> Any:
+        return np.array([[len(text), text.count("e") + 1.0] for text in texts], np.float32)
+
+    benchmark.evaluate(str(saved), tasks="pocket-pairs", results=tmp_path, limit=40, quiet=True)
+    benchmark.evaluate(lengths, tasks="pocket-pairs", results=tmp_path, limit=40, quiet=True)
+    verified = verify(tmp_path, weights=[saved])
+    assert sorted(verdict.word for verdict in verified.verdicts) == ["not verifiable", "verified"]
+    (why,) = (verdict.why for verdict in verified.verdicts if verdict.word == "not verifiable")
+    assert "--plugin FILE" in why and "Compared: its keys, score from its pair scores" in why
