@@ -49,7 +49,7 @@ from benchmark.tasks.base import PairScores, PairsData, TaskData, compare
 from benchmark.tasks.loaded import LoadedTask, TaskIdentity, load_tasks
 from zoo.check import SENTENCES
 from zoo.encoder import Corpus
-from zoo.errors import CorruptError, MissingError, ZooError, error_text
+from zoo.errors import ContractError, CorruptError, MissingError, ZooError, error_text
 from zoo.files import sha256_json
 from zoo.plugins import METHODS
 
@@ -127,7 +127,7 @@ class Check:
         word: Word = "verified"
         try:
             why = self._compared(record, done)
-        except (DifferenceError, CorruptError) as error:
+        except (DifferenceError, CorruptError, ContractError) as error:
             word, why = "differs", str(error)
         except Exception as error:
             # Of any encoder's or task's code too.
