@@ -109,6 +109,8 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
         f"{outcome.measured} cells measured, {outcome.kept} kept from before,"
         f" {len(outcome.failed)} failed, {len(outcome.missing)} n/a"
     )
+    for line in outcome.lines():
+        tell(line)
     for path, reason in outcome.set_aside:
         tell(f"a damaged record was set aside as {path}: {reason}")
     suites = ",".join(run.suites)
