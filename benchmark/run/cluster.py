@@ -18,16 +18,14 @@ from typing import Any
 
 from benchmark.keys import libraries
 from benchmark.records.folder import Records
-from benchmark.records.record import Record
 from benchmark.run.estimate import memory_of
-from benchmark.run.nodes import Ground, Nodes, ground_of
+from benchmark.run.nodes import Ground, Nodes, Report, ground_of
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import EncoderPlan, Request, Run, TrainingTexts
 from benchmark.run.prepare import planned as planned_run
 from benchmark.run.runner import Outcome, Runner, Workers
 from benchmark.run.stop import Stop
 from benchmark.tasks import TASKS
-from benchmark.tasks.base import PairScores
 from zoo.errors import Interrupted, MissingError, UsageError, ZooError, error_text
 from zoo.files import atomic_path
 from zoo.limits import memory_here
@@ -129,18 +127,6 @@ class RayWorker:
     mark: tuple[str, str]
     folder: str
     threads: int
-
-
-@dataclass(frozen=True)
-class Report:
-    """What a worker did; records with their pair scores and files of encoders, if it had a folder of its own."""
-
-    outcome: Outcome | None
-    seconds: float
-    records: Sequence[tuple[Record, PairScores | None]] = ()
-    files: Mapping[str, bytes] | None = None
-    # What it had to say, which the command prints.
-    lines: tuple[str, ...] = ()
 
 
 class _Kept(Progress):

@@ -19,8 +19,9 @@ from zoo.errors import ZooError, error_text
 from zoo.progress import Bar, clock
 
 if TYPE_CHECKING:
-    from benchmark.run.cluster import Report
+    from benchmark.records.record import Record
     from benchmark.run.plan import EncoderPlan, Run
+    from benchmark.tasks.base import PairScores
 
 RETRIES = 3
 # So many encoders in a row that lost their worker are a node's fault.
@@ -75,6 +76,18 @@ def ground_of(run: Run, libraries: Mapping[str, str], niceness: int, memory: int
         why = plan.inputs.missing or plan.inputs.failed or ""
         parts[f"row {plan.label}"] = (sha256_json([plan.inputs.row_key, bool(why)]), why)
     return Ground(parts, libraries, niceness, memory)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a worker did; records with their pair scores and files of encoders, if it had a folder of its own."""
+
+    outcome: Outcome | None
+    seconds: float
+    records: Sequence[tuple[Record, PairScores | None]] = ()
+    files: Mapping[str, bytes] | None = None
+    # What it had to say, which the command prints.
+    lines: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)

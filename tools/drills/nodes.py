@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ from pathlib import Path
 from tools.drills.common import ROOT, Verdict, differences, results_of, workplace
 
 _METHODS = "simcse:batch_size=16:eval_every=2,whitening:k=8,avg-last,cls"
-_RUN = f"run --methods {_METHODS} --seeds 3 --backbone zoo-mini --tasks pocket-words --train-sentences 96 --no-controls"
+_RUN = f"run --methods {_METHODS} --seeds 2 --backbone zoo-mini --tasks pocket-words --train-sentences 96 --no-controls"
 _OBJECTS = 100_000_000
 _NO_PACKAGE = """import sys
 class Blocked:
@@ -67,8 +68,14 @@ def ray_node(folder: Path, name: str, address: str, **variables: str) -> Iterato
     words += [f"--object-store-memory={_OBJECTS}", "--disable-usage-stats"]
     script = "from ray.scripts.scripts import main; main()"
     environment = _environment(folder, RAY_worker_niceness="0") | variables
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen([sys.executable, "-c", script, *words], env=environment, text=True, cwd=folder, **quiet)
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *words],
+        env=environment,
+        cwd=folder,
+        text=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         yield process
     finally:
@@ -81,11 +88,10 @@ def ray_node(folder: Path, name: str, address: str, **variables: str) -> Iterato
 
 def free_address() -> str:
     """Return this machine's address with a free port."""
-    from ray.util import get_node_ip_address
-
+    util = importlib.import_module("ray.util")
     with socket.socket() as free:
         free.bind(("", 0))
-        return f"{get_node_ip_address()}:{free.getsockname()[1]}"
+        return f"{util.get_node_ip_address()}:{free.getsockname()[1]}"
 
 
 def wait_for(address: str, count: int) -> None:
@@ -131,17 +137,18 @@ def copy_of_the_code(folder: Path, file: str, old: str, new: str) -> Path:
 def command(out: Path, folder: Path, *more: str, **variables: str) -> subprocess.Popen[str]:
     words = [sys.executable, "-m", "benchmark", *_RUN.split(), "--results", str(out), *more]
     environment = _environment(folder, PYTHONPATH=str(ROOT), ZOO_BENCH_EMBEDDING_CACHE="0", **variables)
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(words, env=environment, cwd=folder, text=True, **pipes)
+    return subprocess.Popen(
+        words, env=environment, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
 
 
 def nodes(count: int, _: int) -> int:
     """Try `count` of the ways in which a node is bad."""
     verdict = Verdict("nodes")
     with workplace() as folder:
-        whole = command(folder / "whole", folder, "--precision", "fp32", "--workers", "1")
-        errors = whole.communicate()[1]
-        if whole.returncode:
+        alone = command(folder / "whole", folder, "--precision", "fp32", "--workers", "1")
+        errors = alone.communicate()[1]
+        if alone.returncode:
             verdict.fault(errors)
             return verdict.end()
         wanted = results_of(folder / "whole")
@@ -166,8 +173,8 @@ def nodes(count: int, _: int) -> int:
             print(f"--- {way}\n{errors}", flush=True)
             if run.returncode or differences(wanted, results_of(folder / f"out-{way}")):
                 verdict.fault(f"{way}: {run.returncode}, {differences(wanted, results_of(folder / f'out-{way}'))[:3]}")
-            said = len(re.findall("node bad is left out", errors))
-            if said != bool(words) or not re.search(words, errors):
-                verdict.fault(f"{way}: said {said} times: {errors}")
-            verdict.count(f"left out for {way}" if said else f"used with {way}")
+            times = len(re.findall("node bad is left out", errors))
+            if times != bool(words) or not re.search(words, errors):
+                verdict.fault(f"{way}: named {times} times: {errors}")
+            verdict.count(f"left out for {way}" if times else f"used with {way}")
     return verdict.end()

@@ -37,7 +37,7 @@ def test_each_lost_shard_is_said_and_nothing_else(seed: int) -> None:
     here = [one for shard, records in parts.items() for one in records if shard not in lost]
     draw.shuffle(here)
     lines = absent(here)
-    told = [line for line in lines if line.startswith("shard")]
+    lost_lines = [line for line in lines if line.startswith("shard")]
     known = {one["method"]["name"] for one in here}
     gone = {one["method"]["name"] for shard in lost for one in parts[shard]} - known
     if not lost:
@@ -49,18 +49,18 @@ def test_each_lost_shard_is_said_and_nothing_else(seed: int) -> None:
         if max(map(len, parts.values())) > 1 and any(len(parts[s]) > 1 for s in parts if s not in lost)
         else {shard for shard in lost if any(other > shard for other in parts if other not in lost)}
     )
-    numbers = {int(word.strip(",")) for line in told for word in line.split(" of ")[0].split()[1:]}
+    numbers = {int(word.strip(",")) for line in lost_lines for word in line.split(" of ")[0].split()[1:]}
     assert numbers == certain
     named = next((line for line in lines if line.startswith("no record of")), "")
     assert set(named.removeprefix("no record of ").removesuffix(", which --methods names").split(", ")) == gone
 
 
 def test_a_plan_that_ran_as_a_whole_too_has_lost_nothing() -> None:
-    one = [record("run --methods a,b --seeds 2 --shard 1/3", "a", 0), record("run --methods a,b --seeds 2", "b")]
-    assert absent(one) == []
-    other = [one[0], record("run --methods a,b,c --seeds 2", "b")]
+    records = [record("run --methods a,b --seeds 2 --shard 1/3", "a", 0), record("run --methods a,b --seeds 2", "b")]
+    assert absent(records) == []
+    other = [records[0], record("run --methods a,b,c --seeds 2", "b")]
     assert absent(other) == [], "with one encoder in the first shard, the others may be empty"
-    assert absent([one[0], record("run --methods a,b --seeds 2 --shard 3/3", "b")]) == ["shard 2 of 3 is not here"]
+    assert absent([records[0], record("run --methods a,b --seeds 2 --shard 3/3", "b")]) == ["shard 2 of 3 is not here"]
     assert absent([record("run --methods a,b", "a")]) == [], "only shards are asked"
 
 

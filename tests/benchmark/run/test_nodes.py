@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from benchmark.run import nodes as module
-from benchmark.run.cluster import Report
-from benchmark.run.nodes import Ground, Nodes
+from benchmark.run.nodes import Ground, Nodes, Report
 from benchmark.run.runner import Outcome, Runner, Workers
 from benchmark.run.stop import Stop
 from zoo.errors import ZooError
@@ -125,9 +124,9 @@ def test_good_nodes_measure_all_whatever_the_others_do(seed: int, monkeypatch: p
     assert runner.outcome.measured == 2 * (count - len(hopeless))
     assert len(runner.outcome.failed) == 2 * len(hopeless), "only an encoder's own faults are its cells'"
     for name in names:
-        said = [line for line in lines if line.startswith(f"node {name} is left out")]
-        assert len(said) <= 1 and len(said) >= name.startswith(("package", "data")), name
-        assert not name.startswith(("good", "nice")) or not said
+        named = [line for line in lines if line.startswith(f"node {name} is left out")]
+        assert len(named) <= 1 and len(named) >= name.startswith(("package", "data")), name
+        assert not name.startswith(("good", "nice")) or not named
     for number in hopeless:
         ended = next(line for line in lines if line.startswith("[") and f"row, seed {number}:" in line)
         assert "failed" in ended and "finished" not in ended
@@ -140,9 +139,9 @@ def test_good_nodes_measure_all_whatever_the_others_do(seed: int, monkeypatch: p
 def test_a_nice_node_with_other_libraries_is_used_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     runner, lines, _ = run(Fake(["nice-0"], random.Random(0)), 3, monkeypatch)
     assert runner.outcome.measured == 6
-    said = "\n".join(lines)
-    assert "torch 2.14.1 (here 2.13.0)" in said and "niceness 15" in said and "RAY_worker_niceness=0" in said
-    assert "may need 1.0 GiB" in said
+    text = "\n".join(lines)
+    assert "torch 2.14.1 (here 2.13.0)" in text and "niceness 15" in text and "RAY_worker_niceness=0" in text
+    assert "may need 1.0 GiB" in text
 
 
 @pytest.mark.parametrize("kinds", [["package"], ["data", "package"], ["disk"], ["disk", "data"]])
