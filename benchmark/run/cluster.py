@@ -71,8 +71,6 @@ def connected(address: str | None) -> Iterator[Any]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Otherwise its workers wait for all other work on the machine.
     os.environ.setdefault("RAY_worker_niceness", "0")
-    # Its own lines on a head that has died; ours say it.
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     try:
         ray = importlib.import_module("ray")
     except ImportError as error:

@@ -143,7 +143,7 @@ def command(out: Path, folder: Path, *more: str, **variables: str) -> subprocess
 
 
 def nodes(count: int, _: int) -> int:
-    """Try `count` of the ways in which a node is bad."""
+    """Try the last `count` of the ways in which a node is bad."""
     verdict = Verdict("nodes")
     with workplace() as folder:
         alone = command(folder / "whole", folder, "--precision", "fp32", "--workers", "1")
@@ -152,7 +152,7 @@ def nodes(count: int, _: int) -> int:
             verdict.fault(errors)
             return verdict.end()
         wanted = results_of(folder / "whole")
-        for way, (file, old, new, words) in list(BAD.items())[:count]:
+        for way, (file, old, new, words) in list(BAD.items())[-count:]:
             verdict.tried += 1
             code = copy_of_the_code(folder / f"code-{way}", file, old, new)
             address, temporary = free_address(), folder / way[:2]
@@ -171,8 +171,11 @@ def nodes(count: int, _: int) -> int:
                     run.send_signal(signal.SIGKILL)
                     errors = run.communicate()[1] + "it did not end"
             print(f"--- {way}\n{errors}", flush=True)
-            if run.returncode or differences(wanted, results_of(folder / f"out-{way}")):
-                verdict.fault(f"{way}: {run.returncode}, {differences(wanted, results_of(folder / f'out-{way}'))[:3]}")
+            gaps = differences(wanted, results_of(folder / f"out-{way}"))
+            # Which bytes of code a worker had is information.
+            gaps = [gap for gap in gaps if not re.search(r"/code(/digest)?: ", gap)]
+            if run.returncode or gaps:
+                verdict.fault(f"{way}: {run.returncode}, {gaps[:3]}")
             times = len(re.findall("node bad is left out", errors))
             if times != bool(words) or not re.search(words, errors):
                 verdict.fault(f"{way}: named {times} times: {errors}")
