@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -42,13 +42,13 @@ class Ground:
 
     def differs(self, here: Ground) -> str:
         """Return why this node cannot measure the command's run; "" where it can."""
-        words = []
+        about = defaultdict[str, list[str]](list)
         for name, (digest, _) in here.parts.items():
             there, why = self.parts.get(name, ("", "it is unknown there"))
             if there != digest:
-                words.append(f"{name}: {why or 'other data, weights or versions than those of the command'}")
-        more = f"; and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
-        return "; ".join(words[:_NAMED]) + more
+                about[why or "other data, weights or versions than those of the command"].append(name)
+        more = {why: f" and {len(of) - _NAMED} more" if len(of) > _NAMED else "" for why, of in about.items()}
+        return "; ".join(f"{', '.join(of[:_NAMED])}{more[why]}: {why}" for why, of in about.items())
 
     def notes(self, here: Ground, least: int) -> list[str]:
         """Return what a person should know of a node that can measure."""
