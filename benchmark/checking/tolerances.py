@@ -73,8 +73,8 @@ def _slack(predicted: Numbers, gold: Numbers) -> float:
 
 def compare_shared(stated: Coverage | None, again: Coverage | None, many: float) -> None:
     """Raise DifferenceError unless nearly as many texts share a vector, which rounding decides; few are not stated."""
-    texts = (again or {}).get("texts", 0)
-    before, after = ((side or {}).get("shared") for side in (stated, again))
+    texts = again["texts"] if again else 0
+    before, after = (side.get("shared") if side else None for side in (stated, again))
     least, most = sorted(many * texts if count is None else float(count) for count in (before, after))
     if before != after and most - least > 2 + SHARED * texts:
         raise DifferenceError(f"coverage shared is {before}, and {after} here")
