@@ -111,10 +111,12 @@ def _wrong_cell(path: Path, frame: pd.DataFrame) -> CorruptError | None:
             (is_number, "is not a score"),
             (NLI_LABELS.__contains__, f"is none of {', '.join(NLI_LABELS)}"),
         ):
-            right = [text in EMPTY or fits(text) for text in plain_numbers([text.lower() for text in frame[name]])]
-            if len(right) > sum(right) >= len(right) / 2 and (number or fits is not is_number):
-                line = frame.index[right.index(False)]
-                return CorruptError(f"{path}:{line}: {frame[name].loc[line]!r:.80} {what}.")
+            given = [*enumerate(plain_numbers([text.lower() for text in frame[name]]))]
+            right = {place: fits(text) for place, text in given if text not in EMPTY}
+            wrong = [place for place, fit in right.items() if not fit]
+            if 0 < 2 * len(wrong) <= len(right) and (number or fits is not is_number):
+                line = frame.index[wrong[0]]
+                return CorruptError(f"{path}:{line}: {frame[name].iloc[wrong[0]]!r:.80} {what}.")
     return None
 
 
