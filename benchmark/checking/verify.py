@@ -35,6 +35,7 @@ from benchmark.keys import vectors_digest
 from benchmark.metrics.correlation import cosine
 from benchmark.metrics.items import accuracy_of
 from benchmark.records.folder import Records
+from benchmark.records.promises import absent
 from benchmark.records.query import label, scored_pairs
 from benchmark.records.record import Record, main_score, plain
 from benchmark.run.fit import Fitter
@@ -49,7 +50,7 @@ from benchmark.tasks.base import PairScores, PairsData, TaskData, compare
 from benchmark.tasks.loaded import LoadedTask, TaskIdentity, load_tasks
 from zoo.check import SENTENCES
 from zoo.encoder import Corpus
-from zoo.errors import CorruptError, MissingError, ZooError, error_text
+from zoo.errors import ContractError, CorruptError, MissingError, ZooError, error_text
 from zoo.files import sha256_json
 from zoo.plugins import METHODS
 
@@ -119,6 +120,7 @@ class Check:
         for record, seed, task, why in bound.absent_cells(records):
             row = label([record])
             verdicts.append(Verdict("missing", row, _cell(row, task, seed), why))
+        verdicts += [Verdict("missing", "the run", "the run", why) for why in absent(records)]
         return verdicts
 
     def verdict(self, record: Record) -> Verdict:
@@ -127,7 +129,7 @@ class Check:
         word: Word = "verified"
         try:
             why = self._compared(record, done)
-        except (DifferenceError, CorruptError) as error:
+        except (DifferenceError, CorruptError, ContractError) as error:
             word, why = "differs", str(error)
         except Exception as error:
             # Of any encoder's or task's code too.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from benchmark.records.record import plain
 from benchmark.run.cache import Entry
-from zoo.check import check_vectors
+from zoo.check import check_alone, check_vectors
 from zoo.encoder import Encoder, Vectors
 from zoo.errors import ContractError, Interrupted
 from zoo.roles import RoleText, encode_alike, kind_of
@@ -248,6 +248,15 @@ class VectorStore:
         texts = self._told_apart(texts)
         self.add(texts)
         return self.matrix[[self.rows[text] for text in texts]]
+
+    def check_alone(self, texts: Sequence[str]) -> None:
+        """Encode texts again, each alone; raises ContractError for one that has another vector among others."""
+        encoder, texts = self.encoder, list(dict.fromkeys(self._told_apart(texts)))
+
+        def alone(some: Sequence[str]) -> Vectors:
+            return self._checked(encoder, list(some), encode_alike(encoder, some))[0]
+
+        check_alone(alone, texts, self(texts), encoder.runtime.precision, self.name)
 
     def unknown(self, texts: Sequence[str]) -> int:
         """Return how many of the distinct `texts` the encoder does not cover."""
