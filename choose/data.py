@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from benchmark.data.readers.frames import Table
 from benchmark.data.readers.roles import Wanted
 from benchmark.data.readers.search import is_search, read_search
-from benchmark.data.readers.tables import Table, read
+from benchmark.data.readers.tables import read
 from benchmark.stats.clusters import Clusters, clusters_of
 from zoo.encoder import Corpus
 from zoo.errors import MissingError, UsageError

@@ -12,10 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from benchmark.data.catalog import catalog
+from benchmark.data.readers.frames import Table
 from benchmark.data.readers.kinds import is_saved
 from benchmark.data.readers.pairs import Pairs, lines_of, read_hub_rows, read_stsb, sample_documents, sample_text
 from benchmark.data.readers.ppdb import PER_CLASS, PPDBReport, human_training_rows, is_pack, ppdb_training_rows
-from benchmark.data.readers.tables import Table, read
+from benchmark.data.readers.tables import read
 from benchmark.data.sources import DataSource
 from zoo.encoder import PHRASE_LABELS, Corpus
 from zoo.errors import CorruptError, MissingError, UsageError, did_you_mean

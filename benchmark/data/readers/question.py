@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmark.data.readers.cells import Cells, is_number, plain_numbers
+from benchmark.data.readers.frames import Table, built
 from benchmark.data.readers.roles import (
     Question,
     Reading,
@@ -38,7 +39,6 @@ from benchmark.data.readers.shapes import (
     TEXT,
     plain,
 )
-from benchmark.data.readers.tables import Table, built
 from zoo.encoder import NLI_LABELS
 from zoo.errors import CorruptError, UsageError, ZooError
 

@@ -18,9 +18,10 @@ import pandas as pd
 import pytest
 
 from benchmark.cli.main import main
+from benchmark.data.readers.frames import Table
 from benchmark.data.readers.roles import Question
 from benchmark.data.readers.shapes import ASIDE, NUMBERED, SHAPES, Shape, rows_of_shapes
-from benchmark.data.readers.tables import Table, read
+from benchmark.data.readers.tables import read
 from choose import measures
 from choose.data import Texts, read_texts
 from choose.measures import measure
