@@ -7,7 +7,6 @@ from typing import TypedDict, Unpack
 
 import click
 
-from benchmark import api
 from benchmark.cli.complete import METHOD
 from benchmark.cli.options import PATH, load_plugins, plugin_option, results_only_option, say
 from benchmark.interop.results import export_scores
@@ -52,6 +51,8 @@ def command(method: str, folder: Path, scores: bool, plugins: tuple[Path, ...], 
         cards = sum(path.name == "README.md" for path in written)
         say(f"written: {len(written) - cards} result files in MTEB's form and {cards} cards for the hub below {folder}")
         return
+    from benchmark import api
+
     exported = api.export(method, folder, **options)
     say(f"written: {exported.folder} ({exported.name})")
     if exported.url is not None:

@@ -116,8 +116,11 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
         f"{outcome.measured} cells measured, {outcome.kept} kept from before,"
         f" {len(outcome.failed)} failed, {len(outcome.missing)} n/a"
     )
+    for line in outcome.lines():
+        tell(line)
     for path, reason in outcome.set_aside:
-        tell(f"a damaged record was set aside as {path}: {reason}")
+        aside = path.name.endswith(".corrupt")
+        tell(f"a damaged record was set aside as {path}: {reason}" if aside else f"measured again: {reason}")
     suites = ",".join(run.suites)
     tables = None
     try:

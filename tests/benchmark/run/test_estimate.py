@@ -74,7 +74,12 @@ def test_it_counts_a_training_as_its_texts_do(run: Run, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     ("recipe", "looks"),
-    [({"steps": 100, "eval_every": 25}, 4), ({"steps": 100, "eval_every": 30}, 4), ({"steps": 90, "looks": 7}, 7)],
+    [
+        ({"steps": 100, "eval_every": None}, 1),
+        ({"steps": 100, "eval_every": 25}, 4),
+        ({"steps": 100, "eval_every": 30}, 4),
+        ({"steps": 90, "looks": 7}, 7),
+    ],
 )
 def test_each_look_at_the_development_set_is_an_encoding(run: Run, recipe: dict[str, Any], looks: int) -> None:
     (plan,) = [plan for plan in run.encoders if plan.row.name == "simcse"]
