@@ -13,6 +13,7 @@ from benchmark.run.plan import EncoderPlan, Run
 from benchmark.run.runner import is_locked
 from zoo.errors import error_text
 from zoo.limits import memory_here
+from zoo.progress import counted
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,13 @@ class Preflight:
         """Return the sum, each reason once with what it is about, and memory that does not suffice."""
         failed = sum(map(len, self.failed.values()))
         now = f", {failed} failed and would be tried again" if failed else ""
-        lines = [f"{self.cells} cells: {self.done} done{now}, {self.missing} would be n/a."]
+        lines = [f"{counted(self.cells, 'cell')}: {self.done} done{now}, {self.missing} would be n/a."]
         for what, reasons in (("failed", self.failed), ("n/a", self.reasons)):
             for reason, about in reasons.items():
                 names = list(dict.fromkeys(filter(None, about)))
                 more = f" and {len(names) - 4} more" if len(names) > 4 else ""
                 of = f" of {', '.join(names[:4])}{more}" if names else ""
-                lines.append(f"{what}: {len(about)} cells{of}: {reason}")
+                lines.append(f"{what}: {counted(len(about), 'cell')}{of}: {reason}")
         if 0 < memory_here() < self.memory:
             gib = [f"{value / 2**30:.1f}" for value in (self.memory, memory_here())]
             lines.append(f"A training may need {gib[0]} GiB of memory; this machine has {gib[1]}.")
