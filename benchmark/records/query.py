@@ -83,7 +83,7 @@ def row_named(records: Sequence[Record], name: str, folder: Path, tasks: Collect
 
 def keeps_items(task: str) -> bool:
     """Return whether a measurement of a task keeps scores of its items, as those of mteb and of plugins may not."""
-    return task in TASKS and bool({"items", "correlation"} & set(TASKS.get(task).metrics))
+    return task in TASKS.names() and TASKS.is_builtin(task)
 
 
 def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record]:
