@@ -56,7 +56,7 @@ def to_onnx() -> str:
     return program[1]
 
 
-# What runs with an extra: words of zoo-bench, or a program; a path in a program's place is written first.
+# What runs with an extra, in order: words of zoo-bench, a program, or a further package that the page installs.
 JOBS: dict[str, tuple[str, ...]] = {
     "srl": (f"run --methods moco-srl {PART}",),
     "vectors": (f"run --methods glove,sif {PART}",),
@@ -66,7 +66,7 @@ JOBS: dict[str, tuple[str, ...]] = {
     "peft": (DECODER, f"run --methods prompteol-sup:supervised=false --backbone decoder {PART}"),
     "tune": ("tune simcse --trials 2 --train-sentences 128 --dev pocket-pairs",),
     "mteb": (MTEB,),
-    "onnx": (FINISHED, f"import sys\nsys.argv[1:] = ['finished']\n{to_onnx()}", TABLE,
+    "onnx": ("pip onnx", FINISHED, f"import sys\nsys.argv[1:] = ['finished']\n{to_onnx()}", TABLE,
              "choose my.csv --encoders ./finished --backend onnx"),
     "ray": (f"run --methods cls,avg-last --executor ray {PART}",),
 }  # fmt: skip
@@ -95,6 +95,9 @@ def tried(base: Path, folder: Path, extra: str) -> str:
     try:
         install(python, f"{ROOT}[{extra}]")
         for job in JOBS[extra]:
+            if job.startswith("pip "):
+                install(python, job.removeprefix("pip "))
+                continue
             words = ["-c", job] if "\n" in job else ["-m", "benchmark", *job.split()]
             subprocess.run(
                 [python, *words],
