@@ -35,6 +35,7 @@ from benchmark.keys import vectors_digest
 from benchmark.metrics.correlation import cosine
 from benchmark.metrics.items import accuracy_of
 from benchmark.records.folder import Records
+from benchmark.records.promises import absent
 from benchmark.records.query import label, scored_pairs
 from benchmark.records.record import Record, main_score, plain
 from benchmark.run.fit import Fitter
@@ -119,6 +120,7 @@ class Check:
         for record, seed, task, why in bound.absent_cells(records):
             row = label([record])
             verdicts.append(Verdict("missing", row, _cell(row, task, seed), why))
+        verdicts += [Verdict("missing", "the run", "the run", why) for why in absent(records)]
         return verdicts
 
     def verdict(self, record: Record) -> Verdict:

@@ -7,7 +7,6 @@ from typing import TypedDict, Unpack
 
 import click
 
-from benchmark import api
 from benchmark.cli.complete import METHOD
 from benchmark.cli.options import PATH, load_plugins, plugin_option, results_only_option, say
 from benchmark.interop.results import export_scores
@@ -60,6 +59,8 @@ def command(method: str, folder: Path, scores: bool, plugins: tuple[Path, ...], 
                 " mteb:NAME are tasks of MTEB."
             )
         return
+    from benchmark import api
+
     exported = api.export(method, folder, **options)
     say(f"written: {exported.folder} ({exported.name})")
     if exported.url is not None:

@@ -126,7 +126,7 @@ def _seconds(plan: EncoderPlan, runtime: Runtime, rate: float, read: float, look
         return seconds + 2 * weights * tokens / rate
     epochs, batch = getattr(recipe, "epochs", 1), getattr(recipe, "batch_size", 64) * getattr(recipe, "accumulate", 1)
     steps = getattr(recipe, "steps", None) or -(-rows * epochs // batch)
-    looks = getattr(recipe, "looks", None) or -(-steps // getattr(recipe, "eval_every", steps))
+    looks = getattr(recipe, "looks", None) or -(-steps // (getattr(recipe, "eval_every", None) or steps))
     seconds += 2 * weights * looked * plan.row.traits.picks_checkpoint * looks / rate
     return seconds + 2 * _TRAINED * weights * passes * tokens * steps * batch / (rows * epochs) / rate
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmark.data.sources import each_cause_once, in_one
+from benchmark.reasons import in_a_line
 from benchmark.records.folder import Records
 from benchmark.run.estimate import memory_of
 from benchmark.run.plan import EncoderPlan, Run
@@ -46,10 +47,7 @@ class Preflight:
         lines = [f"{counted(self.cells, 'cell')}: {self.done} done{now}, {self.missing} would be n/a."]
         for what, reasons in (("failed", self.failed), ("n/a", self.reasons)):
             for reason, about in reasons.items():
-                names = list(dict.fromkeys(filter(None, about)))
-                more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-                of = f" of {', '.join(names[:4])}{more}" if names else ""
-                lines.append(f"{what}: {counted(len(about), 'cell')}{of}: {reason}")
+                lines.append(in_a_line(what, reason, about))
         if 0 < memory_here() < self.memory:
             gib = [f"{value / 2**30:.1f}" for value in (self.memory, memory_here())]
             lines.append(f"A training may need {gib[0]} GiB of memory; this machine has {gib[1]}.")

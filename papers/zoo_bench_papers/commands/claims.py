@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
-from benchmark.cli.options import json_option, results_only_option, say_json, say_prose
+from benchmark.cli.options import json_option, results_only_option, say, say_json, say_prose
 from benchmark.records.folder import Records
 from benchmark.report.rows import signed
 from benchmark.report.table import read_completed
@@ -26,9 +27,30 @@ from zoo_bench_papers.verdicts import Verdict, verdicts
 @click.option("--paper", help="Only print, and of this paper: PT-BERT, BURT, SimCSE ...")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw them: FILE.svg, .png or .pdf.")
 @click.option("--beside", "rival", metavar="ROW", help="With --plot: draw which methods beat ROW (simcse).")
+@click.option(
+    "--plan",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Print what the claims lack as runs, with what each takes here, and write a run file: `zoo-bench run FILE`.",
+)
+@click.option("--backbone", help="With --plan: the rows of this backbone [default: those of the folder].")
+@click.option("--corpus", help="With --backbone: the text to train on [default: that of the suites].")
+@click.option("--train-sentences", type=click.IntRange(1), help="With --backbone: how many of its sentences.")
+@click.option("--data", help="With --plan: the data folder.")
 @results_only_option
 @json_option
-def command(paper: str | None, plot: Path | None, rival: str | None, results: Path, as_json: bool) -> int:
+def command(
+    paper: str | None,
+    plot: Path | None,
+    rival: str | None,
+    plan: Path | None,
+    backbone: str | None,
+    corpus: str | None,
+    train_sentences: int | None,
+    data: str | None,
+    results: Path,
+    as_json: bool,
+) -> int:
     """Test the papers' claims on measured rows: printed, ours with its interval, and a verdict.
 
     claims.md and claims.json in the results folder have all of them; --paper writes neither.
@@ -37,6 +59,11 @@ def command(paper: str | None, plot: Path | None, rival: str | None, results: Pa
     if paper is not None and paper not in papers:
         raise UsageError(f"no claims of a paper {paper!r}.{did_you_mean(paper, papers)} There: {', '.join(papers)}.")
     store = Records(results)
+    if plan is not None:
+        of_backbone = {"backbone": backbone, "corpus": corpus, "sentences": train_sentences}
+        return _planned(plan, results, paper, {k: v for k, v in of_backbone.items() if v}, data, as_json)
+    if backbone or data:
+        raise UsageError("--backbone and --data are of a plan; name its file: --plan FILE.yaml.")
     reached = verdicts(results, store, read_completed(store))
     written = [plot] if plot is not None else []
     # Who asks for one paper looks, and writes nothing into a folder that may be somebody's.
@@ -62,6 +89,28 @@ def command(paper: str | None, plot: Path | None, rival: str | None, results: Pa
         say_prose(changed(shown))
     if written:
         say_prose(f"written: {', '.join(map(str, written))}")
+    return 0
+
+
+def _planned(
+    path: Path, results: Path, paper: str | None, named: dict[str, Any], data: str | None, as_json: bool
+) -> int:
+    """Write the run file and print it, each step with its claims and its time."""
+    from zoo_bench_papers.claim_rows import Condition, Folder
+    from zoo_bench_papers.plan import make_plan
+
+    store = Records(results)
+    at = Condition(**{"precision": "auto", **named}) if "backbone" in named else None
+    read = read_completed(store)
+    reached = [one for one in verdicts(results, store, read, at) if paper in (None, one.claim.paper)]
+    more: dict[str, Any] = {"results": results, **({"data": data} if data else {})}
+    plan = make_plan(reached, Folder(results, store, read, at).labelled, more)
+    if plan.steps:
+        plan.write(path)
+    if as_json:
+        say_json(plan.as_values())
+    else:
+        say("\n".join(plan.lines(path)))
     return 0
 
 

@@ -48,6 +48,19 @@ def test_light_commands_import_neither_torch_nor_scipy_stats(command: str, tmp_p
     assert child.stdout.splitlines()[-1:] == ["0 []"], child.stdout + child.stderr
 
 
+def test_the_help_of_what_reads_results_imports_no_numpy() -> None:
+    script = (
+        "import sys\n"
+        "from benchmark.cli.main import main\n"
+        "for name in ('leaderboard', 'verify', 'diff', 'run', 'methods'):\n"
+        "    try: main([name, '--help'])\n"
+        "    except SystemExit as leaving: assert leaving.code == 0\n"
+        "print('numpy' in sys.modules)\n"
+    )
+    child = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert child.stdout.splitlines()[-1:] == ["False"], child.stderr
+
+
 def test_a_reader_that_leaves_is_no_mistake() -> None:
     """`zoo-bench tasks | head -1` ends with 0 and says nothing on standard error."""
     with subprocess.Popen(

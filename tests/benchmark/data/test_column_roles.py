@@ -223,7 +223,7 @@ CELLS = {
 }
 
 
-TRIOS = product(["query", "question", "anchor"], ["positive", "pos", "answer"], ["negative", "neg"])
+TRIOS = list(product(["query", "question", "anchor"], ["positive", "pos", "answer"], ["negative", "neg"]))
 
 
 @pytest.mark.parametrize("names", TRIOS)
