@@ -18,6 +18,7 @@ from click.shell_completion import CompletionItem
 
 from benchmark.cli.examples import EXAMPLES, GROUPS
 from benchmark.cli.options import complain
+from benchmark.data.readers.roles import Question
 from zoo import __version__
 from zoo.errors import UsageError, ZooError, did_you_mean, error_text
 
@@ -224,6 +225,12 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         words = read_words(sys.argv[1:] if arguments is None else arguments)
         code = main_group.main(args=words, prog_name="zoo-bench", standalone_mode=False)
+    except Question as question:
+        complain(str(question))
+        if sys.stdin.isatty() and sys.stderr.isatty() and "--json" not in words:
+            number = click.prompt("number", type=click.IntRange(1, len(question.readings)), err=True)
+            main([*words, *question.answer(question.readings[number - 1])])
+        code = question.exit_code
     except ZooError as error:
         complain(str(error))
         code = error.exit_code

@@ -120,7 +120,8 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
     for line in outcome.lines():
         tell(line)
     for path, reason in outcome.set_aside:
-        tell(f"a damaged record was set aside as {path}: {reason}")
+        aside = path.name.endswith(".corrupt")
+        tell(f"a damaged record was set aside as {path}: {reason}" if aside else f"measured again: {reason}")
     suites = ",".join(run.suites)
     tables = None
     try:

@@ -90,9 +90,20 @@ class Records:
         if any(digest in loose[0].get("replaces", ()) for _, digest in packed if loose):
             packed = []
         for record in (*loose, *(record for record, _ in packed)):
-            if cell_of(record) == (name, task, key) and record["status"] == "ok":
+            if cell_of(record) == (name, task, key) and record["status"] == "ok" and self._is_complete(record):
                 return record
         return None
+
+    def _is_complete(self, record: Record) -> bool:
+        """Whether the pair scores that a record names are there and undamaged."""
+        if record.get("pairs"):
+            try:
+                self.pair_scores(record)
+            except (MissingError, CorruptError) as error:
+                lost = self.pairs_file(record) or self._path_of(record), str(error)
+                self.corrupt += [lost] if lost not in self.corrupt else []
+                return False
+        return True
 
     def failure(self, name: str, task: str, key: str) -> str | None:
         try:
@@ -182,8 +193,8 @@ class Records:
             raise MissingError(f"{what}: its score ({metric}) is of no scored pairs; name other tasks.")
         if file is None:
             raise MissingError(
-                f"{what}: no pair scores beside {self._path_of(record)}; run the method again with --remeasure, which"
-                " writes them (without training again where the encoder is still in the folder)."
+                f"{what}: no pair scores beside {self._path_of(record)}; run the method again, which keeps them"
+                " (without training again where the encoder is still in the folder)."
             )
         arrays = read_arrays(file, pairs_of(record)["sha256"])
         try:

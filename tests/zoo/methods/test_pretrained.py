@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers.sentence_transformer import modules
 
-from zoo.check import check
+from zoo.conformance import check
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, UsageError, ZooError
 from zoo.methods.pooled import Average, Cls
