@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmark.data.readers.roles import Question
 from benchmark.data.sources import DataSource
 from benchmark.interop.export import base_card, export_encoder
 from benchmark.records.folder import Records
@@ -214,7 +215,10 @@ def _test_of(
         signal = document_items(given.documents) if given.ordered else document_items([])
         note = f"{signal.test.report}. How well it predicts labelled tests: docs/how-to/own-domain.md"
         return signal.development, signal.test, None, signal.held_out, [note]
-    data = arranged(pairs if isinstance(pairs, Texts) else read_texts(pairs, columns, kind))
+    try:
+        data = arranged(pairs if isinstance(pairs, Texts) else read_texts(pairs, columns, kind))
+    except Question as question:
+        raise question.of("--pair-columns", "--kind") from None
     training = None
     if data.units >= _FOR_TRAINING:
         development, test, training = divided(data, _PARTS)
