@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -126,9 +127,8 @@ def test_a_second_fit_goes_on_and_what_cannot_be_is_refused(llama: Path) -> None
 
 def test_without_peft_a_run_says_what_to_install(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from zoo.errors import MissingError
-    from zoo.training import lora
 
-    monkeypatch.setattr(lora, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "peft", None)
     recipe = dataclasses.replace(AdaptedSimCSE.Recipe(), backbone=str(llama))
     with pytest.raises(MissingError, match=r"pip install 'zoo-bench\[peft\]'"):
         AdaptedSimCSE.sources(recipe, Runtime())
