@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from benchmark.data.corpora import load_corpus, target_corpus
 from benchmark.data.sources import DataSource
-from benchmark.records.names import short_name
 from benchmark.run.objects import ObjectEncoder, free_name, listed, row_of
 from benchmark.run.rows import check_name, resolve_methods
 from choose.data import Texts
@@ -151,14 +150,14 @@ def candidates(encoders: object, baseline: str | None = None) -> list[tuple[str,
 
 
 def _named(called: str | None, encoder: object) -> str:
-    """Return an encoder's name, and behind a name of the caller's what it stands for."""
+    """Return the caller's name of an encoder, or its own; raises UsageError for the name of another recipe."""
     text = str(encoder) if isinstance(encoder, str | Path) else ""
     if called is None:
         if isinstance(encoder, Path):
             return free_name(text, "saved")
         return text or free_name(type(encoder).__name__, "object")
     check_name(called, all_recipes(), text)
-    return f"{called} ({short_name(text)})" if text not in ("", called) else called
+    return called
 
 
 def prepared(

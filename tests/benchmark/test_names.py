@@ -84,7 +84,7 @@ def test_a_tuned_file_is_called_after_what_it_was_tuned_from(
     stem: str, extends: str, more: dict[str, object], tmp_path: Path
 ) -> None:
     tuned_file(tmp_path, stem, extends, **more)
-    with pytest.raises(UsageError, match="no tuned recipe of its name: it is .*--methods"):
+    with pytest.raises(UsageError, match=r"no tuned recipe of its name: it is .*--methods"):
         tuned_recipes(tmp_path)
     assert stem not in recipes_of(Records(tmp_path))
     tuned_file(tmp_path, stem, extends, **more).unlink()
