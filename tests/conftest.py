@@ -31,7 +31,7 @@ os.environ["ZOO_BENCH_CONTROLS"] = "no"  # tests of the controls turn them on; e
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add --sample."""
-    parser.addoption("--sample", action="store_true", help="of the slow tests an eighth, another one each week")
+    parser.addoption("--sample", action="store_true", help="of the slow tests a sixteenth, another one each week")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,7 +1,7 @@
-"""`pytest --sample`: of the slow tests an eighth, another one each week, and at least one of each kind.
+"""`pytest --sample`: of the slow tests a sixteenth, another one each week, and at least one of each kind.
 
-A kind is a function with its cases (recipes, keys, architectures), or the other functions of a file. Cases that name
-a method or a recipe whose code the last commits changed are always run.
+A kind is a function with its cases (recipes, keys, architectures), or the other functions of a file; a function with
+quick cases has shown its kind. Cases that name a method or a recipe whose code the last commits changed are always run.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import re
 import subprocess
 import zlib
 from collections import defaultdict
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
-_SHARE = 8  # one case in eight
+_SHARE = 16  # one case in sixteen
 
 
 def touched(root: Path) -> set[str]:
@@ -59,13 +60,25 @@ def code(text: str) -> str:
     return ast.dump(tree)
 
 
-def drawn(names: list[str], week: str, changed: set[str]) -> set[str]:
-    """Return which of these test names run in a week: the same everywhere, also in each worker."""
+def kind(name: str) -> str:
+    """Return the function of a case, else the file."""
+    return name.partition("[" if "[" in name else "::")[0]
+
+
+def drawn(names: list[str], week: str, changed: set[str], quick: Collection[str] = ()) -> set[str]:
+    """Return which of these test names run in a week: the same everywhere, also in each worker.
+
+    Args:
+        names: The slow tests.
+        week: What the draw depends on.
+        changed: Methods and recipes whose cases all run.
+        quick: Functions with quick cases.
+    """
     places = {name: zlib.crc32(f"{name} {week}".encode()) for name in names}
     kinds: dict[str, list[str]] = defaultdict(list)
     for name in names:
-        kinds[name.partition("[" if "[" in name else "::")[0]].append(name)
-    first = {min(cases, key=places.__getitem__) for cases in kinds.values()}
+        kinds[kind(name)].append(name)
+    first = {min(cases, key=places.__getitem__) for of, cases in kinds.items() if of not in quick}
     named = {name for name in names if changed & set(re.split(r"[\[\],: ]+", name.partition("[")[2]))}
     return first | named | {name for name, place in places.items() if place % _SHARE == 0}
 
@@ -73,7 +86,8 @@ def drawn(names: list[str], week: str, changed: set[str]) -> set[str]:
 def keep(config: pytest.Config, items: list[pytest.Item], root: Path) -> None:
     """Leave out the slow tests that are not drawn this week."""
     slow = [item.nodeid for item in items if item.get_closest_marker("slow")]
+    quick = {kind(item.nodeid) for item in items if "[" in item.nodeid and not item.get_closest_marker("slow")}
     year, number, _ = datetime.date.today().isocalendar()
-    away = set(slow) - drawn(slow, f"{year}-{number}", touched(root))
+    away = set(slow) - drawn(slow, f"{year}-{number}", touched(root), quick)
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in away])
     items[:] = [item for item in items if item.nodeid not in away]

@@ -1,11 +1,11 @@
-"""The sample of slow tests follows changed code, not changed words."""
+"""The sample of slow tests has each kind, and follows changed code, not changed words."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
 
-from sample import touched
+from sample import drawn, touched
 
 CODE = '"""What it is."""\n\n\ndef f(x):\n    """Double."""\n    return 2 * x\n'
 
@@ -30,3 +30,15 @@ def test_methods_whose_code_changed_are_named_and_those_whose_words_changed_are_
     assert touched(tmp_path) == {"coded"}
     commit(counted=CODE)
     assert touched(tmp_path) == set(), "ten commits later"
+
+
+def test_each_kind_has_a_case_unless_a_quick_case_shows_it() -> None:
+    """Over sixteen weeks, functions with ten cases, with one method whose code changed, and with a quick case."""
+    names = [f"a.py::f[{i}]" for i in range(10)] + [f"b.py::g[m:{i}]" for i in range(10)] + ["c.py::h", "c.py::i"]
+    shown = [f"d.py::j[{i}]" for i in range(160)]
+    for week in range(16):
+        sample = drawn([*names, *shown], str(week), {"m"}, {"d.py::j"})
+        assert any("f[" in name for name in sample) and any("c.py" in name for name in sample)
+        assert {f"b.py::g[m:{i}]" for i in range(10)} <= sample
+        assert len(sample & {*shown}) < 40
+    assert not drawn(["d.py::j[2]"], "3", set(), {"d.py::j"}) and drawn(["d.py::j[2]"], "3", set())
