@@ -294,7 +294,7 @@ def parent_file(path: Path, name: str, children: tuple[Path, ...] = ()) -> Path:
     folders = list(dict.fromkeys((_recipe_folder(), path.parent)))
     places = [folder / f"{name}.yaml" for folder in folders if Path(name).name == name]
     # A shipped recipe's name is its own, whatever lies beside the file.
-    parent = next((place for place in places if is_file(place)), None)
+    parent = next((place for place in places if is_file(place) and (place != path or place == places[0])), None)
     if parent is None:
         files = {file.stem for folder in folders for file in folder.glob("*.yaml")}
         names = sorted({*files, *_plugins_methods()} - {path.stem})
