@@ -23,6 +23,7 @@ from benchmark.data.catalog import catalog
 from benchmark.tasks.loaded import TaskIdentity
 from zoo.encoder import Encoder, Traits
 from zoo.files import sha256_file, sha256_json
+from zoo.machine import version_of
 from zoo.plugins import method_identity
 from zoo.recipes import added_at_default, portable_recipe
 
@@ -112,7 +113,7 @@ def code_digest() -> str:
 @functools.cache
 def libraries() -> dict[str, str]:
     """Return versions of libraries, as others may round differently."""
-    versions = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")}
+    versions = {name: version_of(name) for name in ("torch", "transformers", "tokenizers", "numpy")}
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         versions["onnxruntime"] = importlib.metadata.version("onnxruntime")
     return versions

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from zoo.progress import counted
 
 
 class Reason(NamedTuple):
@@ -105,6 +108,14 @@ REASONS = {
     "tasks": Reason("{done} of {tasks} tasks", "A mean needs every task that was asked for.", "Run the other tasks."),
     "no mean": Reason("no mean of all tasks", "The suite has none: its tasks are not on one scale.", "None."),
 }
+
+
+def in_a_line(status: str, why: str, about: Sequence[str]) -> str:
+    """Return a reason with the number of its cells, one of `about` each, and some of their names."""
+    names = list(dict.fromkeys(filter(None, about)))
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    of = f" of {', '.join(names[:4])}{more}" if names else ""
+    return f"{status}: {counted(len(about), 'cell')}{of}: {why}"
 
 
 def reason(name: str, /, **values: object) -> str:

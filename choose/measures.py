@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.metrics.correlation import undefined
-from benchmark.metrics.ties import first_places
+from benchmark.metrics.ties import Exact, first_places
 from benchmark.stats.bootstrap import measured, statistic_of
 from benchmark.stats.clusters import Clusters
 from benchmark.stats.mcb import LEVEL, Sample, differences, not_told_apart, sample
@@ -25,6 +26,8 @@ _TOP, _NEIGHBOURS, _NEAREST, SPLITS = 10, 5, 32, 500
 _WORDS = re.compile(r"[^\W\d_]+")
 # Equal similarities differ behind these, as in benchmark/metrics/correlation.py.
 _DECIMALS = 9
+# Products of float32 neither overflow nor vanish between these scales.
+_IN_FLOAT32 = (1e-18, 1e30)
 # Similarities at a time; more than any table has documents.
 _AT_ONCE, _SPAN = 1 << 24, 1 << 40
 
@@ -41,7 +44,17 @@ def measure(
         return _neighbours(data, vectors, similarity)
     if data.kind == "retrieval":
         points, kind, scale = _points(vectors, similarity)
-        return search(data, lambda some: similarities(points[some], points[data.queries :], kind), at_precision, scale)
+        documents = points[data.queries :]
+
+        def exact(queries: NDArray[np.intp], places: NDArray[np.intp]) -> Values:
+            similarities: Values = np.einsum("ij,ij->i", points[queries], documents[places])
+            return similarities
+
+        if kind == "dot" and _IN_FLOAT32[0] < scale < _IN_FLOAT32[1]:
+            few = points.astype(np.float32)
+            error = float(np.finfo(np.float32).eps) * points.shape[1] * scale
+            return search(data, lambda some: few[some] @ few[data.queries :].T, at_precision, scale, exact, error)
+        return search(data, lambda some: similarities(points[some], documents, kind), at_precision, scale)
     of_pairs = pair_similarities(vectors[data.first], vectors[data.second], similarity).round(_DECIMALS)
     if undefined(of_pairs, data.gold):
         raise ZooError(f"all its values of {similarity} are equal.")
@@ -111,9 +124,11 @@ def _nearly_equal(first: frozenset[str], second: frozenset[str]) -> bool:
 
 def _points(vectors: NDArray[Any], similarity: str) -> tuple[Values, str, float]:
     """Return vectors in float64: rounding stays far below a tie."""
-    points = unit(vectors) if similarity == "cosine" else vectors.astype(np.float64)
+    if similarity == "cosine":
+        return unit(vectors), "dot", 1.0
+    points = vectors.astype(np.float64)
     length = float(np.linalg.norm(points, ord=1 if similarity == "manhattan" else 2, axis=1).max())
-    return points, "dot" if similarity == "cosine" else similarity, length**2 if similarity == "dot" else length
+    return points, similarity, length**2 if similarity == "dot" else length
 
 
 def search(
@@ -121,10 +136,13 @@ def search(
     near: Callable[[NDArray[np.intp]], NDArray[Any]],
     at_precision: float | None = None,
     scale: float = 1.0,
+    exact: Exact | None = None,
+    error: float = 0.0,
 ) -> tuple[Values, dict[str, float | None]]:
     """Return nDCG@10 of each query among all documents but its own text, and the means of recall and MRR.
 
-    `near` gives the similarities (queries, documents) of some queries, at most `scale`; -inf is not retrieved. As in
+    `near` gives the similarities (queries, documents) of some queries, at most `scale`; -inf is not retrieved. With
+    `exact`, of queries and documents, these are at most `error` away, and decide only what is beyond that. As in
     sentence-transformers' InformationRetrievalEvaluator, recall@k is the share of a query's relevant documents among
     the first k, MRR@10 is 1 / rank of the first relevant document of ten. A document's gain is its grade, as in
     trec_eval and mteb. A query's own text is a candidate if it is relevant. Tied documents share their places.
@@ -150,7 +168,8 @@ def search(
         rows = np.arange(start, min(start + step, len(queries)))
         scores = near(queries[rows])
         scores[np.flatnonzero(apart[rows]), same[rows][apart[rows]]] = -np.inf
-        places = first_places(scores, _TOP, scale)
+        of_rows = None if exact is None else partial(_of_block, exact, queries[rows])
+        places = first_places(scores, _TOP, scale, of_rows, error)
         of_places = (start + places.row) * _SPAN + places.column
         at = np.minimum(np.searchsorted(keys, of_places), len(keys) - 1)
         hit = keys[at] == of_places
@@ -161,13 +180,19 @@ def search(
         values[:, rows] = [*sums, places.first_hit(hit, len(rows), _TOP)]
         hits[0, rows], hits[1, rows] = 0.0, values[1, rows]
         some, top = np.unique(places.row, return_index=True)
-        hits[0, rows[some]] = scores[some, places.column[top]].round(_DECIMALS)
+        nearest = places.column[top]
+        similarity = scores[some, nearest] if of_rows is None else of_rows(some, nearest)
+        hits[0, rows[some]] = similarity.round(_DECIMALS)
     values[:3] /= np.stack([ideal, count, count])
     names = ("recall_at_1", f"recall_at_{_TOP}", f"mrr_at_{_TOP}")
     more: dict[str, float | None] = dict(zip(names, 100 * values[1:].mean(axis=1), strict=True))
     if at_precision is not None:
         more |= threshold_at(at_precision, hits[0], hits[1], data.clusters, of_all=True)
     return values[0], more
+
+
+def _of_block(exact: Exact, queries: NDArray[np.intp], rows: NDArray[np.intp], places: NDArray[np.intp]) -> Values:
+    return exact(queries[rows], places)
 
 
 def threshold(

@@ -7,7 +7,6 @@ The trials' seed is none of a run's seeds. An interrupted study continues, and p
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import math
 import statistics
 import time
@@ -30,8 +29,9 @@ from choose.space import Dimension, default_space, own_values, settings_of, spac
 from choose.trials import Look, Study, Trial, Trials, best_of
 from zoo.encoder import Encoder, Run, Runtime
 from zoo.errors import MissingError, TrainingError, UsageError
+from zoo.extras import optional
 from zoo.files import sha256_json, slug, write_text
-from zoo.progress import Progress
+from zoo.progress import Progress, counted
 from zoo.recipes import OVERRIDE, RecipeSpec, Tuned, read_recipe
 from zoo.selection import parse_methods
 
@@ -83,8 +83,7 @@ def tune(
         TrainingError: Every trial failed.
         Interrupted: After a signal.
     """
-    if importlib.util.find_spec("optuna") is None:
-        raise MissingError("optuna is not installed: `pip install 'zoo-bench[tune]'`.")
+    optuna = optional("optuna", "tune", "tune")
     if min(budget.trials, budget.studies) < 1:
         raise UsageError(f"--trials {budget.trials} --studies {budget.studies}: give at least 1 of each.")
     options = dataclasses.replace(options, dev=options.dev or TUNED_ON)
@@ -104,9 +103,7 @@ def tune(
     folder, say = options.results / "tuned", prepared.runtime.progress.say
     trials = [tuner.plan for tuner in tuners for _ in range(tuner.open_trials(folder, budget))]
     if prepared.runtime.progress.enabled:
-        say(f"{len(trials)} trials on {prepared.runtime.device}{in_all(timed(prepared, 1), trials, 1)}")
-    import optuna
-
+        say(f"{counted(len(trials), 'trial')} on {prepared.runtime.device}{in_all(timed(prepared, 1), trials, 1)}")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with Stop().listening() as stop:
         return [tuning for tuner in tuners for tuning in tuner.tuned(folder, budget, stop)]
@@ -201,7 +198,7 @@ class _Tuner:
         best = best_of(trials)
         if best is None:
             reason = next((trial.reason for trial in reversed(trials) if trial.reason), "other processes are at them")
-            raise TrainingError(f"{self.spec.name}: none of {len(trials)} trials has a score: {reason}")
+            raise TrainingError(f"{self.spec.name}: no trial of {len(trials)} has a score: {reason}")
         return best
 
     def _file(self, folder: Path, number: int, study: Trials) -> Path:
@@ -235,7 +232,7 @@ class _Tuner:
         }
         content = {
             "extends": self.spec.name.partition(":")[0],
-            "summary": f"{self.spec.name} with the best settings of {len(trials)} trials on {self.dev.name}",
+            "summary": f"{self.spec.name} with the best settings of {counted(len(trials), 'trial')} on {self.dev.name}",
             "paper": self.spec.paper,
             "parameters": {**typed, **settings},
             "tuned": dataclasses.asdict(tuned),
@@ -249,7 +246,7 @@ class _Tuner:
     def _page(self, trials: Sequence[Trial], best: Trial, tuned: Tuned) -> str:
         learned = f"{tuned.sentences:,} sentences of {tuned.corpus}" if tuned.corpus else "no training text"
         lines = [
-            f"# {self.spec.name}: {tuned.trials} trials on {tuned.dev}",
+            f"# {self.spec.name}: {counted(tuned.trials, 'trial')} on {tuned.dev}",
             "",
             f"{tuned.backbone or 'no backbone'}, {learned}, seed {SEED}; Spearman x100, best of {LOOKS}"
             f" checkpoints; study {tuned.study[:12]}. Trial 1 has the recipe's own settings.",

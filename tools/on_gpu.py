@@ -54,7 +54,7 @@ def checked(device: str, folder: Path, names: str = "", precision: str = "bf16")
 
 
 def _wrong(name: str, model: str, device: str, precision: str) -> dict[str, str]:
-    from zoo.check import check
+    from zoo.conformance import check
     from zoo.encoder import Runtime
     from zoo.recipes import all_recipes
 

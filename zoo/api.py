@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,7 +135,11 @@ def save(encoder: Encoder, folder: str | Path) -> None:
         folder: The folder; a missing folder is created.
     """
     folder = Path(folder)
+    builtin = METHODS.is_builtin(METHODS.name_of(type(encoder)) or "")
     with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    # What a plugin's code raises is its own fault, and no folder's.
+    with writing(folder) if builtin else nullcontext():
         encoder.save(folder)
     files = {name: sha256 for name, sha256 in hashes_of(folder).items() if name != _METHOD}
     about = {"method": METHODS.name_of(type(encoder)), "class": type(encoder).__qualname__, "files": files}

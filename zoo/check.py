@@ -1,4 +1,4 @@
-"""The Encoder contract: a quick probe before every run, and the full `zoo-bench check`."""
+"""The Encoder contract: what a run asks of every encoder. `zoo.conformance` asks more, for `zoo-bench check`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import dataclasses
 import inspect
 import math
 import sys
-import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.encoder import PHRASE_LABELS, AnyRecipe, Corpus, Encoder, FitReport, Run, Runtime, Start, Traits
+from zoo.encoder import PHRASE_LABELS, AnyRecipe, Corpus, Encoder, Start, Traits
 from zoo.errors import ContractError, UsageError, error_text
+from zoo.identity import code_files
 from zoo.plugins import METHODS
 
 PROBES = (
@@ -112,65 +112,52 @@ def probe(encoder: Encoder, name: str) -> None:
             )
 
 
-def check(cls: type[Encoder], recipe: AnyRecipe, runtime: Runtime, name: str) -> Iterator[tuple[str, str | None]]:
-    """Yield (check, None or the problem) for a method, if need be fitted on a toy corpus."""
-
-    def attempt(test: Callable[[], str | None], part: str = "encode") -> str | None:
-        return problem_of(cls, test, part)
-
-    encoders: list[Encoder] = []
-    problem = attempt(lambda: encoders.append(cls(recipe, runtime)), "__init__")
-    if problem is not None:
-        yield "made from its recipe", problem
-        return
-    encoder = encoders[0]
-    valid: list[Traits] = []
-    problem = attempt(lambda: valid.append(checked_traits(cls, recipe)), "traits")
-    if problem is not None:
-        yield "traits", problem
-    traits = valid[0] if valid else Traits()
-    corpus = _toy_pairs() if traits.needs_pairs else _toy_corpus() if traits.needs_corpus else None
-    problem = attempt(lambda: _fit(encoder, corpus), "fit")
-    if corpus is not None or problem is not None:
-        without = "fit without a corpus, for which traits() does not ask"
-        yield without if corpus is None else "fit on a toy corpus", problem
-    yield "shape, dtype, order, batch permutation", attempt(lambda: probe(encoder, name))
-    yield (
-        "the same vectors the second time",
-        attempt(lambda: _same(encoder, encoder, "encode() gives other vectors the second time")),
-    )
-    yield (
-        "odd texts (empty, 10,000 words, NUL, surrogate ...)",
-        attempt(lambda: check_vectors(encoder.encode(list(ODD_TEXTS)), ODD_TEXTS, encoder.dim, name)),
-    )
-    yield "no texts at all", attempt(lambda: check_vectors(encoder.encode([]), [], encoder.dim, name))
-    if traits.transductive:
-        adapted = attempt(lambda: probe(encoder.adapt(_toy_corpus().sentences), name), "adapt")
-        yield "adapt to a task's texts", adapted
-    yield "what records state of it", attempt(lambda: _check_statements(cls, recipe, encoder), "facts")
-    yield "save and load", attempt(lambda: _round_trip(cls, encoder, runtime), "load")
+def check_alone(
+    encode: Callable[[Sequence[str]], NDArray[np.float32]],
+    texts: Sequence[str],
+    vectors: NDArray[np.float32],
+    precision: str,
+    name: str,
+) -> None:
+    """Encode texts one by one; raise ContractError unless these are their `vectors` (n, dim)."""
+    scale = float(np.linalg.norm(vectors.astype(np.float64), axis=1).mean()) or 1.0
+    for text, vector in zip(texts, vectors, strict=True):
+        off = float(np.abs(np.asarray(encode([text]), np.float64) - vector).max()) / scale
+        if off > TOLERANCE[precision]:
+            raise ContractError(
+                f"{name}: a text encoded alone has another vector than among the others (deviation {off:.1e}, for"
+                f" {str(text)[:60]!r}); encode() must give each text its own vector, in the order given."
+            )
 
 
 def problem_of(cls: type[Any], test: Callable[[], str | None], part: str) -> str | None:
+    """Return what a test of a plugin finds, or the error it raises, with the plugin's line; `part` is its function."""
     try:
         problem = test()
     except Exception as error:
         # Whatever a plugin raises is the problem to report.
         return error_text(error) + own_line(cls, error, part)
-    return None if problem is None else problem + own_line(cls, None, problem.partition("()")[0])
+    if problem is None:
+        return None
+    return problem + own_line(cls, None, problem.partition("()")[0] if "()" in problem else part)
 
 
 def own_line(cls: type[Any], error: BaseException | None, part: str) -> str:
-    modules = (one.__module__ for one in cls.__mro__ if one.__module__.partition(".")[0] not in _NO_PLUGINS)
+    """Return the plugin's line of an error, else of the function or class `part`, else of its class."""
+    modules = {c.__module__ for c in cls.__mro__ if c.__module__.partition(".")[0] not in _NO_PLUGINS}
     files = {getattr(sys.modules.get(module), "__file__", None) for module in modules}
+    files |= {str(path) for path in code_files(cls).values()}
     frames = traceback.extract_tb(error.__traceback__) if error is not None else []
     innermost = next((frame for frame in reversed(frames) if frame.filename in files), None)
     if innermost is not None:
         return f" ({_short(innermost.filename)}:{innermost.lineno}, in {innermost.name}: {innermost.line})"
-    code = getattr(inspect.unwrap(getattr(cls, part, None)), "__code__", None)  # type: ignore[arg-type]
-    if code is None or code.co_filename not in files:
-        return ""
-    return f" ({_short(code.co_filename)}:{code.co_firstlineno}, in {part})"
+    for place in (getattr(cls, part, None), cls):
+        with suppress(TypeError, OSError):
+            place = inspect.unwrap(place)  # type: ignore[arg-type]
+            file, line = inspect.getsourcefile(place), inspect.getsourcelines(place)[1]
+            if file in files:
+                return f" ({_short(str(file))}:{line}, in {getattr(place, '__name__', part)})"
+    return ""
 
 
 _NO_PLUGINS = ("zoo", "benchmark", "choose", "abc", "builtins", "typing", "typing_extensions")
@@ -179,20 +166,6 @@ _NO_PLUGINS = ("zoo", "benchmark", "choose", "abc", "builtins", "typing", "typin
 def _short(file: str) -> str:
     path, here = Path(file), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
-
-
-def _check_statements(cls: type[Encoder], recipe: AnyRecipe, encoder: Encoder) -> str | None:
-    covered = encoder.covers(list(PROBES))
-    if not isinstance(covered, np.ndarray) or covered.shape != (len(PROBES),) or covered.dtype != np.bool_:
-        return "covers() must give a numpy array of bool, one per text"
-    cost: object = encoder.encoding_stats()
-    if not isinstance(encoder.facts(), Mapping) or not isinstance(cost, Mapping):
-        return "facts() and encoding_stats() must give names with values"
-    if cost.get("texts") and not cost.get("seconds"):
-        return "encoding_stats() counts texts but no seconds; count both, or neither: then the run counts them"
-    if not isinstance(encoder.parameters(), int | np.integer):
-        return "parameters() must give a whole number"
-    return None
 
 
 def checked_traits(cls: type[Encoder], recipe: AnyRecipe) -> Traits:
@@ -225,7 +198,7 @@ def checked_start(cls: type[Encoder], recipe: AnyRecipe) -> Start | None:
 
 def _toy_corpus() -> Corpus:
     words = "river stone lamp garden winter train letter bridge market apple".split()
-    texts = [f"The {a} is near the {b} in the old {c}." for a in words for b in words for c in words[:1]]
+    texts = [f"The {a} is near the {b} in the old {c}." for a in words for b in words[:5] for c in words[:1]]
     return Corpus("toy", texts, documents=range(0, len(texts), 10))
 
 
@@ -235,35 +208,9 @@ def _toy_pairs() -> Corpus:
     hypotheses = [text for premise in premises for text in (premise.lower(), premise.replace("is", "is not"))]
     sentences = [text for i, hypothesis in enumerate(hypotheses) for text in (premises[i // 2], hypothesis)]
     phrases = [text for premise in premises for text in (premise, premise.lower())]
-    phrase_labels = [PHRASE_LABELS[i % len(PHRASE_LABELS)] for i in range(len(premises))]
-    return Corpus("toy pairs", sentences + phrases, labels + phrase_labels)
-
-
-def _fit(encoder: Encoder, corpus: Corpus | None) -> str | None:
-    before = None
-    # It may have none before it is fitted.
-    with suppress(Exception):
-        before = encoder.fingerprint()
-    report: object = encoder.fit(corpus, run=Run(seed=0))
-    if not isinstance(report, FitReport):
-        return f"fit() must return a FitReport, not {type(report).__name__}"
-    if report.fitted and encoder.fingerprint() == before:
-        return "fit() reports that it learned, but the fingerprint is unchanged"
-    return None
-
-
-def _same(a: Encoder, b: Encoder, what: str) -> str | None:
-    off = deviation(a.encode(list(PROBES)), b.encode(list(PROBES)))
-    return None if off <= 1e-6 else f"{what} (largest deviation {off:.1e})"
-
-
-def _round_trip(cls: type[Encoder], encoder: Encoder, runtime: Runtime) -> str | None:
-    with tempfile.TemporaryDirectory() as folder:
-        encoder.save(Path(folder))
-        loaded = cls.load(Path(folder), runtime)
-        if loaded.fingerprint() != encoder.fingerprint():
-            return "load() gives an encoder with another fingerprint than the saved one"
-        return _same(loaded, encoder, "load() gives an encoder with other vectors")
+    labels += [PHRASE_LABELS[i % len(PHRASE_LABELS)] for i in range(len(premises))]
+    scores = [5.0 if label.endswith(("entailment", "equivalence")) else i % 4 for i, label in enumerate(labels)]
+    return Corpus("toy pairs", sentences + phrases, labels, scores=scores)
 
 
 # A share of the rows: running text repeats fewer.

@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from zoo.encoding import Vectors as Vectors
-from zoo.encoding import moved, parts_of, with_options
-from zoo.errors import MissingError
+from zoo.encoding import moved, parts_of, that_writes, with_options
+from zoo.errors import ContractError, MissingError
+from zoo.files import read_json, sha256_json, well_formed, write_json
+from zoo.identity import code_sha256
 from zoo.machine import Runtime as Runtime
 from zoo.machine import choose_device
 from zoo.roles import Roles, similarities
@@ -65,6 +68,11 @@ class Traits:
     fine_tunes: bool = False
     exports: bool = False
     precision: str | None = None
+
+    @property
+    def learns(self) -> bool:
+        """True if `fit` reads a text."""
+        return self.needs_corpus or self.needs_pairs
 
     @property
     def supervised(self) -> bool:
@@ -210,6 +218,8 @@ class Encoder(ABC, Generic[RecipeT]):
         super().__init_subclass__(**more)
         if "encode" in vars(cls):
             cls.encode = with_options(cls.encode)  # type: ignore[method-assign]
+        if "fit" in vars(cls):
+            cls.fit = that_writes(cls.fit)  # type: ignore[method-assign]
         overridden = {name for base in cls.__mro__[: cls.__mro__.index(Encoder)] for name in vars(base)}
         cls.unstated = tuple(what for what in cls.unstated if what not in overridden)
 
@@ -304,18 +314,40 @@ class Encoder(ABC, Generic[RecipeT]):
         """
         return None
 
-    @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write safetensors and JSON (never pickle), from which `load` makes an equal encoder."""
+        """Write safetensors and JSON (never pickle), from which `load` makes an equal encoder.
+
+        The default writes the recipe, which is all of an encoder that learns nothing.
+
+        Args:
+            folder: A folder that is there.
+
+        Raises:
+            ContractError: The encoder learns, so that its class has to define `save` and `load`.
+        """
+        self._check_learns_nothing("save() and load()")
+        write_json(folder / "recipe.json", asdict(self.recipe))
 
     @classmethod
-    @abstractmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Encoder:
         """Return the encoder of `save`; raises CorruptError for a damaged file."""
+        path = folder / "recipe.json"
+        with well_formed(path):
+            return cls(msgspec.convert(read_json(path), cls.Recipe), runtime or Runtime())
 
-    @abstractmethod
     def fingerprint(self) -> str:
-        """Return a sha256 that changes when any vector could."""
+        """Return a sha256 that changes when any vector could; the default has code, recipe and precision.
+
+        Raises:
+            ContractError: The encoder learns, so that its class has to define it.
+        """
+        self._check_learns_nothing("fingerprint()")
+        name = f"{type(self).__qualname__}, version {self.version}"
+        return sha256_json([name, code_sha256(type(self)), asdict(self.recipe), self.runtime.precision])
+
+    def _check_learns_nothing(self, what: str) -> None:
+        if type(self).traits(self.recipe).learns:
+            raise ContractError(f"{type(self).__name__} learns: define {what}, whose defaults know the recipe alone.")
 
     @classmethod
     def traits(cls, recipe: RecipeT) -> Traits:

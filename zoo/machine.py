@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.metadata
+import importlib.util
 import json
 import logging
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -268,10 +270,21 @@ def environment(device: str) -> dict[str, Any]:
     }
 
 
+def version_of(package: str) -> str:
+    """Return an installed version; torch's has its build, such as 2.14.1+cu130, whatever the wheel's name states."""
+    stated = importlib.metadata.version(package)
+    spec = importlib.util.find_spec(package) if package == "torch" else None
+    if spec is None or spec.origin is None:
+        return stated
+    file = Path(spec.origin).with_name("version.py")
+    built = re.search(r"^__version__ = '([^']+)'", file.read_text("utf-8"), re.MULTILINE) if file.is_file() else None
+    return built[1] if built else stated
+
+
 @functools.cache
 def _versions() -> dict[str, str]:
     packages = ("torch", "transformers", "tokenizers", "accelerate", "numpy", "scipy", "scikit-learn")
-    return {name: importlib.metadata.version(name) for name in packages}
+    return {name: version_of(name) for name in packages}
 
 
 def peak_memory_mb(device: str) -> float | None:

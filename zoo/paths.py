@@ -63,7 +63,8 @@ def no_file(path: Path) -> str:
 def saved_encoder(path: str | Path) -> Path | None:
     folder = user_path(path)
     places = (folder, folder / "encoder")
-    return next((place for place in places if is_file(place / "recipe.json")), None)
+    # A plugin's `save` may write any file; `zoo.save` and a run write method.json beside it.
+    return next((p for p in places if is_file(p / "recipe.json") or is_file(p / "method.json")), None)
 
 
 def own_name(place: str, parts: int = 1) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from zoo.errors import UsageError, did_you_mean, error_text
-from zoo.files import sha256_file
+from zoo.identity import code_sha256
 
 if TYPE_CHECKING:
     from zoo.encoder import Encoder
@@ -329,12 +329,11 @@ No file is looked up by them any more. A method that is not listed here has its 
 
 
 def method_identity(cls: type[Encoder], *, file: bool = True) -> str:
-    """Registered name and version for keys; with `file` the sha256 of a plugin's file too."""
+    """Registered name and version for keys; with `file` the sha256 of a plugin's code too."""
     name = METHODS.name_of(cls)
     if name is not None and METHODS.is_builtin(name):
         known = _NAMES_IN_KEYS.get(name, name)
         return known if cls.version == 1 else f"{known}, version {cls.version}"
     # A class of this project that is no method stands for an object, whose vectors are in its key.
-    in_house = cls.__module__.partition(".")[0] in ("zoo", "benchmark", "choose")
-    place = None if in_house else getattr(sys.modules.get(cls.__module__), "__file__", None)
-    return f"{name or 'object'}, version {cls.version}" + (f":{sha256_file(Path(place))}" if file and place else "")
+    code = code_sha256(cls) if file else ""
+    return f"{name or 'object'}, version {cls.version}" + (f":{code}" if code else "")

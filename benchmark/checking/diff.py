@@ -20,6 +20,7 @@ from benchmark.report.table import build_tables
 from benchmark.stats.compare import noise_of_move
 from benchmark.stats.marks import beyond_noise
 from zoo.errors import MissingError
+from zoo.progress import counted
 
 _Row = dict[str, list[Record]]
 
@@ -71,7 +72,7 @@ class Diff:
             lines.append(f"The conditions of the folders differ, A and B: {'; '.join(self.conditions)}.")
         if not self.equal and all(cell.state in ("new", "gone") for cell in self.cells):
             lines.append("The two have no cell in common.")
-        return "\n".join([*lines, f"{self.equal:,} cells are equal, {len(self.cells):,} are not."])
+        return "\n".join([*lines, f"{counted(self.equal, 'cell')} equal, {len(self.cells):,} not."])
 
 
 def _line(cell: Cell) -> str:

@@ -26,6 +26,7 @@ from benchmark.checking.tolerances import (
     compare_kept,
     compare_measured,
     compare_score,
+    compare_shared,
 )
 from benchmark.data.catalog import catalog
 from benchmark.data.corpora import load_corpus, load_pairs, normalised_texts, overlap
@@ -35,6 +36,7 @@ from benchmark.keys import vectors_digest
 from benchmark.metrics.correlation import cosine
 from benchmark.metrics.items import accuracy_of
 from benchmark.records.folder import Records
+from benchmark.records.promises import absent
 from benchmark.records.query import label, scored_pairs
 from benchmark.records.record import Record, main_score, plain
 from benchmark.run.fit import Fitter
@@ -44,12 +46,12 @@ from benchmark.run.options import RunOptions
 from benchmark.run.plan import Cell, EncoderPlan, Inputs, Request, Run
 from benchmark.run.rows import Given, Row
 from benchmark.run.stop import Stop
-from benchmark.run.vectors import VectorStore
+from benchmark.run.vectors import MANY_SHARED, VectorStore
 from benchmark.tasks.base import PairScores, PairsData, TaskData, compare
 from benchmark.tasks.loaded import LoadedTask, TaskIdentity, load_tasks
 from zoo.check import SENTENCES
 from zoo.encoder import Corpus
-from zoo.errors import CorruptError, MissingError, ZooError, error_text
+from zoo.errors import ContractError, CorruptError, MissingError, ZooError, error_text
 from zoo.files import sha256_json
 from zoo.plugins import METHODS
 
@@ -119,6 +121,7 @@ class Check:
         for record, seed, task, why in bound.absent_cells(records):
             row = label([record])
             verdicts.append(Verdict("missing", row, _cell(row, task, seed), why))
+        verdicts += [Verdict("missing", "the run", "the run", why) for why in absent(records)]
         return verdicts
 
     def verdict(self, record: Record) -> Verdict:
@@ -127,7 +130,7 @@ class Check:
         word: Word = "verified"
         try:
             why = self._compared(record, done)
-        except (DifferenceError, CorruptError) as error:
+        except (DifferenceError, CorruptError, ContractError) as error:
             word, why = "differs", str(error)
         except Exception as error:
             # Of any encoder's or task's code too.
@@ -339,11 +342,19 @@ class Check:
             again["training"]["overlap"] = shown
         if again["adapt"] is not None and (adapt := record.get("adapt")):
             again["adapt"]["seconds"] = adapt["seconds"]
-        stated = {name: record.get(name) for name in ("coverage", "training", "adapt", "facts")}
+        compare_shared(record.get("coverage"), again["coverage"], MANY_SHARED)
+        rest: Any = {name: record.get(name) for name in ("coverage", "training", "adapt", "facts")}
+        both = [{name: side[name] for name in rest} for side in (rest, again)]
+        for side in both:
+            side["coverage"] = {name: value for name, value in (side["coverage"] or {}).items() if name != "shared"}
+            side["training"] = training and {
+                **bound.of_training(side["training"]),
+                "overlap": side["training"].get("overlap"),
+            }
         bound.require(
             bound.differences(
-                {**stated, "rows": record["task"]["rows"]},
-                {**{name: again[name] for name in stated}, "rows": data.rows},
+                {**both[0], "rows": record["task"]["rows"]},
+                {**both[1], "rows": data.rows},
                 lambda _, first, other: abs(first - other) <= 0.01 * abs(other) + 1e-9,
                 absent=not bound.of_this_code(record),
             )

@@ -12,7 +12,8 @@ from benchmark.data.sources import DataSource
 from benchmark.run.options import PRECISIONS
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import check_task
-from zoo.check import check, problem_of
+from zoo.check import problem_of
+from zoo.conformance import check
 from zoo.encoder import Runtime
 from zoo.machine import make_runtime
 from zoo.plugins import METHODS

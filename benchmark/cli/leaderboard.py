@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from benchmark import api
 from benchmark.cli.complete import SUITES_LIST
 from benchmark.cli.options import (
     PATH,
@@ -24,8 +23,6 @@ from benchmark.cli.options import (
     sizes_options,
     wide_option,
 )
-from benchmark.interop.second_opinion import second_opinion, split_names
-from benchmark.report.write import as_dict
 from zoo.errors import UsageError
 
 
@@ -94,6 +91,9 @@ def command(
         return _second_opinion(ctx, published, options["out"], wide=wide, as_json=as_json)
     if tasks is not None or ungrouped:
         raise UsageError("--tasks and --ungrouped are for results of others; of the records take --suite or --columns.")
+    from benchmark import api
+    from benchmark.report.write import as_dict
+
     load_plugins(plugins)
     board = api.leaderboard(results, **options)
     if strict:
@@ -121,6 +121,8 @@ def command(
 
 
 def _second_opinion(ctx: click.Context, published: Path, out: Path | None, *, wide: bool, as_json: bool) -> int:
+    from benchmark.interop.second_opinion import second_opinion, split_names
+
     for option in ctx.command.params:
         name = option.name or ""
         typed = ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE

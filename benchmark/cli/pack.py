@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from benchmark.cli.options import complain, results_only_option, say
+from zoo.progress import counted
 
 
 @click.command("pack")
@@ -23,4 +24,4 @@ def command(results: Path) -> None:
     done = pack(results)
     for reason in done.skipped:
         complain(f"left as it is: {reason}")
-    say(f"{results / RECORDS}: {done.records:,} records, {done.added:,} of them new")
+    say(f"{results / RECORDS}: {counted(done.records, 'record')}, {done.added:,} of them new")

@@ -23,6 +23,7 @@ from benchmark.cli.options import (
 )
 from benchmark.run.options import OPTIONS, RunOptions
 from zoo.errors import MissingError, UsageError, ZooError
+from zoo.progress import counted
 
 if TYPE_CHECKING:
     from benchmark.report.leaderboard import Leaderboard
@@ -78,9 +79,16 @@ def command(ctx: click.Context, /, files: tuple[str, ...], dry_run: bool, as_jso
         named = ",".join(filter(None, (chosen["methods"], *files)))
         raise UsageError(f"run reads one run file, not {', '.join(files)}; are these methods? --methods {named}")
     file = files[0] if files else None
-    asked, plugins = _options(ctx, file, chosen)
-    load_plugins(plugins)
-    return carried_out(asked, plugins, dry_run=dry_run, as_json=as_json)
+    runs = _options(ctx, file, chosen)
+    if as_json and len(runs) > 1:
+        raise UsageError(f"{file} has {len(runs)} runs, and --json prints one; leave it out.")
+    load_plugins(tuple(dict.fromkeys(plugin for _, plugins in runs for plugin in plugins)))
+    codes = []
+    for number, (asked, plugins) in enumerate(runs, 1):
+        if len(runs) > 1:
+            say(f"\nrun {number} of {len(runs)} in {file}: {asked.methods} on {asked.tasks or asked.suites}")
+        codes.append(carried_out(asked, plugins, dry_run=dry_run, as_json=as_json))
+    return max(codes)
 
 
 def from_environment() -> dict[str, Any]:
@@ -106,11 +114,14 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
     run, outcome = api.run(asked, command=typed_command(), plugins=plugins, after_round=write_so_far)
     tell = run.runtime.progress.say
     tell(
-        f"{outcome.measured} cells measured, {outcome.kept} kept from before,"
+        f"{counted(outcome.measured, 'cell')} measured, {outcome.kept} kept from before,"
         f" {len(outcome.failed)} failed, {len(outcome.missing)} n/a"
     )
+    for line in outcome.lines():
+        tell(line)
     for path, reason in outcome.set_aside:
-        tell(f"a damaged record was set aside as {path}: {reason}")
+        aside = path.name.endswith(".corrupt")
+        tell(f"a damaged record was set aside as {path}: {reason}" if aside else f"measured again: {reason}")
     suites = ",".join(run.suites)
     tables = None
     try:
@@ -126,21 +137,21 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
     return code
 
 
-def _options(ctx: click.Context, file: str | None, chosen: dict[str, Any]) -> tuple[RunOptions, tuple[Path, ...]]:
-    """Typed options override the run file's, and these the defaults."""
+def _options(ctx: click.Context, file: str | None, chosen: dict[str, Any]) -> list[tuple[RunOptions, tuple[Path, ...]]]:
+    """Return the options and plugins of each run; typed options override the run file's, and these the defaults."""
     from benchmark.run.options import overlaid, read_run_file
 
+    runs = [chosen]
     if file is not None:
         typed = {name for name in chosen if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
         stated, named = read_run_file(file)
-        chosen = {**overlaid(chosen, typed, stated), "file": named}
-    plugins = chosen.pop("plugins")
-    if not chosen["methods"]:
+        runs = [{**overlaid(chosen, typed, options), "file": named} for options in stated]
+    if not all(run["methods"] for run in runs):
         raise UsageError(
             "name the methods with --methods, or a run file that does (`zoo-bench run pocket-main` is a shipped one);"
             " `zoo-bench methods` lists them."
         )
-    return RunOptions(**chosen), plugins
+    return [(RunOptions(**{k: v for k, v in run.items() if k != "plugins"}), run["plugins"]) for run in runs]
 
 
 def _as_values(options: RunOptions, outcome: Outcome, tables: Leaderboard | None, code: int) -> dict[str, Any]:
@@ -171,7 +182,7 @@ def _dry_run(run: Run, options: RunOptions, as_json: bool) -> int:
         for plan in report.encoders:
             control = " (control)" if plan["control"] else ""
             running = ", running" if plan["running"] else ""
-            say(f"{plan['title']}{control}: {plan['done']}/{plan['cells']} cells done{running}")
+            say(f"{plan['title']}{control}: {plan['done']} of {counted(plan['cells'], 'cell')} done{running}")
         for line in report.lines():
             say(line)
     return int(report.missing > 0 and not options.allow_missing)

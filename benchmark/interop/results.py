@@ -37,15 +37,19 @@ if TYPE_CHECKING:
     from huggingface_hub import ModelCardData
 
 
-def export_scores(method: str, out: Path, results: Path) -> list[Path]:
-    """Write the scores of rows named, or matched by a glob; raises UsageError without such a row."""
+def export_scores(method: str, out: Path, results: Path) -> tuple[list[Path], list[str]]:
+    """Write the scores of rows named, or matched by a glob; raises UsageError without such a row.
+
+    Returns the files, and the tasks that mteb has no files for.
+    """
     store = Records(results)
     every = one_digest(read_records(store))
     records = [record for row in rows_named(every, method, results) for record in row]
     written = export_results(records, out)
     if not written:
-        raise MissingError(f"{method!r} has no score of whole data in {results}; run it first.")
-    return written
+        raise MissingError(f"{method!r} has no score of whole data in {results}; run it without --limit first.")
+    of_cards = {r["task"]["name"] for r in records if r["limit"] is None and r["status"] == "ok"}
+    return written, sorted(of_cards - {record["task"]["name"] for record in records if name_in_mteb(record)})
 
 
 def by_encoder(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:

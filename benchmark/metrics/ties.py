@@ -6,6 +6,7 @@ scores": no order of a table's rows decides a number.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,8 +55,16 @@ class Places(NamedTuple):
         return result
 
 
-def first_places(scores: NDArray[Any], k: int, scale: float = 1.0) -> Places:
+Exact = Callable[[NDArray[np.intp], NDArray[np.intp]], NDArray[np.float64]]
+"""The similarities (n,) of rows (n,) and candidates (n,)."""
+
+
+def first_places(
+    scores: NDArray[Any], k: int, scale: float = 1.0, exact: Exact | None = None, error: float = 0.0
+) -> Places:
     """Return the candidates for the first k places, from similarities (rows, candidates).
+
+    With `exact`, `scores` are at most `error` away from these similarities, and pick who is compared by them.
 
     -inf is no candidate. Neighbours in a row's order are tied within `TIE` times `scale`, the largest possible
     similarity: rounding by a matrix product, different at each place, decides nothing. Raises ZooError for NaN.
@@ -68,11 +77,11 @@ def first_places(scores: NDArray[Any], k: int, scale: float = 1.0) -> Places:
     if np.isnan(maxima).any():
         raise ZooError("some of its similarities are not a number.")
     reach = TIE * scale
-    least = np.maximum(np.partition(maxima, -k, axis=1)[:, -k] - reach, np.finfo(scores.dtype).min)
+    least = np.maximum(np.partition(maxima, -k, axis=1)[:, -k] - reach - 2 * error, np.finfo(scores.dtype).min)
     row, column = np.divmod(np.flatnonzero(scores >= least[:, None]), n)
-    order = np.lexsort((-scores[row, column], row))
-    row, column = row[order], column[order]
-    values = scores[row, column]
+    values = scores[row, column] if exact is None else exact(row, column)
+    order = np.lexsort((-values, row))
+    row, column, values = row[order], column[order], values[order]
     top, end = np.searchsorted(row, row), np.searchsorted(row, row, side="right")
     opens = np.ones(len(row), np.bool_)
     opens[1:] = (row[1:] != row[:-1]) | (values[:-1] - values[1:] > reach)

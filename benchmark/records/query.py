@@ -24,6 +24,7 @@ from benchmark.records.folder import Records
 from benchmark.records.items import pairs_of
 from benchmark.records.names import distinctions, printed_names, short_name, told_apart, with_recipe
 from benchmark.records.record import Record, scores_of
+from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.relatedness import RegressorData
@@ -82,6 +83,11 @@ def row_named(records: Sequence[Record], name: str, folder: Path, tasks: Collect
     return rows[0]
 
 
+def keeps_items(task: str) -> bool:
+    """Return whether a measurement of a task keeps scores of its items, as those of mteb and of plugins may not."""
+    return task in TASKS.names() and TASKS.is_builtin(task)
+
+
 def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record]:
     """Return every seed's record; raises MissingError or UsageError without pair scores."""
     name, seeds = label(records), {r["seed"] for r in records}
@@ -98,10 +104,8 @@ def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record
         raise UsageError(f"{name} on {task}: records of different data or protocol; keep one kind in {store.folder}.")
     metric = scores_of(entries[0])["main_metric"]
     if not (entries[0].get("pairs") or entries[0].get("items")) and metric != "all_spearman":
-        raise MissingError(
-            f"{task}: {name} keeps no item scores of its score ({metric}); run it again with --remeasure, or name other"
-            " tasks."
-        )
+        again = "run it again with --remeasure, or name other tasks" if keeps_items(task) else "name other tasks"
+        raise MissingError(f"{task}: {name} keeps no item scores of its score ({metric}); {again}.")
     return entries
 
 

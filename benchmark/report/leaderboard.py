@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from benchmark.records.conflicts import one_digest
 from benchmark.records.folder import Records, pause_garbage_collection
 from benchmark.records.names import printed_names, with_recipe
+from benchmark.records.promises import absent
 from benchmark.records.record import Record, scores_of
 from benchmark.report.columns import chosen_columns
 from benchmark.report.links import handbook_from
@@ -81,6 +82,8 @@ def make_leaderboard(
                 baseline=baseline,
             )
         )
+        for suite, table in of_suites:
+            table.absent = "; ".join(absent(one for one in every if one["task"]["name"] in suite.tasks))
         tables = [table for _, table in of_suites]
         named = [table for suite, table in of_suites if suite.name in wanted]
         if not named:

@@ -203,12 +203,17 @@ class Table:
     chosen: tuple[str, ...] | None = None  # the names of the columns to show, in this order; None: each output's own
     limit: int | None = None  # of a trial
     smaller: bool = False  # the folder has a trial of a larger limit
+    absent: str = ""  # what its commands promise and is not in the folder
 
     @property
     def title(self) -> str:
         cut = "--limit" if self.limit is None else f"--limit {self.limit}"
         trial = f" — TRIAL on cut data ({cut}), not comparable with anything" if self.partial else ""
-        return f"{self.suite.title}{trial}"
+        return f"{self.suite.title}{trial}{self.part}"
+
+    @property
+    def part(self) -> str:
+        return f" — A PART: {self.absent}" if self.absent else ""
 
     @property
     def legends(self) -> list[str]:

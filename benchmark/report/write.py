@@ -140,7 +140,7 @@ def as_dict(
     return {
         "suite": table.suite.name,
         "name": table.stem,
-        "title": table.suite.title,
+        "title": table.suite.title + table.part,
         "note": table.suite.note,
         "trial": table.partial,
         "aggregation": table.aggregation,

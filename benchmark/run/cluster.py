@@ -5,28 +5,31 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import platform
 import socket
 import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmark.keys import code_digest
+from benchmark.keys import libraries
 from benchmark.records.folder import Records
-from benchmark.records.record import Record
+from benchmark.run.estimate import memory_of
+from benchmark.run.nodes import Ground, Nodes, Report, ground_of
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import EncoderPlan, Request, Run, TrainingTexts
-from benchmark.run.prepare import prepare
-from benchmark.run.runner import WAIT, Outcome, Runner, Workers
+from benchmark.run.prepare import planned as planned_run
+from benchmark.run.runner import Outcome, Runner, Workers
 from benchmark.run.stop import Stop
 from benchmark.tasks import TASKS
-from benchmark.tasks.base import PairScores
 from zoo.errors import Interrupted, MissingError, UsageError, ZooError, error_text
+from zoo.extras import optional
 from zoo.files import atomic_path
+from zoo.limits import memory_here
 from zoo.plugins import METHODS, load_plugin_file
 from zoo.progress import Progress
 
@@ -46,7 +49,7 @@ def for_worker(run: Run, options: RunOptions) -> Request:
 def prepared(request: Request) -> Run:
     """Return the run of a command as a worker prepares it, which prints nothing of that."""
     progress = request.progress or Progress()
-    run = prepare(replace(request, progress=Progress.silent()), write=False)
+    run = planned_run(replace(request, progress=Progress.silent()), write=False)
     return replace(run, runtime=replace(run.runtime, progress=progress))
 
 
@@ -59,9 +62,8 @@ def planned(run: Run, key: str) -> EncoderPlan:
     raise ZooError(f"{place} plans another run: its data, weights or code differ from those of the command.")
 
 
-_RETRIES = 3
-# After a signal, the trainings of a cluster have so long to write their checkpoints.
-_STOP_SECONDS = 60.0
+# After a signal, the trainings of a cluster have so long to write their checkpoints and give back what they have.
+_STOP_SECONDS = 8.0
 
 
 @contextmanager
@@ -70,22 +72,20 @@ def connected(address: str | None) -> Iterator[Any]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Otherwise its workers wait for all other work on the machine.
     os.environ.setdefault("RAY_worker_niceness", "0")
-    try:
-        ray = importlib.import_module("ray")
-    except ImportError as error:
-        raise MissingError("--executor ray needs the extra: pip install 'zoo-bench[ray]'.") from error
+    ray = optional("ray", "ray", "--executor ray")
     if ray.is_initialized():
         yield ray
         return
     where = address or os.environ.get("RAY_ADDRESS")
     try:
         try:
-            ray.init(where or "auto", logging_level="error")
+            ray.init(where or "auto", logging_level="error", log_to_driver=False)
         except ConnectionError:
             if where:
                 raise
             # Only this machine may reach the ports, because whoever reaches them can run code.
-            ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", logging_level="error")
+            local = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+            ray.init("local", logging_level="error", log_to_driver=False, **local)
     except (ConnectionError, ImportError, ValueError, RuntimeError) as error:
         raise MissingError(
             f"--executor ray: no cluster answers at {where or 'this machine'} ({error_text(error):.200}); start"
@@ -123,36 +123,38 @@ class RayWorker:
     mark: tuple[str, str]
     folder: str
     threads: int
-    code: str = field(default_factory=code_digest)
 
 
-@dataclass(frozen=True)
-class Report:
-    """What a worker did; records with their pair scores and files of encoders, if it had a folder of its own."""
+class _Kept(Progress):
+    """Keeps what is said in a worker, which prints nothing."""
 
-    outcome: Outcome | None
-    seconds: float
-    records: Sequence[tuple[Record, PairScores | None]] = ()
-    files: Mapping[str, bytes] | None = None
+    def __init__(self) -> None:
+        super().__init__(enabled=False, speaker="worker: ")
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
 
 
 def on_ray(runner: Runner, plans: Sequence[EncoderPlan], device: str) -> None:
-    """Share encoders among the machines of a Ray cluster; Ray schedules and retries each as a task."""
-    run, records, running = runner.run, runner.records, dict[Any, EncoderPlan]()
+    """Share encoders among the nodes of a Ray cluster that can measure them."""
+    run, records = runner.run, runner.records
     options = replace(run.options, results=run.options.results.resolve())
+    progress = run.runtime.progress
     # What Ray prints goes where progress goes: the standard output is for results.
     with (
         redirect_stdout(sys.stderr),
         connected(None if options.executor == "ray" else options.executor) as ray,
         tempfile.NamedTemporaryFile("w", dir=options.results, prefix=".shared-") as mark,
         Stop().listening() as stop,
+        progress.bar("encoders", len(plans)) as bar,
     ):
         # A worker that reads this has access to the same folder.
         mark.write(mark.name)
         mark.flush()
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        cpus, gpus, at_once = share_of(nodes, device, len(plans), options.gpus_per_encoder)
-        runner.say(f"Ray: {len(nodes)} machines; an encoder has {cpus} CPUs and {gpus:g} GPUs")
+        listed = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        cpus, gpus, at_once = share_of(listed, device, len(plans), options.gpus_per_encoder)
+        runner.say(f"Ray: {len(listed)} nodes; an encoder has {cpus} CPUs and {gpus:g} GPUs")
         precision, place = run.runtime.precision, "cuda" if gpus else "cpu"
         worker = RayWorker(
             request=for_worker(run, replace(options, device=place, precision=precision, executor=None, shard=None)),
@@ -163,38 +165,65 @@ def on_ray(runner: Runner, plans: Sequence[EncoderPlan], device: str) -> None:
         )
         shared, texts = ray.put(worker), ray.put(run.texts)
         # A process that has used CUDA keeps a context and cached memory on the GPU until it ends.
-        remote = ray.remote(max_calls=1)(measured_there) if gpus else ray.remote(measured_there)
-        remote = remote.options(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES)
+        asked, measured = (ray.remote(max_calls=1)(f) if gpus else ray.remote(f) for f in (asked_there, measured_there))
 
-        def submit(plan: EncoderPlan, patience: float) -> Any:
+        def there(remote: Any, node: str, cpus: int) -> Any:
+            affinity = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
+            where = affinity(node, soft=False)
+            return remote.options(num_cpus=cpus, num_gpus=gpus, max_retries=0, scheduling_strategy=where)
+
+        def start(plan: EncoderPlan, node: str, patience: float) -> Any:
             cells = frozenset(cell.key for cell in runner.pending(plan, Outcome()))
             trained = files_of(options.results, records.encoder_folder(plan.row.name, plan.key))
             # In a list: Ray fetches only what a worker asks for.
-            return remote.remote(shared, texts, plan.key, cells, [ray.put(trained)] if trained else [], patience)
+            held = [ray.put(trained)] if trained else []
+            return there(measured, node, cpus).remote(shared, texts, plan.key, cells, held, patience)
 
-        def result(plan: EncoderPlan, job: Any) -> tuple[Outcome | None, float]:
-            try:
-                report: Report = ray.get(job)
-            except ray.exceptions.RayTaskError as error:
-                return Outcome(failed=[(plan.title, error_text(error.cause))]), 0.0
-            except ray.exceptions.RayError as error:
-                why = f"its worker was lost {_RETRIES + 1} times ({type(error).__name__}); the same command measures it"
-                return Outcome(failed=[(plan.title, why)]), 0.0
-            keep(records, report)
-            return report.outcome, report.seconds
-
+        nodes = Nodes(
+            ray,
+            _ground(run),
+            runner.say,
+            slots=lambda has: int(has.get("GPU", 0) / gpus if gpus else has.get("CPU", 0) / cpus),
+            ask=lambda node: there(asked, node, 0).remote(shared, texts),
+            start=start,
+            pending=lambda plan: len(runner.pending(plan, Outcome())),
+            keep=functools.partial(keep, records),
+            least=max((memory_of(plan, run.runtime.allow_pickle) for plan in plans if plan.row.trained), default=0),
+            address=_head(ray, options.executor),
+            bar=bar,
+        )
         try:
-            ended = functools.partial(ray.wait, num_returns=1, timeout=WAIT)
-            workers = Workers(at_once, submit, lambda jobs: ended(jobs)[0], result)
-            workers.measure(runner, plans, stop, running)
+            Workers(at_once, nodes.submit, nodes.ended, nodes.result).measure(runner, plans, stop, {})
         finally:
-            for job in running:
+            for job in nodes.running:
                 ray.cancel(job, force=False)
-            if running:
-                ray.wait(list(running), num_returns=len(running), timeout=_STOP_SECONDS)
-            for job in running:
+            if nodes.running:
+                ray.wait(list(nodes.running), num_returns=len(nodes.running), timeout=_STOP_SECONDS)
+            for job in nodes.running:
                 with suppress(ray.exceptions.RayError):
                     keep(records, ray.get(job, timeout=0))
+            for line in nodes.summary():
+                runner.say(line)
+
+
+def _head(ray: Any, executor: str | None) -> str:
+    """Return HOST:PORT of the head; "" where Ray does not say."""
+    if executor not in (None, "ray"):
+        return str(executor).removeprefix("ray://")
+    with suppress(Exception):
+        # What a version of Ray raises where it has none is its own matter: then the head is not watched.
+        return str(ray.get_runtime_context().gcs_address)
+    return ""
+
+
+def _ground(run: Run) -> Ground:
+    niceness = os.nice(0) if hasattr(os, "nice") else 0
+    return ground_of(run, {"python": platform.python_version(), **libraries()}, niceness, memory_here())
+
+
+def asked_there(worker: RayWorker, texts: Mapping[str, TrainingTexts]) -> Ground:
+    """Return, as a Ray task, what the command's run rests on in this node."""
+    return _ground(_run_there(worker, texts))
 
 
 def measured_there(
@@ -205,10 +234,12 @@ def measured_there(
     trained: Sequence[Any],
     patience: float,
 ) -> Report:
-    """Measure an encoder as a Ray task; raises ZooError where the worker has other code, data or weights."""
+    """Measure an encoder as a Ray task; raises ZooError where the worker has other versions, data or weights."""
     started = time.monotonic()
     run = _run_there(worker, texts)
     plan, (name, text) = planned(run, key), worker.mark
+    lines = getattr(run.runtime.progress, "lines", [])
+    lines.clear()
     try:
         shared = (run.options.results / name).read_text("utf-8") == text
     except OSError:
@@ -222,20 +253,19 @@ def measured_there(
         done: Outcome | None = Outcome()
         with suppress(Interrupted):
             done = runner.measure(plan, stop, patience=patience)
+        report = Report(done, time.monotonic() - started, lines=tuple(lines))
         if shared:
-            return Report(done, time.monotonic() - started)
+            return report
         records = runner.records
         kept = [(record, records.pair_scores(record) if record.get("pairs") else None) for record in records.all()]
         files = files_of(Path(place), records.encoder_folder(plan.row.name, plan.key))
-        return Report(done, time.monotonic() - started, kept, files)
+        return replace(report, records=kept, files=files)
 
 
 _RUNS: dict[str, Run] = {}
 
 
 def _run_there(worker: RayWorker, texts: Mapping[str, TrainingTexts]) -> Run:
-    if worker.code != code_digest():
-        raise ZooError(f"{socket.gethostname()} has other code of zoo-bench than the command: install one everywhere.")
     if worker.mark[1] not in _RUNS:
         # On another file system the folder does not exist; only absolute paths can work there.
         with suppress(OSError):
@@ -249,7 +279,7 @@ def _run_there(worker: RayWorker, texts: Mapping[str, TrainingTexts]) -> Run:
                 path = Path(tempfile.mkdtemp(prefix="zoo-bench-plugin-")) / path.name
                 path.write_text(text, encoding="utf-8")
             load_plugins([path])
-        _RUNS[worker.mark[1]] = prepared(replace(worker.request, texts=texts))
+        _RUNS[worker.mark[1]] = prepared(replace(worker.request, texts=texts, progress=_Kept()))
     return _RUNS[worker.mark[1]]
 
 

@@ -16,10 +16,10 @@ from benchmark.records.record import plain
 from benchmark.run.plan import EncoderPlan, Run
 from benchmark.run.vectors import VectorStore
 from zoo.api import check_files, save
-from zoo.check import SENTENCES
+from zoo.check import SENTENCES, own_line
 from zoo.encoder import DevScore, Encoder, FitReport
 from zoo.encoder import Run as TrainingRun
-from zoo.errors import CorruptError, MissingError
+from zoo.errors import CorruptError, MissingError, ZooError, error_text
 from zoo.files import hashes_of, read_signed, write_signed
 from zoo.machine import utc_now
 from zoo.plugins import METHODS
@@ -52,7 +52,20 @@ class Fitter:
         place = folder / "encoder"
         # An interrupted save may have left a part.
         shutil.rmtree(place, ignore_errors=True)
-        save(encoder, place)
+        try:
+            save(encoder, place)
+        except Exception as error:
+            # A plugin's `save` is at fault, so its vectors are measured now, from memory.
+            if isinstance(error, ZooError) or not (line := own_line(plan.row.cls, error, "save")):
+                raise
+            self.run.runtime.progress.say(
+                f"warning: {plan.label} was trained and cannot be saved: {error_text(error)}{line}. Its cells are"
+                " measured now; a later run trains it again."
+            )
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+            write_signed(folder / "fit.json", {"encoder_key": plan.key, "files": {}, "training": training})
+            return encoder
         write_signed(folder / "fit.json", {"encoder_key": plan.key, "files": hashes_of(place), "training": training})
         for path in (folder / "training").rglob("*.safetensors"):
             # The checkpoints are not needed any more; the log stays.
@@ -78,6 +91,8 @@ class Fitter:
                 folder.mkdir(parents=True)
                 return None
             check_files(folder / "encoder", saved["files"])
+            if not saved["files"]:
+                raise CorruptError("it was not saved")
             return plan.row.cls.load(folder / "encoder", self.run.runtime)
         except (CorruptError, KeyError, TypeError, AttributeError) as error:
             self.run.runtime.progress.say(f"warning: {plan.label}: {error}; discarded and trained again.")

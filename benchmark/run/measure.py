@@ -39,7 +39,7 @@ from benchmark.records.record import (
 from benchmark.run.cache import EmbeddingCache, Entry
 from benchmark.run.fit import Fitter, read_fit, training_run
 from benchmark.run.plan import Cell, EncoderPlan, Run
-from benchmark.run.rows import Row
+from benchmark.run.rows import Row, is_builtin
 from benchmark.run.stop import Stop
 from benchmark.run.vectors import Blocks, Timed, VectorStore, facts_of
 from benchmark.tasks.base import PairScores, TaskData
@@ -47,10 +47,13 @@ from zoo import __version__
 from zoo.check import probe
 from zoo.encoder import Corpus, Encoder, Runtime
 from zoo.encoding import runtimes_changed
-from zoo.errors import CorruptError, Interrupted, MissingError, ZooError, error_text
+from zoo.errors import ContractError, CorruptError, Interrupted, MissingError, ZooError, error_text
 from zoo.files import slug
 from zoo.machine import environment, forget_peak_memory, peak_memory_mb, utc_now
 from zoo.recipes import portable_recipe
+
+# Texts of a task that are encoded again, each alone.
+_ALONE = 8
 
 
 @dataclass(frozen=True)
@@ -248,6 +251,8 @@ class EncoderMeasurement:
         scores = data.score_encoder(vectors.encoder, vectors, training) if data.trains_encoder else data.score(vectors)
         if data.trains_encoder:
             shutil.rmtree(folder, ignore_errors=True)
+        if not data.trains_encoder:
+            self._check_alone(cell, vectors)
         pairs, items = scores.pop("pairs", None), scores.pop("items", None)
         finite = scores["main"] is not None and math.isfinite(scores["main"])
         return Measured(
@@ -266,6 +271,22 @@ class EncoderMeasurement:
                 "seconds": time.perf_counter() - started,
             },
         )
+
+    def _check_alone(self, cell: Cell, vectors: VectorStore) -> None:
+        """Raise ContractError if a text of the task has another vector alone; a built-in method's may be rounded."""
+        if self._encoder is None or (is_builtin(self.plan.row.cls) and self._runtime.precision != "fp32"):
+            return
+        before = self.encoder().encoding_stats()
+        try:
+            vectors.check_alone(cell.task.sample[:_ALONE])
+        except ContractError:
+            if (entry := self._entry()) is not None:
+                shutil.rmtree(entry.folder, ignore_errors=True)
+            raise
+        # The record counts the texts of tasks, and these are encoded a second time.
+        for name, value in self.encoder().encoding_stats().items():
+            if isinstance(value, int | float) and isinstance(counted := self._stats_before.get(name), int | float):
+                self._stats_before[name] = counted + value - before.get(name, 0)
 
     def _training(self, cell: Cell) -> TrainingPart | None:
         training: TrainingPart | None = self._fit().get("training")

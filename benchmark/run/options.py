@@ -249,11 +249,12 @@ _Content = make_dataclass(
 )
 
 
-def read_run_file(name: str) -> tuple[dict[str, Any], NamedRunFile]:
-    """Return the options in a run file as fields of `RunOptions`, and the file's identity for records.
+def read_run_file(name: str) -> tuple[list[dict[str, Any]], NamedRunFile]:
+    """Return the runs in a run file, each as fields of `RunOptions`, and the file's identity for records.
 
-    `name` is a path, or the name of a shipped file (`sts-main`, `runs/sts-main.yaml`). Raises UsageError for a file
-    that is not there, for an unknown key, and for a value of another kind.
+    A file with a list `runs` has several; the keys beside the list hold for each. `name` is a path, or the name of a
+    shipped file (`sts-main`, `runs/sts-main.yaml`). Raises UsageError for a file that is not there, for an unknown key,
+    and for a value of another kind.
     """
     path = run_file_path(name)
     content = read_yaml(path)
@@ -261,6 +262,14 @@ def read_run_file(name: str) -> tuple[dict[str, Any], NamedRunFile]:
         raise UsageError(
             f"{path}: a run file is a mapping with the keys {', '.join(f.name for f in fields(_Content))}."
         )
+    several = content.pop("runs", [{}])
+    if not isinstance(several, list) or not several or not all(isinstance(run, dict) for run in several):
+        raise UsageError(f"{path}: runs is a list of mappings, each with the keys of a run file.")
+    options = [_options_of({**content, **run}, path) for run in several]
+    return options, NamedRunFile(name=name, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def _options_of(content: dict[str, Any], path: Path) -> dict[str, Any]:
     if "suite" in content:
         if "suites" in content:
             raise UsageError(f"{path}: suite and suites are one key; keep one of them.")
@@ -276,7 +285,7 @@ def read_run_file(name: str) -> tuple[dict[str, Any], NamedRunFile]:
     for key in _PATHS:
         if key in options:
             options[key] = user_path(options[key])
-    return options, NamedRunFile(name=name, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+    return options
 
 
 def _joined(value: object) -> object:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmark.data.sources import each_cause_once, in_one
+from benchmark.reasons import in_a_line
 from benchmark.records.folder import Records
 from benchmark.run.estimate import memory_of
 from benchmark.run.plan import EncoderPlan, Run
 from benchmark.run.runner import is_locked
 from zoo.errors import error_text
 from zoo.limits import memory_here
+from zoo.progress import counted
 
 
 @dataclass(frozen=True)
@@ -42,13 +44,10 @@ class Preflight:
         """Return the sum, each reason once with what it is about, and memory that does not suffice."""
         failed = sum(map(len, self.failed.values()))
         now = f", {failed} failed and would be tried again" if failed else ""
-        lines = [f"{self.cells} cells: {self.done} done{now}, {self.missing} would be n/a."]
+        lines = [f"{counted(self.cells, 'cell')}: {self.done} done{now}, {self.missing} would be n/a."]
         for what, reasons in (("failed", self.failed), ("n/a", self.reasons)):
             for reason, about in reasons.items():
-                names = list(dict.fromkeys(filter(None, about)))
-                more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-                of = f" of {', '.join(names[:4])}{more}" if names else ""
-                lines.append(f"{what}: {len(about)} cells{of}: {reason}")
+                lines.append(in_a_line(what, reason, about))
         if 0 < memory_here() < self.memory:
             gib = [f"{value / 2**30:.1f}" for value in (self.memory, memory_here())]
             lines.append(f"A training may need {gib[0]} GiB of memory; this machine has {gib[1]}.")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.data.sources import cause_of, each_cause_once, in_one
-from benchmark.reasons import reason
+from benchmark.reasons import in_a_line, reason
 from benchmark.records.folder import Records
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.fit import Fitter
@@ -38,10 +38,28 @@ class Outcome:
     failed: list[tuple[str, str]] = field(default_factory=list)  # (what, reason)
     missing: list[tuple[str, str]] = field(default_factory=list)
     set_aside: list[tuple[Path, str]] = field(default_factory=list)
+    # Reasons that another machine may not have: errors that no sentence foresaw, and what was not here.
+    doubtful: list[str] = field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
         for count in fields(self):
             setattr(self, count.name, getattr(self, count.name) + getattr(other, count.name))
+
+    def lines(self) -> list[str]:
+        """Return each reason of several cells once, with their number."""
+        lines = []
+        for status, cells in (("failed", self.failed), ("n/a", self.missing)):
+            about = defaultdict[str, list[str]](list)
+            for what, why in cells:
+                about[why].append(what.rpartition(" on ")[0] or what)
+            lines += [in_a_line(status, why, names) for why, names in about.items() if len(names) > 1]
+        return lines
+
+    def verdict(self, cells: int) -> str:
+        """Return what became of an encoder's cells; "finished" where each has a score."""
+        parts = [(len(self.failed), "failed"), (len(self.missing), "n/a")]
+        words = [word if count == cells else f"{count} of {cells} tasks {word}" for count, word in parts if count]
+        return ", ".join(words) or "finished"
 
 
 class Remaining:
@@ -186,9 +204,7 @@ class Runner:
                     if (reason := not_measured(plan, cell)) is None:
                         ready.append(cell)
                     else:
-                        # A worker's parent has printed it.
-                        if not self.run.runtime.progress.speaker:
-                            self.print_absent(plan, reason)
+                        self.print_absent(plan, reason)
                         self._keep(plan, reason, done)
                 if ready:
                     part = f": {len(ready)} of {len(plan.cells)} tasks" if len(ready) < len(plan.cells) else ""
@@ -204,10 +220,13 @@ class Runner:
             for measured in EncoderMeasurement(plan, folder, fitter, self._cache, stop, self._overlap).measure(cells):
                 self.print_absent(plan, measured)
                 self._keep(plan, measured, done)
+                if measured.status != "ok" and (measured.absent or "traceback" in measured.more):
+                    done.doubtful.append(measured.reason or "?")
 
     def print_absent(self, plan: EncoderPlan, measured: Measured) -> None:
         """Print why data, weights or a training text is not there, each cause once."""
-        if not measured.absent:
+        # A worker's parent prints it.
+        if not measured.absent or self.run.runtime.progress.speaker:
             return
         cause, of_task = measured.reason or "?", measured.cell.task.data is None
         if not of_task and cause not in self._causes:
@@ -216,6 +235,12 @@ class Runner:
             absent = each_cause_once(task.reason or "?" for task in self.run.tasks if task.data is None)
             self.say(f"{measured.status}: {in_one(absent.get(cause_of(cause), [cause]))}")
         self._causes |= {cause, cause_of(cause)}
+
+    def print_once(self, what: str, status: str, cause: str) -> None:
+        """Print a reason the first time; its other cells are counted at the end."""
+        if cause not in self._causes and cause_of(cause) not in self._causes:
+            self._causes.add(cause)
+            self.say(f"{what}: {status}: {cause}")
 
     def pending(self, plan: EncoderPlan, done: Outcome) -> list[Cell]:
         """Return the cells of an encoder that have no score yet, and count the others as kept."""
@@ -252,8 +277,9 @@ class Runner:
                 # A plugin's recipe, sources or facts are no plain values.
                 cause = reason("unrecordable", error=error_text(error))
                 measured = Measured(measured.cell, "failed", cause)
-            if measured.status != "ok":
-                self.say(f"{what}: {measured.status}: {cause}")
+            # A worker's parent prints it; of a control it knows nothing.
+            if measured.status != "ok" and (plan.row.control or not self.run.runtime.progress.speaker):
+                self.print_once(what, measured.status, cause)
         if measured.status == "ok":
             done.measured += 1
         elif not plan.row.control:
@@ -320,9 +346,13 @@ class Workers:
                     running[self.submit(plan, WAIT)] = plan
                     continue
                 runner.outcome.add(done)
+                for status, cells in (("failed", done.failed), ("n/a", done.missing)):
+                    for what, cause in cells:
+                        runner.print_once(what, status, cause)
                 number += 1
                 remaining.done(plan, seconds if done.measured else None)
-                runner.now(f"[{number}/{len(plans)}] {plan.title}: finished{remaining.text()}")
+                verdict = done.verdict(len(plan.cells))
+                runner.now(f"[{number}/{len(plans)}] {plan.title}: {verdict}{remaining.text()}")
 
 
 def exit_code(outcome: Outcome, *, allow_missing: bool) -> int:

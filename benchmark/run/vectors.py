@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from benchmark.records.record import plain
 from benchmark.run.cache import Entry
-from zoo.check import check_vectors
+from zoo.check import check_alone, check_vectors
 from zoo.encoder import Encoder, Vectors
 from zoo.errors import ContractError, Interrupted
 from zoo.roles import RoleText, encode_alike, kind_of
@@ -27,7 +27,7 @@ _CACHE_SECONDS = 60.0
 # Unknown words that a record lists; not sentences, because these belong to the data sets.
 _MISSING = 10
 # Relative distance of equal vectors, and the share of texts from which on they are doubted.
-_EQUAL, _MANY_SHARED = 1e-3, 0.1
+_EQUAL, MANY_SHARED = 1e-3, 0.1
 
 
 def facts_of(encoder: Encoder) -> dict[str, object]:
@@ -249,6 +249,15 @@ class VectorStore:
         self.add(texts)
         return self.matrix[[self.rows[text] for text in texts]]
 
+    def check_alone(self, texts: Sequence[str]) -> None:
+        """Encode texts again, each alone; raises ContractError for one that has another vector among others."""
+        encoder, texts = self.encoder, list(dict.fromkeys(self._told_apart(texts)))
+
+        def alone(some: Sequence[str]) -> Vectors:
+            return self._checked(encoder, list(some), encode_alike(encoder, some))[0]
+
+        check_alone(alone, texts, self(texts), encoder.runtime.precision, self.name)
+
     def unknown(self, texts: Sequence[str]) -> int:
         """Return how many of the distinct `texts` the encoder does not cover."""
         distinct = dict.fromkeys(self._told_apart(texts))
@@ -265,7 +274,7 @@ class VectorStore:
         counts = {"texts": len(distinct), "covered": int(covered.sum()), "missing": words[:_MISSING]}
         shared = sharing(self.matrix[rows][covered])
         # Words of one stem, or texts of the same words in another order, may share a vector.
-        return counts | ({"shared": shared} if shared > _MANY_SHARED * len(distinct) else {})
+        return counts | ({"shared": shared} if shared > MANY_SHARED * len(distinct) else {})
 
 
 def sharing(vectors: Vectors) -> int:

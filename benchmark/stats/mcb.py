@@ -199,8 +199,11 @@ def differences(sample: Sample) -> Differences:
     error = np.sqrt(variance)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where((np.abs(value) < _EQUAL) & np.isfinite(error), 0.0, value / error)
-    margin = stdtrit(df, 1 - LEVEL / 2) * error
-    p = 2 * stdtr(df, -np.abs(t))
+    few, places = np.unique(df, return_inverse=True)
+    margin = stdtrit(few, 1 - LEVEL / 2)[places].reshape(df.shape) * error
+    # Each pair once: A - B has the p of B - A.
+    p, upper = np.empty_like(t), np.triu_indices(len(t))
+    p[upper] = p.T[upper] = 2 * stdtr(df[upper], -np.abs(t[upper]))
     return Differences(value, np.sqrt(of_pairs), np.sqrt(of_seeds), error, df, value - margin, value + margin, p)
 
 
@@ -236,6 +239,8 @@ def mixed_df(of_pairs: Matrix, pairs_df: Matrix | float, of_seeds: Matrix, seeds
 
     variance = of_pairs + of_seeds
     share = np.divide(of_seeds, variance, out=np.zeros(variance.shape), where=variance != 0)  # NaN stays NaN
+    if not share.any():
+        return np.broadcast_to(pairs_df, share.shape).copy()
     seeds_df = np.where(share > 0, seeds_df, pairs_df)
     quantile = (1 - share) * stdtrit(pairs_df, 1 - LEVEL / 2) + share * stdtrit(seeds_df, 1 - LEVEL / 2)
     mixed = np.array(stdtridf(1 - LEVEL / 2, quantile))

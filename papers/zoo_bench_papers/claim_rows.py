@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,9 @@ from benchmark.report.rows import About
 from benchmark.stats.draws import ByTask, finished, is_alone
 from zoo.errors import MissingError
 from zoo_bench_papers.properties import kept_tables
+
+SEEDS = 3
+NO_ITEMS = "no item scores, so no interval"
 
 
 class Condition(NamedTuple):
@@ -41,13 +45,21 @@ class Condition(NamedTuple):
         lacking = ("", None, "", 0, None)
         return all(value in (wanted, none) for value, wanted, none in zip(self, other, lacking, strict=True))
 
+    def options(self, labelled: Mapping[str, object]) -> dict[str, Any]:
+        """Return the options of `zoo-bench run` that give rows of this condition; `labelled`: those of its pairs."""
+        options: dict[str, Any] = {"precision": self.precision}
+        options |= {"backbone": self.backbone} if self.backbone else {}
+        options |= {"corpus": self.corpus, "train_sentences": self.sentences} if self.sentences else {}
+        return {**options, **labelled}
+
     def command(
-        self, results: Path, labelled: Sequence[str], suites: bool, on: Sequence[str], rows: Sequence[str]
+        self, results: Path, labelled: Mapping[str, object], suites: bool, on: Sequence[str], rows: Sequence[str]
     ) -> str:
-        parts: list[Any] = ["zoo-bench", "run", "--results", results, "--precision", self.precision, "--seeds", 3]
-        parts += ["--backbone", self.backbone] if self.backbone else []
-        parts += ["--corpus", self.corpus, "--train-sentences", self.sentences] if self.sentences else []
-        parts += [*labelled, "--suite" if suites else "--tasks", ",".join(on), "--methods", ",".join(rows)]
+        parts: list[Any] = ["zoo-bench", "run"]
+        first = {"results": results, "precision": self.precision, "seeds": SEEDS}
+        for name, value in (first | self.options(labelled)).items():
+            parts += [f"--{name.replace('_', '-')}", value]
+        parts += ["--suite" if suites else "--tasks", ",".join(on), "--methods", ",".join(rows)]
         return shlex.join(map(str, parts))
 
 
@@ -67,16 +79,17 @@ class MeasuredRow:
 
 
 class Folder:
-    def __init__(self, results: Path, store: Records, read: Sequence[Record]) -> None:
+    def __init__(self, results: Path, store: Records, read: Sequence[Record], at: Condition | None = None) -> None:
         self.store, self.tables = store, kept_tables(results)
         by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
         for record in read:
             if record["status"] == "ok" and record["limit"] is None:
                 by_row[record["method"]["name"], record["row_key"]].append(record)
-        if not by_row:
+        if not by_row and at is None:
             raise MissingError(f"no records in {results}; make some with `zoo-bench run`, or name a --results folder.")
         named = Counter(_labelled(record["command"]) for records in by_row.values() for record in records)
-        self.labelled = max(named, key=lambda options: (bool(options), named[options]))
+        first = sorted(named, key=lambda options: (bool(options), named[options]))[-1:]
+        self.labelled = dict(first[0]) if first else {}
         self.rows: dict[str, list[MeasuredRow]] = defaultdict(list)
         for records in by_row.values():
             method, of = records[0]["method"], about(records, len({r["seed"] for r in records}))
@@ -96,7 +109,7 @@ class Folder:
             if condition.backbone and (condition.sentences or condition[:2] not in with_text)
         ]
         trained = [one for one in kept if one.tuned is not None]
-        self.conditions = trained or kept[:1] or list(conditions)[:1]
+        self.conditions = ([] if at is None else [at]) or trained or kept[:1] or list(conditions)[:1]
         self.ancestry = {row.at.backbone: row.about["ancestry"] for rows in self.rows.values() for row in rows}
 
     def row(
@@ -116,7 +129,7 @@ class Folder:
         if mixed := two_versions(every):
             return f"{name}: {mixed}"
         if pairs and not all(self.store.has_items(record) for record in every):
-            return "no item scores, so no interval"
+            return NO_ITEMS
         return f"one seed of {name}" if is_alone(of_row) else (row, of_row)
 
     def share(self, names: Iterable[str], at: Condition) -> float | None:
@@ -143,10 +156,12 @@ def _share(row: MeasuredRow) -> float | None:
     return sum(steps) / len(steps) / spec.updates if steps and spec is not None and spec.updates else None
 
 
-def _labelled(command: Sequence[str]) -> tuple[str, ...]:
-    """A command's options of labelled pairs, ignored by methods without need."""
-    places = [i for i, part in enumerate(command) if part in ("--pairs", "--train-pairs")]
-    return tuple(part for i in places for part in command[i : i + 2]) if "--pairs" in command else ()
+def _labelled(command: Sequence[str]) -> tuple[tuple[str, object], ...]:
+    """A command's options of labelled pairs."""
+    known = {"--pairs": "pairs", "--train-pairs": "train_pairs"}
+    stated = [(known[part], value) for part, value in itertools.pairwise(command) if part in known]
+    options = tuple((name, int(value) if name == "train_pairs" else value) for name, value in stated)
+    return options if "pairs" in dict(options) else ()
 
 
 def _identity(recipe: str, overrides: Mapping[str, object]) -> str:

@@ -86,7 +86,7 @@ class Place:
     def __init__(
         self, folder: Folder, name: str, tasks: Sequence[str], metric: Metric, pairs: list[Any], at: Condition
     ) -> None:
-        self.name = name
+        self.name, self.tasks = name, tuple(tasks)
         rows = {row: folder.row(row, tasks, at) for pair in pairs for row in pair}
         self.reasons = {row: one for row, one in rows.items() if isinstance(one, str)}
         used = dict.fromkeys(row for pair in pairs if not self.reasons.keys() & {*pair} for row in pair)

@@ -15,17 +15,26 @@ from benchmark.records.record import Record
 from benchmark.tasks.suites import all_suites
 from zoo_bench_papers import answers, gates
 from zoo_bench_papers.answers import CONFIRMED, NOT_MEASURED, REVERSED, SMALLER, UNDECIDED, UNTESTABLE, WORDS
-from zoo_bench_papers.claim_rows import Condition, Folder
+from zoo_bench_papers.claim_rows import NO_ITEMS, Condition, Folder
 from zoo_bench_papers.claims import CODE, READING, TEXT, Claim, all_claims, open_points
 from zoo_bench_papers.comparisons import SETTINGS, Compared, Metric, Place, PrintedOf, printed_differences
 from zoo_bench_papers.gates import Gate
 from zoo_bench_papers.properties import OF_UNTRAINED, RULES, Measured
 
 
+@dataclass(frozen=True)
+class Lacking:
+    """A row that a claim lacks on tasks; `again`: it has scores there, and no scores of items."""
+
+    row: str
+    tasks: tuple[str, ...]
+    again: bool
+
+
 @dataclass
 class Verdict:
     claim: Claim
-    condition: str
+    at: Condition
     # Whose rows: of the released code, of the paper's text or of our reading. "": all the same.
     procedure: str = ""
     compared: list[Compared] = field(default_factory=list)
@@ -40,6 +49,16 @@ class Verdict:
     gate: str = ""
     # Points that the papers leave open, by our recipe.
     open: dict[str, int] = field(default_factory=dict)
+    lacking: list[Lacking] = field(default_factory=list)
+
+    @property
+    def condition(self) -> str:
+        return self.at.text()
+
+    @property
+    def named(self) -> str:
+        """The claim's name, with whose rows it is about."""
+        return self.claim.id + (f" ({self.procedure})" if self.procedure else "")
 
     @property
     def measured(self) -> bool:
@@ -94,13 +113,13 @@ class Verdict:
         return "; ".join(some)
 
 
-def verdicts(results: Path, store: Records, read: Sequence[Record]) -> list[Verdict]:
-    """Verdicts on every claim under each condition of a folder; raises MissingError without records.
+def verdicts(results: Path, store: Records, read: Sequence[Record], at: Condition | None = None) -> list[Verdict]:
+    """Verdicts on every claim under each condition of a folder, or under `at`; raises MissingError without records.
 
     A claim has one verdict each for paper and code if they differ. Conditions with rows in no claim are omitted beside
     others.
     """
-    folder = Folder(results, store, read)
+    folder = Folder(results, store, read, at)
     under = [_under(folder, at, results) for at in folder.conditions]
     tested = [of for of in under if any(one.deciding for one in of)]
     return [one for of in tested or under for one in of]
@@ -139,7 +158,7 @@ def _properties(claim: Claim, folder: Folder, at: Condition) -> list[Verdict]:
     text = READING if open_points(claim.released) else TEXT
     codes: dict[str, Mapping[str, str]] = {CODE: claim.released, text: {}} if claim.released else {"": {}}
     for name, code in codes.items():
-        verdict = Verdict(claim, at.text(), name, reason=claim.untestable, command=claim.command)
+        verdict = Verdict(claim, at, name, reason=claim.untestable, command=claim.command)
         verdict.reason = verdict.reason or "a property that scores of rows do not show"
         verdict.word = UNTESTABLE if claim.untestable else NOT_MEASURED
         # Kept analyses are of the papers' settings.
@@ -179,13 +198,15 @@ def _verdict(
     prompts: Gate,
     anisotropy: Gate | None,
 ) -> Verdict:
-    verdict = Verdict(claim, at.text(), name, reason=claim.untestable, command=claim.command)
+    verdict = Verdict(claim, at, name, reason=claim.untestable, command=claim.command)
     if claim.untestable:
         verdict.word = UNTESTABLE
         return verdict
     cells, asked = [], dict[Gate, None]()
     for place, pair in itertools.product(places, claim.pairs()):
         contrast = place.compare(pair, claim, printed)
+        lacks = {row: place.reasons[row] for row in pair if row in place.reasons}
+        verdict.lacking += [Lacking(row, place.tasks, reason == NO_ITEMS) for row, reason in lacks.items()]
         prompted = any(row in place.rows and place.rows[row].prompted for row in pair)
         for gate in filter(None, [prompts if prompted else None, anisotropy]):
             contrast = gate.before(contrast)

@@ -163,3 +163,23 @@ def test_ranks_of_partners_have_no_order(measured_by: Measure) -> None:
         order = generator.permutation(300)
         place = np.argsort(order)
         assert np.array_equal(partner_ranks(vectors[order], place[queries], place[partners], measured_by), expected)
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_products_of_float32_decide_no_place(similarity: str, size: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents near a tie, at distances about float32's rounding, that of ties, and beyond, have float64's places."""
+    generator = np.random.default_rng(1)
+    queries, documents = generator.normal(size=(30, 64)), generator.normal(size=(60, 64))
+    copies = [documents + shift * generator.normal(size=documents.shape) for shift in (0, 1e-8, 1e-7, 1e-6, 3e-6, 1e-5)]
+    vectors = size * np.vstack([queries, *copies])
+    first = np.repeat(np.arange(30), 5)
+    second, gold = generator.integers(30, len(vectors), len(first)), generator.integers(1, 4, len(first))
+    same = np.full(30, -1)
+    same[:5] = second[:25:5]
+    data = Texts("retrieval", "", [str(i) for i in range(len(vectors))], first, second, gold.astype(float), 30, same)
+    values, more = measure(data, vectors, similarity, at_precision=0.1)
+    monkeypatch.setattr("choose.measures._IN_FLOAT32", (np.inf, np.inf))
+    expected, of_float64 = measure(data, vectors, similarity, at_precision=0.1)
+    assert values.tolist() == pytest.approx(expected.tolist(), abs=1e-12)
+    assert more == pytest.approx(of_float64, abs=1e-9)

@@ -13,7 +13,8 @@ from fakes import DECODERS
 from one_recipe import has_backbone, one_recipe_a_method
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from zoo.check import PROBES, check
+from zoo.check import PROBES
+from zoo.conformance import check
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.backbone import Backbone, find_backbone, mlm_head
 from zoo.engine.bert import mlm_head_of

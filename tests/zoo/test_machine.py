@@ -8,6 +8,7 @@ import os
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from zoo.machine import (
     keep_few_kernels,
     peak_memory_mb,
     utc_now,
+    version_of,
 )
 
 
@@ -189,6 +191,29 @@ def test_environment_is_plain_and_peak_memory_positive() -> None:
     assert json.loads(json.dumps(stated)) == stated
     assert stated["packages"]["torch"] == torch.__version__ and stated["gpu"] is None
     assert (peak_memory_mb("cpu") or 0) > 50
+
+
+@pytest.mark.parametrize(
+    ("wheel", "file", "version"),
+    [
+        ("2.14.1", "__version__ = '2.14.1+cu130'\n", "2.14.1+cu130"),
+        ("2.13.0+cpu", "from typing import Optional\n__version__ = '2.13.0+cpu'\ndebug = False\n", "2.13.0+cpu"),
+        ("2.15.0", "", "2.15.0"),
+        ("2.12.0a0", None, "2.12.0a0"),
+    ],
+)
+def test_a_version_names_the_build_in_one_way(
+    wheel: str, file: str | None, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").touch()
+    if file is not None:
+        (tmp_path / "torch" / "version.py").write_text(file)
+    of_wheel = {"torch": wheel}
+    monkeypatch.setattr("importlib.metadata.version", lambda name: of_wheel[name])
+    spec = SimpleNamespace(origin=str(tmp_path / "torch" / "__init__.py"))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
+    assert version_of("torch") == version
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.interop.second_opinion import ranks, sample_tasks
+from benchmark.stats.mcb import differences
 
 _SPREAD = 5.0  # points: of a model's score over tasks, its share of the group included
 
@@ -39,7 +40,8 @@ def errors(models: int, tasks: int, groups: int, step: float, repeats: int) -> t
     worse = (truth < truth[:, None]).sum(axis=1)
     for repeat in range(repeats):
         scores = drawn_scores(truth, named, np.random.default_rng([models, tasks, groups, repeat]))
-        first, last, tied = ranks(*sample_tasks(scores, named))
+        sample, units = sample_tasks(scores, named)
+        first, last, tied = ranks(sample, units, differences(sample))
         misses += not tied[0]
         covered += float(((first <= 1 + better) & (last >= models - worse)).mean())
     return misses / repeats, covered / repeats

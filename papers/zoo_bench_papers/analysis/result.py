@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from benchmark.records.record import plain
 from benchmark.report.markdown import code_block, markdown_table
 from benchmark.report.write import csv_text
 from zoo import __version__
-from zoo.errors import MissingError
+from zoo.extras import optional
 from zoo.files import atomic_path, write_signed, write_text
 
 if TYPE_CHECKING:
@@ -118,10 +117,7 @@ _FEW = 100
 
 def check_plots() -> None:
     """Raise MissingError without Matplotlib, before any work."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise MissingError(
-            "the plots need matplotlib: pip install 'zoo-bench[plots]', or leave them out with --no-plots."
-        )
+    optional("matplotlib", "plots", "an analysis without --no-plots")
 
 
 def write_analysis(analysis: Analysis, folder: Path, *, command: str, plots: bool) -> list[Path]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
-from benchmark.cli.options import json_option, results_only_option, say_json, say_prose
+from benchmark.cli.options import json_option, results_only_option, say, say_json, say_prose
 from benchmark.records.folder import Records
 from benchmark.report.rows import signed
 from benchmark.report.table import read_completed
@@ -23,22 +24,55 @@ from zoo_bench_papers.verdicts import Verdict, verdicts
 
 
 @click.command("claims")
-@click.option("--paper", help="Print only the claims of this paper: PT-BERT, BURT, SimCSE ...")
+@click.option("--paper", help="Only print, and of this paper: PT-BERT, BURT, SimCSE ...")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw them: FILE.svg, .png or .pdf.")
 @click.option("--beside", "rival", metavar="ROW", help="With --plot: draw which methods beat ROW (simcse).")
+@click.option(
+    "--plan",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Print what the claims lack as runs, with what each takes here, and write a run file: `zoo-bench run FILE`.",
+)
+@click.option("--backbone", help="With --plan: the rows of this backbone [default: those of the folder].")
+@click.option("--corpus", help="With --backbone: the text to train on [default: that of the suites].")
+@click.option("--train-sentences", type=click.IntRange(1), help="With --backbone: how many of its sentences.")
+@click.option("--data", help="With --plan: the data folder.")
 @results_only_option
 @json_option
-def command(paper: str | None, plot: Path | None, rival: str | None, results: Path, as_json: bool) -> int:
-    """Test the papers' claims on measured rows: printed, ours with its interval, and a verdict."""
+def command(
+    paper: str | None,
+    plot: Path | None,
+    rival: str | None,
+    plan: Path | None,
+    backbone: str | None,
+    corpus: str | None,
+    train_sentences: int | None,
+    data: str | None,
+    results: Path,
+    as_json: bool,
+) -> int:
+    """Test the papers' claims on measured rows: printed, ours with its interval, and a verdict.
+
+    claims.md and claims.json in the results folder have all of them; --paper writes neither.
+    """
     papers = list(dict.fromkeys(claim.paper for claim in all_claims()))
     if paper is not None and paper not in papers:
         raise UsageError(f"no claims of a paper {paper!r}.{did_you_mean(paper, papers)} There: {', '.join(papers)}.")
     store = Records(results)
+    if plan is not None:
+        of_backbone = {"backbone": backbone, "corpus": corpus, "sentences": train_sentences}
+        return _planned(plan, results, paper, {k: v for k, v in of_backbone.items() if v}, data, as_json)
+    if backbone or data:
+        raise UsageError("--backbone and --data are of a plan; name its file: --plan FILE.yaml.")
     reached = verdicts(results, store, read_completed(store))
-    check_writable(results)
-    write_text(results / "claims.md", markdown(reached))
-    # The page of `zoo-bench leaderboard` shows it.
-    write_json(results / "claims.json", ledger(reached))
+    written = [plot] if plot is not None else []
+    # Who asks for one paper looks, and writes nothing into a folder that may be somebody's.
+    if paper is None:
+        check_writable(results)
+        write_text(results / "claims.md", markdown(reached))
+        # The page of `zoo-bench leaderboard` shows it.
+        write_json(results / "claims.json", ledger(reached))
+        written = [results / "claims.md", results / "claims.json", *written]
     shown = [one for one in reached if paper in (None, one.claim.paper)]
     if rival is not None and plot is None:
         raise UsageError("--beside draws a picture; name its file: --plot FILE.png.")
@@ -53,8 +87,30 @@ def command(paper: str | None, plot: Path | None, rival: str | None, results: Pa
         say_prose("\n".join(_lines(selected, width_of(sys.stdout))))
     if changes(shown):
         say_prose(changed(shown))
-    files = ", ".join(map(str, [results / "claims.md", *([plot] if plot else [])]))
-    say_prose(f"written: {files} (claims.json beside it)")
+    if written:
+        say_prose(f"written: {', '.join(map(str, written))}")
+    return 0
+
+
+def _planned(
+    path: Path, results: Path, paper: str | None, named: dict[str, Any], data: str | None, as_json: bool
+) -> int:
+    """Write the run file and print it, each step with its claims and its time."""
+    from zoo_bench_papers.claim_rows import Condition, Folder
+    from zoo_bench_papers.plan import make_plan
+
+    store = Records(results)
+    at = Condition(**{"precision": "auto", **named}) if "backbone" in named else None
+    read = read_completed(store)
+    reached = [one for one in verdicts(results, store, read, at) if paper in (None, one.claim.paper)]
+    more: dict[str, Any] = {"results": results, **({"data": data} if data else {})}
+    plan = make_plan(reached, Folder(results, store, read, at).labelled, more)
+    if plan.steps:
+        plan.write(path)
+    if as_json:
+        say_json(plan.as_values())
+    else:
+        say("\n".join(plan.lines(path)))
     return 0
 
 

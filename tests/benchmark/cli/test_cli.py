@@ -48,6 +48,19 @@ def test_light_commands_import_neither_torch_nor_scipy_stats(command: str, tmp_p
     assert child.stdout.splitlines()[-1:] == ["0 []"], child.stdout + child.stderr
 
 
+def test_the_help_of_what_reads_results_imports_no_numpy() -> None:
+    script = (
+        "import sys\n"
+        "from benchmark.cli.main import main\n"
+        "for name in ('leaderboard', 'verify', 'diff', 'run', 'methods'):\n"
+        "    try: main([name, '--help'])\n"
+        "    except SystemExit as leaving: assert leaving.code == 0\n"
+        "print('numpy' in sys.modules)\n"
+    )
+    child = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert child.stdout.splitlines()[-1:] == ["False"], child.stderr
+
+
 def test_a_reader_that_leaves_is_no_mistake() -> None:
     """`zoo-bench tasks | head -1` ends with 0 and says nothing on standard error."""
     with subprocess.Popen(
@@ -70,10 +83,10 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(cli: Cli, tmp_path: Path, 
     assert FITTED == []
     lines = answer.out.splitlines()
     assert [line.split(":")[0] for line in lines[:4]] == ["bag", "cls", "fitted, seed 0", "fitted, seed 1"]
-    assert all("0/4 cells done" in line for line in lines[:4])
+    assert all("0 of 4 cells done" in line for line in lines[:4])
     assert cli("run", "--methods", "bag", "--results", out, *FAST).code == 0
     before = {path: path.read_bytes() for path in everything(out) if path.is_file()}
-    assert "bag: 4/4 cells done" in cli(*words, "--dry-run").out
+    assert "bag: 4 of 4 cells done" in cli(*words, "--dry-run").out
     assert {path: path.read_bytes() for path in everything(out) if path.is_file()} == before
 
 
@@ -96,9 +109,9 @@ def test_the_table_is_printed_after_a_run(cli: Cli, tmp_path: Path) -> None:
 def test_globs_mean_the_suite_first(cli: Cli, tmp_path: Path) -> None:
     """`--suite pocket --tasks '*'` is the suite, not every task there is; names ignore case."""
     answer = cli("run", "--methods", "BAG", "--tasks", "*", "--results", tmp_path, "--dry-run", *FAST)
-    assert "bag: 0/4 cells done" in answer.out
+    assert "bag: 0 of 4 cells done" in answer.out
     answer = cli("run", "--methods", "bag", "--tasks", "sts1?", "--results", tmp_path, "--dry-run", *FAST)
-    assert "bag: 0/5 cells done" in answer.out
+    assert "bag: 0 of 5 cells done" in answer.out
 
 
 # check

@@ -72,7 +72,7 @@ def test_shipped_files_name_what_there_is() -> None:
     names = sorted(path.stem for path in folder.glob("*.yaml"))
     assert "sts-main" in names and "pocket-main" in names
     for name in names:
-        stated, _ = read_run_file(f"runs/{name}.yaml")
+        (stated,), _ = read_run_file(f"runs/{name}.yaml")
         assert run_file_path(name) == folder / f"{name}.yaml"
         assert parse_methods(stated["methods"], all_recipes())
         if "suites" not in stated:
@@ -133,3 +133,25 @@ def test_a_run_as_json(cli: Cli, tmp_path: Path) -> None:
     assert "exploded" in content["failed"][0]["reason"]
     assert content["tables"] == [json.loads((tmp_path / "pocket-trial.json").read_text(encoding="utf-8"))]
     assert "cells measured" in answer.err
+
+
+@pytest.mark.usefixtures("fakes")
+def test_a_file_of_several_runs(cli: Cli, tmp_path: Path, file: Path) -> None:
+    """What stands beside the list holds for each run; what is typed wins in all of them."""
+    several = "controls: false\nprecision: fp32\nlimit: 20\nruns:\n- {methods: bag, tasks: pocket-words}\n"
+    file.write_text(several + "- {methods: 'bag:salt=1', tasks: pocket-pairs, limit: 25}\n", encoding="utf-8")
+    answer = cli("run", file, "--results", tmp_path / "out")
+    assert answer.code == 0, answer.err
+    measured = {(r["method"]["name"], r["task"]["name"], r["limit"]) for r in records(tmp_path / "out")}
+    assert measured == {("bag", "pocket-words", 20), ("bag:salt=1", "pocket-pairs", 25)}
+    assert "run 2 of 2" in answer.out
+    assert cli("run", file, "--limit", 30, "--results", tmp_path / "typed").code == 0
+    assert {r["limit"] for r in records(tmp_path / "typed")} == {30}
+    assert cli("run", file, "--json").code == 2
+    for wrong in ("runs: 3\n", "runs: []\n", "runs: [bag]\n"):
+        file.write_text(wrong, encoding="utf-8")
+        with pytest.raises(UsageError, match="runs is a list of mappings"):
+            read_run_file(str(file))
+    file.write_text("runs:\n- {methods: bag, tsaks: x}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="tsaks"):
+        read_run_file(str(file))

@@ -124,5 +124,5 @@ def test_each_measure_is_a_group_of_columns_with_its_own_mean(hub: None, tmp_pat
 def test_the_shipped_run_names_all_41() -> None:
     from benchmark.run.options import read_run_file
 
-    stated, _ = read_run_file("mteb-eng")
+    (stated,), _ = read_run_file("mteb-eng")
     assert stated["tasks"].split(",") == [f"mteb:{meta.name}" for meta in sorted(TASKS, key=lambda m: (m.type, m.name))]

@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 
 import benchmark
 from benchmark.interop.published_scores import is_published, read_published
-from benchmark.interop.second_opinion import SecondOpinion, compare_models, ranks, sample_tasks, second_opinion
+from benchmark.interop.second_opinion import (
+    SecondOpinion,
+    compare_models,
+    largest_t,
+    ranks,
+    sample_tasks,
+    second_opinion,
+)
 from benchmark.stats.mcb import differences
 from zoo.errors import MissingError, UsageError
 
@@ -300,6 +307,23 @@ def test_ranks_counted_from_below_are_those_from_above() -> None:
     for seed in range(5):
         values = np.random.default_rng(seed).normal(size=(8, 12)) + np.linspace(0, 2, 8)[:, None]
         of, units = sample_tasks(values, [""] * 12)
-        first, last, _ = ranks(of, units)
-        from_below, from_above, _ = ranks(replace(of, value=-of.value), -units)
+        below = replace(of, value=-of.value)
+        first, last, _ = ranks(of, units, differences(of))
+        from_below, from_above, _ = ranks(below, -units, differences(below))
         assert (9 - first).tolist() == from_above.tolist() and (9 - last).tolist() == from_below.tolist()
+
+
+@pytest.mark.parametrize("models", [3, 7, 20])
+def test_the_largest_t_of_blocks_is_that_of_all_pairs(models: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two equal models, and with and without a variance over seeds."""
+    monkeypatch.setattr("benchmark.interop.second_opinion._BLOCK", 3)
+    generator = np.random.default_rng(models)
+    mean, noise = generator.normal(size=models), generator.normal(size=(models, 5))
+    mean[1], noise[1] = mean[0], noise[0]
+    for variance in (np.zeros(models), generator.chisquare(2, size=models)):
+        distance = ((noise[:, None] - noise) ** 2).sum(axis=-1) + variance[:, None] + variance
+        lead = mean[:, None] - mean
+        t = np.divide(lead, np.sqrt(distance), out=np.zeros_like(lead), where=distance > 0)
+        over, under = largest_t(mean, noise, variance)
+        np.testing.assert_allclose(over, t.max(axis=1), atol=1e-9)
+        np.testing.assert_allclose(under, t.max(axis=0), atol=1e-9)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from benchmark.run import estimate
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import Request, Run
-from benchmark.run.prepare import prepare
+from benchmark.run.prepare import planned, prepare
 from benchmark.run.runner import Remaining
 from benchmark.tasks.suites import all_suites
 from zoo.encoder import Run as Fit
@@ -74,7 +74,12 @@ def test_it_counts_a_training_as_its_texts_do(run: Run, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     ("recipe", "looks"),
-    [({"steps": 100, "eval_every": 25}, 4), ({"steps": 100, "eval_every": 30}, 4), ({"steps": 90, "looks": 7}, 7)],
+    [
+        ({"steps": 100, "eval_every": None}, 1),
+        ({"steps": 100, "eval_every": 25}, 4),
+        ({"steps": 100, "eval_every": 30}, 4),
+        ({"steps": 90, "looks": 7}, 7),
+    ],
 )
 def test_each_look_at_the_development_set_is_an_encoding(run: Run, recipe: dict[str, Any], looks: int) -> None:
     (plan,) = [plan for plan in run.encoders if plan.row.name == "simcse"]
@@ -129,7 +134,7 @@ def test_the_first_line_and_the_dry_run_say_how_long_it_takes(cli: Cli, tmp_path
     [
         ("random --seeds 2", "random,static-avg --seeds 3", "2 of 4 encoders", 4),
         ("static-avg,random --seeds 2", "random --seeds 2", "0 of 2 encoders", 0),
-        ("random --seeds 1", "static-avg", "1 encoders", 2),
+        ("random --seeds 1", "static-avg", "1 encoder", 2),
         ("random --seeds 2 --tasks pocket-words", "random,static-avg --seeds 2", "3 encoders", 4),
         ("random --seeds 2", "random --seeds 2 --remeasure", "2 encoders", 4),
     ],
@@ -191,3 +196,16 @@ def test_a_suites_own_text_is_bounded_and_a_line_says_how_to_take_more(
 
 def test_every_shipped_suite_is_bounded() -> None:
     assert all(suite.train_sentences <= 20_000 for suite in all_suites().values())
+
+
+def test_every_recipe_has_an_estimate(tmp_path: Path) -> None:
+    """Those with neither looks nor an interval of them, as SBERT's, too."""
+    rows = [f"a man sings {n}\ta person sings {n}\tentailment" for n in range(50)]
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("\n".join(["premise\thypothesis\tlabel", *rows]) + "\n", encoding="utf-8")
+    given: dict[str, Any] = {"tasks": "pocket-words", "pairs": str(pairs), "allow_missing": True, "controls": False}
+    options = RunOptions(methods="*", seeds=1, results=tmp_path, **given)
+    run = estimate.estimated(planned(Request(options, progress=Progress.silent())), 1)
+    trained = [plan for plan in run.encoders if plan.sentences and "backbone" in plan.inputs.sources]
+    assert {"sbert", "simcse", "ptbert", "burt"} <= {plan.row.name for plan in trained}
+    assert all(run.seconds[plan.inputs.row_key] > estimate._SECONDS for plan in trained)

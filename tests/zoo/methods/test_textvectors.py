@@ -11,7 +11,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from zoo.check import PROBES, check
+from zoo.check import PROBES
+from zoo.conformance import check
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, MissingError
 from zoo.methods.textvectors import TextVectors

@@ -1,0 +1,126 @@
+"""One mutation of a right plugin makes a wrong one, which `check` names with the plugin's line; odd right ones pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from zoo.check import problem_of
+from zoo.conformance import check
+from zoo.encoder import Runtime
+from zoo.plugins import METHODS, load_plugin_file
+
+FITTED = """
+import zlib
+from dataclasses import asdict, dataclass
+import numpy as np
+from zoo import Encoder, FitReport, Runtime, Traits, register_method
+from zoo.files import read_json, sha256_json, write_json
+from zoo.recipes import build
+
+@dataclass(frozen=True, kw_only=True)
+class HashedRecipe:
+    width: int = 16
+    power: float = 1.0
+    lower: bool = True
+
+@register_method("NAME")
+class Hashed(Encoder):
+    "Words hashed into columns, without the mean of some sentences."
+    Recipe = HashedRecipe
+
+    def __init__(self, recipe, runtime):
+        super().__init__(recipe, runtime)
+        self.dim = recipe.width
+        self.mean = np.zeros(self.dim, np.float32)
+        self.seen = None
+
+    @classmethod
+    def traits(cls, recipe):
+        return Traits(needs_corpus=True, stochastic=True)
+
+    def raw(self, texts):
+        vectors = np.zeros((len(texts), self.dim), np.float32)
+        for row, text in enumerate(texts):
+            for word in ["<s>", *(text.lower() if self.recipe.lower else text).split()]:
+                code = zlib.crc32(word.encode("utf-8", "surrogatepass"))
+                vectors[row, code % self.dim] += (code % 7 + 1.0) ** self.recipe.power
+        return vectors
+
+    def fit(self, corpus, *, dev_score=None, run):
+        drawn = np.random.default_rng(run.seed).permutation(len(corpus.sentences))[:20]
+        self.mean = self.raw([corpus.sentences[row] for row in drawn]).mean(axis=0)
+        return FitReport(fitted=True, sentences=len(drawn))
+
+    def encode(self, texts):
+        return self.raw(texts) - self.mean
+
+    def save(self, folder):
+        write_json(folder / "hashed.json", {"recipe": asdict(self.recipe), "mean": self.mean.tolist()})
+
+    @classmethod
+    def load(cls, folder, runtime=None):
+        content = read_json(folder / "hashed.json")
+        encoder = cls(build(cls.Recipe, content["recipe"], str(folder)), runtime or Runtime())
+        encoder.mean = np.array(content["mean"], np.float32)
+        return encoder
+
+    def fingerprint(self):
+        return sha256_json([asdict(self.recipe), self.mean.tolist()])
+"""
+
+PLAIN = FITTED.split("    def save(self")[0]
+PLAIN = PLAIN[: PLAIN.index("    @classmethod\n    def traits")] + PLAIN[PLAIN.index("    def raw") :]
+PLAIN = PLAIN[: PLAIN.index("    def fit(")] + PLAIN[PLAIN.index("    def encode") :]
+"""A method that learns nothing: its `save`, `load` and `fingerprint` are the defaults."""
+
+SHORT = {
+    "ENCODE": "return self.raw(texts) - self.mean",
+    "FIT": "drawn = np.random.default_rng(run.seed).permutation(len(corpus.sentences))[:20]",
+}
+PLAIN = PLAIN.replace(SHORT["ENCODE"], "return self.raw(texts)")
+BASES = {"method": PLAIN, "odd": PLAIN, "transform": FITTED}
+MUTATIONS = yaml.safe_load(Path(__file__).with_name("faulty_plugins.yaml").read_text(encoding="utf-8"))
+FAULTS = [(kind, mutation) for kind in ("method", "transform") for mutation in MUTATIONS[kind]]
+
+
+def mutated(kind: str, mutation: dict[str, str]) -> str:
+    """Return a right plugin's text with one mutation."""
+    text, old = BASES[kind], SHORT.get(mutation["old"], mutation["old"])
+    old = old if old in text else old.replace(" - self.mean", "")
+    assert old in text
+    return text.replace(old, mutation["new"], 1)
+
+
+def plugin(text: str, folder: Path, name: str) -> list[tuple[str, str | None]]:
+    """Check a plugin's method as the command does."""
+    path = folder / "plugin.py"
+    path.write_text(text.replace("NAME", name), encoding="utf-8")
+    before = dict(METHODS._entries)
+    try:
+        assert load_plugin_file(path, [METHODS]) is None
+        cls = METHODS.get(name)
+        recipe: list[object] = []
+        if problem := problem_of(cls, lambda: recipe.append(cls.Recipe()), "Recipe"):
+            return [("recipe", problem)]
+        return list(check(cls, recipe[0], Runtime(), name))  # type: ignore[arg-type]
+    finally:
+        METHODS._entries = before
+
+
+@pytest.mark.parametrize(("kind", "mutation"), [pytest.param(*row, id=f"{row[0]}: {row[1]['what']}") for row in FAULTS])
+def test_a_faulty_method_is_named_in_one_line_with_its_own(kind: str, mutation: dict[str, str], tmp_path: Path) -> None:
+    problems = [problem for _, problem in plugin(mutated(kind, mutation), tmp_path, "faulty") if problem]
+    assert len(problems) == 1 and mutation["words"] in problems[0] and "plugin.py:" in problems[0]
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS["odd"], ids=lambda mutation: mutation["what"])
+def test_a_right_method_that_looks_odd_passes(mutation: dict[str, str], tmp_path: Path) -> None:
+    assert [problem for _, problem in plugin(mutated("odd", mutation), tmp_path, "odd") if problem] == []
+
+
+@pytest.mark.parametrize("text", [FITTED, PLAIN], ids=["transform", "method"])
+def test_the_right_ones_pass(text: str, tmp_path: Path) -> None:
+    assert [problem for _, problem in plugin(text, tmp_path, "right") if problem] == []
