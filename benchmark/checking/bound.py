@@ -194,6 +194,8 @@ def check_training(record: Record, row: Row, store: Records) -> None:
     if training.get("paper_updates", row.updates) != row.updates:
         stated_updates = training.get("paper_updates")
         raise DifferenceError(f"it states {stated_updates} updates of its paper, and its recipe {row.updates}")
+    if training.get("fitted") is not True:
+        raise DifferenceError("it states a training that fitted nothing")
     _check_log(training, folder / "training")
 
 

@@ -346,7 +346,7 @@ class Check:
         again = None if start is None else cosine_to_start(start, measurement.encoder())
         stated = training.get("cosine_to_start")
         if stated is None or again is None:
-            if stated != again:
+            if stated != again and bound.of_this_code(record):
                 raise DifferenceError(f"training cosine_to_start is {stated}, and {again} here")
         elif abs(stated - again) > COSINE.get(record["precision"], COSINE_HALF):
             raise DifferenceError(f"training cosine_to_start is {stated}, and {again} here")
