@@ -118,9 +118,8 @@ def messages() -> set[str]:
 
 def printed() -> set[str]:
     """Return the commands that are no `pip install`."""
-    return {
-        match[1].strip() for text in messages() for pattern in (WORDS, BARE) for match in re.finditer(pattern, text)
-    }
+    read = [re.finditer(pattern, text) for text in messages() for pattern in (WORDS, BARE)]
+    return {re.sub(r"( \.\.\.|[).,;]+)$", "", match[1].strip()) for matches in read for match in matches}
 
 
 # Run in this order in the world below; "" for the words as they are printed, else what stands for their names.
@@ -227,7 +226,7 @@ def parsed(words: list[str]) -> click.Context:
     """Let click read the words of a command as `zoo-bench` would, without running it."""
     command: click.Command = main_group
     context = click.Context(main_group, info_name="zoo-bench")
-    while isinstance(command, click.Group) and words:
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         name, *words = words
         command = command.get_command(context, name) or pytest.fail(name)
         context = click.Context(command, parent=context, info_name=name)

@@ -94,6 +94,7 @@ BackboneT = TypeVar("BackboneT", bound=BackboneFields, default=Any)
 
 class BackboneEncoder(Encoder[BackboneT]):
     Recipe: ClassVar[type[Any]] = BackboneRecipe
+    version = 2
     unstated = ("sources", "parameters")
     engine_alone = True
 
@@ -152,6 +153,7 @@ class BackboneEncoder(Encoder[BackboneT]):
             pad_id=self.backbone.pad_id,
             runtime=self.runtime,
             stats=self.stats,
+            positions=self.backbone.max_length,
         )
 
     @classmethod
