@@ -25,7 +25,8 @@ from benchmark.run.options import RESULTS, RunOptions
 from benchmark.run.plan import Request, Run
 from benchmark.run.prepare import prepare
 from benchmark.run.runner import Outcome
-from zoo.errors import MissingError, UsageError
+from zoo.errors import UsageError
+from zoo.extras import optional
 
 if TYPE_CHECKING:
     from benchmark.tasks.mteb_model import TextModel
@@ -315,8 +316,7 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
         MissingError: mteb is not installed.
         UsageError: The recipe needs training.
     """
-    try:
-        from benchmark.interop.mteb_encoder import for_mteb as adapted
-    except ImportError as error:
-        raise MissingError("mteb is not installed: `pip install 'zoo-bench[mteb]'`.") from error
+    optional("mteb", "mteb", "for_mteb")
+    from benchmark.interop.mteb_encoder import for_mteb as adapted
+
     return adapted(encoder, name=name, runtime=runtime)

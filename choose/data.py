@@ -6,20 +6,21 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from benchmark.data.readers.labels import Take
+from benchmark.data.readers.frames import Table
+from benchmark.data.readers.roles import Wanted
 from benchmark.data.readers.search import is_search, read_search
-from benchmark.data.readers.tables import Table, read
+from benchmark.data.readers.tables import read
 from benchmark.stats.clusters import Clusters, clusters_of
 from zoo.encoder import Corpus
 from zoo.errors import MissingError, UsageError
 
-Kind = Literal["score", "binary", "retrieval", "label"]
+Kind = Wanted
 
 MEASURES: dict[Kind, str] = {
     "score": "Spearman",
@@ -39,13 +40,6 @@ _KINDS: dict[str, Kind] = {
     "triples": "retrieval",
     "judged pairs": "retrieval",
     "labelled texts": "label",
-}
-_TAKEN: dict[Kind | None, Take] = {
-    None: "measured",
-    "score": "scores",
-    "binary": "binary",
-    "retrieval": "judged",
-    "label": "labels",
 }
 Values = NDArray[np.float64]
 
@@ -104,7 +98,7 @@ def read_texts(source: Any, columns: str | None = None, kind: Kind | None = None
             raise MissingError(f"{path}: there is no such file.")
         if path.is_dir() and is_search(path):
             return _enough(_of_folder(path, kind), path)
-    table = read(source, columns, take=_TAKEN[kind])
+    table = read(source, columns, kind)
     frame = table.frame
     meant = _KINDS.get(table.kind)
     if kind == "score" and meant == "binary":

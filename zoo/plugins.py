@@ -116,7 +116,11 @@ class Registry(Generic[T]):
             self._entries, self._builtin = {**builtin, **self._entries}, frozenset(builtin)
             for point in importlib.metadata.entry_points(group=self.group):
                 package = point.dist.name if point.dist else "?"
-                self._add(point.name, Registered(point.value, f"{point.value} (package {package})"))
+                try:
+                    self._add(point.name, Registered(point.value, f"{point.value} (package {package})"))
+                except UsageError as error:
+                    # An installed package harms itself alone: the name stays with what had it.
+                    self._broken[f"{point.name} of {package}"] = str(error)
             self._scanned = True
 
     def names(self) -> list[str]:
@@ -194,6 +198,15 @@ class Registry(Generic[T]):
         finally:
             if not ended:
                 self._entries = before
+
+    def leave_out(self, name: str, reason: str) -> bool:
+        """Take an entry point's name out again; False for what a file or a caller registered."""
+        entry = self._entries[name]
+        if name in self._builtin or "(package " not in entry.origin:
+            return False
+        del self._entries[name]
+        self._broken[f"{name} ({entry.origin})"] = reason
+        return True
 
     def mark_broken(self, name: str, reason: str) -> None:
         self._broken[name] = reason

@@ -16,10 +16,11 @@ from benchmark.keys import without_times
 from benchmark.metrics.correlation import ranks
 from benchmark.metrics.items import values_of
 from benchmark.records.query import scored_pairs, spearman
-from benchmark.records.record import Record, main_score, plain, scores_of
+from benchmark.records.record import Coverage, Record, main_score, plain, scores_of
 from benchmark.run.measure import Measured
 from benchmark.tasks.base import PairScores, PairsData
 from benchmark.tasks.loaded import LoadedTask
+from zoo.progress import counted
 
 Numbers = NDArray[Any]
 
@@ -33,6 +34,8 @@ ORDER = 99.5
 # The share of items that may turn over between two machines, and what such an item, or its reciprocal rank, moves.
 TURNED, TURNED_HALF = {"fp32": 0.02}, 0.05
 TURN = 0.05
+# The share of texts that may have the vector of another text here alone.
+SHARED = 0.02
 COSINE_HALF, SCORE_HALF = 0.03, 1.0
 
 
@@ -67,6 +70,15 @@ def compare_score(record: Record, predicted: Numbers, gold: Numbers) -> None:
 def _slack(predicted: Numbers, gold: Numbers) -> float:
     again = spearman(predicted, gold)
     return 0.0 if again is None else max(abs(bound - again) for bound in bounds(predicted, gold)) / 100
+
+
+def compare_shared(stated: Coverage | None, again: Coverage | None, many: float) -> None:
+    """Raise DifferenceError unless nearly as many texts share a vector, which rounding decides; few are not stated."""
+    texts = again["texts"] if again else 0
+    before, after = (side.get("shared") if side else None for side in (stated, again))
+    least, most = sorted(many * texts if count is None else float(count) for count in (before, after))
+    if before != after and most - least > 2 + SHARED * texts:
+        raise DifferenceError(f"coverage shared is {before}, and {after} here")
 
 
 def are_places(predicted: Numbers) -> bool:
@@ -213,12 +225,10 @@ class Verified:
             why = in_one(list(dict.fromkeys(verdict.why for verdict in group)))
             rows = list(dict.fromkeys(one.row for one in group))
             names = ", ".join(rows[:3]) + (f" and {len(rows) - 3} more rows" if len(rows) > 3 else "")
-            lines.append(f"{word}: {_cells(len(group))} of {names}: {why}")
+            lines.append(f"{word}: {counted(len(group), 'cell')} of {names}: {why}")
         counts = Counter(one.word for one in self.verdicts)
         shown = [word for word in WORDS if counts[word] or word in WORDS[:3]]
-        total = f"{_cells(len(self.verdicts))}: " + ", ".join(f"{counts[word]:,} {word}" for word in shown) + "."
+        total = (
+            f"{counted(len(self.verdicts), 'cell')}: " + ", ".join(f"{counts[word]:,} {word}" for word in shown) + "."
+        )
         return "\n".join([*lines, total, self.limits])
-
-
-def _cells(count: int) -> str:
-    return "1 cell" if count == 1 else f"{count:,} cells"

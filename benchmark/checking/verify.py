@@ -26,6 +26,7 @@ from benchmark.checking.tolerances import (
     compare_kept,
     compare_measured,
     compare_score,
+    compare_shared,
 )
 from benchmark.data.catalog import catalog
 from benchmark.data.corpora import load_corpus, load_pairs, normalised_texts, overlap
@@ -45,7 +46,7 @@ from benchmark.run.options import RunOptions
 from benchmark.run.plan import Cell, EncoderPlan, Inputs, Request, Run
 from benchmark.run.rows import Given, Row
 from benchmark.run.stop import Stop
-from benchmark.run.vectors import VectorStore
+from benchmark.run.vectors import MANY_SHARED, VectorStore
 from benchmark.tasks.base import PairScores, PairsData, TaskData, compare
 from benchmark.tasks.loaded import LoadedTask, TaskIdentity, load_tasks
 from zoo.check import SENTENCES
@@ -341,11 +342,19 @@ class Check:
             again["training"]["overlap"] = shown
         if again["adapt"] is not None and (adapt := record.get("adapt")):
             again["adapt"]["seconds"] = adapt["seconds"]
-        stated = {name: record.get(name) for name in ("coverage", "training", "adapt", "facts")}
+        compare_shared(record.get("coverage"), again["coverage"], MANY_SHARED)
+        rest: Any = {name: record.get(name) for name in ("coverage", "training", "adapt", "facts")}
+        both = [{name: side[name] for name in rest} for side in (rest, again)]
+        for side in both:
+            side["coverage"] = {name: value for name, value in (side["coverage"] or {}).items() if name != "shared"}
+            side["training"] = training and {
+                **bound.of_training(side["training"]),
+                "overlap": side["training"].get("overlap"),
+            }
         bound.require(
             bound.differences(
-                {**stated, "rows": record["task"]["rows"]},
-                {**{name: again[name] for name in stated}, "rows": data.rows},
+                {**both[0], "rows": record["task"]["rows"]},
+                {**both[1], "rows": data.rows},
                 lambda _, first, other: abs(first - other) <= 0.01 * abs(other) + 1e-9,
                 absent=not bound.of_this_code(record),
             )

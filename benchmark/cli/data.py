@@ -19,6 +19,7 @@ from benchmark.cli.options import (
     say_json,
 )
 from benchmark.data.catalog import catalog, dataset
+from benchmark.data.readers.shapes import rows_of_shapes
 from benchmark.data.sources import DataSource, data_rows, data_sets, each_cause_once, in_one
 from benchmark.tasks import TASKS, plain_name
 from benchmark.tasks.suites import choose_tasks, merged, suites_named
@@ -29,9 +30,21 @@ from zoo.files import check_writable, write_text
 _TOGETHER = ("missing", "FAILED")
 
 
-@click.group("data")
-def command() -> None:
-    """List, verify or fetch the data sets, or write their texts."""
+@click.group("data", invoke_without_command=True)
+@click.option("--schemas", is_flag=True, help="Print the tables of yours that are read without a question.")
+@click.option("--markdown", is_flag=True, help="With --schemas: as a table of Markdown.")
+@click.pass_context
+def command(context: click.Context, *, schemas: bool, markdown: bool) -> None:
+    """List, verify or fetch the data sets, or write their texts; list the shapes of tables."""
+    if schemas:
+        rows = [["shape", "columns", "value", "its form", "read as"], *rows_of_shapes()]
+        if markdown:
+            lines = [f"| {' | '.join(cell.replace('|', '/').replace('<', '&lt;') for cell in row)} |" for row in rows]
+            say("\n".join([lines[0], "|:--" * len(rows[0]) + "|", *lines[1:]]))
+        else:
+            print_rows(rows[0], rows[1:])
+    elif context.invoked_subcommand is None:
+        say(context.get_help())
 
 
 @command.command("list")

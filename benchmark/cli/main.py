@@ -18,6 +18,7 @@ from click.shell_completion import CompletionItem
 
 from benchmark.cli.examples import EXAMPLES, GROUPS
 from benchmark.cli.options import complain
+from benchmark.data.readers.roles import Question
 from zoo import __version__
 from zoo.errors import UsageError, ZooError, did_you_mean, error_text
 
@@ -121,7 +122,7 @@ class LazyGroup(click.Group):
             if name in PAPERS:
                 raise UsageError(
                     f"`zoo-bench {name}` is a command of zoo-bench-papers, which is not installed:"
-                    " `pip install zoo-bench-papers`, or `pip install ./papers` in a clone of zoo-bench."
+                    " `pip install ./papers` in a clone of zoo-bench."
                 )
             wanted = f" `zoo-bench {OTHER_NAMES[name]}." if name in OTHER_NAMES else did_you_mean(name, commands())
             ctx.fail(f"There is no command {name!r}.{wanted}")
@@ -224,6 +225,12 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         words = read_words(sys.argv[1:] if arguments is None else arguments)
         code = main_group.main(args=words, prog_name="zoo-bench", standalone_mode=False)
+    except Question as question:
+        complain(str(question))
+        if sys.stdin.isatty() and sys.stderr.isatty() and "--json" not in words:
+            number = click.prompt("number", type=click.IntRange(1, len(question.readings)), err=True)
+            main([*words, *question.answer(question.readings[number - 1])])
+        code = question.exit_code
     except ZooError as error:
         complain(str(error))
         code = error.exit_code

@@ -12,10 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from benchmark.data.catalog import catalog
+from benchmark.data.readers.frames import Table
 from benchmark.data.readers.kinds import is_saved
 from benchmark.data.readers.pairs import Pairs, lines_of, read_hub_rows, read_stsb, sample_documents, sample_text
 from benchmark.data.readers.ppdb import PER_CLASS, PPDBReport, human_training_rows, is_pack, ppdb_training_rows
-from benchmark.data.readers.tables import Table, read
+from benchmark.data.readers.tables import read
 from benchmark.data.sources import DataSource
 from zoo.encoder import PHRASE_LABELS, Corpus
 from zoo.errors import CorruptError, MissingError, UsageError, did_you_mean
@@ -171,7 +172,7 @@ def _load_part(name: str, data: DataSource, count: int | None, columns: str | No
         rows = ppdb_training_rows(files[0], report, per_class or PER_CLASS)
         print_safe(f"{files[0].name}: {report}", sys.stderr)
     else:
-        table = read(files[0], columns)
+        table = read(files[0], columns, training=True)
         if say is not None and entry is None:
             say(table.report)
         if not len(table.frame):

@@ -24,7 +24,7 @@ from benchmark.metrics.items import item_weights, values_of
 from benchmark.records.conflicts import StoredRecord, cell_of, settled
 from benchmark.records.items import pairs_of
 from benchmark.records.packed import RECORDS, Packed, check_pairs, read_packed
-from benchmark.records.record import MOST_BYTES, NewerRecordError, Record, parse_record, plain
+from benchmark.records.record import MOST_BYTES, NewerRecordError, Record, parse_record, plain, scores_of
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.files import sha256_file, sha256_json, slug, write_text
 from zoo.paths import is_file
@@ -90,9 +90,20 @@ class Records:
         if any(digest in loose[0].get("replaces", ()) for _, digest in packed if loose):
             packed = []
         for record in (*loose, *(record for record, _ in packed)):
-            if cell_of(record) == (name, task, key) and record["status"] == "ok":
+            if cell_of(record) == (name, task, key) and record["status"] == "ok" and self._is_complete(record):
                 return record
         return None
+
+    def _is_complete(self, record: Record) -> bool:
+        """Whether the pair scores that a record names are there and undamaged."""
+        if record.get("pairs"):
+            try:
+                self.pair_scores(record)
+            except (MissingError, CorruptError) as error:
+                lost = self.pairs_file(record) or self._path_of(record), str(error)
+                self.corrupt += [lost] if lost not in self.corrupt else []
+                return False
+        return True
 
     def failure(self, name: str, task: str, key: str) -> str | None:
         try:
@@ -177,10 +188,13 @@ class Records:
     def loose_pairs(self, record: Record) -> PairScores:
         """Raises MissingError or CorruptError."""
         file, what = self.pairs_file(record), f"{record['method']['name']} on {record['task']['name']}"
+        metric = scores_of(record)["main_metric"]
+        if file is None and metric != "all_spearman" and not record.get("pairs"):
+            raise MissingError(f"{what}: its score ({metric}) is of no scored pairs; name other tasks.")
         if file is None:
             raise MissingError(
-                f"{what}: no pair scores beside {self._path_of(record)}; delete that record and run the method again,"
-                " which keeps them (without training again where the encoder is still in the folder)."
+                f"{what}: no pair scores beside {self._path_of(record)}; run the method again, which keeps them"
+                " (without training again where the encoder is still in the folder)."
             )
         arrays = read_arrays(file, pairs_of(record)["sha256"])
         try:

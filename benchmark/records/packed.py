@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,6 +38,7 @@ _OWN = ("key", "scores", "pairs", "items", "started", "seconds", "encoding")
 # Records read at once; bytes of a page, which holds a column of a task: similar rows are compressed together.
 _PIECE = 512
 _PAGE = 1 << 26
+_SUM = re.compile(r"[0-9a-f]{64}  \S.*")
 
 
 class RecordParser:
@@ -268,8 +270,14 @@ def _sums(folder: Path) -> list[str]:
 
 def _check_sum(path: Path) -> None:
     """Raise CorruptError unless SHA256SUMS states the file's sum."""
-    if (lines := _sums(path.parent)) and f"{sha256_file(path)}  {path.name}" not in lines:
-        raise CorruptError(f"{path} is damaged: its sha256 is not in {path.with_name(SUMS)}; restore it from a copy.")
+    lines, sums = _sums(path.parent), path.with_name(SUMS)
+    if not lines or f"{sha256_file(path)}  {path.name}" in lines:
+        return
+    if not any(line.endswith(f"  {path.name}") for line in lines) or not all(map(_SUM.fullmatch, lines)):
+        raise CorruptError(f"{sums} is damaged: it states no sha256 of {path.name}; restore it from a copy.")
+    raise CorruptError(
+        f"{path} has another sha256 than {sums} states, so one of the two is damaged; restore both from a copy."
+    )
 
 
 def check_pairs(predicted: NDArray[np.float32], gold: NDArray[np.float32], record: Record, path: Path) -> None:

@@ -27,7 +27,7 @@ _CACHE_SECONDS = 60.0
 # Unknown words that a record lists; not sentences, because these belong to the data sets.
 _MISSING = 10
 # Relative distance of equal vectors, and the share of texts from which on they are doubted.
-_EQUAL, _MANY_SHARED = 1e-3, 0.1
+_EQUAL, MANY_SHARED = 1e-3, 0.1
 
 
 def facts_of(encoder: Encoder) -> dict[str, object]:
@@ -274,7 +274,7 @@ class VectorStore:
         counts = {"texts": len(distinct), "covered": int(covered.sum()), "missing": words[:_MISSING]}
         shared = sharing(self.matrix[rows][covered])
         # Words of one stem, or texts of the same words in another order, may share a vector.
-        return counts | ({"shared": shared} if shared > _MANY_SHARED * len(distinct) else {})
+        return counts | ({"shared": shared} if shared > MANY_SHARED * len(distinct) else {})
 
 
 def sharing(vectors: Vectors) -> int:

@@ -68,7 +68,7 @@ ENCODERS = {"good": noisy(0.3), "bad": noisy(4.0), "broken": broken}
 @pytest.mark.parametrize(
     ("head", "rows", "kind", "measure_name"),
     [
-        (["linker Satz", "rechter", "wie nah"], scored(120), "score", "Spearman"),
+        (["Satz a", "Satz b", "score"], scored(120), "score", "Spearman"),
         (["a", "b", "same"], [[a, b, int(s == 1)] for a, b, s in scored(120)], "binary", "AUC"),
         (["query", "document"], [[f"{i} question", f"{i} answer"] for i in range(60)], "retrieval", "nDCG@10"),
         (["text", "label"], [[f"{i % 4} text {i}", f"topic {i % 4}"] for i in range(60)], "label", "5-NN accuracy"),

@@ -1,168 +1,207 @@
-"""Reads the cells of a table as text, with the line of each row.
+"""Reads a container of rows as a frame of texts, whose index is the line of each row.
 
-A table is a file (csv, tsv, jsonl, also .gz and .xz; parquet; Excel), a saved Dataset, or a DataFrame or Dataset.
+A container is a file (csv, tsv, jsonl, also .gz and .xz; parquet; Excel), a saved Dataset, or a DataFrame, a Dataset,
+rows or columns. pandas, pyarrow and datasets read them.
 """
 
 from __future__ import annotations
 
+import ast
 import csv
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from benchmark.data.readers.kinds import (
-    JSON,
-    PARQUET,
-    SHEET,
-    begins,
-    check_text,
-    holds_objects,
-    inner,
-    is_nested,
-    is_saved,
-    items,
-    named,
-    suffix_of,
-    text_lines,
-)
-from zoo.errors import CorruptError, MissingError, UsageError
+from benchmark.data.readers.kinds import JSON, PARQUET, SHEET, begins, check_text, is_saved, suffix_of, text_lines
+from benchmark.data.readers.shapes import ASIDE, KNOWN, LABEL, NEGATIVE, NESTED, plain
+from zoo.errors import CorruptError, UsageError
+from zoo.extras import optional
 
-_SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "pipes"}
+if TYPE_CHECKING:
+    import pandas as pd
+
 SPLITS = ("test", "validation", "dev", "train")
+_SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "pipes"}
 _MOST_COLUMNS = 10_000
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
-# The first line by which Excel is told; a number as spreadsheets write it.
-_SEPARATOR = re.compile(r"sep=(.)")
-_WRITTEN = re.compile(r"([+-]?\d+)(?:([.,])(\d+))?\s*%?")
-_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
-# What a whole number that is written as a decimal one has at its end.
-_ZEROS = re.compile(r"(?<=\d)\.0*$")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_DECIMAL = re.compile(r"([+-]?\d+),(\d+)(\s*%)?")
+_ROLES = {"user": "query", "human": "query", "assistant": "document", "gpt": "document"}
 
 
-@dataclass
+@dataclass(frozen=True)
 class Cells:
-    """Cells as text, with lines; `names` is None for a file without names."""
+    """Cells as a frame; without a header its columns are numbered from 0. `others` are splits that are not read."""
 
     path: Path
-    rows: list[list[str]]
-    lines: list[int]
-    names: list[str] | None = None
-    # What separates the fields of a line; the values of columns of lists or objects; the columns made of them.
-    separated: str = ""
-    nested: dict[str, list[list[Any]]] = field(default_factory=dict)
-    unfolded: tuple[str, ...] = ()
-    # Whether -1 is no label; parts of the file that are not read.
-    typed: bool = False
+    frame: pd.DataFrame
+    header: bool = True
     others: tuple[str, ...] = ()
+    separated: str = ""
+    # The number of fields of the header.
+    width: int = 0
 
-    def column(self, number: int) -> list[str]:
-        """Return a column, with "" for a short row, and equal numbers in equal form: 1.0 as 1."""
-        cells = [row[number].strip() if number < len(row) else "" for row in self.rows]
-        return _plain_numbers(cells, commas=self.separated == _SEPARATORS[";"])
-
-    def unfold(self, chosen: Collection[str]) -> Cells:
-        """Give each value of the chosen nested columns a row; a shorter list begins again."""
-        lists = {name: values for name, values in self.nested.items() if name in chosen and any(values)}
-        if not lists:
-            return self
-        rows: list[list[str]] = []
-        lines: list[int] = []
-        for number, (row, line) in enumerate(zip(self.rows, self.lines, strict=True)):
-            values = [of[number] or [""] for of in lists.values()]
-            rows += [[*row, *(_cell(of[i % len(of)]) for of in values)] for i in range(max(map(len, values)))]
-            lines += [line] * (len(rows) - len(lines))
-        nested = {name: values for name, values in self.nested.items() if name not in lists}
-        names = [*(self.names or []), *lists]
-        return replace(self, rows=rows, lines=lines, names=names, nested=nested, unfolded=tuple(lists))
-
-    def beside(self, chosen: Collection[str]) -> list[str]:
-        lengths = {name: [*map(len, values)] for name, values in self.nested.items()}
-        return [name for name, length in lengths.items() if any(length == lengths[other] for other in chosen)]
+    def texts(self, chosen: Collection[str] | None = None) -> pd.DataFrame:
+        """Return cells as texts; each value of the chosen lists (by default all that may be used) has a row."""
+        return unfolded(self.frame, chosen).astype(object).map(cell)
 
 
-def is_number(cell: str) -> bool:
-    return _NUMBER.fullmatch(cell) is not None
+def cell(value: object) -> str:
+    """Return a value as text: a number is read back equal, None and NaN are ""."""
+    if isinstance(value, str):
+        return value.strip()
+    if value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value):
+        return ""
+    return {"True": "1", "False": "0"}.get(str(value), str(value)) if "bool" in type(value).__name__ else str(value)
 
 
-def _plain_numbers(cells: list[str], *, commas: bool) -> list[str]:
-    """Three digits behind each comma may be thousands, unless `commas` are decimal."""
-    if any("," in cell or cell.endswith("%") for cell in cells):
-        parts = [_WRITTEN.fullmatch(cell) for cell in cells]
-        behind = [part for part in parts if part and part[2] == ","]
-        thousands = not commas and all(len(part[3]) == 3 and part[1].lstrip("+-") != "0" for part in behind)
-        if 2 * sum(map(bool, parts)) >= sum(map(bool, cells)) and not (behind and thousands):
-            cells = [f"{part[1]}.{part[3] or 0}" if part else cell for part, cell in zip(parts, cells, strict=True)]
-    return [_ZEROS.sub("", cell) if "." in cell and is_number(cell) else cell for cell in cells]
+def once(names: Sequence[str]) -> list[str]:
+    """Return names of which a repeated one has its count behind a dot."""
+    return [f"{name}.{names[:i].count(name)}" if name in names[:i] else name for i, name in enumerate(names)]
 
 
-def read_cells(path: Any, splits: Sequence[str] = SPLITS) -> Cells:
+def is_number(text: str) -> bool:
+    return _NUMBER.fullmatch(text) is not None
+
+
+def plain_numbers(cells: Sequence[str]) -> list[str]:
+    """Return numbers in equal form: 1.0 as 1, 0,5 and 0,5 % as 0.5; three digits behind each comma may be thousands."""
+    parts = [_DECIMAL.fullmatch(text) for text in cells]
+    decimal = any(part and (len(part[2]) != 3 or part[1].lstrip("+-") == "0") for part in parts)
+    texts = [f"{part[1]}.{part[2]}" if part and decimal else text for text, part in zip(cells, parts, strict=True)]
+    texts = [text[:-1].rstrip() if text.endswith("%") and is_number(text[:-1].rstrip()) else text for text in texts]
+    return [re.sub(r"(?<=\d)\.0*$", "", text) if "." in text and is_number(text) else text for text in texts]
+
+
+def read_cells(source: Any, splits: Sequence[str] = SPLITS) -> Cells:
     """Read all cells; of several splits, the first of `splits`.
 
     Raises CorruptError with the line, UsageError for an archive or another object, MissingError for a sheet without the
     extra.
     """
-    if not isinstance(path, Path):
-        return _of_object(path, Path(type(path).__name__), splits)
-    if path.is_dir():
-        return _of_folder(path, splits)
-    check_text(path)
-    suffix = suffix_of(path)
+    import pandas as pd
+
+    if not isinstance(source, Path):
+        return _of_object(source, Path(type(source).__name__), splits)
+    if source.is_dir():
+        return _of_folder(source, splits)
+    check_text(source)
+    suffix = suffix_of(source)
     if suffix in SHEET:
-        return _sheet(path)
-    if suffix in PARQUET or begins(path).startswith(b"PAR1"):
-        return _parquet(path)
-    lines = [(number, line) for number, line in enumerate(text_lines(path), 1) if line.strip() or suffix == ".csv"]
+        return _sheet(source)
+    if suffix in PARQUET or begins(source).startswith(b"PAR1"):
+        return _parquet(source)
+    lines = {number: line for number, line in enumerate(text_lines(source), 1) if line.strip() or suffix == ".csv"}
     if suffix in JSON:
-        return _json(path, lines, splits, is_document=suffix == ".json")
-    # Old programs end a line with a carriage return alone.
+        return _json(source, lines, splits, is_document=suffix == ".json")
     if len(lines) == 1:
-        lines = list(enumerate(lines[0][1].split("\r"), 1))
-    stated = _SEPARATOR.fullmatch(lines[0][1].strip()) if lines else None
-    lines = lines[1:] if stated else lines
-    sample = [line for _, line in lines[:40] if line.strip()][:20]
+        # Old programs end a line with a carriage return alone.
+        lines = dict(enumerate(next(iter(lines.values())).split("\r"), 1))
+    first = next(iter(lines), 0)
+    stated = re.fullmatch(r"sep=(.)", lines[first].strip()) if lines else None
+    if stated:
+        del lines[first]
+    rows, separator = _rows(source, lines, stated[1] if stated else "", is_csv=suffix == ".csv")
+    if separator == ";":
+        rows = {line: [_DECIMAL.sub(r"\1.\2\3", text) if _DECIMAL.fullmatch(text) else text for text in row]
+                for line, row in rows.items()}  # fmt: skip
+    width = max(map(len, rows.values()), default=0)
+    padded = [[*row, *[None] * (width - len(row))] for row in rows.values()]
+    frame = pd.DataFrame(padded, index=[*rows], dtype=object)
+    return Cells(source, frame, header=False, separated=_SEPARATORS.get(separator, separator))
+
+
+def _rows(path: Path, lines: dict[int, str], stated: str, *, is_csv: bool) -> tuple[dict[int, list[str]], str]:
+    """Split lines at the stated sign, else at the one that gives the most lines an equal number of fields."""
+    sample = [line for line in [*lines.values()][:40] if line.strip()][:20]
     if sample and max(map(sample[0].count, _SEPARATORS)) > _MOST_COLUMNS:
         raise UsageError(f"{path}: more than {_MOST_COLUMNS:,} columns; give a table of texts.")
-    order = ",;\t|" if suffix == ".csv" else "\t,;|"
-    separator = stated[1] if stated else max(order, key=lambda sign: _agreement(sample, sign))
+    separator = stated or max(",;\t|" if is_csv else "\t,;|", key=lambda sign: _agreement(sample, sign))
     if separator == "\t":
-        rows = _unquoted([line.split("\t") for _, line in lines])
-        return Cells(path, rows, [number for number, _ in lines], separated=_SEPARATORS[separator])
-    return _csv(path, lines, separator)
+        return dict(zip(lines, _unquoted([line.split("\t") for line in lines.values()]), strict=True)), separator
+    rows: dict[int, list[str]] = {}
+    numbers, before = [*lines], 0
+    csv.field_size_limit(2**26)
+    reader = csv.reader((f"{line}\n" for line in lines.values()), delimiter=separator, strict=True)
+    try:
+        for row in reader:
+            if any(text.strip() for text in row):
+                rows[numbers[before]] = row
+            before = reader.line_num
+    except csv.Error as error:
+        raise CorruptError(
+            f"{path}:{numbers[before]}: {error}; a field with a quote, a newline or a separator in it stands in"
+            " quotes, and quotes inside it are doubled."
+        ) from error
+    return rows, separator
+
+
+def _agreement(lines: list[str], separator: str) -> float:
+    """Return the share of lines with the usual number of fields; 0 below half of them, and for a single field."""
+    try:
+        counts = [len(row) for row in csv.reader(lines, delimiter=separator)]
+    except csv.Error:
+        return 0.0
+    usual = max(counts, key=counts.count, default=0)
+    share = counts.count(usual) / max(len(counts), 1)
+    return share if usual > 1 and share >= 0.5 else 0.0
+
+
+def _unquoted(rows: list[list[str]]) -> list[list[str]]:
+    """Remove quotes if the writer quoted fields; else they belong to the text."""
+    begun = [text for row in rows for text in row if text.startswith('"')]
+    if not begun or not all(_QUOTED.fullmatch(text) for text in begun):
+        return rows
+    bare = any(text and not text.startswith('"') and not is_number(text) for row in rows for text in row)
+    if bare and not any('""' in text[1:-1] for text in begun):
+        return rows
+    return [[text[1:-1].replace('""', '"') if text.startswith('"') else text for text in row] for row in rows]
 
 
 def _of_object(given: Any, path: Path, splits: Sequence[str]) -> Cells:
+    import pandas as pd
+
     if isinstance(given, Mapping) and (parts := _parts(given)):
         split = next(name for name in (*splits, *given) if name in given)
-        others = tuple(str(name) for name in parts if name != split)
-        return replace(_of_object(given[split], path / str(split), splits), others=others)
-    if isinstance(given, Mapping):
-        given = _rows_of({str(name): value if isinstance(value, Mapping) else list(value) if is_nested(value) else
-                          value for name, value in given.items()}) or given  # fmt: skip
-    if isinstance(given, list) and given:
-        return _of_values(path, given, list(range(1, len(given) + 1)))
+        part = _of_object(given[split], path / str(split), splits)
+        return Cells(part.path, part.frame, part.header, tuple(str(name) for name in parts if name != split))
     features: Any = getattr(given, "features", None)
-    if features is None and hasattr(given, "to_pandas"):
-        given = given.to_pandas()
-    if not hasattr(given, "columns") and features is None:
-        what = "dict that is no table of equal lists" if isinstance(given, Mapping) else type(given).__name__
-        raise UsageError(f"a {what} is no table; give a path, a DataFrame, a Dataset, rows or columns.")
-    if features is not None:
-        columns = {name: list(given[name]) for name in given.column_names}
-        return _of_columns(path, columns, list(range(1, len(given) + 1)), features.to_dict())
-    names = list(map(str, given.columns))
-    names = [name if names.index(name) == i else f"{name}.{names[:i].count(name)}" for i, name in enumerate(names)]
-    columns = {name: list(given.iloc[:, place]) for place, name in enumerate(names)}
-    return _of_columns(path, columns, list(range(1, len(given) + 1)))
+    if hasattr(given, "to_pandas"):
+        return Cells(path, _named(given.to_pandas(), features))
+    if isinstance(given, pd.DataFrame):
+        return Cells(path, given.set_axis(once([*map(str, given)]), axis=1).set_axis(range(1, len(given) + 1)))
+    if isinstance(given, Mapping):
+        try:
+            lists = {name: [*value] if hasattr(value, "__len__") else value for name, value in given.items()}
+            given = _rows_of(lists) or pd.DataFrame(lists).to_dict("records")
+        except (ValueError, TypeError):
+            raise UsageError("a dict that is no table of equal lists is no table; give a path or rows.") from None
+    if isinstance(given, list) and given:
+        return _of_values(path, dict(enumerate(given, 1)))
+    raise UsageError(f"a {type(given).__name__} is no table; give a path, a DataFrame, a Dataset, rows or columns.")
 
 
 def _parts(given: Mapping[Any, Any]) -> list[Any]:
     tables = all(hasattr(part, "column_names") or hasattr(part, "columns") for part in given.values())
     rows = all(isinstance(part, list) and all(isinstance(row, dict) for row in part) for part in given.values())
     return [*given] if given and (tables or (rows and any(name in SPLITS for name in given))) else []
+
+
+def _named(frame: pd.DataFrame, features: Any) -> pd.DataFrame:
+    """Write the labels of a ClassLabel by their names; -1 is no label."""
+    import pandas as pd
+
+    for name, feature in (features or {}).items():
+        label: Any = getattr(feature, "feature", feature)
+        if getattr(label, "names", None) and name in frame:
+            word = dict(enumerate(label.names)).get
+            values = frame[name].tolist()
+            frame[name] = pd.Series([[*map(word, value)] if is_nested(value) else word(value) for value in values])
+    return frame.set_axis(range(1, len(frame) + 1))
 
 
 def _of_folder(path: Path, splits: Sequence[str]) -> Cells:
@@ -188,83 +227,53 @@ def _of_folder(path: Path, splits: Sequence[str]) -> Cells:
 def _sheet(path: Path) -> Cells:
     import pandas as pd
 
+    optional("openpyxl", "excel", f"{path} (an Excel sheet; as CSV UTF-8 it needs nothing)")
     try:
         sheets = pd.read_excel(path, header=None, dtype=object, sheet_name=None)
-    except ImportError as error:
-        raise MissingError(
-            f"{path} is an Excel sheet: pip install 'zoo-bench[excel]', or save it as CSV UTF-8."
-        ) from error
     except Exception as error:
         raise CorruptError(f"{path} cannot be read as an Excel sheet: {str(error)[:200]}") from error
     name = max(sheets, key=lambda sheet: int(sheets[sheet].count().sum()))
-    path = path / str(name) if len(sheets) > 1 else path
-    rows = [[_cell(value) for value in row] for row in sheets[name].itertuples(index=False)]
-    kept = [number for number, row in enumerate(rows) if any(row)]
-    return Cells(path, [rows[number] for number in kept], [number + 1 for number in kept])
+    frame = sheets[name].dropna(how="all").dropna(how="all", axis=1)
+    frame = frame.set_axis(frame.index + 1).set_axis(range(frame.shape[1]), axis=1)
+    return Cells(path / str(name) if len(sheets) > 1 else path, frame, header=False)
 
 
-def _agreement(lines: list[str], separator: str) -> float:
-    """Return the share of lines with the usual number of fields; 0 below three of four, and for a single field.
+def _parquet(path: Path) -> Cells:
+    import pyarrow
+    from pyarrow import parquet
 
-    Half of the lines are enough if the first line has that number.
-    """
     try:
-        counts = [len(row) for row in csv.reader(lines, delimiter=separator)]
-    except csv.Error:
-        return 0.0
-    usual = max(counts, key=counts.count, default=0)
-    share = counts.count(usual) / max(len(counts), 1)
-    return share if usual > 1 and share >= (0.5 if usual == counts[0] else 0.75) else 0.0
-
-
-def _csv(path: Path, lines: list[tuple[int, str]], separator: str) -> Cells:
-    cells, before = Cells(path, [], [], separated=_SEPARATORS.get(separator, separator)), 0
-    csv.field_size_limit(2**26)
-    reader = csv.reader((f"{line}\n" for _, line in lines), delimiter=separator, strict=True)
-    try:
-        for row in reader:
-            if any(cell.strip() for cell in row):
-                cells.rows.append(row)
-                cells.lines.append(lines[before][0])
-            before = reader.line_num
-    except csv.Error as error:
+        table = parquet.read_table(path)
+    except (OSError, pyarrow.ArrowException) as error:
         raise CorruptError(
-            f"{path}:{lines[before][0]}: {error}; a field with a quote, a newline or a separator in it stands in"
-            " quotes, and quotes inside it are doubled."
+            f"{path} cannot be read as parquet: {' '.join(str(error).split())[:200].rstrip('. ')}."
         ) from error
-    return cells
+    features = None
+    if b"huggingface" in (table.schema.metadata or {}):
+        from datasets import Features
+
+        features = Features.from_arrow_schema(table.schema)
+    return Cells(path, _named(table.to_pandas(ignore_metadata=True, integer_object_nulls=True), features))
 
 
-def _unquoted(rows: list[list[str]]) -> list[list[str]]:
-    """Remove quotes if the writer quoted fields; else they belong to the text."""
-    begun = [cell for row in rows for cell in row if cell.startswith('"')]
-    if not begun or not all(_QUOTED.fullmatch(cell) for cell in begun):
-        return rows
-    plain = any(cell and not cell.startswith('"') and not is_number(cell) for row in rows for cell in row)
-    if plain and not any('""' in cell[1:-1] for cell in begun):
-        return rows
-    return [[cell[1:-1].replace('""', '"') if cell.startswith('"') else cell for cell in row] for row in rows]
-
-
-def _json(path: Path, lines: list[tuple[int, str]], splits: Sequence[str], *, is_document: bool) -> Cells:
+def _json(path: Path, lines: dict[int, str], splits: Sequence[str], *, is_document: bool) -> Cells:
     if is_document:
         try:
-            values = json.loads("\n".join(line for _, line in lines))
+            content = json.loads("\n".join(lines.values()))
         except (ValueError, RecursionError):
-            values = None
-        if isinstance(values, dict) and _parts(values):
-            return _of_object(values, path, splits)
-        if isinstance(values, dict):
-            values = _rows_of(values)
-        if isinstance(values, list):
-            return _of_values(path, values, list(range(1, len(values) + 1)))
-    values = []
-    for number, line in lines:
+            content = None
+        if isinstance(content, dict) and _parts(content):
+            return _of_object(content, path, splits)
+        rows = _rows_of(content) if isinstance(content, dict) else content
+        if isinstance(rows, list):
+            return _of_values(path, dict(enumerate(rows, 1)))
+    values = {}
+    for number, line in lines.items():
         try:
-            values.append(json.loads(line))
+            values[number] = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise CorruptError(f"{path}:{number}: not JSON: {error}.") from error
-    return _of_values(path, values, [number for number, _ in lines])
+    return _of_values(path, values)
 
 
 def _rows_of(content: Mapping[str, Any]) -> list[Any] | None:
@@ -290,60 +299,98 @@ def _rows_of(content: Mapping[str, Any]) -> list[Any] | None:
     return [dict(zip(content, row, strict=True)) for row in zip(*lists, strict=True)]
 
 
-def _of_values(path: Path, values: list[Any], lines: list[int]) -> Cells:
-    for line, value in zip(lines, values, strict=True):
-        if not isinstance(value, dict | list | str) or type(value) is not type(values[0]):
+def _of_values(path: Path, values: dict[int, Any]) -> Cells:
+    import pandas as pd
+
+    first = next(iter(values.values()), None)
+    for line, value in values.items():
+        if not isinstance(value, dict | list | str) or type(value) is not type(first):
             raise CorruptError(f"{path}:{line}: a {type(value).__name__}; each row is an object, a list or a text.")
-    if not values or not isinstance(values[0], dict):
-        rows = [[value] if isinstance(value, str) else [_cell(item) for item in value] for value in values]
-        return Cells(path, rows, lines)
-    columns = {name: [value.get(name) for value in values] for name in dict.fromkeys(key for v in values for key in v)}
-    return _of_columns(path, columns, lines)
+    rows: list[Any] = [[value] if isinstance(value, str) else value for value in values.values()]
+    if isinstance(first, dict):
+        names = dict.fromkeys(name for row in rows for name in row)
+        frame = pd.DataFrame({name: pd.Series([row.get(name) for row in rows], dtype=object) for name in names})
+    else:
+        frame = pd.DataFrame(rows, dtype=object)
+    return Cells(path, frame.set_axis([*values]), header=isinstance(first, dict))
 
 
-def _of_columns(path: Path, columns: dict[str, list[Any]], lines: list[int], features: Any = None) -> Cells:
-    columns = {name: [named(cell, (features or {}).get(name)) for cell in cells] for name, cells in columns.items()}
-    nested: dict[str, list[list[Any]]] = {}
-    for name, cells in [*columns.items()]:
-        if not any(map(is_nested, cells)):
-            continue
-        lists = inner(name, [items(cell) for cell in cells])
-        # Lists of a single value are values.
-        single = len(cells) > 1 and all(len(values) <= 1 for values in lists.get(name, []))
-        columns.pop(name)
-        if single and not isinstance(next(filter(is_nested, cells)), dict) and not any(map(holds_objects, cells)):
-            columns[name] = [next(iter(values), None) for values in lists.pop(name)]
-        nested |= lists
-    alone = next(iter(nested.values())) if not columns and len(nested) == 1 else []
-    if len(alone) > 1 and len({*map(len, alone)}) == 1:
-        return Cells(path, [list(map(_cell, row)) for row in alone], lines)
-    if len(nested) == 1 and not any(" " in str(cell) for cells in columns.values() for cell in cells):
-        # Two texts in each row are a pair, as in sentence-transformers' files.
-        name, couples = next(iter(nested.items()))
-        if all(len(values) == 2 for values in couples):
-            sides = {f"{name.removesuffix('s')}{place + 1}": [values[place] for values in couples] for place in (0, 1)}
-            columns, nested = columns | sides, {}
-    plain = zip(*columns.values(), strict=True) if columns else ([] for _ in lines)
-    return Cells(path, [list(map(_cell, row)) for row in plain], lines, [*columns], nested=nested, typed=bool(features))
+def is_nested(value: object) -> bool:
+    return isinstance(value, list | tuple | dict) or getattr(value, "ndim", 0) > 0
 
 
-def _cell(value: object) -> str:
-    """A number is read back equal; None and NaN are ""."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
-        return ""
-    return str(int(value)) if isinstance(value, bool) else str(value)
+def unfolded(frame: pd.DataFrame, chosen: Collection[str] | None = None) -> pd.DataFrame:
+    """Give each value of the chosen lists a row, as the documented files mean it.
+
+    A chat's user asks and its assistant answers; an object's lists are columns; two `texts` are a pair; lists of equal
+    length go together, and each negative has a row of its own.
+    """
+    import pandas as pd
+
+    columns: dict[Any, list[Any]] = {}
+    for name in frame:
+        values = frame[name].tolist()
+        if frame[name].dtype == object and plain(name) in f"{LABEL} category categories".split():
+            values = [_listed(value) for value in values]
+        nested = [value for value in values if is_nested(value) and len(value)]
+        if nested and all(isinstance(value, dict) for value in nested):
+            keys = dict.fromkeys(key for value in nested for key in value)
+            rows = [value if isinstance(value, dict) else {} for value in values]
+            columns |= {f"{name}.{key}": [row.get(key) for row in rows] for key in keys}
+        elif nested and all(isinstance(item, dict) for value in nested for item in value):
+            columns |= _objects(str(name), values)
+        else:
+            columns[name] = values
+    lists = [name for name, values in columns.items() if any(map(is_nested, values)) and plain(name) not in ASIDE]
+    if lists == ["texts"] and all(is_nested(value) and len(value) == 2 for value in columns["texts"]):
+        pairs = columns.pop("texts")
+        columns |= {f"text{place + 1}": [pair[place] for pair in pairs] for place in (0, 1)}
+        lists = []
+    renamed = {name: NESTED.get(plain(name), name) for name in columns}
+    if len({*renamed.values()}) == len(columns):
+        columns = {renamed[name]: values for name, values in columns.items()}
+        lists = [renamed[name] for name in lists]
+    if chosen is not None:
+        lists = [name for name in lists if name in chosen or plain(name) in map(plain, chosen)]
+    elif any(plain(name) in KNOWN for name in lists):
+        known = [[*map(_length, columns[name])] for name in lists if plain(name) in KNOWN]
+        lists = [name for name in lists if plain(name) in KNOWN or [*map(_length, columns[name])] in known]
+    table = pd.DataFrame({name: pd.Series(values, index=frame.index, dtype=object) for name, values in columns.items()},
+                         index=frame.index)  # fmt: skip
+    for several in (False, True):
+        groups: dict[tuple[int, ...], list[Any]] = {}
+        for name in lists:
+            if (re.sub(r"\d+$", "", plain(name)) in NEGATIVE.split()) == several:
+                groups.setdefault(tuple(map(_length, table[name])), []).append(name)
+        for names in groups.values():
+            table = table.explode(names)
+    return table
 
 
-def _parquet(path: Path) -> Cells:
-    import pyarrow
-    from pyarrow import parquet
+def _length(value: object) -> int:
+    return len(value) if is_nested(value) else 1  # type: ignore[arg-type]
 
-    try:
-        table = parquet.read_table(path)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise CorruptError(
-            f"{path} cannot be read as parquet: {' '.join(str(error).split())[:200].rstrip('. ')}."
-        ) from error
-    stated = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
-    features = stated.get("info", {}).get("features")
-    return _of_columns(path, table.to_pydict(), list(range(1, table.num_rows + 1)), features)
+
+def _listed(value: Any) -> Any:
+    """Read a list that was written as text: "['a', 'b']"."""
+    if isinstance(value, str) and value.startswith("[") and value.endswith("]"):
+        try:
+            return ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            return value
+    return value
+
+
+def _objects(name: str, rows: list[Any]) -> dict[str, list[Any]]:
+    """Return columns of lists: of a chat by its roles, of passages their text behind its title, else by key."""
+    items: list[list[dict[str, Any]]] = [[*row] if is_nested(row) else [] for row in rows]
+    keys = dict.fromkeys(key for row in items for item in row for key in item)
+    for role, content in (("role", "content"), ("from", "value")):
+        if {role, content} <= {*keys}:
+            sides = {side: [[item[content] for item in row if _ROLES.get(item[role]) == side] for row in items]
+                     for side in ("query", "document")}  # fmt: skip
+            turns = [min(map(len, pair)) for pair in zip(*sides.values(), strict=True)]
+            return {side: [row[:n] for row, n in zip(of, turns, strict=True)] for side, of in sides.items()}
+    if "text" in keys:
+        return {name: [[" ".join(filter(None, (item.get("title"), item["text"]))) for item in row] for row in items]}
+    return {f"{name}.{key}": [[item.get(key) for item in row] for row in items] for key in keys}

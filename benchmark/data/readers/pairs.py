@@ -97,7 +97,7 @@ def read_sick(path: Path) -> Pairs:
 
 def read_pairs(path: Path, columns: str | None = None) -> Pairs:
     """Read a table of two texts and a score, for a task of your own; raises CorruptError without a score."""
-    table = read(path, columns, take="scores")
+    table = read(path, columns, "score")
     if "score" not in table.frame:
         raise CorruptError(f"{table.report}: a task of scored pairs needs two texts and a score in each row.")
     first, second, gold = (table.frame[role].tolist() for role in ("first", "second", "score"))
@@ -144,7 +144,7 @@ def lines_of(path: Path, columns: str | None = None, say: Callable[[str], None] 
             raise UsageError(f"{path} is plain text, without columns; leave out --columns {columns}.")
         yield from text_lines(path, what="corpus")
         return
-    table = read(path, columns, take="texts")
+    table = read(path, columns, corpus=True)
     if say is not None:
         say(table.report)
     yield from table.texts()

@@ -1,215 +1,272 @@
-"""Decides the role of each column of a table: text, value, or unused with a reason; in doubt it asks.
-
-The user's statement comes first, then the header, then the cells.
-"""
+"""The roles of a table's columns: by the listed shapes, or as the user says; else a question with its answers."""
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import permutations
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-# The names of a role's columns, singular, without case and signs; of texts the first that is there counts.
-from benchmark.data.readers.column import (
-    ANY_TEXT,
-    ASKS,
-    FEW,
-    FIRST,
-    NUMBERED,
-    PRINTED,
-    QUERIES,
-    SECOND,
-    Column,
-    Roles,
+from benchmark.data.readers.cells import is_number, plain_numbers
+from benchmark.data.readers.shapes import (
+    ASIDE,
+    CLASS,
+    EMPTY,
+    LABEL,
+    NEGATIVE,
+    NLI,
+    PLACES,
+    SCORE,
+    SHAPES,
+    WORDS,
+    Form,
+    Kind,
     plain,
 )
-from benchmark.data.readers.labels import CLEARLY, Take, rise, says_unlike
-from zoo.errors import UsageError
+from zoo.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# What a user says that a table is.
+Wanted = Literal["score", "binary", "retrieval", "label"]
+_FORMS: dict[str, Form] = {"score": "number", "binary": "binary", "retrieval": "number", "label": "class"}
+_KINDS: dict[Form, Kind] = {"number": "scored pairs", "binary": "binary pairs", "nli": "labelled pairs",
+                            "class": "labelled texts", "": "pairs"}  # fmt: skip
 
 
-@dataclass
-class Decision:
-    path: Path
-    columns: list[Column]
-    take: Take
-    chosen: list[Column] | None = None
+@dataclass(frozen=True)
+class Roles:
+    """The columns that are used: texts in order, negatives, and a value of a form."""
 
-    def roles(self) -> Roles:
-        """Decide each column's role; raises UsageError in doubt, with the commands to answer."""
-        roles = self._of_person(self.chosen) if self.chosen else self._of_table()
-        used = (*roles.texts, roles.value, *roles.negatives)
-        unused = {column.name or f"column {column.place + 1}": "not named" if self.chosen else column.looks[1] or
-                  "not needed" for column in self.columns if column not in used}  # fmt: skip
-        return Roles(roles.texts, roles.value, roles.negatives, unused)
+    kind: Kind
+    texts: list[Any]
+    value: Any = None
+    form: Form = ""
+    negatives: Sequence[Any] = ()
+    # The word of a label that says that two texts are alike; whether a large score says that they are not.
+    alike: str = ""
+    turned: bool = False
 
-    def _of_person(self, chosen: list[Column]) -> Roles:
-        last, several = chosen[-1], len(chosen) > 2
-        values = [column for column in chosen if column.value] or [
-            column for column in chosen if column.look in ("number", "words", "aside")
-        ]
-        if self.take == "labels":
-            values = [last]
-        elif not values and (several or self.take in ("all", "measured")):
-            values = [column for column in (last, *chosen) if column.look in ("class", "constant")][:1]
-        value = values[-1] if values and len(chosen) > 1 and self.take != "texts" else None
-        value = None if self.take == "judged" and not several else value
-        texts = [column for column in chosen if column is not value]
-        if self.take == "texts":
-            return Roles(texts)
-        several = len(texts) > (3 if value is None else 2) and not all(text.is_negative for text in texts[2:])
-        self._ask(several, f"{len(texts)} of the columns are texts")
-        return Roles(texts[:2], value, texts[2:])
+    @property
+    def used(self) -> list[Any]:
+        return [*self.texts, *self.negatives, *([] if self.value is None else [self.value])]
 
-    def _stated(self) -> tuple[Column | None, Column | None, bool]:
-        able = [column for column in self.columns if column.can_be_text]
-        for names in NUMBERED:
-            pair = [column for name in names for column in able if plain(column.name) == name]
-            if len(pair) == 2:
-                return pair[0], pair[1], True
-        first = next((column for name in FIRST for column in able if column.key == name), None)
-        fits = (column for name in SECOND for column in able if column.key == name and column is not first)
-        return first, next(fits, None), False
 
-    def _of_table(self) -> Roles:
-        first, second, numbered = self._stated()
-        stated = [column for column in (first, second) if column is not None]
-        negatives = [column for column in self.columns if column.is_negative and column.can_be_text]
-        others = [column for column in self.columns if column.look in ("text", "list") and not column.value and
-                  column not in (*stated, *negatives) and not any(map(column.is_form_of, stated))]  # fmt: skip
-        if self.take == "texts":
-            alone = self.columns if len(self.columns) == 1 else []
-            texts = sorted({*stated, *negatives, *others}, key=lambda column: column.place) or alone
-            self._ask(not texts or any(column.is_list for column in texts), "nothing shows which are texts")
-            return Roles(texts)
-        values = any(column.value for column in self.columns)
-        if self.take == "labels" and first is not None and len(stated) == len(others) == 1 and not values:
-            # The kind is known, so the other text is the label.
-            return Roles([first], others[0])
-        value = self._value([*stated, *others, *negatives])
-        short = [column for column in self.columns if column.look == "class" and column not in (*stated, value)]
-        if self.take in ("judged", "binary", "scores") and len(stated) + len(others) == len(short) == 1:
-            # The kind is known, so a second text is there.
-            others, short = [*others, *short], []
-        texts = [*stated, *others]
-        for column in self.columns:
-            misread = column.states_text and not column.can_be_text and column.look != "empty"
-            self._ask(misread and len(texts) < 2, f"{column.name} has {column.looks[1] or 'values'}, not texts")
-        self._ask(any(column.is_list for column in texts), "it has lists of texts")
-        self._ask(not texts, "nothing shows which are texts")
-        if len(texts) == 1 and not negatives:
-            return self._labelled(texts[0], value, short)
-        if not self.columns[0].named and len(texts) == 3 and value is None:
-            return Roles(texts[:2], None, texts[2:])
-        self._ask(len(texts) != 2, f"{', '.join(column.name for column in texts)} are texts")
-        texts = [texts[1], texts[0]] if first is None and second is not None else texts
-        self._pair(Roles(texts, value, negatives), short, stated, numbered)
-        return Roles(texts, None if negatives else value, negatives)
+@dataclass(frozen=True)
+class Reading:
+    """An answer as it is typed, and the first row as it would be read."""
 
-    def _value(self, texts: list[Column]) -> Column | None:
-        rest = [column for column in self.columns if column not in texts]
-        stated = [column for column in rest if column.value]
-        stated = [column for column in stated if column.look != "constant"] or stated
-        values = [column for column in rest if column.look in ("number", "words")]
-        # Without a header, a value stands beside its texts.
-        places = {column.place for column in texts if not column.named}
-        beside = [column for column in values if {column.place - 1, column.place + 1} & places]
-        if self.take != "judged":
-            values += [column for column in rest if column.look == "class" and not column.may_be_text]
-        values = stated or (beside if len(beside) == 1 else values)
-        if any(column.is_negative for column in texts):
-            # Positives and negatives say what is relevant, and what describes the lists is no value.
-            values = [column for column in values if column.value and not column.was_list]
-        if len(values) > 1 and len(texts) == 2:
-            first, second = (text.cells for text in texts)
-            shown = [
-                column for column in values if column.look == "number" and rise(first, second, column.cells) > CLEARLY
-            ]
-            values = shown if len(shown) == 1 else values
-        self._ask(len(values) > 1, f"{' and '.join(column.name for column in values)} may be values")
-        return values[0] if values else None
+    columns: str
+    kind: Wanted | None
+    row: str
 
-    def _labelled(self, text: Column, value: Column | None, short: list[Column]) -> Roles:
-        phrases = [column for column in short if column.may_be_text]
-        asks, unclear = text.key in ASKS, " may be a text or a class"
-        if value is None and len(phrases) == 1 and phrases[0].levels < QUERIES and not asks:
-            value, phrases = phrases[0], []
-        stated = value is not None and value.value
-        self._ask(phrases and not (stated and text.states_text), phrases[0].name + unclear if phrases else "")
-        if value is not None and stated:
-            doubtful = short and not text.states_text and text.named and value.levels == 2
-            self._ask(doubtful, short[0].name + unclear if short else "")
-        elif value is not None and self.take != "labels":
-            self._ask(asks, value.name + unclear)
-            many = value.look == "number" and 3 * value.levels > len(value.cells)
-            self._ask(many, f"{value.name} has {value.levels} values")
-        return Roles([text], value)
 
-    def _pair(self, roles: Roles, short: list[Column], stated: list[Column], numbered: bool) -> None:
-        (first, second), value = roles.texts, roles.value
-        clear = numbered or not first.named or (first.key in FIRST and first.key not in ANY_TEXT) or (
-            second.key in SECOND and second.key not in ANY_TEXT)  # fmt: skip
-        judged = self.take == "judged" or (self.take == "measured" and (value is None or roles.judged))
-        if roles.negatives:
-            self._ask(value, f"{value.name} would be left unused" if value else "")
-        else:
-            phrases = [column for column in short if column.may_be_text and (value is None or len(stated) < 2)]
-            self._ask(phrases, f"{phrases[0].name} would be left unused" if phrases else "")
-        if value is not None and first.named and not value.value:
-            unread = value.states_text or (value.look == "class" and value.levels > 2)
-            self._ask(unread, f"{value.name} would be left unused")
-            inferred = {*value.cells} - {""} == {*"012"} and self.take not in ("judged", "scores")
-            self._ask(inferred, f"{value.name}: a score or a label of inference")
-        if value is not None and first.named and self.take == "measured":
-            doubtful = roles.repeated or (roles.asks and not value.value)
-            doubtful = doubtful and value.levels > 2 and value.is_any and not roles.judged
-            self._ask(doubtful, f"is {value.name} a grade of relevance or a similarity")
-        if value is not None and first.named and not value.value and len(value.cells) >= FEW:
-            unclear = value.look == "number" and self.take in ("all", "measured") and not says_unlike(value.name)
-            unclear = unclear and abs(rise(first.cells, second.cells, value.cells)) < CLEARLY
-            self._ask(unclear, f"nothing shows that {value.name} is a score")
-        self._ask(judged and not clear, "which of the texts asks for the other")
+class Question(UsageError):
+    """A table that is asked about. `readings` are its answers, the likeliest first."""
 
-    def _ask(self, doubtful: object, why: str) -> None:
-        """Raise UsageError, with the commands to answer, for a doubt."""
-        if not doubtful:
-            return
-        names = ", ".join(column.name for column in self.columns)
-        kinds = self.take not in ("all", "texts")
-        commands = dict.fromkeys(f"--columns '{','.join(typed)}'{kind * kinds}" for typed, kind in self._answers())
-        answers = " or ".join([*commands][:PRINTED])
-        remedy = f"Name them: {answers}." if answers else "Give texts; a folder of BEIR has ids beside them."
-        raise UsageError(f"{self.path}: what are its columns {names}? ({why}) {remedy}")
+    def __init__(self, about: str, readings: Sequence[Reading], options: tuple[str, str] = ("--columns", "--kind")):
+        super().__init__(about)
+        self.about, self.readings, self.options = about, readings, options
 
-    def _answers(self) -> list[tuple[list[str], str]]:
-        first, second, _ = self._stated()
-        rest = sorted(self.columns, key=lambda column: (column is not first, column is not second))
-        texts = [column for column in rest if column in (first, second) or (not column.value and
-                 (column.look in ("text", "list") or column.is_negative))]  # fmt: skip
-        likely = [column for column in texts if column.look in ("text", "list")]
-        texts += [column for column in rest if column.look == "class" and column not in texts and not column.value]
-        values = [column for column in rest if column.value or column.look in ("number", "words", "class")]
-        values.sort(key=lambda column: not column.value)
-        negatives = [column for column in texts if column.is_negative and column.can_be_text]
-        pairs = sorted(permutations(texts, 2), key=lambda pair: (pair[0] is not first, pair[1] is not second))
-        stated = any(value.value for value in values)
-        thirds = [negatives] if negatives else [[] if stated else [text] for text in likely]
-        trios = [(a, b, *third) for a, b in pairs for third in thirds if third and len({a, b, *third} & {*likely}) > 2]
-        answers = [([column.name for column in trio], " --kind retrieval") for trio in trios]
-        alone = [pair for pair in pairs if {*pair} <= {*likely}] or pairs
-        answers += [([a.name, b.name], " --kind retrieval") for a, b in alone if not stated]
-        for number, pair in enumerate(pairs):
-            names = [column.name for column in pair]
-            for value in values:
-                if value in pair or (value.look == "class" and value.levels != 2):
-                    continue
-                words = sorted({*value.cells} - {""}) if value.look == "class" else []
-                typed = [f"{value.name}={word}" for word in words] or [value.name]
-                typed += [f"-{value.name}"] * says_unlike(value.name)
-                usual = "binary" if value.levels == 2 else "score"
-                for kind in {"measured": (usual, "retrieval"), "judged": ("retrieval",)}.get(self.take, (usual,)):
-                    if kind == "retrieval" or pair[::-1] not in pairs[:number]:
-                        answers += [([*names, name], f" --kind {kind}") for name in typed]
-        labelled = texts if self.take in ("measured", "labels") else []
-        choices = [(text, value) for text in labelled for value in values if value is not text]
-        labels = [([text.name, value.name], " --kind label") for text, value in choices]
-        return labels + answers if len(likely) == 1 else answers + labels
+    def answer(self, reading: Reading) -> list[str]:
+        """Return the words that a command takes for a reading."""
+        kind = [self.options[1], reading.kind] if self.options[1] and reading.kind else []
+        return [self.options[0], reading.columns, *kind]
+
+    def of(self, columns: str, kind: str = "") -> Question:
+        """Return the question as a command asks it whose options have these names."""
+        return Question(self.about, self.readings, (columns, kind))
+
+    def __str__(self) -> str:
+        lines = [f"{number}. {shlex.join(self.answer(reading))}  ({reading.row})" for number, reading in
+                 enumerate(self.readings, 1)]  # fmt: skip
+        return "\n  ".join([self.about, *lines])
+
+
+def by_names(frame: pd.DataFrame, kind: Wanted | None) -> Roles | None:
+    """Return the roles by the listed shape that uses the most columns; a kind that the user says decides the form."""
+    names: dict[str, Any] = {}
+    for name in frame:
+        names.setdefault(plain(name), name)
+    fits: list[Roles] = []
+    for shape in SHAPES:
+        negatives = [given for name, given in names.items() if re.sub(r"\d+$", "", name) in shape.negative.split()]
+        value = next((names[name] for name in shape.value.split() if name in names), None)
+        if bool(shape.negative) != bool(negatives) or bool(shape.value) != (value is not None):
+            continue
+        for texts in shape.texts(names):
+            roles = Roles(shape.kind, texts, value, shape.form, negatives)
+            rest = [name for name in frame if name not in roles.used and not is_aside(frame, name)]
+            fit = value is None or fits_form(frame[value], shape.form, value)
+            if fit and not rest and len({*roles.used}) == len(roles.used):
+                fits.append(roles)
+    return max((roles for roles in fits if _said(roles, kind)), key=lambda roles: len(roles.used), default=None)
+
+
+def by_kind(frame: pd.DataFrame, path: Path, kind: Wanted) -> Roles | None:
+    """Return the roles where the user says the kind: listed texts, and the only other column as the value."""
+    names: dict[str, Any] = {plain(name): name for name in frame}
+    for shape in SHAPES:
+        for texts in shape.texts(names):
+            rest = [name for name in frame if name not in texts and not is_aside(frame, name)]
+            if len(rest) == 1 and len(texts) == (1 if kind == "label" else 2):
+                return stated(frame, path, [*map(str, texts), str(rest[0])], kind)
+    return None
+
+
+def _said(roles: Roles, kind: Wanted | None) -> bool:
+    if kind == "retrieval":
+        return roles.kind in ("pairs", "triples", "judged pairs")
+    return kind is None or _KINDS[_FORMS[kind]] == roles.kind
+
+
+def is_aside(frame: pd.DataFrame, name: Any) -> bool:
+    return plain(name) in ASIDE or plain(name) == "" or (len(frame) > 1 and frame[name].nunique() == 1)
+
+
+def by_places(frame: pd.DataFrame, kind: Wanted | None) -> Roles | None:
+    """Return the roles by the forms of the columns of a file without header."""
+    width = frame.shape[1]
+    for _, of_shape, places in PLACES:
+        forms = places.split()
+        fits = len(forms) == (7 if 7 <= width <= 9 else width)
+        if not fits or not all(fits_form(frame[i], form) for i, form in enumerate(forms)):
+            continue
+        texts = [i for i, form in enumerate(forms) if form == "text"]
+        value = next((i for i, form in enumerate(forms) if form in ("number", "binary", "nli")), None)
+        form: Form = "" if value is None else forms[value]  # type: ignore[assignment]
+        if value is None and (is_short_row(frame) or (len(texts) > 1 and any(is_class(frame[i]) for i in texts))):
+            return None
+        roles = Roles(of_shape, texts[:2], value, form, texts[2:])
+        return roles if _said(roles, kind) else None
+    return None
+
+
+def is_short_row(frame: pd.DataFrame) -> bool:
+    """True if the first row may be a header: single words, above cells of several words."""
+    return not any(" " in text for text in frame.iloc[0]) and bool((frame.map(lambda text: " " in text)).any().all())
+
+
+def is_class(cells: pd.Series[Any]) -> bool:
+    return 3 * cells.nunique() <= len(cells) and bool(cells.str.len().max() <= 40)
+
+
+def kinds_of(cells: pd.Series[Any]) -> set[str]:
+    """Return the different values in small letters, without empty ones; equal numbers are one."""
+    return {*plain_numbers([*{text.lower() for text in cells.unique()}])} - EMPTY
+
+
+def fits_form(cells: pd.Series[Any], form: str, name: object = "") -> bool:
+    """True if the cells have the form of a value or a text, whatever they say."""
+    if form in ("*", "class"):
+        return form == "*" or bool(kinds_of(cells))
+    if form == "text":
+        return any(text and not is_number(text) and text.lower() not in NLI for text in cells.unique())
+    if form == "id":
+        return all(" " not in text for text in cells) and any(map(str.isdigit, "".join(cells)))
+    kinds = kinds_of(cells)
+    numeric = all(map(is_number, kinds))
+    if form == "binary":
+        return bool(kinds) and any(kinds <= {*words} for words in WORDS)
+    if form == "nli":
+        words = not numeric or (kinds - {"-1"} == {*"012"} and plain(name) not in SCORE.split())
+        return bool(kinds) and words and kinds <= {*NLI, "-1"}
+    # A label of two or three numbers may be of any order.
+    grades = plain(name) not in LABEL.split() or len(kinds) > 3 or any("." in kind for kind in kinds)
+    return bool(kinds) and numeric and grades
+
+
+def typed_names(columns: str, names: Sequence[str]) -> list[str]:
+    """Return the typed names, with =WORD and - as typed where they are no part of a name."""
+    return [name.strip() for name in columns.split(",")] if columns not in names else [columns]
+
+
+def stated(
+    frame: pd.DataFrame, path: Path, typed: Sequence[str], kind: Wanted | None, *, corpus: bool = False
+) -> Roles:
+    """Return the roles that the user names: texts first, a value last. Raises UsageError for what does not fit."""
+    *texts, last = typed
+    names, alike = [*frame], ""
+    if last not in map(str, names) and "=" in last:
+        last, _, alike = (part.strip() for part in last.rpartition("="))
+    turned = last.startswith("-") and last not in map(str, names)
+    used = [_column(path, names, name) for name in (*texts, last[1:] if turned else last)]
+    if corpus:
+        return Roles("texts", used)
+    *texts, last = used
+    value = frame[last]
+    form: Form = _FORMS.get(kind or "", "")
+    negative = re.sub(r"\d+$", "", plain(last)) in NEGATIVE.split()
+    if kind is None and not negative and texts:
+        forms: list[Form] = ["binary", "nli", "number"]
+        form = next((f for f in forms if fits_form(value, f)), "class" if plain(last) in CLASS.split() else "")
+    if kind == "retrieval" and not alike:
+        third = len(texts) > 1 and not negative
+        form = next((f for f in ("number", "binary") if third and fits_form(value, f)), "")
+    if alike and kind in (None, "binary", "retrieval"):
+        form = "binary"
+    if form == "class" or (kind == "label" and len(used) == 2):
+        if len(texts) != 1:
+            raise UsageError(f"{path}: --columns TEXT,LABEL is a text and its label, not {len(used)} columns.")
+        return Roles("labelled texts", texts, last, "class")
+    if not form:
+        if turned:
+            raise UsageError(f"{path}: a minus turns a score or 0 and 1; {last} has texts.")
+        if len(texts) > 1 and is_class(value) and not negative:
+            raise _in_words(path, texts, last, kinds_of(value))
+        return Roles("triples" if len(used) > 2 else "pairs" if texts else "texts", used[:2], negatives=used[2:])
+    if len(texts) != 2:
+        raise UsageError(f"{path}: {len(texts)} text beside {last}; name two texts and their score or label.")
+    if form == "binary" and not alike:
+        alike = _alike(path, texts, last, kinds_of(value))
+    if alike and alike.lower() not in kinds_of(value):
+        raise UsageError(f"{path}: no label is {alike!r}; there are: {', '.join(sorted(kinds_of(value)))}.")
+    shape: Kind = "judged pairs" if kind == "retrieval" else _KINDS[form]
+    return Roles(shape, texts, last, form, alike=alike, turned=turned)
+
+
+def _column(path: Any, names: Sequence[Any], typed: str) -> Any:
+    fits = [name for name in names if str(name) == typed and not isinstance(name, int)]
+    fits += [name for name in names if plain(name) == plain(typed) and not isinstance(name, int)]
+    if not fits and typed.isdecimal() and 1 <= int(typed) <= len(names):
+        fits = [names[int(typed) - 1]]
+    if not fits:
+        shown = [str(name + 1) if isinstance(name, int) else str(name) for name in names]
+        raise UsageError(
+            f"{path}: the column {typed!r} is not there.{did_you_mean(typed, shown)} There are: {', '.join(shown)}."
+        )
+    return fits[0]
+
+
+def _alike(path: Path, texts: Sequence[Any], last: Any, kinds: set[str]) -> str:
+    """Return the label that says "alike": by the listed words, or the larger number."""
+    for yes, no in WORDS:
+        if kinds <= {yes, no}:
+            return yes if yes in kinds else ""
+    if len(kinds) == 2 and all(map(is_number, kinds)):
+        return max(kinds, key=float)
+    if len(kinds) == 2:
+        raise _which_word(path, [*texts, last], alike_first(kinds))
+    raise UsageError(f"{path}: its labels or scores have {len(kinds)} values; --kind binary takes two, or {last}=WORD.")
+
+
+def _in_words(path: Path, texts: Sequence[Any], last: Any, kinds: set[str]) -> UsageError:
+    typed, words = ",".join(map(str, (*texts, last))), sorted(kinds)
+    return UsageError(
+        f"{path}: {last} has grades in words ({', '.join(words[:8])}). Write numbers in their order instead, or"
+        f" name the word that says alike: --columns '{typed}={words[-1]}'."
+    )
+
+
+def alike_first(words: Collection[str]) -> list[str]:
+    """Return the likelier word for "alike" first: a denial is longer."""
+    return sorted(sorted(words, reverse=True), key=len)
+
+
+def _which_word(path: Path, columns: Sequence[Any], words: Sequence[str]) -> Question:
+    typed = ",".join(map(str, columns))
+    readings = [Reading(f"{typed}={word}", "binary", f"{word} says alike") for word in words]
+    return Question(f"{path}: its labels are {' and '.join(words)}; which says that two texts are alike?", readings)

@@ -7,7 +7,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmark.data.readers.cells import Cells, is_number, read_cells
+from benchmark.data.readers.cells import is_number, read_cells
 from zoo.errors import CorruptError, MissingError
 
 _FORMS = (".jsonl", ".jsonl.gz", ".parquet", ".tsv", ".csv")
@@ -61,7 +61,9 @@ def read_search(folder: Path) -> Search:
 def _qrels(path: Path, *ids: Container[str]) -> list[tuple[int, list[str]]]:
     """Read by the header's names, else by place; raises CorruptError if neither fits."""
     cells = read_cells(path)
-    rows, lines, names = cells.rows, cells.lines, cells.names
+    frame = cells.texts()
+    lines, names = [*frame.index], [*map(str, frame)] if cells.header else None
+    rows: list[list[str]] = frame.to_numpy().tolist()
     if all(len(row) == 1 for row in rows):
         rows = [row[0].split() for row in rows]
     if names is None and rows and not is_number(rows[0][-1]):
@@ -96,18 +98,16 @@ def _texts(folder: Path, name: str) -> dict[str, str]:
     path = _file(folder, name)
     assert path is not None
     cells = read_cells(path)
-    if cells.names is None:
-        cells = Cells(path, cells.rows[1:], cells.lines[1:], cells.rows[0] if cells.rows else [])
-    names = [column.strip() for column in cells.names or []]
-    key = next((names.index(column) for column in _IDS if column in names), None)
-    if key is None or "text" not in names:
-        raise CorruptError(f"{path}: its columns are {', '.join(names)}; it needs _id and text.")
-    text, title = cells.column(names.index("text")), [""] * len(cells.rows)
-    if "title" in names:
-        title = cells.column(names.index("title"))
-    ids = cells.column(key)
-    by_id = {one: f"{head} {body}".strip() for one, head, body in zip(ids, title, text, strict=True)}
+    frame = cells.texts()
+    if not cells.header:
+        frame = frame.iloc[1:].set_axis([*frame.iloc[0]], axis=1)
+    key = next((name for name in _IDS if name in frame), None)
+    if key is None or "text" not in frame:
+        raise CorruptError(f"{path}: its columns are {', '.join(map(str, frame))}; it needs _id and text.")
+    titles = frame["title"] if "title" in frame else [""] * len(frame)
+    ids = [*frame[key]]
+    by_id = {name: f"{title} {text}".strip() for name, title, text in zip(ids, titles, frame["text"], strict=True)}
     if len(by_id) < len(ids):
-        twice = next(one for place, one in enumerate(ids) if one in ids[:place])
+        twice = next(name for place, name in enumerate(ids) if name in ids[:place])
         raise CorruptError(f"{path}: the id {twice!r:.80} is there twice.")
     return by_id

@@ -12,6 +12,7 @@ from fakes import Cli
 import benchmark
 from benchmark.checking.verify import verify
 from benchmark.records.pack import pack
+from zoo.files import read_signed, write_signed
 
 TASKS = "pocket-pairs,pocket-topics"
 TRAINED = "simcse:batch_size=8:steps=2:learning_rate=1e-2"
@@ -58,8 +59,24 @@ def of_two_machines(folder: Path, backbone: Path) -> Path:
     return folder / "both"
 
 
+def joined(folder: Path, backbone: Path) -> Path:
+    """The records of one run beside the encoders of another, whose trainings took another time."""
+    first, second = (measured(folder / name, backbone) for name in "ab")
+    shutil.rmtree(first / "encoders")
+    shutil.copytree(second / "encoders", first / "encoders")
+    for path in (first / "encoders").glob("*/fit.json"):
+        fit = read_signed(path)
+        write_signed(path, {**fit, "training": {**fit["training"], "seconds": fit["training"]["seconds"] + 1}})
+    return first
+
+
+def collapsed(folder: Path, backbone: Path) -> Path:
+    """An encoder that gives most texts nearly one vector: rounding decides how many are equal."""
+    return measured(folder, backbone, f"random:dim=64,{TRAINED.replace('1e-2', '3')}:pooler=avg")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("measure", [fresh, resumed, packed, of_two_machines])
+@pytest.mark.parametrize("measure", [fresh, resumed, packed, of_two_machines, joined, collapsed])
 def test_a_folder_that_nobody_edited_is_verified(measure: Any, tmp_path: Path, tiny_bert: Path) -> None:
     verified = verify(measure(tmp_path / "results", tiny_bert), weights=[tiny_bert])
     assert {verdict.word for verdict in verified.verdicts} == {"verified"}, str(verified)

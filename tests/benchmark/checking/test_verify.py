@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import benchmark
 import zoo
 from benchmark.checking import verify as verifying
 from benchmark.checking.bound import DifferenceError
-from benchmark.checking.tolerances import bounds, compare_score
+from benchmark.checking.tolerances import bounds, compare_score, compare_shared
 from benchmark.checking.verify import verify
 from benchmark.cli.main import main
 from benchmark.metrics.correlation import ranks
@@ -241,6 +242,28 @@ def test_a_score_that_is_off_differs(predicted: list[float], right: list[float],
     for score in wrong:
         with pytest.raises(DifferenceError, match="from its pair scores"):
             compare_score(make_record("bag", main=score), *pairs)
+
+
+@pytest.mark.parametrize(
+    ("stated", "again", "right"),
+    [
+        (392, 396, True),
+        (392, 410, False),
+        (None, 44, True),
+        (None, 60, False),
+        (392, None, False),
+        (None, None, True),
+        (0, None, False),
+    ],
+)
+def test_rounding_decides_how_many_texts_share_a_vector(stated: Any, again: Any, right: bool) -> None:
+    """Of 400 texts; few of them, up to a tenth, are not stated."""
+    sides: list[Any] = [
+        {"texts": 400, "covered": 400, "missing": []} | ({} if count is None else {"shared": count})
+        for count in (stated, again)
+    ]
+    with nullcontext() if right else pytest.raises(DifferenceError, match="coverage shared"):
+        compare_shared(*sides, 0.1)
 
 
 def test_the_workflow_verifies_each_name_and_refuses_links(tmp_path: Path) -> None:

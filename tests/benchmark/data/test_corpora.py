@@ -93,7 +93,7 @@ def test_overlap_sees_through_spelling() -> None:
 
 def test_labelled_pairs_are_read_flat_with_their_labels(tmp_path: Path) -> None:
     path = tmp_path / "nli.tsv"
-    path.write_text("a b\tc\tentailment\tsource\na b\td\tneutral\nq\tr\tcontradiction\n")
+    path.write_text("a b\tc\tentailment\na b\td\tneutral\nq\tr\tcontradiction\n")
     pairs = load_pairs(str(path), HERE, None)
     assert pairs.name == "nli.tsv"
     assert list(pairs.sentences) == ["a b", "c", "a b", "d", "q", "r"]

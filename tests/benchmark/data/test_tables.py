@@ -10,13 +10,14 @@ import pytest
 
 from benchmark.data.corpora import load_corpus, load_pairs
 from benchmark.data.readers.pairs import read_pairs
+from benchmark.data.readers.roles import Question
 from benchmark.data.readers.tables import read
 from benchmark.data.sources import DataSource
 from zoo.errors import CorruptError, UsageError
 
 HERE = DataSource(None, hub=False)
 SCORED = "0.5\tA man, who waits.\tHe sings.\n4\tB is here.\tC is there.\n"
-NLI = "A man.\tA cat.\tentailment\nA man.\tIt rains.\t-\nA dog.\tA cow.\tcontradiction\n"
+NLI = "A man.\tA cat.\tentailment\nA man.\tIt rains.\t-\nA dog.\tA cow.\tcontradiction\nA cow.\tIt is.\tneutral\n"
 
 
 def written(folder: Path, name: str, content: str | bytes) -> Path:
@@ -28,7 +29,7 @@ def written(folder: Path, name: str, content: str | bytes) -> Path:
 SAME: dict[str, tuple[str, str | bytes]] = {
     "no header": ("a.tsv", SCORED),
     "header": ("a.tsv", "score\tsentence1\tsentence2\n" + SCORED),
-    "other names": ("a.tsv", "human\tleft\tright\n" + SCORED),
+    "other names": ("a.tsv", "gold\tleft\tright\n" + SCORED),
     "txt": ("a.txt", SCORED),
     "Windows": ("a.tsv", b"\xef\xbb\xbf" + ("score\ts1\ts2\n" + SCORED).replace("\n", "\r\n").encode()),
     "csv, the score last": (
@@ -36,15 +37,15 @@ SAME: dict[str, tuple[str, str | bytes]] = {
         'sentence1,sentence2,score\n"A man, who waits.",He sings.,0.5\n\nB is here.,C is there.,4\n',
     ),
     "csv without header": ("a.csv", '"A man, who waits.",He sings.,0.5\nB is here.,C is there.,4\n'),
-    "semicolons": ("a.csv", "Satz 1;Satz 2;Wert\nA man, who waits.;He sings.;0.5\nB is here.;C is there.;4\n"),
-    "decimal commas": ("a.csv", "Satz 1;Satz 2;Wert\nA man, who waits.;He sings.;0,5\nB is here.;C is there.;4,0\n"),
+    "semicolons": ("a.csv", "Satz 1;Satz 2;Score\nA man, who waits.;He sings.;0.5\nB is here.;C is there.;4\n"),
+    "decimal commas": ("a.csv", "Satz 1;Satz 2;Score\nA man, who waits.;He sings.;0,5\nB is here.;C is there.;4,0\n"),
     "index of pandas": (
         "a.csv",
-        ',text_a,text_b,sim\n0,"A man, who waits.",He sings.,0.5\n1,B is here.,C is there.,4\n',
+        ',text_a,text_b,gold\n0,"A man, who waits.",He sings.,0.5\n1,B is here.,C is there.,4\n',
     ),
     "jsonl": (
         "a.jsonl",
-        '{"sentence1": "A man, who waits.", "sentence2": "He sings.", "score": 0.5, "votes": [1]}\n'
+        '{"sentence1": "A man, who waits.", "sentence2": "He sings.", "score": 0.5, "vector": [1]}\n'
         '{"score": 4, "sentence1": "B is here.", "sentence2": "C is there."}\n',
     ),
     "lists": ("a.jsonl", '[0.5, "A man, who waits.", "He sings."]\n[4, "B is here.", "C is there."]\n'),
@@ -67,9 +68,11 @@ def test_the_same_scored_pairs_in_every_form(form: str, tmp_path: Path) -> None:
 
 
 def test_a_header_of_unknown_names_is_seen_above_sentences(tmp_path: Path) -> None:
-    table = read(written(tmp_path, "a.csv", "Frage,Antwort\nWer singt?,Er singt.\nWo ist B?,B ist hier.\n"))
+    path = written(tmp_path, "a.csv", "Frage,Antwort\nWer singt?,Er singt.\nWo ist B?,B ist hier.\n")
+    with pytest.raises(Question, match=r"1\. --columns Frage,Antwort"):
+        read(path)
+    table = read(path, "Frage,Antwort")
     assert table.frame["first"].tolist() == ["Wer singt?", "Wo ist B?"]
-    assert len(read(written(tmp_path, "b.csv", "red,green\nold,new\n")).frame) == 2
 
 
 def test_parquet_is_read_and_reported(tmp_path: Path) -> None:
@@ -90,7 +93,10 @@ def test_labels_of_natural_language_inference(tmp_path: Path) -> None:
     forms = {
         "plain.tsv": NLI,
         "upper.tsv": NLI.replace("entailment", "ENTAILMENT"),
-        "numbers.tsv": NLI.replace("entailment", "0").replace("-", "-1").replace("contradiction", "2"),
+        "numbers.tsv": NLI.replace("entailment", "0")
+        .replace("-", "-1")
+        .replace("contradiction", "2")
+        .replace("neutral", "1"),
         "snli.txt": snli
         + "".join(
             f"{label}\t(ROOT {first})\t{first}\t{second}\t{label}\n"
@@ -100,8 +106,8 @@ def test_labels_of_natural_language_inference(tmp_path: Path) -> None:
     for name, content in forms.items():
         lines: list[str] = []
         corpus = load_pairs(str(written(tmp_path, name, content)), HERE, None, say=lines.append)
-        assert list(corpus.labels or ()) == ["entailment", "contradiction"], name
-        assert corpus.sentences == ["A man.", "A cat.", "A dog.", "A cow."]
+        assert list(corpus.labels or ()) == ["entailment", "contradiction", "neutral"], name
+        assert corpus.sentences == ["A man.", "A cat.", "A dog.", "A cow.", "A cow.", "It is."]
         assert "1 with an empty field or no label left out" in lines[0]
 
 
@@ -119,7 +125,7 @@ def test_other_kinds_of_rows(tmp_path: Path) -> None:
     table = read(written(tmp_path, "quora.csv", quora))
     assert (table.kind, table.frame["score"].tolist()) == ("binary pairs", [0, 1])
     lines = "".join(f"The text number {n}.\t{'sport' if n % 2 else 'art'}\n" for n in range(8))
-    table = read(written(tmp_path, "classes.tsv", lines))
+    table = read(written(tmp_path, "classes.tsv", lines), "1,2", "label")
     assert (table.kind, table.frame["label"].tolist()) == ("labelled texts", ["art", "sport"] * 4)
 
 
@@ -132,7 +138,7 @@ def test_quotes_are_text_unless_the_writer_quoted_fields(tmp_path: Path) -> None
 
 def test_columns_are_named_by_the_user(tmp_path: Path) -> None:
     path = written(tmp_path, "many.csv", "a,b,c,d\nthe one,x y,more,3\nthe other,z u,less,4\n")
-    with pytest.raises(UsageError, match=r"many\.csv: .*a, b, c, d.*--columns"):
+    with pytest.raises(UsageError, match=r"(?s)many\.csv: .*a, b, c, d.*--columns"):
         read(path)
     table = read(path, "c,A,d")
     assert (table.kind, table.frame["first"].tolist(), table.frame["second"].tolist()) == (

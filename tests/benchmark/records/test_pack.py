@@ -172,3 +172,19 @@ def test_nothing_to_pack(tmp_path: Path) -> None:
         pack(tmp_path)
     with pytest.raises(MissingError, match="does not exist"):
         pack(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("how", ["a letter", "a line", "a byte"])
+def test_a_damaged_list_of_sums_is_named_itself(tmp_path: Path, how: str) -> None:
+    """No file of results is called damaged for what may be damage of the list."""
+    fill(tmp_path)
+    pack(tmp_path)
+    sums = tmp_path / SUMS
+    text = sums.read_text("utf-8")
+    line = next(line for line in text.splitlines() if line.endswith(RECORDS))
+    changed = {"a letter": ("0" if line[0] != "0" else "1") + line[1:], "a line": "", "a byte": "\x07" + line[1:]}
+    sums.write_text(text.replace(line, changed[how]), "utf-8")
+    with pytest.raises(CorruptError) as refused:
+        Records(tmp_path).all()
+    assert "one of the two is damaged" in str(refused.value) or str(refused.value).startswith(f"{sums} is damaged")
+    assert how == "a letter" or str(refused.value).startswith(f"{sums} is damaged")

@@ -201,3 +201,45 @@ def test_what_is_not_finite_is_not_written(value: float, tmp_path: Path) -> None
     with pytest.raises(CorruptError, match="not all finite"):
         Records(tmp_path).write(make_record(), (predicted, PAIRS[1]))
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def lost(folder: Path) -> Path:
+    (path,) = folder.rglob("*pairs.safetensors.gz")
+    path.unlink()
+    return path
+
+
+def cut(folder: Path) -> Path:
+    (path,) = folder.rglob("*pairs.safetensors.gz")
+    path.write_bytes(path.read_bytes()[:-9])
+    return path
+
+
+def lost_when_packed(folder: Path) -> Path:
+    pack(folder)
+    (folder / "pairs.parquet").unlink()
+    return folder / "pairs.parquet"
+
+
+def cut_when_packed(folder: Path) -> Path:
+    pack(folder)
+    path = folder / "pairs.parquet"
+    path.write_bytes(path.read_bytes()[:-9])
+    return path
+
+
+@pytest.mark.usefixtures("fakes")
+@pytest.mark.parametrize("damage", [lost, cut, lost_when_packed, cut_when_packed])
+def test_a_cell_whose_pair_scores_are_lost_is_measured_again(cli: Cli, tmp_path: Path, damage: Any) -> None:
+    """A record is finished with the files that it names; else its row loses its interval and its mark."""
+    words = ("run", "--methods", "bag", "--tasks", "pocket-pairs", "--no-controls", "--results", tmp_path, *FAST)
+    assert cli(*words).code == 0
+    (record,) = Records(tmp_path).all()
+    before = Records(tmp_path).pair_scores(record)
+    assert "0 cells measured, 1 kept" in cli(*words).err
+    damage(tmp_path)
+    answer = cli(*words)
+    assert answer.code == 0 and "1 cells measured, 0 kept" in answer.err and "measured again: " in answer.err
+    (record,) = Records(tmp_path).all()
+    np.testing.assert_array_equal(Records(tmp_path).pair_scores(record), before)
+    assert "0 cells measured, 1 kept" in cli(*words).err

@@ -115,14 +115,14 @@ def test_during_a_run_it_says_what_is_done_runs_and_failed(cli: Cli, tmp_path: P
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_name(folder.name + ".lock")):
         shown = cli(*words, "--dry-run").out
-    assert "broken: 0/2 cells done, running" in shown and shown.count("running") == 1
+    assert "broken: 0 of 2 cells done, running" in shown and shown.count("running") == 1
 
 
 def test_a_dry_run_with_remeasure_counts_nothing_as_done(cli: Cli, tmp_path: Path) -> None:
     words = ("run", "--methods", "bag-of-words", "--tasks", "pocket-pairs", "--no-controls", "--results", tmp_path)
     assert cli(*words).code == 0
-    assert "1 cells: 1 done" in cli(*words, "--dry-run").out
-    assert "1 cells: 0 done" in cli(*words, "--dry-run", "--remeasure").out
+    assert "1 cell: 1 done" in cli(*words, "--dry-run").out
+    assert "1 cell: 0 done" in cli(*words, "--dry-run", "--remeasure").out
 
 
 @pytest.mark.parametrize(("here", "printed"), [(0, False), (3 << 30, True), (5 << 30, False)])
