@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from zoo.progress import counted
+
 
 class Reason(NamedTuple):
     """The words of a reason, its condition, and its remedy."""
@@ -113,7 +115,7 @@ def in_a_line(status: str, why: str, about: Sequence[str]) -> str:
     names = list(dict.fromkeys(filter(None, about)))
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     of = f" of {', '.join(names[:4])}{more}" if names else ""
-    return f"{status}: {len(about)} cells{of}: {why}"
+    return f"{status}: {counted(len(about), 'cell')}{of}: {why}"
 
 
 def reason(name: str, /, **values: object) -> str:

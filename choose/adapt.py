@@ -52,6 +52,8 @@ _LEAST = 10
 _SHARE = 0.7
 _BUDGET = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|updates?)\s*")
 _MEAN = {"pooler": "avg", "layers": "last"}
+# A backbone's own states, pooled; the best on development is what a training must beat.
+_POOLINGS = ("avg-last", "avg-first-last", "cls")
 _POOLERS = {"mean": "avg", "cls": "cls_before_pooler"}
 
 
@@ -79,6 +81,19 @@ def beginning(name: str, runtime: Any) -> Beginning:
         fixed = "it has a layer behind its pooling"
     settings = {} if fixed else {"pooler": _POOLERS[encoder.own_pooling]}
     return Beginning(name, untrained, settings, "pretrained", fixed)
+
+
+def best_pooled(start: Beginning, parts: HomeData, runtime: Any) -> tuple[Beginning, str]:
+    """Return a backbone with the untrained pooling that is best on development, and each one's score there."""
+    if start.settings is not _MEAN:
+        return start, ""
+    recipes, scores, specs = all_recipes(), dict[str, float](), dict[str, RecipeSpec]()
+    for pooling in _POOLINGS:
+        specs[pooling] = recipes[pooling].changed(pooling, {"backbone": start.name})
+        scores[pooling] = parts.score_dev(_resolved(specs[pooling], {}, pooling).encoder(runtime).encode)
+    best = max(scores, key=lambda pooling: scores[pooling])
+    listed = ", ".join(f"{pooling} {value:.1f}" for pooling, value in scores.items())
+    return replace(start, untrained=specs[best]), f"untrained, on development: {listed}; {best} is the start line"
 
 
 def read_budget(text: str) -> tuple[float, int | None]:
@@ -159,13 +174,15 @@ def adapt(
     languages = [stated] if isinstance(stated, str) else list(stated or ())
     notes += language_notes(corpus.sentences, test.texts, name, languages)
     pairs_corpus = None if training is None else training_pairs(training)
+    parts = HomeData(development, test)
+    start, poolings = best_pooled(start, parts, runtime)
+    notes += [poolings] if poolings else []
     plans, left_out = _plans(specs, start, kept.ordered, pairs_corpus)
     notes += left_out
     temporary = TemporaryDirectory(prefix="zoo-bench-") if out is None else None
-    parts = HomeData(development, test)
     home = LoadedTask(HOME, HomeTask(parts), parts)
     # A folder for each question: a row then has one budget, one text and one test, and a stopped call goes on.
-    asked = sha256_json([parts.located.sha256, corpus.sha256(), start.settings, name, str(budget), seeds,
+    asked = sha256_json([parts.located.sha256, corpus.sha256(), start.settings, name, [seconds, updates], seeds,
                          [plan.typed for plan, _ in plans]])  # fmt: skip
     results = Path(temporary.name if temporary else out or "") / "results" / asked[:12]
     kinds = ("corpus", "neighbours", "target")

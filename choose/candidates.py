@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from benchmark.data.corpora import load_corpus, target_corpus
 from benchmark.data.sources import DataSource
-from benchmark.run.objects import ObjectEncoder, listed, row_of
-from benchmark.run.rows import resolve_methods
+from benchmark.run.objects import ObjectEncoder, free_name, listed, row_of
+from benchmark.run.rows import check_name, resolve_methods
 from choose.data import Texts
 from zoo.api import load
 from zoo.encoder import Corpus, Encoder, Run, Runtime
@@ -147,7 +147,7 @@ def candidates(encoders: object, baseline: str | None = None) -> list[tuple[str,
     given: object = [*installed(), *UNTRAINED] if encoders is None else encoders
     if isinstance(given, str):
         given = [part.strip() for part in given.split(",") if part.strip()]
-    pairs = [(called or _name(encoder), encoder) for called, encoder in listed(given, None)]
+    pairs = [(_named(called, encoder), encoder) for called, encoder in listed(given, None)]
     if baseline is not None and baseline not in [name for name, _ in pairs]:
         pairs.append((baseline, baseline))
     names = [name for name, _ in pairs]
@@ -159,8 +159,15 @@ def candidates(encoders: object, baseline: str | None = None) -> list[tuple[str,
     return pairs
 
 
-def _name(encoder: object) -> str:
-    return str(encoder) if isinstance(encoder, str | Path) else type(encoder).__name__
+def _named(called: str | None, encoder: object) -> str:
+    """Return the caller's name of an encoder, or its own; raises UsageError for the name of another recipe."""
+    text = str(encoder) if isinstance(encoder, str | Path) else ""
+    if called is None:
+        if isinstance(encoder, Path):
+            return free_name(text, "saved")
+        return text or free_name(type(encoder).__name__, "object")
+    check_name(called, all_recipes(), text)
+    return called
 
 
 def prepared(

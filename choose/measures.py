@@ -51,7 +51,8 @@ def measure(
         documents = points[data.queries :]
 
         def exact(queries: NDArray[np.intp], places: NDArray[np.intp]) -> Values:
-            return np.einsum("ij,ij->i", points[queries], documents[places])
+            similarities: Values = np.einsum("ij,ij->i", points[queries], documents[places])
+            return similarities
 
         if kind == "dot" and _IN_FLOAT32[0] < scale < _IN_FLOAT32[1]:
             few = points.astype(np.float32)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmark.report.terminal import Field, fitted, wrapped
 from choose.data import MEASURES, Kind, Texts
-from zoo.errors import MissingError
+from zoo.extras import optional
 from zoo.files import atomic_path
 
 if TYPE_CHECKING:
@@ -102,16 +102,20 @@ def note(row: pandas.Series[Any], texts: int) -> str:
 _COLOURS = {"best": "#1a7f37", "may be as good": "#6b6b6b", "below the best": "#b3261e", "over the budget": "#a65d00"}
 
 
+def check_plot() -> None:
+    """Raise MissingError without Matplotlib, before any work."""
+    optional("matplotlib", "plots", "--plot")
+
+
 def drawn(frame: pandas.DataFrame, kind: Kind, path: Path) -> None:
     """Draw a line for each encoder, as the plot of claims does: its score, the 95 % interval, and its texts per second.
 
     Raises MissingError without Matplotlib.
     """
-    try:
-        from matplotlib.figure import Figure
-        from matplotlib.lines import Line2D
-    except ImportError as error:
-        raise MissingError("--plot needs Matplotlib: pip install 'zoo-bench[plots]'.") from error
+    check_plot()
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
     scored = frame.dropna(subset="score")
     figure = Figure(figsize=(7.5, 1.4 + 0.3 * len(scored)), layout="constrained")
     axes = figure.add_subplot(xlabel=f"{MEASURES[kind]}, 95 % interval; right: texts per second")

@@ -33,7 +33,7 @@ def papers_beside(scripts: Path, work: Path, environment: dict[str, str]) -> Non
     command = [scripts / "zoo-bench", "claims", "--results", "zoo-bench-results"]
     refused = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True)
     assert refused.returncode != 0 and refused.stderr.count("\n") == 1, refused.stderr
-    assert "pip install zoo-bench-papers" in refused.stderr, refused.stderr
+    assert "pip install ./papers" in refused.stderr, refused.stderr
     install = [scripts / "python", "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", ROOT / "papers"]
     subprocess.run(install, check=True, cwd=work)
     subprocess.run(command, cwd=work, env=environment, check=True)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from zoo.encoding import Vectors as Vectors
-from zoo.encoding import moved, parts_of, with_options
+from zoo.encoding import moved, parts_of, that_writes, with_options
 from zoo.errors import ContractError, MissingError
 from zoo.files import read_json, sha256_json, well_formed, write_json
 from zoo.identity import code_sha256
@@ -218,6 +218,8 @@ class Encoder(ABC, Generic[RecipeT]):
         super().__init_subclass__(**more)
         if "encode" in vars(cls):
             cls.encode = with_options(cls.encode)  # type: ignore[method-assign]
+        if "fit" in vars(cls):
+            cls.fit = that_writes(cls.fit)  # type: ignore[method-assign]
         overridden = {name for base in cls.__mro__[: cls.__mro__.index(Encoder)] for name in vars(base)}
         cls.unstated = tuple(what for what in cls.unstated if what not in overridden)
 
@@ -366,6 +368,11 @@ class Encoder(ABC, Generic[RecipeT]):
     def sources(cls, recipe: RecipeT, runtime: Runtime) -> dict[str, Any]:
         """Return the identity (name, sha256 ...) of all files behind the vectors, outside the recipe."""
         return {}
+
+    @classmethod
+    def check_recipe(cls, recipe: RecipeT, runtime: Runtime) -> None:
+        """Raise what making the encoder would raise, for `--dry-run`; a class with a slow `__init__` does less."""
+        cls(recipe, runtime)
 
     def parameters(self) -> int:
         """Return the number of learned parameters in encoding."""

@@ -54,6 +54,40 @@ def with_options(method: Callable[..., Vectors]) -> Callable[..., Vectors]:
     return encode
 
 
+_written = [0, 0]
+"""How often a fit began or ended in this process, and how many are under way."""
+
+
+def weights_written() -> int:
+    return _written[0]
+
+
+def weights_move() -> bool:
+    """True while weights are written."""
+    return _written[1] > 0
+
+
+@contextmanager
+def writing_weights() -> Iterator[None]:
+    """State that the block writes weights: what is kept of them is made anew (some writes leave no trace in torch)."""
+    _written[:] = _written[0] + 1, _written[1] + 1
+    try:
+        yield
+    finally:
+        _written[:] = _written[0] + 1, _written[1] - 1
+
+
+def that_writes(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A fit inside `writing_weights`."""
+
+    @functools.wraps(fit)
+    def fit_writing(*args: Any, **options: Any) -> Any:
+        with writing_weights():
+            return fit(*args, **options)
+
+    return fit_writing
+
+
 def _in_batches(encode: Callable[[list[str]], Vectors], texts: list[str], size: int, progress: Progress) -> Vectors:
     if type(size) is not int or size < 1:
         raise UsageError(f"batch_size is {size!r:.100}; give a whole number of at least 1.")

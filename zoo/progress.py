@@ -154,6 +154,11 @@ def _joined(now: str, text: str) -> str:
     return f"{now}; {text}" if now else text
 
 
+def counted(number: int, noun: str) -> str:
+    """Return "1 cell", "2 cells"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def clock(seconds: float) -> str:
     total_seconds = round(max(seconds, 0))
     hours, rest = divmod(total_seconds, 3600)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from benchmark.records.folder import Records, read_records
-from benchmark.records.names import printed_names
+from benchmark.records.names import printed_names, with_recipe
 from benchmark.records.record import Record, main_score, plain
 from benchmark.report.leaderboard import suites_of
 from benchmark.report.rows import signed
@@ -20,6 +20,7 @@ from benchmark.report.table import build_tables
 from benchmark.stats.compare import noise_of_move
 from benchmark.stats.marks import beyond_noise
 from zoo.errors import MissingError
+from zoo.progress import counted
 
 _Row = dict[str, list[Record]]
 
@@ -71,7 +72,7 @@ class Diff:
             lines.append(f"The conditions of the folders differ, A and B: {'; '.join(self.conditions)}.")
         if not self.equal and all(cell.state in ("new", "gone") for cell in self.cells):
             lines.append("The two have no cell in common.")
-        return "\n".join([*lines, f"{self.equal:,} cells are equal, {len(self.cells):,} are not."])
+        return "\n".join([*lines, f"{counted(self.equal, 'cell')} equal, {len(self.cells):,} not."])
 
 
 def _line(cell: Cell) -> str:
@@ -160,7 +161,8 @@ def _matched(a_records: Sequence[Record], b_records: Sequence[Record]) -> list[t
     for records in (a_records, b_records):
         rows: dict[tuple[str, str], _Row] = defaultdict(lambda: defaultdict(list))
         for record in records:
-            rows[called[record["method"]["name"]], record["row_key"]][record["task"]["name"]].append(record)
+            name = with_recipe(called[record["method"]["name"]], record["method"])
+            rows[name, record["row_key"]][record["task"]["name"]].append(record)
         sides.append(rows)
     a, b = sides
     pairs = [(name, a.pop((name, key)), b.pop((name, key))) for name, key in sorted(a.keys() & b.keys())]

@@ -20,6 +20,7 @@ from benchmark.records.record import Coverage, Record, main_score, plain, scores
 from benchmark.run.measure import Measured
 from benchmark.tasks.base import PairScores, PairsData
 from benchmark.tasks.loaded import LoadedTask
+from zoo.progress import counted
 
 Numbers = NDArray[Any]
 
@@ -224,12 +225,10 @@ class Verified:
             why = in_one(list(dict.fromkeys(verdict.why for verdict in group)))
             rows = list(dict.fromkeys(one.row for one in group))
             names = ", ".join(rows[:3]) + (f" and {len(rows) - 3} more rows" if len(rows) > 3 else "")
-            lines.append(f"{word}: {_cells(len(group))} of {names}: {why}")
+            lines.append(f"{word}: {counted(len(group), 'cell')} of {names}: {why}")
         counts = Counter(one.word for one in self.verdicts)
         shown = [word for word in WORDS if counts[word] or word in WORDS[:3]]
-        total = f"{_cells(len(self.verdicts))}: " + ", ".join(f"{counts[word]:,} {word}" for word in shown) + "."
+        total = (
+            f"{counted(len(self.verdicts), 'cell')}: " + ", ".join(f"{counts[word]:,} {word}" for word in shown) + "."
+        )
         return "\n".join([*lines, total, self.limits])
-
-
-def _cells(count: int) -> str:
-    return "1 cell" if count == 1 else f"{count:,} cells"

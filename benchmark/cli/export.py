@@ -11,6 +11,7 @@ from benchmark.cli.complete import METHOD
 from benchmark.cli.options import PATH, load_plugins, plugin_option, results_only_option, say
 from benchmark.interop.results import export_scores
 from zoo.files import check_writable
+from zoo.progress import counted
 
 
 class _Options(TypedDict):
@@ -47,9 +48,15 @@ def command(method: str, folder: Path, scores: bool, plugins: tuple[Path, ...], 
     load_plugins(plugins)
     if scores:
         check_writable(folder)
-        written = export_scores(method, folder, options["results"])
+        written, outside = export_scores(method, folder, options["results"])
         cards = sum(path.name == "README.md" for path in written)
-        say(f"written: {len(written) - cards} result files in MTEB's form and {cards} cards for the hub below {folder}")
+        files = counted(len(written) - cards, "result file")
+        say(f"written: {files} in MTEB's form and {counted(cards, 'card')} for the hub below {folder}")
+        if outside:
+            say(
+                f"MTEB has none of these tasks: {', '.join(outside)}. Their scores are in the"
+                f" {'cards' if cards > 1 else 'card'} alone; `zoo-bench tasks sts-raw` and mteb:NAME are tasks of MTEB."
+            )
         return
     from benchmark import api
 

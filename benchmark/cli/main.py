@@ -122,7 +122,7 @@ class LazyGroup(click.Group):
             if name in PAPERS:
                 raise UsageError(
                     f"`zoo-bench {name}` is a command of zoo-bench-papers, which is not installed:"
-                    " `pip install zoo-bench-papers`, or `pip install ./papers` in a clone of zoo-bench."
+                    " `pip install ./papers` in a clone of zoo-bench."
                 )
             wanted = f" `zoo-bench {OTHER_NAMES[name]}." if name in OTHER_NAMES else did_you_mean(name, commands())
             ctx.fail(f"There is no command {name!r}.{wanted}")

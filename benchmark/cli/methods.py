@@ -23,6 +23,7 @@ from benchmark.cli.options import (
 from benchmark.report.terminal import hanging, wrapped
 from zoo.errors import UsageError, did_you_mean
 from zoo.plugins import FAMILIES, METHODS
+from zoo.progress import counted
 from zoo.recipes import RecipeSpec, all_recipes
 from zoo.selection import parse_methods
 
@@ -102,9 +103,9 @@ def _print_families(specs: list[RecipeSpec]) -> None:
             say("\n".join(hanging(f"  {spec.name}", spec.summary, indent, width)))
             if not METHODS.is_builtin(spec.method) and spec.origin not in spec.summary:
                 say(f"    from {spec.origin}")
-    count = "1 recipe" if len(specs) == 1 else f"{len(specs)} recipes"
     name = specs[0].name if len(specs) == 1 else "NAME"
-    say(f"{count}; `zoo-bench methods {name} --show` prints {'its' if len(specs) == 1 else 'their'} settings.")
+    whose = "its" if len(specs) == 1 else "their"
+    say(f"{counted(len(specs), 'recipe')}; `zoo-bench methods {name} --show` prints {whose} settings.")
 
 
 def _show(names: str, as_json: bool) -> None:

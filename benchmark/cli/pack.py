@@ -6,11 +6,13 @@ from pathlib import Path
 
 import click
 
-from benchmark.cli.options import complain, results_only_option, say
+from benchmark.cli.options import complain, names_plugin_option, results_only_option, say
+from zoo.progress import counted
 
 
 @click.command("pack")
 @results_only_option
+@names_plugin_option
 def command(results: Path) -> None:
     """Join the loose records of a results folder and the scores of their pairs: records.parquet, pairs.parquet.
 
@@ -23,4 +25,4 @@ def command(results: Path) -> None:
     done = pack(results)
     for reason in done.skipped:
         complain(f"left as it is: {reason}")
-    say(f"{results / RECORDS}: {done.records:,} records, {done.added:,} of them new")
+    say(f"{results / RECORDS}: {counted(done.records, 'record')}, {done.added:,} of them new")

@@ -23,6 +23,7 @@ from benchmark.cli.options import (
 )
 from benchmark.run.options import OPTIONS, RunOptions
 from zoo.errors import MissingError, UsageError, ZooError
+from zoo.progress import counted
 
 if TYPE_CHECKING:
     from benchmark.report.leaderboard import Leaderboard
@@ -113,7 +114,7 @@ def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: b
     run, outcome = api.run(asked, command=typed_command(), plugins=plugins, after_round=write_so_far)
     tell = run.runtime.progress.say
     tell(
-        f"{outcome.measured} cells measured, {outcome.kept} kept from before,"
+        f"{counted(outcome.measured, 'cell')} measured, {outcome.kept} kept from before,"
         f" {len(outcome.failed)} failed, {len(outcome.missing)} n/a"
     )
     for line in outcome.lines():
@@ -181,7 +182,7 @@ def _dry_run(run: Run, options: RunOptions, as_json: bool) -> int:
         for plan in report.encoders:
             control = " (control)" if plan["control"] else ""
             running = ", running" if plan["running"] else ""
-            say(f"{plan['title']}{control}: {plan['done']}/{plan['cells']} cells done{running}")
+            say(f"{plan['title']}{control}: {plan['done']} of {counted(plan['cells'], 'cell')} done{running}")
         for line in report.lines():
             say(line)
     return int(report.missing > 0 and not options.allow_missing)

@@ -22,6 +22,7 @@ from zoo.errors import MissingError, UsageError, ZooError
 from zoo.paths import is_dir, user_path
 from zoo.progress import without_orders
 from zoo.recipes import all_recipes
+from zoo.selection import BUNDLED, MADE
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ def export_card(
             license=known.get("license", "unknown"),
             library_name="sentence-transformers",
             pipeline_tag="sentence-similarity",
-            base_model=None if not backbone.get("name") or backbone.get("local") else backbone["name"],
+            base_model=_hub_id(backbone),
             tags=["sentence-transformers", "sentence-similarity", "feature-extraction", "zoo-bench"],
         ).to_yaml(),
         "---",
@@ -210,6 +211,12 @@ def export_card(
         "",
     ]
     return "\n".join(lines)
+
+
+def _hub_id(backbone: Mapping[str, object]) -> str | None:
+    """Return the base model's id on the hub; what lies in a folder or is bundled here has none."""
+    name = str(backbone.get("name") or "")
+    return None if not name or backbone.get("local") or name in {*BUNDLED, *MADE} else name
 
 
 def _title(record: Record, backbone: Mapping[str, object]) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
+from zoo.extras import optional
 from zoo.files import iterate_lines, read_json
 from zoo.progress import clean_line
 
@@ -57,10 +58,7 @@ class TaskOf:
 
 def tasks_of_benchmark(name: str) -> dict[str, TaskOf]:
     """Raises UsageError for an unknown benchmark of mteb, MissingError without mteb."""
-    try:
-        import mteb
-    except ImportError as error:
-        raise MissingError(f"{name} is a benchmark of mteb: `pip install 'zoo-bench[mteb]'`.") from error
+    mteb = optional("mteb", "mteb", f"the benchmark {name}")
     known = {benchmark.name: benchmark for benchmark in mteb.get_benchmarks()}
     if name not in known:
         raise UsageError(f"mteb has no benchmark {name!r:.100}.{did_you_mean(name, known)}")

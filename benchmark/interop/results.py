@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmark.records.conflicts import one_digest
 from benchmark.records.folder import Records, read_records
-from benchmark.records.names import printed_names
+from benchmark.records.names import printed_names, with_recipe
 from benchmark.records.query import rows_named
 from benchmark.records.record import Record, main_score, scores_of
 from benchmark.tasks import MTEB
@@ -37,15 +37,19 @@ if TYPE_CHECKING:
     from huggingface_hub import ModelCardData
 
 
-def export_scores(method: str, out: Path, results: Path) -> list[Path]:
-    """Write the scores of rows named, or matched by a glob; raises UsageError without such a row."""
+def export_scores(method: str, out: Path, results: Path) -> tuple[list[Path], list[str]]:
+    """Write the scores of rows named, or matched by a glob; raises UsageError without such a row.
+
+    Returns the files, and the tasks that mteb has no files for.
+    """
     store = Records(results)
     every = one_digest(read_records(store))
     records = [record for row in rows_named(every, method, results) for record in row]
     written = export_results(records, out)
     if not written:
-        raise MissingError(f"{method!r} has no score of whole data in {results}; run it first.")
-    return written
+        raise MissingError(f"{method!r} has no score of whole data in {results}; run it without --limit first.")
+    of_cards = {r["task"]["name"] for r in records if r["limit"] is None and r["status"] == "ok"}
+    return written, sorted(of_cards - {record["task"]["name"] for record in records if name_in_mteb(record)})
 
 
 def by_encoder(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
@@ -55,7 +59,8 @@ def by_encoder(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]
     for record in sorted(records, key=lambda r: not r["task"]["name"].startswith(MTEB)):
         if record["status"] == "ok" and record["limit"] is None:
             seed = "" if record["seed"] is None else f"-seed{record['seed']}"
-            rows[called[record["method"]["name"]], record["encoder_key"][:16] + seed].append(record)
+            name = with_recipe(called[record["method"]["name"]], record["method"])
+            rows[name, record["encoder_key"][:16] + seed].append(record)
     return rows
 
 

@@ -24,7 +24,7 @@ from benchmark.metrics.items import item_weights, values_of
 from benchmark.records.conflicts import StoredRecord, cell_of, settled
 from benchmark.records.items import pairs_of
 from benchmark.records.packed import RECORDS, Packed, check_pairs, read_packed
-from benchmark.records.record import MOST_BYTES, NewerRecordError, Record, parse_record, plain
+from benchmark.records.record import MOST_BYTES, NewerRecordError, Record, parse_record, plain, scores_of
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.files import sha256_file, sha256_json, slug, write_text
 from zoo.paths import is_file
@@ -188,6 +188,9 @@ class Records:
     def loose_pairs(self, record: Record) -> PairScores:
         """Raises MissingError or CorruptError."""
         file, what = self.pairs_file(record), f"{record['method']['name']} on {record['task']['name']}"
+        metric = scores_of(record)["main_metric"]
+        if file is None and metric != "all_spearman" and not record.get("pairs"):
+            raise MissingError(f"{what}: its score ({metric}) is of no scored pairs; name other tasks.")
         if file is None:
             raise MissingError(
                 f"{what}: no pair scores beside {self._path_of(record)}; run the method again, which keeps them"

@@ -22,8 +22,9 @@ from benchmark.reasons import reason
 from benchmark.records.conflicts import two_versions
 from benchmark.records.folder import Records
 from benchmark.records.items import pairs_of
-from benchmark.records.names import distinctions, printed_names, short_name, told_apart
+from benchmark.records.names import distinctions, printed_names, short_name, told_apart, with_recipe
 from benchmark.records.record import Record, scores_of
+from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.relatedness import RegressorData
@@ -35,7 +36,8 @@ Ranks = NDArray[np.float64]
 
 
 def label(records: Sequence[Record]) -> str:
-    return f"{short_name(records[0]['method']['name'])} [{records[0]['row_key'][:8]}]"
+    method = records[0]["method"]
+    return f"{with_recipe(short_name(method['name']), method)} [{records[0]['row_key'][:8]}]"
 
 
 def split_label(text: str) -> tuple[str, str]:
@@ -58,9 +60,10 @@ def rows_named(records: Sequence[Record], name: str, folder: Path, tasks: Collec
     rows: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         method = record["method"]["name"]
-        names = (method, called[method])
+        short, labelled = short_name(method), functools.partial(with_recipe, method=record["method"])
+        names = (method, called[method], labelled(called[method]))
         by_name = name in names or ("*" in name and any(fnmatch.fnmatchcase(one, name) for one in names))
-        if by_name or (part in distinctions(record) and wanted in (*names, short_name(method))):
+        if by_name or (part in distinctions(record) and wanted in (*names, short, labelled(short))):
             rows.setdefault((method, record["row_key"]), []).append(record)
     if not rows:
         known = sorted(set(called.values()))
@@ -80,6 +83,11 @@ def row_named(records: Sequence[Record], name: str, folder: Path, tasks: Collect
     return rows[0]
 
 
+def keeps_items(task: str) -> bool:
+    """Return whether a measurement of a task keeps scores of its items, as those of mteb and of plugins may not."""
+    return task in TASKS.names() and TASKS.is_builtin(task)
+
+
 def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record]:
     """Return every seed's record; raises MissingError or UsageError without pair scores."""
     name, seeds = label(records), {r["seed"] for r in records}
@@ -96,10 +104,8 @@ def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record
         raise UsageError(f"{name} on {task}: records of different data or protocol; keep one kind in {store.folder}.")
     metric = scores_of(entries[0])["main_metric"]
     if not (entries[0].get("pairs") or entries[0].get("items")) and metric != "all_spearman":
-        raise MissingError(
-            f"{task}: {name} keeps no item scores of its score ({metric}); run it again with --remeasure, or name other"
-            " tasks."
-        )
+        again = "run it again with --remeasure, or name other tasks" if keeps_items(task) else "name other tasks"
+        raise MissingError(f"{task}: {name} keeps no item scores of its score ({metric}); {again}.")
     return entries
 
 

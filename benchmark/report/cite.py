@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from benchmark.data.catalog import catalog
-from benchmark.report.conditions import recipes
+from benchmark.report.conditions import about_seeds, recipes
 from benchmark.report.latex import escape
 from benchmark.report.rows import Table
 from benchmark.report.signature import signature
@@ -34,12 +34,11 @@ def citation(tables: Sequence[Table]) -> str:
 
 
 def _sentence(table: Table) -> str:
-    several = max((row.about["seeds"] for row in table.rows), default=1)
-    means = f", means over up to {several} seeds," if several > 1 else ""
     line = "|".join(map(escape, signature(table).split("|")))
     return (
-        f"Scores on {escape(table.suite.title)} (x100{means} on {escape(', '.join(table.suite.columns))})"
+        f"Scores on {escape(table.suite.title)} (x100, on {escape(', '.join(table.suite.columns))})"
         f" were measured with zoo-bench~\\cite{{zoobench}}; signature: \\texttt{{{line}}}."
+        f" {about_seeds(table.rows)}"
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records, read_records
-from benchmark.records.query import PairTexts, label, row_named, row_scores
+from benchmark.records.query import PairTexts, keeps_items, label, row_named, row_scores
 from benchmark.records.record import Record, plain
 from benchmark.report.conditions import tuned
 from benchmark.report.rows import signed
@@ -222,9 +222,10 @@ def compare_rows(
             of_texts = None if data is None else PairTexts(data)
             compared.append(compare(title, names or of_suite, *rows, store, stand_in, every, of_texts, margin))
             if names != of_suite:
-                others = ", ".join(task for task in of_suite if task not in names)
+                others = [task for task in of_suite if task not in names]
+                again = "; --remeasure keeps them" if all(map(keeps_items, others)) else ""
                 left_out.append(
-                    f"{title}: {others} not compared, because no item scores of them are kept; --remeasure keeps them."
+                    f"{title}: {', '.join(others)} not compared, because no item scores of them are kept{again}."
                 )
         except ZooError as error:
             if asked or named:

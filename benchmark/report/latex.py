@@ -9,7 +9,7 @@ from itertools import product
 from string import ascii_lowercase
 
 from benchmark.report.columns import Column, columns_of, score_columns
-from benchmark.report.conditions import GROUPS, described, group
+from benchmark.report.conditions import GROUPS, about_seeds, described, group
 from benchmark.report.links import display_names
 from benchmark.report.render import fill
 from benchmark.report.rows import Row, Table, Value, score_text
@@ -170,9 +170,11 @@ def _caption(table: Table, names: Mapping[str, str], width: float) -> tuple[str,
 
 
 def _notes(table: Table, names: Mapping[str, str], letters: dict[str, str], spread: bool, beyond: Sequence[str]) -> str:
-    about_seeds = "" if spread else " (of the tasks in the other files)"
+    of_tasks = "" if spread else " (of the tasks in the other files)"
     means = [f"{column.help}." for column in score_columns(table.suite) if column.name in table.suite.means]
-    sentences = [*beyond, table.suite.note, *means, f"±: standard deviation over seeds{about_seeds}."]
+    sentences = [*beyond, table.suite.note, *means, about_seeds(table.rows)]
+    if any(value.sd is not None for row in table.rows for value in (row.average, *row.values.values())):
+        sentences.append(f"±: standard deviation over seeds{of_tasks}.")
     if not table.partial:
         sentences.append("Bold: the best of a part; underlined: the second.")
     marks = {row.mark for row in table.rows}

@@ -13,7 +13,7 @@ import numpy as np
 from benchmark.records.folder import Records
 from benchmark.report.conditions import group, role
 from benchmark.report.rows import Row, Table, score_text, signed
-from benchmark.stats.draws import unit_of
+from benchmark.stats.draws import finished, is_alone, unit_of
 from benchmark.stats.marks import TIE, UNTOLD, compared_by_name, told_apart
 from benchmark.stats.mcb import LEVEL, Differences, Sample, differences
 from benchmark.tasks.suites import Suite
@@ -104,8 +104,19 @@ def _tied(table: Table) -> str:
     text = f"Tied for the best ({TIE}): {_few(tied)}." if tied else f"Best of those compared: {judged[0].name}."
     text += f" Undecided ({UNTOLD}): {_few(undecided)}." if undecided else ""
     unknown = [row for row in table.rows if row.rank is not None and row.among_best is None]
-    why = "one seed: run --seeds 3, or no scores of items"
-    return text + (f" Not compared ({why}): {_few(unknown)}." if unknown else "")
+    alone = [
+        row
+        for row in unknown
+        if not row.missing_seeds and is_alone(finished(row.records, [*row.values], trial=table.partial))
+    ]
+    lacking = [row for row in unknown if row not in alone and not row.missing_seeds]
+    for why, of in (
+        ("seeds are missing: run the same command again", [row for row in unknown if row.missing_seeds]),
+        ("one seed: run --seeds 3", alone),
+        ("no scores of items, or not those of the best row", lacking),
+    ):
+        text += f" Not compared ({why}): {_few(of)}." if of else ""
+    return text
 
 
 def _few(rows: Sequence[Row]) -> str:
@@ -168,7 +179,7 @@ def _above(of: _Compared, control: str, rows: Sequence[Row]) -> str:
     signs = told_apart(of.differences, of.places[control])
     judged = [of.places[row.name] for row in rows if row.name in of.places]
     above, below = (sum(signs.get(place) == sign for place in judged) for sign in "↑↓")
-    return f"; above it {above} of {len(judged)} rows, below it {below} (p < {LEVEL:g}, Holm's procedure)"
+    return f"; rows above it: {above} of {len(judged)}, below it: {below} (p < {LEVEL:g}, Holm's procedure)"
 
 
 def _named(row: Row) -> str:

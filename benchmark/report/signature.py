@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
 from benchmark.records.record import Record, scores_of
-from benchmark.report.conditions import tuned
+from benchmark.report.conditions import seed_counts, tuned
 from benchmark.report.rows import Table
 from zoo.progress import clean_line
 
@@ -31,7 +31,7 @@ def _signature(table: Table) -> str:
     records = [r for row in table.rows for r in row.records if r["status"] == "ok"]
     metrics = {str(scores_of(r)["main_metric"]) for r in records}
     named = {f"{table.aggregation}-{metric.removeprefix('all_')}" if "_" in metric else metric for metric in metrics}
-    seeds = sorted({row.about["seeds"] for row in table.rows if any(r["seed"] is not None for r in row.records)})
+    seeds = seed_counts(table.rows)
     data = {(r["task"]["name"], r["task"]["sha256"]) for r in records}
     conditions = [_conditions(record) for record in records]
     limits = {f"trial of {r['limit']} rows" if r["limit"] else "trial" for r in records}

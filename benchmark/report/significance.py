@@ -15,6 +15,7 @@ import numpy as np
 
 from benchmark.records.folder import Records
 from benchmark.records.items import items_identity
+from benchmark.records.query import keeps_items
 from benchmark.records.record import Record
 from benchmark.report import learned as learning
 from benchmark.report.conditions import CONTROL, group, role
@@ -149,7 +150,7 @@ def _mark_best(
 
 
 def _set_against(rows: Sequence[Row], sample: Sample, baseline: str, without: Mapping[str, str], unit: str) -> str:
-    at = next((i for i, row in enumerate(rows) if row.name == baseline), None)
+    at = next((i for i, row in enumerate(rows) if baseline in (row.name, row.identity)), None)
     if at is None:
         return _not_compared(baseline, without)
     for i, sign in told_apart(differences(sample), at).items():
@@ -187,7 +188,8 @@ def _why_not(
     def lacks(row: Row) -> str:
         of_row = scored[id(row)].items()
         tasks = [task for task, records in of_row if not all(store.has_items(record) for record in records)]
-        return f"has no item scores of {', '.join(tasks)} (measure it again: --remeasure)" if tasks else ""
+        again = " (measure it again: --remeasure)" if all(map(keeps_items, tasks)) else ""
+        return f"has no item scores of {', '.join(tasks)}{again}" if tasks else ""
 
     reasons = {}
     for row in rows:

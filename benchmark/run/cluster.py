@@ -27,6 +27,7 @@ from benchmark.run.runner import Outcome, Runner, Workers
 from benchmark.run.stop import Stop
 from benchmark.tasks import TASKS
 from zoo.errors import Interrupted, MissingError, UsageError, ZooError, error_text
+from zoo.extras import optional
 from zoo.files import atomic_path
 from zoo.limits import memory_here
 from zoo.plugins import METHODS, load_plugin_file
@@ -71,10 +72,7 @@ def connected(address: str | None) -> Iterator[Any]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Otherwise its workers wait for all other work on the machine.
     os.environ.setdefault("RAY_worker_niceness", "0")
-    try:
-        ray = importlib.import_module("ray")
-    except ImportError as error:
-        raise MissingError("--executor ray needs the extra: pip install 'zoo-bench[ray]'.") from error
+    ray = optional("ray", "ray", "--executor ray")
     if ray.is_initialized():
         yield ray
         return

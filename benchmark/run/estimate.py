@@ -14,7 +14,7 @@ from zoo.errors import ZooError
 from zoo.files import read_mapping
 from zoo.limits import memory_here, threads_here
 from zoo.machine import product_rate, stretch_now
-from zoo.progress import clock
+from zoo.progress import clock, counted
 
 # The share of a product's rate that a GPU reaches.
 _EFFICIENCY = 0.8
@@ -46,7 +46,7 @@ def announced(run: Run) -> Run:
         return run
     run = timed(run, at_once)
     of_them = f"{len(plans)} of " if len(plans) < len(run.encoders) else ""
-    count = f"{of_them}{len(run.encoders)} encoders x {len(run.tasks)} tasks"
+    count = f"{of_them}{counted(len(run.encoders), 'encoder')} x {counted(len(run.tasks), 'task')}"
     graphs = ", by CUDA graphs where a training can be captured" if run.runtime.cuda_graphs else ""
     progress.say(f"{count} on {device} in {run.runtime.precision}{graphs}{in_all(run, plans, at_once)}")
     return run

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmark.run.runner import WAIT, Outcome
 from zoo.errors import ZooError, error_text
-from zoo.progress import Bar, clock
+from zoo.progress import Bar, clock, counted
 
 if TYPE_CHECKING:
     from benchmark.records.record import Record
@@ -294,7 +294,7 @@ class Nodes:
         except self._ray.exceptions.RayError as error:
             why, node.lost = self._reason(error), node.lost + 1
             if node.lost >= _LOSSES and len(self._usable()) > 1:
-                self.leave_out(node, f"{why}, {node.lost} encoders in a row")
+                self.leave_out(node, f"{why}, {counted(node.lost, 'encoder')} in a row")
             job.tries += 1
             if job.tries > RETRIES:
                 why = f"its worker was lost {job.tries} times ({type(error).__name__}); the same command measures it"
@@ -342,7 +342,7 @@ class Nodes:
     def summary(self) -> list[str]:
         """Return a line for each reason for which several encoders moved."""
         counts = [(name, why, count) for (name, why), count in self.moved.items() if count > 1]
-        return [f"node {name}: {count} encoders were tried again: {why}" for name, why, count in counts]
+        return [f"node {name}: {counted(count, 'encoder')} tried again: {why}" for name, why, count in counts]
 
     def _show(self) -> None:
         total = self._finished + len(self._waiting) + len(self.running)

@@ -14,6 +14,7 @@ from benchmark.run.plan import EncoderPlan, Run
 from benchmark.run.runner import is_locked
 from zoo.errors import error_text
 from zoo.limits import memory_here
+from zoo.progress import counted
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Preflight:
         """Return the sum, each reason once with what it is about, and memory that does not suffice."""
         failed = sum(map(len, self.failed.values()))
         now = f", {failed} failed and would be tried again" if failed else ""
-        lines = [f"{self.cells} cells: {self.done} done{now}, {self.missing} would be n/a."]
+        lines = [f"{counted(self.cells, 'cell')}: {self.done} done{now}, {self.missing} would be n/a."]
         for what, reasons in (("failed", self.failed), ("n/a", self.reasons)):
             for reason, about in reasons.items():
                 lines.append(in_a_line(what, reason, about))
@@ -97,7 +98,8 @@ def preflight(run: Run) -> Preflight:
 def _made(plan: EncoderPlan, run: Run) -> str:
     """Return why the encoder cannot be made, "" where it can."""
     try:
-        plan.row.encoder(run.runtime)
+        if plan.row.given is None:
+            plan.row.cls.check_recipe(plan.row.recipe, run.runtime)
     except Exception as error:
         # The boundary to methods of plugins and to model folders: whatever one raises would fail its cells.
         return error_text(error)

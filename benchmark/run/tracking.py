@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from zoo.encoder import AnyRecipe, Runtime
-from zoo.errors import MissingError, UsageError, did_you_mean
+from zoo.errors import MissingError, UsageError, did_you_mean, error_text
 
 ALL = "all"
-_PACKAGES = {"comet_ml": "comet-ml", "tensorboard": "'zoo-bench[tensorboard]'"}
+# MLflow's releases below 3 go with the other packages' pins too, and cannot be imported beside them.
+_PACKAGES = {"comet_ml": "comet-ml", "tensorboard": "'zoo-bench[tensorboard]'", "mlflow": "'mlflow>=3'"}
 # No release of it installs beside the versions that are tested.
 _LEFT_OUT = {"aim"}
 
@@ -43,19 +45,16 @@ class Trackers:
         classes: dict[str, Any] = LOGGER_TYPE_TO_CLASS
         trackers: list[Any] = []
         for name in self.names:
-            tracker_class = classes[name]
-            if tracker_class.requires_logging_directory:
-                self.folder.mkdir(parents=True, exist_ok=True)
-                trackers.append(tracker_class(run, str(self.folder)))
-            else:
-                place = _place(name, self.folder) if self.asked else {}
-                named = {_RUN_NAMES[name]: run} if name in _RUN_NAMES else {}
-                trackers.append(tracker_class("zoo-bench", **named, **place))
-        for tracker in trackers:
-            # Releases of accelerate before 1.11 start when they are made.
-            if hasattr(tracker, "start"):
-                tracker.start()
-            tracker.store_init_configuration(plain_settings(settings))
+            try:
+                tracker = self._tracker(name, classes[name], run)
+                # Releases of accelerate before 1.11 start when they are made.
+                if hasattr(tracker, "start"):
+                    tracker.start()
+                tracker.store_init_configuration(plain_settings(settings))
+            except Exception as error:
+                # The boundary to trackers: a server that cannot be reached is no fault of the method.
+                raise MissingError(_unusable(name, error)) from error
+            trackers.append(tracker)
 
         def log(step: int, values: Mapping[str, float]) -> None:
             for tracker in trackers:
@@ -66,6 +65,14 @@ class Trackers:
         finally:
             for tracker in trackers:
                 tracker.finish()
+
+    def _tracker(self, name: str, tracker_class: Any, run: str) -> Any:
+        if tracker_class.requires_logging_directory:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            return tracker_class(run, str(self.folder))
+        place = _place(name, self.folder) if self.asked else {}
+        named = {_RUN_NAMES[name]: run} if name in _RUN_NAMES else {}
+        return tracker_class("zoo-bench", **named, **place)
 
 
 _RUN_NAMES = {"wandb": "name", "mlflow": "run_name", "trackio": "name", "swanlab": "experiment_name"}
@@ -94,6 +101,11 @@ def plain_settings(settings: AnyRecipe) -> dict[str, bool | int | float | str]:
     """Return the fields of a recipe as types that every tracker can store; other types become texts."""
     fields = dataclasses.asdict(settings)
     return {key: value if isinstance(value, bool | int | float | str) else str(value) for key, value in fields.items()}
+
+
+def _unusable(name: str, error: Exception) -> str:
+    remedy = f"pip install -U {_PACKAGES.get(name, name)}"
+    return f"--tracker {name} cannot start ({error_text(error)}); {remedy} may help, or leave it out."
 
 
 def known_trackers() -> list[str]:
@@ -133,4 +145,12 @@ def find_trackers(names: str, default: Path, asked: Path | None = None) -> Track
             )
         else:
             chosen[name] = None
+    for name in chosen:
+        try:
+            # tensorboardX may stand in for TensorBoard.
+            if name != "tensorboard":
+                importlib.import_module(name)
+        except Exception as error:
+            # The boundary to trackers: what one of them raises while it is imported is said before the first cell.
+            raise MissingError(_unusable(name, error)) from error
     return Trackers(tuple(chosen), default if asked is None else asked, asked is not None)

@@ -21,6 +21,7 @@ from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource, Located
 from benchmark.tasks.base import Lookup, PairsData, Scores, Task, TaskData
 from zoo.errors import CorruptError, MissingError, UsageError
+from zoo.extras import optional
 from zoo.files import sha256_json
 from zoo.roles import Roles, RoleText
 
@@ -41,10 +42,7 @@ _TEXT_COLUMNS = (
 def mteb_task(name: str) -> MTEBTask:
     """Return a task with unread data; raises MissingError without mteb, UsageError if unsupported."""
     mteb_name = name.partition(":")[2]
-    try:
-        import mteb
-    except ImportError as error:
-        raise MissingError(f"{name} is a task of mteb; install it: `pip install 'zoo-bench[mteb]'`.") from error
+    mteb = optional("mteb", "mteb", f"the task {name}")
     try:
         with _random_kept():
             task = mteb.get_task(mteb_name, languages=["eng"], exclusive_language_filter=True)

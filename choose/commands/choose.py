@@ -80,9 +80,11 @@ def command(
     TABLE is csv, tsv, jsonl, parquet, xlsx, or a folder (BEIR, Dataset.save_to_disk).
     """
     from choose.choice import choose
-    from choose.shown import drawn
+    from choose.shown import check_plot, drawn
 
     load_plugins(plugins)
+    if plot is not None:
+        check_plot()
     choice = choose(table, encoders, quiet=as_json, **options)
     if plot is not None:
         drawn(choice.frame, choice.data.kind, plot)

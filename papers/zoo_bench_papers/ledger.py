@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from benchmark.report.markdown import markdown_row
+from zoo.progress import counted
 from zoo_bench_papers.answers import NOT_MEASURED, UNTESTABLE, WORDS
 from zoo_bench_papers.verdicts import Verdict
 
@@ -27,8 +28,9 @@ def counts(verdicts: Sequence[Verdict]) -> str:
     compared = {(c.a, c.b, c.on, c.line): c for one in chosen for c in one.deciding}.values()
     each = Counter(c.word for c in compared)
     return (
-        f"Of {len(chosen)} claims: {', '.join(f'{word} {by[word]}' for word in WORDS)}."
-        f" Their {len(compared)} comparisons, each by itself: {', '.join(f'{word} {each[word]}' for word in WORDS[:4])}"
+        f"Of {counted(len(chosen), 'claim')}: {', '.join(f'{word} {by[word]}' for word in WORDS)}."
+        f" Their {counted(len(compared), 'comparison')}, each by itself: "
+        + ", ".join(f"{word} {each[word]}" for word in WORDS[:4])
     )
 
 

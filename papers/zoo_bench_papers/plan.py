@@ -12,7 +12,7 @@ import yaml
 from benchmark.run.options import RunOptions
 from benchmark.tasks import TASKS
 from zoo.files import write_text
-from zoo.progress import clock
+from zoo.progress import clock, counted
 from zoo_bench_papers.claim_rows import SEEDS, Condition
 from zoo_bench_papers.verdicts import Verdict
 
@@ -71,16 +71,16 @@ class Plan:
             takes = "no estimate" if step.seconds is None else clock(step.seconds)
             again = ", measured again for their scores of items" if dict(step.rows[0].options).get("remeasure") else ""
             lines.append(
-                f"{number:>3}. {takes:>11}  {_counted(len(step.rows), 'row')} on {_short(step.rows[0].tasks)}{again}"
+                f"{number:>3}. {takes:>11}  {counted(len(step.rows), 'row')} on {_short(step.rows[0].tasks)}{again}"
             )
             lines.append(f"     {', '.join(row.name for row in step.rows)}")
-            lines.append(f"     then {_counted(claims, 'claim')} after {clock(seconds)}")
+            lines.append(f"     then {counted(claims, 'claim')} after {clock(seconds)}")
         for name, (reason, of_row) in self.impossible.items():
-            lines.append(f"not here: {name}, for {_counted(len(of_row), 'claim')}: {reason}")
+            lines.append(f"not here: {name}, for {counted(len(of_row), 'claim')}: {reason}")
         for command, names in self.analyses.items():
             lines.append(f"of no row: {', '.join(names)}: {command}")
         if self.steps:
-            lines.append(f"{_counted(claims, 'claim')} in about {clock(seconds)} of one process: zoo-bench run {path}")
+            lines.append(f"{counted(claims, 'claim')} in about {clock(seconds)} of one process: zoo-bench run {path}")
         else:
             lines.append("no row is lacking that can be measured here.")
         return lines
@@ -94,7 +94,7 @@ class Plan:
         runs = [step.options() for step in self.steps]
         shared = {key: value for key, value in runs[0].items() if all(run.get(key) == value for run in runs)}
         only = [{key: value for key, value in run.items() if key not in shared} for run in runs]
-        about = f"rows for {len(self.claims)} claims, in the order of claims decided per minute"
+        about = f"rows for {counted(len(self.claims), 'claim')}, in the order of claims decided per minute"
         content = {
             "about": about,
             **{key: str(v) if key == "results" else v for key, v in shared.items()},
@@ -201,10 +201,6 @@ def _run_options(rows: Sequence[PlannedRow]) -> dict[str, Any]:
     first = rows[0]
     named = {"methods": ",".join(row.name for row in rows), "tasks": ",".join(first.tasks)}
     return {**named, **dict(first.options)}
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _short(tasks: Sequence[str]) -> str:

@@ -10,8 +10,9 @@ from fakes import Cli
 from sentence_transformers import SentenceTransformer
 
 import benchmark
-from choose.adapt import read_budget
-from choose.adaptation import NONE, Adaptation
+import zoo
+from choose.adapt import _test_of, beginning, best_pooled, read_budget
+from choose.adaptation import NONE, Adaptation, HomeData
 from choose.data import Texts, divided, training_pairs
 from choose.own_texts import language_notes, read_own_texts
 from zoo.encoder import Corpus, Run, Runtime
@@ -88,6 +89,26 @@ def test_without_pairs_documents_are_held_out(folder: Path, tiny_bert: Path) -> 
     assert adaptation.test.kind == "binary" and "240" not in adaptation.notes[0]
     assert any("without pairs" in note for note in adaptation.notes)
     assert adaptation.verdict.startswith(("Train", "Do not train"))
+
+
+def test_the_untrained_row_is_the_best_pooling_on_development(folder: Path, tiny_bert: Path) -> None:
+    given = read_own_texts(folder / "texts.txt", None)
+    _, test, training, _, _ = _test_of(given, folder / "pairs.tsv", None, None)
+    assert training is not None
+    runtime = Runtime("cpu", "fp32")
+    for development in (test, training):
+        parts = HomeData(development, test)
+        start, note = best_pooled(beginning(str(tiny_bert), runtime), parts, runtime)
+        values = {}
+        for name in ("avg-last", "avg-first-last", "cls"):
+            values[name] = parts.score_dev(zoo.create(f"{name}:backbone={tiny_bert}", runtime).encode)
+            assert f"{name} {values[name]:.1f}" in note
+        assert start.untrained.name == max(values, key=lambda name: values[name])
+
+
+@pytest.mark.parametrize("spellings", [("30 updates", "30updates", " 30 update "), ("90s", "1.5m", "1.5 m")])
+def test_the_spelling_of_a_budget_says_nothing(spellings: tuple[str, ...]) -> None:
+    assert len({read_budget(spelling) for spelling in spellings}) == 1
 
 
 def lines(folder: Path, texts: list[str], name: str = "texts.txt") -> str:

@@ -272,13 +272,17 @@ def test_the_command_writes_the_tables(tmp_path: Path, cli: Cli) -> None:
 
     folder = tmp_path / "results"
     shutil.copytree(ROOT / "leaderboards" / "zoo-small", folder)
+    for name in ("claims.md", "claims.json"):
+        (folder / name).unlink(missing_ok=True)
     done = cli("claims", "--results", folder, "--paper", "PromptBERT")
+    assert not list(folder.glob("claims.*")), "a look writes nothing"
     assert "unsupervised-bert-above-simcse (PromptBERT" in done.out
     heads = re.findall(r"^(\w[\w ]+): \d+ claims?$", done.out, re.M)
     assert "Confirmed" not in heads[:-1] and len({*heads}) == len(heads) > 1
     names = re.findall(r"^([\w-]+) \(PromptBERT\)$", done.out, re.M)
     assert len(names) == len({*names}) > 5, "each claim once"
     assert "(SimCSE" not in done.out
+    cli("claims", "--results", folder)
     text = (folder / "claims.md").read_text(encoding="utf-8")
     assert "### SimCSE" in text and str(tmp_path) not in text and f"--results {folder.name} " in text
     written = json.loads((folder / "claims.json").read_text(encoding="utf-8"))

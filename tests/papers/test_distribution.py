@@ -61,7 +61,7 @@ def test_commands_are_in_the_list_without_an_import(cli: Cli, installed: dict[st
 def test_without_the_package_a_sentence_has_the_remedy(cli: Cli, installed: dict[str, str], name: str) -> None:
     answer = cli(name, "--list")
     assert answer.code != 0 and answer.err.count("\n") == 1
-    assert f"`zoo-bench {name}`" in answer.err and "`pip install zoo-bench-papers`" in answer.err
+    assert f"`zoo-bench {name}`" in answer.err and "`pip install ./papers`" in answer.err
     assert name not in cli("--help").out
 
 

@@ -125,7 +125,7 @@ def test_a_run_and_verify_see_that_what_lies_elsewhere_is_another(
     """A replaced base is another key, no vector of before is taken from the cache, and verify says so."""
     model, out = saved(kind, tiny_bert, tmp_path), tmp_path / "results"
     words = ("run", "--methods", f"pretrained:model={model}", "--tasks", "pocket-pairs", "--precision", "fp32")
-    assert "1 cells measured" in (first := cli(*words, "--out", out)).out + first.err
+    assert "1 cell measured" in (first := cli(*words, "--out", out)).out + first.err
     assert "1 kept from before" in (again := cli(*words, "--out", out)).out + again.err
     assert cli("verify", out).code == 0
     if kind == "adapter":
@@ -142,7 +142,7 @@ def test_a_run_and_verify_see_that_what_lies_elsewhere_is_another(
     answer = cli("verify", out)
     assert answer.code == 1 and "1 cell: 0 verified" in answer.out
     answer = cli(*words, "--out", out)
-    assert "1 cells measured, 0 kept" in answer.out + answer.err
+    assert "1 cell measured, 0 kept" in answer.out + answer.err
     assert "from the embedding cache" not in answer.out + answer.err
     scores = {json.loads(path.read_text("utf-8"))["scores"]["main"] for path in (out / "records").rglob("*.json")}
     assert len(scores) == 2

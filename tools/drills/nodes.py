@@ -32,7 +32,7 @@ BAD = {
     "package": ("", "", "", r"it has no package"),
     "version": ("benchmark/keys.py", "PROTOCOL_VERSION = 1", "PROTOCOL_VERSION = 2", "versions than those of the"),
     "weights": ("zoo/models/zoo-mini/model.safetensors", "", "", "row .*: other data, weights"),
-    "data": ("benchmark/data/pocket/words.tsv", "\n", "\n\n", "left out: .*task pocket-words"),
+    "data": ("benchmark/data/pocket/words.tsv", "8.0\tcigarette", "7.0\tcigarette", "left out: .*task pocket-words"),
     "worker": (
         "benchmark/run/runner.py",
         "        done = Outcome()\n        folder =",

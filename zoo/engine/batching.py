@@ -79,8 +79,6 @@ def flat_rows(batch: torch.Tensor) -> torch.Tensor:
 
 # Padded tokens in a batch. On a CPU small batches keep activations in its cache; a GPU needs large batches.
 DEFAULT_BUDGET = {"cpu": 4096, "cuda": 131072, "mps": 16384}
-# Tokens of a call from which weights are packed.
-_PACKED_FROM = 2_000
 
 Forward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """(input_ids, attention_mask), both (rows, length) -> pooled vectors (rows, dim), float32."""
@@ -128,13 +126,24 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def encode_table(
-    table: TokenTable, forward: Forward, *, dim: int, pad_id: int, runtime: Runtime, stats: EncodingStats
+    table: TokenTable,
+    forward: Forward,
+    *,
+    dim: int,
+    pad_id: int,
+    runtime: Runtime,
+    stats: EncodingStats,
+    positions: int | None = None,
 ) -> Vectors:
-    """Vectors (n, dim) float32 of the table's rows; the token budget is halved when memory runs out."""
+    """Vectors (n, dim) float32 of the table's rows; the token budget is halved when memory runs out.
+
+    No row is padded beyond `positions` tokens.
+    """
     started = time.perf_counter()
     budget = stats.token_budget or runtime.token_budget or DEFAULT_BUDGET.get(torch.device(runtime.device).type, 8192)
     vectors = np.empty((len(table), dim), dtype=np.float32)
-    waiting = length_sorted_batches(table.lengths, budget)
+    widths = padded_widths(table.lengths, positions)
+    waiting = length_sorted_batches(widths, budget)
     device = torch.device(runtime.device)
     # Vectors on the device are fetched together, because a fetch waits.
     on_device: list[tuple[NDArray[np.int64], torch.Tensor]] = []
@@ -147,17 +156,14 @@ def encode_table(
             on_device.clear()
 
     done, work, in_all = 0, 0, max(int(table.lengths.sum()), 1)
-    # On a CPU it costs as much as two thousand tokens: a query alone would take more than twice as long.
-    few = device.type == "cpu" and table.lengths.sum() < _PACKED_FROM
-    packing = nullcontext() if few else resting_weights()
+    packing = resting_weights(keep=device.type == "cpu")
     with torch.inference_mode(), packing, runtime.progress.bar("encoding", len(table)) as bar:
         while waiting:
             rows, full = waiting[0], False
             try:
                 with autocast(runtime):
-                    on_device.append(
-                        (rows, forward(*(to_device(t, device) for t in table.padded(rows, pad_id))).float())
-                    )
+                    batch = table.padded(rows, pad_id, int(widths[rows[0]]))
+                    on_device.append((rows, forward(*(to_device(t, device) for t in batch)).float()))
                 if device.type == "cpu":
                     fetch()
             except Exception as error:
@@ -169,7 +175,7 @@ def encode_table(
                 fetch()
                 stats.halvings += 1
                 rest = np.concatenate(waiting)
-                waiting = [rest[batch] for batch in length_sorted_batches(table.lengths[rest], budget)]
+                waiting = [rest[batch] for batch in length_sorted_batches(widths[rest], budget)]
                 if device.type in ("cuda", "mps"):
                     getattr(torch, device.type).empty_cache()
                 continue
@@ -220,10 +226,17 @@ def encode_unique(texts: Sequence[str], encode: Callable[[list[str]], Vectors]) 
     return vectors[[position[text] for text in texts]]
 
 
+def padded_widths(lengths: NDArray[np.int64], positions: int | None = None) -> NDArray[np.int64]:
+    """Width (n,) to which each text is padded: a function of its length alone, so that its vector is one, too."""
+    step = np.where(lengths <= 64, 8, np.where(lengths <= 256, 32, 64))
+    widths = np.maximum(-(-lengths // step) * step, 8)
+    return widths if positions is None else np.maximum(np.minimum(widths, positions), lengths)
+
+
 def length_sorted_batches(lengths: NDArray[np.int64], token_budget: int) -> list[NDArray[np.int64]]:
     """Rows, longest first, in batches of at most `token_budget` padded tokens, at least one row.
 
-    A batch at least half full ends at a change of length: equal rows need no padding.
+    A batch ends at a change of length.
     """
     order = np.argsort(-lengths, kind="stable")
     ordered = lengths[order]
@@ -233,9 +246,9 @@ def length_sorted_batches(lengths: NDArray[np.int64], token_budget: int) -> list
     while start < len(order):
         size = max(token_budget // max(int(ordered[start]), 1), 1)
         end = min(start + size, len(order))
-        last = int(np.searchsorted(changes, end, side="right")) - 1
-        if last >= 0 and 2 * (changes[last] - start) >= size:
-            end = int(changes[last])
+        following = int(np.searchsorted(changes, start, side="right"))
+        if following < len(changes):
+            end = min(end, int(changes[following]))
         batches.append(order[start:end])
         start = end
     return batches

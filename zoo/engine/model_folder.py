@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
+from zoo.extras import optional
 from zoo.files import read_json, read_mapping
 from zoo.paths import is_file
 
@@ -174,8 +174,7 @@ def check_adapter(what: str, folder: Path, part: Path) -> None:
             f"{what}: {part} is an adapter of peft (adapter_config.json), which changes another model's weights; merge"
             " both (merge_and_unload of peft) and give the folder that you save then."
         )
-    if find_spec("peft") is None:
-        raise MissingError(f"{what}: {part} is an adapter of peft (adapter_config.json); `pip install peft`.")
+    optional("peft", "peft", f"{what}: {part} is an adapter (adapter_config.json), which")
 
 
 def check_complete(what: str, folder: Path, missing: Collection[str], unknown: Collection[str]) -> None:

@@ -6,27 +6,69 @@ training step. The numbers are autocast's.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
+from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import nn
 from torch.autograd.function import FunctionCtx
 from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.overrides import TorchFunctionMode
+
+from zoo.encoding import weights_move, weights_written
 
 Maps = tuple[nn.Linear, ...]
 Joint = tuple[torch.Tensor, torch.Tensor | None]
-_packed: ContextVar[dict[tuple[Any, ...], Joint] | None] = ContextVar("packed", default=None)
+# Rows of one product; a whole number of them is computed.
+_BLOCK = 16
+
+
+class Packs:
+    """Weights cast to the precision of products, on a CPU in oneDNN's order, with the state that they were taken in."""
+
+    def __init__(self) -> None:
+        self._packs: WeakKeyDictionary[nn.Linear, dict[tuple[Any, ...], tuple[list[Any], Joint]]] = WeakKeyDictionary()
+        self._writes = weights_written()
+
+    def of(self, maps: Sequence[nn.Linear], dtype: torch.dtype) -> Joint:
+        if self._writes != weights_written():
+            self.__init__()  # type: ignore[misc]
+        known = self._packs.setdefault(maps[0], {})
+        key = (dtype, maps[0].weight.device, *map(id, maps[1:]))
+        state = [_state(w) for m in maps for w in (m.weight, m.bias) if w is not None]
+        if key not in known or known[key][0] != state:
+            weight, bias = _cast(maps, dtype)
+            if weight.device.type == "cpu":
+                weight = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+            known[key] = state, (weight, bias)
+        return known[key][1]
+
+
+def _state(weight: torch.Tensor) -> tuple[Any, ...]:
+    """What a write changes; a write through `.data`, which torch does not count, shows in a few of the values."""
+    some = weight.detach().flatten()[:: weight.numel() // 8 + 1].tolist() if weight.device.type == "cpu" else []
+    return weight.data_ptr(), weight._version, some
+
+
+_packed: ContextVar[Packs | None] = ContextVar("packed", default=None)
 _joined: ContextVar[Callable[[Maps], Joint | None]] = ContextVar("joined", default=lambda maps: None)
+_KEPT = Packs()
 
 
 @contextmanager
-def resting_weights() -> Iterator[None]:
-    """Let `linear` pack weights inside the block; the caller must not change any."""
-    token = _packed.set({})
+def resting_weights(*, keep: bool = False) -> Iterator[None]:
+    """Let `linear` pack weights inside the block; the caller must not change any.
+
+    With `keep` the packs stay for the next block, unless weights are being written (in a fit).
+    """
+    token = _packed.set(_KEPT if keep and not weights_move() else Packs())
     try:
         yield
     finally:
@@ -52,35 +94,89 @@ def linear(maps: Sequence[nn.Linear], x: torch.Tensor, *, gelu: bool = False) ->
     """Apply all maps to x (..., in) in one product -> (..., sum of outs), then optionally GELU; x is cast once."""
     packed = _packed.get()
     device, dtype = x.device.type, product_dtype(x)
-    if packed is None or not _can_keep(maps, x, dtype):
-        y: torch.Tensor = maps[0](x) if len(maps) == 1 else F.linear(x, *(_joined.get()(tuple(maps)) or _joint(maps)))
+    if not _can_keep(maps, x, dtype) or (packed is None and device != "cpu"):
+        with all_rows_alike(x.device):
+            y: torch.Tensor = (
+                maps[0](x) if len(maps) == 1 else F.linear(x, *(_joined.get()(tuple(maps)) or _joint(maps)))
+            )
         return F.gelu(y) if gelu else y
-    key = (dtype, *map(id, maps))
-    if key not in packed:
-        weight, bias = _joint(maps)
-        weight, bias = weight.detach().to(dtype), None if bias is None else bias.detach().to(dtype)
-        packed[key] = torch.ops.mkldnn._reorder_linear_weight(weight, None) if device == "cpu" else weight, bias
-    weight, bias = packed[key]
+    weight, bias = _cast(maps, dtype) if packed is None else packed.of(maps, dtype)
     if device != "cpu":
         y = F.linear(x, weight, bias)
         return F.gelu(y) if gelu else y
-    activation, algorithm = ("gelu", "none") if gelu else ("none", "")
+    return rows_alike(x, weight, bias, "gelu" if gelu else "none")
+
+
+def rows_alike(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, activation: str = "none"
+) -> torch.Tensor:
+    """oneDNN's linear map on a CPU: a row's bits depend neither on the other rows nor on the number of threads.
+
+    A row alone goes twice: oneDNN would take another kernel for it, with other last bits.
+    """
+    x = x.to(weight.dtype)
+    alone = x.numel() == x.shape[-1]
+    rows = x.reshape(1, -1).expand(2, -1) if alone else x
+    algorithm = "" if activation == "none" else "none"
     with torch.autocast("cpu", enabled=False):
-        result: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x.to(dtype), weight, bias, activation, [], algorithm)
-    return result
+        y: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows.contiguous(), weight, bias, activation, [], algorithm)
+    return y[0].view(*x.shape[:-1], -1) if alone else y
+
+
+def all_rows_alike(device: torch.device) -> AbstractContextManager[Any]:
+    """Give every linear map inside the block, of whatever module, the bits of `rows_alike`, on a CPU outside autograd.
+
+    It costs a few microseconds for each call of torch, so that the engine's own layers do without.
+    """
+    return nullcontext() if device.type != "cpu" or torch.is_grad_enabled() else _AllRowsAlike()
+
+
+class _AllRowsAlike(TorchFunctionMode):
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is not F.linear:
+            return func(*args, **kwargs)
+        return _rows_alike_or_not(*args, **kwargs)
+
+
+def _rows_alike_or_not(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    dtype = product_dtype(input)
+    if input.device.type != "cpu" or not _by_onednn(dtype) or not input.numel():
+        return F.linear(input, weight, bias)
+    return rows_alike(input, weight.to(dtype), None if bias is None else bias.to(dtype))
+
+
+def row_products(vectors: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
+    """Product (n, k) of vectors (n, d) and a matrix (d, k), in blocks of equal size: a row's bits are its own."""
+    blocks = np.zeros((-(-len(vectors) // _BLOCK), _BLOCK, vectors.shape[1]), vectors.dtype)
+    blocks.reshape(-1, vectors.shape[1])[: len(vectors)] = vectors
+    products: NDArray[Any] = (blocks @ matrix).reshape(-1, matrix.shape[1])
+    return products[: len(vectors)]
 
 
 def _can_keep(maps: Sequence[nn.Linear], x: torch.Tensor, dtype: torch.dtype) -> bool:
     """True outside autograd, for nn.Linear layers without hooks; on a CPU by oneDNN."""
     if torch.is_grad_enabled() or any(
-        type(m) is not nn.Linear or m._forward_hooks or m._forward_pre_hooks for m in maps
+        type(m) is not nn.Linear or m._forward_hooks or m._forward_pre_hooks or m.weight.is_inference() for m in maps
     ):
         return False
-    return x.device.type != "cpu" or (
+    return x.device.type != "cpu" or (_by_onednn(dtype) and x.numel() > 0)
+
+
+@functools.cache
+def _by_onednn(dtype: torch.dtype) -> bool:
+    return (
         torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-        and (dtype == torch.float32 or torch.ops.mkldnn._is_mkldnn_bf16_supported())
+        and (dtype == torch.float32 or (dtype == torch.bfloat16 and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())))
     )
+
+
+def _cast(maps: Sequence[nn.Linear], dtype: torch.dtype) -> Joint:
+    weight, bias = _joint(maps)
+    return weight.detach().to(dtype), None if bias is None else bias.detach().to(dtype)
 
 
 def _joint(maps: Sequence[nn.Linear]) -> Joint:

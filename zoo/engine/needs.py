@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from zoo.engine.model_folder import cannot_load, check_tokenizer_files, config_of, load_pretrained
 from zoo.errors import UsageError
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 Need = Literal["mask token", "padding token", "MLM head", "first token"]
 
 _MASKED = "take a masked language model, such as zoo-small"
+# Settings by which a recipe reads the mean.
+_MEANS = {"pooler": "avg", "pooling": "mean"}
 # What is said of a backbone that lacks it, and what a user does then.
 _REFUSALS: dict[Need, tuple[str, str]] = {
     "mask token": ("needs a mask token, which the tokenizer of backbone {!r} lacks", _MASKED),
@@ -26,28 +30,27 @@ _REFUSALS: dict[Need, tuple[str, str]] = {
     "MLM head": ("needs an MLM head, which the architecture of backbone {!r} lacks", _MASKED),
     "first token": (
         "reads [CLS], and the first token of backbone {!r} sees no other: texts that begin alike would share a vector",
-        "read the mean, by avg-last or this recipe's pooler=avg (or pooling=mean)",
+        "read the mean",
     ),
 }
 
 
-def check_files(source: BackboneSource, needs: Collection[Need], recipe: str) -> None:
+def check_files(source: BackboneSource, needs_of: Callable[[Any], Collection[Need]], recipe: object) -> None:
     """Raise UsageError if tokenizer and configuration lack a recipe's need."""
-    if not needs:
-        return
     what = f"backbone {source.name!r}"
-    for need in sorted(needs):
+    for need in sorted(needs_of(recipe)):
         if need == "MLM head":
             lacking = not _has_mlm_head(what, source.folder)
         else:
             lacking = need != "first token" and need not in _special_tokens(what, source.folder)
         if lacking:
-            raise _refused(source.name, need, recipe)
+            raise _refused(source.name, need)
 
 
-def check_first_token(backbone: Backbone, recipe: str) -> None:
-    if not sees_later_tokens(backbone):
-        raise _refused(backbone.source.name, "first token", recipe)
+def check_first_token(backbone: Backbone, needs_of: Callable[[Any], Collection[Need]], recipe: object) -> None:
+    """Raise UsageError, with the mean of the recipe's own keys, if its first token sees no other."""
+    if "first token" in needs_of(recipe) and not sees_later_tokens(backbone):
+        raise _refused(backbone.source.name, "first token", _mean_instead(needs_of, recipe))
 
 
 def sees_later_tokens(backbone: Backbone) -> bool:
@@ -63,9 +66,18 @@ def sees_later_tokens(backbone: Backbone) -> bool:
     return not torch.allclose(first, other, atol=1e-3)
 
 
-def _refused(name: str, need: Need, recipe: str) -> UsageError:
+def _mean_instead(needs_of: Callable[[Any], Collection[Need]], recipe: Any) -> str:
+    for key in [field.name for field in fields(recipe) if field.name in _MEANS]:
+        # A recipe may refuse the mean.
+        with contextlib.suppress(ValueError):
+            if "first token" not in needs_of(replace(recipe, **{key: _MEANS[key]})):
+                return f", by this recipe's {key}={_MEANS[key]}"
+    return " by another method, such as avg-last"
+
+
+def _refused(name: str, need: Need, instead: str = "") -> UsageError:
     lacks, remedy = _REFUSALS[need]
-    return UsageError(f"{recipe} {lacks.format(name)}; {remedy}.")
+    return UsageError(f"the recipe {lacks.format(name)}; {remedy}{instead}.")
 
 
 @functools.cache

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from zoo.engine.batching import host_of, share_without_host, to_device
 from zoo.engine.dropout import dropout as drop
 from zoo.engine.dropout import packed_size
-from zoo.engine.narrow import linear, product_dtype
+from zoo.engine.narrow import all_rows_alike, linear, product_dtype
 from zoo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -98,9 +98,10 @@ def token_states(
     """
     if not packable(model):
         ids = None if "inputs_embeds" in embedding else input_ids
-        output = model(
-            input_ids=ids, attention_mask=attention_mask, output_hidden_states=every, return_dict=True, **embedding
-        )
+        with all_rows_alike(attention_mask.device):
+            output = model(
+                input_ids=ids, attention_mask=attention_mask, output_hidden_states=every, return_dict=True, **embedding
+            )
         hidden = tuple(output.hidden_states) if every else (output.last_hidden_state,)
         if at is not None:
             places = at.view(len(at), -1, 1).expand(-1, -1, hidden[-1].shape[-1])
@@ -269,6 +270,9 @@ def _attend(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor | None, dropout: float
 ) -> torch.Tensor:
     short = q.dtype == torch.bfloat16 and k.shape[2] <= _SHORT
+    if q.device.type == "cpu" and q.shape[2] == 1 and not (dropout or short or torch.is_grad_enabled()):
+        # Of a single query PyTorch splits the keys by threads, which changes last bits: it goes twice.
+        return F.scaled_dot_product_attention(q.expand(-1, -1, 2, -1), k, v, attn_mask=bias)[:, :, :1]
     if q.device.type != "cpu" or not (dropout or short):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=dropout)
     # PyTorch's fused attention on a CPU has no dropout (it falls back to float32) and is slow for short rows.

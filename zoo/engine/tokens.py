@@ -90,11 +90,13 @@ class TokenTable:
         table = TokenTable.joined([self, instead]).taken(order)
         return replace(table, truncated=instead.truncated)
 
-    def padded(self, rows: Sequence[int] | NDArray[np.int64], pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Ids and attention mask (len(rows), longest), int64, padded on the right."""
+    def padded(
+        self, rows: Sequence[int] | NDArray[np.int64], pad_id: int, width: int = 0
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Ids and attention mask (len(rows), longest or `width`), int64, padded on the right."""
         rows = np.asarray(rows)
         starts, lengths = self.offsets[rows], self.lengths[rows]
-        columns = np.arange(max(int(lengths.max(initial=0)), 1))
+        columns = np.arange(max(int(lengths.max(initial=0)), 1, width))
         mask = columns[None, :] < lengths[:, None]
         where = np.minimum(starts[:, None] + columns[None, :], max(len(self.ids) - 1, 0))
         ids = np.where(mask, self.ids[where], pad_id) if len(self.ids) else np.full(mask.shape, pad_id)

@@ -11,6 +11,7 @@ import torch
 
 from zoo.engine.model_folder import cannot_load
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
+from zoo.extras import optional
 from zoo.files import read_json, read_mapping, sha256_file
 from zoo.paths import is_file
 
@@ -31,7 +32,10 @@ def onnx_file(folder: Path, name: str | None) -> Path:
     if not files or (name is not None and not named):
         what = f"no ONNX file {name}" if name else "no ONNX file (onnx/*.onnx, model.onnx)"
         there = f", but {_listed(files, folder)}" if files else ""
-        raise MissingError(f"pretrained: {folder} has {what}{there}; copy it there, or leave out backend=onnx.")
+        raise MissingError(
+            f"pretrained: {folder} has {what}{there}; copy it there, make it"
+            " (docs/methods/finished.md, `to_onnx.py`), or leave out backend=onnx."
+        )
     if not named and len(files) > 1:
         listed = _listed(files, folder)
         raise UsageError(
@@ -56,10 +60,7 @@ def onnx_digests(path: Path) -> dict[str, str]:
 
 
 def _session(path: Path) -> Any:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise MissingError("backend=onnx needs onnxruntime: `pip install 'zoo-bench[onnx]'`.") from error
+    onnxruntime = optional("onnxruntime", "onnx", "backend=onnx")
     options = onnxruntime.SessionOptions()
     # As many threads as torch has, so that processes beside each other do not fight for cores.
     options.intra_op_num_threads = torch.get_num_threads()

@@ -215,7 +215,8 @@ def read_word_vectors(place: str, most: int | None = None) -> tuple[dict[str, in
         raise UsageError(f"{path} is a zip archive; unpack it, and name the file of vectors inside.")
     if path.suffix in (".kv", ".model") or start[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
         raise UsageError(
-            f"{path} is a pickle of gensim, which is not read; write the vectors by KeyedVectors.save_word2vec_format."
+            f"{path} is a pickle of gensim, which is not read; write text without a header (its count is wrong where a"
+            " word stands twice): KeyedVectors.load(FILE).save_word2vec_format('vectors.txt', write_header=False)."
         )
     if ".bin" not in path.suffixes:
         return _read_text(path, iterate_bytes(path), most).finished(path)

@@ -94,6 +94,7 @@ BackboneT = TypeVar("BackboneT", bound=BackboneFields, default=Any)
 
 class BackboneEncoder(Encoder[BackboneT]):
     Recipe: ClassVar[type[Any]] = BackboneRecipe
+    version = 2
     unstated = ("sources", "parameters")
     engine_alone = True
 
@@ -107,9 +108,8 @@ class BackboneEncoder(Encoder[BackboneT]):
         self.backbone = backbone or Backbone.load(
             recipe.backbone, recipe.revision, runtime, states_only=self.traits(recipe).untrained
         )
-        check_files(self.backbone.source, self.needs(recipe), type(self).__name__)
-        if "first token" in self.needs(recipe):
-            check_first_token(self.backbone, type(self).__name__)
+        check_files(self.backbone.source, self.needs, recipe)
+        check_first_token(self.backbone, self.needs, recipe)
         self.dim = self.backbone.dim
         self.trained = False
         self.stats = EncodingStats()
@@ -153,6 +153,7 @@ class BackboneEncoder(Encoder[BackboneT]):
             pad_id=self.backbone.pad_id,
             runtime=self.runtime,
             stats=self.stats,
+            positions=self.backbone.max_length,
         )
 
     @classmethod
@@ -194,7 +195,7 @@ class BackboneEncoder(Encoder[BackboneT]):
     @classmethod
     def sources(cls, recipe: BackboneT, runtime: Runtime) -> dict[str, Any]:
         source = find_backbone(recipe.backbone, recipe.revision, allow_pickle=runtime.allow_pickle)
-        check_files(source, cls.needs(recipe), cls.__name__)
+        check_files(source, cls.needs, recipe)
         return {"backbone": source.identity()}
 
     @classmethod

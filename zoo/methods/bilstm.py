@@ -15,6 +15,7 @@ from typing_extensions import TypeVar
 
 from zoo.encoder import NLI_LABELS, Corpus, DevScore, Encoder, FitReport, Run, Traits
 from zoo.engine.batching import host_of
+from zoo.engine.narrow import rows_alike
 from zoo.engine.tokens import TokenTable
 from zoo.methods.base import check_positive
 from zoo.training.settings import TrainSettings
@@ -88,6 +89,8 @@ class BiLSTMMax(nn.Module):
         lengths = attention_mask.sum(1).clamp(min=1)
         with torch.autocast(input_ids.device.type, enabled=False):
             tokens = F.embedding(input_ids, self.words)
+            if input_ids.device.type == "cpu" and not torch.is_grad_enabled():
+                return _states_alike(self.lstm, tokens, attention_mask.bool()).amax(1)
             packed = pack_padded_sequence(
                 tokens, host_of(attention_mask).sum(1).clamp(min=1), batch_first=True, enforce_sorted=False
             )
@@ -96,10 +99,33 @@ class BiLSTMMax(nn.Module):
         return states.masked_fill(~real.unsqueeze(-1), float("-inf")).amax(1)
 
 
+def _states_alike(lstm: nn.LSTM, x: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    """States (n, length, 2 * dim) step by step, -inf at padding: `nn.LSTM`'s last bits depend on the whole batch."""
+    weights = dict(lstm.named_parameters())
+    states = x.new_full((*x.shape[:2], 2 * lstm.hidden_size), float("-inf"))
+    # An empty text has one token, padding.
+    real = real.index_fill(1, real.new_zeros(1, dtype=torch.long), True)
+    places = range(x.shape[1])
+    for number, (way, order) in enumerate((("", places), ("_reverse", reversed(places)))):
+        of_input, of_state = weights[f"weight_ih_l0{way}"], weights[f"weight_hh_l0{way}"]
+        inputs = rows_alike(x, of_input, weights[f"bias_ih_l0{way}"] + weights[f"bias_hh_l0{way}"])
+        h, c = x.new_zeros(2, len(x), lstm.hidden_size)
+        for place in order:
+            i, f, g, o = (inputs[:, place] + rows_alike(h, of_state, None)).chunk(4, 1)
+            now = real[:, place, None]
+            c = torch.where(now, f.sigmoid() * c + i.sigmoid() * g.tanh(), c)
+            h = torch.where(now, o.sigmoid() * c.tanh(), h)
+            states[:, place, number * lstm.hidden_size :][:, : lstm.hidden_size].copy_(
+                h.masked_fill(~now, float("-inf"))
+            )
+    return states
+
+
 BiLSTMRecipeT = TypeVar("BiLSTMRecipeT", bound=BiLSTMRecipe, default=Any)
 
 
 class TrainedBiLSTM(Encoder[BiLSTMRecipeT]):
+    version = 2
     unstated = ("sources", "parameters")
     head: BiLSTMMax
     pad_id: int

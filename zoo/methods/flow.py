@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from zoo.encoder import Encoder, FitReport, Run, Runtime, Vectors
+from zoo.engine.narrow import all_rows_alike
 from zoo.errors import ContractError
 from zoo.files import sha256_json
 from zoo.methods.base import check_positive, count_parameters
@@ -140,7 +141,7 @@ class Flow(Transform[FlowRecipe]):
 
     def transform(self, vectors: Vectors) -> Vectors:
         z = np.empty_like(vectors)
-        with torch.inference_mode():
+        with torch.inference_mode(), all_rows_alike(torch.device(self.runtime.device)):
             for start in range(0, len(vectors), _CHUNK):
                 rows = slice(start, start + _CHUNK)
                 z[rows] = self.glow(torch.from_numpy(vectors[rows]).to(self.runtime.device))[0].cpu().numpy()

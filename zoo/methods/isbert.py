@@ -7,13 +7,14 @@ the convolutions: recipe `isbert-repo.yaml`, with its list of unfollowed points.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from zoo.encoder import Runtime, Traits
+from zoo.engine.narrow import all_rows_alike
 from zoo.engine.states import masked_mean, token_states
 from zoo.methods.base import check_adam, check_in_batch, check_positive
 from zoo.methods.contrastive import Contrastive, TrainedRecipe
@@ -61,6 +62,15 @@ class ISBertRecipe(TrainedRecipe):
             raise ValueError(f"kernels must be odd numbers (each is centred on its token), not {self.kernels}")
 
 
+def _windows_mapped(convolution: nn.Conv1d, x: torch.Tensor) -> torch.Tensor:
+    """The convolution as a linear map of each token's window: (n, length, out), the same in any batch."""
+    width = convolution.kernel_size[0]
+    windows = F.pad(x, (width // 2, width // 2)).unfold(2, width, 1).permute(0, 2, 1, 3).flatten(2)
+    with all_rows_alike(x.device):
+        mapped: torch.Tensor = F.linear(windows, convolution.weight.flatten(1), convolution.bias)
+    return mapped
+
+
 class NgramCNN(nn.Module):
     """States -> n-gram features c: parallel convolutions of several widths, f(W h_{i-k/2 .. i+k/2} + b)."""
 
@@ -73,7 +83,10 @@ class NgramCNN(nn.Module):
         """States (n, length, dim) and mask (n, length) -> (n, length, kernels * channels)."""
         # Padding is zero here; in the code its states are in the last windows, so that vectors depend on the batch.
         x = (states * mask.unsqueeze(-1).to(states.dtype)).transpose(1, 2)
-        features = torch.cat([convolution(x) for convolution in self.convolutions], 1).transpose(1, 2)
+        if torch.is_grad_enabled():
+            features = torch.cat([convolution(x) for convolution in self.convolutions], 1).transpose(1, 2)
+        else:
+            features = torch.cat([_windows_mapped(cast("nn.Conv1d", part), x) for part in self.convolutions], 2)
         return F.relu(features) if self.relu else features
 
 

@@ -67,6 +67,7 @@ class Model2Vec(TokenTableEncoder[Model2VecRecipe]):
     """
 
     Recipe: ClassVar[type[Any]] = Model2VecRecipe
+    version = 2
 
     def __init__(self, recipe: Model2VecRecipe, runtime: Runtime) -> None:
         exact = replace(runtime, precision="fp32")
@@ -81,6 +82,7 @@ class Model2Vec(TokenTableEncoder[Model2VecRecipe]):
             pad_id=backbone.pad_id,
             runtime=exact,
             stats=EncodingStats(),
+            positions=backbone.max_length,
         )
         vectors = principal(states, recipe.dim)
         if recipe.a is not None:
@@ -89,6 +91,10 @@ class Model2Vec(TokenTableEncoder[Model2VecRecipe]):
         table = torch.zeros(tokenizer.get_vocab_size(), vectors.shape[1])
         table[ids] = torch.from_numpy(vectors).float()
         super().__init__(recipe, runtime, tokenizer, table)
+
+    @classmethod
+    def check_recipe(cls, recipe: Model2VecRecipe, runtime: Runtime) -> None:
+        kept_tokens(tokenizer_of(Backbone.load(recipe.backbone, recipe.revision, runtime).source))
 
     @classmethod
     def traits(cls, recipe: Model2VecRecipe) -> Traits:

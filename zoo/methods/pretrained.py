@@ -18,6 +18,7 @@ from zoo.encoder import Encoder, Runtime, Traits, Vectors
 from zoo.engine.backbone import Backbone, BackboneSource, find_backbone, positions_of, without_pooler
 from zoo.engine.batching import EncodingStats, autocast, encode_unique
 from zoo.engine.hub_models import DEFAULT_BACKBONE
+from zoo.engine.narrow import all_rows_alike
 from zoo.engine.states import Pooling
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError, MissingError, UsageError
@@ -192,7 +193,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         if self.library is not None:
             return encode_unique(texts, functools.partial(self._by_library, prompt=prompt, role=role))
         vectors = torch.from_numpy(self.pooled([prompt + text for text in texts]))
-        with torch.inference_mode():
+        with torch.inference_mode(), all_rows_alike(torch.device(self.runtime.device)):
             for module in self.after:
                 vectors = module({"sentence_embedding": vectors.to(self.runtime.device)})["sentence_embedding"]
         return vectors.cpu().numpy()

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
-from zoo.errors import ContractError, UsageError
+from zoo.errors import ContractError, UsageError, ZooError
 from zoo.methods.base import check_positive
 from zoo.methods.contrastive import ContrastiveRecipe, Rows
 from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
@@ -147,7 +147,10 @@ class RankCSE(DropoutViews[RankCSERecipe]):
     def sources(cls, recipe: RankCSERecipe, runtime: Runtime) -> dict[str, Any]:
         sources = super().sources(recipe, runtime)
         for number, (name, method, teacher_recipe) in enumerate(teachers_of(recipe)):
-            theirs = method.sources(teacher_recipe, runtime)
+            try:
+                theirs = method.sources(teacher_recipe, runtime)
+            except ZooError as error:
+                raise type(error)(f"its teacher {name}: {error}") from error
             stated = {
                 "method": name,
                 "recipe": portable_recipe(teacher_recipe, theirs),

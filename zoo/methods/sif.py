@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
+from zoo.engine.narrow import row_products
 from zoo.engine.tokens import TokenTable
 from zoo.errors import ContractError
 from zoo.files import sha256_json
@@ -124,7 +125,8 @@ class WeightedAverages(WordAverages[WeightingT]):
     def compose(self, table: TokenTable) -> Array:
         """v - vM (texts, dim), v the weighted mean of each text's words."""
         v = self._weighted(table)
-        return v - v @ self.common
+        removed: Array = row_products(v, self.common)
+        return v - removed
 
     def _weighted(self, table: TokenTable) -> Array:
         used, ids = np.unique(table.ids, return_inverse=True)

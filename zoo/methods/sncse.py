@@ -75,7 +75,7 @@ class SNCSE(PromptBERT[SNCSERecipe]):
     """
 
     Recipe: ClassVar[type] = SNCSERecipe
-    version = 2
+    version = 3
     ended = staticmethod(ended)
 
     def __init__(self, recipe: SNCSERecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:

@@ -67,6 +67,8 @@ class Static(BackboneEncoder[StaticRecipe]):
     """
 
     Recipe: ClassVar[type] = StaticRecipe
+    # The engine, whose version the base has, makes none of its vectors.
+    version = 1
 
     def __init__(self, recipe: StaticRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)

@@ -83,6 +83,7 @@ def _not_zero(vectors: Vectors) -> Vectors:
 
 class Transform(Encoder[TransformRecipeT]):
     Recipe: ClassVar[type[Any]] = TransformRecipe
+    version = 2
     unstated = ("sources", "parameters")
     stochastic = False
 

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from zoo.encoder import Encoder, FitReport, Run, Runtime, Traits, Vectors
+from zoo.engine.narrow import row_products
 from zoo.errors import ContractError, UsageError
 from zoo.files import sha256_json
 from zoo.formats.export import StockModules, dense
@@ -110,7 +111,7 @@ class Whitening(Transform[WhiteningRecipe]):
 
     def transform(self, vectors: Vectors) -> Vectors:
         """(x - mean) W, L2-normalised; norms are at least 1e-8, as in the Keras code."""
-        y = (vectors.astype(np.float64) - self.mean) @ self.kernel
+        y = row_products(vectors.astype(np.float64) - self.mean, self.kernel)
         normalised: Vectors = (y / np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-8)).astype(np.float32)
         return normalised
 

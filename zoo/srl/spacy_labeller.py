@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from zoo.errors import MissingError
+from zoo.extras import optional
 from zoo.srl.parse import Frame, Labeller, Parse
 from zoo.srl.rules import TABLE, find_frames, own_table
 
@@ -52,10 +53,7 @@ class SpacyLabeller:
     """
 
     def __init__(self, model: str = DEFAULT_MODEL) -> None:
-        try:
-            import spacy
-        except ImportError as error:
-            raise MissingError(f"semantic roles need spaCy, which is not installed; {_REMEDY}.") from error
+        spacy = optional("spacy", "srl", "a labeller of semantic roles")
         try:
             self._nlp = spacy.load(model, exclude=["ner", "senter"])
         except OSError as error:

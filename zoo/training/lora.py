@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
 from torch import nn
 
-from zoo.errors import CorruptError, MissingError, UsageError
+from zoo.errors import CorruptError, UsageError
+from zoo.extras import optional
 from zoo.files import read_mapping, write_json
 from zoo.tensors import read_tensors, write_tensors
 
@@ -36,8 +36,7 @@ class LoraSettings:
 
 
 def check_peft() -> None:
-    if find_spec("peft") is None:
-        raise MissingError("training by adapters (LoRA) needs peft: pip install 'zoo-bench[peft]'.")
+    optional("peft", "peft", "training by adapters (LoRA)")
 
 
 def has_adapters(model: nn.Module) -> bool:

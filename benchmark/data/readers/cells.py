@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from benchmark.data.readers.kinds import JSON, PARQUET, SHEET, begins, check_text, is_saved, suffix_of, text_lines
 from benchmark.data.readers.shapes import ASIDE, KNOWN, LABEL, NEGATIVE, NESTED, plain
-from zoo.errors import CorruptError, MissingError, UsageError
+from zoo.errors import CorruptError, UsageError
+from zoo.extras import optional
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -226,12 +227,9 @@ def _of_folder(path: Path, splits: Sequence[str]) -> Cells:
 def _sheet(path: Path) -> Cells:
     import pandas as pd
 
+    optional("openpyxl", "excel", f"{path} (an Excel sheet; as CSV UTF-8 it needs nothing)")
     try:
         sheets = pd.read_excel(path, header=None, dtype=object, sheet_name=None)
-    except ImportError as error:
-        raise MissingError(
-            f"{path} is an Excel sheet: pip install 'zoo-bench[excel]', or save it as CSV UTF-8."
-        ) from error
     except Exception as error:
         raise CorruptError(f"{path} cannot be read as an Excel sheet: {str(error)[:200]}") from error
     name = max(sheets, key=lambda sheet: int(sheets[sheet].count().sum()))

@@ -24,7 +24,7 @@ from zoo_bench_papers.verdicts import Verdict, verdicts
 
 
 @click.command("claims")
-@click.option("--paper", help="Print only the claims of this paper: PT-BERT, BURT, SimCSE ...")
+@click.option("--paper", help="Only print, and of this paper: PT-BERT, BURT, SimCSE ...")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw them: FILE.svg, .png or .pdf.")
 @click.option("--beside", "rival", metavar="ROW", help="With --plot: draw which methods beat ROW (simcse).")
 @click.option(
@@ -51,7 +51,10 @@ def command(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Test the papers' claims on measured rows: printed, ours with its interval, and a verdict."""
+    """Test the papers' claims on measured rows: printed, ours with its interval, and a verdict.
+
+    claims.md and claims.json in the results folder have all of them; --paper writes neither.
+    """
     papers = list(dict.fromkeys(claim.paper for claim in all_claims()))
     if paper is not None and paper not in papers:
         raise UsageError(f"no claims of a paper {paper!r}.{did_you_mean(paper, papers)} There: {', '.join(papers)}.")
@@ -62,10 +65,14 @@ def command(
     if backbone or data:
         raise UsageError("--backbone and --data are of a plan; name its file: --plan FILE.yaml.")
     reached = verdicts(results, store, read_completed(store))
-    check_writable(results)
-    write_text(results / "claims.md", markdown(reached))
-    # The page of `zoo-bench leaderboard` shows it.
-    write_json(results / "claims.json", ledger(reached))
+    written = [plot] if plot is not None else []
+    # Who asks for one paper looks, and writes nothing into a folder that may be somebody's.
+    if paper is None:
+        check_writable(results)
+        write_text(results / "claims.md", markdown(reached))
+        # The page of `zoo-bench leaderboard` shows it.
+        write_json(results / "claims.json", ledger(reached))
+        written = [results / "claims.md", results / "claims.json", *written]
     shown = [one for one in reached if paper in (None, one.claim.paper)]
     if rival is not None and plot is None:
         raise UsageError("--beside draws a picture; name its file: --plot FILE.png.")
@@ -80,8 +87,8 @@ def command(
         say_prose("\n".join(_lines(selected, width_of(sys.stdout))))
     if changes(shown):
         say_prose(changed(shown))
-    files = ", ".join(map(str, [results / "claims.md", *([plot] if plot else [])]))
-    say_prose(f"written: {files} (claims.json beside it)")
+    if written:
+        say_prose(f"written: {', '.join(map(str, written))}")
     return 0
 
 

@@ -119,3 +119,19 @@ def test_what_cannot_be_exported_is_said_in_a_sentence(cli: Cli, results: Path, 
         shutil.rmtree(folder)
     answer = cli("export", NAME, tmp_path / "out", "--results", results)
     assert answer.code != 0 and "is gone" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("backbone", "expected"),
+    [
+        ({"name": "zoo-small"}, None),
+        ({"name": "zoo-mini-roberta"}, None),
+        ({"name": "folder", "local": True}, None),
+        ({}, None),
+        ({"name": "bert-base-uncased"}, "bert-base-uncased"),
+    ],
+)
+def test_a_card_names_a_base_model_only_of_the_hub(backbone: dict[str, object], expected: str | None) -> None:
+    from benchmark.interop.export import _hub_id
+
+    assert _hub_id(backbone) == expected

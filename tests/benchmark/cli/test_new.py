@@ -67,7 +67,7 @@ def test_a_file_in_the_form_of_biosses_becomes_a_task(cli: Cli, here: Path) -> N
         [3.8, 0.2, 2.4],
     )
     ran = cli("run", "--plugin", "biosses.py", "--tasks", "biosses", "--methods", "static-avg", "--no-controls")
-    assert ran.code == 0 and "1 cells measured" in ran.out + ran.err, ran.out + ran.err
+    assert ran.code == 0 and "1 cell measured" in ran.out + ran.err, ran.out + ran.err
 
 
 @pytest.mark.slow

@@ -150,7 +150,7 @@ def test_the_command_writes_them_without_torch(tmp_path: Path) -> None:
     words = ["export", "m", str(tmp_path / "mteb"), "--scores", "--results", str(tmp_path / "results")]
     child = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True)
     assert child.returncode == 0, child.stderr
-    assert "7 result files in MTEB's form and 1 cards for the hub" in child.stdout
+    assert "7 result files in MTEB's form and 1 card for the hub" in child.stdout
     assert len(list((tmp_path / "mteb").rglob("STS*.json"))) == 6
 
 

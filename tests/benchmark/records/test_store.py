@@ -124,7 +124,7 @@ def test_a_damaged_record_is_measured_again(cli: Cli, tmp_path: Path) -> None:
     paths[0].write_text(paths[0].read_text(encoding="utf-8")[:200], encoding="utf-8")
     answer = cli(*arguments)
     assert answer.code == 0
-    assert "1 cells measured, 3 kept" in answer.err
+    assert "1 cell measured, 3 kept" in answer.err
     assert f"{paths[0]}.corrupt" in answer.err
     after = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     assert after[0]["scores"] == before[0]["scores"]

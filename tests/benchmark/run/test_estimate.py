@@ -134,7 +134,7 @@ def test_the_first_line_and_the_dry_run_say_how_long_it_takes(cli: Cli, tmp_path
     [
         ("random --seeds 2", "random,static-avg --seeds 3", "2 of 4 encoders", 4),
         ("static-avg,random --seeds 2", "random --seeds 2", "0 of 2 encoders", 0),
-        ("random --seeds 1", "static-avg", "1 encoders", 2),
+        ("random --seeds 1", "static-avg", "1 encoder", 2),
         ("random --seeds 2 --tasks pocket-words", "random,static-avg --seeds 2", "3 encoders", 4),
         ("random --seeds 2", "random --seeds 2 --remeasure", "2 encoders", 4),
     ],

@@ -90,7 +90,7 @@ def test_cells_of_other_code_are_kept_and_their_rows_whole(cli: Cli, tmp_path: P
     is_of(monkeypatch, "1" * 64)
     run(2)
     is_of(monkeypatch, "0" * 64)
-    assert "1 cells measured, 2 kept from before" in run(3)
+    assert "1 cell measured, 2 kept from before" in run(3)
     assert [record["code"]["digest"][0] for record in records_of(tmp_path)].count("1") == 2
     (row,) = json.loads((tmp_path / "pocket-trial.json").read_text("utf-8"))["rows"]
     assert row["scores"]["pocket-words"]["mean"] is not None
@@ -121,7 +121,7 @@ def test_what_is_made_again_goes_on_after_a_stop(cli: Cli, fakes: None, tmp_path
     monkeypatch.setattr(Fitted, "fit", stop_at_second)
     assert run("--remeasure").code != 0 and FITTED == ["Fitted"] * 3
     monkeypatch.setattr(Fitted, "fit", fit)
-    assert "1 cells measured, 1 kept" in run("--remeasure").err and FITTED == ["Fitted"] * 4
+    assert "1 cell measured, 1 kept" in run("--remeasure").err and FITTED == ["Fitted"] * 4
     assert not list(tmp_path.glob(".remeasure*"))
     assert run().code == 0 and FITTED == ["Fitted"] * 4
 
@@ -171,7 +171,7 @@ def test_a_plugins_swapped_weights_are_another_cell(cli: Cli, tmp_path: Path) ->
     assert cli(*words, "--embedding-cache", "1").code == 0
     weights.write_text("5.0 -2.0")
     answer = cli(*words, "--embedding-cache", "1")
-    assert answer.code == 0 and "1 cells measured, 0 kept" in answer.out + answer.err
+    assert answer.code == 0 and "1 cell measured, 0 kept" in answer.out + answer.err
     first, second = records_of(tmp_path / "out")
     assert first["key"] != second["key"] and first["scores"]["main"] != second["scores"]["main"]
     assert "1 kept from before" in cli(*words, "--embedding-cache", "1").err

@@ -115,14 +115,14 @@ def test_during_a_run_it_says_what_is_done_runs_and_failed(cli: Cli, tmp_path: P
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_name(folder.name + ".lock")):
         shown = cli(*words, "--dry-run").out
-    assert "broken: 0/2 cells done, running" in shown and shown.count("running") == 1
+    assert "broken: 0 of 2 cells done, running" in shown and shown.count("running") == 1
 
 
 def test_a_dry_run_with_remeasure_counts_nothing_as_done(cli: Cli, tmp_path: Path) -> None:
     words = ("run", "--methods", "bag-of-words", "--tasks", "pocket-pairs", "--no-controls", "--results", tmp_path)
     assert cli(*words).code == 0
-    assert "1 cells: 1 done" in cli(*words, "--dry-run").out
-    assert "1 cells: 0 done" in cli(*words, "--dry-run", "--remeasure").out
+    assert "1 cell: 1 done" in cli(*words, "--dry-run").out
+    assert "1 cell: 0 done" in cli(*words, "--dry-run", "--remeasure").out
 
 
 @pytest.mark.parametrize(("here", "printed"), [(0, False), (3 << 30, True), (5 << 30, False)])
@@ -130,3 +130,17 @@ def test_too_little_memory_is_said_where_it_is_known(here: int, printed: bool, m
     monkeypatch.setattr("benchmark.run.preflight.memory_here", lambda: here)
     lines = Preflight([], {}, memory=4 << 30).lines()
     assert any("may need 4.0 GiB of memory; this machine has 3.0." in line for line in lines) is printed
+
+
+def test_a_dry_run_encodes_no_text(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a row of every kind: also of those whose table is made as the encoder is."""
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise AssertionError("a text is encoded")
+
+    for place in ("zoo.engine.batching", "zoo.methods.model2vec", "zoo.methods.base"):
+        monkeypatch.setattr(f"{place}.encode_table", refused, raising=False)
+    methods = "model2vec,static-avg,cls,whitening,simcse,bag-of-words,prompt"
+    words = ("run", "--methods", methods, "--suite", "pocket", "--dry-run", "--no-controls", "--results", tmp_path)
+    answer = cli(*words)
+    assert answer.code == 0 and "0 done, 0 would be n/a" in answer.out, answer.out

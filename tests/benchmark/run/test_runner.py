@@ -168,7 +168,7 @@ def test_a_finished_cell_is_kept_a_failed_one_tried_again(cli: Cli, tmp_path: Pa
     path = next(p for p in before if p.parent.name == "bag")
     record = json.loads(path.read_text())
     path.write_text(json.dumps({**record, "status": "failed", "reason": "power cut", "scores": None}))
-    assert "1 cells measured, 11 kept" in cli(*arguments).err
+    assert "1 cell measured, 11 kept" in cli(*arguments).err
     assert json.loads(path.read_text())["scores"] == record["scores"]
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shutil
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,10 +74,29 @@ def test_what_a_recipe_needs_is_refused_in_a_sentence(name: str, need: str, lack
         encoder_of(name, lacking[need])
     # A decoder lacks several things; any of them is a reason.
     needs = [words for other, words in LACKS.items() if other in cls.needs(recipe)]
-    assert any(words in str(refused.value) for words in needs) and cls.__name__ in str(refused.value)
+    assert any(words in str(refused.value) for words in needs)
+    if "[CLS]" in str(refused.value):
+        check_instead(str(refused.value), cls, recipe)
     if need != "first token":
         with pytest.raises(UsageError, match=r"needs an? "):
             cls.sources(recipe, Runtime())
+
+
+def check_instead(message: str, cls: type[BackboneEncoder], recipe: Any) -> None:
+    """The setting that the message names makes the encoder; or it names another method, which does."""
+    assert ("this recipe's" in message) != ("another method, such as avg-last" in message)
+    setting = re.search(r"this recipe's (\w+)=(\w+)\.", message)
+    if setting is None:
+        encoder = encoder_of("avg-last", Path(recipe.backbone))
+    else:
+        encoder = cls(dataclasses.replace(recipe, **{setting[1]: setting[2]}), Runtime())
+    assert encoder.dim
+
+
+def test_a_teacher_is_named_as_the_teacher(lacking: Mapping[str, Path]) -> None:
+    cls, recipe = resolved("rankcse-repo", lacking["MLM head"])
+    with pytest.raises(UsageError, match=r"its teacher diffcse: the recipe needs an? "):
+        cls.sources(recipe, Runtime())
 
 
 @pytest.mark.slow

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -25,33 +27,18 @@ onnx = pytest.importorskip("onnx", reason="pip install onnx")
 TEXTS = [*PROBES, *(clean_text(text, 0) for text in ODD_TEXTS), " ".join(PROBES * 40), "", "dog"]
 
 
-class _States(torch.nn.Module):
-    def __init__(self, model: torch.nn.Module, names: list[str]) -> None:
-        super().__init__()
-        self.model, self.names = model, names
-
-    def forward(self, *values: torch.Tensor) -> Any:
-        return self.model(**dict(zip(self.names, values, strict=True))).last_hidden_state
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "methods" / "finished.md"
 
 
-def exported(library: SentenceTransformer, path: Path) -> Path:
-    """Write the transformer as an ONNX file, as torch exports it."""
-    encoded = library[0].tokenizer(["a small dog", "rain in the garden"], padding=True, return_tensors="pt")
-    names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in encoded]
-    axes = {name: {0: "batch", 1: "tokens"} for name in [*names, "last_hidden_state"]}
-    path.parent.mkdir(exist_ok=True, parents=True)
-    with warnings.catch_warnings():
+def exported(folder: Path) -> Path:
+    """Write the transformer as an ONNX file by the page's program."""
+    program = re.search(r"```python\n(# to_onnx\.py.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert program is not None
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
-        torch.onnx.export(
-            _States(library[0].auto_model.eval(), names),
-            tuple(encoded[name] for name in names),
-            str(path),
-            input_names=names,
-            output_names=["last_hidden_state"],
-            dynamic_axes=axes,
-            dynamo=False,
-        )
-    return path
+        patch.setattr(sys, "argv", ["to_onnx.py", str(folder)])
+        exec(program[1], {})
+    return folder / "onnx" / "model.onnx"
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +56,7 @@ def folder(tiny_bert: Path, tiny_roberta: Path, tmp_path_factory: pytest.TempPat
             prompts = {"query": "query: ", "document": "a text "} if kind == "dense" else {}
             library = SentenceTransformer(modules=parts, device="cpu", prompts=prompts)
             library.save(str(place))
-            path = exported(library, place / "onnx" / "model.onnx")
+            path = exported(place)
             from onnxruntime.quantization import quantize_dynamic
 
             quantize_dynamic(path, path.with_name("model_qint8_avx512.onnx"))
@@ -170,8 +157,6 @@ def test_mistakes_are_one_sentence(folder: Callable[[str], Path], tiny_bert: Pat
 
 
 def test_without_onnxruntime_the_extra_is_named(folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
     place = folder("bert")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingError, match=r"pip install 'zoo-bench\[onnx\]'"):

@@ -21,9 +21,9 @@ from zoo.selection import parse_methods
 from zoo.training.losses import ranking_loss
 
 GOLDEN = {
-    "angle": {"version": 1, "values": [-1.0, 0.5938, -0.5246, -0.2163, 1.0, -0.45, -0.2037, 0.4714]},
-    "cosent": {"version": 1, "values": [-1.0, 0.57, -0.5093, -0.2455, 0.0533, 0.1946, -0.3561, -1.0]},
-    "matryoshka": {"version": 1, "values": [0.0791, 0.3416, -1.0, -0.0182, 1.0, -0.2361, -0.2479, -0.1714]},
+    "angle": {"version": 2, "values": [-1.0, 0.5938, -0.5246, -0.2163, 1.0, -0.45, -0.2037, 0.4714]},
+    "cosent": {"version": 2, "values": [-1.0, 0.57, -0.5093, -0.2455, 0.0533, 0.1946, -0.3561, -1.0]},
+    "matryoshka": {"version": 2, "values": [0.0791, 0.3416, -1.0, -0.0182, 1.0, -0.2361, -0.2479, -0.1714]},
 }
 
 ROOT = Path(__file__).parents[3]

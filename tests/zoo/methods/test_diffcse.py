@@ -13,7 +13,7 @@ from zoo.errors import UsageError
 
 GOLDEN = {
     "diffcse": {
-        "version": 1,
+        "version": 2,
         "tolerance": 0.006,
         "values": [-1.0, 0.6338, -0.8234, 0.1997, 0.8957, 0.0829, -0.1875, 1.0],
     }

@@ -15,7 +15,7 @@ from zoo.recipes import all_recipes
 
 GOLDEN = {
     "infersent": {
-        "version": 1,
+        "version": 2,
         "settings": {"learning_rate": 1.0},
         "values": [0.0043, 0.9998, -0.6855, 1.0, 0.0493, 1.0, -0.2176, 0.3694],
     }

@@ -12,7 +12,7 @@ from zoo.methods.infersent_words import InferSentWords
 
 GOLDEN = {
     "infersent-words": {
-        "version": 1,
+        "version": 2,
         "settings": {"learning_rate": 1.0},
         "values": [0.6578, 0.6652, -1.0, -0.9247, -0.0786, -0.4339, 1.0, 0.5225],
     }

@@ -24,7 +24,7 @@ from zoo.selection import parse_methods
 
 GOLDEN = {
     "llm2vec": {
-        "version": 1,
+        "version": 2,
         "settings": {"mntp_steps": 4, "mntp_batch_size": 4, "mntp_length": 32, "steps": 4},
         "values": [-1.0, 0.6928, -0.3656, 0.289, 0.5479, -0.3573, -1.0, 0.5664],
     }

@@ -11,7 +11,7 @@ import torch
 from zoo.encoder import Runtime
 from zoo.methods.optiprompt import OptiPrompt, TemplateVectors
 
-GOLDEN = {"optiprompt": {"version": 1, "values": [-1.0, 0.7498, 0.3382, 0.0533, 0.6991, -0.3003, -0.3241, 1.0]}}
+GOLDEN = {"optiprompt": {"version": 2, "values": [-1.0, 0.7498, 0.3382, 0.0533, 0.6991, -0.3003, -0.3241, 1.0]}}
 
 
 def make(folder: Path, **fields: Any) -> OptiPrompt:

@@ -22,7 +22,7 @@ from zoo.methods.pretrained import Pretrained
 
 GOLDEN = {
     "pretrained": {
-        "version": 1,
+        "version": 2,
         "settings": {"pooling": "mean"},
         "values": [-1.0, 0.5516, -0.2157, 0.3331, 0.5266, -0.5792, -0.7365, 1.0],
     }

@@ -13,7 +13,7 @@ from zoo.encoder import Runtime
 from zoo.errors import UsageError
 from zoo.methods.prompt import Prompt
 
-GOLDEN = {"prompt": {"version": 1, "values": [-1.0, 0.7542, 0.3469, 0.0585, 0.7129, -0.3126, -0.3522, 1.0]}}
+GOLDEN = {"prompt": {"version": 2, "values": [-1.0, 0.7542, 0.3469, 0.0585, 0.7129, -0.3126, -0.3522, 1.0]}}
 
 TEXT = "a small dog"
 ROW = [101, 2023, 6251, 1024, 1000, 1037, 2235, 3899, 1000, 2965, 103, 1012, 102]

@@ -21,7 +21,7 @@ from zoo.training.momentum import Queue
 # Version 1 stays although the defaults are others: the settings are in the key, and no recipe's vectors changed.
 GOLDEN = {
     "ptbert": {
-        "version": 1,
+        "version": 2,
         "values": [-1.0, 0.7658, -0.1911, -0.2837, 1.0, -0.1419, -0.5208, 0.4168],
         # ptbert-tokens, which `ptbert` once was: rows that were measured then are its rows.
         "also": [

@@ -11,7 +11,7 @@ from zoo.encoder import Corpus, FitReport, Run, Runtime
 from zoo.errors import ContractError, TrainingError
 from zoo.methods.sbert import SBERT
 
-GOLDEN = {"sbert": {"version": 1, "values": [0.4799, -0.6471, 1.0, 0.4728, 0.2968, -0.1944, -1.0, -0.1293]}}
+GOLDEN = {"sbert": {"version": 2, "values": [0.4799, -0.6471, 1.0, 0.4728, 0.2968, -0.1944, -1.0, -0.1293]}}
 
 WORDS = "dog cat river stone lamp garden train letter bridge apple".split()
 

@@ -12,7 +12,7 @@ from zoo.encoder import Corpus, Run
 from zoo.errors import MissingError, TrainingError
 from zoo.methods.sentencecrops import windows
 
-GOLDEN = {"sentence-crops": {"version": 1, "values": [-1.0, 0.6031, -0.2704, 0.3554, 0.5908, -0.6889, -0.8731, 1.0]}}
+GOLDEN = {"sentence-crops": {"version": 2, "values": [-1.0, 0.6031, -0.2704, 0.3554, 0.5908, -0.6889, -0.8731, 1.0]}}
 WORDS = "cat dog tree house river stone cloud bird".split()
 CORPUS = Corpus("toy", [f"{a} {b}" for a in WORDS for b in WORDS], documents=range(0, 64, 8))
 

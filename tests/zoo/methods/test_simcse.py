@@ -16,7 +16,7 @@ from zoo.errors import ContractError, TrainingError
 from zoo.methods.simcse import SimCSE, triplets
 from zoo.training.losses import info_nce, mask_some
 
-GOLDEN = {"simcse": {"version": 1, "values": [-1.0, 0.5478, -0.3679, 0.0983, 0.5947, -0.2991, 0.1237, 1.0]}}
+GOLDEN = {"simcse": {"version": 2, "values": [-1.0, 0.5478, -0.3679, 0.0983, 0.5947, -0.2991, 0.1237, 1.0]}}
 
 IDS = torch.tensor([[101, 1037, 2235, 3899, 102], [101, 4542, 102, 0, 0], [101, 2048, 2308, 102, 0]])
 MASK = (IDS != 0).long()

@@ -19,7 +19,7 @@ from zoo.selection import parse_methods
 
 GOLDEN = {
     "simcse-words": {
-        "version": 1,
+        "version": 2,
         "settings": {"steps": 10, "table_steps": 10},
         "values": [0.2693, -0.5144, -1.0, -0.1205, 0.15, -0.8116, -1.0, -0.2362],
     }

@@ -12,7 +12,7 @@ from zoo.methods.sncse import ended
 from zoo.srl.parse import Parse
 from zoo.srl.spacy_labeller import negated, soft_negatives
 
-GOLDEN = {"sncse": {"version": 2, "values": [-1.0, 0.7556, -0.3039, 0.5155, 1.0, -0.4623, -0.8817, 0.803]}}
+GOLDEN = {"sncse": {"version": 3, "values": [-1.0, 0.7556, -0.3039, 0.5155, 1.0, -0.4623, -0.8817, 0.803]}}
 
 
 def test_a_row_is_two_templates_and_a_negation(tiny_bert: Path) -> None:

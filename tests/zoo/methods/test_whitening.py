@@ -12,7 +12,7 @@ from zoo.errors import ContractError, UsageError
 from zoo.methods.pooled import Average
 from zoo.methods.whitening import Whitening, whitening
 
-GOLDEN = {"whitening": {"version": 1, "values": [1.0, -0.0471, -0.538, 0.6172, -0.2182, -0.1901, -0.8021, 1.0]}}
+GOLDEN = {"whitening": {"version": 2, "values": [1.0, -0.0471, -0.538, 0.6172, -0.2182, -0.1901, -0.8021, 1.0]}}
 
 
 @pytest.fixture

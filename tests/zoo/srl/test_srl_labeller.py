@@ -24,7 +24,9 @@ def test_spacy_is_not_imported_before_a_labeller_is_made() -> None:
 
 def test_without_spacy_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(MissingError, match=r"need spaCy, .*; pip install 'zoo-bench\[srl\]'"):
+    with pytest.raises(
+        MissingError, match=r"semantic roles needs spacy, which is not installed: pip install 'zoo-bench\[srl\]'"
+    ):
         make_labeller()
 
 

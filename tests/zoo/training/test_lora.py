@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import util
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,7 +94,6 @@ def test_what_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     config.write_text(config.read_text().replace('"down_proj"', '"up_proj"'))
     with pytest.raises(CorruptError, match="does not fit its model"):
         lora.load_adapters(llama(), tmp_path)
-    find_spec = util.find_spec
-    monkeypatch.setattr(lora, "find_spec", lambda name: None if name == "peft" else find_spec(name))
+    monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(MissingError, match=r"pip install 'zoo-bench\[peft\]'"):
         lora.with_adapters(llama(), SETTINGS)

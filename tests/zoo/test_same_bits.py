@@ -1,0 +1,117 @@
+"""A vector depends on its text and its encoder alone: not on the texts beside it, their order, or threads."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fakes import fixed_bert, sentences
+from test_golden import BUILT_IN, corpus_for, small, stated
+
+from zoo.check import SENTENCES
+from zoo.encoder import Encoder, Run, Runtime, Vectors
+from zoo.encoding import runtimes_changed
+
+Encode = Callable[[list[str]], Vectors]
+TEXTS = [*SENTENCES[:14], "", "a long text of many words " * 30]
+DRAWS = np.random.default_rng(96)
+
+
+def texts_beside(texts: list[str], count: int = 200) -> list[str]:
+    """`count` others of 1 to 200 words, most of them short, from the words of `texts`."""
+    words = " ".join(texts).split()
+    lengths = np.where(DRAWS.random(count) < 0.98, DRAWS.integers(1, 40, count), DRAWS.integers(40, 200, count))
+    return [" ".join(DRAWS.choice(words, size=int(length))) for length in lengths]
+
+
+def in_conditions(encode: Encode, texts: list[str], beside: list[str]) -> Iterator[tuple[str, Vectors]]:
+    """Vectors of `texts` (n, dim) under each condition, named."""
+    yield "beside others", encode([*texts, *beside])[: len(texts)]
+    yield "alone", np.concatenate([encode([text]) for text in texts])
+    yield "in fives", np.concatenate([encode(texts[start : start + 5]) for start in range(0, len(texts), 5)])
+    order = DRAWS.permutation(len(texts) + len(beside))
+    everything = [*texts, *beside]
+    shuffled = encode([everything[i] for i in order])
+    yield "in another order", shuffled[np.argsort(order)][: len(texts)]
+
+
+def unequal(encoder: Encoder, texts: list[str], threads: tuple[int, ...] = (1, 2)) -> list[str]:
+    """The conditions in which a vector has other bits than beside 200 others, with one thread."""
+    beside, before = texts_beside(texts), torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        wanted = encoder.encode([*texts, *beside])[: len(texts)]
+        differ = []
+        for number in threads:
+            torch.set_num_threads(number)
+            for name, vectors in in_conditions(encoder.encode, texts, beside):
+                if rows := int((vectors != wanted).any(axis=1).sum()):
+                    largest = float(np.abs(vectors - wanted).max())
+                    differ.append(f"{name}, {number} threads: {rows} texts, by up to {largest:.1e}")
+        return differ
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fixed_bert(tmp_path_factory.mktemp("fixed") / "bert")
+
+
+def fitted(name: str, backbone: Path) -> Encoder:
+    encoder = small(name, backbone, **stated()[name].get("settings", {}))
+    if (corpus := corpus_for(encoder)) is not None:
+        encoder.fit(corpus, run=Run(seed=0))
+    return encoder.adapt(sentences()) if type(encoder).traits(encoder.recipe).transductive else encoder
+
+
+FEW = ("avg", "prompt", "whitening", "flow", "infersent-words", "isbert", "static")
+METHODS = [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in BUILT_IN]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_vector_is_its_own(name: str, backbone: Path) -> None:
+    encoder = fitted(name, backbone)
+    texts = list(SENTENCES) if name == "vectors" else TEXTS
+    for precision in ("fp32", "bf16"):
+        with runtimes_changed(encoder, lambda runtime, to=precision: dataclasses.replace(runtime, precision=to)):  # type: ignore[misc]
+            if name == "vectors":
+                assert np.array_equal(encoder.encode(texts)[::-1], encoder.encode(texts[::-1]))
+                continue
+            assert not unequal(encoder, texts), f"{name} in {precision}"
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.slow
+@pytest.mark.parametrize("backbone_name", ["zoo-mini", "zoo-small"])
+def test_at_the_widths_of_real_models(backbone_name: str, precision: str) -> None:
+    """Kernels are chosen by width: 256 and 384 take others than 32."""
+    from zoo.methods.pooled import Average, Cls
+
+    for cls in (Average, Cls):
+        recipe = cls.Recipe(backbone=backbone_name)
+        assert not unequal(cls(recipe, Runtime(precision=precision)), TEXTS), f"{cls.__name__}"  # type: ignore[arg-type]
+
+
+def test_a_changed_weight_is_noticed() -> None:
+    """Packed weights stay with an encoder: a write to them, and a fit that writes without a trace, make them anew."""
+    from zoo.encoding import writing_weights
+    from zoo.methods.pooled import Average
+
+    encoder = Average(Average.Recipe(backbone="zoo-mini"), Runtime())
+    before = encoder.encode(TEXTS[:2])
+    weight = encoder.backbone.network.encoder.layer[0].output.dense.weight
+    with torch.no_grad():
+        weight.mul_(1.5)
+    first = encoder.encode(TEXTS[:2])
+    assert not np.array_equal(first, before)
+    with writing_weights():
+        assert np.array_equal(encoder.encode(TEXTS[:2]), first)
+        # As a momentum encoder writes: the tensor's version stays.
+        weight.data.mul_(1 / 1.5)
+        assert np.allclose(encoder.encode(TEXTS[:2]), before, atol=1e-5)
+    assert np.allclose(encoder.encode(TEXTS[:2]), before, atol=1e-5)
