@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 
 from benchmark.data.corpora import load_corpus, target_corpus
 from benchmark.data.sources import DataSource
-from benchmark.run.objects import ObjectEncoder, listed, row_of
-from benchmark.run.rows import resolve_methods
+from benchmark.run.objects import ObjectEncoder, free_name, listed, row_of
+from benchmark.run.rows import check_name, resolve_methods
 from choose.data import Texts
 from zoo.api import load
 from zoo.encoder import Corpus, Encoder, Run, Runtime
@@ -29,6 +30,7 @@ from zoo.selection import parse_methods, saved_named
 
 UNTRAINED = ("static-freq-sub-case-pun", "avg-last", "bag-of-words")
 OWN_TEXTS = "own"
+_PLACEHOLDER = re.compile(r"\{(query|document|text|passage|sentence)?\}$")
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,11 @@ def _of_file(path: Path) -> list[Wording]:
                 f"{path}: a wording is NAME: {{query: TEXT, document: TEXT}}, or {{prompt: TEXT}} for every text"
                 f" ({name or 'there is none'})."
             )
+        for role, text in given.items():
+            # A placeholder at the end is where the text stands anyway.
+            given[role] = _PLACEHOLDER.sub("", text)
+            if re.search(r"\{\w*\}", given[role]):
+                raise UsageError(f"{path}: {name} has a placeholder in {text!r}; a wording stands before the text.")
         wordings.append(Wording(str(name), {roles[role]: text for role, text in given.items()}))
     return wordings
 
@@ -140,17 +147,27 @@ def candidates(encoders: object, baseline: str | None = None) -> list[tuple[str,
     given: object = [*installed(), *UNTRAINED] if encoders is None else encoders
     if isinstance(given, str):
         given = [part.strip() for part in given.split(",") if part.strip()]
-    pairs = [(called or _name(encoder), encoder) for called, encoder in listed(given, None)]
+    pairs = [(_named(called, encoder), encoder) for called, encoder in listed(given, None)]
     if baseline is not None and baseline not in [name for name, _ in pairs]:
         pairs.append((baseline, baseline))
     names = [name for name, _ in pairs]
+    folders = [Path(given).resolve() for _, given in pairs if isinstance(given, str | Path) and Path(given).is_dir()]
+    if same := [folder for folder in folders if folders.count(folder) > 1]:
+        raise UsageError(f"{same[0]} is named twice among the encoders; name it once.")
     if twice := [name for name in names if names.count(name) > 1]:
         raise UsageError(f"two encoders are called {twice[0]!r}; give a dict: {{'one name': ..., 'another': ...}}.")
     return pairs
 
 
-def _name(encoder: object) -> str:
-    return str(encoder) if isinstance(encoder, str | Path) else type(encoder).__name__
+def _named(called: str | None, encoder: object) -> str:
+    """Return the caller's name of an encoder, or its own; raises UsageError for the name of another recipe."""
+    text = str(encoder) if isinstance(encoder, str | Path) else ""
+    if called is None:
+        if isinstance(encoder, Path):
+            return free_name(text, "saved")
+        return text or free_name(type(encoder).__name__, "object")
+    check_name(called, all_recipes(), text)
+    return called
 
 
 def prepared(

@@ -32,7 +32,7 @@ from zoo.errors import MissingError, TrainingError, UsageError
 from zoo.extras import optional
 from zoo.files import sha256_json, slug, write_text
 from zoo.progress import Progress, counted
-from zoo.recipes import OVERRIDE, RecipeSpec, Tuned
+from zoo.recipes import OVERRIDE, RecipeSpec, Tuned, read_recipe
 from zoo.selection import parse_methods
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class _Tuner:
         bests = {number: self._best(trials) for number, trials in read.items()}
         scores = [best.score or 0.0 for best in bests.values()]
         spread = statistics.stdev(scores) if len(scores) > 1 else None
-        return [self._write(folder, number, read[number], best, spread) for number, best in bests.items()]
+        return [self._write(folder, number, studies[number], read[number], bests[number], spread) for number in bests]
 
     def _make_trials(self, name: str, study: Study, budget: Budget, stop: Stop) -> None:
         began = time.monotonic()
@@ -201,7 +201,21 @@ class _Tuner:
             raise TrainingError(f"{self.spec.name}: no trial of {len(trials)} has a score: {reason}")
         return best
 
-    def _write(self, folder: Path, number: int, trials: Sequence[Trial], best: Trial, spread: float | None) -> Tuning:
+    def _file(self, folder: Path, number: int, study: Trials) -> Path:
+        """Return the place of a study's recipe; the recipe of another study is kept, and this one has a longer name."""
+        name = f"{self.label}-tuned" + (f"-study{number}" if number > 1 else "")
+        file, trials = folder / f"{name}.yaml", study.read()
+        if not file.exists() or _is_of(file, trials):
+            return file
+        longer = folder / f"{name}-{study.folder.name[:8]}.yaml"
+        self.runtime.progress.say(
+            f"{file} is of another space, text or backbone and stays; this recipe is {longer.stem}."
+        )
+        return longer
+
+    def _write(
+        self, folder: Path, number: int, study: Trials, trials: Sequence[Trial], best: Trial, spread: float | None
+    ) -> Tuning:
         corpus, plan, first_trial = self.plan.inputs.corpus, self.plan, trials[0]
         tuned = Tuned(
             trials=len(trials),
@@ -209,7 +223,7 @@ class _Tuner:
             backbone=str(getattr(plan.row.recipe, "backbone", "")),
             corpus="" if corpus is None else corpus.name,
             sentences=0 if corpus is None else len(corpus.sentences),
-            study=sha256_json([dataclasses.asdict(trial) for trial in trials]),
+            study=_digest(trials),
             spread=spread,
         )
         typed = {key: self.spec.parameters[key] for key, by in self.spec.stated_by.items() if by == OVERRIDE}
@@ -223,12 +237,11 @@ class _Tuner:
             "parameters": {**typed, **settings},
             "tuned": dataclasses.asdict(tuned),
         }
-        name = f"{self.label}-tuned" + (f"-study{number}" if number > 1 else "")
-        file = folder / f"{name}.yaml"
+        file = self._file(folder, number, study)
         write_text(file, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
         write_text(file.with_suffix(".md"), self._page(trials, best, tuned))
         before = first_trial.score if first_trial.number == 1 and first_trial.state == "complete" else None
-        return Tuning(self.spec.name, name, file, before, best.score or 0.0, len(trials), settings, spread)
+        return Tuning(self.spec.name, file.stem, file, before, best.score or 0.0, len(trials), settings, spread)
 
     def _page(self, trials: Sequence[Trial], best: Trial, tuned: Tuned) -> str:
         learned = f"{tuned.sentences:,} sentences of {tuned.corpus}" if tuned.corpus else "no training text"
@@ -247,6 +260,19 @@ class _Tuner:
             cells = [str(trial.number), *(shown(trial.values[key]) for key in self.space), score, name]
             lines.append(f"| {' | '.join(cells)} |")
         return "\n".join(lines) + "\n"
+
+
+def _digest(trials: Sequence[Trial]) -> str:
+    return sha256_json([dataclasses.asdict(trial) for trial in trials])
+
+
+def _is_of(file: Path, trials: Sequence[Trial]) -> bool:
+    """Whether a recipe is of the first of these trials."""
+    try:
+        tuned = read_recipe(file).tuned
+    except UsageError:
+        return False
+    return tuned is not None and tuned.study == _digest(trials[: tuned.trials])
 
 
 def in_words(values: Mapping[str, object]) -> str:

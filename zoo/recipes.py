@@ -22,6 +22,7 @@ import functools
 import math
 import re
 import typing
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -260,7 +261,7 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
     )
     if head.extends:
         of_plugin = head.extends in METHODS and not METHODS.is_builtin(head.extends)
-        if of_plugin and not is_file(path.parent / f"{head.extends}.yaml"):
+        if of_plugin:
             parent = _of_method(head.extends)
         else:
             parent = _read_recipe(parent_file(path, head.extends, children), known, (*children, path))
@@ -290,10 +291,10 @@ def _of_method(name: str) -> RecipeSpec:
 
 
 def parent_file(path: Path, name: str, children: tuple[Path, ...] = ()) -> Path:
-    folders = list(dict.fromkeys((path.parent, _recipe_folder())))
+    folders = list(dict.fromkeys((_recipe_folder(), path.parent)))
     places = [folder / f"{name}.yaml" for folder in folders if Path(name).name == name]
-    # A recipe may extend a shipped recipe of the same name: then the shipped one is meant, not the file itself.
-    parent = next((place for place in places if is_file(place) and (place != path or place == places[-1])), None)
+    # A shipped recipe's name is its own, whatever lies beside the file.
+    parent = next((place for place in places if is_file(place) and (place != path or place == places[0])), None)
     if parent is None:
         files = {file.stem for folder in folders for file in folder.glob("*.yaml")}
         names = sorted({*files, *_plugins_methods()} - {path.stem})
@@ -317,16 +318,48 @@ def all_recipes() -> dict[str, RecipeSpec]:
         if name in methods_with_recipe:
             continue
         if name in recipes:
-            raise UsageError(
-                f"method {name!r} from {METHODS.origin(name)} has the name of the recipe {recipes[name].origin}."
-                " Rename the method."
-            )
+            taken = f"it has the name of the recipe {recipes[name].origin}. Rename the method."
+            if METHODS.leave_out(name, taken):
+                continue
+            raise UsageError(f"method {name!r} from {METHODS.origin(name)}: {taken}")
         recipes[name] = _of_method(name)
     return recipes
 
 
+def taken(name: str, recipes: Mapping[str, RecipeSpec]) -> RecipeSpec | None:
+    """Return the recipe that has a name already, with or without settings, in any case; else None."""
+    by_name = {known.casefold(): spec for known, spec in recipes.items()}
+    return by_name.get(unicodedata.normalize("NFKC", name).partition(":")[0].strip().casefold())
+
+
+def check_file_name(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec]) -> RecipeSpec:
+    """Raise UsageError for a file with the name of another recipe; returns a file of any other name."""
+    other = taken(spec.name, recipes)
+    if other is not None and (other.method, other.parameters) != (spec.method, spec.parameters):
+        raise UsageError(
+            f"{spec.origin} has the name of the recipe {other.name} ({other.origin}), and is another one."
+            f" Rename the file, as in my-{spec.name}.yaml."
+        )
+    return spec
+
+
+def read_tuned(path: Path, recipes: Mapping[str, RecipeSpec]) -> RecipeSpec:
+    """Read a recipe that `zoo-bench tune` wrote; raises UsageError unless its name says what it was tuned from."""
+    spec = check_file_name(read_recipe(path), recipes)
+    start = re.match(rf"{re.escape(spec.extends)}(_.*)?-tuned", path.stem) if spec.extends else None
+    if spec.tuned is None or start is None:
+        base = spec.extends or spec.method
+        raise UsageError(
+            f"{path} is no tuned recipe of its name: it is {'' if spec.tuned is None else 'tuned from '}{base}."
+            f" Move it elsewhere, and name it by its path: --methods {path.name}."
+        )
+    return spec
+
+
 def tuned_recipes(results: Path) -> dict[str, RecipeSpec]:
-    return {path.stem: read_recipe(path) for path in sorted((results / "tuned").glob("*.yaml"))}
+    """Return the recipes that were tuned in a results folder; raises UsageError for a file with another's name."""
+    recipes = all_recipes()
+    return {path.stem: read_tuned(path, recipes) for path in sorted((results / "tuned").glob("*.yaml"))}
 
 
 def papers_of(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec]) -> list[Paper]:

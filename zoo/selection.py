@@ -15,7 +15,7 @@ from zoo.errors import UsageError, did_you_mean
 from zoo.files import one_line, parse_yaml
 from zoo.paths import is_dir, is_file, saved_encoder, snapshot_hint, user_path
 from zoo.plugins import METHODS
-from zoo.recipes import RecipeSpec, all_recipes, read_recipe
+from zoo.recipes import RecipeSpec, all_recipes, check_file_name, read_recipe
 
 BUNDLED = ("zoo-small",)
 """Backbones that are in the wheel."""
@@ -93,12 +93,12 @@ def model_folder(text: str) -> str | None:
 
 def saved_named(name: str | Path) -> Path | None:
     folder = saved_encoder(name)
-    return None if folder is None or (isinstance(name, str) and name in all_recipes()) else folder
+    return None if folder is None or (isinstance(name, str) and name.lower() in all_recipes()) else folder
 
 
 def model_named(name: str, methods: Collection[str]) -> str | None:
     """Folder or hub id in a method's place, else None; raises UsageError for a backbone."""
-    if name in methods or any(sign in name for sign in "*?["):
+    if name.lower() in methods or any(sign in name for sign in "*?["):
         return None
     if _is_backbone(name):
         raise UsageError(
@@ -174,7 +174,7 @@ def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSp
         item = item if is_file_of_recipe else with_model(item, recipes)
         name, overrides = split_overrides(item, "--methods")
         if is_file_of_recipe:
-            specs = [read_recipe(Path(name))]
+            specs = [check_file_name(read_recipe(Path(name)), recipes)]
         else:
             _check_settings(name, recipes)
             specs = match_names(name, recipes, "method")

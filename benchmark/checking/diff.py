@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from benchmark.records.folder import Records, read_records
-from benchmark.records.names import printed_names
+from benchmark.records.names import printed_names, with_recipe
 from benchmark.records.record import Record, main_score, plain
 from benchmark.report.leaderboard import suites_of
 from benchmark.report.rows import signed
@@ -167,7 +167,8 @@ def _matched(a_records: Sequence[Record], b_records: Sequence[Record]) -> list[t
     for records in (a_records, b_records):
         rows: dict[tuple[str, str], _Row] = defaultdict(lambda: defaultdict(list))
         for record in records:
-            rows[called[record["method"]["name"]], record["row_key"]][record["task"]["name"]].append(record)
+            name = with_recipe(called[record["method"]["name"]], record["method"])
+            rows[name, record["row_key"]][record["task"]["name"]].append(record)
         sides.append(rows)
     a, b = sides
     pairs = [(name, a.pop((name, key)), b.pop((name, key))) for name, key in sorted(a.keys() & b.keys())]

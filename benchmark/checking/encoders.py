@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.records.folder import Records
-from benchmark.records.names import FORMER, typed_label
+from benchmark.records.names import FORMER, short_name, typed_label
 from benchmark.records.record import Record
 from benchmark.run.objects import ObjectEncoder, ObjectRecipe
 from benchmark.run.rows import Row, resolve_methods
@@ -18,7 +18,7 @@ from zoo.encoder import Encoder, Run, Runtime, Traits
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.machine import make_runtime
 from zoo.paths import is_dir, user_path
-from zoo.recipes import SOURCES, RecipeSpec, all_recipes, tuned_recipes
+from zoo.recipes import SOURCES, RecipeSpec, all_recipes, read_tuned, taken
 from zoo.selection import parse_methods, saved_named
 
 OBJECT = f"{ObjectEncoder.__module__}.{ObjectEncoder.__qualname__}"
@@ -26,12 +26,22 @@ OBJECT = f"{ObjectEncoder.__module__}.{ObjectEncoder.__qualname__}"
 
 
 def recipes_of(store: Records) -> dict[str, RecipeSpec]:
-    return {**all_recipes(), **tuned_recipes(store.folder)}
+    """Return the recipes of this code and those tuned in the folder, without files under another's name."""
+    recipes = all_recipes()
+    for path in sorted((store.folder / "tuned").glob("*.yaml")):
+        with suppress(UsageError):
+            recipes.setdefault(path.stem, read_tuned(path, recipes))
+    return recipes
 
 
 def row_of_record(record: Record, recipes: Mapping[str, RecipeSpec]) -> Row:
     """Raises MissingError for an unknown name."""
     method = record["method"]
+    called, other = typed_label(method), taken(method["name"], recipes)
+    if other is not None and (called or method["class"] == OBJECT) and method["name"].casefold() != called.casefold():
+        raise CorruptError(
+            f"it has the name of the recipe {other.name}, and is {short_name(called) if called else 'an object'}"
+        )
     if method["class"] == OBJECT:
         traits: dict[str, Any] = {
             name: value for name, value in method["traits"].items() if name in Traits.__dataclass_fields__

@@ -14,13 +14,15 @@ from typing import Any
 
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 
-from benchmark.run.objects import row_of
+from benchmark.run.objects import free_name, row_of
+from benchmark.run.rows import check_name
 from benchmark.tasks.mteb_model import TextModel
 from zoo.api import create, load
 from zoo.encoder import Encoder, Runtime
 from zoo.errors import UsageError
 from zoo.methods.base import BackboneEncoder
 from zoo.plugins import METHODS
+from zoo.recipes import all_recipes
 from zoo.roles import encode_alike
 
 
@@ -37,11 +39,14 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
         UsageError: The encoder needs training, or is fitted on each task.
     """
     runtime = runtime or Runtime()
-    called, files = name, None
+    called, files, recipes = name, None, all_recipes()
+    check_name(name or "", recipes, encoder if isinstance(encoder, str) else "")
     if isinstance(encoder, Encoder):
         model: Encoder = encoder
-    elif isinstance(encoder, Path) or (isinstance(encoder, str) and Path(encoder).is_dir()):
-        model, called = load(encoder, runtime), name or Path(encoder).resolve().name
+    elif isinstance(encoder, Path) or (
+        isinstance(encoder, str) and Path(encoder).is_dir() and encoder.lower() not in recipes
+    ):
+        model, called = load(encoder, runtime), name or free_name(Path(encoder).resolve().name, "saved")
     elif isinstance(encoder, str):
         model, called = create(encoder, runtime), name or encoder
         traits = type(model).traits(model.recipe)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmark.records.conflicts import one_digest
 from benchmark.records.folder import Records, read_records
-from benchmark.records.names import printed_names
+from benchmark.records.names import printed_names, with_recipe
 from benchmark.records.query import rows_named
 from benchmark.records.record import Record, main_score, scores_of
 from benchmark.tasks import MTEB
@@ -59,7 +59,8 @@ def by_encoder(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]
     for record in sorted(records, key=lambda r: not r["task"]["name"].startswith(MTEB)):
         if record["status"] == "ok" and record["limit"] is None:
             seed = "" if record["seed"] is None else f"-seed{record['seed']}"
-            rows[called[record["method"]["name"]], record["encoder_key"][:16] + seed].append(record)
+            name = with_recipe(called[record["method"]["name"]], record["method"])
+            rows[name, record["encoder_key"][:16] + seed].append(record)
     return rows
 
 

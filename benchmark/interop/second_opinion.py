@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import sys
@@ -20,6 +19,7 @@ from benchmark.report.latex import escape
 from benchmark.report.markdown import markdown_table
 from benchmark.report.render import TEMPLATES, fill
 from benchmark.report.terminal import Field, fitted, folded, width_of
+from benchmark.report.write import csv_text
 from benchmark.stats.bootstrap import Scored, resample_together
 from benchmark.stats.clusters import clusters_of
 from benchmark.stats.mcb import LEVEL, Differences, Sample, differences, mixed_df, sample
@@ -208,13 +208,12 @@ class SecondOpinion:
         (heads, *lines) = zip(*self.cells(), strict=True)
         table = markdown_table(heads, lines, [head != "Model" for head in heads])
         text = "\n\n".join([self.notes[0], "\n".join(table), *self.notes[1:]])
-        buffer = io.StringIO()
-        self.frame.to_csv(buffer, lineterminator="\n")
-        files = {"md": f"{text}\n", "csv": buffer.getvalue(), "json": f"{json.dumps(self.as_dict(), indent=1)}\n"}
+        content = self.as_dict()
+        files = {"md": f"{text}\n", "csv": csv_text(content["rows"]), "json": f"{json.dumps(content, indent=1)}\n"}
         files |= {"tex": self.latex(), "html": self.page()}
-        paths = {out / f"second-opinion.{suffix}": content for suffix, content in files.items()}
-        for path, content in paths.items():
-            write_text(path, content)
+        paths = {out / f"second-opinion.{suffix}": of_file for suffix, of_file in files.items()}
+        for path, of_file in paths.items():
+            write_text(path, of_file)
         return [*paths]
 
 

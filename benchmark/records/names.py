@@ -54,6 +54,12 @@ def typed_label(method: MethodPart) -> str:
     return method.get("typed", "") if "overrides" in method else method.get("recipe_name", "")
 
 
+def with_recipe(printed: str, method: MethodPart) -> str:
+    """Return a printed name, and behind a label the recipe in brackets."""
+    typed = typed_label(method)
+    return printed if typed in ("", method["name"]) else f"{printed} ({short_name(typed)})"
+
+
 @functools.cache
 def typed_recipe(name: str) -> tuple[str, Mapping[str, Any]]:
     base, overrides = split_overrides(name, "row")

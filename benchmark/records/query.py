@@ -22,7 +22,7 @@ from benchmark.reasons import reason
 from benchmark.records.conflicts import two_versions
 from benchmark.records.folder import Records
 from benchmark.records.items import pairs_of
-from benchmark.records.names import distinctions, printed_names, short_name, told_apart
+from benchmark.records.names import distinctions, printed_names, short_name, told_apart, with_recipe
 from benchmark.records.record import Record, scores_of
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairsData
@@ -36,7 +36,8 @@ Ranks = NDArray[np.float64]
 
 
 def label(records: Sequence[Record]) -> str:
-    return f"{short_name(records[0]['method']['name'])} [{records[0]['row_key'][:8]}]"
+    method = records[0]["method"]
+    return f"{with_recipe(short_name(method['name']), method)} [{records[0]['row_key'][:8]}]"
 
 
 def split_label(text: str) -> tuple[str, str]:
@@ -59,9 +60,10 @@ def rows_named(records: Sequence[Record], name: str, folder: Path, tasks: Collec
     rows: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         method = record["method"]["name"]
-        names = (method, called[method])
+        short, labelled = short_name(method), functools.partial(with_recipe, method=record["method"])
+        names = (method, called[method], labelled(called[method]))
         by_name = name in names or ("*" in name and any(fnmatch.fnmatchcase(one, name) for one in names))
-        if by_name or (part in distinctions(record) and wanted in (*names, short_name(method))):
+        if by_name or (part in distinctions(record) and wanted in (*names, short, labelled(short))):
             rows.setdefault((method, record["row_key"]), []).append(record)
     if not rows:
         known = sorted(set(called.values()))

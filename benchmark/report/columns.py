@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
-from benchmark.records.names import short_name
 from benchmark.records.record import Record
 from benchmark.report.conditions import conditions, contamination, group, learned_from, role
 from benchmark.report.links import links_of
@@ -172,7 +171,6 @@ COLUMNS = (
     Column("environments", outputs=()),
     Column("not available", lambda row: [*filter(None, [row.missing_seeds]), *row.notes], outputs=("csv", "details")),
     Column("overlap", lambda row: contamination(row.about), outputs=("details",)),
-    Column("recipe", lambda row: short_name(row.recipe) if row.recipe else "", outputs=("details",)),
     Column("papers", lambda row: links_of(row).papers, outputs=("details",)),
     Column("page", lambda row: links_of(row).page, outputs=("details",)),
     Column("curves", _curves, outputs=("details",)),

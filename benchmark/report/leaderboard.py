@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from benchmark.records.conflicts import one_digest
 from benchmark.records.folder import Records, pause_garbage_collection
-from benchmark.records.names import printed_names
+from benchmark.records.names import printed_names, with_recipe
 from benchmark.records.promises import absent
 from benchmark.records.record import Record, scores_of
 from benchmark.report.columns import chosen_columns
@@ -103,9 +103,11 @@ def make_leaderboard(
 
 
 def _of_methods(records: list[Record], methods: str | None, baseline: str) -> list[Record]:
-    called = printed_names(record["method"]["name"] for record in records)
     if methods is None and not baseline:
         return records
+    printed = printed_names(record["method"]["name"] for record in records)
+    called = {printed[name]: name for name in printed}
+    called |= {with_recipe(printed[r["method"]["name"]], r["method"]): r["method"]["name"] for r in records}
     wanted = None if methods is None else [part.strip() for part in methods.split(",") if part.strip()]
 
     def matches(printed: str, name: str) -> bool:
@@ -113,11 +115,11 @@ def _of_methods(records: list[Record], methods: str | None, baseline: str) -> li
         return printed == name or fnmatchcase(printed, name)
 
     for name in [*(wanted or []), *filter(None, [baseline])]:
-        if not any(matches(printed, name) for printed in called.values()):
-            raise UsageError(f"no row {name!r:.100} here.{did_you_mean(name, called.values())}")
+        if not any(matches(shown, name) for shown in called):
+            raise UsageError(f"no row {name!r:.100} here.{did_you_mean(name, called)}")
     if wanted is None:
         return records
-    chosen = {full for full, printed in called.items() if any(matches(printed, name) for name in [*wanted, baseline])}
+    chosen = {full for shown, full in called.items() if any(matches(shown, name) for name in [*wanted, baseline])}
     return [record for record in records if record["method"]["name"] in chosen]
 
 

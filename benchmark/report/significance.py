@@ -150,7 +150,7 @@ def _mark_best(
 
 
 def _set_against(rows: Sequence[Row], sample: Sample, baseline: str, without: Mapping[str, str], unit: str) -> str:
-    at = next((i for i, row in enumerate(rows) if row.name == baseline), None)
+    at = next((i for i, row in enumerate(rows) if baseline in (row.name, row.identity)), None)
     if at is None:
         return _not_compared(baseline, without)
     for i, sign in told_apart(differences(sample), at).items():

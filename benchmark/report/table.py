@@ -13,7 +13,7 @@ from benchmark.data.catalog import catalog
 from benchmark.reasons import reason
 from benchmark.records.conflicts import command_of, one_digest, two_versions
 from benchmark.records.folder import Records, read_records
-from benchmark.records.names import content_of, natural, printed_names, told_apart, typed_label
+from benchmark.records.names import content_of, natural, printed_names, told_apart, typed_label, with_recipe
 from benchmark.records.record import Record, main_score, scores_of
 from benchmark.report.conditions import about
 from benchmark.report.rows import Aggregation, Row, Table, Value, over_seeds, seed_order
@@ -225,7 +225,7 @@ def _row(
         average = Value(None, None, 0, reason("no mean"))
     made_by = records[0]["method"]
     return Row(
-        name,
+        with_recipe(name, made_by),
         row_key,
         values,
         average,

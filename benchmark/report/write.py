@@ -6,7 +6,7 @@ import csv as csv_files
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -103,8 +103,10 @@ def csv(table: Table) -> str:
     return csv_text(lines)
 
 
-def csv_text(lines: Sequence[Mapping[str, object]]) -> str:
-    text, names = io.StringIO(), list(dict.fromkeys(name for line in lines for name in line))
+def csv_text(lines: Iterable[Mapping[str, object]], columns: Iterable[str] = ()) -> str:
+    """Return the text of every CSV file of this project: no cell is a formula; NaN is empty."""
+    lines = list(lines)
+    text, names = io.StringIO(), list(dict.fromkeys([*columns, *(name for line in lines for name in line)]))
     writer = csv_files.writer(text, lineterminator="\n")
     writer.writerow(map(inert, names))
     writer.writerows([inert(line.get(name, "")) for name in names] for line in lines)
@@ -114,7 +116,7 @@ def csv_text(lines: Sequence[Mapping[str, object]]) -> str:
 def inert(value: object) -> object:
     """Return a CSV cell without line breaks; an apostrophe disarms a text a spreadsheet would compute."""
     if not isinstance(value, str):
-        return value
+        return "" if value != value else value
     line = clean_line(value)
     return f"'{line}" if _FORMULA.match(line) else line
 

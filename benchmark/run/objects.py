@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.keys import vectors_digest
-from benchmark.run.rows import Given, Named, Row, unstated
+from benchmark.run.rows import Given, Named, Row, check_name, unstated
 from zoo.api import load
 from zoo.check import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
@@ -31,6 +31,7 @@ from zoo.methods.base import count_parameters
 from zoo.methods.pretrained import Pretrained
 from zoo.paths import user_path
 from zoo.plugins import method_identity
+from zoo.recipes import all_recipes, taken
 from zoo.roles import roles_of
 
 if TYPE_CHECKING:
@@ -258,7 +259,7 @@ def rows_of(
         name, candidate = row
         if isinstance(candidate, str | Path):
             saved = load(candidate, runtime)
-            called = name or user_path(candidate).resolve().name
+            called = name or free_name(user_path(candidate).resolve().name, "saved")
             rows.append(row_of(saved, called, runtime, texts, version=saved.fingerprint()))
         else:
             rows.append(row_of(candidate, name, runtime, texts, version=version, precision=precision))
@@ -266,6 +267,11 @@ def rows_of(
     if twice := [name for name in names if names.count(name) > 1]:
         raise UsageError(f"two encoders are called {twice[0]!r}; give a dict: {{'one name': ..., 'another': ...}}.")
     return rows
+
+
+def free_name(name: str, kind: str) -> str:
+    """Return a name that nobody gave, with its kind behind it where it is a recipe's."""
+    return f"{name} ({kind})" if taken(name, all_recipes()) else name
 
 
 def check_mode(encoder: object) -> None:
@@ -345,12 +351,15 @@ def row_of(
         precision=given_traits.precision or given.runtime.precision,
     )
     recipe = ObjectRecipe(kind=kind, fingerprint=fingerprint, version=version)
+    if name is None:
+        name = free_name(called, "object")
+    check_name(name, all_recipes())
     return Row(
-        name or called,
+        name,
         ObjectEncoder,
         recipe,
         traits,
-        name or called,
+        name,
         unstated=unstated_parts,
         given=Given(given, files, anew=version is None),
     )

@@ -216,7 +216,7 @@ class RunOptions:
 
     def recipes(self) -> dict[str, RecipeSpec]:
         """Return all recipes by name, those tuned in the results folder too."""
-        return all_recipes() | tuned_recipes(self.results)
+        return tuned_recipes(self.results) | all_recipes()
 
 
 OPTIONS: dict[str, Field[Any]] = {option.name: option for option in fields(RunOptions) if option.metadata}

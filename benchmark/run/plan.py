@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmark.keys import cell_key, encoder_key, ingredients, vectors_digest
 from benchmark.records.folder import Records
-from benchmark.records.names import printed_names
+from benchmark.records.names import printed_names, short_name
 from benchmark.run.options import RunOptions
 from benchmark.run.rows import Named, Row, is_builtin
 from benchmark.tasks.loaded import LoadedTask
@@ -165,12 +165,13 @@ class Planner:
         labels = printed_names(row.name for row in rows)
         plans = []
         for row, inputs in known:
+            label = labels[row.name] + (f" ({short_name(row.typed)})" if row.typed not in (None, row.name) else "")
             planned = max(seeds) + 1 if row.traits.stochastic else None
             start = _start_key(row.start, known)
             for seed in seeds if row.traits.stochastic else [None]:
                 key = encoder_key(inputs.row_key, seed)
                 cells = tuple(Cell(task, cell_key(key, task.identity())) for task in self.tasks)
-                plans.append(EncoderPlan(row, inputs, labels[row.name], seed, planned, key, cells, start))
+                plans.append(EncoderPlan(row, inputs, label, seed, planned, key, cells, start))
         return shard(sorted(plans, key=lambda plan: plan.round), *part)
 
     def inputs(self, row: Row) -> Inputs:

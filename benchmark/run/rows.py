@@ -15,7 +15,7 @@ from zoo.encoder import Encoder, Runtime, Start, Traits
 from zoo.errors import UsageError
 from zoo.files import parse_yaml
 from zoo.plugins import METHODS
-from zoo.recipes import RecipeSpec, Tuned
+from zoo.recipes import RecipeSpec, Tuned, taken
 from zoo.selection import parse_methods, saved_items, saved_named
 
 # An encoder with the name of its row; None: it names itself.
@@ -104,16 +104,17 @@ def asked_rows(options: RunOptions, objects: Sequence[Named]) -> Asked:
     rows: list[Row | Named] = []
     for name, candidate in objects or [(None, options.methods)]:
         if not isinstance(candidate, str | Path) or saved_named(candidate):
+            check_name(name or "", known)
             rows.append((name, candidate))
             continue
         named = resolve_methods(parse_methods(str(candidate), known), defaults)
         if name is not None and len(named) > 1:
             raise UsageError(f"{name!r} names {len(named)} recipes ({candidate}); name one.")
-        rows += named if name is None else [replace(named[0], name=name, typed=named[0].name)]
+        rows += named if name is None else [labelled(named[0], name, known)]
     recipes = [row for row in rows if isinstance(row, Row)]
     if not objects and options.label is not None:
         labels = _labels(options.label, [row.name for row in recipes])
-        recipes = [replace(row, name=name, typed=row.name) for name, row in zip(labels, recipes, strict=True)]
+        recipes = [labelled(row, name, known) for name, row in zip(labels, recipes, strict=True)]
         rows = [*recipes]
     controls = _controls(recipes, known, defaults) if options.controls else []
     if options.pairs and not options.allow_missing and not any(row.traits.needs_pairs for row in recipes + controls):
@@ -122,6 +123,21 @@ def asked_rows(options: RunOptions, objects: Sequence[Named]) -> Asked:
             " leave it out."
         )
     return Asked(tuple(rows), tuple(recipes), tuple(controls), options.dev or _tuned_on(recipes))
+
+
+def labelled(row: Row, name: str, recipes: Mapping[str, RecipeSpec]) -> Row:
+    """Return a recipe's row with a label; raises UsageError for the name of another recipe."""
+    check_name(name, recipes, row.name)
+    return replace(row, name=name, typed=row.name)
+
+
+def check_name(name: str, recipes: Mapping[str, RecipeSpec], typed: str = "") -> None:
+    """Raise UsageError for a row's name that is a recipe's, unless it is what was `typed`."""
+    if (other := taken(name, recipes)) is not None and name.casefold() != typed.casefold():
+        raise UsageError(
+            f"the name {name!r:.100} is that of the recipe {other.name}, and the row is {typed or 'an object'}."
+            " Give it another name."
+        )
 
 
 def _tuned_on(rows: Sequence[Row]) -> str | None:

@@ -271,3 +271,26 @@ def test_six_pairs_of_the_task_are_in_a_test(data_dir: Path) -> None:
     (dev, *others) = [one.data for one in load_tasks([TUNED_ON, *tests], DataSource(data_dir, hub=False), None)]
     shared = [len(pairs(dev.dev) & {p for part in one.subsets.values() for p in pairs(part)}) for one in others]  # type: ignore[union-attr]
     assert dict(zip(tests, shared, strict=True)) == {**dict.fromkeys(tests, 0), "SICK-R": 6}
+
+
+@pytest.mark.parametrize(
+    ("more", "longer"),
+    [
+        ({"space": ["learning_rate=0.1x..0.5x:log"]}, True),
+        ({"train_sentences": 48}, True),
+        ({"backbone": "zoo-small"}, True),
+        ({"trials": 4}, False),
+        ({"trials": 1}, False),
+    ],
+)
+def test_another_study_keeps_the_recipe_that_is_there(
+    more: dict[str, Any], longer: bool, tmp_path: Path, trained: Trained
+) -> None:
+    (first,) = tuned(tmp_path, 2)
+    content = first.file.read_bytes()
+    (second,) = tuned(tmp_path, **{"trials": 2, **more})
+    assert (second.name != "simcse-tuned") is longer and (first.file.read_bytes() == content) is longer
+    assert {*tuned_recipes(tmp_path)} == {"simcse-tuned", second.name}, "both of them run"
+    (again,) = tuned(tmp_path, **{"trials": 2, **more, **({} if longer else {"trials": 4})})
+    assert again.name == second.name, "the name is that of the study"
+    assert tuned(tmp_path, 2)[0].name == "simcse-tuned"

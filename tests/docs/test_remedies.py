@@ -118,9 +118,8 @@ def messages() -> set[str]:
 
 def printed() -> set[str]:
     """Return the commands that are no `pip install`."""
-    return {
-        match[1].strip() for text in messages() for pattern in (WORDS, BARE) for match in re.finditer(pattern, text)
-    }
+    read = [re.finditer(pattern, text) for text in messages() for pattern in (WORDS, BARE)]
+    return {re.sub(r"( \.\.\.|[).,;]+)$", "", match[1].strip()) for matches in read for match in matches}
 
 
 # Run in this order in the world below; "" for the words as they are printed, else what stands for their names.
@@ -227,7 +226,7 @@ def parsed(words: list[str]) -> click.Context:
     """Let click read the words of a command as `zoo-bench` would, without running it."""
     command: click.Command = main_group
     context = click.Context(main_group, info_name="zoo-bench")
-    while isinstance(command, click.Group) and words:
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         name, *words = words
         command = command.get_command(context, name) or pytest.fail(name)
         context = click.Context(command, parent=context, info_name=name)
@@ -284,8 +283,8 @@ def test_each_runs_in_one_world(cli: Cli, world: Path, monkeypatch: pytest.Monke
 def test_another_program_has_that_command(text: str) -> None:
     name, *words = [word for word in shlex.split(text) if word[0] not in "-{" or word == "-m"]
     words = words[:2] if name == "python" else [word for word in words if word not in ("wiki", "x")]
-    path = Path(sys.executable).with_name(name)
-    if not path.exists():
+    path = shutil.which(name)
+    if path is None:
         pytest.skip(f"{name} is not installed")
     done = subprocess.run([path, *words, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr

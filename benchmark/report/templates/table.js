@@ -64,7 +64,6 @@ function tableCell(row, column, several) {
       ? link({ class: "whole", href: `${data.handbook}/${row.page}${data.ending ?? ".md"}`, title: "the handbook's page" }, ...words)
       : make("span", { class: "whole" }, ...words);
     return make("th", { scope: "row", class: column.css, tabindex: -1 }, name,
-      row.recipe ? make("span", { class: "recipe" }, row.recipe) : null,
       make("span", { class: "brief" }, conditionMark(conditionOf(row), row.control || row.setting), ...(several && row.backbone ? backboneOf(row) : [])),
       row.overlap ? make("span", { class: "flag", title: row.overlap }, row.overlap.match(/^⚠ (at most )?[\d,]+/)[0] + " overlap") : null);
   }

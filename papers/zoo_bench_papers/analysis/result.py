@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmark.records.record import plain
 from benchmark.report.markdown import code_block, markdown_table
-from benchmark.report.write import inert
+from benchmark.report.write import csv_text
 from zoo import __version__
 from zoo.extras import optional
 from zoo.files import atomic_path, write_signed, write_text
@@ -127,19 +127,16 @@ def write_analysis(analysis: Analysis, folder: Path, *, command: str, plots: boo
     write_signed(written[1], as_dict(analysis, command))
     for table in analysis.tables:
         written.append(folder / f"{table.stem}.csv")
-        _write_csv(table, written[-1])
+        write_text(written[-1], csv_text(map(_plain, table.rows), table.columns))
     for figure in analysis.figures if plots else ():
         written.append(folder / f"{figure.stem}.png")
         _write_png(figure, written[-1])
     return written
 
 
-def _write_csv(table: AnalysisTable, path: Path) -> None:
-    import pandas as pd
-
-    with atomic_path(path) as temporary:
-        frame = pd.DataFrame(list(table.rows), columns=list(table.columns)).map(inert)
-        frame.to_csv(temporary, index=False, float_format="%.6g")
+def _plain(row: dict[str, Any]) -> dict[str, object]:
+    digits = {name: f"{value:.6g}" for name, value in row.items() if isinstance(value, float) and value == value}
+    return {**row, **digits}
 
 
 def _write_png(figure: Scatter | Histogram, path: Path) -> None:

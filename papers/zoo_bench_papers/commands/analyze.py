@@ -287,7 +287,7 @@ def _out(options: dict[str, Any]) -> Path:
 
 def _start_rows(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[str], Records]:
     from benchmark.records.folder import Records, read_records
-    from benchmark.records.names import printed_names
+    from benchmark.records.names import printed_names, with_recipe
     from benchmark.records.query import label, rows_named
     from benchmark.tasks.suites import suite, tasks_named
     from zoo.errors import UsageError
@@ -308,7 +308,7 @@ def _start_rows(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[
         tasks = list(tasks_named(options["tasks"], recorded))
     rows = [row for name in named for row in rows_named(records, name, options["results"], tasks)]
     called = printed_names(record["method"]["name"] for record in records)
-    names = [called[row[0]["method"]["name"]] for row in rows]
+    names = [with_recipe(called[row[0]["method"]["name"]], row[0]["method"]) for row in rows]
     by_name = {name if names.count(name) == 1 else label(row): row for name, row in zip(names, rows, strict=True)}
     check_writable(_out(options))
     return by_name, tasks, store

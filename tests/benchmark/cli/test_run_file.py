@@ -87,14 +87,14 @@ def test_shipped_files_name_what_there_is() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("fakes")
 def test_rows_have_the_names_that_are_given(cli: Cli, tmp_path: Path) -> None:
-    """A label takes the name's place in records and tables; the recipe stands beside it, so a control stays one."""
+    """A label takes the name's place in records; in tables the recipe stands behind it. A control stays one."""
     words = ("run", "--methods", "bag,random", "--tasks", "pocket-words", "--seeds", 1, "--results", tmp_path, *FAST)
     assert cli(*words, "--label", "our bag,chance").code == 0
     names = {r["method"]["name"]: r["method"]["recipe_name"] for r in records(tmp_path)}
     assert names == {"our bag": "bag", "chance": "random"}
     rows = json.loads((tmp_path / "pocket-trial.json").read_text(encoding="utf-8"))["rows"]
-    assert {row["method"] for row in rows} == set(names)
-    assert {row["method"]: row["control"] for row in rows}["chance"] == "control"
+    assert {row["method"] for row in rows} == {f"{label} ({recipe})" for label, recipe in names.items()}
+    assert {row["method"]: row["control"] for row in rows}["chance (random)"] == "control"
     assert cli(*words, "--label", "same,same").code == 2
 
 

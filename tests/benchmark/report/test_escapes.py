@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import csv
 import io
 import json
+import math
 import re
 import shlex
 from collections import Counter
@@ -14,6 +16,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas
 import pytest
 import yaml
 from fakes import make_record
@@ -23,6 +27,7 @@ from markdown_it import MarkdownIt
 from page_fakes import training
 
 from benchmark.interop.export import export_card
+from benchmark.interop.second_opinion import second_opinion
 from benchmark.records.folder import Records
 from benchmark.records.record import parse_record
 from benchmark.report.cite import citation
@@ -32,7 +37,9 @@ from benchmark.report.markdown import code_span, markdown_row, markdown_text
 from benchmark.report.write import csv_text
 from zoo.errors import CorruptError
 from zoo.progress import print_safe
+from zoo_bench_papers.analysis.result import Analysis, AnalysisTable, write_analysis
 
+ROOT = Path(__file__).parents[3]
 PLAIN = "plain"
 # Each begins with what ends its place in some form, and holds what would act there.
 HOSTILE = (
@@ -271,6 +278,31 @@ def test_no_cell_is_a_formula(name: str) -> None:
     """Of a name, and of the head of a column; a number stays one."""
     assert [*csv.reader(io.StringIO(csv_text([{name: name}])))] == [[f"'{name.strip()}"]] * 2
     assert csv_text([{"a": -0.5, "b": "-0.5", "c": None}]) == "a,b,c\n-0.5,-0.5,\n"
+    assert csv_text([], ["a"]) == "a\n" and csv_text([{"a": math.nan}]) == 'a\n""\n'
+
+
+@pytest.mark.parametrize("name", ["=1+1", "@SUM(A1)", "-cmd|' /C'!A0"])
+def test_every_csv_file_is_written_by_this_function(name: str, tmp_path: Path) -> None:
+    """Of tables, of second opinions, of analyses; no other code writes CSV."""
+    scores = np.random.default_rng(3).random((3, 6)).round(3)
+    frame = pandas.DataFrame(scores, [name, "b", "c"], [f"task {i}" for i in range(6)])
+    files = [file for file in second_opinion(frame).write(tmp_path) if file.suffix == ".csv"]
+    cells_of = AnalysisTable("cells", "", {name: None}, [{name: name}, {name: math.nan}])
+    analysis = Analysis("of", "", [], [cells_of])
+    files += [file for file in write_analysis(analysis, tmp_path, command="", plots=False) if file.suffix == ".csv"]
+    assert len(files) == 2
+    for file in files:
+        cells = {cell for row in csv.reader(io.StringIO(file.read_text(encoding="utf-8"))) for cell in row}
+        assert f"'{name}" in cells and name not in cells
+    writers = ("to_csv", "DictWriter", "writer")
+    calls = [
+        file.name
+        for package in ("zoo", "benchmark", "choose", "papers")
+        for file in (ROOT / package).rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in writers
+    ]
+    assert calls == ["write.py"]
 
 
 WORDS = ("x\n```\n<b>hi</b>\n", "~~~\n````\n<img src=x>", "```\n</code>[a](javascript:b)\n```")

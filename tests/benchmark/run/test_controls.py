@@ -14,7 +14,7 @@ from benchmark import api
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import EncoderPlan
 from zoo.encoder import Start
-from zoo.errors import ContractError
+from zoo.errors import ContractError, UsageError
 from zoo.plugins import METHODS
 from zoo.progress import Progress
 from zoo.recipes import all_recipes
@@ -83,12 +83,13 @@ def test_tasks_that_train_the_encoder_have_controls_to_train(data_dir: Path, tin
 
 
 def test_what_is_named_is_not_added_again(tiny_bert: Path, tmp_path: Path) -> None:
-    """Also under a label; a label that is a control's name takes none away."""
+    """Also under a label; no label is a control's name."""
     options = {"tasks": SENTENCES, "backbone": str(tiny_bert)}
-    plans = planned("simcse,cls,random", tmp_path, label="cls,first,chance", **options)
+    plans = planned("simcse,cls,random", tmp_path, label="ours,first,chance", **options)
     by_name = {plan.row.name: plan for plan in plans}
-    assert added(plans) == ["bag-of-words"] and by_name["cls"].start_key == by_name["first"].inputs.row_key
-    assert added(planned("simcse", tmp_path, label="cls", **options)) == ["cls", "bag-of-words", "random"]
+    assert added(plans) == ["bag-of-words"] and by_name["ours"].start_key == by_name["first"].inputs.row_key
+    with pytest.raises(UsageError, match="the name 'cls' is that of the recipe cls, and the row is simcse"):
+        planned("simcse", tmp_path, label="cls", **options)
     assert added(planned("simcse,cls", tmp_path, **options | {"controls": False})) == []
 
 
@@ -130,7 +131,7 @@ def test_the_command_adds_controls_and_leaves_them_out(
     words = ("run", "--methods", "bag", "--label", "mine", "--tasks", SENTENCES, "--limit", 20, "--seeds", 1)
     words = (*words, "--precision", "fp32", "--results", tmp_path / "out")
     shown = cli(*words, "--dry-run").out
-    assert "mine: 0/2" in shown and "bag-of-words (control): 0/2" in shown and "random, seed 0 (control)" in shown
+    assert "mine (bag): 0/2" in shown and "bag-of-words (control): 0/2" in shown and "random, seed 0 (control)" in shown
     assert "control" not in cli(*words, "--no-controls", "--dry-run").out
     listed = json.loads(cli(*words, "--dry-run", "--json").out)["encoders"]
     assert {one["method"]: one["control"] for one in listed} == {"mine": False, "bag-of-words": True, "random": True}
@@ -141,7 +142,7 @@ def test_the_command_adds_controls_and_leaves_them_out(
     assert cli(*words).code == 0
     rows = json.loads((tmp_path / "out" / "pocket-trial.json").read_text(encoding="utf-8"))["rows"]
     assert {row["method"]: row["control"] for row in rows} == {
-        "mine": "",
+        "mine (bag)": "",
         "bag-of-words": "control",
         "random": "control",
     }
