@@ -272,6 +272,27 @@ def register_method(name: str, *, family: str = "plugins", paper: str = "", page
 
     Raises:
         UsageError: The name is taken, or the family is unknown.
+
+    Examples:
+        >>> from collections.abc import Sequence
+        >>> from dataclasses import dataclass
+        >>> from typing import Any
+        >>> import numpy as np
+        >>> from zoo import Encoder, Runtime
+        >>> @dataclass(frozen=True)
+        ... class LettersRecipe:
+        ...     letters: str = "etaoin"
+        >>> @register_method("letters-of-a-docstring")
+        ... class Letters(Encoder[LettersRecipe]):
+        ...     Recipe = LettersRecipe
+        ...     def __init__(self, recipe: LettersRecipe, runtime: Runtime) -> None:
+        ...         super().__init__(recipe, runtime)
+        ...         self.dim = len(recipe.letters)
+        ...     def encode(self, texts: Sequence[str], *_: Any, **options: Any) -> np.ndarray:
+        ...         rows = [[text.count(letter) for letter in self.recipe.letters] for text in texts]
+        ...         return np.array(rows, np.float32)
+        >>> Letters(LettersRecipe(), Runtime()).encode(["a note"]).tolist()
+        [[1.0, 1.0, 1.0, 1.0, 0.0, 1.0]]
     """
     if family not in FAMILIES:
         raise UsageError(
