@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from benchmark.api import Results, RunOptions, compare, evaluate, export, for_mteb, leaderboard
+    from benchmark.api import Results, RunOptions, compare, evaluate, export, for_mteb, leaderboard, score_pairs
     from benchmark.interop.second_opinion import second_opinion
 
 _PLACES = {
@@ -17,11 +17,12 @@ _PLACES = {
     "choose": "choose.choice",
     "second_opinion": "benchmark.interop.second_opinion",
     **dict.fromkeys(
-        ("Results", "RunOptions", "compare", "evaluate", "export", "for_mteb", "leaderboard"), "benchmark.api"
+        ("Results", "RunOptions", "compare", "evaluate", "export", "for_mteb", "leaderboard", "score_pairs"),
+        "benchmark.api",
     ),
 }
 __all__ = ["Results", "RunOptions", "adapt", "choose", "compare", "evaluate", "export", "for_mteb", "leaderboard"]
-__all__ += ["second_opinion"]
+__all__ += ["score_pairs", "second_opinion"]
 
 
 def __getattr__(name: str) -> Any:

@@ -48,6 +48,7 @@ __all__ = [
     "leaderboard",
     "prepare",
     "run",
+    "score_pairs",
 ]
 
 
@@ -117,6 +118,56 @@ def leaderboard(
     board = make_leaderboard(folder, place, suites, aggregation, borrow_seed_noise, columns, methods, baseline)
     board.write()
     return board
+
+
+def score_pairs(encoder: Any, first: Sequence[str], second: Sequence[str], gold: Sequence[float]) -> dict[str, float]:
+    """Return how well the similarities of pairs of texts agree with scores by people.
+
+    Every text is encoded as it is, without the role of a query, as in sentence-transformers'
+    EmbeddingSimilarityEvaluator; the similarity is the encoder's own, by default the cosine.
+
+    Args:
+        encoder: An object with `encode`, a recipe, or a folder, as for `zoo.encode`.
+        first: n texts.
+        second: n texts.
+        gold: n scores on any scale; higher is more similar.
+
+    Returns:
+        Spearman's and Pearson's correlation x100: {"spearman": ..., "pearson": ...}.
+
+    Raises:
+        UsageError: The three lists differ in length, or have no correlation.
+
+    Examples:
+        >>> import benchmark
+        >>> first, second = ["a dog", "a dog", "rain"], ["a dog", "a cat", "two women talk"]
+        >>> round(benchmark.score_pairs("static-avg", first, second, [5, 3, 0])["spearman"], 1)
+        100.0
+    """
+    import numpy as np
+
+    from benchmark.metrics.correlation import correlations, undefined
+    from zoo.api import create, encode, load
+    from zoo.roles import Roles, pair_similarities, roles_of
+    from zoo.selection import saved_named
+
+    if not len(first) == len(second) == len(gold):
+        raise UsageError(
+            f"first, second and gold have {len(first)}, {len(second)} and {len(gold)} entries; give pairs."
+        )
+    if isinstance(encoder, str | Path):
+        encoder = load(encoder) if isinstance(encoder, Path) or saved_named(encoder) else create(encoder)
+    scores = np.asarray(gold, dtype=np.float64)
+    if not np.isfinite(scores).all():
+        raise UsageError("some of gold is not a number; leave these pairs out.")
+    vectors = np.asarray(encode(encoder, [*first, *second]))
+    sides = vectors[: len(first)], vectors[len(first) :]
+    stated = getattr(encoder, "roles", None)
+    roles = stated if isinstance(stated, Roles) else roles_of(encoder)
+    predicted = pair_similarities(*sides, roles.similarity).round(9)
+    if reason := undefined(predicted, scores):
+        raise UsageError(f"these pairs have no correlation: {reason}")
+    return {name: 100 * value for name, value in correlations(predicted, scores).items() if value is not None}
 
 
 def compare(

@@ -369,6 +369,11 @@ class Encoder(ABC, Generic[RecipeT]):
         """Return the identity (name, sha256 ...) of all files behind the vectors, outside the recipe."""
         return {}
 
+    @classmethod
+    def check_recipe(cls, recipe: RecipeT, runtime: Runtime) -> None:
+        """Raise what making the encoder would raise, for `--dry-run`; a class with a slow `__init__` does less."""
+        cls(recipe, runtime)
+
     def parameters(self) -> int:
         """Return the number of learned parameters in encoding."""
         return 0

@@ -116,7 +116,11 @@ class Registry(Generic[T]):
             self._entries, self._builtin = {**builtin, **self._entries}, frozenset(builtin)
             for point in importlib.metadata.entry_points(group=self.group):
                 package = point.dist.name if point.dist else "?"
-                self._add(point.name, Registered(point.value, f"{point.value} (package {package})"))
+                try:
+                    self._add(point.name, Registered(point.value, f"{point.value} (package {package})"))
+                except UsageError as error:
+                    # An installed package harms itself alone: the name stays with what had it.
+                    self._broken[f"{point.name} of {package}"] = str(error)
             self._scanned = True
 
     def names(self) -> list[str]:
@@ -195,6 +199,15 @@ class Registry(Generic[T]):
             if not ended:
                 self._entries = before
 
+    def leave_out(self, name: str, reason: str) -> bool:
+        """Take an entry point's name out again; False for what a file or a caller registered."""
+        entry = self._entries[name]
+        if name in self._builtin or "(package " not in entry.origin:
+            return False
+        del self._entries[name]
+        self._broken[f"{name} ({entry.origin})"] = reason
+        return True
+
     def mark_broken(self, name: str, reason: str) -> None:
         self._broken[name] = reason
 
@@ -259,6 +272,27 @@ def register_method(name: str, *, family: str = "plugins", paper: str = "", page
 
     Raises:
         UsageError: The name is taken, or the family is unknown.
+
+    Examples:
+        >>> from collections.abc import Sequence
+        >>> from dataclasses import dataclass
+        >>> from typing import Any
+        >>> import numpy as np
+        >>> from zoo import Encoder, Runtime
+        >>> @dataclass(frozen=True)
+        ... class LettersRecipe:
+        ...     letters: str = "etaoin"
+        >>> @register_method("letters-of-a-docstring")
+        ... class Letters(Encoder[LettersRecipe]):
+        ...     Recipe = LettersRecipe
+        ...     def __init__(self, recipe: LettersRecipe, runtime: Runtime) -> None:
+        ...         super().__init__(recipe, runtime)
+        ...         self.dim = len(recipe.letters)
+        ...     def encode(self, texts: Sequence[str], *_: Any, **options: Any) -> np.ndarray:
+        ...         rows = [[text.count(letter) for letter in self.recipe.letters] for text in texts]
+        ...         return np.array(rows, np.float32)
+        >>> Letters(LettersRecipe(), Runtime()).encode(["a note"]).tolist()
+        [[1.0, 1.0, 1.0, 1.0, 0.0, 1.0]]
     """
     if family not in FAMILIES:
         raise UsageError(

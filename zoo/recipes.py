@@ -318,10 +318,10 @@ def all_recipes() -> dict[str, RecipeSpec]:
         if name in methods_with_recipe:
             continue
         if name in recipes:
-            raise UsageError(
-                f"method {name!r} from {METHODS.origin(name)} has the name of the recipe {recipes[name].origin}."
-                " Rename the method."
-            )
+            taken = f"it has the name of the recipe {recipes[name].origin}. Rename the method."
+            if METHODS.leave_out(name, taken):
+                continue
+            raise UsageError(f"method {name!r} from {METHODS.origin(name)}: {taken}")
         recipes[name] = _of_method(name)
     return recipes
 

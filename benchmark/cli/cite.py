@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from benchmark.cli.complete import SUITES_LIST
-from benchmark.cli.options import Listed, results_only_option, say
+from benchmark.cli.options import Listed, names_plugin_option, results_only_option, say
 from benchmark.records.folder import Records
 from benchmark.report.cite import citation
 from benchmark.report.leaderboard import suites_of
@@ -17,6 +17,7 @@ from zoo.errors import MissingError
 
 @click.command("cite")
 @results_only_option
+@names_plugin_option
 @click.option("--suite", "suites", cls=Listed, type=SUITES_LIST, help="Only these suites, comma-separated.")
 def command(results: Path, suites: str | None) -> None:
     """Print a paper's sentence on a table of these results, and the BibTeX entries for it."""

@@ -16,6 +16,7 @@ from benchmark.cli.options import (
     complain,
     data_option,
     json_option,
+    names_plugin_option,
     results_only_option,
     say_json,
     wide_option,
@@ -54,6 +55,7 @@ from zoo.progress import print_safe
     help="Instead: each of ROWS beside BASE, in one column [default: its recipe with other settings].",
 )
 @click.option("--tex", type=PATH, help="With --ablation: write the table as LaTeX too.")
+@names_plugin_option
 @wide_option
 @click.option("--no-texts", is_flag=True, help="With --pairs: row numbers instead of texts.")
 @data_option

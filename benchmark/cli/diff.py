@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from benchmark.cli.options import json_option, say_json, say_prose
+from benchmark.cli.options import json_option, names_plugin_option, say_json, say_prose
 
 
 @click.command("diff")
@@ -13,6 +13,7 @@ from benchmark.cli.options import json_option, say_json, say_prose
 @click.option(
     "--fail-if-worse", is_flag=True, help="Exit 1 where a score of B fell beyond noise or a record is damaged."
 )
+@names_plugin_option
 @json_option
 def command(a: str, b: str, fail_if_worse: bool, as_json: bool) -> int:
     """Show which cells of results folder B are new, gone or moved against A, with causes and ranks.

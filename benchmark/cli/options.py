@@ -80,6 +80,21 @@ plugin_option = click.option(
 )
 
 
+def _load_given(ctx: click.Context, param: click.Parameter, plugins: tuple[Path, ...]) -> None:
+    load_plugins(plugins)
+
+
+# Of a command that reads results, which needs the plugins' names alone.
+names_plugin_option = click.option(
+    "--plugin",
+    multiple=True,
+    type=PATH,
+    expose_value=False,
+    callback=_load_given,
+    help="Python file that registers methods or tasks.",
+)
+
+
 class AutoCount(click.IntRange):
     """A whole number, or None for `auto`."""
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from benchmark.cli.options import complain, results_only_option, say
+from benchmark.cli.options import complain, names_plugin_option, results_only_option, say
 from zoo.progress import counted
 
 
 @click.command("pack")
 @results_only_option
+@names_plugin_option
 def command(results: Path) -> None:
     """Join the loose records of a results folder and the scores of their pairs: records.parquet, pairs.parquet.
 

@@ -28,6 +28,8 @@ class ItemsPart(TypedDict, total=False):
     # Of the answers, in this order; the right answers' ranks (absent: an accuracy); decimals to which SentEval rounds.
     gold_sha256: Required[Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]]
     ranks: list[Annotated[int, msgspec.Meta(gt=0)]]
+    # A number an item, such as its average precision, whose mean is the score.
+    values: list[Annotated[float, msgspec.Meta(ge=-1, le=1)]]
     decimals: int
 
 
@@ -67,14 +69,32 @@ def ranked_part(ranks: NDArray[np.integer], answers: Sequence[object]) -> ItemsP
     return {**items_part(ranks == 1, answers), "ranks": ranks.tolist()}
 
 
+def valued_part(values: Sequence[float] | NDArray[np.floating], answers: Sequence[object]) -> ItemsPart:
+    """Pack a number of each item (n,), from -1 to 1, whose mean is the score; the answers (n,) identify the test set.
+
+    Examples:
+        >>> accuracy_of(valued_part([0.25, 1.0, 0.4], "abc"))
+        0.55
+    """
+    numbers = np.asarray(values, np.float64)
+    return {**items_part(numbers == 1, answers), "values": numbers.tolist()}
+
+
 def values_of(items: ItemsPart) -> NDArray[np.float64]:
-    """Return each item's value (runs, n): 1 or 0, or the reciprocal rank; raises CorruptError as `right_of` does.
+    """Return each item's value (runs, n): 1 or 0, its own, or the reciprocal rank.
+
+    Raises CorruptError as `right_of` does.
 
     Examples:
         >>> values_of(ranked_part(np.array([1, 4, 2]), "abc")).tolist()
         [[1.0, 0.25, 0.5]]
     """
     right = right_of(items)
+    if "values" in items:
+        values = np.array(items["values"], np.float64)
+        if not np.array_equal(right, [values == 1]):
+            raise CorruptError("its items are not right where their value is 1; measure it again.")
+        return values[None]
     if "ranks" not in items:
         return right.astype(np.float64)
     ranks = np.array(items["ranks"])

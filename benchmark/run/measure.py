@@ -16,6 +16,7 @@ from typing import Any, cast
 from benchmark.data.corpora import normalised_texts, overlap
 from benchmark.keys import PROTOCOL_VERSION, code_digest
 from benchmark.metrics.geometry import simplex
+from benchmark.metrics.items import ItemsPart, accuracy_of, valued_part
 from benchmark.reasons import reason
 from benchmark.records.record import (
     MOST_OF_TRACEBACK,
@@ -42,7 +43,7 @@ from benchmark.run.plan import Cell, EncoderPlan, Run
 from benchmark.run.rows import Row, is_builtin
 from benchmark.run.stop import Stop
 from benchmark.run.vectors import Blocks, Timed, VectorStore, facts_of
-from benchmark.tasks.base import PairScores, TaskData
+from benchmark.tasks.base import PairScores, Scores, TaskData
 from zoo import __version__
 from zoo.check import probe
 from zoo.encoder import Corpus, Encoder, Runtime
@@ -254,6 +255,8 @@ class EncoderMeasurement:
         if not data.trains_encoder:
             self._check_alone(cell, vectors)
         pairs, items = scores.pop("pairs", None), scores.pop("items", None)
+        if items is not None:
+            items, scores = _packed(dict(items), scores, data)
         finite = scores["main"] is not None and math.isfinite(scores["main"])
         return Measured(
             cell,
@@ -320,8 +323,23 @@ class EncoderMeasurement:
                 result[f"{name}_per_second"] = rate
         if self._store.cached:
             result |= {"cached": self._store.cached, "truncated": None}
+        if self._store.cached and not result["texts"]:
+            # Memory is no encoder's where none has encoded.
+            return cast("Encoding", {**result, "peak_memory_mb": None, "peak_from_mb": None})
         peak = peak_memory_mb(self._runtime.device)
         return cast("Encoding", {**result, "peak_memory_mb": peak, "peak_from_mb": self._peak_from_mb})
+
+
+def _packed(items: dict[str, Any], scores: Scores, data: TaskData) -> tuple[ItemsPart, Scores]:
+    """Pack a plugin's `{"values": [...]}`; raises ContractError unless the main score is their mean."""
+    if "right" in items:
+        return cast("ItemsPart", items), scores
+    part = valued_part(items["values"], [data.located.sha256, *map(str, data.tested())])
+    mean, main = accuracy_of(part), scores["main"]
+    if main is None or abs(mean - main) > 1e-9:
+        raise ContractError(f"score() gives {main} as `main`, and the mean of its items' values is {mean}.")
+    # To the last digit, as a reader computes it.
+    return part, cast("Scores", {**scores, "main": mean})
 
 
 def method_part(row: Row, sources: dict[str, Any]) -> MethodPart:

@@ -98,7 +98,8 @@ def preflight(run: Run) -> Preflight:
 def _made(plan: EncoderPlan, run: Run) -> str:
     """Return why the encoder cannot be made, "" where it can."""
     try:
-        plan.row.encoder(run.runtime)
+        if plan.row.given is None:
+            plan.row.cls.check_recipe(plan.row.recipe, run.runtime)
     except Exception as error:
         # The boundary to methods of plugins and to model folders: whatever one raises would fail its cells.
         return error_text(error)

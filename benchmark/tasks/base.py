@@ -33,10 +33,17 @@ def check_task(task: Task, data: DataSource) -> Iterator[tuple[str, str | None]]
     if problem is not None:
         return
     cls = type(loaded_data[0]) if type(loaded_data[0]).__module__ == type(task).__module__ else type(task)
-    yield "texts", problem_of(cls, lambda: _texts(loaded_data[0]), "texts")
-    yield "fewer rows with --limit 2", problem_of(type(task), lambda: _limit(task, data, loaded_data[0].rows), "load")
+    parts: list[tuple[str, type, Callable[[], str | None], str]] = [
+        ("texts", cls, lambda: _texts(loaded_data[0]), "texts"),
+        ("fewer rows with --limit 2", type(task), lambda: _limit(task, data, loaded_data[0].rows), "load"),
+    ]
     if not loaded_data[0].trains_encoder:
-        yield "score", problem_of(cls, lambda: _score(loaded_data[0]), "score")
+        parts.append(("score", cls, lambda: _score(loaded_data[0]), "score"))
+    for what, owner, test, part in parts:
+        problem = problem_of(owner, test, part)
+        yield what, problem
+        if problem is not None:
+            return
 
 
 def _load(task: Task, data: DataSource, loaded_data: list[TaskData]) -> str | None:
@@ -67,14 +74,27 @@ def _limit(task: Task, data: DataSource, rows: int) -> str | None:
 
 def _score(data: TaskData) -> str | None:
     encoder = create("random")
-    first, second = (data.score(lambda texts: encoder.encode(list(texts))) for _ in range(2))
+    known, unnamed = set(map(str, data.texts())), set[str]()
+
+    def vectors(texts: Sequence[str]) -> Vectors:
+        unnamed.update(set(map(str, texts)) - known)
+        return encoder.encode(list(map(str, texts)))
+
+    first, second = (data.score(vectors) for _ in range(2))
     if not isinstance(first, dict) or not isinstance(first.get("main_metric"), str):
         return "score() must return a dictionary with `main`, `main_metric` and `reason`"
     main = first.get("main")
     if not (isinstance(main, float | int) and math.isfinite(main)) and not first.get("reason"):
         return f"score() must return a number as `main`, or None with a `reason`, not {main!r:.40}"
+    if main is not None and abs(main) > MOST:
+        return f"score() gives {main:g} as `main`; give a fraction, at most 1: tables multiply by 100"
+    if unnamed:
+        return f"texts() leaves out {len(unnamed)} texts that score() asks for, first {min(unnamed)[:60]!r}"
     return None if second.get("main") == main else "score() gives another score the second time"
 
+
+# The largest score, but for rounding.
+MOST = 1 + 1e-6
 
 PairScores = tuple["NDArray[Any]", "NDArray[Any]"]
 """Predicted and gold scores (n,) of the same pairs, in the order of the data's files."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from zoo.formats.word_vectors import find_word_vectors
 from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 from zoo.srl.spacy_labeller import make_labeller
-from zoo_bench_papers.items import Item, PaperOptions, Step, filled, steps_of
+from zoo_bench_papers.items import Item, PaperOptions, Step, filled, options_of, steps_of
+from zoo_bench_papers.pretraining.texts import DEFAULT
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,9 @@ def _is_here(find: Callable[..., object], *what: object) -> bool:
 
 
 class Survey:
-    def __init__(self, chosen: PaperOptions) -> None:
-        self.chosen = chosen
+    def __init__(self, chosen: PaperOptions, known: Callable[[Step], Collection[str]] = lambda _: ()) -> None:
+        # `known` returns the long options of a step's command.
+        self.chosen, self._known = chosen, known
         self.source = DataSource.from_options(chosen.values.get("data"), hub=False)
         self._tasks: dict[str, bool] = {}
 
@@ -74,6 +76,8 @@ class Survey:
                 needs[name] = backbone_folder(name) is not None
             if step.command == "run":
                 self._run(item, step, needs)
+            for text in self._texts(item, step):
+                self._text(text, needs)
         if rows := [line.row.method for line in item.lines() if line.row.cited and not line.row.recipes]:
             needs[f"what would make the rows {', '.join(dict.fromkeys(rows))}"] = False
         needs |= dict.fromkeys(item.needs, False)
@@ -84,6 +88,14 @@ class Survey:
             return []
         named = self.chosen.values.get("backbone") or step.options.get("backbone") or item.backbone
         return [named] if isinstance(named, str) else list(named)
+
+    def _texts(self, item: Item, step: Step) -> list[str]:
+        """Return the texts that a step's command reads, `run` apart: the given ones, else the command's own."""
+        known = self._known(step)
+        options = options_of(item, step, self.chosen, known)
+        if step.command.startswith("pretrain"):
+            return list(options.get("text") or DEFAULT)
+        return [str(options.get("corpus") or "wiki")] if "corpus" in known and step.command != "run" else []
 
     def _run(self, item: Item, step: Step, needs: dict[str, bool]) -> None:
         options = filled({**step.options}["suite"], {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,18 @@ def test_a_papers_analysis_ends_in_a_page_with_both_numbers(cli: Cli, tmp_path: 
     page = (tmp_path / "papers" / "promptbert-table7" / "beside.md").read_text(encoding="utf-8")
     assert "| **i am sad.** | theirs | sad,sadness,happy,love,happiness |" in page
     assert page.count("| ours | ours |") == 4 and "zoo-mini" in page
+
+
+def test_what_can_be_had_without_a_data_folder_runs_there(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A figure whose command lacks its text is not possible; each that is possible runs."""
+    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("ZOO_BENCH_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    listed = {line["name"]: line for line in json.loads(cli("reproduce", "--list", "--json").out)}
+    for name in ("promptbert-figure2", "promptbert-table12"):
+        assert listed[name]["possible"] != "yes" and {"wiki", "books"} <= set(listed[name]["missing"])
+    for name in (name for name, line in listed.items() if line["possible"] == "yes"):
+        answer = cli("reproduce", name, "--seeds", 1, "--train-sentences", 64, "--results", tmp_path / name)
+        assert answer.code == 0, (name, answer.err)

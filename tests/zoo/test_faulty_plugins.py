@@ -98,6 +98,7 @@ def plugin(text: str, folder: Path, name: str) -> list[tuple[str, str | None]]:
     """Check a plugin's method as the command does."""
     path = folder / "plugin.py"
     path.write_text(text.replace("NAME", name), encoding="utf-8")
+    METHODS.names()
     before = dict(METHODS._entries)
     try:
         assert load_plugin_file(path, [METHODS]) is None

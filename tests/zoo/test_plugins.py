@@ -13,6 +13,7 @@ from zoo.encoder import Encoder
 from zoo.errors import UsageError
 from zoo.methods.pooled import Cls
 from zoo.plugins import METHODS, Registered, Registry, load_plugin_file
+from zoo.recipes import all_recipes
 
 GROUP = "zoo_bench.tests"
 
@@ -103,14 +104,23 @@ def test_a_broken_entry_point_is_listed_and_harms_no_other(
     assert "TypeError" in broken["wrong"]
 
 
-def test_an_entry_point_with_a_built_in_name_is_an_error(
+def test_an_entry_point_with_a_built_in_name_is_broken_alone(
     registry: Registry[type[Encoder]], entry_points: dict[str, str]
 ) -> None:
-    """The second call must not go on silently with the plugins that came before the clash."""
+    """The name stays with the built-in method, and other packages are read."""
     entry_points |= {"cls": "elsewhere:Cls", "zz": "zoo.methods.static:Static"}
     for _ in range(2):
-        with pytest.raises(UsageError, match=r"zoo\.methods\.pooled.*elsewhere:Cls"):
-            registry.names()
+        assert registry.names() == ["cls", "simcse", "zz"] and registry.get("cls") is Cls
+        (reason,) = registry.broken().values()
+        assert "zoo.methods.pooled" in reason and "elsewhere:Cls" in reason
+
+
+def test_an_entry_point_with_a_recipe_s_name_is_broken_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = Registered("elsewhere:Cls", "elsewhere:Cls (package elsewhere)")
+    monkeypatch.setattr(METHODS, "_entries", {**METHODS._entries, "avg-last": entry})
+    monkeypatch.setattr(METHODS, "_broken", {})
+    assert all_recipes()["avg-last"].method == "avg"
+    assert "avg-last.yaml" in METHODS.broken()["avg-last (elsewhere:Cls (package elsewhere))"]
 
 
 def test_a_class_of_decorator_and_entry_point_is_one(

@@ -93,6 +93,10 @@ class Model2Vec(TokenTableEncoder[Model2VecRecipe]):
         super().__init__(recipe, runtime, tokenizer, table)
 
     @classmethod
+    def check_recipe(cls, recipe: Model2VecRecipe, runtime: Runtime) -> None:
+        kept_tokens(tokenizer_of(Backbone.load(recipe.backbone, recipe.revision, runtime).source))
+
+    @classmethod
     def traits(cls, recipe: Model2VecRecipe) -> Traits:
         return Traits(exports=True, precision="fp32")
 

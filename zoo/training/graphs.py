@@ -15,11 +15,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from zoo.check import own_line
 from zoo.encoder import Runtime
 from zoo.engine.backbone import positions_of
 from zoo.engine.batching import changed, out_of_memory, to_device, without_host
 from zoo.engine.states import packable
-from zoo.errors import TrainingError
+from zoo.errors import ContractError, TrainingError
 from zoo.progress import Progress
 from zoo.training.checkpoint import random_state, set_random_state
 from zoo.training.settings import TrainSettings
@@ -52,12 +53,24 @@ def gradients(training: Stepping, parts: list[Part]) -> tuple[list[torch.Tensor]
             losses.append(_cached(training, tensors, share, training.settings.chunk_rows))
             continue
         with training.autocast():
-            loss = training.objective(*tensors).float() * share
+            loss = _one_number(training.objective(*tensors), training.objective).float() * share
         losses.append(loss.detach())
-        training.scaler.scale(loss).backward()
+        training.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
     training.scaler.unscale_(training.optimizer)
     norm = nn.utils.clip_grad_norm_(training.objective.parameters(), training.settings.max_grad_norm)
     return losses, norm
+
+
+def _one_number(loss: torch.Tensor, objective: nn.Module) -> torch.Tensor:
+    """Raise ContractError with the objective's line unless the loss is a tensor of one number."""
+    if isinstance(loss, torch.Tensor) and loss.numel() == 1:
+        return loss.reshape(())
+    shape = tuple(loss.shape) if isinstance(loss, torch.Tensor) else type(loss).__name__
+    name = "contrast" if hasattr(objective, "contrast") else "forward"
+    raise ContractError(
+        f"the loss of {type(objective).__name__} is of shape {shape}; return one number, such as its mean"
+        f"{own_line(type(objective), None, name)}"
+    )
 
 
 def _cached(training: Stepping, tensors: list[torch.Tensor], share: float, chunk_rows: int) -> torch.Tensor:

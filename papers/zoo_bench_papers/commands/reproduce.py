@@ -182,7 +182,7 @@ def print_list(chosen: PaperOptions, name: str | None, as_json: bool = False) ->
     items = [one for key, one in all_items().items() if name is None or key.startswith(name)]
     if not items:
         raise UsageError(f"no table or figure begins with {name!r}; --list alone shows all.")
-    survey = Survey(chosen)
+    survey = Survey(chosen, _known)
     rows: list[list[str]] = []
     listed: list[dict[str, Any]] = []
     for listed_item in items:

@@ -130,3 +130,17 @@ def test_too_little_memory_is_said_where_it_is_known(here: int, printed: bool, m
     monkeypatch.setattr("benchmark.run.preflight.memory_here", lambda: here)
     lines = Preflight([], {}, memory=4 << 30).lines()
     assert any("may need 4.0 GiB of memory; this machine has 3.0." in line for line in lines) is printed
+
+
+def test_a_dry_run_encodes_no_text(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a row of every kind: also of those whose table is made as the encoder is."""
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise AssertionError("a text is encoded")
+
+    for place in ("zoo.engine.batching", "zoo.methods.model2vec", "zoo.methods.base"):
+        monkeypatch.setattr(f"{place}.encode_table", refused, raising=False)
+    methods = "model2vec,static-avg,cls,whitening,simcse,bag-of-words,prompt"
+    words = ("run", "--methods", methods, "--suite", "pocket", "--dry-run", "--no-controls", "--results", tmp_path)
+    answer = cli(*words)
+    assert answer.code == 0 and "0 done, 0 would be n/a" in answer.out, answer.out

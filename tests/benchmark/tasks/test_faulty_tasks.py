@@ -1,0 +1,95 @@
+"""One mutation of a right task makes a wrong one, which `check` names with the task's line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from fakes import Cli
+
+from benchmark.data.sources import DataSource
+from benchmark.tasks import TASKS
+from benchmark.tasks.base import check_task
+from zoo.plugins import METHODS, load_plugin_file
+
+RIGHT = """
+import numpy as np
+from benchmark.data.catalog import Dataset
+from benchmark.data.sources import Located
+from benchmark.tasks import register_task
+from benchmark.tasks.base import Task, TaskData
+
+QUERIES = ["a dog runs", "rain falls", "bread rises", "a train leaves"]
+DOCUMENTS = ["the dog is running fast", "it rains", "the dough gets larger", "the train departs", "a red stone"]
+RIGHT = [[0], [1], [2, 4], [3]]
+
+class Found(TaskData):
+    def __init__(self, located, limit):
+        self.located, self.rows = located, min(limit or len(QUERIES), len(QUERIES))
+
+    def texts(self):
+        return QUERIES[: self.rows] + DOCUMENTS
+
+    def score(self, vectors):
+        sides = [np.asarray(vectors(texts), np.float64) for texts in (QUERIES[: self.rows], DOCUMENTS)]
+        first, second = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in sides)
+        precisions = []
+        for row, right in zip(np.argsort(-first @ second.T, kind="stable"), RIGHT):
+            places = np.sort([list(row).index(document) + 1 for document in right])
+            precisions.append(float(np.mean(np.arange(1, len(places) + 1) / places)))
+        return {"main": float(np.mean(precisions)), "main_metric": "map", "reason": None,
+                "items": {"values": precisions}, "best": max(precisions)}
+
+@register_task("NAME")
+class Search(Task):
+    title, dataset, metric = "Search", "search", "MAP"
+
+    def load(self, data, limit=None):
+        entry = Dataset(self.dataset, self.title, "free")
+        return Found(Located(entry, self.form, "bundled", {}, "0" * 64), limit)
+"""
+MUTATIONS = yaml.safe_load(Path(__file__).with_name("faulty_tasks.yaml").read_text(encoding="utf-8"))
+
+
+def written(mutation: dict[str, str], folder: Path, name: str) -> Path:
+    assert mutation["old"] in RIGHT
+    path = folder / "plugin.py"
+    path.write_text(RIGHT.replace(mutation["old"], mutation["new"], 1).replace("NAME", name), encoding="utf-8")
+    return path
+
+
+def problems(path: Path, name: str) -> list[str]:
+    TASKS.names()
+    before = dict(TASKS._entries)
+    try:
+        assert load_plugin_file(path, [METHODS, TASKS]) is None
+        return [problem for _, problem in check_task(TASKS.get(name), DataSource()) if problem]
+    finally:
+        TASKS._entries = before
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS["check"], ids=lambda mutation: mutation["what"])
+def test_a_faulty_task_is_named_in_one_line_with_its_own(mutation: dict[str, str], tmp_path: Path) -> None:
+    (problem,) = problems(written(mutation, tmp_path, "faulty-task"), "faulty-task")
+    assert mutation["words"] in problem and "plugin.py:" in problem
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutation", MUTATIONS["record"], ids=lambda mutation: mutation["what"])
+def test_what_only_a_record_shows_is_shown_by_check_too(mutation: dict[str, str], cli: Cli, tmp_path: Path) -> None:
+    answer = cli("check", "faulty-task", "--plugin", written(mutation, tmp_path, "faulty-task"))
+    (line,) = [line for line in answer.out.splitlines() if line.startswith("FAIL")]
+    assert answer.code == 1 and mutation["words"] in line and "plugin.py:" in line
+
+
+def test_the_right_task_passes_and_its_items_give_intervals(cli: Cli, tmp_path: Path) -> None:
+    """`compare` draws the average precisions, as it draws the items of this project's tasks."""
+    path = written({"old": "NAME", "new": "NAME"}, tmp_path, "right-task")
+    assert problems(path, "right-task") == []
+    run = ("run", "--plugin", path, "--tasks", "right-task", "--methods", "bag-of-words,static-avg", "--no-controls")
+    assert cli(*run, "--results", tmp_path / "out").code == 0
+    read = ("--results", tmp_path / "out", "--plugin", path)
+    compared = cli("compare", "bag-of-words", "static-avg", "--tasks", "right-task", *read)
+    assert all(cli(command, *read).code == 0 for command in ("leaderboard", "pack"))
+    assert "--remeasure" not in compared.out + compared.err and "right-task" in compared.out
