@@ -40,6 +40,10 @@ def measure(
     A value is a pair's similarity, a query's nDCG, or 1 if a text's nearest neighbours have its label. Raises ZooError
     for constant similarities.
     """
+    if data.kind in ("label", "retrieval"):
+        sides = [vectors] if data.kind == "label" else [vectors[: data.queries], vectors[data.queries :]]
+        if any(not side.any() for side in sides) or np.ptp(sides[-1], axis=0).max() == 0:
+            raise ZooError(f"all its values of {similarity} are equal.")
     if data.kind == "label":
         return _neighbours(data, vectors, similarity)
     if data.kind == "retrieval":

@@ -54,9 +54,8 @@ def command(method: str, folder: Path, scores: bool, plugins: tuple[Path, ...], 
         say(f"written: {files} in MTEB's form and {counted(cards, 'card')} for the hub below {folder}")
         if outside:
             say(
-                f"MTEB has {'none of these tasks' if cards == len(written) else 'no task'} {', '.join(outside)}, whose"
-                f" scores are in {'the cards' if cards > 1 else 'the card'} alone; `zoo-bench tasks sts-raw` and"
-                " mteb:NAME are tasks of MTEB."
+                f"MTEB has none of these tasks: {', '.join(outside)}. Their scores are in the"
+                f" {'cards' if cards > 1 else 'card'} alone; `zoo-bench tasks sts-raw` and mteb:NAME are tasks of MTEB."
             )
         return
     from benchmark import api

@@ -179,7 +179,7 @@ def _above(of: _Compared, control: str, rows: Sequence[Row]) -> str:
     signs = told_apart(of.differences, of.places[control])
     judged = [of.places[row.name] for row in rows if row.name in of.places]
     above, below = (sum(signs.get(place) == sign for place in judged) for sign in "↑↓")
-    return f"; above it {above} of {len(judged)} rows, below it {below} (p < {LEVEL:g}, Holm's procedure)"
+    return f"; rows above it: {above} of {len(judged)}, below it: {below} (p < {LEVEL:g}, Holm's procedure)"
 
 
 def _named(row: Row) -> str:

@@ -323,6 +323,9 @@ class EncoderMeasurement:
                 result[f"{name}_per_second"] = rate
         if self._store.cached:
             result |= {"cached": self._store.cached, "truncated": None}
+        if self._store.cached and not result["texts"]:
+            # Memory is no encoder's where none has encoded.
+            return cast("Encoding", {**result, "peak_memory_mb": None, "peak_from_mb": None})
         peak = peak_memory_mb(self._runtime.device)
         return cast("Encoding", {**result, "peak_memory_mb": peak, "peak_from_mb": self._peak_from_mb})
 

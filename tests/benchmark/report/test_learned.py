@@ -129,7 +129,7 @@ def test_the_control_that_a_row_is_beside_is_the_best(tmp_path: Path, better: st
     assert f"Difference against {better}: m +" in text and after == ("m", better)
     (table,) = build_tables(store.all(), [WORDS], store)
     value = next(row.average.mean for row in table.rows if row.name == better)
-    assert f"The best control, {better}, has {value:.2f}; above it " in table.learned
+    assert f"The best control, {better}, has {value:.2f}; rows above it: " in table.learned
     assert f"against {better}" in table.learned.splitlines()[1]
 
 
