@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from zoo.selection import parse_methods, saved_named
 
 UNTRAINED = ("static-freq-sub-case-pun", "avg-last", "bag-of-words")
 OWN_TEXTS = "own"
+_PLACEHOLDER = re.compile(r"\{(query|document|text|passage|sentence)?\}$")
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,11 @@ def _of_file(path: Path) -> list[Wording]:
                 f"{path}: a wording is NAME: {{query: TEXT, document: TEXT}}, or {{prompt: TEXT}} for every text"
                 f" ({name or 'there is none'})."
             )
+        for role, text in given.items():
+            # A placeholder at the end is where the text stands anyway.
+            given[role] = _PLACEHOLDER.sub("", text)
+            if re.search(r"\{\w*\}", given[role]):
+                raise UsageError(f"{path}: {name} has a placeholder in {text!r}; a wording stands before the text.")
         wordings.append(Wording(str(name), {roles[role]: text for role, text in given.items()}))
     return wordings
 
@@ -144,6 +151,9 @@ def candidates(encoders: object, baseline: str | None = None) -> list[tuple[str,
     if baseline is not None and baseline not in [name for name, _ in pairs]:
         pairs.append((baseline, baseline))
     names = [name for name, _ in pairs]
+    folders = [Path(given).resolve() for _, given in pairs if isinstance(given, str | Path) and Path(given).is_dir()]
+    if same := [folder for folder in folders if folders.count(folder) > 1]:
+        raise UsageError(f"{same[0]} is named twice among the encoders; name it once.")
     if twice := [name for name in names if names.count(name) > 1]:
         raise UsageError(f"two encoders are called {twice[0]!r}; give a dict: {{'one name': ..., 'another': ...}}.")
     return pairs

@@ -67,7 +67,7 @@ class Choice:
 
     @property
     def verdict(self) -> str:
-        return verdict(self.data, self.ranking, self.floors, [*self.failed])
+        return " ".join([verdict(self.data, self.ranking, self.floors, [*self.failed]), *self.data.notes])
 
     @property
     def met(self) -> bool:
@@ -196,7 +196,10 @@ def choose(
     if data.kind == "retrieval":
         runtime.progress.say(f"{CONTROL} ...")
         row, of_units = _control(data, at_precision)
-        take({"name": CONTROL, "encoder": CONTROL, **row}, of_units)
+        if of_units.any():
+            take({"name": CONTROL, "encoder": CONTROL, **row}, of_units)
+        else:
+            failed[CONTROL] = "no query shares a word with its document, so that words cannot be a control."
     return Choice(data, ranked(data, values, rows, baseline), device_name(runtime), failed, demanded)
 
 

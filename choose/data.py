@@ -31,8 +31,8 @@ MEASURES: dict[Kind, str] = {
 # The least value of a measure, x100; the most is 100.
 LEAST: dict[Kind, float] = {"score": -100.0, "binary": 0.0, "retrieval": 0.0, "label": 0.0}
 UNITS: dict[Kind, str] = {"score": "pairs", "binary": "pairs", "retrieval": "queries", "label": "texts"}
-# With fewer units, no interval covers what it claims.
-FEWEST = 20
+# With fewer units, no interval covers what it claims; of unrelated ones, and of a label's, with fewer than these.
+FEWEST, FEWEST_UNRELATED, FEW_UNRELATED = 20, 5, 10
 _KINDS: dict[str, Kind] = {
     "scored pairs": "score",
     "binary pairs": "binary",
@@ -72,6 +72,35 @@ class Texts:
     @functools.cached_property
     def asked(self) -> NDArray[np.intp]:
         return np.unique(self.first[self.gold > 0])
+
+    @property
+    def unrelated(self) -> tuple[float, str]:
+        """The least number of unrelated units on which a comparison rests, and what they are."""
+        if self.kind == "retrieval":
+            return self.clusters.effective, "queries with unrelated documents"
+        if self.kind == "binary":
+            sides = [np.flatnonzero(self.gold == label) for label in (0, 1)]
+            counts = [self.clusters.of(rows).effective if len(rows) else 0.0 for rows in sides]
+            return min(counts), f"unrelated pairs labelled {int(np.argmin(counts))}"
+        usual = np.unique(self.gold, return_counts=True)[1].max()
+        others = float(self.units - usual), "texts outside the largest class" if self.kind == "label" else (
+            "pairs with another score than the commonest"
+        )  # fmt: skip
+        return others if self.kind == "label" else min(others, (self.clusters.effective, "unrelated pairs"))
+
+    @property
+    def notes(self) -> list[str]:
+        """What is said beside a verdict: few unrelated units, and the share of the largest class."""
+        notes, (count, unit) = [], self.unrelated
+        if count < FEW_UNRELATED:
+            notes.append(
+                f"The table has as much as {count:.0f} {unit}: intervals of fewer than {FEW_UNRELATED} are too narrow."
+            )
+        if self.kind in ("label", "binary"):
+            share = 100 * np.unique(self.gold, return_counts=True)[1].max() / self.units
+            what = "class" if self.kind == "label" else "label"
+            notes.append(f"Always naming the largest {what} is right in {share:.1f} %.")
+        return notes
 
     @functools.cached_property
     def clusters(self) -> Clusters:
@@ -114,19 +143,47 @@ def read_texts(source: Any, columns: str | None = None, kind: Kind | None = None
             f"{path} has {shown}{f', not --kind {kind}' if kind and meant else ''}; give"
             " two texts and a score or 0 and 1, a query and a document, or a text and a label (name them: --columns)."
         )
+    report = table.report
     if meant == "retrieval":
+        _check_negatives(table, path)
         data = _search(table)
     else:
         if meant == "label":
             # An equal text would lend its label.
             frame = frame.drop_duplicates("first")
+        else:
+            frame, several = _averaged(frame, labels=meant == "binary")
+            done = "labels, and are left out" if meant == "binary" else "scores, which are averaged"
+            report += f"; {several:,} pairs have several {done}" if several else ""
         sides = [frame[role] for role in ("first", "second") if role in frame]
         place, texts = pd.factorize(pd.concat(sides))
         places = np.split(place.astype(np.intp), len(sides))
         labels = pd.factorize(frame["label"])[0] if meant == "label" else frame["score"]
         gold = np.asarray(labels, dtype=np.float64)
-        data = Texts(meant, table.report, texts.tolist(), places[0], places[-1], gold)
+        data = Texts(meant, report, texts.tolist(), places[0], places[-1], gold)
     return _enough(data, path)
+
+
+def _averaged(frame: pd.DataFrame, *, labels: bool) -> tuple[pd.DataFrame, int]:
+    """Return one row a pair with the mean of its scores, and how many pairs have different ones; no labels differ."""
+    sides = frame[["first", "second"]]
+    turned = sides["first"] > sides["second"]
+    pair = [sides["first"].where(~turned, sides["second"]), sides["second"].where(~turned, sides["first"])]
+    groups = frame["score"].groupby(pair, sort=False)
+    frame = frame.assign(score=groups.transform("mean"), several=groups.transform("nunique") > 1)
+    frame = frame[~pd.concat(pair, axis=1, keys=["first", "second"]).duplicated()]
+    several = int(frame["several"].sum())
+    return (frame[~frame["several"]] if labels else frame).drop(columns="several"), several
+
+
+def _check_negatives(table: Table, path: Path) -> None:
+    """Raise UsageError if most negatives are the positive itself."""
+    if "negative" in table.frame:
+        share = float((table.frame["negative"] == table.frame["second"]).mean())
+        if share > 0.5:
+            raise UsageError(
+                f"{path}: {100 * share:.0f} % of the negatives equal the positive of their row; mend them."
+            )
 
 
 def _enough(data: Texts, path: Path) -> Texts:
@@ -140,6 +197,12 @@ def _enough(data: Texts, path: Path) -> Texts:
     if meant != "retrieval" and np.ptp(data.gold) == 0:
         raise UsageError(
             f"{path}: all {'labels' if meant == 'label' else 'scores'} are equal, so no encoder can agree."
+        )
+    count, unit = data.unrelated
+    if count < FEWEST_UNRELATED:
+        raise UsageError(
+            f"{path}: {data.units:,} {UNITS[meant]} have as much as {count:.0f} {unit}, and with fewer than"
+            f" {FEWEST_UNRELATED} no interval covers. Give more that are unrelated. Read: {data.report}."
         )
     if not data.clusters.repeated:
         return data

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,16 +23,25 @@ CONTROL = "bm25 (control)"
 Scores = Callable[[Sequence[str]], NDArray[np.float32]]  # queries -> (queries, documents)
 
 
+# Scripts without spaces between words: Thai to Myanmar, Khmer, Japanese, Chinese.
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+")
+
+
+def _bigrams(run: re.Match[str]) -> str:
+    return f" {' '.join(map(''.join, pairwise(run[0]))) or run[0]} "
+
+
 def bm25(documents: Sequence[str]) -> Scores:
     """Return a scorer of all documents for queries, by bm25s with its defaults (k1 1.5, b 0.75).
 
-    A document without a word of the query scores -inf. Words are runs of two or more letters or digits, in lower case;
-    no language is assumed, so there are no stop words.
+    A document without a word of the query scores -inf. Words are runs of two or more letters or digits, in lower case,
+    and two characters of a script without spaces; no language is assumed, so there are no stop words.
     """
     import bm25s
 
     def words(texts: Sequence[str]) -> list[list[str]]:
-        parts: list[list[str]] = bm25s.tokenize(list(texts), stopwords=None, return_ids=False, show_progress=False)
+        spaced = [_UNSPACED.sub(_bigrams, text) for text in texts]
+        parts: list[list[str]] = bm25s.tokenize(spaced, stopwords=None, return_ids=False, show_progress=False)
         return parts
 
     index = bm25s.BM25()

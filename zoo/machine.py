@@ -254,6 +254,15 @@ def keep_few_kernels() -> None:
         os.environ.setdefault(name, "16")
 
 
+def _instructions() -> str:
+    """The instructions that torch uses, and variables that limit those of its libraries."""
+    import torch
+
+    limits = ("ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "OPENBLAS_CORETYPE")
+    stated = [f"{name}={os.environ[name]}" for name in limits if name in os.environ]
+    return " ".join([torch.backends.cpu.get_cpu_capability(), *stated])
+
+
 def environment(device: str) -> dict[str, Any]:
     import torch
 
@@ -264,6 +273,7 @@ def environment(device: str) -> dict[str, Any]:
         "platform": f"{platform.system()} {platform.machine()}",
         "cpu": cpu_name(),
         "threads": torch.get_num_threads(),
+        "instructions": _instructions(),
         "gpu": gpu,
         "cuda": torch.version.cuda if cuda else None,
         "packages": dict(_versions()),

@@ -116,8 +116,9 @@ def diff(a: str | Path, b: str | Path) -> Diff:
 
 def made_by(a: Record, b: Record) -> list[str]:
     def parts(record: Record) -> dict[str, Any]:
-        environment = record["environment"]
+        environment, encoding = record["environment"], record["encoding"] or {}
         return {
+            "method's version": record["method"].get("version", 1),
             "recipe": record["method"]["recipe"],
             "weights": record["method"]["sources"],
             "data": record["task"]["sha256"],
@@ -128,6 +129,11 @@ def made_by(a: Record, b: Record) -> list[str]:
             "code": record.get("code", {}).get("digest"),
             "precision": record["precision"],
             "device": environment["gpu"] or environment["cpu"],
+            "instructions": environment.get("instructions"),
+            "threads": environment["threads"],
+            "encoded by": record["facts"].get("run_by"),
+            "texts encoded": encoding.get("texts"),
+            "texts from the embedding cache": encoding.get("cached", 0),
             **{f"library {name}": version for name, version in environment["packages"].items()},
         }
 

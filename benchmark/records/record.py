@@ -218,6 +218,7 @@ class Environment(TypedDict):
     gpu: Text | None
     packages: dict[str, Text]
     platform: NotRequired[Text]
+    instructions: NotRequired[Text]
     cuda: NotRequired[Text | None]
 
 

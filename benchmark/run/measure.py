@@ -300,6 +300,8 @@ class EncoderMeasurement:
     def _facts(self, vectors: VectorStore) -> dict[str, object]:
         cached = self._store.cached_facts
         facts = facts_of(vectors.encoder) if self._encoder is not None or cached is None else cached
+        if self.plan.row.given is not None and self.plan.row.given.unfitted:
+            facts = {**facts, "fitted": False}
         return {**facts, "parameters": None} if "parameters" in self.plan.row.unstated else facts
 
     def _encoding(self) -> Encoding:
@@ -323,6 +325,9 @@ class EncoderMeasurement:
                 result[f"{name}_per_second"] = rate
         if self._store.cached:
             result |= {"cached": self._store.cached, "truncated": None}
+        if self._store.cached and not result["texts"]:
+            # Memory is no encoder's where none has encoded.
+            return cast("Encoding", {**result, "peak_memory_mb": None, "peak_from_mb": None})
         peak = peak_memory_mb(self._runtime.device)
         return cast("Encoding", {**result, "peak_memory_mb": peak, "peak_from_mb": self._peak_from_mb})
 

@@ -103,6 +103,22 @@ def load_finished(
     return model.eval()
 
 
+def padded_right(model: SentenceTransformer) -> str:
+    """Pad on the right where positions count from the first column; return what a row says of that, or "".
+
+    Padded on the left, as such a folder states, a text's positions would depend on the longest text of its batch.
+    """
+    notes = []
+    for part in model.modules():
+        tokenizer, network = getattr(part, "tokenizer", None), getattr(part, "auto_model", None)
+        if network is None or getattr(tokenizer, "padding_side", "right") != "left":
+            continue
+        if any(isinstance(getattr(m, "position_embeddings", None), torch.nn.Embedding) for m in network.modules()):
+            tokenizer.padding_side = "right"
+            notes.append("padded on the right, not on the left as its folder states: its positions are absolute")
+    return "; ".join(dict.fromkeys(notes))
+
+
 def taken_over(model: SentenceTransformer, source: BackboneSource) -> tuple[Backbone, Pooling, list[Module]] | None:
     from sentence_transformers.sentence_transformer import modules as parts
 
@@ -167,7 +183,15 @@ def pooled_elsewhere(folder: Path, tokenizer: Any) -> str:
 
 
 def cut_texts(model: Any, texts: list[str]) -> int:
+    from tokenizers import Tokenizer
+
     tokenizer, limit = getattr(model[0], "tokenizer", None), model.max_seq_length
+    if isinstance(tokenizer, Tokenizer):
+        # A StaticEmbedding is cut by its tokenizer alone.
+        every = Tokenizer.from_str(tokenizer.to_str())
+        every.no_truncation()
+        most = (tokenizer.truncation or {}).get("max_length", float("inf"))
+        return sum(len(row.ids) > most for row in every.encode_batch(texts, add_special_tokens=False))
     if not callable(tokenizer) or not limit or limit == float("inf"):
         return 0
     rows = tokenizer(texts, truncation=False, verbose=False)["input_ids"] if texts else []

@@ -29,6 +29,7 @@ from zoo.formats.finished import (
     cut_texts,
     load_finished,
     noted,
+    padded_right,
     pooled_elsewhere,
     sample,
     taken_over,
@@ -135,9 +136,11 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
                 f"pretrained: {recipe.model!r} has a modules.json, which states the pooling; leave out the pooling."
             )
         self.library = load_finished(self.source, runtime, recipe.pooling, recipe.max_length, self.onnx)
+        padding = padded_right(self.library)
         of_recipe = recipe.prompt, recipe.query_prompt, recipe.document_prompt
         roles = roles_of(self.library).replaced(*of_recipe)
         self.roles = noted(f"pretrained: {recipe.model!r}", self.library, roles)
+        self.roles = replace(self.roles, note="; ".join(filter(None, [self.roles.note, padding])))
         parts = taken_over(self.library, self.source) if self.onnx is None else None
         if parts is None:
             self.runtime = runtime if self.onnx is None else replace(runtime, device="cpu", precision="fp32")

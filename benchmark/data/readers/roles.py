@@ -20,6 +20,7 @@ from benchmark.data.readers.shapes import (
     PLACES,
     SCORE,
     SHAPES,
+    VALUES,
     WORDS,
     Form,
     Kind,
@@ -124,7 +125,8 @@ def _said(roles: Roles, kind: Wanted | None) -> bool:
 
 
 def is_aside(frame: pd.DataFrame, name: Any) -> bool:
-    return plain(name) in ASIDE or plain(name) == "" or (len(frame) > 1 and frame[name].nunique() == 1)
+    constant = len(frame) > 1 and frame[name].nunique() == 1 and plain(name) not in VALUES
+    return plain(name) in ASIDE or plain(name) == "" or constant
 
 
 def by_places(frame: pd.DataFrame, kind: Wanted | None) -> Roles | None:

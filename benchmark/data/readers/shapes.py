@@ -25,6 +25,7 @@ LABEL = "label labels goldlabel"
 SAME = "isduplicate duplicate same issame equal isequal match ismatch paraphrase isparaphrase similar issimilar quality"
 GRADE = "relevance isrelevant relevant rel relevancelabel relevancescore relevancejudgment grade qrel isselected"
 CLASS = "label labels class category topic intent goldlabel labeltext"
+VALUES = frozenset(f"{SCORE} {LABEL} {SAME} {GRADE} {CLASS}".split())
 NEGATIVE = "negative negatives neg hardneg hardnegative hardnegatives"
 TEXT = "text sentence sentences review tweet utterance content document body comment"
 ASKING, ANSWERING = "query question", "document doc passage answer context response positive"

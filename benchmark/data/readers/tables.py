@@ -61,12 +61,14 @@ def _read(source: Any, columns: str | None, kind: Wanted | None, *, training: bo
         roles: Roles | None = stated(frame, cells.path, typed, kind, corpus=corpus)
     else:
         find = by_names if cells.header else by_places
-        roles = find(frame, kind) or (by_kind(frame, cells.path, kind) if kind else None)
+        # Copies of rows change no reading.
+        distinct = frame.drop_duplicates()
+        roles = find(distinct, kind) or (by_kind(distinct, cells.path, kind) if kind else None)
         if roles is not None and corpus:
             roles = Roles("texts", [*roles.texts, *roles.negatives])
     if roles is None:
         _check_fields(cells, -1)
-        raise question(cells, frame, kind, corpus=corpus)
+        raise question(cells, frame.drop_duplicates(), kind, corpus=corpus)
     _check_fields(cells, max([*frame].index(name) for name in roles.used))
     return built(cells, frame, roles, note)
 

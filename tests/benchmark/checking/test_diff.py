@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,6 +66,10 @@ def test_what_made_a_cell_differ_is_named(folders: list[Path]) -> None:
     changed["environment"] = {**record["environment"], "packages": {**record["environment"]["packages"], "torch": "1"}}
     causes = made_by(record, changed)  # type: ignore[arg-type]
     assert [text.split(" (")[0] for text in causes] == ["version", "precision", "library torch"]
+    machine: Any = {**record, "environment": {**record["environment"], "instructions": "AVX2", "threads": 7}}
+    machine["encoding"] = {**(record["encoding"] or {}), "texts": 3, "cached": 5}
+    causes = [text.split(" (")[0] for text in made_by(record, machine)]
+    assert causes == ["instructions", "threads", "texts encoded", "texts from the embedding cache"]
     assert made_by(record, record) == []
 
 

@@ -194,6 +194,11 @@ def test_another_results_folder_encodes_nothing(fakes: None, cli: Cli, tmp_path:
         assert record["encoding"]["cached"] > 0 == record["encoding"]["texts"]
         assert record["encoding"]["truncated"] is None, "nobody counted"
         assert "cached" not in before[key]["encoding"]
+        assert record["encoding"]["peak_memory_mb"] is None and before[key]["encoding"]["peak_memory_mb"]
+    # As docs/protocol.md says: this measures them.
+    again = (*common, "--out", tmp_path / "b", "--methods", "bag", "--remeasure", "--embedding-cache", 0)
+    assert cli(*again).code == 0
+    assert all(r["encoding"]["texts"] and r["encoding"]["peak_memory_mb"] for r in records(tmp_path / "b").values())
 
 
 @pytest.mark.slow

@@ -191,6 +191,20 @@ def edited(path: Path, **values: Any) -> None:
     path.write_text(json.dumps({**stated, **values}), encoding="utf-8")
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_folder_that_pads_on_the_left_is_padded_on_the_right_and_its_row_says_so(
+    tiny_bert: Path, tmp_path: Path, side: str
+) -> None:
+    """BERT's positions are absolute: padded on the left, a text's vector would depend on the longest of its batch."""
+    plain = ours(build(tmp_path / "plain", tiny_bert))
+    folder = build(tmp_path / "padded", tiny_bert)
+    edited(next(folder.rglob("tokenizer_config.json")), padding_side=side)
+    encoder = ours(folder)
+    np.testing.assert_array_equal(encoder.encode(TEXTS), plain.encode(TEXTS))
+    np.testing.assert_array_equal(np.concatenate([encoder.encode([text]) for text in TEXTS]), plain.encode(TEXTS))
+    assert ("padded on the right" in str(encoder.roles)) == (side == "left")
+
+
 SETTINGS: dict[str, dict[str, Any]] = {
     "sentence_roberta_config.json": {"max_seq_length": 16},
     "tokenizer_args": {"model_max_length": 12},
