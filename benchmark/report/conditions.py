@@ -207,6 +207,11 @@ def roles(row: Row) -> str:
     return next((str(stated) for record in row.records if (stated := record["facts"].get("roles"))), "")
 
 
+def unfitted(row: Row) -> str:
+    """Return a warning for an encoder object whose method learns and that was given before it was fitted."""
+    return "⚠ not fitted" if any(record["facts"].get("fitted") is False for record in row.records) else ""
+
+
 def _less_data(row: Row) -> list[str]:
     """Return shortfalls against the papers: rows of a data set, phrase pairs of BURT, GloVe's size."""
     sizes = {(r["task"]["dataset"], r["task"]["rows"]) for r in row.records if r["status"] == "ok"}
@@ -247,6 +252,7 @@ def described(row: Row, fitted: str = "") -> str:
     by = f"encoded by {about['run_by']}" if about["run_by"] else ""
     parts = [backbone_of(about), about["precision"], by, roles(row), learned_from(about), fitted, trained(about)]
     parts += [
+        unfitted(row),
         *_less_data(row),
         tuning(row),
         contamination(about),

@@ -104,7 +104,9 @@ def _cells(verdict: Verdict) -> list[str]:
         ]
     printed = [cell.text() for cell in verdict.claim.published]
     printed += [f"{gain:+g} ({verdict.claim.where})" for gain in verdict.claim.gains if gain is not None]
-    theirs = "; ".join([*printed[:3], *([f"{len(printed) - 3} more cells"] if printed[3:] else [])]) or "no number"
+    theirs = (
+        "; ".join([*printed[:3], *([counted(len(printed) - 3, "more cell")] if printed[3:] else [])]) or "no number"
+    )
     controls = "; ".join(c.text() for c in verdict.controls if c.difference is not None)
     line = (
         f"{verdict.above} (above -{verdict.claim.margin:g})"
