@@ -114,6 +114,8 @@ def check_method(record: Record, row: Row) -> None:
     """Raise DifferenceError unless the method is the record's, MissingError if other code's recipe has changed."""
     stated, old = record["method"], not of_this_code(record)
     sources: dict[str, Any] = stated["sources"]
+    if "overrides" in stated and "version" not in stated:
+        raise DifferenceError("it states no version of its method")
     again = plain(method_part(row, sources))
     builtin = METHODS.name_of(row.cls) is None or METHODS.is_builtin(str(METHODS.name_of(row.cls)))
     name = stated["class"] if builtin else stated["class"].rpartition(".")[2]

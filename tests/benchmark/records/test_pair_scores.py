@@ -239,7 +239,7 @@ def test_a_cell_whose_pair_scores_are_lost_is_measured_again(cli: Cli, tmp_path:
     assert "0 cells measured, 1 kept" in cli(*words).err
     damage(tmp_path)
     answer = cli(*words)
-    assert answer.code == 0 and "1 cells measured, 0 kept" in answer.err and "measured again: " in answer.err
+    assert answer.code == 0 and "1 cell measured, 0 kept" in answer.err and "measured again: " in answer.err
     (record,) = Records(tmp_path).all()
     np.testing.assert_array_equal(Records(tmp_path).pair_scores(record), before)
     assert "0 cells measured, 1 kept" in cli(*words).err
