@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.keys import cell_key, code_digest, encoder_key, ingredients
+from benchmark.keys import cell_key, encoder_key, ingredients
 from benchmark.records.folder import Records
 from benchmark.records.record import Record, TrainingPart, plain
 from benchmark.report.conditions import setting
@@ -23,7 +23,7 @@ from benchmark.tasks.loaded import LoadedTask, TaskIdentity
 from zoo.api import check_files
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.files import read_json, read_signed
-from zoo.plugins import METHODS
+from zoo.plugins import METHODS, method_identity
 from zoo.recipes import build, portable_recipe
 
 STATED = {
@@ -93,8 +93,8 @@ def require(differing: Iterator[str]) -> None:
 
 
 def of_this_code(record: Record) -> bool:
-    """Records by other code may lack fields, or have former fields."""
-    return record.get("code", {}).get("digest") == code_digest()
+    """Records without a version of their method may lack fields, or have former fields."""
+    return "version" in record["method"]
 
 
 def check_keys(record: Record) -> None:
@@ -132,7 +132,7 @@ def check_method(record: Record, row: Row) -> None:
         raise DifferenceError(
             f"its traits make the row {shown[0]}, and its method {shown[1]} (setting, untrained backbone)"
         )
-    left_out = {"class", "recipe", "sources"}
+    left_out = {"class", "recipe", "sources", "version"}
     parts = [{k: v for k, v in part.items() if k not in left_out} for part in (stated, again)]
     require(differences(parts[0], parts[1], absent=old))
     if "tuned" in again and "tuned" not in stated:
@@ -153,6 +153,7 @@ def check_row_key(record: Record, row: Row, dev: TaskIdentity | None, probe: str
         dev=dev,
         precision=record["precision"],
         limit=record["limit"],
+        version=record["method"].get("version", 1),
     )
     made_of = replace(made_of, protocol=record["protocol"], probe=probe)
     if made_of.key() == record["row_key"]:
@@ -162,6 +163,12 @@ def check_row_key(record: Record, row: Row, dev: TaskIdentity | None, probe: str
     raise DifferenceError(
         "its row_key is not that of its method, settings, weights, training text, precision and limit"
     )
+
+
+def check_version(record: Record, row: Row) -> None:
+    """Raise MissingError for a record of another version of its method, whose vectors this one does not make."""
+    if (version := record["method"].get("version", 1)) != row.cls.version:
+        raise MissingError(f"it is of version {version} of its method, and version {row.cls.version} is here")
 
 
 def check_training(record: Record, row: Row, store: Records) -> None:
@@ -257,7 +264,10 @@ def check_start(record: Record, row: Row) -> None:
         precision=precision,
         limit=record["limit"],
     )
-    if METHODS.is_builtin(row.start.method) and start.key() != record["start_key"]:
+    # Its version is that of whenever the vectors were measured.
+    codes = [method_identity(cls, version=version) for version in range(1, cls.version + 1)]
+    keys = [replace(start, code=code).key() for code in codes]
+    if METHODS.is_builtin(row.start.method) and record["start_key"] not in keys:
         raise DifferenceError("its start_key is not that of the vectors that it starts from")
 
 

@@ -223,12 +223,13 @@ class Check:
                 bound.check_row_key(record, row, identity, probe)
         else:
             bound.check_row_key(record, row, identity, None)
+        bound.check_start(record, row)
         try:
             bound.check_training(record, row, self.store)
+            done.extend(["training"] if record["training"] else [])
+            bound.check_version(record, row)
         except MissingError as error:
             return row, str(error)
-        bound.check_start(record, row)
-        done.extend(["training"] if record["training"] else [])
         return row, ""
 
     def _probe(self, record: Record, row: Row) -> str:

@@ -12,6 +12,7 @@ from benchmark.data.corpora import TARGET
 from benchmark.records.names import recipe_of
 from benchmark.records.record import CorpusPart, Encoding, Environment, Record, Source, TrainingPart
 from benchmark.report.rows import About, ChosenOn
+from benchmark.stats.contained import NO_SEEDS, NOT_TUNED, ONE_STUDY, contained
 from zoo.progress import counted
 from zoo.recipes import SOURCES, all_recipes
 
@@ -95,6 +96,13 @@ def tuning(row: Row) -> str:
     spreads = [study.get("spread") for record in row.records if (study := record["method"].get("tuned"))]
     noise = "not contained" if not spreads or spreads[0] is None else f"{spreads[0]:.2f}"
     return f"tuned ({row.about['tuned']}; spread of tuning {noise})"
+
+
+def noise_of(rows: Sequence[Row], unit: str) -> str:
+    """Return which noise the marks of rows contain."""
+    seeds = any(record["seed"] is not None for row in rows for record in row.records)
+    any_tuned = any(row.about["tuned"] for row in rows)
+    return contained(unit, seeds="" if seeds else NO_SEEDS, tuning=ONE_STUDY if any_tuned else NOT_TUNED)
 
 
 def _same_setting(recorded: object, stated: object) -> bool:
