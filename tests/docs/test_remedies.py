@@ -165,8 +165,8 @@ RUN = {
     ),
     "zoo-bench reproduce --list": "",
     "zoo-bench analyze anisotropy --methods cls,simcse": (
-        "zoo-bench analyze anisotropy --methods cls,simcse --results zoo-bench-results --suite pocket --corpus pocket-text"
-        " --sentences 200"
+        "zoo-bench analyze anisotropy --methods cls,simcse --results zoo-bench-results --suite pocket"
+        " --corpus pocket-text --sentences 200"
     ),
     "zoo-bench analyze anisotropy --methods {_AVERAGE} --backbone {at.backbone} --out {results}/analyses": (
         "zoo-bench analyze anisotropy --methods avg-last --backbone zoo-small --out zoo-bench-results/analyses"
