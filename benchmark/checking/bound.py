@@ -153,10 +153,12 @@ def check_row_key(record: Record, row: Row, dev: TaskIdentity | None, probe: str
         dev=dev,
         precision=record["precision"],
         limit=record["limit"],
-        version=record["method"].get("version", 1),
     )
+    # A record without a version is of any of them.
+    stated = record["method"].get("version")
+    codes = [method_identity(row.cls, version=n) for n in ([stated] if stated else range(1, row.cls.version + 1))]
     made_of = replace(made_of, protocol=record["protocol"], probe=probe)
-    if made_of.key() == record["row_key"]:
+    if any(replace(made_of, code=code).key() == record["row_key"] for code in codes):
         return
     if record["method"]["recipe"].keys() != made_of.recipe.keys() and not of_this_code(record):
         raise MissingError("its row_key cannot be computed: its method has settings here that it does not state")

@@ -79,6 +79,7 @@ def choice() -> Choice:
     return choose(TABLE, ["static-contrastive:positives=halves", "bag-of-words", "cls"], quiet=True)
 
 
+@pytest.mark.slow
 def test_choose_gives_no_mark_to_one_training(choice: Choice) -> None:
     once = "static-contrastive:positives=halves"
     assert choice.frame["one_training"].to_dict() == {once: True, "bag-of-words": False, "cls": False}
@@ -88,6 +89,7 @@ def test_choose_gives_no_mark_to_one_training(choice: Choice) -> None:
     assert STATED.search(choice.verdict) and choice.as_dict()["noise"] == choice.noise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_winner_that_was_trained_once_beats_nobody(place: int, choice: Choice) -> None:
     """Nor does one that a baseline of one training stands beside."""
