@@ -14,6 +14,7 @@ from benchmark.data.catalog import Dataset
 from benchmark.data.sources import DataSource, Located
 from benchmark.records.record import Record, plain, scores_of
 from benchmark.report.terminal import folded
+from benchmark.stats.contained import ONE_TRAINING, contained
 from benchmark.stats.mcb import LEVEL, differences
 from benchmark.stats.power import Noise, pairs_needed
 from benchmark.tasks.base import DevOverlap, Lookup, Scores, Task, TaskData
@@ -90,6 +91,12 @@ class Adaptation:
                 sentences.append(f"Elsewhere it changes by {change}.")
         return " ".join(sentences)
 
+    @property
+    def noise(self) -> str:
+        """Which noise the intervals and marks contain."""
+        seeds = int(self.frame["seeds"].max())
+        return contained(UNITS[self.test.kind], seeds="" if seeds > 1 else ONE_TRAINING)
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "version": __version__,
@@ -101,6 +108,7 @@ class Adaptation:
             "verdict": self.verdict,
             "rows": plain(self.frame.reset_index().to_dict("records")),
             "notes": self.notes,
+            "noise": self.noise,
             "failed": self.failed,
             "written": None if self.written is None else str(self.written),
         }
@@ -118,7 +126,7 @@ class Adaptation:
         ]
         failed = [f"{name} failed: {reason}" for name, reason in self.failed.items()]
         written = [f"Written: {self.written}"] if self.written else []
-        about, after = folded(self.notes, width), folded([self.verdict, *failed, *written], width)
+        about, after = folded(self.notes, width), folded([self.verdict, self.noise, *failed, *written], width)
         return "\n".join([*about, "", *lines_of_rows(rows_of(self.frame), columns, width), "", *after])
 
     def __str__(self) -> str:

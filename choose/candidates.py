@@ -38,6 +38,8 @@ class Candidate:
     encoder: Encoder
     finished: bool
     trained_on: str = ""
+    # Its vectors depend on a seed, of which there is one.
+    one_training: bool = False
 
     @property
     def weights_mb(self) -> float:
@@ -192,7 +194,7 @@ def prepared(
         encoder.fit(row.cls.reads(row.recipe, text), run=Run())
     if row.traits.transductive:
         encoder = encoder.adapt(texts)
-    return Candidate(encoder, row.traits.released or row.given is not None, trained_on)
+    return Candidate(encoder, row.traits.released or row.given is not None, trained_on, row.trained)
 
 
 def _text(corpus: str | None, texts: Sequence[str]) -> Corpus:

@@ -26,7 +26,7 @@ from choose.candidates import (
 from choose.data import MEASURES, Kind, Texts, Values, arranged, read_texts
 from choose.demands import CONTROL, Budget, Floor, bm25, device_name, query_times, read_floors
 from choose.measures import measure, search
-from choose.ranking import Ranking, ranked, reached, verdict
+from choose.ranking import Ranking, noise_of, ranked, reached, verdict
 from choose.shown import note, table_lines
 from zoo import __version__
 from zoo.encoder import Runtime
@@ -75,6 +75,11 @@ class Choice:
         demands = [reached(self.ranking, floor) for floor in self.floors]
         return self.winner is not None and all(demands) and self.ranking.beaten is not False
 
+    @property
+    def noise(self) -> str:
+        """Which noise the intervals and marks contain."""
+        return noise_of(self.data, self.ranking)
+
     def as_dict(self) -> dict[str, Any]:
         floors = [
             {"metric": floor.metric, "floor": floor.least, "met": reached(self.ranking, floor)} for floor in self.floors
@@ -95,6 +100,7 @@ class Choice:
             "rows": plain(self.frame.reset_index().to_dict("records")),
             "failed": self.failed,
             "verdict": self.verdict,
+            "noise": self.noise,
         }
 
     def shown(self, width: int | None = None, *, wide: bool = False) -> str:
@@ -229,7 +235,7 @@ def _measured(
         cost["load_seconds"] = loaded["load_seconds"]
         roles = wording.roles(encoder.roles)
         about = {"roles": _in_words(roles, wording, data), "finished": candidate.finished,
-                 "trained_on": candidate.trained_on, **cost}  # fmt: skip
+                 "trained_on": candidate.trained_on, "one_training": candidate.one_training, **cost}  # fmt: skip
         for width, form, size, cut in variants(vectors, dims, formats):
             of_units, more = measure(data, cut, roles.similarity, at_precision)
             searched = SEARCHES[form].format(roles.similarity)

@@ -80,13 +80,13 @@ class Texts:
             return self.clusters.effective, "queries with unrelated documents"
         if self.kind == "binary":
             sides = [np.flatnonzero(self.gold == label) for label in (0, 1)]
-            counts = [self.clusters.of(rows).effective if len(rows) else 0.0 for rows in sides]
+            counts = [_disjoint(self.first[rows], self.second[rows]) for rows in sides]
             return min(counts), f"unrelated pairs labelled {int(np.argmin(counts))}"
         usual = np.unique(self.gold, return_counts=True)[1].max()
         others = float(self.units - usual), "texts outside the largest class" if self.kind == "label" else (
             "pairs with another score than the commonest"
         )  # fmt: skip
-        return others if self.kind == "label" else min(others, (self.clusters.effective, "unrelated pairs"))
+        return others if self.kind == "label" else min(others, (_disjoint(self.first, self.second), "unrelated pairs"))
 
     @property
     def notes(self) -> list[str]:
@@ -174,6 +174,19 @@ def _averaged(frame: pd.DataFrame, *, labels: bool) -> tuple[pd.DataFrame, int]:
     frame = frame[~pd.concat(pair, axis=1, keys=["first", "second"]).duplicated()]
     several = int(frame["several"].sum())
     return (frame[~frame["several"]] if labels else frame).drop(columns="several"), several
+
+
+def _disjoint(first: NDArray[np.intp], second: NDArray[np.intp]) -> float:
+    """Return how many pairs have no text in common, those of the rarest texts taken first."""
+    often = np.bincount(np.concatenate([first, second]), minlength=1)
+    used: set[int] = set()
+    count = 0
+    for row in np.argsort(often[first] + often[second], kind="stable"):
+        texts = {int(first[row]), int(second[row])}
+        if not texts & used:
+            used |= texts
+            count += 1
+    return float(count)
 
 
 def _check_negatives(table: Table, path: Path) -> None:

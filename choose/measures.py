@@ -47,18 +47,10 @@ def measure(
     if data.kind == "label":
         return _neighbours(data, vectors, similarity)
     if data.kind == "retrieval":
+        if (near := _near_in_float32(data, vectors, similarity)) is not None:
+            return search(data, near[0], at_precision, *near[1:])
         points, kind, scale = _points(vectors, similarity)
-        documents = points[data.queries :]
-
-        def exact(queries: NDArray[np.intp], places: NDArray[np.intp]) -> Values:
-            similarities: Values = np.einsum("ij,ij->i", points[queries], documents[places])
-            return similarities
-
-        if kind == "dot" and _IN_FLOAT32[0] < scale < _IN_FLOAT32[1]:
-            few = points.astype(np.float32)
-            error = float(np.finfo(np.float32).eps) * points.shape[1] * scale
-            return search(data, lambda some: few[some] @ few[data.queries :].T, at_precision, scale, exact, error)
-        return search(data, lambda some: similarities(points[some], documents, kind), at_precision, scale)
+        return search(data, lambda some: similarities(points[some], points[data.queries :], kind), at_precision, scale)
     of_pairs = pair_similarities(vectors[data.first], vectors[data.second], similarity).round(_DECIMALS)
     if undefined(of_pairs, data.gold):
         raise ZooError(f"all its values of {similarity} are equal.")
@@ -124,6 +116,35 @@ def _verdict(row: NDArray[np.intp], label: NDArray[np.intp], votes: Values | Non
 def _nearly_equal(first: frozenset[str], second: frozenset[str]) -> bool:
     """True if four fifths of the words are common; digits do not count."""
     return 5 * len(first & second) >= 4 * len(first | second) > 0
+
+
+def _near_in_float32(
+    data: Texts, vectors: NDArray[Any], similarity: str
+) -> tuple[Callable[[NDArray[np.intp]], NDArray[Any]], float, Exact, float] | None:
+    """Return products of queries and documents in float32, their scale, those in float64, and how far they are apart.
+
+    None for a distance, and for vectors whose products float32 cannot hold.
+    """
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+    longest = float(lengths.max())
+    shortest = float(lengths[lengths > 0].min(initial=longest)) if similarity == "cosine" else longest
+    if similarity not in ("cosine", "dot") or not _IN_FLOAT32[0] < shortest**2 <= longest**2 < _IN_FLOAT32[1]:
+        return None
+    divisors = np.where(lengths > 0, lengths, 1) if similarity == "cosine" else np.ones(len(lengths))
+    scale = 1.0 if similarity == "cosine" else longest**2
+    few = vectors.astype(np.float32)
+    few /= divisors.astype(np.float32)[:, None]
+
+    def exact(queries: NDArray[np.intp], documents: NDArray[np.intp]) -> Values:
+        sides = [
+            vectors[some].astype(np.float64) / divisors[some, None] for some in (queries, data.queries + documents)
+        ]
+        products: Values = np.einsum("ij,ij->i", *sides)
+        return products
+
+    # Each of the products' roundings is at most half of eps, and so are those of the vectors themselves.
+    error = float(np.finfo(np.float32).eps) * (vectors.shape[1] + 4) * scale
+    return lambda some: few[some] @ few[data.queries :].T, scale, exact, error
 
 
 def _points(vectors: NDArray[Any], similarity: str) -> tuple[Values, str, float]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmark.stats.contained import FINISHED, NOT_STATED, ONE_TRAINING, contained
 from benchmark.stats.mcb import differences
 from benchmark.stats.power import Noise, pairs_needed
 from choose.data import MEASURES, UNITS, Texts, Values
@@ -54,7 +55,7 @@ def ranked(
     """Rank rows by their score; `over_budget` keeps a row from winning."""
     import pandas
 
-    rows = [{"over_budget": "", **row} for row in rows]
+    rows = [{"over_budget": "", "one_training": False, **row} for row in rows]
     names = [row["name"] for row in rows]
     of_all = sampled(data, list(values))
     gaps, (low, high) = differences(of_all), intervals(data, of_all)
@@ -62,9 +63,10 @@ def ranked(
     order = np.lexsort((-of_all.value, ~within))
     best = int(order[0])
     may_be = np.zeros(len(rows), np.bool_)
-    may_be[within] = (
-        may_be_best(sampled(data, [values[i] for i in np.flatnonzero(within).tolist()])) if within.any() else False
-    )
+    # A mark contains the noise of seeds, which one training does not show.
+    known = within & ~np.array([row["one_training"] for row in rows])
+    if known.any():
+        may_be[known] = may_be_best(sampled(data, [values[i] for i in np.flatnonzero(known).tolist()]))
     columns = {
         "score": of_all.value,
         "low": low,
@@ -76,7 +78,7 @@ def ranked(
     }
     frame = pandas.concat([pandas.DataFrame(columns), pandas.DataFrame(rows)], axis=1).iloc[order].set_index("name")
     needed = None
-    if within.sum() > 1 and may_be[order[1]] and (gap := float(gaps.value[best, order[1]])) >= _SHOWN:
+    if within.sum() > 1 and known[best] and may_be[order[1]] and (gap := float(gaps.value[best, order[1]])) >= _SHOWN:
         noise = Noise(float(gaps.pairs_error[best, order[1]]), 0.0, of_all.pairs_df)
         needed = max(pairs_needed(noise, data.units, gap), data.units + 1)
     of_winner = [i for i in range(len(rows)) if rows[i].get("encoder") == rows[best].get("encoder") and i != best]
@@ -86,10 +88,16 @@ def ranked(
         place = next(i for i, row in enumerate(rows) if baseline in (row["name"], row["encoder"]))
         compared = np.flatnonzero(within | (np.arange(len(rows)) == place)).tolist()
         marks = may_be_best(sampled(data, [values[i] for i in compared]))
-        beaten = bool(within.any() and of_all.value[best] > of_all.value[place] and not marks[compared.index(place)])
+        unknown = not known[best] or rows[place]["one_training"]
+        beaten = bool(
+            within.any()
+            and not unknown
+            and of_all.value[best] > of_all.value[place]
+            and not marks[compared.index(place)]
+        )
         baseline = names[place]
     winner = names[best] if within.any() else None
-    tied = [str(name) for name in frame.index[frame["may_be_best"]] if name != winner]
+    tied = [str(name) for name in frame.index[frame["may_be_best"]] if name != winner and known[best]]
     return Ranking(frame, winner, tied, needed, [names[i] for i in larger], baseline, beaten)
 
 
@@ -97,6 +105,8 @@ def verdict(data: Texts, ranking: Ranking, floors: Sequence[Floor], failed: Sequ
     sentences = [
         *_doubts(data, ranking),
         *_first(data, ranking),
+        *_trained_once(ranking),
+        noise_of(data, ranking),
         *_budget(data, ranking),
         *_cautions(data, ranking, failed),
     ]
@@ -138,7 +148,7 @@ def _first(data: Texts, ranking: Ranking) -> list[str]:
     gap = f"{second['behind']:z.1f} ({second['behind_low']:z.1f} to {second['behind_high']:z.1f})"
     sentences = [f"{text}, {gap} above {second.name}."]
     if not ranking.tied:
-        return [*sentences, "No other is tied with it."]
+        return sentences if _once(ranking) else [*sentences, "No other is tied with it."]
     sentences.append(f"Tied with it: {', '.join(ranking.tied)}.")
     rivals = frame[frame["may_be_best"]]
     if rivals["texts_per_second"].nunique() > 1:
@@ -152,6 +162,25 @@ def _first(data: Texts, ranking: Ranking) -> list[str]:
             f"If its lead over {second.name} is real, about {ranking.needed:,} such {units} would show it (power 80 %)."
         )
     return sentences
+
+
+def _once(ranking: Ranking) -> list[str]:
+    """Return the rows that were trained once."""
+    return [str(name) for name, row in ranking.frame.iterrows() if row["one_training"]]
+
+
+def _trained_once(ranking: Ranking) -> list[str]:
+    once = ", ".join(_once(ranking))
+    return [f"{once}: trained once, so without a mark; `zoo-bench run --seeds 3` shows the noise of seeds."] * bool(
+        once
+    )
+
+
+def noise_of(data: Texts, ranking: Ranking) -> str:
+    """Return which noise the intervals and marks contain."""
+    once = _once(ranking)
+    why = ONE_TRAINING if len(once) == len(ranking.frame) else f"one training of {', '.join(once)}"
+    return contained(UNITS[data.kind], seeds=why if once else FINISHED, tuning=NOT_STATED)
 
 
 def _doubts(data: Texts, ranking: Ranking) -> list[str]:

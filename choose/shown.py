@@ -107,7 +107,7 @@ def check_plot() -> None:
     optional("matplotlib", "plots", "--plot")
 
 
-def drawn(frame: pandas.DataFrame, kind: Kind, path: Path) -> None:
+def drawn(frame: pandas.DataFrame, kind: Kind, path: Path, noise: str = "") -> None:
     """Draw a line for each encoder, as the plot of claims does: its score, the 95 % interval, and its texts per second.
 
     Raises MissingError without Matplotlib.
@@ -118,7 +118,7 @@ def drawn(frame: pandas.DataFrame, kind: Kind, path: Path) -> None:
 
     scored = frame.dropna(subset="score")
     figure = Figure(figsize=(7.5, 1.4 + 0.3 * len(scored)), layout="constrained")
-    axes = figure.add_subplot(xlabel=f"{MEASURES[kind]}, 95 % interval; right: texts per second")
+    axes = figure.add_subplot(xlabel=f"{MEASURES[kind]}, 95 % interval; right: texts per second\n{noise}")
     words = [_word(place, row) for place, (_, row) in enumerate(scored.iterrows())]
     for place, (word, (_, row)) in enumerate(zip(words, scored.iterrows(), strict=True)):
         bar: dict[str, Any] = {"color": _COLOURS[word], "linewidth": 5, "solid_capstyle": "butt", "alpha": 0.55}

@@ -5,6 +5,7 @@ In a page, `<!-- made: compare zoo-small sts ptbert simcse -->` stands before a 
 the verdict on the first two by Holm's procedure over all that are compared with the first.
 `within zoo-small sts ptbert moco 0.5` stands before the test for a difference below 0.5, and `needed`, with the same
 but for the margin, before the number of seeds that would show the measured difference.
+`first zoo-small sts ptbert simcse 3` stands before the verdict by the first three seeds.
 `comparisons zoo-small sts` stands before a table: each further line of the mark names two rows, and a note behind `|`.
 `<!-- end -->` ends each. A suite may be named, or tasks with commas. `python -m tools.findings` writes them all.
 """
@@ -160,6 +161,21 @@ def _compared(table: Table, names: Sequence[str]) -> tuple[list[str], Difference
         reasons = damaged or {i: ["other data"] for i in range(len(names)) if i not in places}
         raise ValueError(f"{table[0]}: {', '.join(f'{names[i]}: {of[0]}' for i, of in reasons.items())}")
     return [*names], differences(sample)
+
+
+def first(args: str) -> str:
+    """Return the verdict on two rows by the first of their seeds: folder, tasks, A, B, number of seeds."""
+    folder, tasks, a, b, seeds = args.split()
+    table = table_of(folder, tasks)
+    rows = [
+        {task: [r for r in of_task if (r["seed"] or 0) < int(seeds)] for task, of_task in _row(table, name).items()}
+        for name in (a, b)
+    ]
+    _, sample, _ = compared(rows, _records(folder)[0], table[1])
+    if sample is None:
+        raise ValueError(f"{folder}: {a} and {b} have no comparison.")
+    of = differences(sample)
+    return Difference(a, b, *(float(part[0, 1]) for part in (of.value, of.low, of.high, of.p))).words()
 
 
 def needed(args: str) -> str:

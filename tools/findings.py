@@ -216,6 +216,7 @@ def written(texts: Mapping[str, str]) -> dict[str, str]:
         "compare": of_records.compare,
         "corrected": of_records.corrected,
         "within": of_records.within,
+        "first": figures.first,
         "mean": figures.mean,
         "needed": figures.needed,
         "claim": claim,

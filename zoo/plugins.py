@@ -362,12 +362,12 @@ No file is looked up by them any more. A method that is not listed here has its 
 """
 
 
-def method_identity(cls: type[Encoder], *, file: bool = True) -> str:
-    """Registered name and version for keys; with `file` the sha256 of a plugin's code too."""
-    name = METHODS.name_of(cls)
+def method_identity(cls: type[Encoder], *, file: bool = True, version: int | None = None) -> str:
+    """Registered name and version (None: of the class here) for keys; with `file` the sha256 of a plugin's code too."""
+    name, version = METHODS.name_of(cls), version or cls.version
     if name is not None and METHODS.is_builtin(name):
         known = _NAMES_IN_KEYS.get(name, name)
-        return known if cls.version == 1 else f"{known}, version {cls.version}"
+        return known if version == 1 else f"{known}, version {version}"
     # A class of this project that is no method stands for an object, whose vectors are in its key.
     code = code_sha256(cls) if file else ""
-    return f"{name or 'object'}, version {cls.version}" + (f":{code}" if code else "")
+    return f"{name or 'object'}, version {version}" + (f":{code}" if code else "")

@@ -335,7 +335,7 @@ def taken(name: str, recipes: Mapping[str, RecipeSpec]) -> RecipeSpec | None:
 def check_file_name(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec]) -> RecipeSpec:
     """Raise UsageError for a file with the name of another recipe; returns a file of any other name."""
     other = taken(spec.name, recipes)
-    if other is not None and (other.method, other.parameters) != (spec.method, spec.parameters):
+    if other is not None and (other.method != spec.method or other.resolve()[1] != spec.resolve()[1]):
         raise UsageError(
             f"{spec.origin} has the name of the recipe {other.name} ({other.origin}), and is another one."
             f" Rename the file, as in my-{spec.name}.yaml."

@@ -11,18 +11,19 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from benchmark.keys import cell_key, code_digest, encoder_key, ingredients
+from benchmark.keys import cell_key, encoder_key, ingredients
 from benchmark.records.folder import Records
-from benchmark.records.record import Record, plain
+from benchmark.records.record import Record, TrainingPart, plain
 from benchmark.report.conditions import setting
 from benchmark.run.measure import method_part
 from benchmark.run.rows import Row
-from benchmark.tasks.loaded import TaskIdentity
+from benchmark.tasks.loaded import LoadedTask, TaskIdentity
 from zoo.api import check_files
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.files import read_json, read_signed
-from zoo.plugins import METHODS
+from zoo.plugins import METHODS, method_identity
 from zoo.recipes import build, portable_recipe
 
 STATED = {
@@ -34,6 +35,8 @@ STATED = {
     "training.peak_memory_mb": "memory of the machine",
     "training.peak_from_mb": "memory of the machine",
     "training.ended": "a time",
+    "training.sentences": "how many sentences the updates read, of the text that is in the key",
+    "training.facts": "what a method says of its own training",
     "training.code": "the digest of the code",
     "encoding": "counts and speed of the run, which encodes the texts of all its tasks together",
     "environment": "the machine",
@@ -47,6 +50,9 @@ STATED = {
     "seeds": "how many seeds were planned: compared with those that are there, row by row",
 }
 """The fields of a record that nothing here can say again, each with the reason; every other one is compared."""
+
+# What cosines, or places as shares, of two seeds differ by at least; and the fewest pairs whose places say so.
+NEAR, FEWEST_PLACES = 1e-5, 30
 
 Close = Callable[[tuple[str, ...], float, float], bool]
 
@@ -87,8 +93,8 @@ def require(differing: Iterator[str]) -> None:
 
 
 def of_this_code(record: Record) -> bool:
-    """Records by other code may lack fields, or have former fields."""
-    return record.get("code", {}).get("digest") == code_digest()
+    """Records without a version of their method may lack fields, or have former fields."""
+    return "version" in record["method"]
 
 
 def check_keys(record: Record) -> None:
@@ -126,7 +132,7 @@ def check_method(record: Record, row: Row) -> None:
         raise DifferenceError(
             f"its traits make the row {shown[0]}, and its method {shown[1]} (setting, untrained backbone)"
         )
-    left_out = {"class", "recipe", "sources"}
+    left_out = {"class", "recipe", "sources", "version"}
     parts = [{k: v for k, v in part.items() if k not in left_out} for part in (stated, again)]
     require(differences(parts[0], parts[1], absent=old))
     if "tuned" in again and "tuned" not in stated:
@@ -148,14 +154,23 @@ def check_row_key(record: Record, row: Row, dev: TaskIdentity | None, probe: str
         precision=record["precision"],
         limit=record["limit"],
     )
+    # A record without a version is of any of them.
+    stated = record["method"].get("version")
+    codes = [method_identity(row.cls, version=n) for n in ([stated] if stated else range(1, row.cls.version + 1))]
     made_of = replace(made_of, protocol=record["protocol"], probe=probe)
-    if made_of.key() == record["row_key"]:
+    if any(replace(made_of, code=code).key() == record["row_key"] for code in codes):
         return
     if record["method"]["recipe"].keys() != made_of.recipe.keys() and not of_this_code(record):
         raise MissingError("its row_key cannot be computed: its method has settings here that it does not state")
     raise DifferenceError(
         "its row_key is not that of its method, settings, weights, training text, precision and limit"
     )
+
+
+def check_version(record: Record, row: Row) -> None:
+    """Raise MissingError for a record of another version of its method, whose vectors this one does not make."""
+    if (version := record["method"].get("version", 1)) != row.cls.version:
+        raise MissingError(f"it is of version {version} of its method, and version {row.cls.version} is here")
 
 
 def check_training(record: Record, row: Row, store: Records) -> None:
@@ -185,9 +200,36 @@ def check_training(record: Record, row: Row, store: Records) -> None:
         sources: dict[str, Any] = record["method"]["sources"]
         both = [plain(portable_recipe(one, sources)) for one in (settings, recipe)]
         require(differences(both[0], both[1], where=("recipe.json:",)))
-    logged = [json.loads(line)["step"] for line in _log(folder) if line.startswith('{"step"')]
-    if logged and max(logged) != training.get("steps"):
-        raise DifferenceError(f"it states {training.get('steps')} updates, and its log has {max(logged)}")
+    if training.get("paper_updates", row.updates) != row.updates:
+        stated_updates = training.get("paper_updates")
+        raise DifferenceError(f"it states {stated_updates} updates of its paper, and its recipe {row.updates}")
+    if training.get("fitted") is not True:
+        raise DifferenceError("it states a training that fitted nothing")
+    _check_log(training, folder / "training")
+
+
+def _check_log(training: TrainingPart, folder: Path) -> None:
+    """Raise DifferenceError unless the log has the training's updates, loss, dev scores and best step."""
+    logged: list[dict[str, Any]] = [json.loads(line) for line in _log(folder) if line.startswith('{"step"')]
+    curves: dict[str, dict[str, Any]] = {"dev_score": {}}
+    for line in logged:
+        for name, value in line.items() if "dev_score" in line else ():
+            curves.setdefault(name, {})[str(line["step"])] = value
+    scores = curves.pop("dev_score")
+    curves.pop("step", None)
+    losses = [line["loss"] for line in logged if "loss" in line]
+    if not losses or (training.get("dev_scores") and not scores):
+        if not training.get("dev_scores") and training.get("final_loss") is None:
+            return
+        raise MissingError("its log is not in the folder, so that loss and dev scores are not compared")
+    again: dict[str, object] = {
+        "steps": max(line["step"] for line in logged),
+        "final_loss": losses[-1],
+        "dev_scores": scores,
+        "dev_curves": curves,
+        "best_step": int(max(scores, key=lambda step: (scores[step], -int(step)))) if scores else None,
+    }
+    require(differences({name: training.get(name) for name in again}, again, where=("its log: training",)))
 
 
 def of_training(stated: object) -> dict[str, Any]:
@@ -198,7 +240,7 @@ def of_training(stated: object) -> dict[str, Any]:
 
 
 def _log(folder: Path) -> list[str]:
-    path = folder / "training" / "log.jsonl"
+    path = folder / "log.jsonl"
     return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
 
 
@@ -224,32 +266,60 @@ def check_start(record: Record, row: Row) -> None:
         precision=precision,
         limit=record["limit"],
     )
-    if METHODS.is_builtin(row.start.method) and start.key() != record["start_key"]:
+    # Its version is that of whenever the vectors were measured.
+    codes = [method_identity(cls, version=version) for version in range(1, cls.version + 1)]
+    keys = [replace(start, code=code).key() for code in codes]
+    if METHODS.is_builtin(row.start.method) and record["start_key"] not in keys:
         raise DifferenceError("its start_key is not that of the vectors that it starts from")
 
 
 def equal_seeds(records: Sequence[Record], store: Records) -> dict[str, str]:
-    """Return a remark, by cell key, on cosines equal to another seed's."""
+    """Return a remark, by cell key, on cosines that are nearly another seed's."""
     cells: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
         if record["status"] == "ok" and record["seed"] is not None and store.has_pairs(record):
             cells[record["row_key"], record["task"]["name"]].append(record)
     equals: dict[str, str] = {}
     for several in cells.values():
-        known: dict[bytes, Record] = {}
+        known: list[tuple[Record, NDArray[Any]]] = []
         for record in several if len(several) > 1 else ():
             try:
                 predicted = store.pair_scores(record)[0]
             except ZooError:
                 continue
-            # Older folders keep places, which of few pairs are often the same.
-            if float(np.abs(predicted).max()) > 1.001:
+            # Places of few pairs are often the same.
+            largest = float(np.abs(predicted).max())
+            if largest > 1.001 and len(predicted) < FEWEST_PLACES:
                 continue
-            other = known.setdefault(np.asarray(predicted).tobytes(), record)
             # A training of no step has the vectors that it started from.
-            if other is not record and (record["training"] or {}).get("steps") != 0:
-                equals[record["key"]] = f"seeds {other['seed']} and {record['seed']} have the same cosines"
+            if (record["training"] or {}).get("steps") == 0:
+                continue
+            shares = predicted / max(1.0, largest)
+            for other, before in known:
+                if len(before) == len(shares) and float(np.abs(before - shares).max()) <= NEAR:
+                    equals[record["key"]] = f"seeds {other['seed']} and {record['seed']} have the same cosines"
+            known.append((record, shares))
     return equals
+
+
+def other_columns(store: Records) -> dict[str, str]:
+    """Return a remark, by cell key, on packed records whose columns state something else."""
+    pack = store.packed()
+    columns = pack.other_columns() if pack else ()
+    return {
+        record["key"]: f"the column {name} of records.parquet is not that of its record" for record, name in columns
+    }
+
+
+def check_dev(record: Record, task: LoadedTask) -> None:
+    """Raise DifferenceError unless the stated overlap of the development pairs with tests is that of their task."""
+    training, overlap = record["training"] or {}, task.data.dev_overlap() if task.data else None
+    again = (None, None) if overlap is None else (overlap.pairs, overlap.in_test)
+    stated = training.get("dev_pairs"), training.get("dev_pairs_in_test")
+    # Of records by other code some state none.
+    absent = stated == (None, None) and (record["limit"] is not None or not of_this_code(record))
+    if stated != again and not absent:
+        raise DifferenceError(f"it states {stated[0]} development pairs, {stated[1]} of them in tests, and not {again}")
 
 
 def absent_cells(records: Sequence[Record]) -> Iterator[tuple[Record, int | None, str, str]]:

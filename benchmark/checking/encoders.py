@@ -18,6 +18,7 @@ from zoo.encoder import Encoder, Run, Runtime, Traits
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.machine import make_runtime
 from zoo.paths import is_dir, user_path
+from zoo.plugins import METHODS
 from zoo.recipes import SOURCES, RecipeSpec, all_recipes, read_tuned, taken
 from zoo.selection import parse_methods, saved_named
 
@@ -87,6 +88,16 @@ def encoder_of(
     # Stores the seed.
     encoder.fit(None, run=Run(None, record["seed"] or 0))
     return encoder
+
+
+def untrained_start(record: Record, row: Row, weights: Sequence[Path], runtime: Runtime) -> Encoder | None:
+    """Return the untrained encoder that a training started from; raises MissingError without its weights."""
+    if (start := row.cls.start(row.recipe)) is None:
+        return None
+    cls, method = METHODS.get(start.method), record["method"]
+    kinds = {kind: source for kind, source in method["sources"].items() if hasattr(start.recipe, kind)}
+    of_start: Record = {**record, "method": {**method, "sources": kinds}}
+    return cls(_with_weights(of_start, replace(row, cls=cls, recipe=start.recipe), weights, runtime), runtime)
 
 
 def _with_weights(record: Record, row: Row, weights: Sequence[Path], runtime: Runtime) -> object:

@@ -224,7 +224,7 @@ class Verified:
         for (word, _), group in sorted(groups.items(), reverse=True):
             why = in_one(list(dict.fromkeys(verdict.why for verdict in group)))
             rows = list(dict.fromkeys(one.row for one in group))
-            names = ", ".join(rows[:3]) + (f" and {len(rows) - 3} more rows" if len(rows) > 3 else "")
+            names = ", ".join(rows[:3]) + (f" and {counted(len(rows) - 3, 'more row')}" if rows[3:] else "")
             lines.append(f"{word}: {counted(len(group), 'cell')} of {names}: {why}")
         counts = Counter(one.word for one in self.verdicts)
         shown = [word for word in WORDS if counts[word] or word in WORDS[:3]]

@@ -16,8 +16,10 @@ import numpy as np
 
 from benchmark.checking import bound
 from benchmark.checking.bound import DifferenceError
-from benchmark.checking.encoders import encoder_of, is_object, recipes_of, row_of_record
+from benchmark.checking.encoders import encoder_of, is_object, recipes_of, row_of_record, untrained_start
 from benchmark.checking.tolerances import (
+    COSINE,
+    COSINE_HALF,
     Verdict,
     Verified,
     Word,
@@ -39,7 +41,7 @@ from benchmark.records.folder import Records
 from benchmark.records.promises import absent
 from benchmark.records.query import label, scored_pairs
 from benchmark.records.record import Record, main_score, plain
-from benchmark.run.fit import Fitter
+from benchmark.run.fit import Fitter, cosine_to_start
 from benchmark.run.measure import EncoderMeasurement, Measured, Overlap
 from benchmark.run.objects import row_of
 from benchmark.run.options import RunOptions
@@ -106,11 +108,13 @@ class Check:
         self._overlap, self._stop, self._recipes = Overlap(), Stop(), recipes_of(store)
         # Encoders whose cosines, encoded again, were equal to the last bit.
         self._exact: set[str] = set()
+        # Those whose distance to their start was compared.
+        self._started: set[str] = set()
         self._equals: dict[str, str] = {}
         self._tasks_of: dict[str, list[tuple[str, int | None]]] = defaultdict(list)
 
     def verdicts(self, records: Sequence[Record]) -> list[Verdict]:
-        self._equals = bound.equal_seeds(records, self.store)
+        self._equals = bound.equal_seeds(records, self.store) | bound.other_columns(self.store)
         for record in sorted(records, key=lambda record: record["started"]):
             self._tasks_of[record["encoder_key"]].append((record["task"]["name"], record["limit"]))
         # Cosines first: where they are equal to the last bit, so are the accuracies.
@@ -210,6 +214,7 @@ class Check:
             if task.data is None:
                 return row, f"its development data is not here ({task.reason})"
             identity = task.identity() if row.traits.picks_checkpoint else None
+            bound.check_dev(record, task)
         registered = METHODS.name_of(row.cls)
         if is_object(record) or not (registered and METHODS.is_builtin(registered)):
             # Its vectors are in its key, and the file of its class.
@@ -218,12 +223,13 @@ class Check:
                 bound.check_row_key(record, row, identity, probe)
         else:
             bound.check_row_key(record, row, identity, None)
+        bound.check_start(record, row)
         try:
             bound.check_training(record, row, self.store)
+            done.extend(["training"] if record["training"] else [])
+            bound.check_version(record, row)
         except MissingError as error:
             return row, str(error)
-        bound.check_start(record, row)
-        done.extend(["training"] if record["training"] else [])
         return row, ""
 
     def _probe(self, record: Record, row: Row) -> str:
@@ -316,6 +322,7 @@ class Check:
             here = measured.reason if main is None else f"{100 * main:.2f}"
             there = record["reason"] if record["scores"] is None else f"{100 * main_score(record):.2f}"
             raise DifferenceError(f"the score is {there}, and {here} when measured again")
+        self._compare_start(record, measurement)
         again = plain(measured.more)
         if kept is not None and measured.pairs is not None and isinstance(data, PairsData):
             exact = compare_cosines(record, measured.pairs[0], *kept)
@@ -331,6 +338,20 @@ class Check:
         if record.get("pairs") and kept is None:
             raise MissingError(f"the file of its pair scores is not here, and {text}")
         return text
+
+    def _compare_start(self, record: Record, measurement: EncoderMeasurement) -> None:
+        training, key = record["training"] or {}, record["encoder_key"]
+        if not training or measurement.plan.row.given is None or key in self._started:
+            return
+        start = untrained_start(record, measurement.plan.row, self.weights, measurement.encoder().runtime)
+        again = None if start is None else cosine_to_start(start, measurement.encoder())
+        stated = training.get("cosine_to_start")
+        if stated is None or again is None:
+            if stated != again and bound.of_this_code(record):
+                raise DifferenceError(f"training cosine_to_start is {stated}, and {again} here")
+        elif abs(stated - again) > COSINE.get(record["precision"], COSINE_HALF):
+            raise DifferenceError(f"training cosine_to_start is {stated}, and {again} here")
+        self._started.add(key)
 
     def _compare_rest(self, record: Record, again: dict[str, Any], data: TaskData) -> None:
         training: Any = record["training"]

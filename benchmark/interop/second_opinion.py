@@ -22,6 +22,7 @@ from benchmark.report.terminal import Field, fitted, folded, width_of
 from benchmark.report.write import csv_text
 from benchmark.stats.bootstrap import Scored, resample_together
 from benchmark.stats.clusters import clusters_of
+from benchmark.stats.contained import NOT_STATED, contained
 from benchmark.stats.mcb import LEVEL, Differences, Sample, differences, mixed_df, sample
 from zoo import __version__
 from zoo.errors import MissingError, UsageError, did_you_mean
@@ -365,9 +366,10 @@ def _of_tasks(values: pandas.DataFrame, tasks: Iterable[str]) -> pandas.DataFram
 def _unit(groups: Sequence[str], of: Sample, within: str) -> str:
     kinds = sorted({group for group in groups if group})
     by = f", those of one type drawn together ({named(kinds)}: they count as {of.pairs})" if kinds else ""
+    noise = contained("tasks", seeds="" if np.any(of.seed_variance) else "one result of each", tuning=NOT_STATED)
     return (
         f"Others' results, not ours. Unit: {len(groups)} tasks{by}; intervals hold for another draw of such tasks, and"
-        f" {within}. Higher counts as better."
+        f" {within}. {noise} Higher counts as better."
     )
 
 

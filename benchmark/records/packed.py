@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 RECORDS, PAIRS = "records.parquet", "pairs.parquet"
 LEVEL = 9
+# Those that repeat a part of the record.
+COLUMNS = ("key", "row", "method", "task", "seed", "status", "score", "metric")
 # The fields in which nearly every record differs.
 _OWN = ("key", "scores", "pairs", "items", "started", "seconds", "encoding")
 # Records read at once; bytes of a page, which holds a column of a task: similar rows are compressed together.
@@ -158,6 +160,15 @@ class Packed:
         # The texts of the parts it knows take 15 MB.
         self._parse = RecordParser()
         pa.default_memory_pool().release_unused()
+
+    def other_columns(self) -> Iterator[tuple[Record, str]]:
+        """Yield each record beside which another value stands in a column, and the column's name."""
+        with self._open() as file:
+            columns = file.read(columns=list(COLUMNS)).to_pydict()
+        for number, record in enumerate(self.records()):
+            if not isinstance(record, CorruptError):
+                other = [name for name, value in columns_of(record).items() if columns[name][number] != value]
+                yield from ((record, name) for name in other[:1])
 
     def record(self, number: int) -> Record:
         record = self._parsed[number] if number in self._parsed else self._parsed_record(number, self.text(number))
@@ -313,20 +324,27 @@ def write_packed(folder: Path, records: Sequence[tuple[str, Record]], pairs: Ite
     write_text(folder / SUMS, "\n".join([*sums, ""]))
 
 
+def columns_of(record: Record) -> dict[str, Any]:
+    """Return the columns that repeat a record's frequent queries."""
+    scores = record["scores"]
+    return {
+        "key": record["key"],
+        "row": record["row_key"][:8],
+        "method": record["method"]["name"],
+        "task": record["task"]["name"],
+        "seed": record["seed"],
+        "status": record["status"],
+        "score": scores["main"] if scores else None,
+        "metric": scores["main_metric"] if scores else None,
+    }
+
+
 def _write_records(path: Path, records: Sequence[tuple[str, Record]]) -> None:
     import pyarrow as pa
 
-    columns: dict[str, list[Any]] = {
-        "key": [r["key"] for _, r in records],
-        "row": [r["row_key"][:8] for _, r in records],
-        "method": [r["method"]["name"] for _, r in records],
-        "task": [r["task"]["name"] for _, r in records],
-        "seed": [r["seed"] for _, r in records],
-        "status": [r["status"] for _, r in records],
-        "score": [r["scores"]["main"] if r["scores"] else None for _, r in records],
-        "metric": [r["scores"]["main_metric"] if r["scores"] else None for _, r in records],
-        "record": [text for text, _ in records],
-    }
+    rows = [columns_of(record) for _, record in records]
+    columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in COLUMNS}
+    columns["record"] = [text for text, _ in records]
     types = {"seed": pa.int64(), "score": pa.float64()}
     table = pa.table({name: pa.array(values, types.get(name, pa.string())) for name, values in columns.items()})
     _write(path, table.schema, [table])

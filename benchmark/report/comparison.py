@@ -29,6 +29,7 @@ from benchmark.stats.compare import (
     suites_in_common,
     without_items,
 )
+from benchmark.stats.contained import NO_SEEDS, NOT_TUNED, ONE_STUDY, ONE_TRAINING, contained
 from benchmark.stats.draws import changed_settings, origin_of
 from benchmark.stats.mcb import LEVEL
 from benchmark.stats.power import POWER
@@ -86,6 +87,7 @@ class Compared:
     def as_dict(self) -> dict[str, Any]:
         content: dict[str, Any] = {"a": label(self.a), "b": label(self.b), "level": LEVEL}
         content["seeds"] = {"a": seeds_of(self.a), "b": seeds_of(self.b)}
+        content["noise"] = self.noise(self._unit())
         content |= {"borrowed_seed_noise": self.borrowed} if self.borrowed else {}
         content["comparisons"] = plain([asdict(comparison) for comparison in self.comparisons])
         return content | ({"pairs": self.pairs} if self.pairs else {})
@@ -107,13 +109,24 @@ class Compared:
             lines += folded(_pair_lines(task, pairs), width)
         print_safe("\n".join(lines), stream)
 
+    def _unit(self) -> str:
+        return "items" if any(comparison.unit == "items" for comparison in self.comparisons) else "pairs"
+
+    def noise(self, unit: str) -> str:
+        """Return which noise the intervals and p-values contain."""
+        seeds = [seeds_of(rows) for rows in (self.a, self.b)]
+        alone = "one" in seeds and not self.borrowed
+        without = ONE_TRAINING if alone else NO_SEEDS if seeds == ["none", "none"] else ""
+        any_tuned = any(tuned(rows[0]["method"]) for rows in (self.a, self.b))
+        return contained(unit, seeds=without, tuning=ONE_STUDY if any_tuned else NOT_TUNED)
+
     def _notes(self) -> list[str]:
         sides = [
             f"{side}: {label(rows)}, {self.borrowed.get(side.lower()) or _seeds_text(rows)}"
             for side, rows in (("A", self.a), ("B", self.b))
         ]
         shared = {line.task: line.shared for comparison in self.comparisons for line in comparison.lines if line.shared}
-        unit = "items" if any(comparison.unit == "items" for comparison in self.comparisons) else "pairs"
+        unit = self._unit()
         scores = "Spearman" if unit == "pairs" else "Spearman, or accuracy,"
         parts = [
             f"{scores} x100, mean over seeds. Intervals and p (two-sided): noise of the {unit}, which both rows share,"
@@ -134,8 +147,7 @@ class Compared:
             ]
         if unlike := differing(self.a, self.b):
             parts.append(f"Not like with like, A and B: {'; '.join(unlike)}.")
-        if any(tuned(rows[0]["method"]) for rows in (self.a, self.b)):
-            parts.append("Intervals of tuned rows contain no spread of tuning.")
+        parts.append(self.noise(unit))
         parts += [f"Standard deviations over seeds: {'; '.join(spreads)}."] if spreads else []
         needed = [f"{abs(one.difference):.2f} on {_place(one)} takes {one.needed}" for one in last if one.needed]
         if needed:

@@ -12,6 +12,7 @@ from benchmark.data.corpora import TARGET
 from benchmark.records.names import recipe_of
 from benchmark.records.record import CorpusPart, Encoding, Environment, Record, Source, TrainingPart
 from benchmark.report.rows import About, ChosenOn
+from benchmark.stats.contained import NO_SEEDS, NOT_TUNED, ONE_STUDY, contained
 from zoo.progress import counted
 from zoo.recipes import SOURCES, all_recipes
 
@@ -95,6 +96,13 @@ def tuning(row: Row) -> str:
     spreads = [study.get("spread") for record in row.records if (study := record["method"].get("tuned"))]
     noise = "not contained" if not spreads or spreads[0] is None else f"{spreads[0]:.2f}"
     return f"tuned ({row.about['tuned']}; spread of tuning {noise})"
+
+
+def noise_of(rows: Sequence[Row], unit: str) -> str:
+    """Return which noise the marks of rows contain."""
+    seeds = any(record["seed"] is not None for row in rows for record in row.records)
+    any_tuned = any(row.about["tuned"] for row in rows)
+    return contained(unit, seeds="" if seeds else NO_SEEDS, tuning=ONE_STUDY if any_tuned else NOT_TUNED)
 
 
 def _same_setting(recorded: object, stated: object) -> bool:
@@ -199,6 +207,11 @@ def roles(row: Row) -> str:
     return next((str(stated) for record in row.records if (stated := record["facts"].get("roles"))), "")
 
 
+def unfitted(row: Row) -> str:
+    """Return a warning for an encoder object whose method learns and that was given before it was fitted."""
+    return "⚠ not fitted" if any(record["facts"].get("fitted") is False for record in row.records) else ""
+
+
 def _less_data(row: Row) -> list[str]:
     """Return shortfalls against the papers: rows of a data set, phrase pairs of BURT, GloVe's size."""
     sizes = {(r["task"]["dataset"], r["task"]["rows"]) for r in row.records if r["status"] == "ok"}
@@ -239,6 +252,7 @@ def described(row: Row, fitted: str = "") -> str:
     by = f"encoded by {about['run_by']}" if about["run_by"] else ""
     parts = [backbone_of(about), about["precision"], by, roles(row), learned_from(about), fitted, trained(about)]
     parts += [
+        unfitted(row),
         *_less_data(row),
         tuning(row),
         contamination(about),

@@ -9,7 +9,7 @@ from itertools import product
 from string import ascii_lowercase
 
 from benchmark.report.columns import Column, columns_of, score_columns
-from benchmark.report.conditions import GROUPS, about_seeds, described, group
+from benchmark.report.conditions import GROUPS, about_seeds, described, group, noise_of
 from benchmark.report.links import display_names
 from benchmark.report.render import fill
 from benchmark.report.rows import Row, Table, Value, score_text
@@ -179,10 +179,12 @@ def _notes(table: Table, names: Mapping[str, str], letters: dict[str, str], spre
         sentences.append("Bold: the best of a part; underlined: the second.")
     marks = {row.mark for row in table.rows}
     if TIE in marks:
-        unit = unit_of(row.records for row in table.rows)
-        sentences.append(f"≈: tied for the best (95%, noise of {unit} and seeds).")
+        sentences.append("≈: tied for the best (95%).")
     if UNTOLD in marks:
         sentences.append("?: undecided, for want of seeds.")
+    known = [row for row in table.rows if row.among_best is not None]
+    if len(known) > 1:
+        sentences.append(noise_of(known, unit_of(row.records for row in table.rows)))
     for row in table.rows:
         if row.name == table.baseline:
             sentences.append(table.against.replace(f" {row.name}", f" {names[row.name]}", 2))

@@ -15,7 +15,7 @@ from benchmark.report.conditions import ancestry_lines
 from benchmark.report.rows import Row, Table, Value
 from benchmark.report.signature import signature
 from benchmark.report.terminal import Field, fitted, folded, width_of
-from zoo.progress import clean_line, fit_to, print_safe
+from zoo.progress import clean_line, counted, fit_to, print_safe
 
 if TYPE_CHECKING:
     import pandas
@@ -72,7 +72,7 @@ def brief_of(tables: Sequence[Table]) -> str:
         rows = [replace(row, notes=[]) for row in table.rows[:_BRIEF]]
         brief = replace(table, rows=rows, legend="", suite=replace(table.suite, note=""))
         texts.append(text_of([brief], shutil.get_terminal_size().columns))
-        texts += [f"... and {more} more rows"] if (more := len(table.rows) - len(rows)) else []
+        texts += [f"... and {counted(more, 'more row')}"] if (more := len(table.rows) - len(rows)) else []
     return "\n".join(texts)
 
 

@@ -18,7 +18,7 @@ from benchmark.records.items import items_identity
 from benchmark.records.query import keeps_items
 from benchmark.records.record import Record
 from benchmark.report import learned as learning
-from benchmark.report.conditions import CONTROL, group, role
+from benchmark.report.conditions import CONTROL, group, noise_of, role
 from benchmark.report.learned import learned_of, starts_of
 from benchmark.stats import bootstrap, clusters, draws, marks, mcb
 from benchmark.stats.draws import ByTask, by_seed, finished, origin_of, unit_of
@@ -156,8 +156,8 @@ def _set_against(rows: Sequence[Row], sample: Sample, baseline: str, without: Ma
     for i, sign in told_apart(differences(sample), at).items():
         rows[i].against = sign
     return (
-        f"↑: above {baseline}, ↓: below it (p < {LEVEL:g}, noise of {unit} and seeds, Holm's procedure over"
-        f" {len(rows) - 1} rows)."
+        f"↑: above {baseline}, ↓: below it (p < {LEVEL:g}, Holm's procedure over {len(rows) - 1} rows)."
+        f" {noise_of(rows, unit)}"
     )
 
 
@@ -259,14 +259,16 @@ def _legend(known: Sequence[Row], unit: str) -> str:
         named = " or ".join(mark for mark in (TIE, UNTOLD) if mark in marks)
         parts.append(
             f"{named}: tied for the best. With {1 - LEVEL:.0%} confidence the truly best of the compared rows is"
-            " one of those with a mark. All rows were compared with the best at once. The comparison contains the noise"
-            f" of {unit} and of seeds; a pair of several tasks, and pairs that share a text, are drawn together."
+            " one of those with a mark. All rows were compared with the best at once. A pair of several tasks, and"
+            f" pairs that share a text, are drawn together."
         )
     if UNTOLD in marks:
         parts.append(
             f"{UNTOLD}: undecided. Only the row's own seeds keep it there: they are fewer or more spread than the"
             " median of this table's rows, with which it would be out."
         )
+    if len(known) > 1:
+        parts.append(noise_of(known, unit))
     unknown = [row.name for row in known if row.among_best is None]
     if unknown:
         parts.append(f"Not compared, because comparable {unit[:-1]} scores are missing: {', '.join(unknown)}.")

@@ -134,12 +134,18 @@ class Fitter:
         facts: dict[str, object] = {"paper_updates": plan.row.updates, "cosine_to_start": None}
         if (start := plan.row.cls.start(plan.row.recipe)) is not None:
             untrained = METHODS.get(start.method)(start.recipe, self.run.runtime)
-            before, after = (np.asarray(side.encode(SENTENCES), np.float64) for side in (untrained, encoder))
-            if before.shape == after.shape:
-                lengths = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
-                cosines = (before * after).sum(1) / np.where(lengths == 0, np.inf, lengths)
-                facts["cosine_to_start"] = round(float(cosines.mean()), 6)
+            facts["cosine_to_start"] = cosine_to_start(untrained, encoder)
         return facts
+
+
+def cosine_to_start(untrained: Encoder, trained: Encoder) -> float | None:
+    """Return the mean cosine of fixed sentences before and after a training; None for vectors of another size."""
+    before, after = (np.asarray(side.encode(SENTENCES), np.float64) for side in (untrained, trained))
+    if before.shape != after.shape:
+        return None
+    lengths = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
+    cosines = (before * after).sum(1) / np.where(lengths == 0, np.inf, lengths)
+    return round(float(cosines.mean()), 6)
 
 
 def training_run(run: Run, plan: EncoderPlan, folder: Path) -> TrainingRun:

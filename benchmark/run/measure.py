@@ -300,6 +300,8 @@ class EncoderMeasurement:
     def _facts(self, vectors: VectorStore) -> dict[str, object]:
         cached = self._store.cached_facts
         facts = facts_of(vectors.encoder) if self._encoder is not None or cached is None else cached
+        if self.plan.row.given is not None and self.plan.row.given.unfitted:
+            facts = {**facts, "fitted": False}
         return {**facts, "parameters": None} if "parameters" in self.plan.row.unstated else facts
 
     def _encoding(self) -> Encoding:

@@ -285,6 +285,16 @@ def check_mode(encoder: object) -> None:
         )
 
 
+def _unfitted(encoder: Encoder) -> bool:
+    if not type(encoder).traits(encoder.recipe).learns:
+        return False
+    try:
+        return type(encoder)(encoder.recipe, encoder.runtime).fingerprint() == encoder.fingerprint()
+    except ZooError:
+        # Its files are gone since, or it has no fingerprint before it is fitted.
+        return False
+
+
 def _of_st(value: object) -> bool:
     return _is(value, "sentence_transformers", "SentenceTransformer")
 
@@ -361,5 +371,5 @@ def row_of(
         traits,
         name,
         unstated=unstated_parts,
-        given=Given(given, files, anew=version is None),
+        given=Given(given, files, anew=version is None, unfitted=_unfitted(given)),
     )

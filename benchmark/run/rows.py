@@ -29,6 +29,8 @@ class Given:
     encoder: Encoder
     sources: dict[str, Any]
     anew: bool = False
+    # Its method learns, and it has the fingerprint of a new encoder of its recipe.
+    unfitted: bool = False
 
 
 @dataclass(frozen=True)

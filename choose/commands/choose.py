@@ -87,6 +87,6 @@ def command(
         check_plot()
     choice = choose(table, encoders, quiet=as_json, **options)
     if plot is not None:
-        drawn(choice.frame, choice.data.kind, plot)
+        drawn(choice.frame, choice.data.kind, plot, choice.noise)
     say_json(choice.as_dict()) if as_json else say(choice.shown(terminal_width(), wide=wide))
     return 0 if choice.met else 1

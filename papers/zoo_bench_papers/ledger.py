@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from benchmark.report.markdown import markdown_row
+from benchmark.stats.contained import NOT_TUNED, ONE_STUDY, contained
 from zoo.progress import counted
 from zoo_bench_papers.answers import NOT_MEASURED, UNTESTABLE, WORDS
 from zoo_bench_papers.verdicts import Verdict
@@ -43,7 +44,8 @@ def markdown(verdicts: Sequence[Verdict]) -> str:
     ]
     for at in dict.fromkeys(verdict.condition for verdict in verdicts):
         selected = [verdict for verdict in verdicts if verdict.condition == at]
-        parts += [f"## {at}", f"{counts(selected)}."]
+        why = ONE_STUDY if "tuned" in at else NOT_TUNED
+        parts += [f"## {at}", f"{counts(selected)}. {contained('pairs', tuning=why)}"]
         for paper in dict.fromkeys(one.claim.paper for one in selected if one.measured):
             lines = [_cells(one) for one in selected if one.claim.paper == paper and one.measured]
             parts += [f"### {paper}", _table(_HEADER, lines)]
@@ -102,7 +104,9 @@ def _cells(verdict: Verdict) -> list[str]:
         ]
     printed = [cell.text() for cell in verdict.claim.published]
     printed += [f"{gain:+g} ({verdict.claim.where})" for gain in verdict.claim.gains if gain is not None]
-    theirs = "; ".join([*printed[:3], *([f"{len(printed) - 3} more cells"] if printed[3:] else [])]) or "no number"
+    theirs = (
+        "; ".join([*printed[:3], *([counted(len(printed) - 3, "more cell")] if printed[3:] else [])]) or "no number"
+    )
     controls = "; ".join(c.text() for c in verdict.controls if c.difference is not None)
     line = (
         f"{verdict.above} (above -{verdict.claim.margin:g})"

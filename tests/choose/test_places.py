@@ -173,6 +173,9 @@ def test_products_of_float32_decide_no_place(similarity: str, size: float, monke
     queries, documents = generator.normal(size=(30, 64)), generator.normal(size=(60, 64))
     copies = [documents + shift * generator.normal(size=documents.shape) for shift in (0, 1e-8, 1e-7, 1e-6, 3e-6, 1e-5)]
     vectors = size * np.vstack([queries, *copies])
+    # Where float32 cannot hold a vector, all are compared in float64.
+    vectors[40] *= 1e-50 if size == 1e6 else 1
+    vectors[41] = 0
     first = np.repeat(np.arange(30), 5)
     second, gold = generator.integers(30, len(vectors), len(first)), generator.integers(1, 4, len(first))
     same = np.full(30, -1)

@@ -15,6 +15,7 @@ from choose.data import FEW_UNRELATED, FEWEST_UNRELATED, read_texts
 from choose.demands import CONTROL, bm25
 from choose.measures import intervals, measure, sampled
 from zoo.errors import UsageError, ZooError
+from zoo.formats.finished import cut_texts
 
 ROWS = 60
 
@@ -121,3 +122,20 @@ def test_a_placeholder_of_a_wording_is_filled_or_refused(wording: str, prompt: A
 def test_one_folder_under_two_spellings_is_one_encoder(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="named twice"):
         candidates([str(tmp_path), f"{tmp_path}/../{tmp_path.name}"])
+
+
+@pytest.mark.parametrize("most", [None, 4, 6])
+def test_texts_that_a_static_embedding_cuts_are_counted(most: int | None) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+
+    tokenizer = Tokenizer(WordLevel({f"w{i}": i for i in range(9)}, unk_token="w0"))
+    tokenizer.pre_tokenizer = Whitespace()
+    if most is not None:
+        tokenizer.enable_truncation(most)
+    model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=4)], device="cpu")
+    texts = [" ".join(["w1"] * count) for count in range(1, 9)]
+    assert cut_texts(model, texts) == (0 if most is None else 8 - most)

@@ -165,12 +165,12 @@ RUN = {
     ),
     "zoo-bench reproduce --list": "",
     "zoo-bench analyze anisotropy --methods cls,simcse": (
-        "zoo-bench analyze anisotropy --methods cls,simcse --results zoo-bench-results --suite pocket --corpus pocket"
-        " --sentences 200"
+        "zoo-bench analyze anisotropy --methods cls,simcse --results zoo-bench-results --suite pocket"
+        " --corpus pocket-text --sentences 200"
     ),
     "zoo-bench analyze anisotropy --methods {_AVERAGE} --backbone {at.backbone} --out {results}/analyses": (
         "zoo-bench analyze anisotropy --methods avg-last --backbone zoo-small --out zoo-bench-results/analyses"
-        " --suite pocket --corpus pocket --sentences 200"
+        " --suite pocket --corpus pocket-text --sentences 200"
     ),
     "zoo-bench verify zoo-bench-results": "",
     "zoo-bench verify FOLDER --data DATA --allow-unverified": "zoo-bench verify zoo-bench-results --allow-unverified",
@@ -386,6 +386,6 @@ def test_vectors_that_gensim_writes_as_the_message_says_are_read(tmp_path: Path)
 
 def test_a_count_has_its_noun_from_one_function() -> None:
     """So that no message says "1 cells"; `counted` takes the noun in the singular."""
-    counted = re.compile(r"\{[^{}]*\} (cells|encoders|cards|trials|claims|result files)\b")
+    counted = re.compile(r"\{[^{}]*\} (cells|encoders|cards|trials|claims|result files|more \w+s)\b")
     parts = {match[0] for text in messages() for match in counted.finditer(text)}
     assert {part for part in parts if " of {" not in part} == set()

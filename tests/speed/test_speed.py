@@ -23,6 +23,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from speed.encoding import our_side, peer_side, scores
 from speed.epoch import measure as epoch
+from speed.growth import main
 from speed.methods import METHODS, rate
 
 pytestmark = pytest.mark.slow
@@ -74,3 +75,9 @@ def test_on_a_gpu_a_step_casts_weights_together_and_waits_once_in_ten(tmp_path: 
     assert float(batch["casts"]) < 4
     # 40 steps are read in four waits; each of four looks, and the texts, wait for what was not read and for vectors.
     assert float(whole_run["waits"]) <= 4 + 4 * 2 + 2
+
+
+def test_growth_is_printed_for_each_size(capsys: pytest.CaptureFixture[str]) -> None:
+    main.callback(models=20, documents=1_000)  # type: ignore[misc]
+    sizes = [line.split(" | ")[1] for line in capsys.readouterr().out.splitlines()[3:]]
+    assert sizes == ["5 x 60", "10 x 60", "20 x 60", "100 x 10", "100 x 100", "100 x 1000"]

@@ -183,7 +183,15 @@ def pooled_elsewhere(folder: Path, tokenizer: Any) -> str:
 
 
 def cut_texts(model: Any, texts: list[str]) -> int:
+    from tokenizers import Tokenizer
+
     tokenizer, limit = getattr(model[0], "tokenizer", None), model.max_seq_length
+    if isinstance(tokenizer, Tokenizer):
+        # A StaticEmbedding is cut by its tokenizer alone.
+        every = Tokenizer.from_str(tokenizer.to_str())
+        every.no_truncation()
+        most = (tokenizer.truncation or {}).get("max_length", float("inf"))
+        return sum(len(row.ids) > most for row in every.encode_batch(texts, add_special_tokens=False))
     if not callable(tokenizer) or not limit or limit == float("inf"):
         return 0
     rows = tokenizer(texts, truncation=False, verbose=False)["input_ids"] if texts else []

@@ -177,6 +177,8 @@ def _candidates(columns: Sequence[_Column], *, corpus: bool) -> Iterator[tuple[s
                 yield ",".join(c.typed for c in (first, second, third[0])), "retrieval"
     for first, second in pairs:
         asks = first.plain in ASKING.split() or second.plain in ANSWERING.split()
+        if asks and all(value.look == "class" and value.plain not in _VALUES for value in values):
+            yield f"{first.typed},{second.typed}", "retrieval"
         for value in values:
             typed = f"{first.typed},{second.typed},{value.typed}"
             for of in _orders(value, asks=asks):
@@ -235,7 +237,9 @@ def _lack(frame: pd.DataFrame, columns: Sequence[_Column]) -> str:
                 " relevance (1 for the best, 0)."
             )
         alone = not any(other.look in ("number", "nli", "class") for other in columns if other is not column)
-        if words and len(texts) == 2 and alone:
+        asks = all({text.plain for text in texts} & {*side.split()} for side in (ASKING, ANSWERING))
+        beside = asks and column.plain not in f"{SCORE} {LABEL} {SAME} {GRADE}".split()
+        if words and len(texts) == 2 and alone and not beside:
             pair = ",".join(text.typed for text in texts)
             return (
                 f"{column.typed} has grades in words ({', '.join(sorted(column.kinds))}): write numbers in their order"

@@ -10,22 +10,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import benchmark
-from benchmark.checking.bound import STATED
+from benchmark.checking.bound import STATED, DifferenceError, check_training, equal_seeds, other_columns
 from benchmark.checking.encoders import row_of_record
 from benchmark.checking.verify import Check, verify
 from benchmark.data.sources import DataSource
 from benchmark.keys import cell_key, encoder_key, ingredients
 from benchmark.metrics.items import accuracy_of, items_part, right_of
 from benchmark.records.folder import Records
+from benchmark.records.pack import pack
+from benchmark.records.packed import COLUMNS
 from benchmark.records.record import Record, parse_record
 from benchmark.run.measure import EncoderMeasurement
 from benchmark.run.plan import Cell
 from benchmark.tasks.loaded import TaskIdentity
-from zoo.errors import CorruptError
-from zoo.files import read_signed, sha256_json, write_signed
+from zoo.errors import CorruptError, MissingError
+from zoo.files import read_signed, sha256_json, write_signed, write_sums
 from zoo.recipes import build
 
 TASKS = "pocket-pairs,pocket-topics"
@@ -112,6 +116,11 @@ def word_of(record: Any, check: Check) -> str:
 
 def test_the_fields_of_a_record_are_compared_or_are_stated_with_a_reason() -> None:
     assert {name.split(".")[0] for name in STATED} <= Record.__annotations__.keys()
+
+
+def test_the_page_lists_the_fields_that_are_the_senders_word() -> None:
+    page = (Path(__file__).parents[3] / "docs/how-to/diff-and-verify.md").read_text("utf-8")
+    assert [name for name in STATED if f"`{name}`" not in page] == []
 
 
 CELLS = [("bag-of-words", "pocket-topics"), ("random", "pocket-pairs"), ("simcse", "pocket-pairs")]
@@ -347,3 +356,72 @@ def test_a_saved_encoder_is_found_and_an_object_is_said_to_be_none(honest: Path,
     assert sorted(verdict.word for verdict in verified.verdicts) == ["not verifiable", "verified"]
     (why,) = (verdict.why for verdict in verified.verdicts if verdict.word == "not verifiable")
     assert "--plugin FILE" in why and "Compared: its keys, score from its pair scores" in why
+
+
+@pytest.mark.slow
+def test_any_field_of_a_training_that_is_edited_with_its_fit_is_refused(
+    honest: Path, tmp_path: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Record and fit.json state the same, and both are signed again."""
+    monkeypatch.undo()
+    store, records = copied(shutil.copytree(honest, tmp_path / "forged"), "simcse", "pocket-pairs")
+    record: Any = records[0]
+    place = store.encoder_folder(record["method"]["name"], record["encoder_key"]) / "fit.json"
+    fit, source = read_signed(place), DataSource.from_options(None, hub=False)
+    passed = []
+    for where in leaves(record["training"]):
+        if is_stated(("training", *where), set()) or where[0] == "overlap":
+            continue
+        forged, forged_fit = copy.deepcopy(record), copy.deepcopy(fit)
+        for training in (forged["training"], forged_fit["training"]):
+            holder, last = at(training, where)
+            holder[last] = edited(holder[last])
+        write_signed(place, forged_fit)
+        if word_of(forged, Check(store, source, weights=[tiny_bert])) == "verified":
+            passed.append(".".join(where))
+    write_signed(place, fit)
+    assert word_of(record, Check(store, source, weights=[tiny_bert])) == "verified"
+    assert passed == []
+
+
+def test_any_number_of_a_log_that_is_edited_is_refused(honest: Path, tmp_path: Path, check: Check) -> None:
+    store, records = copied(shutil.copytree(honest, tmp_path / "forged"), "simcse", "pocket-pairs")
+    row = row_of_record(records[0], check._recipes)
+    check_training(records[0], row, store)
+    (log, *_) = store.encoder_folder(records[0]["method"]["name"], records[0]["encoder_key"]).rglob("log.jsonl")
+    lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+    for number, line in enumerate(lines):
+        for name in line.keys() - {"learning_rate", "gradient_norm"}:
+            changed = [*lines[:number], {**line, name: edited(line[name])}, *lines[number + 1 :]]
+            log.write_text("".join(json.dumps(one) + "\n" for one in changed), "utf-8")
+            with pytest.raises(DifferenceError):
+                check_training(records[0], row, store)
+    log.unlink()
+    with pytest.raises(MissingError, match="its log is not in the folder"):
+        check_training(records[0], row, store)
+
+
+def test_any_column_of_packed_records_that_is_edited_is_refused(honest: Path, tmp_path: Path) -> None:
+    store, _ = copied(shutil.copytree(honest, tmp_path / "forged"), "random", "pocket-pairs")
+    pack(store.folder)
+    path = store.folder / "records.parquet"
+    table = pq.read_table(path)
+    assert other_columns(Records(store.folder)) == {}
+    for name in COLUMNS[1:]:
+        values = table[name].to_pylist()
+        column = pa.array([edited(values[0]), *values[1:]], table.schema.field(name).type)
+        pq.write_table(
+            table.set_column(table.schema.get_field_index(name), name, column), path, write_page_checksum=True
+        )
+        write_sums(store.folder, ["pairs.parquet", "records.parquet"])
+        assert len(other_columns(Records(store.folder))) == 1, name
+
+
+@pytest.mark.parametrize("noise", [1e-6, 1e-7])
+def test_a_seed_with_noise_is_the_seed_that_was_copied(honest: Path, tmp_path: Path, noise: float) -> None:
+    store, records = copied(shutil.copytree(honest, tmp_path / "forged"), "random", "pocket-pairs")
+    assert equal_seeds(records, store) == {}
+    predicted, gold = store.pair_scores(records[0])
+    drawn = np.random.default_rng(0).normal(0, noise, len(predicted)).clip(-3 * noise, 3 * noise)
+    store.write(records[1], (predicted + drawn.astype("float32"), gold))
+    assert len(equal_seeds(store.all(), store)) == 1

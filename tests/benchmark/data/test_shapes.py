@@ -280,3 +280,12 @@ def test_lists_of_labels_are_lists_also_as_text(written: Any) -> None:
     assert table.frame["label"].tolist() == ["a", "b"] * 20 and "20 with several labels" in table.report.replace(
         "40", "20"
     )
+
+
+@pytest.mark.parametrize("category", ["Category", "title"])
+def test_a_class_beside_a_question_and_its_answer_is_left_out_first(category: str) -> None:
+    rows = {"Question": [f"how {i} is it" for i in range(60)], "Answer": [f"it is {i}" for i in range(60)]}
+    with pytest.raises(Question) as asked:
+        read(pd.DataFrame({**rows, category: ["red", "blue", "old"] * 20}))
+    first = asked.value.readings[0]
+    assert (first.columns, first.kind) == ("Question,Answer", "retrieval") and f"not used: {category}" in first.row

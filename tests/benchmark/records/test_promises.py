@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,3 +75,18 @@ def test_a_plan_that_ran_as_a_whole_too_has_lost_nothing() -> None:
 )
 def test_options_are_read_as_typed(words: str, expected: dict[str, str]) -> None:
     assert asked(["zoo-bench", *words.split()]) == expected
+
+
+@pytest.mark.slow
+def test_a_lost_shard_stands_in_the_title_and_in_verify(cli: Any, tmp_path: Path) -> None:
+    """And a shard's own table is a part; with the last shard the folder is whole."""
+    line = "run --methods avg-last,cls,avg-first-last,random --backbone zoo-mini --tasks pocket-words --seeds 1"
+    words = [*line.split(), "--no-controls", "--precision", "fp32", "--results", tmp_path / "results", "--shard"]
+    first = cli(*words, "1/3")
+    assert first.code == 0 and "A PART: shards 2, 3 of 3 are not here" in first.out
+    assert cli(*words, "3/3").code == 0
+    table = cli("leaderboard", "--results", tmp_path / "results")
+    assert "A PART: shard 2 of 3 is not here" in table.out.splitlines()[0]
+    verified = cli("verify", tmp_path / "results")
+    assert verified.code == 1 and "shard 2 of 3 is not here" in verified.out
+    assert "A PART" not in cli(*words, "2/3").out and cli("verify", tmp_path / "results").code == 0

@@ -14,7 +14,7 @@ import benchmark
 import zoo
 from benchmark.records.folder import Records
 from benchmark.run.measure import listening
-from zoo.encoder import Encoder, Runtime, Traits
+from zoo.encoder import Corpus, Encoder, Run, Runtime, Traits
 from zoo.errors import Interrupted
 from zoo.plugins import METHODS
 
@@ -179,3 +179,13 @@ def test_a_library_model_is_measured_as_it_encodes(tiny_bert: Path) -> None:
         assert record["scores"]["main"] == pytest.approx(wanted, abs=1e-6)
         scores.append(wanted)
     assert len(set(scores)) == 4
+
+
+def test_an_encoder_that_was_not_fitted_says_so() -> None:
+    """Its method learns, and its vectors are those of a new encoder; a fitted one has no mark."""
+    encoder = zoo.create("simcse:batch_size=4")
+    table = benchmark.evaluate(encoder, "pocket-words", name="new", quiet=True, limit=20, controls=False)
+    assert "not fitted" in table.to_frame()["Conditions"].iloc[0]
+    encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1))
+    table = benchmark.evaluate(encoder, "pocket-words", name="fitted", quiet=True, limit=20, controls=False)
+    assert "not fitted" not in table.to_frame()["Conditions"].iloc[0]

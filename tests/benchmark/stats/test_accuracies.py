@@ -101,8 +101,12 @@ def test_a_mean_of_both_kinds_is_judged(tmp_path: Path) -> None:
     for name, level in (("best", 0.9), ("alike", 0.9), ("low", 0.5)):
         add(store, name, level, (0, 1, 2))
     (table,) = build_tables(store.all(), [SUITE], store, baseline="low")
-    assert [row.mark for row in table.rows] == ["≈", "≈", ""] and "noise of items" in table.legend
-    assert [row.against for row in table.rows] == ["↑", "↑", ""] and "noise of items and seeds" in table.against
+    assert [row.mark for row in table.rows] == ["≈", "≈", ""] and "Noise of items: contained" in table.legend
+    assert [row.against for row in table.rows] == [
+        "↑",
+        "↑",
+        "",
+    ] and "Noise of items: contained; of seeds: contained" in table.against
     comparison = compare("mixed", SUITE.tasks, rows_of(store)["best"], rows_of(store)["low"], store)
     of_tasks = [line.pairs_error for line in comparison.lines]
     assert comparison.average is not None

@@ -1,0 +1,106 @@
+"""Each output with an interval, a p-value or a mark says of each noise that it is contained, or why not."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+from fakes import Cli
+
+from benchmark.interop.second_opinion import second_opinion
+from benchmark.stats.contained import contained
+from choose.choice import Choice, choose
+from choose.ranking import ranked, verdict
+from zoo_bench_papers import picture
+
+STATED = re.compile(
+    r"Noise of (?:pairs|items|queries|texts|tasks): contained; of seeds: (?:contained|not contained \(.+?\));"
+    r" of tuning: (?:contained|not contained \(.+?\))\."
+)
+
+
+def test_the_words_are_those_of_one_function() -> None:
+    for seeds in ("", "one training"):
+        for tuning in ("", "one study"):
+            assert STATED.fullmatch(contained("pairs", seeds=seeds, tuning=tuning))
+
+
+@pytest.mark.usefixtures("fakes")
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_tables_and_comparisons_say_it(seeds: int, cli: Cli, tmp_path: Path) -> None:
+    words = ("--tasks", "pocket-words,pocket-pairs", "--results", tmp_path, "--backbone", "zoo-mini")
+    assert cli("run", "--methods", "bag,random,cls,avg-last", "--seeds", seeds, *words).code == 0
+    outputs = {file.name: file.read_text(encoding="utf-8") for file in tmp_path.glob("pocket.*")}
+    outputs |= {"page": (tmp_path / "index.html").read_text(encoding="utf-8")}
+    outputs |= {"terminal": cli("leaderboard", "--results", tmp_path).out}
+    outputs |= {"baseline": cli("leaderboard", "--results", tmp_path, "--baseline", "random").out}
+    outputs |= {"compare": cli("compare", "bag", "random", "--results", tmp_path).out}
+    outputs |= {"compare, as json": cli("compare", "cls", "avg-last", "--results", tmp_path, "--json").out}
+    assert len(outputs) > 7
+    lacking = [
+        name
+        for name, text in outputs.items()
+        if not STATED.search(" ".join(text.split())) and not name.endswith((".csv", "-published.md", "-cost.md"))
+    ]
+    assert not lacking
+    alone = "of seeds: not contained (one training)" in " ".join(outputs["compare"].split())
+    assert alone is (seeds == 1)
+    of_none = json.loads(outputs["compare, as json"])["noise"]
+    assert "of seeds: not contained (no row depends on a seed)" in of_none
+
+
+def test_second_opinions_say_it(tmp_path: Path) -> None:
+    frame = pandas.DataFrame(np.random.default_rng(3).random((3, 6)), ["a", "b", "c"], [f"t{i}" for i in range(6)])
+    for file in second_opinion(frame).write(tmp_path):
+        text = " ".join(file.read_text(encoding="utf-8").split())
+        assert STATED.search(text) or file.suffix == ".csv", file
+
+
+def test_both_pictures_of_claims_say_it() -> None:
+    source = Path(picture.__file__).read_text(encoding="utf-8")
+    assert len(re.findall(r"set_xlabel\(.*(?:noise|contained\()", source)) == source.count("set_xlabel") == 2
+
+
+TABLE = pandas.DataFrame(
+    {
+        "a": [f"the {i} small dogs of street {i % 7}" for i in range(40)],
+        "b": [f"dog {i % 5} in street {i % 7}" for i in range(40)],
+        "score": [(3 * i) % 11 / 2 for i in range(40)],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def choice() -> Choice:
+    return choose(TABLE, ["static-contrastive:positives=halves", "bag-of-words", "cls"], quiet=True)
+
+
+@pytest.mark.slow
+def test_choose_gives_no_mark_to_one_training(choice: Choice) -> None:
+    once = "static-contrastive:positives=halves"
+    assert choice.frame["one_training"].to_dict() == {once: True, "bag-of-words": False, "cls": False}
+    assert not choice.frame["may_be_best"][once] and once not in choice.ranking.tied
+    assert f"of seeds: not contained (one training of {once})" in choice.verdict
+    assert f"{once}: trained once, so without a mark" in choice.verdict
+    assert STATED.search(choice.verdict) and choice.as_dict()["noise"] == choice.noise
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_winner_that_was_trained_once_beats_nobody(place: int, choice: Choice) -> None:
+    """Nor does one that a baseline of one training stands beside."""
+    rng = np.random.default_rng(place)
+    gold = choice.data.gold
+    values = [np.array([gold + rng.normal(0, noise, len(gold))]) for noise in (0.01, 3.0)]
+    rows = [{"name": str(i), "encoder": str(i), "bytes": 1, "one_training": i == place} for i in (0, 1)]
+    rows = [{**row, "texts_per_second": 1.0, "finished": False} for row in rows]
+    of_rows = [values[0], values[1]]
+    ranking = ranked(choice.data, of_rows, rows, baseline="1")
+    assert ranking.winner == "0" and ranking.beaten is False and not ranking.tied
+    assert "No other is tied" not in verdict(choice.data, ranking, (), ())
+    both = ranked(choice.data, of_rows, [{**row, "one_training": False} for row in rows], baseline="1")
+    assert both.beaten is True and "No other is tied" in verdict(choice.data, both, (), ())
