@@ -165,12 +165,12 @@ RUN = {
     ),
     "zoo-bench reproduce --list": "",
     "zoo-bench analyze anisotropy --methods cls,simcse": (
-        "zoo-bench analyze anisotropy --methods cls,simcse --results zoo-bench-results --suite pocket --corpus pocket"
-        " --sentences 200"
+        "zoo-bench analyze anisotropy --methods cls,simcse --results zoo-bench-results --suite pocket"
+        " --corpus pocket-text --sentences 200"
     ),
     "zoo-bench analyze anisotropy --methods {_AVERAGE} --backbone {at.backbone} --out {results}/analyses": (
         "zoo-bench analyze anisotropy --methods avg-last --backbone zoo-small --out zoo-bench-results/analyses"
-        " --suite pocket --corpus pocket --sentences 200"
+        " --suite pocket --corpus pocket-text --sentences 200"
     ),
     "zoo-bench verify zoo-bench-results": "",
     "zoo-bench verify FOLDER --data DATA --allow-unverified": "zoo-bench verify zoo-bench-results --allow-unverified",
