@@ -24,13 +24,14 @@ import re
 import typing
 import unicodedata
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
-from zoo.errors import ContractError, UsageError, ZooError, did_you_mean, error_text
+from zoo.errors import ContractError, CorruptError, UsageError, ZooError, did_you_mean, error_text
 from zoo.files import one_line, read_yaml
 from zoo.paths import is_file, resource_folder
 from zoo.plugins import METHODS
@@ -231,6 +232,27 @@ def read_recipe(path: Path) -> RecipeSpec:
     return _read_recipe(path, {})
 
 
+def recipe_files(path: Path) -> list[Path]:
+    """Return a recipe's file and the files beside it that it extends."""
+    files = [path]
+    while (name := build(_RecipeFile, read_yaml(files[-1]), str(files[-1])).extends) and name not in METHODS:
+        parent = parent_file(files[-1], name, tuple(files[:-1]))
+        if parent.parent == _recipe_folder():
+            break
+        files.append(parent)
+    return files
+
+
+def given_recipes(results: Path) -> list[RecipeSpec]:
+    """Return the readable recipes whose files runs copied into a results folder, the oldest content first."""
+    specs: list[RecipeSpec] = []
+    files = [path for path in (results / "given" / "recipes").glob("*/*.yaml") if is_file(path)]
+    for path in sorted(files, key=lambda path: (path.stat().st_mtime, str(path))):
+        with suppress(UsageError, CorruptError):
+            specs.append(read_recipe(path))
+    return specs
+
+
 def _recipe_folder() -> Path:
     return resource_folder("zoo", "configs") / "methods"
 
@@ -260,7 +282,8 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
         head.open or {},
     )
     if head.extends:
-        of_plugin = head.extends in METHODS and not METHODS.is_builtin(head.extends)
+        shipped = is_file(_recipe_folder() / f"{head.extends}.yaml")
+        of_plugin = not shipped and head.extends in METHODS and not METHODS.is_builtin(head.extends)
         if of_plugin:
             parent = _of_method(head.extends)
         else:

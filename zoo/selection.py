@@ -162,6 +162,11 @@ def saved_items(text: str) -> list[str]:
     return items if any(map(saved_named, items)) else []
 
 
+def recipe_paths(text: str) -> list[Path]:
+    """Return the recipe files that a `--methods` value names."""
+    return [Path(name) for name in (parts_of(item)[0] for item in _items(text)) if name.endswith((".yaml", ".yml"))]
+
+
 def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSpec]:
     """Read a `--methods` value: comma-separated recipe names, globs, `.yaml` files, `name:key=value` overrides.
 

@@ -111,7 +111,8 @@ def diff(a: str | Path, b: str | Path) -> Diff:
                 cells.append(Cell(name, task, "moved", was, now, made_by(before[0], after[0]), *noise))
             else:
                 cells.append(Cell(name, task, "gone" if before else "new", was, now))
-    return Diff(_judged(cells), equal, _rank_changes(records_a, records_b), differing(records_a, records_b))
+    ranks = _rank_changes((first, records_a), (second, records_b))
+    return Diff(_judged(cells), equal, ranks, differing(records_a, records_b))
 
 
 def made_by(a: Record, b: Record) -> list[str]:
@@ -203,10 +204,10 @@ def _judged(cells: Sequence[Cell]) -> list[Cell]:
     return [replace(cell, beyond_noise=beyond.get(place)) for place, cell in enumerate(cells)]
 
 
-def _rank_changes(a_records: Sequence[Record], b_records: Sequence[Record]) -> list[tuple[str, str, int, int]]:
+def _rank_changes(*folders: tuple[Records, Sequence[Record]]) -> list[tuple[str, str, int, int]]:
     ranks: list[dict[tuple[str, str], int]] = []
-    for records in (a_records, b_records):
-        tables = build_tables(records, suites_of(records))
+    for store, records in folders:
+        tables = build_tables(records, suites_of(records, None, store.folder))
         ranks.append({(table.suite.name, row.name): row.rank for table in tables for row in table.rows if row.rank})
     a, b = ranks
     return [(*key, a[key], b[key]) for key in a if key in b and a[key] != b[key]]

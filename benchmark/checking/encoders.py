@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmark.records.folder import Records
 from benchmark.records.names import FORMER, short_name, typed_label
-from benchmark.records.record import Record
+from benchmark.records.record import MethodPart, Record, plain
 from benchmark.run.objects import ObjectEncoder, ObjectRecipe
 from benchmark.run.rows import Row, resolve_methods
 from zoo.api import load
@@ -19,8 +19,8 @@ from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.machine import make_runtime
 from zoo.paths import is_dir, user_path
 from zoo.plugins import METHODS
-from zoo.recipes import SOURCES, RecipeSpec, all_recipes, read_tuned, taken
-from zoo.selection import parse_methods, saved_named
+from zoo.recipes import SOURCES, RecipeSpec, all_recipes, given_recipes, portable_recipe, read_tuned, taken
+from zoo.selection import parse_methods, parts_of, saved_named
 
 OBJECT = f"{ObjectEncoder.__module__}.{ObjectEncoder.__qualname__}"
 """The class that records state for objects that were given to `benchmark.evaluate`, and for saved encoders."""
@@ -35,8 +35,8 @@ def recipes_of(store: Records) -> dict[str, RecipeSpec]:
     return recipes
 
 
-def row_of_record(record: Record, recipes: Mapping[str, RecipeSpec]) -> Row:
-    """Raises MissingError for an unknown name."""
+def row_of_record(record: Record, recipes: Mapping[str, RecipeSpec], given: Sequence[RecipeSpec] = ()) -> Row:
+    """Return the row of a record, of `given` recipes the one with its settings; MissingError for an unknown name."""
     method = record["method"]
     called, other = typed_label(method), taken(method["name"], recipes)
     if other is not None and (called or method["class"] == OBJECT) and method["name"].casefold() != called.casefold():
@@ -50,13 +50,23 @@ def row_of_record(record: Record, recipes: Mapping[str, RecipeSpec]) -> Row:
         named, parts = method["name"], tuple(method.get("unstated", ()))
         return Row(named, ObjectEncoder, ObjectRecipe(**method["recipe"]), Traits(**traits), named, unstated=parts)
     backbone = method["recipe"].get("backbone")
-    given = {} if backbone is None else {"backbone": backbone}
-    try:
-        name = typed_label(method) or method["name"]
-        (row,) = resolve_methods(parse_methods(FORMER.get(name, name), recipes), given)
-    except UsageError as error:
-        raise MissingError(f"{error} --plugin FILE names a method of somebody's own.") from error
+    defaults = {} if backbone is None else {"backbone": backbone}
+    name = typed_label(method) or method["name"]
+    copies = [spec for spec in given if spec.name == parts_of(name)[0] and spec.name not in recipes]
+    rows: list[Row] = []
+    for known in [{**recipes, spec.name: spec} for spec in reversed(copies)] or [recipes]:
+        try:
+            rows += resolve_methods(parse_methods(FORMER.get(name, name), known), defaults)
+        except UsageError as error:
+            problem = error
+    if not rows:
+        raise MissingError(f"{problem} --plugin FILE names a method of somebody's own.") from problem
+    row = next((row for row in rows if _settings(row, method) == method["recipe"]), rows[0])
     return replace(row, name=method["name"], typed=row.name if typed_label(method) else None)
+
+
+def _settings(row: Row, method: MethodPart) -> object:
+    return plain(portable_recipe(row.recipe, method["sources"]))
 
 
 def encoder_of(
@@ -79,7 +89,7 @@ def encoder_of(
         if not folder.is_dir():
             raise MissingError("its trained encoder is not in the folder")
         return load(folder, runtime)
-    row = row or row_of_record(record, recipes_of(store))
+    row = row or row_of_record(record, recipes_of(store), given_recipes(store.folder))
     if row.cls is ObjectEncoder:
         return _saved(record, weights, runtime)
     if row.text_kind:

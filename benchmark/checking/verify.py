@@ -56,6 +56,7 @@ from zoo.encoder import Corpus
 from zoo.errors import ContractError, CorruptError, MissingError, ZooError, error_text
 from zoo.files import sha256_json
 from zoo.plugins import METHODS
+from zoo.recipes import given_recipes
 
 # Pairs that are encoded again at least, drawn by this machine; all of a cell where they take no longer than this.
 DRAWN = 256
@@ -106,6 +107,7 @@ class Check:
         self._texts: dict[str, Corpus | None] = {}
         self._encoder: tuple[str, EncoderMeasurement | str] | None = None
         self._overlap, self._stop, self._recipes = Overlap(), Stop(), recipes_of(store)
+        self._given = given_recipes(store.folder)
         # Encoders whose cosines, encoded again, were equal to the last bit.
         self._exact: set[str] = set()
         # Those whose distance to their start was compared.
@@ -200,7 +202,7 @@ class Check:
 
     def _bound(self, record: Record, done: list[str]) -> tuple[Row | None, str]:
         try:
-            row = row_of_record(record, self._recipes)
+            row = row_of_record(record, self._recipes, self._given)
             bound.check_method(record, row)
         except MissingError as error:
             return None, str(error)

@@ -22,7 +22,7 @@ from zoo.errors import MissingError
 def command(results: Path, suites: str | None) -> None:
     """Print a paper's sentence on a table of these results, and the BibTeX entries for it."""
     records = read_completed(Records(results))
-    tables = build_tables(records, suites_of(records, suites))
+    tables = build_tables(records, suites_of(records, suites, results))
     if not tables:
         of = f" of {suites}" if suites else ""
         raise MissingError(f"no scores{of} in {results}; name a results folder with --results.")

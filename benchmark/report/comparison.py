@@ -217,7 +217,7 @@ def compare_rows(
     """
     store = Records(results)
     records = read_records(store)
-    named = [] if suites is None or tasks is not None else suites_named(suites)
+    named = [] if suites is None or tasks is not None else suites_named(suites, results)
     asked = [] if tasks is None else [_listed(tasks, {record["task"]["name"] for record in records})]
     wanted = {task for _, names in asked for task in names} | {task for one in named for task in one.tasks}
     rows = row_named(records, a, results, wanted), row_named(records, b, results, wanted)
@@ -228,7 +228,7 @@ def compare_rows(
         by_row[record["method"]["name"], record["row_key"]].append(record)
     every = [*by_row.values()]
     stand_in = [_of_its_backbone(row, every) if borrow_seed_noise and seeds_of(row) == "one" else [] for row in rows]
-    for title, of_suite in asked or suites_in_common(*rows, named):
+    for title, of_suite in asked or suites_in_common(*rows, named, results):
         names = of_suite if tasks is not None else tuple(task for task in of_suite if task not in without_items(*rows))
         try:
             of_texts = None if data is None else PairTexts(data)

@@ -22,7 +22,7 @@ from benchmark.report.show import brief_of, frame_of, html_of, print_table, text
 from benchmark.report.table import AGGREGATED, build_tables, read_completed, tables_by_suite
 from benchmark.report.terminal import folded, width_of
 from benchmark.report.write import table_files
-from benchmark.tasks.suites import Suite, all_suites, suites_named
+from benchmark.tasks.suites import Suite, known_suites, suites_named
 from zoo.errors import MissingError, UsageError, did_you_mean
 from zoo.files import read_json, write_text
 from zoo.progress import print_safe
@@ -68,10 +68,10 @@ def make_leaderboard(
     with pause_garbage_collection():  # it would traverse a million dictionaries again and again
         every = read_completed(store)
         chosen_records = _of_methods(every, methods, baseline)
-        chosen = suites_of(chosen_records, suites)
+        chosen = suites_of(chosen_records, suites, results)
         wanted = {one.name for one in chosen}
         # Files of suites come last.
-        suites_there = {suite.name: suite for suite in (*suites_of(chosen_records), *chosen)}.values()
+        suites_there = {suite.name: suite for suite in (*suites_of(chosen_records, None, results), *chosen)}.values()
         of_suites = list(
             tables_by_suite(
                 chosen_records,
@@ -125,7 +125,9 @@ def _of_methods(records: list[Record], methods: str | None, baseline: str) -> li
 
 def tables_of(records: Sequence[Record], store: Records, suite_names: str, tasks: Collection[str]) -> list[Table]:
     consistent = one_digest(records)
-    return build_tables(consistent, [suite.narrowed(tasks) for suite in suites_of(consistent, suite_names)], store)
+    return build_tables(
+        consistent, [suite.narrowed(tasks) for suite in suites_of(consistent, suite_names, store.folder)], store
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -184,11 +186,11 @@ class Leaderboard:
         return html_of(self.tables)
 
 
-def suites_of(records: Sequence[Record], names: str | None = None) -> list[Suite]:
-    known = list(all_suites().values())
+def suites_of(records: Sequence[Record], names: str | None = None, results: Path | None = None) -> list[Suite]:
+    known = list(known_suites(results).values())
     in_suites = {task for one in known for task in one.tasks}
     others = sorted({r["task"]["name"] for r in records} - in_suites)
-    suites = suites_named(names) if names else known
+    suites = suites_named(names, results) if names else known
     if others:  # tasks of plugins and of mteb belong to no suite and get a table of their own
         measured = {r["task"]["name"]: str(scores_of(r)["main_metric"]) for r in records if r["scores"] is not None}
         others.sort(key=lambda task: (measured.get(task, ""), task))

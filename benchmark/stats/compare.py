@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -31,7 +32,7 @@ from benchmark.stats.draws import (
 from benchmark.stats.mcb import LEVEL, Sample, differences, equivalence, pooled_noise
 from benchmark.stats.power import Noise, pairs_needed, seeds_needed
 from benchmark.tasks.overlap import pool_of, shared_with
-from benchmark.tasks.suites import Suite, all_suites
+from benchmark.tasks.suites import Suite, known_suites
 from zoo.errors import ContractError, CorruptError, MissingError, UsageError
 
 
@@ -113,14 +114,14 @@ def seeds_of(records: Sequence[Record]) -> Seeds:
 
 
 def suites_in_common(
-    a: list[Record], b: list[Record], named: Sequence[Suite] = ()
+    a: list[Record], b: list[Record], named: Sequence[Suite] = (), results: Path | None = None
 ) -> list[tuple[str, tuple[str, ...]]]:
     measured = {r["task"]["name"] for r in a} & {r["task"]["name"] for r in b}
     kept = {r["task"]["name"] for r in (*a, *b) if r.get("pairs") or r.get("items")}
     # Suites without item scores are returned only if there are no others, so that the error can say what is missing.
     common = []
     for candidate in named or [
-        suite for suite in all_suites().values() if (measured & kept or measured) & set(suite.tasks)
+        suite for suite in known_suites(results).values() if (measured & kept or measured) & set(suite.tasks)
     ]:
         of_suite = candidate.narrowed(measured)
         common.append((of_suite.title, of_suite.tasks))

@@ -6,11 +6,12 @@ import fnmatch
 import functools
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from benchmark.tasks import MTEB, TASKS, TaskRow, plain_name
-from zoo.errors import UsageError, did_you_mean
+from zoo.errors import CorruptError, UsageError, did_you_mean
 from zoo.files import read_yaml
 from zoo.paths import resource_folder, user_path
 from zoo.recipes import build
@@ -90,6 +91,16 @@ def all_suites() -> dict[str, Suite]:
     return _shipped(resource_folder("benchmark", "configs") / "suites").copy()
 
 
+def known_suites(results: Path | None) -> dict[str, Suite]:
+    """Return shipped suites, and behind them those whose files runs copied into a results folder."""
+    known = all_suites()
+    for path in sorted((results / "given" / "suites").glob("*.y*ml")) if results is not None else ():
+        # A task of a plugin that is not named here, or a name that a later version ships.
+        with suppress(UsageError, CorruptError):
+            known[path.stem] = read_suite(path)
+    return known
+
+
 @functools.cache
 def _shipped(folder: Path) -> dict[str, Suite]:
     suites = {path.stem: _suite(read_yaml(path), path) for path in folder.glob("*.yaml")}
@@ -118,9 +129,9 @@ def _means(content: object, where: str) -> dict[str, tuple[str, ...]]:
     return {str(name): tuple(map(str, tasks)) for name, tasks in content.items()}
 
 
-def suites_named(names: str) -> list[Suite]:
-    """Return suites by name; raises UsageError with suggestions."""
-    return [suite(name) for name in dict.fromkeys(name.strip() for name in names.split(","))]
+def suites_named(names: str, results: Path | None = None) -> list[Suite]:
+    """Return suites by name, those given to runs of `results` too; raises UsageError with suggestions."""
+    return [suite(name, results) for name in dict.fromkeys(name.strip() for name in names.split(","))]
 
 
 def suites_for(names: str | None, tasks: str | None) -> list[Suite]:
@@ -176,12 +187,12 @@ def read_suite(path: Path) -> Suite:
     return suite
 
 
-def suite(name: str) -> Suite:
+def suite(name: str, results: Path | None = None) -> Suite:
     """Return a suite by name or YAML file; raises UsageError with suggestions."""
     if name.endswith((".yaml", ".yml")):
         return read_suite(user_path(name))
-    suites = all_suites()
-    known_name = suite_name(name)
+    suites = known_suites(results)
+    known_name = name if name in suites else suite_name(name)
     if known_name is None:
         hint = separated(name, suites) or did_you_mean(name, suites)
         if (task := TASKS.canonical(name)) in TASKS:

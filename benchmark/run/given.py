@@ -1,0 +1,50 @@
+"""Copies of a run's own recipes and suites in its results folder, and the names of its plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from benchmark.run.plan import Request
+from zoo.errors import CorruptError, MissingError
+from zoo.files import read_json, sha256_file, write_json, write_text
+from zoo.paths import user_path
+from zoo.recipes import recipe_files
+from zoo.selection import recipe_paths
+
+FOLDER = "given"
+
+
+def keep_given(request: Request) -> None:
+    """Copy the files of recipes and suites that a run was given, and note the names and sha256 of its plugins.
+
+    A recipe lies in a folder of its own content, so that two contents of one name are both there.
+    """
+    place = request.options.results / FOLDER
+    texts = [str(candidate) for _, candidate in request.objects if isinstance(candidate, str | Path)]
+    for path in recipe_paths(",".join([request.options.methods, *texts])):
+        files = recipe_files(path)
+        for file in files:
+            _copy(file, place / "recipes" / sha256_file(path)[:16] / file.name)
+    for path in _suites(request.options.suites):
+        _copy(path, place / "suites" / path.name)
+    if request.plugins:
+        known: dict[str, str] = {}
+        with suppress(MissingError, CorruptError):
+            known = read_json(place / "plugins.json")
+        now = {**known, **{path.name: sha256_file(path) for path in map(Path, request.plugins)}}
+        if now != known:
+            write_json(place / "plugins.json", now)
+
+
+def _suites(names: str | None) -> Iterator[Path]:
+    for name in (names or "").split(","):
+        if name.strip().endswith((".yaml", ".yml")):
+            yield user_path(name.strip())
+
+
+def _copy(source: Path, target: Path) -> None:
+    content = source.read_text(encoding="utf-8")
+    if not target.is_file() or target.read_text(encoding="utf-8") != content:
+        write_text(target, content)
