@@ -282,7 +282,8 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
         head.open or {},
     )
     if head.extends:
-        of_plugin = head.extends in METHODS and not METHODS.is_builtin(head.extends)
+        shipped = is_file(_recipe_folder() / f"{head.extends}.yaml")
+        of_plugin = not shipped and head.extends in METHODS and not METHODS.is_builtin(head.extends)
         if of_plugin:
             parent = _of_method(head.extends)
         else:

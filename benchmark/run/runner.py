@@ -40,18 +40,21 @@ class Outcome:
     set_aside: list[tuple[Path, str]] = field(default_factory=list)
     # Reasons that another machine may not have: errors that no sentence foresaw, and what was not here.
     doubtful: list[str] = field(default_factory=list)
+    # Reasons of tasks without data, which were printed once for all tasks.
+    announced: list[str] = field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
         for count in fields(self):
             setattr(self, count.name, getattr(self, count.name) + getattr(other, count.name))
 
     def lines(self) -> list[str]:
-        """Return each reason of several cells once, with their number."""
+        """Return each reason of several cells once, with their number, but those of tasks without data."""
         lines = []
         for status, cells in (("failed", self.failed), ("n/a", self.missing)):
             about = defaultdict[str, list[str]](list)
             for what, why in cells:
-                about[why].append(what.rpartition(" on ")[0] or what)
+                if why not in self.announced:
+                    about[why].append(what.rpartition(" on ")[0] or what)
             lines += [in_a_line(status, why, names) for why, names in about.items() if len(names) > 1]
         return lines
 
@@ -234,6 +237,7 @@ class Runner:
         elif of_task and cause_of(cause) not in self._causes:
             absent = each_cause_once(task.reason or "?" for task in self.run.tasks if task.data is None)
             self.say(f"{measured.status}: {in_one(absent.get(cause_of(cause), [cause]))}")
+        self.outcome.announced += [cause] if of_task else []
         self._causes |= {cause, cause_of(cause)}
 
     def print_once(self, what: str, status: str, cause: str) -> None:

@@ -116,8 +116,8 @@ def test_no_label_or_object_takes_a_method_s_name(name: str) -> None:
 @pytest.mark.usefixtures("fakes")
 def test_a_label_shows_its_recipe_in_every_output(cli: Cli, tmp_path: Path) -> None:
     words = ("--tasks", "pocket-words,pocket-pairs", "--seeds", 2, "--results", tmp_path, "--limit", 40)
-    made = cli("run", "--methods", "bag,random", *words, "--label", "ours,theirs", "--backbone", "zoo-mini")
-    assert made.code == 0 and "ours (bag)" in made.err
+    answer = cli("run", "--methods", "bag,random", *words, "--label", "ours,theirs", "--backbone", "zoo-mini")
+    assert answer.code == 0 and "ours (bag)" in answer.err
     outputs = {"terminal": cli("leaderboard", "--results", tmp_path).out}
     for file in [*sorted(tmp_path.glob("pocket-trial*")), tmp_path / "index.html"]:
         outputs[file.name] = file.read_text(encoding="utf-8")

@@ -207,9 +207,9 @@ def test_a_run_picks_checkpoints_on_the_pairs_of_its_tuned_recipes(tmp_path: Pat
         chosen_task(dataclasses.replace(wanted, dev="STS-B"))
     assert chosen_task(dataclasses.replace(wanted, methods="simcse")) == "STS-B"
     other = (tmp_path / "tuned" / "simcse-tuned.yaml").read_text(encoding="utf-8").replace("pocket-pairs", "SICK-R")
-    (tmp_path / "tuned" / "other-tuned.yaml").write_text(other, encoding="utf-8")
+    (tmp_path / "tuned" / "simcse-tuned-study2.yaml").write_text(other, encoding="utf-8")
     with pytest.raises(UsageError, match=r"tuned on SICK-R and pocket-pairs.*name it with --dev"):
-        chosen_task(dataclasses.replace(wanted, methods="simcse-tuned,other-tuned"))
+        chosen_task(dataclasses.replace(wanted, methods="simcse-tuned,simcse-tuned-study2"))
 
 
 def chosen_task(wanted: RunOptions) -> str:
@@ -223,7 +223,7 @@ def test_a_study_whose_trials_all_fail_has_the_reason(tmp_path: Path, monkeypatc
         raise TrainingError("the loss is nan at step 3.")
 
     monkeypatch.setattr(SimCSE, "fit", fit)
-    with pytest.raises(TrainingError, match="simcse: none of 2 trials has a score: the loss is nan at step 3"):
+    with pytest.raises(TrainingError, match="simcse: no trial of 2 has a score: the loss is nan at step 3"):
         tuned(tmp_path, 2)
 
 

@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-COMMANDS = re.findall(r"pip install -c constraints\.txt [^&`\n]*\.(?=[\s`&])", README)
+COMMANDS = re.findall(r"pip install (?:--retries 0 )?-c constraints\.txt [^&`\n]*\.(?=[\s`&])", README)
 PINS = dict(re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE))
 NEEDS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
 

@@ -181,8 +181,8 @@ def test_a_file_of_ones_own_extends_a_shipped_recipe(tmp_path: Path) -> None:
     assert read_recipe(file).resolve()[1] == dataclasses.replace(RECIPES["simcse"].resolve()[1], epochs=2)
     beside = parse_methods(str(write_recipe(tmp_path, "more", "extends: simcse")), RECIPES)[0]
     assert beside.resolve()[1] == RECIPES["simcse"].resolve()[1], "the shipped one, whatever lies beside the file"
-    own = write_recipe(tmp_path, "my-simcse", "extends: simcse\nparameters: {epochs: 2}")
-    assert parse_methods(str(own), RECIPES)[0].resolve()[1].epochs == 2
+    settings_file = write_recipe(tmp_path, "my-simcse", "extends: simcse\nparameters: {epochs: 2}")
+    assert parse_methods(str(settings_file), RECIPES)[0].resolve()[1].epochs == 2
 
 
 def test_a_file_extends_a_plugins_method(tmp_path: Path, clean_registries: None) -> None:

@@ -206,7 +206,7 @@ def test_the_best_alone_has_no_mark(tmp_path: Path) -> None:
     add(store, "far", 3.0)
     table = table_of(store)
     assert among(table) == {"best": True, "far": False}
-    assert table.legend.startswith("Power: no row but controls depends on a seed.")
+    assert "of seeds: not contained (no row depends on a seed)" in table.legend
     for text in (markdown(table), printed(table)):
         assert "≈" not in text and "approx" not in text and "told apart" not in text
 

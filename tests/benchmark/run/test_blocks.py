@@ -176,7 +176,7 @@ def test_a_method_with_a_map_of_its_own_keeps_whole_blocks(
             return 2 * super().encode(texts)
 
     calls = iter(range(10**9))
-    runtime = Runtime(token_budget=160, stop_signal=lambda: (next(calls) == 23 and 15) or None)
+    runtime = Runtime(token_budget=160, stop_signal=lambda: (next(calls) == 16 and 15) or None)
     store = VectorStore(Mapped(inner.recipe, runtime), "mapped", lambda: entry, blocks=Blocks(size=120))
     with pytest.raises(Interrupted):
         store.add(sentences(300))

@@ -35,6 +35,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     module["utils"] = SimpleNamespace(validation=validation)
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=noting("wandb.init", run), config=config))
     monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace(**module))
+    monkeypatch.setitem(sys.modules, "comet_ml", SimpleNamespace())
     return seen
 
 
