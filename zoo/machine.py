@@ -81,23 +81,23 @@ print(json.dumps([statistics.median(times) for times in zip(*pairs)]))
 """
 
 
-def cpu_name() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
-def _cpu_flags() -> list[str]:
+def _cpu_line(*starts: str) -> str:
+    """The value of the first such line of /proc/cpuinfo, or an empty text."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return []
+        return ""
+    line = next((line for line in text.splitlines() if line.startswith(starts)), "")
+    return line.partition(":")[2].strip()
+
+
+def cpu_name() -> str:
+    return _cpu_line("model name") or platform.processor() or platform.machine()
+
+
+def _cpu_flags() -> list[str]:
     # "Features" is ARM's name.
-    flags = next((line for line in text.splitlines() if line.startswith(("flags", "Features"))), "").split()
+    flags = _cpu_line("flags", "Features").split()
     return [flag for flag in flags if flag.startswith(("amx", "avx512_bf16", "bf16"))]
 
 
@@ -255,12 +255,16 @@ def keep_few_kernels() -> None:
 
 
 def _instructions() -> str:
-    """The instructions that torch uses, and variables that limit those of its libraries."""
+    """The instructions that torch uses, the CPU's model, and variables that limit libraries."""
     import torch
+
+    # Clouds give many models one name.
+    model = [number for number in map(_cpu_line, ("cpu family", "model\t", "stepping")) if number]
 
     limits = ("ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "OPENBLAS_CORETYPE")
     stated = [f"{name}={os.environ[name]}" for name in limits if name in os.environ]
-    return " ".join([torch.backends.cpu.get_cpu_capability(), *stated])
+    parts = [torch.backends.cpu.get_cpu_capability(), *_cpu_flags(), *(["/".join(model)] if model else []), *stated]
+    return " ".join(parts)
 
 
 def environment(device: str) -> dict[str, Any]:

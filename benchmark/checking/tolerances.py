@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.checking.bound import DifferenceError, differences, equal, of_this_code, require
+from benchmark.checking.encoders import is_object
 from benchmark.data.sources import cause_of, in_one
 from benchmark.keys import without_times
 from benchmark.metrics.correlation import ranks
@@ -18,8 +19,11 @@ from benchmark.metrics.items import values_of
 from benchmark.records.query import scored_pairs, spearman
 from benchmark.records.record import Coverage, Record, main_score, plain, scores_of
 from benchmark.run.measure import Measured
+from benchmark.run.rows import Row
 from benchmark.tasks.base import PairScores, PairsData
 from benchmark.tasks.loaded import LoadedTask
+from zoo.machine import environment
+from zoo.plugins import METHODS
 from zoo.progress import counted
 
 Numbers = NDArray[Any]
@@ -173,11 +177,35 @@ def compare_measured(record: Record, measured: Measured, kept: PairScores | None
     return f"the score, measured again within {100 * limit:.2g}" + (f"; {turned} items turned over" if turned else "")
 
 
-def compare_cosines(record: Record, again: Numbers, predicted: Numbers, gold: Numbers) -> bool:
-    """Raise DifferenceError unless new cosines are near the kept; returns True if all are equal."""
+# What decides the bits of a vector on a CPU.
+KIND = ("cpu", "instructions", "platform", "packages", "gpu")
+
+
+def compares_bits(record: Record, row: Row, here: Mapping[str, Any] | None = None) -> bool:
+    """Whether its cosines must have the same bits `here`: our engine's, and measured on this kind of CPU."""
+    here = environment("cpu") if here is None else here
+    registered = METHODS.name_of(row.cls)
+    # An adaptation's sums depend on the threads.
+    names = (*KIND, "threads") if row.traits.transductive else KIND
+    ours = bool(registered and METHODS.is_builtin(registered)) and not is_object(record)
+    alike = all(record["environment"].get(name) == here[name] for name in names)
+    return ours and alike and record["facts"].get("run_by") is None
+
+
+def compare_cosines(record: Record, row: Row, again: Numbers, predicted: Numbers, gold: Numbers) -> tuple[bool, str]:
+    """Return whether all new cosines are equal to the kept, and how that was compared.
+
+    Raise DifferenceError unless they are near, or equal on the kind of machine that measured.
+    """
+    bits = compares_bits(record, row)
     precision = record["precision"]
     if not are_places(predicted):
         most = float(np.abs(again - predicted).max())
+        if bits and (count := int((again.astype(np.float32) != predicted).sum())):
+            raise DifferenceError(
+                f"{count} of {len(again)} cosines, encoded again on the kind of machine that measured them, have other"
+                f" bits (they differ by up to {most:.1e})"
+            )
         if not most <= COSINE.get(precision, COSINE_HALF):
             raise DifferenceError(f"cosines of {len(again)} pairs, encoded again, differ by up to {most:.4f}")
     elif (order := spearman(again, predicted)) is None or order < ORDER:
@@ -185,7 +213,11 @@ def compare_cosines(record: Record, again: Numbers, predicted: Numbers, gold: Nu
     before, after = spearman(predicted, gold), spearman(again, gold)
     if before is not None and (after is None or abs(after - before) > SCORE.get(precision, SCORE_HALF)):
         raise DifferenceError(f"{len(again)} pairs, encoded again, have the score {after}, not {before}")
-    return bool(np.array_equal(again.astype(np.float32), predicted))
+    alike, within = np.array_equal(again.astype(np.float32), predicted), COSINE.get(precision, COSINE_HALF)
+    if bits and alike:
+        return True, "are equal bit for bit, as this kind of machine requires"
+    near = f"are within {within:g} (bits are compared on the kind of machine that measured)"
+    return alike, "are equal" if alike else near
 
 
 Word = Literal["verified", "differs", "not verifiable", "failed", "missing"]

@@ -182,8 +182,9 @@ class Check:
             bound.check_row_key(record, measured, None, vectors_digest(measurement.encoder().encode, SENTENCES))
         if kept is not None and isinstance(data, PairsData) and data.rows > FEW:
             vectors = measurement.vectors_for(data.unlabelled())
-            if drawn := self._drawn(record, scored_pairs(task, "test"), kept, vectors):
-                return f"{', '.join(done)}, and the cosines of {drawn} pairs drawn here, encoded again"
+            drawn, how = self._drawn(record, measurement.plan.row, scored_pairs(task, "test"), kept, vectors)
+            if drawn:
+                return f"{', '.join(done)}, and the cosines of {drawn} pairs drawn here, encoded again, {how}"
         return f"{', '.join(done)}; {self._measured_again(record, measurement, task, kept)}"
 
     def _kept(self, record: Record, done: list[str]) -> PairScores | None:
@@ -295,17 +296,17 @@ class Check:
                 self._texts[key] = corpus if plain(corpus.identity()) == plain(stated) else None
         return self._texts[key]
 
-    def _drawn(self, record: Record, pairs: Pairs, kept: PairScores, vectors: VectorStore) -> int:
-        """Return the number of compared pairs, 0 if all are encoded in seconds."""
+    def _drawn(self, record: Record, row: Row, pairs: Pairs, kept: PairScores, vectors: VectorStore) -> tuple[int, str]:
+        """Return the number of compared pairs, 0 if all are encoded in seconds, and how they were compared."""
         gold = kept[1]
         # A sender who knows which pairs are compared could keep these true.
         drawn = np.sort(secrets.SystemRandom().sample(range(len(gold)), min(DRAWN, len(gold))))
         started = time.perf_counter()
-        first, second = ([side[row] for row in drawn] for side in (pairs.first, pairs.second))
+        first, second = ([side[place] for place in drawn] for side in (pairs.first, pairs.second))
         again = cosine(vectors(first), vectors(second))
-        compare_cosines(record, again, kept[0][drawn], gold[drawn])
+        _, how = compare_cosines(record, row, again, kept[0][drawn], gold[drawn])
         slow = (time.perf_counter() - started) * len(gold) / len(drawn) > SECONDS
-        return len(drawn) if slow and len(drawn) < len(gold) else 0
+        return len(drawn) if slow and len(drawn) < len(gold) else 0, how
 
     def _measured_again(
         self, record: Record, measurement: EncoderMeasurement, task: LoadedTask, kept: PairScores | None
@@ -327,13 +328,13 @@ class Check:
         self._compare_start(record, measurement)
         again = plain(measured.more)
         if kept is not None and measured.pairs is not None and isinstance(data, PairsData):
-            exact = compare_cosines(record, measured.pairs[0], *kept)
+            exact, how = compare_cosines(record, measurement.plan.row, measured.pairs[0], *kept)
             if exact:
                 self._exact.add(record["encoder_key"])
             vectors = measurement.vectors_for(data.unlabelled())
             known = [compare(vectors, pairs)[1] for pairs in data.subsets.values()]
             compare_kept(record, data, kept, known)
-            text = "all cosines, encoded again" + (", are equal" if exact else "")
+            text = f"all cosines, encoded again, {how}"
         else:
             text = compare_measured(record, measured, kept, data.rows or 1, exact=record["encoder_key"] in self._exact)
         self._compare_rest(record, again, data)

@@ -126,6 +126,24 @@ def _trained(row: Row) -> str:
     return "n/a" if row.about["corpus"] else "–"
 
 
+FROM_CACHE = "the embedding cache had every vector (`zoo-bench run --remeasure --embedding-cache 0` measures them)"
+
+
+def from_cache(row: Row) -> bool:
+    """Whether it encoded nothing: the embedding cache had its vectors."""
+    parts = [encoding for record in row.records if (encoding := record["encoding"])]
+    return any(part.get("cached") for part in parts) and not any(part.get("texts") for part in parts)
+
+
+def _lacking(row: Row) -> list[str]:
+    costs = f"speed and memory: {FROM_CACHE}" if from_cache(row) else ""
+    return [*filter(None, [row.missing_seeds, costs]), *row.notes]
+
+
+def _encoded(row: Row) -> str:
+    return "n/a: from the embedding cache" if from_cache(row) else "n/a"
+
+
 COLUMNS = (
     Column("rank", lambda row: row.rank, "#", "rank", (*_PRINTED, "csv", "page"), lower_is_better=True),
     Column("among best", lambda row: row.among_best),
@@ -162,14 +180,15 @@ COLUMNS = (
     Column("cosine_to_start"),
     Column("adapt_seconds", None, "Fit per task, s", "duration", _COST, "time of the fit to the texts of a task", True,
            True, lambda row: row.about["transductive"], lambda row: "n/a" if row.about["transductive"] else "–"),
-    Column("texts_per_second", None, "Texts/s", "number", _COST, optional=True),
+    Column("texts_per_second", None, "Texts/s", "number", _COST, optional=True, expected=from_cache, missing=_encoded),
     Column("parameters", None, "Parameters", "number", _COST, lower_is_better=True, optional=True),
     Column("dimensions", None, "Dim.", "number", _COST, lower_is_better=True, optional=True),
-    Column("peak_memory_mb", None, "Peak MB", "number", _COST, lower_is_better=True, optional=True),
+    Column("peak_memory_mb", None, "Peak MB", "number", _COST, lower_is_better=True, optional=True,
+           expected=from_cache, missing=_encoded),
     Column("device", title="Device", outputs=_COST),
     *map(Column, ("limit", "protocol", "version", "code", "tuned", "run_by")),
     Column("environments", outputs=()),
-    Column("not available", lambda row: [*filter(None, [row.missing_seeds]), *row.notes], outputs=("csv", "details")),
+    Column("not available", _lacking, outputs=("csv", "details")),
     Column("overlap", lambda row: contamination(row.about), outputs=("details",)),
     Column("papers", lambda row: links_of(row).papers, outputs=("details",)),
     Column("page", lambda row: links_of(row).page, outputs=("details",)),

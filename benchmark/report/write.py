@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from benchmark.report import published
-from benchmark.report.columns import COLUMNS, Column, columns_of, printed
+from benchmark.report.columns import COLUMNS, FROM_CACHE, Column, columns_of, from_cache, printed
 from benchmark.report.conditions import CONTROL, ancestry_lines, backbone_of, environment_lines, role
 from benchmark.report.latex import latex
 from benchmark.report.markdown import code_block, code_span, markdown_row, markdown_table, markdown_text
@@ -74,6 +74,8 @@ def markdown(table: Table) -> str:
         lines += ["", _NO_CONTROLS]
     scored = replace(table, rows=[row for row in table.rows if row.scored])
     lines += ["", "## Cost", "", *_rows(columns_of(scored, "cost"), scored.rows), "", _COST]
+    if any(map(from_cache, scored.rows)):
+        lines += ["", f"n/a in speed and memory: {FROM_CACHE}."]
     notes = [f"- {markdown_text(reason)}" for row in table.rows for reason in row.reasons()]
     if notes:
         lines += ["", "Not available:", "", *notes]

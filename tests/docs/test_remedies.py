@@ -207,6 +207,7 @@ NOT_RUN = {
     "zoo-bench reproduce ptbert-table3 --data FOLDER": _HOURS,
     "zoo-bench run": _NAMED,
     "zoo-bench run --methods ./my-model,bag-of-words --suite sts --data FOLDER": "the data are not in the project",
+    "zoo-bench run --remeasure --embedding-cache 0": "tests/benchmark/run/test_embedding_cache.py runs it",
     "zoo-bench run FILE": "tests/papers/test_plan.py runs a plan's file",
     "zoo-bench run {path}": "tests/papers/test_plan.py runs a plan's file",
     "zoo-bench run pocket-main": "tests/benchmark/cli runs it",

@@ -111,7 +111,7 @@ def padded_right(model: SentenceTransformer) -> str:
     notes = []
     for part in model.modules():
         tokenizer, network = getattr(part, "tokenizer", None), getattr(part, "auto_model", None)
-        if network is None or getattr(tokenizer, "padding_side", "right") != "left":
+        if network is None or tokenizer is None or getattr(tokenizer, "padding_side", "right") != "left":
             continue
         if any(isinstance(getattr(m, "position_embeddings", None), torch.nn.Embedding) for m in network.modules()):
             tokenizer.padding_side = "right"

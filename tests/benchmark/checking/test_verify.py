@@ -17,6 +17,7 @@ from fakes import make_record
 
 import benchmark
 import zoo
+from benchmark.checking import tolerances
 from benchmark.checking import verify as verifying
 from benchmark.checking.bound import DifferenceError
 from benchmark.checking.tolerances import bounds, compare_score, compare_shared
@@ -27,8 +28,12 @@ from benchmark.metrics.items import accuracy_of, items_part, right_of
 from benchmark.records.folder import Records
 from benchmark.records.query import spearman
 from benchmark.records.record import Record
+from benchmark.run.rows import Row, resolve_methods
 from benchmark.tasks.base import PairScores
 from zoo.errors import MissingError
+from zoo.machine import environment
+from zoo.recipes import all_recipes
+from zoo.selection import parse_methods
 
 TASKS = "pocket-pairs,pocket-topics"
 WORKFLOW = Path(__file__).parents[3] / "examples" / "verify-results.yml"
@@ -175,6 +180,42 @@ def test_the_other_scores_of_a_record_are_computed_too(honest: Path, tmp_path: P
     assert verdict.why.startswith(part)
 
 
+@pytest.mark.parametrize("part", ["cpu", "instructions", "packages"])
+def test_bits_are_compared_on_the_kind_of_machine_that_measured(
+    honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    def moved(record: Record, row: Row, again: Any, *kept: Any) -> tuple[bool, str]:
+        return tolerances.compare_cosines(record, row, np.nextafter(np.float32(again), np.float32(2)), *kept)
+
+    def cell() -> tuple[str, str]:
+        (verdict,) = (one for one in verify(folder).verdicts if one.word != "missing")
+        return verdict.word, verdict.why
+
+    folder = forged(honest, tmp_path / "same", "cls", lambda _, predicted, gold: (predicted, gold))
+    assert cell()[1].endswith("are equal bit for bit, as this kind of machine requires")
+    elsewhere = {**environment("cpu"), part: {} if part == "packages" else "another"}
+    with monkeypatch.context() as patched:
+        patched.setattr(tolerances, "environment", lambda device: elsewhere)
+        assert cell()[1].endswith(", are equal")
+    monkeypatch.setattr(verifying, "compare_cosines", moved)
+    word, why = cell()
+    assert word == "differs" and "have other bits" in why
+    monkeypatch.setattr(tolerances, "environment", lambda device: elsewhere)
+    word, why = cell()
+    assert word == "verified" and why.endswith("(bits are compared on the kind of machine that measured)")
+
+
+def test_a_graphics_card_another_program_and_other_threads_of_a_fit_are_within_tolerance(honest: Path) -> None:
+    record = next(one for one in Records(honest).all() if one["method"]["name"] == "cls")
+    here: Any = record["environment"]
+    plain, fitted = resolve_methods(parse_methods("cls,whitening-target", all_recipes()), {})
+    assert tolerances.compares_bits(record, plain, here) and tolerances.compares_bits(record, fitted, here)
+    threads = {**here, "threads": here["threads"] + 1}
+    assert tolerances.compares_bits(record, plain, threads) and not tolerances.compares_bits(record, fitted, threads)
+    changes: list[Any] = [{"environment": {**here, "gpu": "a card"}}, {"facts": {"run_by": "onnxruntime"}}]
+    assert not any(tolerances.compares_bits({**record, **change}, plain, here) for change in changes)
+
+
 def test_drawn_rows_find_what_a_known_sample_hides(
     honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,11 +224,13 @@ def test_drawn_rows_find_what_a_known_sample_hides(
     monkeypatch.setattr(verifying, "FEW", 100)
     one_cell = alone(Records(shutil.copytree(honest, tmp_path / "one")), ["cls"])
     words = {one.why.rpartition(", and ")[2] for one in verify(one_cell).verdicts}
-    assert words == {"the cosines of 100 pairs drawn here, encoded again"}
+    assert words == {
+        "the cosines of 100 pairs drawn here, encoded again, are equal bit for bit, as this kind of machine requires"
+    }
     drawn: list[list[Any]] = [[], []]
     for times in drawn:
         with monkeypatch.context() as patched:
-            patched.setattr(verifying, "compare_cosines", lambda *given, to=times: to.append(given[2].tolist()))
+            patched.setattr(verifying, "compare_cosines", lambda *given, to=times: to.append(given[3].tolist()))
             verify(one_cell)
     assert drawn[0] and all(one != other for one, other in zip(*drawn, strict=True))  # nobody knows them before
     folder = forged(honest, tmp_path / "forged", "cls", all_but_a_known_sample)

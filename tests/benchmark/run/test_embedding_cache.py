@@ -13,10 +13,15 @@ import pytest
 from fakes import FITTED, Bag, Cli
 
 from benchmark.records.record import check_record
+from benchmark.report.columns import columns_of, printed
+from benchmark.report.rows import Table
+from benchmark.report.table import build_tables
+from benchmark.report.write import as_dict, markdown
 from benchmark.run import cache as embedding_cache
 from benchmark.run.cache import DEFAULT_GB, EmbeddingCache, cache_bytes, embeddings_folder
 from benchmark.run.options import RunOptions
 from benchmark.run.vectors import VectorStore
+from benchmark.tasks.suites import suite
 from zoo.encoder import Encoder, Runtime
 from zoo.methods.transform import Transform
 
@@ -180,6 +185,26 @@ def unlike(record: dict[str, Any]) -> dict[str, Any]:
     return {k: record.get(k) for k in ("key", "status", "scores", "pairs", "coverage", "facts", "training")}
 
 
+def same_but_costs(cold: Table, warm: Table) -> None:
+    """The outputs of two tables differ in what was measured in one alone: times, speed and memory."""
+    for output in ("markdown", "terminal", "html", "latex", "frame"):
+        texts = [printed(columns_of(table, output), table.rows) for table in (cold, warm)]
+        assert texts[0] == texts[1], output
+    costs = {"texts_per_second", "peak_memory_mb"}
+    pages: list[Any] = [as_dict(table, drawn=True) for table in (cold, warm)]
+    assert pages[0]["columns"] == pages[1]["columns"]
+    for before, after in zip(pages[0].pop("rows"), pages[1].pop("rows"), strict=True):
+        assert not costs & {key for key, value in after.items() if value is not None}
+        (why,) = after.pop("not_available")
+        assert "--remeasure --embedding-cache 0" in why
+        strip = [{key: value for key, value in row.items() if key not in costs} for row in (before, after)]
+        assert strip[0] == strip[1]
+    # They state the folder of a run.
+    assert all(page.pop("commands") for page in pages) and pages[0] == pages[1]
+    cost = {column.name: column for column in columns_of(warm, "cost")}
+    assert {cost[name].text(row) for name in costs for row in warm.rows} == {"n/a: from the embedding cache"}
+
+
 def test_another_results_folder_encodes_nothing(fakes: None, cli: Cli, tmp_path: Path, encoded: list[str]) -> None:
     """Scores, pair scores, coverage and facts are the same; the record says that nothing was encoded."""
     common = ("run", "--tasks", "pocket-words,pocket-pairs", "--seeds", 1, *FAST)
@@ -195,10 +220,17 @@ def test_another_results_folder_encodes_nothing(fakes: None, cli: Cli, tmp_path:
         assert record["encoding"]["truncated"] is None, "nobody counted"
         assert "cached" not in before[key]["encoding"]
         assert record["encoding"]["peak_memory_mb"] is None and before[key]["encoding"]["peak_memory_mb"]
+    cold, warm = (
+        build_tables([record for (name, _), record in side.items() if name == "bag"], [suite("pocket")])[0]
+        for side in (before, after)
+    )
+    same_but_costs(cold, warm)
     # As docs/protocol.md says: this measures them.
     again = (*common, "--out", tmp_path / "b", "--methods", "bag", "--remeasure", "--embedding-cache", 0)
     assert cli(*again).code == 0
     assert all(r["encoding"]["texts"] and r["encoding"]["peak_memory_mb"] for r in records(tmp_path / "b").values())
+    (table,) = build_tables([*records(tmp_path / "b").values()], [suite("pocket")])
+    assert "embedding cache" not in markdown(table)
 
 
 @pytest.mark.slow

@@ -86,6 +86,7 @@ def test_choose_gives_no_mark_to_one_training(choice: Choice) -> None:
     assert not choice.frame["may_be_best"][once] and once not in choice.ranking.tied
     assert f"of seeds: not contained (one training of {once})" in choice.verdict
     assert f"{once}: trained once, so without a mark" in choice.verdict
+    assert f"`zoo-bench run --methods {once} --seeds 3`" in choice.verdict
     assert STATED.search(choice.verdict) and choice.as_dict()["noise"] == choice.noise
 
 
@@ -101,6 +102,8 @@ def test_a_winner_that_was_trained_once_beats_nobody(place: int, choice: Choice)
     of_rows = [values[0], values[1]]
     ranking = ranked(choice.data, of_rows, rows, baseline="1")
     assert ranking.winner == "0" and ranking.beaten is False and not ranking.tied
-    assert "No other is tied" not in verdict(choice.data, ranking, (), ())
+    sentences = verdict(choice.data, ranking, (), ())
+    assert "No other is tied" not in sentences and f"zoo-bench run --methods {place} --seeds 3" in sentences
+    assert f"0 is not shown to be better than the baseline 1 beyond noise: {place} trained once." in sentences
     both = ranked(choice.data, of_rows, [{**row, "one_training": False} for row in rows], baseline="1")
     assert both.beaten is True and "No other is tied" in verdict(choice.data, both, (), ())
