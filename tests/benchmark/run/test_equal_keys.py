@@ -37,7 +37,8 @@ def numbers(folder: Path) -> dict[str, tuple[Any, ...]]:
     return cells
 
 
-@pytest.mark.parametrize("precision", ["fp32", pytest.param("bf16", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_cell_is_the_same_in_each_run(
     cli: Cli, tmp_path: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch, precision: str
 ) -> None:
