@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -111,8 +112,12 @@ def verdict(data: Texts, ranking: Ranking, floors: Sequence[Floor], failed: Sequ
         *_cautions(data, ranking, failed),
     ]
     if ranking.beaten is not None and ranking.winner != ranking.baseline:
-        verb = "is" if ranking.beaten else "is not"
-        sentences.append(f"{ranking.winner or 'None'} {verb} better than the baseline {ranking.baseline} beyond noise.")
+        once = [name for name in (ranking.winner, ranking.baseline) if name in _once(ranking)]
+        verb = "is" if ranking.beaten else "is not shown to be" if once else "is not"
+        why = f": {' and '.join(map(str, once))} trained once" * bool(once)
+        sentences.append(
+            f"{ranking.winner or 'None'} {verb} better than the baseline {ranking.baseline} beyond noise{why}."
+        )
     elif ranking.baseline is not None:
         sentences.append(f"Nothing is better than the baseline {ranking.baseline}.")
     for floor in floors:
@@ -170,10 +175,11 @@ def _once(ranking: Ranking) -> list[str]:
 
 
 def _trained_once(ranking: Ranking) -> list[str]:
-    once = ", ".join(_once(ranking))
-    return [f"{once}: trained once, so without a mark; `zoo-bench run --seeds 3` shows the noise of seeds."] * bool(
-        once
-    )
+    if not (once := _once(ranking)):
+        return []
+    methods = ",".join(dict.fromkeys(map(str, ranking.frame.loc[once, "encoder"])))
+    command = f"`zoo-bench run --methods {shlex.quote(methods)} --seeds 3`"
+    return [f"{', '.join(once)}: trained once, so without a mark; {command} shows the noise of seeds on its tasks."]
 
 
 def noise_of(data: Texts, ranking: Ranking) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmark.report.markdown import markdown_row
 from benchmark.tasks.suites import all_suites
-from tools import curve, figures
+from tools import curve, figures, printed
 from zoo.files import read_json, write_text
 from zoo.recipes import all_recipes
 from zoo_bench_papers.answers import DECIDED, NOT_MEASURED, UNDECIDED, WORDS
@@ -225,11 +225,12 @@ def written(texts: Mapping[str, str]) -> dict[str, str]:
     }
 
     def part(mark: re.Match[str]) -> str:
-        start, name, args, _, end = mark.groups()
+        start, name, args, shown, end = mark.groups()
         if name in inline:
             return f"{start}{inline[name](args)}{end}"
         tables = {"comparisons": of_records.comparisons, "columns": columns}
-        text = tables[name](args) if name in tables else MAKERS[name]()
+        blocks = {"choose": printed.choose, "verdict": printed.verdict}
+        text = tables[name](args) if name in tables else blocks[name](shown) if name in blocks else MAKERS[name]()
         return f"{start}\n\n{text}\n\n{end}"
 
     return {path: figures.MARK.sub(part, text) for path, text in texts.items()}

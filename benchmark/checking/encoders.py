@@ -54,7 +54,7 @@ def row_of_record(record: Record, recipes: Mapping[str, RecipeSpec], given: Sequ
     name = typed_label(method) or method["name"]
     copies = [spec for spec in given if spec.name == parts_of(name)[0] and spec.name not in recipes]
     rows: list[Row] = []
-    for known in [{**recipes, spec.name: spec} for spec in reversed(copies)] or [recipes]:
+    for known in [{**recipes, spec.name: spec} for spec in reversed(copies)] or [dict(recipes)]:
         try:
             rows += resolve_methods(parse_methods(FORMER.get(name, name), known), defaults)
         except UsageError as error:

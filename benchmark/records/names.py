@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from benchmark.records.record import MethodPart, Record
@@ -109,6 +109,28 @@ def distinctions(record: Record) -> list[str]:
         f"dev {named[2]}" if named[2] else "",
         record["row_key"][:DIGITS],
     ]
+
+
+def superseded(rows: Sequence[Sequence[Record]]) -> dict[int, int]:
+    """Return the row of the newest version of its method, by the number of each row of an older one.
+
+    The rows have one name, settings, weights, texts and precision.
+    """
+    alike: dict[str, list[int]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        finished = next((record for record in row if record["status"] == "ok"), row[0])
+        method = finished["method"]
+        conditions = [method["name"], typed_label(method), method["recipe"], *distinctions(finished)[:-1]]
+        alike[repr(conditions)].append(number)
+    older: dict[int, int] = {}
+    for numbers in alike.values():
+        newest = max(numbers, key=lambda number: version_of(rows[number][0]))
+        older |= {n: newest for n in numbers if version_of(rows[n][0]) < version_of(rows[newest][0])}
+    return older
+
+
+def version_of(record: Record) -> int:
+    return record["method"].get("version", 1)
 
 
 def content_of(source: Mapping[str, Any]) -> str:

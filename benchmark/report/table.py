@@ -13,11 +13,21 @@ from benchmark.data.catalog import catalog
 from benchmark.reasons import reason
 from benchmark.records.conflicts import command_of, one_digest, two_versions
 from benchmark.records.folder import Records, read_records
-from benchmark.records.names import content_of, natural, printed_names, told_apart, typed_label, with_recipe
+from benchmark.records.names import (
+    content_of,
+    natural,
+    printed_names,
+    superseded,
+    told_apart,
+    typed_label,
+    version_of,
+    with_recipe,
+)
 from benchmark.records.record import Record, main_score, scores_of
 from benchmark.report.conditions import about
 from benchmark.report.rows import Aggregation, Row, Table, Value, over_seeds, seed_order
 from benchmark.tasks.suites import Suite
+from zoo.progress import counted
 
 AGGREGATED: dict[Aggregation, str] = {
     "all": "`all` aggregation (subsets concatenated)",  # as the suites' notes say it
@@ -77,7 +87,10 @@ def tables_by_suite(
             for record in records_of_suite:
                 by_row[record["method"]["name"], record["row_key"]].append(record)
             suite = _aggregated(suite, records_of_suite, aggregation)
+            notes = _without_older(by_row)
             rows = _rows(suite, by_row, called, aggregation, store)
+            for row in rows:
+                row.notes += notes.get((row.identity, row.row_key), [])
             if not any(row.scored or two_versions(row.records) for row in rows):
                 continue  # every cell is n/a; the run has said why
             trial = limit is not None
@@ -91,6 +104,25 @@ def tables_by_suite(
                     rows, by_row, store, borrow_seed_noise, trial, baseline, suite.name, on_tasks(suite, suite.tasks)
                 )
             yield whole_suite, table
+
+
+def _without_older(by_row: dict[tuple[str, str], list[Record]]) -> dict[tuple[str, str], list[str]]:
+    """Take out the rows of older versions of their method; returns a note by newer row that lacks cells of theirs."""
+    keys, notes = list(by_row), defaultdict[tuple[str, str], list[str]](list)
+    for number, newest in superseded(list(by_row.values())).items():
+        row, by = by_row.pop(keys[number]), by_row[keys[newest]]
+        there = {_place(record) for record in by if record["status"] == "ok"}
+        lost = {_place(record) for record in row if record["status"] == "ok"} - there
+        if lost:
+            notes[keys[newest]].append(
+                f"left out: {counted(len(lost), 'cell')} of version {version_of(row[0])} of the method, beside version"
+                f" {version_of(by[0])}; measure again: {command_of([*row, *by])}"
+            )
+    return notes
+
+
+def _place(record: Record) -> tuple[str, int | None]:
+    return record["task"]["name"], record["seed"]
 
 
 def _aggregated(suite: Suite, records: Sequence[Record], aggregation: Aggregation) -> Suite:
@@ -131,14 +163,8 @@ def _table(
         by_name[row.name].append(row)
     # The same name under other conditions (corpus, precision ...).
     for name, same in by_name.items():
-        newest = max(map(_version, same))
         parts = told_apart({number: row.records[0] for number, row in enumerate(same)}) if len(same) > 1 else {}
         for number, part in parts.items():
-            if (version := _version(same[number])) < newest:
-                same[number].notes.append(
-                    f"version {version} of the method made it, and version {newest} the other; measure it"
-                    f" again: {command_of(same[number].records)}"
-                )
             same[number].name = f"{name} [{part}]"
     _tell_apart(rows)
     records = [record for row in rows for record in by_row[row.identity, row.row_key]]
@@ -178,10 +204,6 @@ def _content(records: Sequence[Record], kind: str) -> str:
         if content := content_of(source):
             return content
     return ""
-
-
-def _version(row: Row) -> int:
-    return row.records[0]["method"].get("version", 1)
 
 
 def _set_ranks(rows: Sequence[Row]) -> None:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from benchmark.run.cluster import for_worker, load_plugins, on_ray, planned, prepared
-from benchmark.run.given import keep_given
+from benchmark.run.given import keep_given, say_keys
 from benchmark.run.measure import not_measured
 from benchmark.run.plan import EncoderPlan, Request, Run
 from benchmark.run.prepare import prepare
@@ -43,6 +43,7 @@ def carry_out(request: Request, after_round: Callable[[Run], None] | None = None
         request = replace(request, options=replace(options, device="auto"))
     run = prepare(request)
     keep_given(request)
+    say_keys(run)
     mark = run.options.results / f".remeasure-{sha256_json(repr(replace(run.options, workers=None)))[:16]}"
     if options.remeasure:
         # The start of this command's first run that did not end: what it made since is kept.

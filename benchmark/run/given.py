@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from benchmark.run.plan import Request
+from benchmark.run.plan import Request, Run
 from zoo.errors import CorruptError, MissingError
 from zoo.files import read_json, sha256_file, write_json, write_text
+from zoo.identity import code_files
 from zoo.paths import user_path
+from zoo.plugins import METHODS
 from zoo.recipes import recipe_files
 from zoo.selection import recipe_paths
 
@@ -36,6 +38,14 @@ def keep_given(request: Request) -> None:
         now = {**known, **{path.name: sha256_file(path) for path in map(Path, request.plugins)}}
         if now != known:
             write_json(place / "plugins.json", now)
+
+
+def say_keys(run: Run) -> None:
+    """Print which files the key of each plugin's method holds."""
+    for cls in dict.fromkeys(plan.row.cls for plan in run.encoders if plan.row.given is None):
+        if files := code_files(cls):
+            names = ", ".join(file.name for file in files.values())
+            run.runtime.progress.say(f"the key of {METHODS.name_of(cls)} holds {names}")
 
 
 def _suites(names: str | None) -> Iterator[Path]:

@@ -13,6 +13,9 @@ ROOT = findings.ROOT
 PROSE = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("leaderboards/**/README.md"))]
 _NUMBER = r"[+-]?\d+\.\d\d"
 BY_HAND = re.compile(rf"{_NUMBER} ?(?:\(|, |with ){_NUMBER} to {_NUMBER}|{_NUMBER} ± \d+\.\d\d")
+# Blocks of a terminal with intervals that no mark makes: others' tests have the first, the others train for minutes.
+BLOCKS_OF_OTHERS = {"README.md": 5, "docs/tutorials/adapt.md": 4, "docs/tutorials/teach.md": 1}
+IN_BLOCKS = re.compile(r"-?\d+\.\d+,? to [+-]?\d+\.|\[-?\d+\.\d+, -?\d+\.\d+\]|\d ± \d")
 # Figures of runs that have no records here: texts that are not included, other machines, and speeds.
 WITHOUT_RECORDS = {"docs/how-to/own-domain.md", "docs/methods/finished.md", "docs/pocket.md", "docs/tutorials/teach.md"}
 
@@ -43,3 +46,22 @@ def test_no_interval_and_no_spread_is_kept_by_hand() -> None:
         if figures_of := BY_HAND.findall(text):
             by_hand[path.relative_to(ROOT).as_posix()] = figures_of
     assert by_hand.keys() <= WITHOUT_RECORDS, by_hand
+
+
+def test_no_block_of_a_terminal_has_an_interval_that_no_command_writes() -> None:
+    lines = {}
+    for path in PROSE:
+        text = re.sub(r"<!-- made: .*?<!-- end -->", "", path.read_text(encoding="utf-8"), flags=re.S)
+        blocks = [block for block in re.findall(r"^```.*?^```", text, re.S | re.M) if not block.startswith("```python")]
+        if count := sum(bool(IN_BLOCKS.search(line)) for block in blocks for line in block.splitlines()):
+            lines[path.relative_to(ROOT).as_posix()] = count
+    assert lines == BLOCKS_OF_OTHERS
+
+
+def test_a_block_of_a_terminal_is_written_again_with_its_own_times() -> None:
+    text = PAGES["README.md"]
+    (block,) = re.findall(r"<!-- made: choose -->.*?<!-- end -->", text, re.S)
+    forged = block.replace("[40.7, 90.0]", "[50.7, 80.0]").replace("   17.3", "   12.3")
+    assert forged != block and findings.written({"": forged}) == {"": block}
+    times = block.replace("45    0.86", "45    0.97")
+    assert times != block and findings.written({"": times}) == {"": times}

@@ -12,10 +12,17 @@ import pytest
 from fakes import Cli
 
 from benchmark.interop.second_opinion import second_opinion
+from benchmark.records.folder import Records
+from benchmark.report.table import read_completed
 from benchmark.stats.contained import contained
+from choose.adaptation import Adaptation
 from choose.choice import Choice, choose
+from choose.data import arranged, read_texts
 from choose.ranking import ranked, verdict
 from zoo_bench_papers import picture
+from zoo_bench_papers.claims import all_claims
+from zoo_bench_papers.ledger import markdown
+from zoo_bench_papers.verdicts import verdicts
 
 STATED = re.compile(
     r"Noise of (?:pairs|items|queries|texts|tasks): contained; of seeds: (?:contained|not contained \(.+?\));"
@@ -65,6 +72,33 @@ def test_both_pictures_of_claims_say_it() -> None:
     assert len(re.findall(r"set_xlabel\(.*(?:noise|contained\()", source)) == source.count("set_xlabel") == 2
 
 
+def test_the_ledger_of_claims_says_it_of_each_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = next(claim for claim in all_claims() if claim.id == "ptbert-above-simcse-sts")
+    monkeypatch.setattr("zoo_bench_papers.verdicts.all_claims", lambda: (claim,))
+    store = Records(Path(__file__).parents[3] / "leaderboards/zoo-small-tuned")
+    text = markdown(verdicts(store.folder, store, read_completed(store)))
+    parts = text.split("\n## ")[1:]
+    conditions = [part for part in parts if not part.startswith(("What tuning", "Not measured"))]
+    assert len(conditions) > 1
+    for part in conditions:
+        stated = STATED.search(part)
+        assert stated is not None, part[:80]
+        assert ("a tuned row is of one study" in stated[0]) is ("tuned (" in part.splitlines()[0])
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_adapt_says_it(seeds: int) -> None:
+    data = arranged(read_texts(TABLE, None, None))
+    row = {"score": 60.0, "gain": 5.0, "gain_low": 3.0, "gain_high": 7.0, "p": 0.01, "needed": np.nan, "seeds": seeds}
+    rest = ("change", "change_low", "change_high", "seconds", "parameters", "development", "updates")
+    frame = pandas.DataFrame([{**dict.fromkeys(rest, np.nan), **row, "may_be_best": True}])
+    frame.index = pandas.Index(["simcse"], name="name")
+    adaptation = Adaptation(frame, data, data, "zoo-mini", [], {})
+    for text in (adaptation.shown(), adaptation.as_dict()["noise"]):
+        stated = STATED.search(text)
+        assert stated is not None and ("one training" in stated[0]) is (seeds == 1)
+
+
 TABLE = pandas.DataFrame(
     {
         "a": [f"the {i} small dogs of street {i % 7}" for i in range(40)],
@@ -86,6 +120,7 @@ def test_choose_gives_no_mark_to_one_training(choice: Choice) -> None:
     assert not choice.frame["may_be_best"][once] and once not in choice.ranking.tied
     assert f"of seeds: not contained (one training of {once})" in choice.verdict
     assert f"{once}: trained once, so without a mark" in choice.verdict
+    assert f"`zoo-bench run --methods {once} --seeds 3`" in choice.verdict
     assert STATED.search(choice.verdict) and choice.as_dict()["noise"] == choice.noise
 
 
@@ -101,6 +136,8 @@ def test_a_winner_that_was_trained_once_beats_nobody(place: int, choice: Choice)
     of_rows = [values[0], values[1]]
     ranking = ranked(choice.data, of_rows, rows, baseline="1")
     assert ranking.winner == "0" and ranking.beaten is False and not ranking.tied
-    assert "No other is tied" not in verdict(choice.data, ranking, (), ())
+    sentences = verdict(choice.data, ranking, (), ())
+    assert "No other is tied" not in sentences and f"zoo-bench run --methods {place} --seeds 3" in sentences
+    assert f"0 is not shown to be better than the baseline 1 beyond noise: {place} trained once." in sentences
     both = ranked(choice.data, of_rows, [{**row, "one_training": False} for row in rows], baseline="1")
     assert both.beaten is True and "No other is tied" in verdict(choice.data, both, (), ())
