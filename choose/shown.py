@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 Row = dict[str, Any]
+# Columns before which names give way: the score, the tie, the distance, a cost.
+_KEPT = 4
 
 
 def number(key: str, form: str = ".1f") -> Callable[[Row], str]:
@@ -86,16 +88,18 @@ def rows_of(frame: pandas.DataFrame) -> list[Row]:
 
 def lines_of_rows(rows: list[Row], columns: Sequence[tuple[str, Callable[[Row], str]]], width: int | None) -> list[str]:
     fields = [Field("", [row["name"] for row in rows], right=False, name=True)]
-    # The first column always stays; the second goes last.
+    # The first column always stays; names are shortened before the next three go.
     for place, (heading, cell) in enumerate(columns):
-        fields.append(Field(heading, [cell(row) for row in rows], priority=place))
+        fields.append(Field(heading, [cell(row) for row in rows], priority=place, optional=place >= _KEPT))
     lines, left_out = fitted(fields, width, rule=False)
     return [*lines, *wrapped(f"--wide: {', '.join(left_out)}" * bool(left_out), width)]
 
 
 def note(row: pandas.Series[Any], texts: int) -> str:
-    cut = f"{row['texts_cut']:,.0f} of {texts:,} texts cut" if row["texts_cut"] and row["texts_cut"] > 0 else ""
-    return "; ".join(filter(None, (row["roles"], row["trained_on"], cut)))
+    count = row["texts_cut"]
+    known = count is not None and count == count
+    cut = f"{count:,.0f} of {texts:,} texts cut" * (count > 0) if known else "texts cut: not known"
+    return "; ".join(filter(None, (row["roles"], row["trained_on"], row["too_wide"], cut)))
 
 
 # Those of the plot of claims.

@@ -18,7 +18,6 @@ from click.shell_completion import CompletionItem
 
 from benchmark.cli.examples import EXAMPLES, GROUPS
 from benchmark.cli.options import complain
-from benchmark.data.readers.roles import Question
 from zoo import __version__
 from zoo.errors import UsageError, ZooError, did_you_mean, error_text
 
@@ -216,6 +215,15 @@ def meant(error: click.NoSuchOption) -> str:
     return ""
 
 
+def answer_question(error: ZooError, words: list[str]) -> None:
+    """Ask which reading of a table is right, and run the command with it; another error is no question."""
+    from benchmark.data.readers.roles import Question
+
+    if isinstance(error, Question):
+        number = click.prompt("number", type=click.IntRange(1, len(error.readings)), err=True)
+        main([*words, *error.answer(error.readings[number - 1])])
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; an error is a sentence on standard error and a non-zero exit code."""
     if "_ZOO_BENCH_COMPLETE" in os.environ:
@@ -225,14 +233,10 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         words = read_words(sys.argv[1:] if arguments is None else arguments)
         code = main_group.main(args=words, prog_name="zoo-bench", standalone_mode=False)
-    except Question as question:
-        complain(str(question))
-        if sys.stdin.isatty() and sys.stderr.isatty() and "--json" not in words:
-            number = click.prompt("number", type=click.IntRange(1, len(question.readings)), err=True)
-            main([*words, *question.answer(question.readings[number - 1])])
-        code = question.exit_code
     except ZooError as error:
         complain(str(error))
+        if sys.stdin.isatty() and sys.stderr.isatty() and "--json" not in words:
+            answer_question(error, words)
         code = error.exit_code
     except click.ClickException as error:
         code = error.exit_code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TextIO
 
@@ -29,6 +29,7 @@ class Field:
         short: The cells for a narrow table; None: the same.
         name: The cells are names, to be shortened in the middle.
         prose: The cells may be broken at blanks; for the last column alone.
+        optional: Left out before names are shortened.
     """
 
     head: str
@@ -38,6 +39,7 @@ class Field:
     short: Sequence[str] | None = None
     name: bool = False
     prose: bool = False
+    optional: bool = False
 
     @property
     def width(self) -> int:
@@ -63,17 +65,25 @@ def fitted(fields: Sequence[Field], width: int | None, *, rule: bool = True) -> 
     """
     kept = [*fields]
     if width is not None and _width(kept) > width:
-        for part in _PARTS:
-            kept = [_narrow(one, max(_NAME, int(width * part)), width * 3 // 5) for one in fields]
+        kept = _dropped(kept, width, lambda field: field.priority * field.optional)
+        for part in _PARTS if _width(wide := kept) > width else ():
+            kept = [_narrow(one, max(_NAME, int(width * part)), width * 3 // 5) for one in wide]
             if _width(kept) <= width:
                 break
-        while _width(kept) > width and any(one.priority for one in kept):
-            # Of equal ones the last: `max` takes the first.
-            kept.remove(max(reversed(kept), key=lambda field: field.priority))
+        kept = _dropped(kept, width, lambda field: field.priority)
         if (over := _width(kept) - width) > 0:
             kept = [_narrow(one, max(_LEAST, one.width - over)) for one in kept]
     shown = {one.head for one in kept}
     return _lines(kept, width, rule), [one.head for one in fields if one.head not in shown]
+
+
+def _dropped(fields: list[Field], width: int, rank: Callable[[Field], int]) -> list[Field]:
+    """Leave out fields until the others fit, those of the highest rank first, of equal ones the last; 0 stays."""
+    kept = [*fields]
+    while _width(kept) > width and any(map(rank, kept)):
+        # `max` takes the first of equal ones.
+        kept.remove(max(reversed(kept), key=rank))
+    return kept
 
 
 def _width(fields: Sequence[Field]) -> int:

@@ -315,7 +315,7 @@ class EncoderMeasurement:
                 result |= {"texts": self._timed.texts, "seconds": self._timed.seconds}
                 self._stats_before |= {"texts": 0, "seconds": 0.0}
             for name in ("texts", "tokens", "truncated", "seconds"):
-                if name in result:
+                if result.get(name) is not None:
                     result[name] = round(result[name] - self._stats_before[name], 6)
         if "seconds" in result:
             for name in ("texts", "tokens"):

@@ -96,10 +96,14 @@ class Unfinished(Interrupted):
 class EncodingStats:
     texts: int = 0
     tokens: int = 0
-    truncated: int = 0
+    # None: not known.
+    truncated: int | None = 0
     seconds: float = 0.0
     token_budget: int | None = None
     halvings: int = 0
+
+    def add_truncated(self, count: int | None) -> None:
+        self.truncated = None if count is None or self.truncated is None else self.truncated + count
 
     def as_dict(self) -> dict[str, Any]:
         rate: dict[str, float | None] = {"texts_per_second": None, "tokens_per_second": None}
@@ -194,7 +198,7 @@ def encode_table(
         fetch()
     stats.texts += len(table)
     stats.tokens += int(table.lengths.sum())
-    stats.truncated += table.truncated
+    stats.add_truncated(table.truncated)
     stats.seconds += time.perf_counter() - started
     stats.token_budget = budget
     return vectors

@@ -182,7 +182,8 @@ def pooled_elsewhere(folder: Path, tokenizer: Any) -> str:
     return f"sentence-transformers itself would pool the last token ({name}){template}"
 
 
-def cut_texts(model: Any, texts: list[str]) -> int:
+def cut_texts(model: Any, texts: list[str]) -> int | None:
+    """Return how many texts the model cuts; None if its tokenizer or its limit is not known."""
     from tokenizers import Tokenizer
 
     tokenizer, limit = getattr(model[0], "tokenizer", None), model.max_seq_length
@@ -191,11 +192,13 @@ def cut_texts(model: Any, texts: list[str]) -> int:
         every = Tokenizer.from_str(tokenizer.to_str())
         every.no_truncation()
         most = (tokenizer.truncation or {}).get("max_length", float("inf"))
-        return sum(len(row.ids) > most for row in every.encode_batch(texts, add_special_tokens=False))
-    if not callable(tokenizer) or not limit or limit == float("inf"):
+        return sum(1 for row in every.encode_batch(texts, add_special_tokens=False) if len(row.ids) > most)
+    if not callable(tokenizer) or not limit:
+        return None
+    if limit == float("inf"):
         return 0
     rows = tokenizer(texts, truncation=False, verbose=False)["input_ids"] if texts else []
-    return sum(len(row) > limit for row in rows)
+    return sum(1 for row in rows if len(row) > limit)
 
 
 def trained_pooler(source: BackboneSource, runtime: Runtime) -> Dense:

@@ -251,7 +251,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
                 encode(texts, prompt=prompt, show_progress_bar=False, **size) if texts else np.empty((0, self.dim))
             )
         self.stats.texts += len(texts)
-        self.stats.truncated += cut_texts(library, [prompt + text for text in texts])
+        self.stats.add_truncated(cut_texts(library, [prompt + text for text in texts]))
         self.stats.seconds += time.perf_counter() - started
         return np.asarray(vectors, np.float32)
 

@@ -171,7 +171,7 @@ class Static(BackboneEncoder[StaticRecipe]):
     def _average(self, table: TokenTable) -> Vectors:
         self.stats.texts += len(table)
         self.stats.tokens += len(table.ids)
-        self.stats.truncated += table.truncated
+        self.stats.add_truncated(table.truncated)
         device = self.vectors.device
         averages = np.empty((len(table), self.dim), np.float32)
         for start in range(0, len(table), _CHUNK):

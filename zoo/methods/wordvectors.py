@@ -118,7 +118,7 @@ class WordAverages(CountedEncoder[WordsT]):
     def vectors_of(self, texts: list[str]) -> Vectors:
         table = self.words.table(texts)
         self.stats.tokens += len(table.ids)
-        self.stats.truncated += table.truncated
+        self.stats.add_truncated(table.truncated)
         return self.compose(table).astype(np.float32)
 
     def compose(self, table: TokenTable) -> NDArray[Any]:

@@ -12,10 +12,17 @@ import pytest
 from fakes import Cli
 
 from benchmark.interop.second_opinion import second_opinion
+from benchmark.records.folder import Records
+from benchmark.report.table import read_completed
 from benchmark.stats.contained import contained
+from choose.adaptation import Adaptation
 from choose.choice import Choice, choose
+from choose.data import arranged, read_texts
 from choose.ranking import ranked, verdict
 from zoo_bench_papers import picture
+from zoo_bench_papers.claims import all_claims
+from zoo_bench_papers.ledger import markdown
+from zoo_bench_papers.verdicts import verdicts
 
 STATED = re.compile(
     r"Noise of (?:pairs|items|queries|texts|tasks): contained; of seeds: (?:contained|not contained \(.+?\));"
@@ -63,6 +70,33 @@ def test_second_opinions_say_it(tmp_path: Path) -> None:
 def test_both_pictures_of_claims_say_it() -> None:
     source = Path(picture.__file__).read_text(encoding="utf-8")
     assert len(re.findall(r"set_xlabel\(.*(?:noise|contained\()", source)) == source.count("set_xlabel") == 2
+
+
+def test_the_ledger_of_claims_says_it_of_each_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = next(claim for claim in all_claims() if claim.id == "ptbert-above-simcse-sts")
+    monkeypatch.setattr("zoo_bench_papers.verdicts.all_claims", lambda: (claim,))
+    store = Records(Path(__file__).parents[3] / "leaderboards/zoo-small-tuned")
+    text = markdown(verdicts(store.folder, store, read_completed(store)))
+    parts = text.split("\n## ")[1:]
+    conditions = [part for part in parts if not part.startswith(("What tuning", "Not measured"))]
+    assert len(conditions) > 1
+    for part in conditions:
+        stated = STATED.search(part)
+        assert stated is not None, part[:80]
+        assert ("a tuned row is of one study" in stated[0]) is ("tuned (" in part.splitlines()[0])
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_adapt_says_it(seeds: int) -> None:
+    data = arranged(read_texts(TABLE, None, None))
+    row = {"score": 60.0, "gain": 5.0, "gain_low": 3.0, "gain_high": 7.0, "p": 0.01, "needed": np.nan, "seeds": seeds}
+    rest = ("change", "change_low", "change_high", "seconds", "parameters", "development", "updates")
+    frame = pandas.DataFrame([{**dict.fromkeys(rest, np.nan), **row, "may_be_best": True}])
+    frame.index = pandas.Index(["simcse"], name="name")
+    adaptation = Adaptation(frame, data, data, "zoo-mini", [], {})
+    for text in (adaptation.shown(), adaptation.as_dict()["noise"]):
+        stated = STATED.search(text)
+        assert stated is not None and ("one training" in stated[0]) is (seeds == 1)
 
 
 TABLE = pandas.DataFrame(
