@@ -43,10 +43,10 @@ def choose(shown: str) -> str:
     """Return the block of `choose`: its table, with the times of the block that is there."""
     command, data, choice = _choice()
     rows = choice["rows"]
-    times = re.findall(r"\]\D*[\d.]+ +([\d.,]+) +[\d.,]+ +([\d.,]+) +([\d.,]+)$", shown, re.M)
+    times = re.findall(r"\]\D*[\d.]+ +([\d.,]+) +[\d.,]+ +([\d.,]+)(?: +([\d.,]+))?$", shown, re.M)
     if len(times) == len(rows):
-        known = [[float(value.replace(",", "")) for value in values] for values in times]
-        rows = [row | dict(zip(TIMES, values, strict=True)) for row, values in zip(rows, known, strict=True)]
+        known = [[float(value.replace(",", "")) for value in values if value] for values in times]
+        rows = [row | dict(zip(TIMES, values, strict=False)) for row, values in zip(rows, known, strict=True)]
     lines = table_lines(data, pandas.DataFrame(rows).set_index("name"), WIDTH)
     # The last line names columns that are not shown.
     table = "\n".join(line.rstrip() for line in lines if not line.startswith("--wide"))
