@@ -53,6 +53,10 @@ def choose(shown: str) -> str:
     return f"```text\n$ zoo-bench {command}\n{table}\n```"
 
 
-def verdict(_: str) -> str:
-    """Return the last lines of `choose`, as wide as most terminals are."""
-    return "\n".join(["```text", *folded([_choice()[2]["verdict"]], WIDTH), "```"])
+def verdict(shown: str) -> str:
+    """Return the last lines of `choose`, as wide as most terminals are, with the fastest of the block that is there."""
+    fastest = re.search(r"The fastest of them is \S+\.", " ".join(shown.split()))
+    text = _choice()[2]["verdict"]
+    if fastest is not None:
+        text = re.sub(r"The fastest of them is \S+\.", fastest[0], text)
+    return "\n".join(["```text", *folded([text], WIDTH), "```"])
