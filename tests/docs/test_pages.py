@@ -15,7 +15,13 @@ from benchmark.cli.main import PAPERS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-FOLLOWED = ("tutorials/publish.md", "tutorials/choose.md", "tutorials/teach.md", "how-to/search.md")
+FOLLOWED = (
+    "tutorials/publish.md",
+    "tutorials/choose.md",
+    "tutorials/teach.md",
+    "how-to/search.md",
+    "how-to/from-paper-to-plugin.md",
+)
 _BLOCK = re.compile(r"^```(?:(sh)|\w+ title=\"(.+?)\")\n(.*?)^```$", re.M | re.S)
 
 

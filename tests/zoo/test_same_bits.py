@@ -115,3 +115,27 @@ def test_a_changed_weight_is_noticed() -> None:
         weight.data.mul_(1 / 1.5)
         assert np.allclose(encoder.encode(TEXTS[:2]), before, atol=1e-5)
     assert np.allclose(encoder.encode(TEXTS[:2]), before, atol=1e-5)
+
+
+def trained(name: str, backbone: Path, precision: str, threads: int) -> Vectors:
+    """Vectors of an encoder after ten steps with `threads`."""
+    before, encoder = torch.get_num_threads(), small(name, backbone)
+    corpus = corpus_for(encoder)
+    assert corpus is not None
+    try:
+        torch.set_num_threads(threads)
+        with runtimes_changed(encoder, lambda runtime: dataclasses.replace(runtime, precision=precision)):  # type: ignore[arg-type]
+            encoder.fit(corpus, run=Run(seed=0))
+            return encoder.encode(TEXTS)
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("name", ["simcse", "sbert", pytest.param("moco", marks=pytest.mark.slow)])
+def test_two_trainings_with_as_many_threads_are_equal(name: str, precision: str, backbone: Path) -> None:
+    for threads in (1, 2):
+        first, again = (trained(name, backbone, precision, threads) for _ in range(2))
+        np.testing.assert_array_equal(first, again, f"{threads} threads")
+    start = small(name, backbone).encode(TEXTS)
+    assert not np.array_equal(first, start), "it was trained"

@@ -12,7 +12,7 @@ from scipy import stats
 
 from benchmark.records.folder import Records
 from benchmark.stats.compare import Line, compare
-from benchmark.stats.power import Noise, seeds_needed
+from benchmark.stats.power import Noise, detectable, seeds_needed
 
 GOLD = np.round(np.random.default_rng(0).uniform(0, 5, 400), 1)
 
@@ -43,3 +43,11 @@ def test_seeds_that_are_paired_are_counted_as_differences(tmp_path: Path, shift:
     of_one_side = Noise(line.pairs_error, float(differences.std(ddof=1)), line.pairs - 1, 1)
     expected = seeds_needed(of_one_side, abs(line.difference))
     assert line.needed == f"{expected} seeds" if expected else line.needed.endswith(" pairs and more seeds")
+
+
+@pytest.mark.parametrize(("of_seeds", "gap"), [(0.5, 0.9), (1.0, 1.2), (0.3, 0.7)])
+def test_the_seeds_that_are_needed_are_the_fewest(of_seeds: float, gap: float) -> None:
+    noise = Noise(0.2, of_seeds, 1000)
+    seeds = seeds_needed(noise, gap)
+    assert seeds is not None and seeds > 2
+    assert detectable(noise, seeds) <= gap < detectable(noise, seeds - 1)
