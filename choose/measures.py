@@ -26,6 +26,8 @@ _TOP, _NEIGHBOURS, _NEAREST, SPLITS = 10, 5, 32, 500
 _WORDS = re.compile(r"[^\W\d_]+")
 # Equal similarities differ behind these, as in benchmark/metrics/correlation.py.
 _DECIMALS = 9
+# Similarities of float32 that differ by less, as a share of the largest possible, are equal but for rounding.
+_FLAT = 1e-6
 # Products of float32 neither overflow nor vanish between these scales.
 _IN_FLOAT32 = (1e-18, 1e30)
 # Similarities at a time; more than any table has documents.
@@ -47,10 +49,24 @@ def measure(
     if data.kind == "label":
         return _neighbours(data, vectors, similarity)
     if data.kind == "retrieval":
+        differing: list[bool] = []
+
+        def watched(scores: NDArray[Any]) -> NDArray[Any]:
+            differing.extend((np.ptp(scores, axis=1) > scale * _FLAT).tolist())
+            return scores
+
         if (near := _near_in_float32(data, vectors, similarity)) is not None:
-            return search(data, near[0], at_precision, *near[1:])
-        points, kind, scale = _points(vectors, similarity)
-        return search(data, lambda some: similarities(points[some], points[data.queries :], kind), at_precision, scale)
+            products, scale, exact, error = near
+            result = search(data, lambda some: watched(products(some)), at_precision, scale, exact, error)
+        else:
+            points, kind, scale = _points(vectors, similarity)
+            documents = points[data.queries :]
+            result = search(
+                data, lambda some: watched(similarities(points[some], documents, kind)), at_precision, scale
+            )
+        if 2 * sum(differing) < len(differing):
+            raise ZooError(f"all its values of {similarity} are equal for most queries.")
+        return result
     of_pairs = pair_similarities(vectors[data.first], vectors[data.second], similarity).round(_DECIMALS)
     if undefined(of_pairs, data.gold):
         raise ZooError(f"all its values of {similarity} are equal.")

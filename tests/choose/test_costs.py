@@ -10,11 +10,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from choose.choice import choose
+from choose.data import arranged, read_texts
+from choose.measures import measure
 from choose.shown import lines_of_rows
+from zoo.errors import ZooError
 from zoo.formats.finished import cut_texts
 
 PAIRS = pd.DataFrame(
@@ -91,3 +95,18 @@ def test_optional_columns_go_before_a_name_is_shortened() -> None:
         assert max(map(len, lines)) <= width
         assert name in lines[1] or not {"MB", "p95"} & {*lines[0].split()}, lines
     assert name in lines_of_rows(rows, columns, 72)[1]
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
+def test_a_search_most_of_whose_queries_have_equal_similarities_fails(similarity: str) -> None:
+    """Each text has a dimension of its own, as texts without common words have; one that collides changes nothing."""
+    rows = pd.DataFrame({"query": [f"q{n}" for n in range(20)], "document": [f"d{n}" for n in range(20)]})
+    data = arranged(read_texts(rows, None, None))
+    with pytest.raises(ZooError, match=f"all its values of {similarity} are equal"):
+        measure(data, np.eye(len(data.texts)), similarity)
+    some = np.eye(len(data.texts))
+    some[0, data.queries] = 0.5
+    with pytest.raises(ZooError, match="are equal for most queries"):
+        measure(data, some, similarity)
+    some[:12, data.queries] = 0.5
+    assert np.ptp(measure(data, some, similarity)[0]) > 0
