@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -163,3 +164,21 @@ def _runtime(device: str, precision: str) -> Runtime:
 def is_object(record: Record) -> bool:
     """True for an object in Python, or a saved encoder."""
     return record["method"]["class"] == OBJECT
+
+
+@contextmanager
+def without_hub(fetch: bool) -> Iterator[None]:
+    """Keep the hub's clients off the network: a record's sender names the targets."""
+    import huggingface_hub.constants as constants
+
+    before = os.environ.get("HF_HUB_OFFLINE"), constants.HF_HUB_OFFLINE
+    if not fetch:
+        os.environ["HF_HUB_OFFLINE"], constants.HF_HUB_OFFLINE = "1", True
+    try:
+        yield
+    finally:
+        if not fetch:
+            os.environ.pop("HF_HUB_OFFLINE")
+            if before[0] is not None:
+                os.environ["HF_HUB_OFFLINE"] = before[0]
+            constants.HF_HUB_OFFLINE = before[1]

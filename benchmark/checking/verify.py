@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import numpy as np
 
 from benchmark.checking import bound
 from benchmark.checking.bound import DifferenceError
-from benchmark.checking.encoders import encoder_of, is_object, recipes_of, row_of_record, untrained_start
+from benchmark.checking.encoders import encoder_of, is_object, recipes_of, row_of_record, untrained_start, without_hub
 from benchmark.checking.tolerances import (
     COSINE,
     COSINE_HALF,
@@ -90,7 +89,7 @@ def verify(
     verdicts = [Verdict("differs", str(path), str(path), reason) for path, reason in store.corrupt]
     if not records and not verdicts:
         raise MissingError(f"no finished records in {folder}; name a results folder.")
-    with _without_hub(fetch):
+    with without_hub(fetch):
         check = Check(store, DataSource.from_options(data, hub=fetch), encode, device, weights)
         verdicts += check.verdicts(records)
     return Verified(verdicts)
@@ -387,21 +386,3 @@ class Check:
 
 def _cell(row: str, task: str, seed: int | None) -> str:
     return f"{row} on {task}" + ("" if seed is None else f", seed {seed}")
-
-
-@contextmanager
-def _without_hub(fetch: bool) -> Iterator[None]:
-    """Keep the hub's clients off the network: a record's sender names the targets."""
-    import huggingface_hub.constants as constants
-
-    before = os.environ.get("HF_HUB_OFFLINE"), constants.HF_HUB_OFFLINE
-    if not fetch:
-        os.environ["HF_HUB_OFFLINE"], constants.HF_HUB_OFFLINE = "1", True
-    try:
-        yield
-    finally:
-        if not fetch:
-            os.environ.pop("HF_HUB_OFFLINE")
-            if before[0] is not None:
-                os.environ["HF_HUB_OFFLINE"] = before[0]
-            constants.HF_HUB_OFFLINE = before[1]

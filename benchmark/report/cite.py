@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from benchmark.data.catalog import catalog
-from benchmark.report.conditions import about_seeds, recipes
+from benchmark.report.conditions import recipes
 from benchmark.report.latex import escape
 from benchmark.report.rows import Table
-from benchmark.report.signature import signature
+from benchmark.report.signature import about_seeds, signature
 from benchmark.tasks import TASKS
 from zoo import __version__
 from zoo.recipes import papers_of

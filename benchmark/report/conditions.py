@@ -117,30 +117,6 @@ def _same_setting(recorded: object, stated: object) -> bool:
     return bool(recorded == stated)
 
 
-def seed_counts(rows: Sequence[Row], *, of_controls: bool = False) -> list[int]:
-    """Return the numbers of seeds of rows that depend on one, sorted, each once."""
-    return sorted(
-        {
-            row.about["seeds"]
-            for row in rows
-            if (role(row) == CONTROL) == of_controls and any(r["seed"] is not None for r in row.records)
-        }
-    )
-
-
-def about_seeds(rows: Sequence[Row]) -> str:
-    """Return the sentence on seeds of every output that has one for the whole table."""
-    counts, controls = seed_counts(rows), seed_counts(rows, of_controls=True)
-    if not counts:
-        but = f" but the controls ({_span(controls)})" if controls else ""
-        return f"No row{but} depends on a seed."
-    return f"Means over {_span(counts)} where a row depends on one."
-
-
-def _span(counts: Sequence[int]) -> str:
-    return counted(counts[0], "seed") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
-
-
 def redefined(about: About) -> str:
     changed = about["changed_settings"]
     return f"⚠ measured before its recipe changed ({changed})" if changed else ""

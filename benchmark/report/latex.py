@@ -9,11 +9,11 @@ from itertools import product
 from string import ascii_lowercase
 
 from benchmark.report.columns import Column, columns_of, score_columns
-from benchmark.report.conditions import GROUPS, about_seeds, described, group, noise_of
+from benchmark.report.conditions import GROUPS, described, group, noise_of
 from benchmark.report.links import display_names
 from benchmark.report.render import fill
 from benchmark.report.rows import Row, Table, Value, score_text
-from benchmark.report.signature import signature
+from benchmark.report.signature import about_seeds, signature
 from benchmark.stats.draws import unit_of
 from benchmark.stats.marks import TIE, UNTOLD
 from zoo.progress import clean_line

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
 from benchmark.records.record import Record, scores_of
-from benchmark.report.conditions import seed_counts, tuned
-from benchmark.report.rows import Table
-from zoo.progress import clean_line
+from benchmark.report.conditions import CONTROL, role, tuned
+from benchmark.report.rows import Row, Table
+from zoo.progress import clean_line, counted
 
 _DATA = 4  # hexadecimal digits: enough to see that two tables have other data
 _NAMED = 2  # values of a part that are named; more are counted
@@ -98,3 +98,27 @@ def _digest(value: object) -> str:
 
 def _joined(values: Iterable[str]) -> str:
     return "+".join(sorted(values))
+
+
+def seed_counts(rows: Sequence[Row], *, of_controls: bool = False) -> list[int]:
+    """Return the numbers of seeds of rows that depend on one, sorted, each once."""
+    return sorted(
+        {
+            row.about["seeds"]
+            for row in rows
+            if (role(row) == CONTROL) == of_controls and any(r["seed"] is not None for r in row.records)
+        }
+    )
+
+
+def about_seeds(rows: Sequence[Row]) -> str:
+    """Return the sentence on seeds of every output that has one for the whole table."""
+    counts, controls = seed_counts(rows), seed_counts(rows, of_controls=True)
+    if not counts:
+        but = f" but the controls ({_span(controls)})" if controls else ""
+        return f"No row{but} depends on a seed."
+    return f"Means over {_span(counts)} where a row depends on one."
+
+
+def _span(counts: Sequence[int]) -> str:
+    return counted(counts[0], "seed") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"

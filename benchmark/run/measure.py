@@ -7,7 +7,7 @@ import math
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,8 +46,7 @@ from benchmark.run.vectors import Blocks, Timed, VectorStore, facts_of
 from benchmark.tasks.base import PairScores, Scores, TaskData
 from zoo import __version__
 from zoo.check import probe
-from zoo.encoder import Corpus, Encoder, Runtime
-from zoo.encoding import runtimes_changed
+from zoo.encoder import Corpus, Encoder
 from zoo.errors import ContractError, CorruptError, Interrupted, MissingError, ZooError, error_text
 from zoo.files import slug
 from zoo.machine import environment, forget_peak_memory, peak_memory_mb, utc_now
@@ -95,23 +94,6 @@ def _tried(cells: Sequence[Cell], measured: list[Measured]) -> Iterator[None]:
             more = {"traceback": "".join(traceback.format_exception(error))[-MOST_OF_TRACEBACK:]}
         status: Status = "n/a" if isinstance(error, MissingError) else "failed"
         measured += [Measured(cell, status, error_text(error), more=more) for cell in cells]
-
-
-@contextmanager
-def listening(encoder: Encoder | None, stop: Callable[[], int | None]) -> Iterator[None]:
-    """Let an object, and the encoders that it contains, check for this run's signals too inside the block.
-
-    Whether an encoder checks for signals decides about texts per call, and so about last digits of vectors.
-    """
-
-    def both(runtime: Runtime) -> Runtime:
-        return dataclasses.replace(runtime, stop_signal=lambda: stop() or runtime.stop_signal())
-
-    if encoder is None:
-        yield
-    else:
-        with runtimes_changed(encoder, both):
-            yield
 
 
 class Overlap:

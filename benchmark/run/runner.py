@@ -15,9 +15,9 @@ from benchmark.reasons import in_a_line, reason
 from benchmark.records.folder import Records
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.fit import Fitter
-from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, listening, not_measured, record_of
+from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, not_measured, record_of
 from benchmark.run.plan import Cell, EncoderPlan, Run
-from benchmark.run.stop import Stop
+from benchmark.run.stop import Stop, listening
 from zoo.errors import CorruptError, error_text
 from zoo.progress import clock
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from typing import Any
 
+from zoo.encoder import Encoder, Runtime
+from zoo.encoding import runtimes_changed
 from zoo.errors import Interrupted
 from zoo.progress import print_safe
 
@@ -90,3 +93,20 @@ def start_tracker() -> None:
         before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
         resource_tracker.ensure_running()
         signal.signal(signal.SIGHUP, before)
+
+
+@contextmanager
+def listening(encoder: Encoder | None, stop: Callable[[], int | None]) -> Iterator[None]:
+    """Let an object, and the encoders that it contains, check for this run's signals too inside the block.
+
+    Whether an encoder checks for signals decides about texts per call, and so about last digits of vectors.
+    """
+
+    def both(runtime: Runtime) -> Runtime:
+        return dataclasses.replace(runtime, stop_signal=lambda: stop() or runtime.stop_signal())
+
+    if encoder is None:
+        yield
+    else:
+        with runtimes_changed(encoder, both):
+            yield

@@ -16,10 +16,11 @@ from fakes import make_record
 
 from benchmark.records.folder import Records
 from benchmark.report.cite import citation
-from benchmark.report.conditions import about_seeds, conditions, described
+from benchmark.report.conditions import conditions, described
 from benchmark.report.latex import escape
 from benchmark.report.leaderboard import Leaderboard, make_leaderboard
 from benchmark.report.show import text_of
+from benchmark.report.signature import about_seeds
 
 TASKS = ("pocket-pairs", "pocket-words", "pocket-phrases", "pocket-topics")
 # Rows with their seeds (None: depends on none), and what is said of all: the sentence, and the signature's part.

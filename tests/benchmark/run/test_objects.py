@@ -13,7 +13,7 @@ from fakes import Bag, Cli
 import benchmark
 import zoo
 from benchmark.records.folder import Records
-from benchmark.run.measure import listening
+from benchmark.run.stop import listening
 from zoo.encoder import Corpus, Encoder, Run, Runtime, Traits
 from zoo.errors import Interrupted
 from zoo.plugins import METHODS
