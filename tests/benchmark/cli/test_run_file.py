@@ -132,7 +132,7 @@ def test_a_run_as_json(cli: Cli, tmp_path: Path) -> None:
     assert (content["measured"], content["exit_code"]) == (1, 1)
     assert "exploded" in content["failed"][0]["reason"]
     assert content["tables"] == [json.loads((tmp_path / "pocket-trial.json").read_text(encoding="utf-8"))]
-    assert "cells measured" in answer.err
+    assert "cell measured" in answer.err
 
 
 @pytest.mark.usefixtures("fakes")
