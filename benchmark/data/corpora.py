@@ -172,7 +172,8 @@ def _load_part(name: str, data: DataSource, count: int | None, columns: str | No
         rows = ppdb_training_rows(files[0], report, per_class or PER_CLASS)
         print_safe(f"{files[0].name}: {report}", sys.stderr)
     else:
-        table = read(files[0], columns, training=True)
+        # The catalog's pairs have no header: premise, hypothesis, label, source.
+        table = read(files[0], columns if entry is None else "1,2,3", training=True)
         if say is not None and entry is None:
             say(table.report)
         if not len(table.frame):

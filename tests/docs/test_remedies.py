@@ -125,10 +125,10 @@ def printed() -> set[str]:
 # Run in this order in the world below; "" for the words as they are printed, else what stands for their names.
 RUN = {
     "zoo-bench run --methods ptbert,simcse": "zoo-bench run --methods ptbert,simcse --train-sentences 96 --seeds 2",
-    "zoo-bench run --methods {shlex.quote(methods)} --seeds 3": "zoo-bench run --methods simcse --train-sentences 96",
+    "zoo-bench run --methods {shlex.quote(methods)} --seeds 3": "zoo-bench run --methods cls --seeds 2",
     "zoo-bench run --methods {name}": "zoo-bench run --methods simcse --train-sentences 96 --seeds 2",
-    "zoo-bench run --methods {spec.name}": "zoo-bench run --methods avg-last",
-    "zoo-bench run {option}--methods": "zoo-bench run --suite pocket --methods bag-of-words",
+    "zoo-bench run --methods {spec.name}": "zoo-bench run --methods avg-last --seeds 2",
+    "zoo-bench run {option}--methods": "zoo-bench run --suite pocket --methods avg-last --seeds 2",
     "zoo-bench methods": "",
     "zoo-bench methods 'simcse*'": "",
     "zoo-bench methods ptbert --show": "",

@@ -188,3 +188,9 @@ def test_a_long_text_is_announced_and_its_reading_shown(
     assert printed[0].startswith("reading pocket-text: 2,998 lines of ")
     assert [text.partition("/")[2] for text in printed[1:]] == ["2,998"] * lines
     assert lines == 0 or int(printed[1].split()[2].partition("/")[0].replace(",", "")) * seconds <= 20
+
+
+def test_the_catalogs_pairs_are_read_without_a_question(data_dir: Path) -> None:
+    """Their file has no header: premise, hypothesis, label, source."""
+    pairs = load_pairs("nli", DataSource(data_dir, hub=False), 100)
+    assert set(pairs.labels or ()) == {"entailment", "neutral", "contradiction"} and len(pairs.sentences) == 200
