@@ -63,7 +63,7 @@ def findings(name: str, folder: Path) -> tuple[dict[str, str | None], bool]:
         chosen["epochs"] = 1
     recipe = type(recipe)(**{**vars(recipe), **{k: v for k, v in chosen.items() if k in vars(recipe)}})
     results = dict(check(cls, recipe, Runtime(), name))
-    return results, MADE not in results and getattr(cls(recipe, Runtime()), "views_by_dropout", False)
+    return results, not results.get(MADE) and getattr(cls(recipe, Runtime()), "views_by_dropout", False)
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)

@@ -119,6 +119,11 @@ class BackboneEncoder(Encoder[BackboneT]):
         raise TypeError(f"{type(self).__name__} must define its pooling")
 
     @property
+    def positions(self) -> int:
+        """Most columns of a batch."""
+        return self.backbone.max_length
+
+    @property
     def length_limit(self) -> int:
         """Most tokens of a text at evaluation, special tokens included."""
         return min(self.recipe.max_length or self.backbone.max_length, self.backbone.max_length)
@@ -153,7 +158,7 @@ class BackboneEncoder(Encoder[BackboneT]):
             pad_id=self.backbone.pad_id,
             runtime=self.runtime,
             stats=self.stats,
-            positions=self.backbone.max_length,
+            positions=self.positions,
         )
 
     @classmethod

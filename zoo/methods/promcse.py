@@ -116,7 +116,11 @@ class PromCSE(DropoutViews[PromCSERecipe]):
     @property
     def length_limit(self) -> int:
         """The prefix takes positions of the text."""
-        return min(super().length_limit, self.backbone.max_length - self.recipe.prefix)
+        return min(super().length_limit, self.positions)
+
+    @property
+    def positions(self) -> int:
+        return self.backbone.max_length - self.recipe.prefix
 
     def objective(self) -> Objective:
         set_dropout(self.drawn, self.recipe.dropout)
