@@ -47,8 +47,8 @@ def folder(tiny_bert: Path, tiny_roberta: Path, tmp_path_factory: pytest.TempPat
     kept: dict[str, Path] = {}
 
     def make(kind: str) -> Path:
-        place = tmp_path_factory.mktemp("onnx") / kind
         if kind not in kept:
+            place = tmp_path_factory.mktemp("onnx") / kind
             torch.manual_seed(5)
             parts: list[Any] = [modules.Transformer(str(tiny_roberta if kind == "roberta" else tiny_bert))]
             parts += [modules.Pooling(32, "cls" if kind == "dense" else "mean")]
@@ -68,9 +68,7 @@ def folder(tiny_bert: Path, tiny_roberta: Path, tmp_path_factory: pytest.TempPat
                 size_threshold=0,
             )
             kept[kind] = place
-            return place
-        shutil.copytree(kept[kind], place)
-        return place
+        return Path(shutil.copytree(kept[kind], tmp_path_factory.mktemp("copy") / kind))
 
     return make
 
