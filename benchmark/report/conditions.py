@@ -100,9 +100,14 @@ def tuning(row: Row) -> str:
 
 def noise_of(rows: Sequence[Row], unit: str) -> str:
     """Return which noise the marks of rows contain."""
-    seeds = any(record["seed"] is not None for row in rows for record in row.records)
-    any_tuned = any(row.about["tuned"] for row in rows)
-    return contained(unit, seeds="" if seeds else NO_SEEDS, tuning=ONE_STUDY if any_tuned else NOT_TUNED)
+    return noise_in([record for row in rows for record in row.records], unit)
+
+
+def noise_in(records: Sequence[Record], unit: str = "pairs") -> str:
+    """Return which noise intervals of records contain."""
+    seeds = "" if any(record["seed"] is not None for record in records) else NO_SEEDS
+    any_tuned = any(tuned(record["method"]) for record in records)
+    return contained(unit, seeds=seeds, tuning=ONE_STUDY if any_tuned else NOT_TUNED)
 
 
 def _same_setting(recorded: object, stated: object) -> bool:
