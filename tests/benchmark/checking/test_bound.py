@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fakes import make_record
 
 import benchmark
-from benchmark.checking.bound import STATED, DifferenceError, check_training, equal_seeds, other_columns
+from benchmark.checking.bound import STATED, DifferenceError, _check_log, check_training, equal_seeds, other_columns
 from benchmark.checking.encoders import row_of_record
 from benchmark.checking.verify import Check, verify
 from benchmark.data.sources import DataSource
@@ -399,6 +400,33 @@ def test_any_number_of_a_log_that_is_edited_is_refused(honest: Path, tmp_path: P
     log.unlink()
     with pytest.raises(MissingError, match="its log is not in the folder"):
         check_training(records[0], row, store)
+
+
+@pytest.mark.parametrize("scores", [(60.0, 60.0, 50.0), (50.0, 60.0, 60.0), (60.0, 50.0, 60.0)])
+def test_of_equal_dev_scores_the_first_step_is_the_best(scores: tuple[float, ...], tmp_path: Path) -> None:
+    """As a training keeps it; steps are compared as numbers: 9 is before 10."""
+    steps = [9, 10, 11]
+    lines = [{"step": step, "dev_score": score} for step, score in zip(steps, scores, strict=True)]
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, [*lines, {"step": 11, "loss": 1.0}])), "utf-8")
+    by_step = {str(step): score for step, score in zip(steps, scores, strict=True)}
+    training: Any = {"steps": 11, "final_loss": 1.0, "dev_scores": by_step, "dev_curves": {}}
+    best = steps[scores.index(60.0)]
+    _check_log({**training, "best_step": best}, tmp_path)
+    for other in {*steps} - {best}:
+        with pytest.raises(DifferenceError, match="best_step"):
+            _check_log({**training, "best_step": other}, tmp_path)
+
+
+@pytest.mark.parametrize(("count", "places", "seen"), [(8, False, True), (8, True, False), (40, True, True)])
+def test_equal_cosines_of_few_pairs_are_equal_seeds(count: int, places: bool, seen: bool, tmp_path: Path) -> None:
+    """Places of few pairs are often the same, cosines never."""
+    store, gold = Records(tmp_path), np.arange(count) / count
+    values = (
+        np.random.default_rng(0).permutation(count) + 1.0 if places else np.random.default_rng(0).uniform(size=count)
+    )
+    for seed in (0, 1):
+        store.write(make_record("simcse", "MEN", seed), (values, gold))
+    assert bool(equal_seeds(store.all(), store)) is seen
 
 
 def test_any_column_of_packed_records_that_is_edited_is_refused(honest: Path, tmp_path: Path) -> None:
