@@ -165,8 +165,8 @@ def _under(folder: Folder, at: Condition, results: Path) -> list[Verdict]:
             before = anisotropy if claim.presupposes == "anisotropy" else None
             verdicts.append(_verdict(name, claim, at, of_claim, command, printed, prompts, before))
     words = iter(corrected([c for one in verdicts for c in one.deciding]))
-    for one in verdicts:
-        one.compared = [next(words) if c.decides else c for c in one.compared]
+    for verdict in verdicts:
+        verdict.compared = [next(words) if c.decides else c for c in verdict.compared]
     return verdicts
 
 
