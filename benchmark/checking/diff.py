@@ -13,11 +13,13 @@ import numpy as np
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names, with_recipe
 from benchmark.records.record import Record, main_score, plain
+from benchmark.report.conditions import noise_in
 from benchmark.report.leaderboard import suites_of
 from benchmark.report.rows import signed
 from benchmark.report.signature import differing
 from benchmark.report.table import build_tables
 from benchmark.stats.compare import noise_of_move
+from benchmark.stats.draws import unit_of
 from benchmark.stats.marks import beyond_noise
 from zoo.errors import MissingError
 from zoo.progress import counted
@@ -60,6 +62,8 @@ class Diff:
     ranks: list[tuple[str, str, int, int]]
     # Those that differ between the folders, each with both values.
     conditions: list[str] = field(default_factory=list)
+    # Which noise the intervals contain, if there are any.
+    noise: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         values: dict[str, Any] = plain(asdict(self))
@@ -72,6 +76,7 @@ class Diff:
             lines.append(f"The conditions of the folders differ, A and B: {'; '.join(self.conditions)}.")
         if not self.equal and all(cell.state in ("new", "gone") for cell in self.cells):
             lines.append("The two have no cell in common.")
+        lines += [self.noise] if self.noise else []
         return "\n".join([*lines, f"{counted(self.equal, 'cell')} equal, {len(self.cells):,} not."])
 
 
@@ -97,7 +102,7 @@ def diff(a: str | Path, b: str | Path) -> Diff:
     """
     (first, records_a), (second, records_b) = _read(a), _read(b)
     pairs = _matched(records_a, records_b)
-    cells, equal = [], 0
+    cells, equal, moved = [], 0, list[Record]()
     for name, before_row, after_row in pairs:
         for task in sorted(before_row.keys() | after_row.keys()):
             before, after = before_row.get(task, []), after_row.get(task, [])
@@ -108,11 +113,13 @@ def diff(a: str | Path, b: str | Path) -> Diff:
                 equal += 1
             elif before and after:
                 noise = noise_of_move(before, after, first, second)
+                moved += [*before, *after] if noise[0] is not None else []
                 cells.append(Cell(name, task, "moved", was, now, made_by(before[0], after[0]), *noise))
             else:
                 cells.append(Cell(name, task, "gone" if before else "new", was, now))
     ranks = _rank_changes((first, records_a), (second, records_b))
-    return Diff(_judged(cells), equal, ranks, differing(records_a, records_b))
+    contained = noise_in(moved, unit_of([moved])) if moved else ""
+    return Diff(_judged(cells), equal, ranks, differing(records_a, records_b), contained)
 
 
 def made_by(a: Record, b: Record) -> list[str]:
