@@ -147,7 +147,7 @@ def ablation(
     }
     rows.pop(label(first), None)
     if not rows:
-        raise UsageError(f"--ablation {base}: {results} has no {base} with another setting; name rows beside it.")
+        raise UsageError(f"ablation {base}: {results} has no {base} with another setting; name rows beside it.")
     sums = {name: compare_rows(results, name, label(first), suites=suites, tasks=tasks) for name in rows}
     lines = {name: _sum(of_row.comparisons[0]) for name, of_row in sums.items()}
     marks = beyond_noise({place: line.p for place, line in enumerate(lines.values()) if line.p is not None})
