@@ -14,7 +14,7 @@ from benchmark.metrics.correlation import undefined
 from benchmark.metrics.ties import Exact, first_places
 from benchmark.stats.bootstrap import measured, statistic_of
 from benchmark.stats.clusters import Clusters
-from benchmark.stats.mcb import LEVEL, Sample, differences, not_told_apart, sample
+from benchmark.stats.mcb import LEVEL, Sample, differences, not_told_apart, own_noise, sample
 from benchmark.tasks.phrases import unit
 from choose.data import LEAST, Texts, Values
 from zoo.errors import ZooError
@@ -335,11 +335,14 @@ def sampled(data: Texts, values: list[Values]) -> Sample:
 
 
 def intervals(data: Texts, of_all: Sample) -> tuple[Values, Values]:
-    """Return 95 % percentiles (methods,), widened by the ratio of t's quantile to z's, within the measure's range."""
-    from scipy.special import ndtri, stdtrit
+    """Return 95 % percentiles (methods,), widened to t's quantiles and by the noise of seeds, within the range."""
+    from scipy.special import ndtri
 
-    wider = stdtrit(of_all.pairs_df, 1 - LEVEL / 2) / ndtri(1 - LEVEL / 2)
     sides = np.quantile(of_all.drawn, (LEVEL / 2, 1 - LEVEL / 2), axis=1) - of_all.value
+    wider = own_noise(of_all)[1] / ndtri(1 - LEVEL / 2)
+    # Seeds have no percentiles: their normal noise is added to both sides.
+    of_seeds = np.sqrt(of_all.seed_variance) * ndtri(1 - LEVEL / 2)
+    sides = np.where(of_seeds > 0, np.array([[-1], [1]]) * np.hypot(sides, of_seeds), sides)
     low, high = np.clip(of_all.value + wider * sides, LEAST[data.kind], 100)
     return low, high
 

@@ -13,11 +13,13 @@ import numpy as np
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names, with_recipe
 from benchmark.records.record import Record, main_score, plain
+from benchmark.report.conditions import noise_in
 from benchmark.report.leaderboard import suites_of
 from benchmark.report.rows import signed
 from benchmark.report.signature import differing
 from benchmark.report.table import build_tables
 from benchmark.stats.compare import noise_of_move
+from benchmark.stats.draws import unit_of
 from benchmark.stats.marks import beyond_noise
 from zoo.errors import CorruptError, MissingError
 from zoo.progress import counted
@@ -62,6 +64,8 @@ class Diff:
     conditions: list[str] = field(default_factory=list)
     # How many equal cells have pair scores of other bits, by what differs between their records.
     other_bits: dict[str, int] = field(default_factory=dict)
+    # Which noise the intervals contain, if there are any.
+    noise: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         values: dict[str, Any] = plain(asdict(self))
@@ -76,6 +80,7 @@ class Diff:
             lines.append(f"{counted(count, 'equal cell')} with other last bits of pair scores; other: {causes}")
         if not self.equal and all(cell.state in ("new", "gone") for cell in self.cells):
             lines.append("The two have no cell in common.")
+        lines += [self.noise] if self.noise else []
         return "\n".join([*lines, f"{counted(self.equal, 'cell')} equal, {len(self.cells):,} not."])
 
 
@@ -105,7 +110,7 @@ def diff(a: str | Path, b: str | Path) -> Diff:
     """
     (first, records_a), (second, records_b) = _read(a), _read(b)
     pairs = _matched(records_a, records_b)
-    cells, equal, other_bits = [], 0, Counter[str]()
+    cells, equal, moved, other_bits = [], 0, list[Record](), Counter[str]()
     for name, before_row, after_row in pairs:
         for task in sorted(before_row.keys() | after_row.keys()):
             before, after = before_row.get(task, []), after_row.get(task, [])
@@ -118,11 +123,13 @@ def diff(a: str | Path, b: str | Path) -> Diff:
                     other_bits[_listed(made_by(before[0], after[0]))] += 1
             elif before and after:
                 noise = noise_of_move(before, after, first, second)
+                moved += [*before, *after] if noise[0] is not None else []
                 cells.append(Cell(name, task, "moved", was, now, made_by(before[0], after[0]), *noise))
             else:
                 cells.append(Cell(name, task, "gone" if before else "new", was, now))
     ranks = _rank_changes((first, records_a), (second, records_b))
-    return Diff(_judged(cells), equal, ranks, differing(records_a, records_b), dict(other_bits))
+    contained = noise_in(moved, unit_of([moved])) if moved else ""
+    return Diff(_judged(cells), equal, ranks, differing(records_a, records_b), dict(other_bits), contained)
 
 
 def _other_bits(first: Records, before: Sequence[Record], second: Records, after: Sequence[Record]) -> bool:

@@ -13,6 +13,7 @@ from benchmark.report.cite import citation
 from benchmark.report.leaderboard import suites_of
 from benchmark.report.table import build_tables, read_completed
 from zoo.errors import MissingError
+from zoo.recipes import given_recipes
 
 
 @click.command("cite")
@@ -22,7 +23,7 @@ from zoo.errors import MissingError
 def command(results: Path, suites: str | None) -> None:
     """Print a paper's sentence on a table of these results, and the BibTeX entries for it."""
     records = read_completed(Records(results))
-    tables = build_tables(records, suites_of(records, suites, results))
+    tables = build_tables(records, suites_of(records, suites, results), given=given_recipes(results))
     if not tables:
         of = f" of {suites}" if suites else ""
         raise MissingError(f"no scores{of} in {results}; name a results folder with --results.")
