@@ -1,10 +1,11 @@
 """Measures what a run adds to each cell: many cells of a method that does nothing, with one kill in the middle.
 
-python -m speed.cells [--cells 10000] [--ways one,workers,ray] [--out FILE.csv]
+python -m speed.cells [--cells 10000] [--ways one,workers,ray,ray-4] [--no-kill] [--out FILE.csv]
 
 The method is a plugin with a vector for each text, and has `cells` encoders (settings x seeds), each measured on
 pocket-words. `one`: one process, which is killed when half of the records are there, and the same command again;
-`workers`: --workers 2, `ray`: --executor ray on this machine, of which one working process is killed. Printed:
+`workers`: --workers 2, `ray`: --executor ray on this machine, of which one working process is killed; `ray-4`: a
+cluster of four nodes on this machine, each with one processor. Printed:
 milliseconds of wall time per cell from the start to the tables, the largest sum of the memory of all processes (PSS,
 which counts shared pages once), the records that are there in the end, and how often something began again. Exit code 1
 if a record is missing.
@@ -20,7 +21,8 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ import click
 
 from speed.script import run
 from speed.table import conditions, write_csv
+from tools.drills.nodes import free_address, ray_node, wait_for
 from zoo.errors import UsageError, ZooError
 
 PLUGIN = """
@@ -47,7 +50,7 @@ _MOST_SEEDS = 1000
 WAYS = {
     "one": ((), None, ""),
     "workers": (("--workers", "2"), "spawn_main", "goes on from here"),
-    "ray": (("--executor", "ray"), "ray::measured_there", ""),
+    **dict.fromkeys(("ray", "ray-1", "ray-2", "ray-4"), (("--executor", "ray"), "ray::measured_there", "")),
 }
 """Options of the command, what the command line of a working process contains, and what is said about its end."""
 
@@ -85,8 +88,21 @@ def memory_mb(running: Sequence[int]) -> float:
     return total / 1024
 
 
-def measure(way: str, cells: int, folder: Path) -> dict[str, Any]:
-    """Run all cells in one way with one kill in the middle; returns what is printed. Raises ZooError if it fails."""
+@contextmanager
+def cluster(way: str, folder: Path) -> Iterator[str]:
+    """The address of a cluster with as many nodes as the way's name says; "local" for the other ways."""
+    count = int(way.partition("-")[2] or 0)
+    with ExitStack() as nodes:
+        address = free_address() if count else "local"
+        for number in range(count):
+            nodes.enter_context(ray_node(folder, f"node{number}" if number else "head", address))
+        if count:
+            wait_for(address, count)
+        yield address
+
+
+def measure(way: str, cells: int, folder: Path, address: str, killing: bool) -> dict[str, Any]:
+    """Run all cells in one way, by default with one kill; returns what is printed. Raises ZooError if it fails."""
     options, victim, marker = WAYS[way]
     settings = -(-cells // _MOST_SEEDS)
     if cells % settings:
@@ -97,7 +113,7 @@ def measure(way: str, cells: int, folder: Path) -> dict[str, Any]:
     results = folder / way
     command = [sys.executable, "-m", "benchmark", *line.split(), "--no-controls", "--precision", "fp32"]
     command += ["--results", str(results), *options]
-    environment = {**os.environ, "RAY_ADDRESS": "local", "ZOO_BENCH_CACHE": str(folder / f"cache-{way}")}
+    environment = {**os.environ, "RAY_ADDRESS": address, "ZOO_BENCH_CACHE": str(folder / f"cache-{way}")}
     log_path, peak, killed, starts = folder / f"{way}.txt", 0.0, 0, 1
     started = time.perf_counter()
     with log_path.open("w") as log:
@@ -107,7 +123,7 @@ def measure(way: str, cells: int, folder: Path) -> dict[str, Any]:
                 child, starts = subprocess.Popen(command, env=environment, stdout=log, stderr=log), starts + 1
             running = processes(child.pid)
             peak = max(peak, memory_mb(list(running)))
-            if not killed and len(list(results.glob("records/*/*.json"))) >= cells // 2:
+            if killing and not killed and len(list(results.glob("records/*/*.json"))) >= cells // 2:
                 working = [process for process, text in running.items() if victim is None or victim in text]
                 for process in working[:1]:
                     os.kill(process, signal.SIGKILL)
@@ -131,16 +147,17 @@ def measure(way: str, cells: int, folder: Path) -> dict[str, Any]:
 
 @click.command(help=__doc__)
 @click.option("--cells", default=10_000, show_default=True)
-@click.option("--ways", default=",".join(WAYS), show_default=True, help="Comma-separated.")
+@click.option("--ways", default="one,workers,ray", show_default=True, help="Comma-separated.")
+@click.option("--kill/--no-kill", "killing", default=True, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), help="CSV file for every single measurement.")
-def main(cells: int, ways: str, out: Path | None) -> None:
+def main(cells: int, ways: str, killing: bool, out: Path | None) -> None:
     """Measure and print each way."""
     if unknown := set(ways.split(",")) - WAYS.keys():
         raise UsageError(f"--ways {','.join(sorted(unknown))}: known are {', '.join(WAYS)}.")
     rows = []
     for way in ways.split(","):
-        with tempfile.TemporaryDirectory() as folder:
-            rows.append(measure(way, cells, Path(folder)))
+        with tempfile.TemporaryDirectory() as folder, cluster(way, Path(folder)) as address:
+            rows.append(measure(way, cells, Path(folder), address, killing))
         print(", ".join(f"{name} {value}" for name, value in rows[-1].items()), flush=True)
     if out is not None:
         write_csv(out, rows, conditions("cpu", "numpy", *(["ray"] if "ray" in ways else [])))
