@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from benchmark.data.sources import DataSource
 from benchmark.records.query import scored_pairs, spearman
@@ -103,11 +104,11 @@ def encoders(folder: Path) -> Iterator[tuple[str, Encode]]:
     else:
         compiled = openvino.Core().compile_model(str(path), "CPU")
         yield "OpenVINO, fp32", _by_graph(folder, lambda given: compiled(given)[0])
-    table = library[0].auto_model.get_input_embeddings().weight.detach().numpy()
+    embeddings = library[0].auto_model.get_input_embeddings().weight.detach().numpy()
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    static = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=table)], device="cpu")
+    static = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=embeddings)], device="cpu")
     yield "sentence-transformers, static table", _by_library(static)
-    model2vec = StaticModel(table, Tokenizer.from_file(str(folder / "tokenizer.json")))
+    model2vec = StaticModel(embeddings, Tokenizer.from_file(str(folder / "tokenizer.json")))
     yield "model2vec", lambda texts: np.asarray(model2vec.encode(texts, batch_size=_BATCH, use_multiprocessing=False))
     for precision in ("fp32", "bf16"):
         average = Average(Average.Recipe(backbone=str(folder)), Runtime(precision=precision))
@@ -121,11 +122,15 @@ def _score(vectors: Vectors, places: list[tuple[int, int]], gold: Any) -> float:
     return float(spearman(cosines, np.asarray(gold)) or 0.0)
 
 
-def others(data: Path, pairs: int | None = None) -> Iterator[str]:
-    """The lines of the table, on the texts of the first pairs of STS-B's test."""
+def others(data: Path) -> Iterator[str]:
+    """The lines of the table, on the texts of STS-B's test."""
     (task,) = load_tasks(["STS-B"], DataSource(data), None)
     scored = scored_pairs(task, "test")
-    first, second, gold = (list(side)[:pairs] for side in (scored.first, scored.second, scored.gold))
+    return table(scored.first, scored.second, scored.gold)
+
+
+def table(first: Sequence[str], second: Sequence[str], gold: Sequence[float] | NDArray[Any]) -> Iterator[str]:
+    """The lines of the table, on the texts of pairs (n,) and their gold scores (n,)."""
     texts = list(dict.fromkeys([*first, *second]))
     place = {text: number for number, text in enumerate(texts)}
     places = [(place[a], place[b]) for a, b in zip(first, second, strict=True)]
