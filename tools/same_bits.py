@@ -1,7 +1,7 @@
 """Tables of docs/same-bits.md: whether a vector has the same bits whatever is encoded beside its text.
 
 python -m tools.same_bits methods [RECIPE ...]
-python -m tools.same_bits others DATA_FOLDER
+python -m tools.same_bits others DATA_FOLDER [PAIRS]
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def main(words: list[str]) -> None:
     else:
         from tools.same_bits_of_others import others
 
-        lines = others(Path(rest[0]))
+        lines = others(Path(rest[0]), int(rest[1]) if rest[1:] else None)
     for line in lines:
         print(line, flush=True)
 

@@ -122,11 +122,11 @@ def _score(vectors: Vectors, places: list[tuple[int, int]], gold: Any) -> float:
     return float(spearman(cosines, np.asarray(gold)) or 0.0)
 
 
-def others(data: Path) -> Iterator[str]:
-    """The lines of the table, on the texts of STS-B's test."""
+def others(data: Path, pairs: int | None = None) -> Iterator[str]:
+    """The lines of the table, on the texts of the first pairs of STS-B's test."""
     (task,) = load_tasks(["STS-B"], DataSource(data), None)
     scored = scored_pairs(task, "test")
-    return table(scored.first, scored.second, scored.gold)
+    return table(scored.first[:pairs], scored.second[:pairs], scored.gold[:pairs])
 
 
 def table(first: Sequence[str], second: Sequence[str], gold: Sequence[float] | NDArray[Any]) -> Iterator[str]:
