@@ -33,7 +33,7 @@ def between(key: str, form: str = ".1f") -> Callable[[Row], str]:
 
     def cell(row: Row) -> str:
         value, *ends = (number(one, form)(row) for one in (key, low, high))
-        return value if value == "–" else f"{value} [{', '.join(ends)}]"
+        return value if ends[0] == "–" else f"{value} [{', '.join(ends)}]"
 
     return cell
 
