@@ -340,17 +340,22 @@ def sampled(data: Texts, values: list[Values]) -> Sample:
 def intervals(data: Texts, of_all: Sample) -> tuple[Values, Values]:
     """Return 95 % percentiles (methods,), widened by the ratio of t's quantile to z's, within the measure's range.
 
-    Where no resample differs, the interval is the exact one of units that are all alike. Of an AUC a unit is a couple
-    of a pair alike and one that is not; of Spearman's correlation it is two pairs with an order, whose share gives
-    Kendall's tau, and (3 tau - 1) / 2 is its least value (Durbin and Stuart 1951).
+    An AUC has the interval of its logit, whose noise is as large on both sides (Pepe 2003). Where no resample differs,
+    it is the exact one of units that are all alike. Of an AUC a unit is a couple of a pair alike and one that is not;
+    of Spearman's correlation it is two pairs with an order, whose share gives Kendall's tau, and (3 tau - 1) / 2 is its
+    least value (Durbin and Stuart 1951).
     """
-    from scipy.special import ndtri, stdtrit
+    from scipy.special import expit, logit, ndtri, stdtrit
 
-    wider = stdtrit(of_all.pairs_df, 1 - LEVEL / 2) / ndtri(1 - LEVEL / 2)
-    sides = np.quantile(of_all.drawn, (LEVEL / 2, 1 - LEVEL / 2), axis=1) - of_all.value
-    ends = of_all.value + wider * sides
-    for place in np.flatnonzero(np.isnan(with_width(*ends)[0])):
-        ends[:, place] = of_alike(of_all.value[place], data.alone, 2 * LEAST[data.kind], 100 - LEAST[data.kind])
+    quantile, value = stdtrit(of_all.pairs_df, 1 - LEVEL / 2), of_all.value
+    sides = np.quantile(of_all.drawn, (LEVEL / 2, 1 - LEVEL / 2), axis=1) - value
+    ends = value + quantile / ndtri(1 - LEVEL / 2) * sides
+    if data.kind == "binary":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            half = quantile * of_all.drawn.std(axis=1) / (value * (1 - value / 100))
+            ends = 100 * expit(logit(value / 100) + np.stack([-half, half]))
+    for place in np.flatnonzero(np.isnan(with_width(*sides)[0])):
+        ends[:, place] = of_alike(value[place], data.alone, 2 * LEAST[data.kind], 100 - LEAST[data.kind])
     low, high = np.clip(ends, LEAST[data.kind], 100)
     return low, high
 

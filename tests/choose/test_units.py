@@ -16,6 +16,7 @@ from choose.candidates import candidates, read_wordings
 from choose.data import FEW_UNRELATED, FEWEST_UNRELATED, LEAST, read_texts
 from choose.demands import CONTROL, bm25
 from choose.measures import intervals, measure, sampled
+from tools.studies.choose import few_units
 from zoo.errors import UsageError, ZooError
 from zoo.formats.finished import cut_texts
 
@@ -181,3 +182,9 @@ def test_items_that_are_all_alike_have_an_interval_with_width_or_none(kind: str,
     assert row["low"] + 2 < row["high"] and row["low"] <= row["score"] <= row["high"]
     assert np.isnan(row["behind_low"]) and NO_INTERVAL in choice.verdict
     assert not WITHOUT_WIDTH.search(choice.shown(wide=True)), choice.shown(wide=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "units", "easy"), [("binary", 10, True), ("retrieval", 5, False)])
+def test_intervals_of_few_units_cover(kind: Any, units: int, easy: bool) -> None:
+    assert few_units(kind, units, 400, easy=easy) >= 0.93
