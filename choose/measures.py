@@ -14,7 +14,16 @@ from benchmark.metrics.correlation import undefined
 from benchmark.metrics.ties import Exact, first_places
 from benchmark.stats.bootstrap import measured, statistic_of
 from benchmark.stats.clusters import Clusters
-from benchmark.stats.mcb import LEVEL, Sample, differences, not_told_apart, of_alike, sample, with_width
+from benchmark.stats.mcb import (
+    LEVEL,
+    Sample,
+    differences,
+    not_told_apart,
+    of_alike,
+    own_noise,
+    sample,
+    with_width,
+)
 from benchmark.tasks.phrases import unit
 from choose.data import LEAST, Texts, Values
 from zoo.errors import ZooError
@@ -338,21 +347,24 @@ def sampled(data: Texts, values: list[Values]) -> Sample:
 
 
 def intervals(data: Texts, of_all: Sample) -> tuple[Values, Values]:
-    """Return 95 % percentiles (methods,), widened by the ratio of t's quantile to z's, within the measure's range.
+    """Return 95 % percentiles (methods,), widened to t's quantiles and by the noise of seeds, within the range.
 
     An AUC has the interval of its logit, whose noise is as large on both sides (Pepe 2003). Where no resample differs,
     it is the exact one of units that are all alike. Of an AUC a unit is a couple of a pair alike and one that is not;
     of Spearman's correlation it is two pairs with an order, whose share gives Kendall's tau, and (3 tau - 1) / 2 is its
     least value (Durbin and Stuart 1951).
     """
-    from scipy.special import expit, logit, ndtri, stdtrit
+    from scipy.special import expit, logit, ndtri
 
-    quantile, value = stdtrit(of_all.pairs_df, 1 - LEVEL / 2), of_all.value
+    value, (error, quantile) = of_all.value, own_noise(of_all)
     sides = np.quantile(of_all.drawn, (LEVEL / 2, 1 - LEVEL / 2), axis=1) - value
+    # Seeds have no percentiles: their normal noise is added to both sides.
+    of_seeds = np.sqrt(of_all.seed_variance)
+    sides = np.where(of_seeds > 0, np.array([[-1], [1]]) * np.hypot(sides, of_seeds * ndtri(1 - LEVEL / 2)), sides)
     ends = value + quantile / ndtri(1 - LEVEL / 2) * sides
     if data.kind == "binary":
         with np.errstate(divide="ignore", invalid="ignore"):
-            half = quantile * of_all.drawn.std(axis=1) / (value * (1 - value / 100))
+            half = quantile * np.hypot(error, of_seeds) / (value * (1 - value / 100))
             ends = 100 * expit(logit(value / 100) + np.stack([-half, half]))
     for place in np.flatnonzero(np.isnan(with_width(*sides)[0])):
         ends[:, place] = of_alike(value[place], data.alone, 2 * LEAST[data.kind], 100 - LEAST[data.kind])

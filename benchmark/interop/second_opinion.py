@@ -23,7 +23,7 @@ from benchmark.report.write import csv_text
 from benchmark.stats.bootstrap import Scored, resample_together
 from benchmark.stats.clusters import clusters_of
 from benchmark.stats.contained import NOT_STATED, contained
-from benchmark.stats.mcb import LEVEL, Differences, Sample, differences, interval_text, mixed_df, sample, with_width
+from benchmark.stats.mcb import LEVEL, Differences, Sample, differences, interval_text, own_noise, sample, with_width
 from zoo import __version__
 from zoo.errors import MissingError, UsageError, did_you_mean
 from zoo.files import write_text
@@ -294,7 +294,6 @@ def second_opinion(
         [1, 2]
     """
     import pandas
-    from scipy.special import stdtrit
 
     wanted = tasks_of_benchmark(tasks) if isinstance(tasks, str) else None
     given = read_published(source, wanted)
@@ -318,9 +317,8 @@ def second_opinion(
     compared = differences(of)
     first, last, tied = ranks(of, parts, compared)
     better = (compared.value < -_EQUAL).sum(axis=1)
-    error = of.drawn.std(axis=1, ddof=1)
-    df = mixed_df(error**2, float(of.pairs_df), of.seed_variance, np.maximum(of.seed_df, 1))
-    margin = np.hypot(error, np.sqrt(of.seed_variance)) * stdtrit(df, 1 - LEVEL / 2)
+    error, quantile = own_noise(of)
+    margin = np.hypot(error, np.sqrt(of.seed_variance)) * quantile
     low, high = with_width(of.value - margin, of.value + margin)
     frame = pandas.DataFrame(
         {"mean": of.value, "low": low, "high": high, "rank_of": 1 + better, "first": first, "last": last, "tied": tied},

@@ -237,6 +237,18 @@ def differences(sample: Sample) -> Differences:
     return Differences(value, np.sqrt(of_pairs), np.sqrt(of_seeds), error, df, low, high, p)
 
 
+def own_noise(sample: Sample) -> tuple[Matrix, Matrix]:
+    """Return the standard errors (methods,) of scores by themselves from resampled pairs, and t's 97.5% quantiles.
+
+    The quantiles are those of pairs and seeds together (see `mixed_df`).
+    """
+    from scipy.special import stdtrit
+
+    error = sample.drawn.std(axis=1, ddof=1)
+    df = mixed_df(error**2, float(sample.pairs_df), sample.seed_variance, np.maximum(sample.seed_df, 1))
+    return error, stdtrit(df, 1 - LEVEL / 2)
+
+
 def equivalence(result: Differences, margin: float) -> Matrix:
     """Return p (methods, methods) of two one-sided tests for a difference within a margin (Schuirmann 1987)."""
     from scipy.special import stdtr

@@ -68,11 +68,12 @@ def command(
     if as_json:
         say_json([asdict(tuning) for tuning in tunings])
         return 0
-    header = ["recipe", "trials", "paper's settings", "tuned", "values"]
+    header = ["recipe", "trials", "untrained", "paper's settings", "tuned", "values"]
     rows = [
         [
             tuning.name,
             str(tuning.trials),
+            "n/a" if tuning.untrained is None else f"{tuning.untrained:.2f}",
             "failed" if tuning.before is None else f"{tuning.before:.2f}",
             f"{tuning.best:.2f}",
             ", ".join(f"{key}={shown(value)}" for key, value in tuning.values.items()),
