@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from benchmark.data.catalog import catalog
 from benchmark.data.corpora import TARGET
 from benchmark.records.names import recipe_of
-from benchmark.records.record import CorpusPart, Encoding, Environment, Record, Source, TrainingPart
+from benchmark.records.record import CorpusPart, Encoding, Environment, Record, Source, TrainingPart, by_batch
 from benchmark.report.rows import About, ChosenOn
 from benchmark.stats.contained import NO_SEEDS, NOT_TUNED, ONE_STUDY, contained
 from zoo.progress import counted
@@ -231,7 +231,8 @@ def described(row: Row, fitted: str = "") -> str:
     """Return conditions without group and number of seeds; `fitted` stands behind the training text."""
     about = row.about
     by = f"encoded by {about['run_by']}" if about["run_by"] else ""
-    parts = [backbone_of(about), about["precision"], by, roles(row), learned_from(about), fitted, trained(about)]
+    bits = "last bits depend on the batch" if any(map(by_batch, row.records)) else ""
+    parts = [backbone_of(about), about["precision"], by, bits, roles(row), learned_from(about), fitted, trained(about)]
     parts += [
         unfitted(row),
         *_less_data(row),

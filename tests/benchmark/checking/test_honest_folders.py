@@ -15,6 +15,7 @@ from fakes import Cli
 import benchmark
 from benchmark.checking.verify import verify
 from benchmark.cli.main import main
+from benchmark.records.folder import Records
 from benchmark.records.pack import pack
 from zoo.files import read_signed, write_signed
 
@@ -147,3 +148,35 @@ def test_a_plugins_row_is_verified_with_the_plugin(cli: Cli, tmp_path: Path) -> 
     words = ("--plugin", plugin, "--methods", "lead-five", "--tasks", "pocket-pairs", "--limit", "40", "--no-controls")
     assert cli("run", *words, "--results", results).code == 0
     assert cli("verify", results, "--plugin", plugin).code == 0
+
+
+# The seeds and tasks of one run, then of another one into the same folder.
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [("pocket-pairs", 3), ("pocket-pairs,pocket-words", 2)],
+        [("pocket-pairs", 2), ("pocket-words", 3)],
+        [("pocket-pairs", 2), ("pocket-pairs,pocket-words", 3)],
+        [("pocket-pairs,pocket-words", 1), ("pocket-pairs", 3)],
+    ],
+)
+@pytest.mark.parametrize("typed", [True, False], ids=["command", "python"])
+def test_a_run_promises_the_seeds_of_its_own_tasks(
+    runs: list[tuple[str, int]], typed: bool, cli: Cli, tmp_path: Path
+) -> None:
+    for tasks, seeds in runs:
+        if typed:
+            words = ("--methods", "random:dim=64", "--no-controls", "--limit", "40", "--tasks", tasks, "--seeds", seeds)
+            assert cli("run", *words, "--results", tmp_path).code == 0
+        else:
+            options: dict[str, Any] = {"seeds": seeds, "limit": 40, "controls": False}
+            benchmark.evaluate("random:dim=64", tasks=tasks, results=tmp_path, quiet=True, **options)
+    assert "missing" not in str(verify(tmp_path)) and verify(tmp_path).exit_code() == 0
+    if typed:
+        # The last seed is missed, also of a task whose other records are of a run with fewer seeds.
+        last = max(
+            Records(tmp_path).all(), key=lambda record: (record["seed"] or 0, record["task"]["name"] < "pocket-q")
+        )
+        Records(tmp_path).path(last["method"]["name"], last["task"]["name"], last["key"]).unlink()
+        (lost,) = (verdict for verdict in verify(tmp_path).verdicts if verdict.word == "missing")
+        assert f"on {last['task']['name']}, seed {last['seed']}" in lost.cell

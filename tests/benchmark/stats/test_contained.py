@@ -49,10 +49,8 @@ def test_tables_and_comparisons_say_it(seeds: int, cli: Cli, tmp_path: Path) -> 
     outputs |= {"baseline": cli("leaderboard", "--results", tmp_path, "--baseline", "random").out}
     outputs |= {"compare": cli("compare", "bag", "random", "--results", tmp_path).out}
     outputs |= {"compare, as json": cli("compare", "cls", "avg-last", "--results", tmp_path, "--json").out}
-    outputs |= {"ablation": cli("compare", "avg-last", "bag", "--ablation", "cls", "--results", tmp_path).out}
-    outputs |= {
-        "ablation, as json": cli("compare", "avg-last", "--ablation", "cls", "--results", tmp_path, "--json").out
-    }
+    outputs |= {"ablation": cli("ablation", "cls", "avg-last", "bag", "--results", tmp_path).out}
+    outputs |= {"ablation, as json": cli("ablation", "cls", "avg-last", "--results", tmp_path, "--json").out}
     assert len(outputs) > 9
     lacking = [
         name
