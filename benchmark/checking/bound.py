@@ -56,6 +56,8 @@ STATED = {
 
 # What cosines, or places as shares, of two seeds differ by at least; and the fewest pairs whose places say so.
 NEAR, FEWEST_PLACES = 1e-5, 30
+# A cosine to the start that is nearer to 1: the training moved nothing.
+STILL = 1e-6
 
 Close = Callable[[tuple[str, ...], float, float], bool]
 
@@ -296,10 +298,11 @@ def equal_seeds(records: Sequence[Record], store: Records) -> dict[str, str]:
             largest = float(np.abs(predicted).max())
             if largest > 1.001 and len(predicted) < FEWEST_PLACES:
                 continue
-            # A training of no step has the vectors that it started from.
-            if (record["training"] or {}).get("steps") == 0:
+            shares, training = predicted / max(1.0, largest), record["training"] or {}
+            # What learned nothing has the vectors that it started from, and what collapsed gives all texts one vector.
+            still = training.get("steps") == 0 or (training.get("cosine_to_start") or 0.0) > 1 - STILL
+            if still or np.ptp(shares) <= 100 * NEAR:
                 continue
-            shares = predicted / max(1.0, largest)
             for other, before in known:
                 if len(before) == len(shares) and float(np.abs(before - shares).max()) <= NEAR:
                     equals[record["key"]] = f"seeds {other['seed']} and {record['seed']} have the same cosines"

@@ -443,6 +443,22 @@ def test_what_fit_json_states_is_that_of_its_recipe(what: str, honest: Path, tmp
         check_training(record, row, store)
 
 
+@pytest.mark.parametrize(
+    ("training", "spread", "seen"),
+    [({}, 1.0, True), ({}, 1e-4, False), ({"steps": 0}, 1.0, False), ({"steps": 2}, 1.0, True)]
+    + [({"steps": 2, "cosine_to_start": cosine}, 1.0, cosine < 0.999999) for cosine in (0.9, 0.999, 0.9999999, 1.0)],
+)
+def test_seeds_that_honestly_agree_are_not_accused(
+    training: dict[str, Any], spread: float, seen: bool, tmp_path: Path
+) -> None:
+    """Collapsed, or not moved by a training."""
+    store, gold = Records(tmp_path), np.arange(50) / 50
+    for seed in (0, 1):
+        values = 1 - spread * np.random.default_rng(0).uniform(size=50) + 1e-7 * seed
+        store.write(make_record("simcse", "MEN", seed, training=training), (values, gold))
+    assert bool(equal_seeds(store.all(), store)) is seen
+
+
 def test_a_start_is_the_row_of_the_untrained_vectors(
     honest: Path, tmp_path: Path, tiny_bert: Path, check: Check
 ) -> None:
