@@ -285,14 +285,16 @@ def _rows_of(content: Mapping[str, Any]) -> list[Any] | None:
         return lists[0]
     if len(content) < 2 or not all(isinstance(part, dict | list) for part in content.values()):
         return None
-    given = (content["data"], None, content["columns"]) if {"columns", "data"} <= {*content} else (content,)
+    split = {"columns", "data"} <= {*content}
+    given: Any = content["data"] if split else content
     try:
-        frame = pd.DataFrame(*given, dtype=object)
+        frame = pd.DataFrame(given, columns=content["columns"] if split else None, dtype=object)
     except (ValueError, TypeError):
         return None
     # Orient "index": an object for each row.
     turned = all(map(str.isdecimal, map(str, frame))) and not all(map(str.isdecimal, map(str, frame.index)))
-    return (frame.T if turned else frame).to_dict("records")
+    rows: list[Any] = (frame.T if turned else frame).to_dict("records")
+    return rows
 
 
 def _of_values(path: Path, values: dict[int, Any]) -> Cells:
