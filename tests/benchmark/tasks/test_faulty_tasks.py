@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -98,12 +99,28 @@ def test_the_right_task_passes_and_its_items_give_intervals(cli: Cli, tmp_path: 
     """`compare` draws the average precisions, as it draws the items of this project's tasks."""
     path = written({"old": "NAME", "new": "NAME"}, tmp_path, "right-task")
     assert problems(path, "right-task") == []
-    run = ("run", "--plugin", path, "--tasks", "right-task", "--methods", "bag-of-words,static-avg", "--no-controls")
-    assert cli(*run, "--results", tmp_path / "out").code == 0
+    plain = tmp_path / "plain.py"
+    text = RIGHT.replace('"items": {"values": precisions}, ', "").replace("NAME", "plain-task")
+    plain.write_text(text, encoding="utf-8")
+    run = (
+        "run",
+        "--plugin",
+        path,
+        "--methods",
+        "bag-of-words,static-avg",
+        "--no-controls",
+        "--results",
+        tmp_path / "out",
+    )
+    done = cli(*run, "--plugin", plain, "--tasks", "plain-task,right-task")
+    assert done.code == 0, done.err
+    # A task without items is compared by nobody.
+    printed = next(line for line in done.out.splitlines() if line.startswith("Next, task by task: "))
+    assert "--tasks right-task" in printed and cli(*shlex.split(printed.partition("zoo-bench ")[2])).code == 0
     read = ("--results", tmp_path / "out", "--plugin", path)
     compared = cli("compare", "bag-of-words", "static-avg", "--tasks", "right-task", *read)
-    assert "0 cells measured, 2 kept" in cli(*run, "--results", tmp_path / "out").err
+    assert "0 cells measured, 2 kept" in cli(*run, "--tasks", "right-task").err
     assert all(cli(command, *read).code == 0 for command in ("leaderboard", "pack"))
-    verified = cli("verify", tmp_path / "out", "--plugin", path)
-    assert verified.code == 0 and "2 cells: 2 verified" in verified.out, verified.out
+    verified = cli("verify", tmp_path / "out", "--plugin", path, "--plugin", plain)
+    assert verified.code == 0 and "4 cells: 4 verified" in verified.out, verified.out
     assert "--remeasure" not in compared.out + compared.err and "right-task" in compared.out
