@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from benchmark.data.catalog import catalog
 from benchmark.data.corpora import TARGET
 from benchmark.records.names import recipe_of
-from benchmark.records.record import CorpusPart, Encoding, Environment, Record, Source, TrainingPart
+from benchmark.records.record import CorpusPart, Encoding, Environment, Record, Source, TrainingPart, by_batch
 from benchmark.report.rows import About, ChosenOn
 from benchmark.stats.contained import NO_SEEDS, NOT_TUNED, ONE_STUDY, contained
 from zoo.progress import counted
@@ -100,9 +100,14 @@ def tuning(row: Row) -> str:
 
 def noise_of(rows: Sequence[Row], unit: str) -> str:
     """Return which noise the marks of rows contain."""
-    seeds = any(record["seed"] is not None for row in rows for record in row.records)
-    any_tuned = any(row.about["tuned"] for row in rows)
-    return contained(unit, seeds="" if seeds else NO_SEEDS, tuning=ONE_STUDY if any_tuned else NOT_TUNED)
+    return noise_in([record for row in rows for record in row.records], unit)
+
+
+def noise_in(records: Sequence[Record], unit: str = "pairs") -> str:
+    """Return which noise intervals of records contain."""
+    seeds = "" if any(record["seed"] is not None for record in records) else NO_SEEDS
+    any_tuned = any(tuned(record["method"]) for record in records)
+    return contained(unit, seeds=seeds, tuning=ONE_STUDY if any_tuned else NOT_TUNED)
 
 
 def _same_setting(recorded: object, stated: object) -> bool:
@@ -226,7 +231,8 @@ def described(row: Row, fitted: str = "") -> str:
     """Return conditions without group and number of seeds; `fitted` stands behind the training text."""
     about = row.about
     by = f"encoded by {about['run_by']}" if about["run_by"] else ""
-    parts = [backbone_of(about), about["precision"], by, roles(row), learned_from(about), fitted, trained(about)]
+    bits = "last bits depend on the batch" if any(map(by_batch, row.records)) else ""
+    parts = [backbone_of(about), about["precision"], by, bits, roles(row), learned_from(about), fitted, trained(about)]
     parts += [
         unfitted(row),
         *_less_data(row),

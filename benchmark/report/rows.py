@@ -175,6 +175,11 @@ class Row:
     def reasons(self) -> list[str]:
         return [f"{self.name}: {note}" for note in self.notes]
 
+    @property
+    def tie(self) -> str:
+        """The mark, or "–" for a ranked row that was not compared with the best."""
+        return self.mark or ("–" if self.rank is not None and self.among_best is None else "")
+
     def place(self) -> str:
         """Return the printed rank: "3", "≈3" or "?3" for a row tied for the best, "" without a rank."""
         return self.mark + str(self.rank or "")

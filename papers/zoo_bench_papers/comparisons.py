@@ -12,7 +12,7 @@ import numpy as np
 from benchmark.report.published import plain_backbone
 from benchmark.report.rows import signed
 from benchmark.stats.draws import compared
-from benchmark.stats.mcb import LEVEL, differences
+from benchmark.stats.mcb import LEVEL, NO_INTERVAL, differences
 from benchmark.stats.power import POWER
 from zoo_bench_papers import answers
 from zoo_bench_papers.claim_rows import Condition, Folder, MeasuredRow, least_share
@@ -50,6 +50,8 @@ class Compared:
     # Another backbone than the paper's, or fewer dimensions than its word vectors.
     small: bool = False
     share: float | None = None
+    # The words at false discovery rates of 5 and 1 %, of a deciding comparison (`corrected`).
+    corrected: tuple[str, ...] = ()
 
     @property
     def decides(self) -> bool:
@@ -77,9 +79,14 @@ class Compared:
     def text(self) -> str:
         """Text such as "simcse - cls, sts: +3.54 (+2.82 to +4.25)", and other differences of the rows."""
         differs = f" [{self.differs}]" if self.differs else ""
-        low, high = signed(self.low), signed(self.high)
-        gap = "" if self.difference is None else f"{signed(self.difference)} ({low} to {high})"
-        return f"{self.a} - {self.b}, {self.on}: {gap}{differs}"
+        return f"{self.a} - {self.b}, {self.on}: {self.gap}{differs}"
+
+    @property
+    def gap(self) -> str:
+        if self.difference is None:
+            return ""
+        ends = f"{signed(self.low)} to {signed(self.high)}" if self.low < self.high else NO_INTERVAL
+        return f"{signed(self.difference)} ({ends})"
 
 
 class Place:

@@ -60,6 +60,29 @@ def test_every_table_says_that_a_recipe_has_changed() -> None:
     assert pages[0].count("measured before") == 2
 
 
+@pytest.mark.parametrize(
+    ("run_by", "gpu", "depend"),
+    [
+        (None, None, False),
+        ("onnxruntime, model_qint8.onnx, each text alone", None, False),
+        ("onnxruntime, model.onnx", None, True),
+        ("sentence-transformers", None, True),
+        ("transformers, deberta", None, True),
+        (None, "a card", True),
+    ],
+)
+def test_every_table_says_where_last_bits_depend_on_the_batch(
+    run_by: str | None, gpu: str | None, depend: bool
+) -> None:
+    record = recorded("cls")
+    record["facts"] |= {"run_by": run_by} if run_by else {}
+    record["environment"]["gpu"] = gpu
+    (table,) = build_tables([record], [suite("pocket")])
+    for text in (markdown(table), latex(table).replace("\\_", "_"), page([table])):
+        assert ("last bits depend on the batch" in text) == depend
+        assert run_by is None or f"encoded by {run_by}" in text
+
+
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_measures_outside_every_suite_have_means_of_their_own(count: int) -> None:
     """Two measures are not averaged together; a measure of one task needs no mean."""
