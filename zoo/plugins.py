@@ -333,7 +333,7 @@ def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
 
 def method_identity(cls: type[Encoder], *, file: bool = True, version: int | None = None) -> str:
     """Registered name and version (None: of the class here) for keys; with `file` the sha256 of a plugin's code too."""
-    name, version = METHODS.name_of(cls), version or cls.version
+    name, version = METHODS.name_of(cls), cls.version if version is None else version
     # A class of this project that is no method stands for an object, whose vectors are in its key.
     code = code_sha256(cls) if file and not (name and METHODS.is_builtin(name)) else ""
     return f"{name or 'object'}, version {version}" + (f":{code}" if code else "")

@@ -75,7 +75,7 @@ MethodPart = TypedDict(
     {
         "name": Name,
         # Of the method's class.
-        "version": int,
+        "version": Annotated[int, msgspec.Meta(ge=1)],
         # The recipe's own name, settings typed behind it, and both, if `name` is a label.
         "recipe_name": Text,
         "overrides": dict[str, Any],
