@@ -31,6 +31,7 @@ from zoo.encoder import Encoder, Run, Runtime
 from zoo.errors import MissingError, TrainingError, UsageError
 from zoo.extras import optional
 from zoo.files import sha256_json, slug, write_text
+from zoo.plugins import METHODS
 from zoo.progress import Progress, counted
 from zoo.recipes import OVERRIDE, RecipeSpec, Tuned, read_recipe
 from zoo.selection import parse_methods
@@ -69,6 +70,8 @@ class Tuning:
     values: Mapping[str, object]
     # Standard deviation of `best` over the studies of the recipe; None: there is one.
     spread: float | None = None
+    # Dev score x100 of the best settings before their training; None: the method has no start.
+    untrained: float | None = None
 
 
 def tune(
@@ -237,13 +240,19 @@ class _Tuner:
             "parameters": {**typed, **settings},
             "tuned": dataclasses.asdict(tuned),
         }
-        file = self._file(folder, number, study)
+        file, untrained = self._file(folder, number, study), self._untrained(best)
         write_text(file, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
-        write_text(file.with_suffix(".md"), self._page(trials, best, tuned))
+        write_text(file.with_suffix(".md"), self._page(trials, best, tuned, untrained))
         before = first_trial.score if first_trial.number == 1 and first_trial.state == "complete" else None
-        return Tuning(self.spec.name, file.stem, file, before, best.score or 0.0, len(trials), settings, spread)
+        score = best.score or 0.0
+        return Tuning(self.spec.name, file.stem, file, before, score, len(trials), settings, spread, untrained)
 
-    def _page(self, trials: Sequence[Trial], best: Trial, tuned: Tuned) -> str:
+    def _untrained(self, best: Trial) -> float | None:
+        recipe = dataclasses.replace(self.plan.row.recipe, **self._settings(best.values))
+        start = self.plan.row.cls.start(recipe)
+        return None if start is None else self._score(METHODS.get(start.method)(start.recipe, self.runtime))
+
+    def _page(self, trials: Sequence[Trial], best: Trial, tuned: Tuned, untrained: float | None) -> str:
         learned = f"{tuned.sentences:,} sentences of {tuned.corpus}" if tuned.corpus else "no training text"
         lines = [
             f"# {self.spec.name}: {counted(tuned.trials, 'trial')} on {tuned.dev}",
@@ -254,6 +263,9 @@ class _Tuner:
             f"| trial | {' | '.join(self.space)} | score | |",
             "|--:" * (len(self.space) + 2) + "|:--|",
         ]
+        if untrained is not None:
+            empty = " |" * len(self.space)
+            lines.append(f"| |{empty} {untrained:.2f} | the start of the best trial, untrained |")
         for trial in trials:
             name = "best" if trial is best else trial.state.replace("complete", "") or trial.reason
             score = f"{trial.score:.2f}" if trial.score is not None else ""

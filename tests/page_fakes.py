@@ -13,6 +13,7 @@ from fakes import make_record
 from benchmark.report.rows import Row, Table, Value, over_seeds
 from benchmark.report.table import build_tables
 from benchmark.tasks.suites import Suite, suite
+from zoo.recipes import all_recipes
 
 SEVEN = suite("sts").tasks
 EVIL = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
@@ -82,7 +83,7 @@ def renamed(table: Table, index: int, name: str) -> Table:
     records: Any = [
         {**record, "method": {**record["method"], "name": name, "recipe_name": name}} for record in old.records
     ]
-    rows[index] = dataclasses.replace(old, name=name, records=records)
+    rows[index] = dataclasses.replace(old, name=name, records=records, spec=all_recipes().get(name))
     return dataclasses.replace(table, rows=rows)
 
 

@@ -61,6 +61,8 @@ def _text(entry: Entry) -> str:
         (point,) = points
         figures = curve.interval(point["difference"], point["low"], point["high"])
         more += [] if point["printed"] is None else [f"printed {point['printed']:+.2f}"]
+    if points and entry["corrected"][0] != entry["verdict"]:
+        more.append(f"{entry['corrected'][0]} after correction")
     if points and points[0]["line"]:
         more.append(f"by our own margin of {-points[0]['line']:g}")
     if entry.get("share") is not None:
@@ -107,8 +109,13 @@ def _counts() -> str:
     shown = {at["condition"]: at for at in (*reversed(every), *every[:2])}
     lines = [["Rows", *WORDS], [":--"] + ["--:"] * len(WORDS)]
     for name in dict.fromkeys(one["condition"] for one in every):
-        counted = shown[name]["counts"].split(": ")[1].split(". ")[0]
-        lines.append([name, *(re.findall(rf"{word} (\d+)", counted)[0] for word in WORDS)])
+        counts = shown[name]["counts"]
+        first, *corrected = (
+            counts.split(rate)[0].rpartition(": ")[2].rpartition("; ")[2] for rate in (". ", " (5 %)", " (1 %)")
+        )
+        cells = [re.findall(rf"{word} (\d+)", first)[0] for word in WORDS]
+        more = [", ".join(re.findall(rf"{word} (\d+)", part)[0] for part in corrected) for word in WORDS[:4]]
+        lines.append([name, *(f"{cell} ({of})" for cell, of in zip(cells, more, strict=False)), *cells[4:]])
     return "\n".join(map(markdown_row, lines))
 
 

@@ -118,6 +118,19 @@ def parts_of(encoder: object, seen: set[int] | None = None) -> Iterator[Any]:
             yield from parts_of(value, seen)
 
 
+# Model types of which a test shows that a text has the same bits beside any others, on a CPU.
+TESTED = frozenset(
+    "bert roberta xlm-roberta camembert albert distilbert electra mpnet deberta-v2 modernbert eurobert nomic_bert"
+    " gpt2 llama mistral qwen2 qwen3 gemma2 gemma3_text opt t5".split()
+)
+
+
+def untested_forward(encoder: object) -> str:
+    """The model types of an encoder outside `TESTED`, joined."""
+    networks = [getattr(getattr(part, "backbone", None), "network", None) for part in parts_of(encoder)]
+    return ", ".join(sorted({network.config.model_type for network in networks if network is not None} - TESTED))
+
+
 @contextmanager
 def runtimes_changed(encoder: object, change: Callable[[Runtime], Runtime]) -> Iterator[None]:
     before = [(part, part.runtime) for part in parts_of(encoder)]

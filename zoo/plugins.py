@@ -116,10 +116,11 @@ class Registry(Generic[T]):
             self._entries, self._builtin = {**builtin, **self._entries}, frozenset(builtin)
             for point in importlib.metadata.entry_points(group=self.group):
                 package = point.dist.name if point.dist else "?"
+                # An installed package harms itself alone: the name stays with what had it.
                 try:
+                    _find(point.module)
                     self._add(point.name, Registered(point.value, f"{point.value} (package {package})"))
                 except UsageError as error:
-                    # An installed package harms itself alone: the name stays with what had it.
                     self._broken[f"{point.name} of {package}"] = str(error)
             self._scanned = True
 
@@ -156,15 +157,21 @@ class Registry(Generic[T]):
         return entry.card.summary or (doc.splitlines()[0] if doc else f"plugin ({entry.origin})")
 
     def broken(self) -> dict[str, str]:
+        self._scan()
         return dict(self._broken)
+
+    def broken_note(self, name: str) -> str:
+        """Return why an installed plugin's name is unknown, and which files are broken."""
+        keys = [key for key in self._broken if key.partition(" of ")[0] == name or key.endswith(".py")]
+        return "".join(f" It is broken: {key}: {self._broken[key]}" for key in keys)
 
     def get(self, name: str) -> T:
         """Load what is registered; raises UsageError for an unknown or broken name."""
         self._scan()
         entry = self._entries.get(name)
         if entry is None:
-            broken = "".join(f" (broken plugin {k}: {v})" for k, v in self._broken.items())
-            raise UsageError(f"unknown {self.kind} {name!r}.{did_you_mean(name, self._entries)}{broken}")
+            hint = self.broken_note(name) or did_you_mean(name, self._entries)
+            raise UsageError(f"unknown {self.kind} {name!r}.{hint}")
         if name in self._broken:
             raise UsageError(f"{self.kind} {name!r} is broken: {self._broken[name]}")
         try:
@@ -205,7 +212,7 @@ class Registry(Generic[T]):
         if name in self._builtin or "(package " not in entry.origin:
             return False
         del self._entries[name]
-        self._broken[f"{name} ({entry.origin})"] = reason
+        self._broken[f"{name} of {entry.origin.partition('(package ')[2].rstrip(')')}"] = reason
         return True
 
     def mark_broken(self, name: str, reason: str) -> None:
@@ -214,6 +221,13 @@ class Registry(Generic[T]):
 
 def _target(target: object) -> object:
     return f"{target.__module__}:{target.__qualname__}" if isinstance(target, type) else target
+
+
+def _find(module: str) -> None:
+    """Raise UsageError where a module's package is not installed; imports nothing."""
+    package = module.partition(".")[0]
+    if package not in sys.modules and importlib.util.find_spec(package) is None:
+        raise UsageError(f"there is no module {package!r}. Install its package again, or uninstall it.")
 
 
 def _load(target: str) -> Any:

@@ -244,12 +244,15 @@ def recipe_files(path: Path) -> list[Path]:
 
 
 def given_recipes(results: Path) -> list[RecipeSpec]:
-    """Return the readable recipes whose files runs copied into a results folder, the oldest content first."""
+    """Return the readable recipes whose files runs copied into a results folder, the oldest content first.
+
+    What neither lies there nor is shipped is a plugin's method, which need not be here.
+    """
     specs: list[RecipeSpec] = []
     files = [path for path in (results / "given" / "recipes").glob("*/*.yaml") if is_file(path)]
     for path in sorted(files, key=lambda path: (path.stat().st_mtime, str(path))):
         with suppress(UsageError, CorruptError):
-            specs.append(read_recipe(path))
+            specs.append(_read_recipe(path, {}, given=True))
     return specs
 
 
@@ -257,7 +260,9 @@ def _recipe_folder() -> Path:
     return resource_folder("zoo", "configs") / "methods"
 
 
-def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path, ...] = ()) -> RecipeSpec:
+def _read_recipe(
+    path: Path, known: dict[Path, RecipeSpec], children: tuple[Path, ...] = (), *, given: bool = False
+) -> RecipeSpec:
     if path in known:
         return known[path]
     head = build(_RecipeFile, read_yaml(path), str(path))
@@ -283,11 +288,12 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
     )
     if head.extends:
         shipped = is_file(_recipe_folder() / f"{head.extends}.yaml")
-        of_plugin = not shipped and head.extends in METHODS and not METHODS.is_builtin(head.extends)
-        if of_plugin:
+        absent = given and not is_file(path.parent / f"{head.extends}.yaml")
+        of_plugin = absent or (head.extends in METHODS and not METHODS.is_builtin(head.extends))
+        if of_plugin and not shipped:
             parent = _of_method(head.extends)
         else:
-            parent = _read_recipe(parent_file(path, head.extends, children), known, (*children, path))
+            parent = _read_recipe(parent_file(path, head.extends, children), known, (*children, path), given=given)
         spec = replace(
             spec,
             method=parent.method,
@@ -310,7 +316,10 @@ def _plugins_methods() -> list[str]:
 
 
 def _of_method(name: str) -> RecipeSpec:
-    return RecipeSpec(name, name, METHODS.summary(name), "plugin", METHODS.origin(name))
+    known = name in METHODS
+    return RecipeSpec(
+        name, name, METHODS.summary(name) if known else "", "plugin", METHODS.origin(name) if known else ""
+    )
 
 
 def parent_file(path: Path, name: str, children: tuple[Path, ...] = ()) -> Path:

@@ -216,7 +216,8 @@ def match_names(pattern: str, known: Mapping[str, S], kind: str) -> list[S]:
         return hits
     exact = [value for name, value in known.items() if name.lower() == lower]
     if not exact:
-        hint = separated(pattern, known) or did_you_mean(pattern[:200], known)
+        hint = METHODS.broken_note(pattern) if kind == "method" else ""
+        hint = hint or separated(pattern, known) or did_you_mean(pattern[:200], known)
         base = re.split(r"[\s=]", lower)[0]
         if kind == "method" and "=" in lower and base in known:
             hint = f" Settings follow a colon, as in {base}:key=value."

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -15,11 +16,13 @@ from numpy.typing import NDArray
 
 from benchmark.keys import cell_key, encoder_key, ingredients
 from benchmark.records.folder import Records
+from benchmark.records.promises import asked
 from benchmark.records.record import Record, TrainingPart, plain
 from benchmark.report.conditions import setting
 from benchmark.run.measure import method_part
 from benchmark.run.rows import Row
 from benchmark.tasks.loaded import LoadedTask, TaskIdentity
+from benchmark.tasks.suites import suite_of_run
 from zoo.api import check_files
 from zoo.errors import MissingError, ZooError
 from zoo.files import read_json, read_signed
@@ -53,6 +56,8 @@ STATED = {
 
 # What cosines, or places as shares, of two seeds differ by at least; and the fewest pairs whose places say so.
 NEAR, FEWEST_PLACES = 1e-5, 30
+# A cosine to the start that is nearer to 1: the training moved nothing.
+STILL = 1e-6
 
 Close = Callable[[tuple[str, ...], float, float], bool]
 
@@ -268,10 +273,11 @@ def equal_seeds(records: Sequence[Record], store: Records) -> dict[str, str]:
             largest = float(np.abs(predicted).max())
             if largest > 1.001 and len(predicted) < FEWEST_PLACES:
                 continue
-            # A training of no step has the vectors that it started from.
-            if (record["training"] or {}).get("steps") == 0:
+            shares, training = predicted / max(1.0, largest), record["training"] or {}
+            # What learned nothing has the vectors that it started from, and what collapsed gives all texts one vector.
+            still = training.get("steps") == 0 or (training.get("cosine_to_start") or 0.0) > 1 - STILL
+            if still or np.ptp(shares) <= 100 * NEAR:
                 continue
-            shares = predicted / max(1.0, largest)
             for other, before in known:
                 if len(before) == len(shares) and float(np.abs(before - shares).max()) <= NEAR:
                     equals[record["key"]] = f"seeds {other['seed']} and {record['seed']} have the same cosines"
@@ -298,16 +304,32 @@ def check_dev(record: Record, task: LoadedTask) -> None:
 
 
 def absent_cells(records: Sequence[Record]) -> Iterator[tuple[Record, int | None, str, str]]:
+    """Yield cells without a record: of tasks that a run of their row names, the seeds that it states."""
     rows: dict[str, list[Record]] = defaultdict(list)
+    measured: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for record in records:
         rows[record["row_key"]].append(record)
+        measured[tuple(record["command"])].add(record["task"]["name"])
+    named = {command: _tasks_named(command, tasks) for command, tasks in measured.items()}
     for row in rows.values():
-        planned = max((record.get("seeds") or 0 for record in row), default=0)
-        seeds = {record["seed"] for record in row}
-        seeds |= set(range(planned)) if planned else set()
         there = {(record["seed"], record["task"]["name"]) for record in row}
+        planned: dict[str, int] = defaultdict(int)
+        for record in row:
+            for task in {record["task"]["name"], *named[tuple(record["command"])]}:
+                planned[task] = max(planned[task], record.get("seeds") or 0)
         for task in dict.fromkeys(record["task"]["name"] for record in row):
-            for seed in sorted(seeds, key=str):
+            for seed in range(planned[task]):
                 if (seed, task) not in there:
-                    seeds_of = f"its row states {planned} seeds" if planned else "others of its row have it"
-                    yield row[0], seed, task, f"there is no record of it, and {seeds_of}"
+                    yield row[0], seed, task, f"there is no record of it, and its row states {planned[task]} seeds"
+
+
+def _tasks_named(command: Sequence[str], measured: set[str]) -> Collection[str]:
+    """Return the tasks of a command line; none of a call from Python or of a run's file."""
+    options = asked(command)
+    if not command or options.keys().isdisjoint({"methods", "suite", "tasks"}):
+        return ()
+    with contextlib.suppress(ZooError):
+        tasks = suite_of_run(options.get("suite"), options.get("tasks"), options.get("dev"), None).tasks
+        if measured <= {*tasks}:
+            return tasks
+    return ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -13,13 +13,15 @@ import numpy as np
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names, with_recipe
 from benchmark.records.record import Record, main_score, plain
+from benchmark.report.conditions import noise_in
 from benchmark.report.leaderboard import suites_of
 from benchmark.report.rows import signed
 from benchmark.report.signature import differing
 from benchmark.report.table import build_tables
 from benchmark.stats.compare import noise_of_move
+from benchmark.stats.draws import unit_of
 from benchmark.stats.marks import beyond_noise
-from zoo.errors import MissingError
+from zoo.errors import CorruptError, MissingError
 from zoo.progress import counted
 
 _Row = dict[str, list[Record]]
@@ -60,6 +62,10 @@ class Diff:
     ranks: list[tuple[str, str, int, int]]
     # Those that differ between the folders, each with both values.
     conditions: list[str] = field(default_factory=list)
+    # How many equal cells have pair scores of other bits, by what differs between their records.
+    other_bits: dict[str, int] = field(default_factory=dict)
+    # Which noise the intervals contain, if there are any.
+    noise: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         values: dict[str, Any] = plain(asdict(self))
@@ -70,8 +76,11 @@ class Diff:
         lines += [f"rank  {suite}: {row} from {a} to {b}" for suite, row, a, b in self.ranks]
         if self.conditions:
             lines.append(f"The conditions of the folders differ, A and B: {'; '.join(self.conditions)}.")
+        for causes, count in self.other_bits.items():
+            lines.append(f"{counted(count, 'equal cell')} with other last bits of pair scores; other: {causes}")
         if not self.equal and all(cell.state in ("new", "gone") for cell in self.cells):
             lines.append("The two have no cell in common.")
+        lines += [self.noise] if self.noise else []
         return "\n".join([*lines, f"{counted(self.equal, 'cell')} equal, {len(self.cells):,} not."])
 
 
@@ -83,9 +92,13 @@ def _line(cell: Cell) -> str:
         return f"{where}: {cell.b if cell.a is None else cell.a:z.2f}"
     noise = {True: "beyond noise", False: "within noise", None: "its noise is not known"}[cell.beyond_noise]
     interval = "" if cell.low is None or cell.high is None else f" ({signed(cell.low)} to {signed(cell.high)})"
-    causes = ", ".join(cell.made_by) or "nothing that records state"
+    causes = _listed(cell.made_by)
     change = f"{cell.a:z.2f} to {cell.b:z.2f}, {signed(cell.b - cell.a)}{interval}"
     return f"{where}: {change}, {noise}; other: {causes}"
+
+
+def _listed(causes: Sequence[str]) -> str:
+    return ", ".join(causes) or "nothing that records state"
 
 
 def diff(a: str | Path, b: str | Path) -> Diff:
@@ -97,7 +110,7 @@ def diff(a: str | Path, b: str | Path) -> Diff:
     """
     (first, records_a), (second, records_b) = _read(a), _read(b)
     pairs = _matched(records_a, records_b)
-    cells, equal = [], 0
+    cells, equal, moved, other_bits = [], 0, list[Record](), Counter[str]()
     for name, before_row, after_row in pairs:
         for task in sorted(before_row.keys() | after_row.keys()):
             before, after = before_row.get(task, []), after_row.get(task, [])
@@ -106,13 +119,32 @@ def diff(a: str | Path, b: str | Path) -> Diff:
                 cells.append(Cell(name, task, "damaged", None, None, damaged=damaged))
             elif before and after and _scores(before) == _scores(after):
                 equal += 1
+                if _other_bits(first, before, second, after):
+                    other_bits[_listed(made_by(before[0], after[0]))] += 1
             elif before and after:
                 noise = noise_of_move(before, after, first, second)
+                moved += [*before, *after] if noise[0] is not None else []
                 cells.append(Cell(name, task, "moved", was, now, made_by(before[0], after[0]), *noise))
             else:
                 cells.append(Cell(name, task, "gone" if before else "new", was, now))
     ranks = _rank_changes((first, records_a), (second, records_b))
-    return Diff(_judged(cells), equal, ranks, differing(records_a, records_b))
+    contained = noise_in(moved, unit_of([moved])) if moved else ""
+    return Diff(_judged(cells), equal, ranks, differing(records_a, records_b), dict(other_bits), contained)
+
+
+def _other_bits(first: Records, before: Sequence[Record], second: Records, after: Sequence[Record]) -> bool:
+    there = {record["seed"]: record for record in after}
+
+    def unlike(a: Record, b: Record) -> bool:
+        if (a.get("pairs") or {}).get("sha256") == (b.get("pairs") or {}).get("sha256"):
+            return False
+        # Packed, equal scores may be compressed in another way.
+        try:
+            return not np.array_equal(first.pair_scores(a)[0], second.pair_scores(b)[0])
+        except (CorruptError, MissingError):
+            return False
+
+    return any(unlike(record, there[record["seed"]]) for record in before if record["seed"] in there)
 
 
 def made_by(a: Record, b: Record) -> list[str]:
@@ -146,8 +178,14 @@ def made_by(a: Record, b: Record) -> list[str]:
             changed = [key for key in was | now if was.get(key) != now.get(key)]
             differences.append(f"{name} ({', '.join(changed)})")
         else:
-            differences.append(f"{name} ({str(was)[:12]} to {str(now)[:12]})")
+            differences.append(f"{name} ({_unlike(was, now)} to {_unlike(now, was)})")
     return differences
+
+
+def _unlike(text: object, other: object) -> str:
+    """The words of a text that the other lacks, since long ones begin alike; else its beginning."""
+    words = [word for word in str(text).split() if word not in str(other).split()]
+    return (" ".join(words) if len(words) < len(str(text).split()) else str(text)[:12]) or "none more"
 
 
 def _read(given: str | Path) -> tuple[Records, list[Record]]:

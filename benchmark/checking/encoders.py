@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.records.folder import Records
-from benchmark.records.names import short_name, typed_label
+from benchmark.records.names import plugins_of, short_name, typed_label
 from benchmark.records.record import MethodPart, Record, plain
 from benchmark.run.objects import ObjectEncoder, ObjectRecipe
 from benchmark.run.rows import Row, resolve_methods
@@ -61,7 +61,7 @@ def row_of_record(record: Record, recipes: Mapping[str, RecipeSpec], given: Sequ
         except UsageError as error:
             problem = error
     if not rows:
-        raise MissingError(f"{problem} --plugin FILE names a method of somebody's own.") from problem
+        raise MissingError(f"{problem}{plugins_of(record)}") from problem
     row = next((row for row in rows if _settings(row, method) == method["recipe"]), rows[0])
     return replace(row, name=method["name"], typed=row.name if typed_label(method) else None)
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import platform
 import shutil
 from typing import Any
 
 import click
 
+from benchmark.cli.main import COMMANDS
 from benchmark.cli.options import data_option, json_option, say, say_json
 from benchmark.data.sources import data_rows, data_sets
 from benchmark.run.cache import cache_bytes, embeddings_folder
+from benchmark.tasks import TASKS
 from zoo import __version__
 from zoo.engine.backbone import find_backbone
-from zoo.errors import ZooError
+from zoo.errors import ZooError, error_text
 from zoo.files import check_writable
 from zoo.machine import choose_precision, cpu_bf16, environment
 from zoo.paths import cache_folder
@@ -69,11 +72,28 @@ def findings(data: str | None) -> tuple[list[Fact], dict[str, Any], int]:
     values["data"] = data_sets(data)
     for name, form, rows, source, _ in data_rows(data):
         lines.append((f"data {name} ({form})", f"{source}; {rows}"))
-    list(METHODS.load_all())
-    values["broken_plugins"] = METHODS.broken()
-    lines += [(f"plugin {name}", f"BROKEN: {reason}") for name, reason in METHODS.broken().items()]
+    values["broken_plugins"] = _broken_plugins()
+    lines += [(f"plugin {name}", f"BROKEN: {reason}") for name, reason in values["broken_plugins"].items()]
     values["problems"] = problems
     return lines, values, len(problems)
+
+
+def _broken_plugins() -> dict[str, str]:
+    broken: dict[str, str] = {}
+    for registry in (METHODS, TASKS):
+        list(registry.load_all())
+        broken |= registry.broken()
+    for point in importlib.metadata.entry_points(group="zoo_bench.commands"):
+        name = f"{point.name} of {point.dist.name if point.dist else '?'}"
+        if point.name in COMMANDS:
+            broken[name] = f"the command {point.name!r} is of zoo-bench. Rename one."
+            continue
+        try:
+            point.load()
+        except Exception as error:
+            # What another package raises while it is imported concerns its command alone.
+            broken[name] = error_text(error)
+    return broken
 
 
 def _backbones(lines: list[Fact], values: dict[str, Any]) -> list[str]:

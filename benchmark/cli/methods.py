@@ -19,6 +19,7 @@ from benchmark.cli.options import (
     plugin_option,
     say,
     say_json,
+    say_prose,
 )
 from benchmark.report.terminal import hanging, wrapped
 from zoo.errors import UsageError, did_you_mean
@@ -52,7 +53,16 @@ def command(names: str | None, family: str | None, show: bool, as_json: bool, pl
     if as_json:
         say_json([_listed(spec) for spec in specs])
         return
-    _print_families(specs)
+    if specs:
+        _print_families(specs)
+    for name, reason in _broken(names).items():
+        say_prose(f"broken: {name}: {reason}")
+
+
+def _broken(names: str | None) -> dict[str, str]:
+    """Return the broken plugins among NAMES, as far as they are known without an import."""
+    wanted = names.split(",") if names else ["*"]
+    return {name: why for name, why in METHODS.broken().items() if any(matches(one.strip(), name) for one in wanted)}
 
 
 def _chosen(names: str | None, family: str | None) -> list[RecipeSpec]:
@@ -70,7 +80,7 @@ def _chosen(names: str | None, family: str | None) -> list[RecipeSpec]:
         if (family is None or family in (METHODS.card(spec.method).family, spec.method))
         and (wanted is None or any(matches(one, spec.name, spec.method, spec.summary, spec.paper) for one in wanted))
     ]
-    if not specs:
+    if not specs and not _broken(names):
         asked = " ".join(one for one in (names, family) if one)
         raise UsageError(f"no recipe fits {asked!r}.{did_you_mean(str(names), recipes)} `zoo-bench methods` lists all.")
     return specs

@@ -19,8 +19,9 @@ from benchmark.data.readers.ppdb import PER_CLASS, PPDBReport, human_training_ro
 from benchmark.data.readers.tables import read
 from benchmark.data.sources import DataSource
 from zoo.encoder import PHRASE_LABELS, Corpus
-from zoo.errors import CorruptError, MissingError, UsageError, did_you_mean
-from zoo.paths import is_dir, is_file, no_file, user_path
+from zoo.errors import CorruptError, MissingError, UsageError, ZooError, did_you_mean
+from zoo.files import read_signed, sha256_file, sha256_json, write_signed
+from zoo.paths import cache_folder, is_dir, is_file, no_file, user_path
 from zoo.progress import print_safe
 
 # Hexadecimal digits: among a million texts, the expected number of equal digests is below one.
@@ -60,6 +61,10 @@ def _readable(name: str) -> bool:
 
 
 Say = Callable[[str], None]
+# Sentences, the index of each document's first, and whether an empty line ended a document.
+Sample = tuple[list[str], list[int] | None, bool]
+# Raised by hand when another sample is drawn.
+_DRAW = 1
 # Lines that take seconds to read; the clock is looked at after so many.
 _LONG, _LOOK = 1_000_000, 10_000
 # Until the first word on how far a long text is read, and between two of them.
@@ -92,17 +97,18 @@ def load_corpus(
         path = next(iter(located.files.values()))
     else:
         path = user_path(name)
-    starts: list[int] | None = None
-    lines = lines_of(path, columns, say)
     total = 0 if entry is None or entry.lines is None else entry.lines
-    if say is not None and total >= _LONG:
-        say(f"reading {name}: {total:,} lines of {path}")
-        lines = _reported(lines, f"reading {name}", total, say)
-    if documents:
-        sentences, starts, ended = sample_documents(lines, count)
-        starts = starts if ended or (entry is not None and entry.ordered) else None
-    else:
-        sentences = sample_text(lines, count)
+
+    def draw() -> Sample:
+        lines = lines_of(path, columns, say)
+        if say is not None and total >= _LONG:
+            say(f"reading {name}: {total:,} lines of {path}")
+            lines = _reported(lines, f"reading {name}", total, say)
+        return sample_documents(lines, count) if documents else (sample_text(lines, count), None, False)
+
+    sentences, starts, ended = draw() if count is None or total < _LONG else _kept_sample(path, count, documents, draw)
+    if documents and not ended and (entry is None or not entry.ordered):
+        starts = None
     if not sentences:
         raise UsageError(f"corpus {path} has no sentence; give text with one sentence per line, or a table.")
     corpus = Corpus(name if entry is not None else path.name, sentences, documents=starts)
@@ -110,6 +116,20 @@ def load_corpus(
         # Raises MissingError where it has none.
         corpus.document_ends()
     return corpus
+
+
+def _kept_sample(path: Path, count: int, documents: bool, draw: Callable[[], Sample]) -> Sample:
+    """A sample of a long text of the catalog, which is drawn once: reading the text takes ten seconds."""
+    key = sha256_json([_DRAW, sha256_file(path), count, documents])[:32]
+    place = cache_folder() / "samples" / f"{key}.json"
+    with suppress(ZooError):
+        kept = read_signed(place)
+        return kept["sentences"], kept["starts"], kept["ended"]
+    sentences, starts, ended = draw()
+    # Without room for it, the text is read again.
+    with suppress(ZooError):
+        write_signed(place, {"sentences": sentences, "starts": starts, "ended": ended})
+    return sentences, starts, ended
 
 
 def _reported(lines: Iterable[str], what: str, total: int, say: Say) -> Iterator[str]:

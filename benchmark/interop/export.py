@@ -13,15 +13,16 @@ import yaml
 from benchmark.data.catalog import catalog
 from benchmark.interop.results import card_data
 from benchmark.records.folder import Records, read_records
-from benchmark.records.names import printed_names, recipe_of, short_name
+from benchmark.records.names import plugins_of, printed_names, recipe_of, short_name
 from benchmark.records.query import label, row_named
 from benchmark.records.record import Record, TrainingPart, main_score, scores_of
+from benchmark.report.conditions import recipe_of_method
 from benchmark.report.links import paper_name
 from benchmark.report.markdown import code_span, markdown_row, markdown_text
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.paths import is_dir, user_path
 from zoo.progress import without_orders
-from zoo.recipes import all_recipes
+from zoo.recipes import RecipeSpec, given_recipes
 from zoo.selection import BUNDLED, MADE
 
 
@@ -106,9 +107,12 @@ def _export_row(
     from zoo.api import load
     from zoo.formats.export import StockModules, modules_of, write_sentence_transformers
 
-    spec = all_recipes().get(recipe_of(trained[0]["method"])[0])
+    spec = recipe_of_method(trained[0]["method"], given_recipes(results))
     says = (place / "encoder" / "method.json").is_file()
-    encoder = load(place, method=None if says or spec is None else spec.method)
+    try:
+        encoder = load(place, method=None if says or spec is None else spec.method)
+    except MissingError as error:
+        raise MissingError(f"{error}{plugins_of(trained[0])}") from error
     try:
         modules = modules_of(encoder)
     except UsageError as error:
@@ -118,7 +122,7 @@ def _export_row(
         base = base_card(modules.backbone.source.location, modules.backbone.source.revision)
     known = base | {key: value for key, value in (("license", licence), ("language", language)) if value}
     # The card of an upload names the place that its readers load from.
-    card = export_card(repository or folder.resolve().name, trained, known, row, about)
+    card = export_card(repository or folder.resolve().name, trained, known, row, about, spec)
     write_sentence_transformers(encoder, folder, {"README.md": card})
     return name
 
@@ -151,12 +155,16 @@ def base_card(location: str, revision: str | None) -> dict[str, object]:
 
 
 def export_card(
-    name: str, records: Sequence[Record], known: dict[str, object], row: Sequence[Record] = (), about: str = ""
+    name: str,
+    records: Sequence[Record],
+    known: dict[str, object],
+    row: Sequence[Record] = (),
+    about: str = "",
+    spec: RecipeSpec | None = None,
 ) -> str:
     first = records[0]
     method = first["method"]["name"]
     training = next(r["training"] for r in records if r["training"])
-    spec = all_recipes().get(recipe_of(first["method"])[0])
     source = f"{spec.summary} ({spec.paper})" if spec and spec.paper else (spec.summary if spec else "")
     seed = "" if first["seed"] is None else f", seed {first['seed']}"
     backbone: dict[str, object] = dict(first["method"]["sources"].get("backbone") or {})

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import re
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -44,6 +46,15 @@ def recipe_of(method: MethodPart) -> tuple[str, Mapping[str, Any]]:
 def typed_label(method: MethodPart) -> str:
     """Return the recipe behind a label, "" for rows without --label."""
     return method.get("typed", "")
+
+
+def plugins_of(record: Record) -> str:
+    """Return the remedy for a name that is unknown here: the plugins of the record's own command."""
+    words = record["command"]
+    files = [word for option, word in itertools.pairwise(words) if option == "--plugin"]
+    files += [word.removeprefix("--plugin=") for word in words if word.startswith("--plugin=")]
+    typed = shlex.join(part for file in dict.fromkeys(files) for part in ("--plugin", clean_line(file)))
+    return f" Its run had {typed}." if typed else " --plugin FILE names a method of somebody's own."
 
 
 def with_recipe(printed: str, method: MethodPart) -> str:

@@ -53,6 +53,8 @@ def rows_named(records: Sequence[Record], name: str, folder: Path, tasks: Collec
     if not records:
         raise UsageError(f"no records in {folder}; make some with `zoo-bench run`, or name a folder with --results.")
     called = printed_names(record["method"]["name"] for record in records)
+    # As --methods took it.
+    name = Path(name).stem if name.endswith((".yaml", ".yml")) else name
     wanted, part = split_label(name)
     # A path without a model is no name of a row either.
     with suppress(UsageError):

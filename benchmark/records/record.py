@@ -290,6 +290,13 @@ class MeasuredPart(TypedDict, total=False):
     traceback: str
 
 
+def by_batch(record: Record) -> bool:
+    """True where the last bits of a vector depend on the texts beside it: in another program, and on a GPU."""
+    run_by = record["facts"].get("run_by")
+    other = run_by not in (None, "zoo") and not str(run_by).endswith("each text alone")
+    return other or record["environment"]["gpu"] is not None
+
+
 class NewerRecordError(CorruptError):
     """A record of a later schema; its file is left as it is."""
 

@@ -36,7 +36,7 @@ class Change:
     @property
     def equal(self) -> bool:
         """True if no score differs in any sample, as with equal vectors."""
-        return self.line.difference == self.line.low == self.line.high == 0
+        return self.line.difference == 0 and self.line.p is not None and self.line.low is None
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class Ablation:
     title: str
     score: float
     changes: list[Change]
+    # Which noise the intervals and marks contain.
+    noise: str = ""
 
     def show(self, stream: TextIO | None = None) -> None:
         stream = stream or sys.stdout
@@ -57,7 +59,7 @@ class Ablation:
             Field("Difference [95 % interval]", [*map(_difference, self.changes)], right=False),
         ]
         title = f"{self.base} on {self.title}: {self.score:z.2f}"
-        note = f"* p < {LEVEL:g} by Holm's procedure over the rows. {_NOISE}"
+        note = f"* p < {LEVEL:g} by Holm's procedure over the rows. {self.noise} {_PAIRED}"
         lines = [*folded([title], width), *fitted(fields, width)[0], *folded([note], width)]
         print_safe("\n".join(lines), stream)
 
@@ -76,7 +78,7 @@ class Ablation:
             }
             for change in self.changes
         ]
-        return {"base": self.base, "title": self.title, "score": self.score, "rows": rows}
+        return {"base": self.base, "title": self.title, "score": self.score, "noise": self.noise, "rows": rows}
 
     def latex(self) -> str:
         r"""Needs \usepackage{booktabs}."""
@@ -84,7 +86,7 @@ class Ablation:
             f"{escape(change.change)} & {change.line.a:z.2f} & ${_difference(change).replace('*', '^{*}')}$ \\\\"
             for change in self.changes
         ]
-        caption = f"{escape(self.title)}. Differences to the first row with 95\\,\\% intervals. {_NOISE}"
+        caption = f"{escape(self.title)}. Differences to the first row with 95\\,\\% intervals. {self.noise} {_PAIRED}"
         return "\n".join(
             [
                 "\\begin{table}",
@@ -103,7 +105,7 @@ class Ablation:
         )
 
 
-_NOISE = "Intervals contain the noise of items and of seeds; rows with one setting changed are compared seed by seed."
+_PAIRED = "Rows with one setting changed are compared seed by seed."
 
 
 def ablation(
@@ -145,17 +147,18 @@ def ablation(
     }
     rows.pop(label(first), None)
     if not rows:
-        raise UsageError(f"--ablation {base}: {results} has no {base} with another setting; name rows beside it.")
-    sums = {name: compare_rows(results, name, label(first), suites=suites, tasks=tasks).comparisons[0] for name in rows}
-    lines = {name: _sum(of_row) for name, of_row in sums.items()}
+        raise UsageError(f"ablation {base}: {results} has no {base} with another setting; name rows beside it.")
+    sums = {name: compare_rows(results, name, label(first), suites=suites, tasks=tasks) for name in rows}
+    lines = {name: _sum(of_row.comparisons[0]) for name, of_row in sums.items()}
     marks = beyond_noise({place: line.p for place, line in enumerate(lines.values()) if line.p is not None})
     changes = [
         Change(name, _change(first[0], rows[name][0]), line, marks.get(place, False))
         for place, (name, line) in enumerate(lines.items())
     ]
     changes.sort(key=lambda change: (-change.line.difference, natural(change.change)))
-    comparison = next(iter(sums.values()))
-    return Ablation(base, comparison.title, next(iter(lines.values())).b, changes)
+    comparison = next(iter(sums.values())).comparisons[0]
+    noise = " ".join(dict.fromkeys(of_row.noise(comparison.unit) for of_row in sums.values()))
+    return Ablation(base, comparison.title, next(iter(lines.values())).b, changes, noise)
 
 
 def _sum(comparison: Comparison) -> Line:

@@ -6,13 +6,12 @@ import re
 from collections.abc import Sequence
 
 from benchmark.data.catalog import catalog
-from benchmark.report.conditions import recipes
 from benchmark.report.latex import escape
+from benchmark.report.links import links_of
 from benchmark.report.rows import Table
 from benchmark.report.signature import about_seeds, signature
 from benchmark.tasks import TASKS
 from zoo import __version__
-from zoo.recipes import papers_of
 
 YEAR = 2026  # of this version
 _CITED = re.compile(r"(?P<authors>.+) (?P<year>\d{4}), (?P<title>.+)")
@@ -43,8 +42,7 @@ def _sentence(table: Table) -> str:
 
 
 def _methods(table: Table) -> dict[str, str]:
-    names = dict.fromkeys(row.made_of[0] for row in table.rows)
-    papers = [paper for name in names if name in recipes() for paper in papers_of(recipes()[name], recipes())]
+    papers = [paper for row in table.rows for paper in links_of(row).papers]
     return {
         (key := _key(paper.name, paper.year)): _entry(
             "inproceedings" if paper.venue else "misc",

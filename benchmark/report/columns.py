@@ -190,7 +190,7 @@ COLUMNS = (
     Column("environments", outputs=()),
     Column("not available", _lacking, outputs=("csv", "details")),
     Column("overlap", lambda row: contamination(row.about), outputs=("details",)),
-    Column("papers", lambda row: links_of(row).papers, outputs=("details",)),
+    Column("papers", lambda row: [paper.name for paper in links_of(row).papers], outputs=("details",)),
     Column("page", lambda row: links_of(row).page, outputs=("details",)),
     Column("curves", _curves, outputs=("details",)),
 )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from benchmark.data.catalog import catalog
 from benchmark.data.corpora import TARGET
 from benchmark.records.names import recipe_of
-from benchmark.records.record import CorpusPart, Encoding, Environment, Record, Source, TrainingPart
+from benchmark.records.record import CorpusPart, Encoding, Environment, Record, Source, TrainingPart, by_batch
 from benchmark.report.rows import About, ChosenOn
 from benchmark.stats.contained import NO_SEEDS, NOT_TUNED, ONE_STUDY, contained
 from zoo.progress import counted
@@ -40,9 +40,11 @@ def recipes() -> dict[str, RecipeSpec]:
     return all_recipes()
 
 
-@functools.cache
-def _controls() -> frozenset[str]:
-    return frozenset(name for name, spec in recipes().items() if spec.control)
+def recipe_of_method(method: MethodPart, given: Sequence[RecipeSpec] = ()) -> RecipeSpec | None:
+    """Return a record's recipe: of this code, else of those `given` to runs the newest with its settings."""
+    name = recipe_of(method)[0]
+    copies = sorted((spec for spec in given if spec.name == name), key=lambda spec: not changed_settings(method, spec))
+    return recipes().get(name) or next(reversed(copies), None)
 
 
 def setting(method: MethodPart) -> str:
@@ -59,7 +61,7 @@ def setting(method: MethodPart) -> str:
 
 def role(row: Row) -> str:
     """Return CONTROL for a recipe with `control: true`, UNTRAINED for a merely pooled backbone, else ""."""
-    if row.made_of[0] in _controls():
+    if row.spec is not None and row.spec.control:
         return CONTROL
     return UNTRAINED if row.untrained else ""
 
@@ -69,14 +71,12 @@ def group(row: Row) -> str:
     return "controls" if role(row) == CONTROL else str(row.about["setting"])
 
 
-def changed_settings(method: MethodPart) -> list[str]:
+def changed_settings(method: MethodPart, spec: RecipeSpec | None) -> list[str]:
     """Return a record's settings unequal to its recipe of today.
 
     Defaults of the method are not compared: that would import every method for a table.
     """
-    name, overrides = recipe_of(method)
-    spec = recipes().get(name)
-    stated = {} if spec is None else {**spec.parameters, **overrides}
+    stated = {} if spec is None else {**spec.parameters, **recipe_of(method)[1]}
     recorded = method["recipe"]
     return [
         key
@@ -100,9 +100,14 @@ def tuning(row: Row) -> str:
 
 def noise_of(rows: Sequence[Row], unit: str) -> str:
     """Return which noise the marks of rows contain."""
-    seeds = any(record["seed"] is not None for row in rows for record in row.records)
-    any_tuned = any(row.about["tuned"] for row in rows)
-    return contained(unit, seeds="" if seeds else NO_SEEDS, tuning=ONE_STUDY if any_tuned else NOT_TUNED)
+    return noise_in([record for row in rows for record in row.records], unit)
+
+
+def noise_in(records: Sequence[Record], unit: str = "pairs") -> str:
+    """Return which noise intervals of records contain."""
+    seeds = "" if any(record["seed"] is not None for record in records) else NO_SEEDS
+    any_tuned = any(tuned(record["method"]) for record in records)
+    return contained(unit, seeds=seeds, tuning=ONE_STUDY if any_tuned else NOT_TUNED)
 
 
 def _same_setting(recorded: object, stated: object) -> bool:
@@ -226,7 +231,8 @@ def described(row: Row, fitted: str = "") -> str:
     """Return conditions without group and number of seeds; `fitted` stands behind the training text."""
     about = row.about
     by = f"encoded by {about['run_by']}" if about["run_by"] else ""
-    parts = [backbone_of(about), about["precision"], by, roles(row), learned_from(about), fitted, trained(about)]
+    bits = "last bits depend on the batch" if any(map(by_batch, row.records)) else ""
+    parts = [backbone_of(about), about["precision"], by, bits, roles(row), learned_from(about), fitted, trained(about)]
     parts += [
         unfitted(row),
         *_less_data(row),
@@ -338,7 +344,7 @@ def _environment(record: Record) -> str:
     )
 
 
-def about(records: Sequence[Record], seeds: int) -> About:
+def about(records: Sequence[Record], seeds: int, spec: RecipeSpec | None) -> About:
     measured = [r for r in records if r["status"] == "ok"]
     first = min(measured or records, key=lambda r: str(r["started"]))
     trainings = list({r["seed"]: r["training"] for r in records if r["training"]}.values())
@@ -369,7 +375,7 @@ def about(records: Sequence[Record], seeds: int) -> About:
         "transductive": target or first["method"]["traits"]["transductive"],
         "supervised": learns == "supervised",
         "setting": learns,
-        "changed_settings": ", ".join(changed_settings(first["method"])),
+        "changed_settings": ", ".join(changed_settings(first["method"], spec)),
         "tuned": tuned(first["method"]),
         "train_seconds": _mean(trainings, "seconds"),
         "train_sentences_per_second": _mean(trainings, "sentences_per_second"),

@@ -115,7 +115,8 @@ def _tied(table: Table) -> str:
         ("one seed: run --seeds 3", alone),
         ("no scores of items, or not those of the best row", lacking),
     ):
-        text += f" Not compared ({why}): {_few(of)}." if of else ""
+        sign = "–; " if tied else ""
+        text += f" Not compared ({sign}{why}): {_few(of)}." if of else ""
     return text
 
 

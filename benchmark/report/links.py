@@ -16,6 +16,7 @@ from zoo.recipes import papers_of
 
 if TYPE_CHECKING:
     from benchmark.report.rows import Row
+    from zoo.recipes import Paper, RecipeSpec
 
 
 _WORDS = {"repo": "code", "sup": "sup."}
@@ -35,13 +36,15 @@ _PLAIN = {
 class Links(NamedTuple):
     """A row's papers, the most specific first, its short name with the year, its handbook page."""
 
-    papers: list[str]
+    papers: list[Paper]
     paper: str
     page: str | None
 
 
 def links_of(row: Row) -> Links:
-    return _links(row.made_of[0])
+    if row.spec is None:
+        return Links([], "", None)
+    return _shipped(row.spec.name) if row.spec is recipes().get(row.spec.name) else _links(row.spec)
 
 
 def display_name(row: Row) -> str:
@@ -75,21 +78,14 @@ def paper_name(recipe: str, overrides: Mapping[str, object] = MappingProxyType({
 
 
 @functools.cache
-def _links(name: str) -> Links:
-    spec = recipes().get(name)
-    if spec is None:
-        return Links([], "", None)
+def _shipped(name: str) -> Links:
+    return _links(recipes()[name])
+
+
+def _links(spec: RecipeSpec) -> Links:
     papers = papers_of(spec, recipes())
     first = next((f"{paper.name} {paper.year}" for paper in papers), "")
-    return Links([paper.name for paper in papers], first, METHODS.card(spec.method).page or None)
-
-
-def papers_named(names: set[str]) -> dict[str, dict[str, str]]:
-    return {
-        paper.name: {"short": f"{paper.name} {paper.year}", "cited": paper.cited(), "url": paper.url}
-        for paper in (spec.citation for spec in recipes().values())
-        if paper is not None and paper.name in names
-    }
+    return Links(papers, first, METHODS.card(spec.method).page or None)
 
 
 def handbook_from(folder: Path) -> str:

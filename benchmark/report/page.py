@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from benchmark.report.links import links_of, papers_named
+from benchmark.report.links import links_of
 from benchmark.report.render import TEMPLATES, fill
 from benchmark.report.rows import Table
 from benchmark.report.write import as_dict
@@ -32,7 +32,7 @@ def page(
         ],
         "commands": commands,
         "files": {table.stem: _files_of(table, files) for table in tables},
-        "papers": papers_named({name for table in tables for row in table.rows for name in links_of(row).papers}),
+        "papers": _papers(tables),
         "handbook": handbook,
         **({"claims": claims} if claims else {}),
     }
@@ -41,6 +41,14 @@ def page(
     scripts += ("leaderboard.js",)
     script = Markup("\n").join(map(_inlined, scripts))
     return fill("page.html.j2", version=__version__, style=_inlined("style.css"), script=script, title=title, data=data)
+
+
+def _papers(tables: Sequence[Table]) -> dict[str, dict[str, str]]:
+    papers = {paper.name: paper for table in tables for row in table.rows for paper in links_of(row).papers}
+    return {
+        name: {"short": f"{name} {paper.year}", "cited": paper.cited(), "url": paper.url}
+        for name, paper in sorted(papers.items())
+    }
 
 
 def _inlined(name: str) -> Markup:

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypedDict, TypeVar
 from benchmark.records.names import recipe_of
 from benchmark.records.record import Record
 from benchmark.tasks.suites import Suite
+from zoo.recipes import RecipeSpec
 
 T = TypeVar("T")
 
@@ -148,6 +149,7 @@ class Row:
     recipe: str = ""  # the recipe of a row with a label (--label); "": the name states it
     untrained: bool = False  # a backbone's own states, pooled, and nothing else
     method: str = ""  # the name in the records, where `name` is a shorter one (see `printed_names`)
+    spec: RecipeSpec | None = None  # None: neither this code nor the folder has its recipe
 
     @functools.cached_property
     def made_of(self) -> tuple[str, Mapping[str, Any]]:
@@ -172,6 +174,11 @@ class Row:
 
     def reasons(self) -> list[str]:
         return [f"{self.name}: {note}" for note in self.notes]
+
+    @property
+    def tie(self) -> str:
+        """The mark, or "–" for a ranked row that was not compared with the best."""
+        return self.mark or ("–" if self.rank is not None and self.among_best is None else "")
 
     def place(self) -> str:
         """Return the printed rank: "3", "≈3" or "?3" for a row tied for the best, "" without a rank."""

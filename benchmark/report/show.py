@@ -35,7 +35,7 @@ def print_table(
     """Print the table within `width` columns, by default the terminal's; a file or a pipe gets all of it.
 
     With `row_keys`, other rows lose their reasons for n/a, and disappear if they have no score. With `brief`, the notes
-    are in the files alone, except reasons for n/a.
+    are in the files alone, except what the numbers are and reasons for n/a.
     """
     stream = stream or sys.stdout
     width = width_of(stream) if width is None else width
@@ -44,13 +44,25 @@ def print_table(
     drawn, left_out = _drawn(table, shown, None if wide else width, stream)
     learned = [table.learned] if table.learned and row_keys is None else []
     notes = [*learned, *_notes(table, measured, ancestry_lines(table.rows)), signature(table)]
-    below = "\n".join(_reasons(measured) if brief else filter(None, notes)).splitlines()
+    if brief:
+        notes = [_what(table, shown), *_reasons(measured)]
+    below = "\n".join(filter(None, notes)).splitlines()
     above = [clean_line(table.title), *filter(None, [left_out])]
     print_safe("\n".join([*folded(above, width), *drawn, *folded(below, width)]), stream)
 
 
 def _notes(table: Table, measured: Sequence[Row], ancestry: Sequence[str] = ()) -> list[str]:
     return [*map(clean_line, [table.suite.note, *table.legends, *ancestry]), *_reasons(measured)]
+
+
+def _what(table: Table, rows: Sequence[Row]) -> str:
+    """Return what the numbers are: the measure, and the meaning of ±."""
+    note = clean_line(table.suite.note)
+    return f"{note} ±: the standard deviation over seeds.".strip() if _several_seeds(rows) else note
+
+
+def _several_seeds(rows: Sequence[Row]) -> bool:
+    return any(value.sd is not None for row in rows for value in row.values.values())
 
 
 def _reasons(rows: Sequence[Row]) -> list[str]:
@@ -80,7 +92,8 @@ def _drawn(table: Table, rows: Sequence[Row], width: int | None, stream: TextIO)
     fields, means_of = [], table.suite.means
     in_means = {task for tasks in means_of.values() for task in tasks}
     for column in columns_of(table, "terminal"):
-        cells = [fit_to(clean_line(column.text(row)), stream) for row in rows]
+        texts = [str(row.rank or "") if column.name == "rank" else column.text(row) for row in rows]
+        cells = [fit_to(clean_line(text), stream) for text in texts]
         values = [column.of(row) for row in rows]
         # Where the table is narrow, the mean alone keeps its spread over seeds.
         means = [replace(value, sd=None).text() if isinstance(value, Value) else "" for value in values]
@@ -92,6 +105,8 @@ def _drawn(table: Table, rows: Sequence[Row], width: int | None, stream: TextIO)
         fields.append(
             Field(clean_line(column.head), cells, column.right, priority, short, name=column.name == "method")
         )
+    if any(row.mark for row in rows):
+        fields.append(Field("tie", [fit_to(row.tie, stream) for row in rows], right=False))
     lines, left_out = fitted(fields, width)
     partial = [field for field in fields if field.priority == 1]
     without, further = fitted([field for field in fields if field.priority != 1], width)
@@ -99,8 +114,7 @@ def _drawn(table: Table, rows: Sequence[Row], width: int | None, stream: TextIO)
         # Every task that the average is of stands beside it.
         lines, left_out = without, [field.head for field in partial]
     if left_out or lines != fitted(fields, None)[0]:
-        several = any(value.sd is not None for row in rows for value in row.values.values())
-        left_out = [*(["the spread over seeds of each task"] if several else []), *left_out]
+        left_out = [*(["the spread over seeds of each task"] if _several_seeds(rows) else []), *left_out]
     if fit_to("…", stream) != "…":
         lines = [line.replace("…", ".") for line in lines]  # of one letter, so that columns stay straight
     return lines, f"Not shown at this width, but in the files: {', '.join(left_out)}." if left_out else ""

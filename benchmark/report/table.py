@@ -24,10 +24,11 @@ from benchmark.records.names import (
     with_recipe,
 )
 from benchmark.records.record import Record, main_score, scores_of
-from benchmark.report.conditions import about
+from benchmark.report.conditions import about, recipe_of_method
 from benchmark.report.rows import Aggregation, Row, Table, Value, over_seeds, seed_order
 from benchmark.tasks.suites import Suite
 from zoo.progress import counted
+from zoo.recipes import RecipeSpec, given_recipes
 
 AGGREGATED: dict[Aggregation, str] = {
     "all": "`all` aggregation (subsets concatenated)",  # as the suites' notes say it
@@ -50,14 +51,22 @@ def build_tables(
     aggregation: Aggregation = "all",
     borrow_seed_noise: bool = False,
     baseline: str = "",
+    given: Sequence[RecipeSpec] = (),
 ) -> list[Table]:
     """Return a table for each suite with scores, and a separate table for its trials of each --limit.
 
     An incomplete suite has the columns and the mean of its measured tasks, named after them. With `store`, the records'
-    folder, rows tied for the best are marked. The other arguments are those of `make_leaderboard`.
+    folder, rows tied for the best are marked. `given` are its runs' own recipes, read from a `store`. The other
+    arguments are those of `make_leaderboard`.
     """
     of_suites = tables_by_suite(
-        records, suites, store, aggregation=aggregation, borrow_seed_noise=borrow_seed_noise, baseline=baseline
+        records,
+        suites,
+        store,
+        aggregation=aggregation,
+        borrow_seed_noise=borrow_seed_noise,
+        baseline=baseline,
+        given=given,
     )
     return [table for _, table in of_suites]
 
@@ -70,7 +79,9 @@ def tables_by_suite(
     aggregation: Aggregation,
     borrow_seed_noise: bool,
     baseline: str,
+    given: Sequence[RecipeSpec] = (),
 ) -> Iterator[tuple[Suite, Table]]:
+    given = given if store is None else given_recipes(store.folder)
     called = printed_names(dict.fromkeys(record["method"]["name"] for record in records))
     by_task: dict[tuple[str, int | None], list[tuple[int, Record]]] = defaultdict(list)
     for number, record in enumerate(records):
@@ -88,7 +99,7 @@ def tables_by_suite(
                 by_row[record["method"]["name"], record["row_key"]].append(record)
             suite = _aggregated(suite, records_of_suite, aggregation)
             notes = _without_older(by_row)
-            rows = _rows(suite, by_row, called, aggregation, store)
+            rows = _rows(suite, by_row, called, aggregation, store, given)
             for row in rows:
                 row.notes += notes.get((row.identity, row.row_key), [])
             if not any(row.scored or two_versions(row.records) for row in rows):
@@ -140,11 +151,12 @@ def _rows(
     called: Mapping[str, str],
     aggregation: Aggregation,
     store: Records | None,
+    given: Sequence[RecipeSpec],
 ) -> list[Row]:
     """`called` has the printed name of each name in the records."""
     measured = {name for (name, _), of_row in by_row.items() if any(r["status"] == "ok" for r in of_row)}
     rows = [
-        _row(called[name], name, key, suite, of_row, aggregation, store)
+        _row(called[name], name, key, suite, of_row, aggregation, store, given)
         for (name, key), of_row in by_row.items()
         # A row without any score (its weights were missing, for example) is dropped if another row of the name has one.
         if name not in measured or any(r["status"] == "ok" for r in of_row)
@@ -227,6 +239,7 @@ def _row(
     records: list[Record],
     aggregation: Aggregation,
     store: Records | None,
+    given: Sequence[RecipeSpec],
 ) -> Row:
     seeds = sorted({r["seed"] for r in records}, key=lambda s: -1 if s is None else s)
     reasons: dict[str, list[str]] = {}
@@ -246,18 +259,20 @@ def _row(
     if not suite.average and len(suite.tasks) > 1:
         average = Value(None, None, 0, reason("no mean"))
     made_by = records[0]["method"]
+    spec = recipe_of_method(made_by, given)
     return Row(
         with_recipe(name, made_by),
         row_key,
         values,
         average,
-        about(records, len(seeds)),
+        about(records, len(seeds), spec),
         records,
         notes=notes,
         means=means,
         recipe=typed_label(made_by),
         untrained=made_by["traits"].get("untrained", False),
         method=method,
+        spec=spec,
     )
 
 

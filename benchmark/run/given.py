@@ -1,14 +1,12 @@
-"""Copies of a run's own recipes and suites in its results folder, and the names of its plugins."""
+"""Copies of a run's own recipes and suites in its results folder."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from benchmark.run.plan import Request, Run
-from zoo.errors import CorruptError, MissingError
-from zoo.files import read_json, sha256_file, write_json, write_text
+from zoo.files import sha256_file, write_text
 from zoo.identity import code_files
 from zoo.paths import user_path
 from zoo.plugins import METHODS
@@ -19,7 +17,7 @@ FOLDER = "given"
 
 
 def keep_given(request: Request) -> None:
-    """Copy the files of recipes and suites that a run was given, and note the names and sha256 of its plugins.
+    """Copy the files of recipes and suites that a run was given; of plugins, commands have the names and keys the code.
 
     A recipe lies in a folder of its own content, so that two contents of one name are both there.
     """
@@ -31,13 +29,6 @@ def keep_given(request: Request) -> None:
             _copy(file, place / "recipes" / sha256_file(path)[:16] / file.name)
     for path in _suites(request.options.suites):
         _copy(path, place / "suites" / path.name)
-    if request.plugins:
-        known: dict[str, str] = {}
-        with suppress(MissingError, CorruptError):
-            known = read_json(place / "plugins.json")
-        now = {**known, **{path.name: sha256_file(path) for path in map(Path, request.plugins)}}
-        if now != known:
-            write_json(place / "plugins.json", now)
 
 
 def say_keys(run: Run) -> None:

@@ -16,6 +16,7 @@ from benchmark.records.record import plain
 from benchmark.run.cache import Entry
 from zoo.check import check_alone, check_vectors
 from zoo.encoder import Encoder, Vectors
+from zoo.encoding import untested_forward
 from zoo.errors import ContractError, Interrupted
 from zoo.roles import RoleText, encode_alike, kind_of
 
@@ -32,7 +33,9 @@ _EQUAL, MANY_SHARED = 1e-3, 0.1
 
 def facts_of(encoder: Encoder) -> dict[str, object]:
     """Return an encoder's size and its method's facts, as records state them; raises ContractError."""
-    facts = {"dimensions": encoder.dim, "parameters": encoder.parameters(), **encoder.facts()}
+    facts: dict[str, object] = {"dimensions": encoder.dim, "parameters": encoder.parameters(), **encoder.facts()}
+    if "run_by" not in facts and (forward := untested_forward(encoder)):
+        facts["run_by"] = f"transformers, {forward}"
     for name, value in facts.items():
         try:
             json.dumps(plain(value), allow_nan=False)

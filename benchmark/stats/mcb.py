@@ -26,7 +26,35 @@ _FAR_APART = 1e30  # the ratio of a lead without any noise; quantiles of infinit
 _FAR = LEVEL / 20  # the error of leaving out methods that are far below another, part of LEVEL
 _BALANCE = 0.99  # the quantile of a lead by itself in whose multiples leads are compared with one another
 
+# Printed in place of an interval without width.
+NO_INTERVAL = "no interval: every item is alike"
+_NO_WIDTH = 1e-5
+
 Matrix = NDArray[np.float64]
+
+
+def with_width(low: Matrix, high: Matrix) -> tuple[Matrix, Matrix]:
+    """Return ends of intervals, NaN for those without width: items that are all alike show no noise."""
+    flat = high - low < _NO_WIDTH
+    return np.where(flat, np.nan, low), np.where(flat, np.nan, high)
+
+
+def interval_text(low: float, high: float, form: str = "z.1f") -> str:
+    return NO_INTERVAL if low != low else f"{low:{form}} to {high:{form}}"
+
+
+def of_alike(value: float, units: float, least: float, most: float) -> tuple[float, float]:
+    """Return the exact 95% interval of a mean over unrelated units that all have this value.
+
+    So many alike show that a share of (LEVEL / 2) ** (1 / units) of all is (Clopper and Pearson 1934). The others may
+    have any value from `least` to `most`.
+
+    Examples:
+        >>> [round(end, 3) for end in of_alike(1.0, 30, 0.0, 1.0)]
+        [0.884, 1.0]
+    """
+    share = (LEVEL / 2) ** (1 / units)
+    return share * value + (1 - share) * least, share * value + (1 - share) * most
 
 
 @dataclass(frozen=True)
@@ -164,7 +192,8 @@ def pooled_noise(by_seed: Sequence[Sequence[float] | Matrix]) -> SeedNoise:
 class Differences:
     """Row minus column (methods, methods): standard errors, degrees of freedom, 95% intervals and two-sided p.
 
-    All but `value` and `pairs_error` are NaN if the noise of a method's seeds is unknown.
+    All but `value` and `pairs_error` are NaN if the noise of a method's seeds is unknown; the ends also where no item
+    differs from another.
     """
 
     value: Matrix
@@ -205,7 +234,20 @@ def differences(sample: Sample) -> Differences:
     # Each pair once: A - B has the p of B - A.
     p, upper = np.empty_like(t), np.triu_indices(len(t))
     p[upper] = p.T[upper] = 2 * stdtr(df[upper], -np.abs(t[upper]))
-    return Differences(value, np.sqrt(of_pairs), np.sqrt(of_seeds), error, df, value - margin, value + margin, p)
+    low, high = with_width(value - margin, value + margin)
+    return Differences(value, np.sqrt(of_pairs), np.sqrt(of_seeds), error, df, low, high, p)
+
+
+def own_noise(sample: Sample) -> tuple[Matrix, Matrix]:
+    """Return the standard errors (methods,) of scores by themselves from resampled pairs, and t's 97.5% quantiles.
+
+    The quantiles are those of pairs and seeds together (see `mixed_df`).
+    """
+    from scipy.special import stdtrit
+
+    error = sample.drawn.std(axis=1, ddof=1)
+    df = mixed_df(error**2, float(sample.pairs_df), sample.seed_variance, np.maximum(sample.seed_df, 1))
+    return error, stdtrit(df, 1 - LEVEL / 2)
 
 
 def equivalence(result: Differences, margin: float) -> Matrix:

@@ -130,9 +130,10 @@ def texts_of_pairs(task: str) -> NDArray[np.intp]:
     numbers = shared_texts(task, gold)
     if numbers is None:
         raise UsageError(f"{task}: the texts of its pairs are not known.")
-    numbers = numbers if pooled is None else numbers[pooled.places[task]]
+    # Before a pair that a task has twice is taken twice: its texts are the same.
     alone = numbers < 0
-    return np.where(alone, numbers.max() + np.cumsum(alone).reshape(alone.shape), numbers)
+    numbers = np.where(alone, numbers.max() + np.cumsum(alone).reshape(alone.shape), numbers)
+    return numbers if pooled is None else numbers[pooled.places[task]]
 
 
 def _texts_of(name: str) -> dict[str, Any] | None:

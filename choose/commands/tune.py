@@ -12,12 +12,8 @@ from benchmark.cli.closing import next_command
 from benchmark.cli.complete import METHODS_LIST, TASK
 from benchmark.cli.options import (
     data_option,
-    device_option,
-    json_option,
     load_plugins,
     option,
-    plugin_option,
-    precision_option,
     print_rows,
     results_only_option,
     say,
@@ -25,6 +21,7 @@ from benchmark.cli.options import (
     train_pairs_option,
 )
 from benchmark.run.options import TUNED_ON, RunOptions
+from choose.commands import running_options
 
 
 @click.command("tune")
@@ -49,10 +46,7 @@ from benchmark.run.options import TUNED_ON, RunOptions
 @train_pairs_option
 @data_option
 @results_only_option
-@device_option
-@precision_option
-@json_option
-@plugin_option
+@running_options
 def command(
     trials: int,
     minutes: float | None,
@@ -74,11 +68,12 @@ def command(
     if as_json:
         say_json([asdict(tuning) for tuning in tunings])
         return 0
-    header = ["recipe", "trials", "paper's settings", "tuned", "values"]
+    header = ["recipe", "trials", "untrained", "paper's settings", "tuned", "values"]
     rows = [
         [
             tuning.name,
             str(tuning.trials),
+            "n/a" if tuning.untrained is None else f"{tuning.untrained:.2f}",
             "failed" if tuning.before is None else f"{tuning.before:.2f}",
             f"{tuning.best:.2f}",
             ", ".join(f"{key}={shown(value)}" for key, value in tuning.values.items()),

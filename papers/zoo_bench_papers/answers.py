@@ -13,19 +13,19 @@ SO_FAR, AT_SCALE = "so far", "at this scale"
 YES, NO, POSSIBLE = "yes", "no", "possible"
 
 # Rounding can leave such a difference between equal scores.
-_EQUAL = 1e-11
+EQUAL = 1e-11
 # Below this share of the paper's updates, nothing is said but "so far".
 _SHARE = 0.05
 
 
 def above(low: float, high: float, line: float) -> str:
     """Answer for an interval beside a claim's line: 0, or the margin of a claim of no loss below 0."""
-    return YES if low > line + _EQUAL else NO if high < line - _EQUAL else UNDECIDED
+    return YES if low > line + EQUAL else NO if high < line - EQUAL else UNDECIDED
 
 
 def as_large(high: float, line: float, printed: float | None) -> str:
     """Possibility of the printed difference; "" without a printed difference above the line."""
-    return "" if printed is None or printed <= line else NO if high < printed - _EQUAL else POSSIBLE
+    return "" if printed is None or printed <= line else NO if high < printed - EQUAL else POSSIBLE
 
 
 def word(low: float, high: float, line: float, printed: float | None) -> str:

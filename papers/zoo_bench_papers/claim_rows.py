@@ -14,7 +14,7 @@ from benchmark.records.conflicts import two_versions
 from benchmark.records.folder import Records
 from benchmark.records.names import recipe_of, typed_recipe
 from benchmark.records.record import Record
-from benchmark.report.conditions import about, recipes
+from benchmark.report.conditions import about, recipe_of_method
 from benchmark.report.rows import About
 from benchmark.stats.draws import ByTask, finished, is_alone
 from zoo.errors import MissingError
@@ -92,7 +92,8 @@ class Folder:
         self.labelled = dict(first[0]) if first else {}
         self.rows: dict[str, list[MeasuredRow]] = defaultdict(list)
         for records in by_row.values():
-            method, of = records[0]["method"], about(records, len({r["seed"] for r in records}))
+            method = records[0]["method"]
+            of = about(records, len({r["seed"] for r in records}), recipe_of_method(method))
             recipe, overrides = recipe_of(method)
             base = recipe.removesuffix("-tuned") if of["tuned"] else recipe
             text = (of["corpus"], of["corpus_sentences"]) if of["corpus_sentences"] else ("", 0)
@@ -152,7 +153,7 @@ def _share(row: MeasuredRow) -> float | None:
     if (share := row.about["updates_share"]) is not None:
         return share
     steps = [steps for record in row.records if (steps := (record["training"] or {}).get("steps"))]
-    spec = recipes().get(recipe_of(row.records[0]["method"])[0])
+    spec = recipe_of_method(row.records[0]["method"])
     return sum(steps) / len(steps) / spec.updates if steps and spec is not None and spec.updates else None
 
 

@@ -50,6 +50,8 @@ class Compared:
     # Another backbone than the paper's, or fewer dimensions than its word vectors.
     small: bool = False
     share: float | None = None
+    # The words at false discovery rates of 5 and 1 %, of a deciding comparison (`corrected`).
+    corrected: tuple[str, ...] = ()
 
     @property
     def decides(self) -> bool:

@@ -9,6 +9,7 @@ from benchmark.report.markdown import markdown_row
 from benchmark.stats.contained import NOT_TUNED, ONE_STUDY, contained
 from zoo.progress import counted
 from zoo_bench_papers.answers import NOT_MEASURED, UNTESTABLE, WORDS
+from zoo_bench_papers.corrected import BY_CHANCE, RATES, contrast
 from zoo_bench_papers.verdicts import Verdict
 
 
@@ -23,16 +24,31 @@ def of_claims(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def counts(verdicts: Sequence[Verdict]) -> str:
-    """Text such as "Of 200 claims: confirmed 5 ... Their 90 comparisons, each by itself: ..."; each counts once."""
+    """Text such as "Of 200 claims: confirmed 5 ... Their 90 contrasts, each by itself: ..."; each counts once."""
     chosen = of_claims(verdicts)
-    by = Counter(one.word for one in chosen)
-    compared = {(c.a, c.b, c.on, c.line): c for one in chosen for c in one.deciding}.values()
-    each = Counter(c.word for c in compared)
-    return (
-        f"Of {counted(len(chosen), 'claim')}: {', '.join(f'{word} {by[word]}' for word in WORDS)}."
-        f" Their {counted(len(compared), 'comparison')}, each by itself: "
-        + ", ".join(f"{word} {each[word]}" for word in WORDS[:4])
-    )
+    compared = {contrast(c): c for one in chosen for c in one.deciding}.values()
+    lines = [f"Of {counted(len(chosen), 'claim')}: {_tally([one.word for one in chosen], WORDS)}."]
+    if compared:
+        every = len({contrast(c) for one in verdicts for c in one.deciding})
+        rates = [f"{100 * rate:g} %" for rate in RATES]
+        some = (f"{_tally([one.corrected[i] for one in chosen])} ({rate})" for i, rate in enumerate(rates))
+        lines.append(f"Corrected for {counted(every, 'contrast')} at a false discovery rate: {'; '.join(some)}.")
+        some = (f"at {rate}: {_tally([c.corrected[i] for c in compared])}" for i, rate in enumerate(rates))
+        lines.append(
+            f"Their {counted(len(compared), 'contrast')}, each by itself: {_tally([c.word for c in compared])};"
+            f" corrected {'; '.join(some)}. Noise alone would reverse {BY_CHANCE * len(compared):.1f} of them."
+        )
+    return " ".join(lines)
+
+
+def _tally(words: Sequence[str], shown: Sequence[str] = WORDS[:4]) -> str:
+    by = Counter(words)
+    return ", ".join(f"{word} {by[word]}" for word in shown)
+
+
+def noise(at: str) -> str:
+    """Return which noise the intervals of a condition contain."""
+    return contained("pairs", tuning=ONE_STUDY if "tuned (" in at else NOT_TUNED)
 
 
 def markdown(verdicts: Sequence[Verdict]) -> str:
@@ -44,8 +60,7 @@ def markdown(verdicts: Sequence[Verdict]) -> str:
     ]
     for at in dict.fromkeys(verdict.condition for verdict in verdicts):
         selected = [verdict for verdict in verdicts if verdict.condition == at]
-        why = ONE_STUDY if "tuned" in at else NOT_TUNED
-        parts += [f"## {at}", f"{counts(selected)}. {contained('pairs', tuning=why)}"]
+        parts += [f"## {at}", f"{counts(selected)} {noise(at)}"]
         for paper in dict.fromkeys(one.claim.paper for one in selected if one.measured):
             lines = [_cells(one) for one in selected if one.claim.paper == paper and one.measured]
             parts += [f"### {paper}", _table(_HEADER, lines)]
@@ -136,7 +151,7 @@ def ledger(verdicts: Sequence[Verdict]) -> list[dict[str, object]]:
             if verdict.claim.id not in measured and at == conditions[0] == verdict.condition
         ]
         shown = [*(verdict for verdict in verdicts if verdict.condition == at and verdict.measured), *of_claims(rest)]
-        text = counts([verdict for verdict in verdicts if verdict.condition == at])
+        text = f"{counts([verdict for verdict in verdicts if verdict.condition == at])} {noise(at)}"
         drawn.append({"condition": at, "counts": text, "claims": [_drawn(one) for one in shown]})
     return drawn
 
@@ -156,6 +171,7 @@ def _drawn(verdict: Verdict) -> dict[str, object]:
     drawn |= {
         "head": verdict.head(),
         "text": text,
+        "corrected": verdict.corrected,
         "above": above,
         "as_large": as_large,
         "share": _rounded(verdict.share),

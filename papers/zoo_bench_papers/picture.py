@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmark.stats.contained import NOT_TUNED, ONE_STUDY, contained
 from zoo.errors import UsageError
 from zoo_bench_papers.answers import CONFIRMED, REVERSED, SMALLER, UNDECIDED, WORDS
 from zoo_bench_papers.comparisons import Compared
+from zoo_bench_papers.ledger import noise
 from zoo_bench_papers.verdicts import Verdict
 
 _COLOURS = {CONFIRMED: "#1a7f37", SMALLER: "#a65d00", REVERSED: "#b3261e", UNDECIDED: "#6b6b6b"}
@@ -55,8 +55,8 @@ def forest(verdicts: Sequence[Verdict], path: Path, most: int = 80) -> None:
     axes.set_xlim(-edge, edge)
     axes.grid(axis="x", color="#dddddd", linewidth=0.5)
     axes.set_axisbelow(True)
-    noise = contained("pairs", tuning=ONE_STUDY if "tuned" in lines[0][0].condition else NOT_TUNED)
-    axes.set_xlabel(f"difference in points with its 95% interval; an arrow lies beyond the edge\n{noise}", fontsize=8)
+    at = lines[0][0].condition
+    axes.set_xlabel(f"difference in points with its 95% interval; an arrow is beyond the edge\n{noise(at)}", fontsize=8)
     papers = ", ".join(dict.fromkeys(one.claim.paper for one, _ in lines))
     scale = ", ".join(dict.fromkeys(one.scale for one, _ in lines if one.scale))
     axes.set_title(f"Claims of {papers}, {scale}\n{lines[0][0].condition}", fontsize=9)
@@ -104,7 +104,8 @@ def beside(verdicts: Sequence[Verdict], row: str, path: Path) -> None:
     axes.set_ylim(len(lines) - 0.5, -0.5)
     axes.grid(axis="x", color="#dddddd", linewidth=0.5)
     axes.set_axisbelow(True)
-    axes.set_xlabel(f"points above {row} on the mean of the seven STS tasks\n{contained('pairs')}", fontsize=8)
+    at = verdicts[0].condition
+    axes.set_xlabel(f"points above {row} on the mean of the seven STS tasks\n{noise(at)}", fontsize=8)
     figure.suptitle(f"Does it beat {row}?", fontsize=13, fontweight="bold")
     share = max((c.share for _, c in lines if c.share is not None), default=None)
     trained = "" if share is None else f"; at most {100 * share:.2g} % of the papers' updates"

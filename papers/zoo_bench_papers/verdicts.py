@@ -18,6 +18,7 @@ from zoo_bench_papers.answers import CONFIRMED, NOT_MEASURED, REVERSED, SMALLER,
 from zoo_bench_papers.claim_rows import NO_ITEMS, Condition, Folder
 from zoo_bench_papers.claims import CODE, READING, TEXT, Claim, all_claims, open_points
 from zoo_bench_papers.comparisons import SETTINGS, Compared, Metric, Place, PrintedOf, printed_differences
+from zoo_bench_papers.corrected import RATES, corrected
 from zoo_bench_papers.gates import Gate
 from zoo_bench_papers.properties import OF_UNTRAINED, RULES, Measured
 
@@ -69,6 +70,19 @@ class Verdict:
         return [one for one in self.compared if one.decides]
 
     @property
+    def corrected(self) -> tuple[str, ...]:
+        """The words at false discovery rates of 5 and 1 % over all contrasts of the condition."""
+        if not self.deciding:
+            return (self.word,) * len(RATES)
+        each = [answers.of_all(words) for words in zip(*(one.corrected for one in self.deciding), strict=True)]
+        return tuple(self.word if word == CONFIRMED and self.word == NOT_MEASURED else word for word in each)
+
+    @property
+    def after(self) -> str:
+        """What is left of the word after correction, if it is another one."""
+        return "" if self.corrected[0] == self.word else f"{self.corrected[0]} after correction"
+
+    @property
     def above(self) -> str:
         """Rows above the claim's line: yes, no, undecided, or how many of each."""
         return answers.tally([one.above for one in self.deciding])
@@ -89,6 +103,7 @@ class Verdict:
         shown = self.deciding
         each = Counter(one.word for one in shown)
         some = [f"{self.head()} on {each[self.word]} of {len(shown)} comparisons" if len(each) > 1 else self.head()]
+        some += [self.after] if self.after else []
         some += [f"{each[word]} {word}" for word in WORDS if word != self.word and len(each) > 1 and each[word]]
         if self.word == NOT_MEASURED and shown:
             some = [f"{self.word} as a whole: {CONFIRMED} {self.scale}".strip()]
@@ -149,6 +164,9 @@ def _under(folder: Folder, at: Condition, results: Path) -> list[Verdict]:
             of_claim = [places[on, claim.metric] for on in claim.on]
             before = anisotropy if claim.presupposes == "anisotropy" else None
             verdicts.append(_verdict(name, claim, at, of_claim, command, printed, prompts, before))
+    words = iter(corrected([c for one in verdicts for c in one.deciding]))
+    for verdict in verdicts:
+        verdict.compared = [next(words) if c.decides else c for c in verdict.compared]
     return verdicts
 
 

@@ -32,9 +32,26 @@ def test_pairs_stand_together_or_in_two_documents() -> None:
     assert not used[0] & used[1] and used[0] | used[1] == signal.held_out
 
 
-def test_no_text_of_a_pair_is_anywhere_else() -> None:
-    """A line that all documents share is in no pair."""
-    documents = [[*written(i, 6), "Yours.", f"P.S. {i}."] for i in range(40)]
+@pytest.mark.parametrize("documents", [15, 20, 31])
+def test_two_sentences_of_one_document_are_never_unlike(documents: int) -> None:
+    """Of few documents, which have most of the couples by chance."""
+    for seed in range(20):
+        pairs = document_items([written(i, 12 + i) for i in range(documents)], seed).test
+        numbers = np.array([int(text.split()[1]) for text in pairs.texts]).reshape(-1, 2)
+        assert (pairs.gold == (numbers[:, 0] == numbers[:, 1])).all()
+
+
+def test_lists_of_short_lines_have_no_titles() -> None:
+    documents = [[f"item {i} {line}" for line in range(6)] for i in range(200)]
+    assert "neighbouring sentences" in document_items(documents).test.report
+
+
+@pytest.mark.parametrize("last", ["Yours. P.S.", "P.S. Yours."])
+def test_no_text_of_a_pair_is_anywhere_else(last: str) -> None:
+    """A line that all documents share is in no pair, first or second."""
+    documents = [
+        [*written(i, 6), *(f"{word}{f' {i}.' * (word == 'P.S.')}" for word in last.split())] for i in range(40)
+    ]
     signal = document_items(documents)
     others = {line for i, lines in enumerate(documents) if i not in signal.held_out for line in lines}
     assert len(signal.held_out) == 16 and "Yours." in others

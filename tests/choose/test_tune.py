@@ -15,6 +15,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+import zoo
 from benchmark.data.corpora import normalised
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
@@ -22,6 +23,7 @@ from benchmark.keys import code_digest
 from benchmark.run.options import TUNED_ON, RunOptions
 from benchmark.run.plan import Request
 from benchmark.run.prepare import prepare
+from benchmark.run.vectors import VectorStore
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import load_tasks
 from choose import tune as module
@@ -69,7 +71,11 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> Iterator[Trained]:
         return FitReport(fitted=True)
 
     monkeypatch.setattr(SimCSE, "fit", fit)
-    monkeypatch.setattr(PairsData, "score_dev", lambda self, vectors: 1e4 * kept.recipes[-1].learning_rate)
+
+    def score_dev(self: PairsData, vectors: VectorStore) -> float:
+        return 1e4 * kept.recipes[-1].learning_rate if isinstance(vectors._obtain(), SimCSE) else 0.12
+
+    monkeypatch.setattr(PairsData, "score_dev", score_dev)
     return kept
 
 
@@ -106,7 +112,9 @@ def test_a_study_goes_on_and_its_recipe_has_the_best_settings(tmp_path: Path, tr
     spec = tuned_recipes(tmp_path)["simcse-tuned"]
     assert spec.tuned is not None and (spec.tuned.trials, spec.tuned.spread) == (2, None)
     assert spec.parameters["looks"] == 4
-    assert "| 1 | 64 | 3e-05 | 0.30 |" in first.file.with_suffix(".md").read_text(encoding="utf-8")
+    page = first.file.with_suffix(".md").read_text(encoding="utf-8")
+    assert "| 1 | 64 | 3e-05 | 0.30 |" in page
+    assert "| | | | 0.12 | the start of the best trial, untrained |" in page and first.untrained == 0.12
 
 
 def test_another_text_or_space_is_another_study(tmp_path: Path, trained: Trained) -> None:
@@ -193,6 +201,9 @@ def test_a_recipe_that_was_tuned_runs_with_four_looks(tmp_path: Path) -> None:
     spec = yaml.safe_load(tuning.file.read_text(encoding="utf-8"))
     (plan,) = prepare(Request(options(tmp_path, "simcse-tuned", tasks="pocket-pairs", seeds=1))).encoders
     row = plan.row
+    (task,) = load_tasks(["pocket-pairs"], DataSource(None, hub=False), None)
+    untrained = zoo.create("cls:backbone=zoo-mini")
+    assert tuning.untrained == task.data.score_dev(VectorStore(untrained, "cls"))
     assert row.tuned is not None and row.tuned.study == spec["tuned"]["study"]
     assert (row.recipe.batch_size, row.recipe.looks) == (tuning.values["batch_size"], 4)
     (paper,) = prepare(Request(options(tmp_path, tasks="pocket-pairs", seeds=1))).encoders

@@ -111,7 +111,7 @@ def test_the_counts_and_the_answers_are_those_of_the_verdicts() -> None:
     assert sum(by.values()) == len(all_claims()), "a claim with two procedures counts once"
     assert f"Of {len(all_claims())} claims: {CONFIRMED} {by[CONFIRMED]}, {SMALLER} {by[SMALLER]}, " in counts(reached)
     (at,) = ledger(reached)
-    assert json.loads(json.dumps(at))["counts"] == counts(reached)
+    assert json.loads(json.dumps(at))["counts"].startswith(counts(reached) + " Noise of pairs: contained")
 
 
 @pytest.mark.slow

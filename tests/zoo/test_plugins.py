@@ -93,13 +93,15 @@ def test_a_broken_entry_point_is_listed_and_harms_no_other(
         "raising": "raising_plugin_module:Thing",
         "wrong": "collections:OrderedDict",
     }
-    assert registry.names() == ["absent", "cls", "good", "raising", "simcse", "wrong"]
+    assert registry.names() == ["cls", "good", "raising", "simcse", "wrong"]
+    with pytest.raises(UsageError, match=r"It is broken: absent of \?: there is no module 'no_such_module_at_all'"):
+        registry.get("absent")
     assert "raising_plugin_module" not in sys.modules  # listing loads nothing
     loaded = dict(registry.load_all())
-    assert {name for name, cls in loaded.items() if cls is None} == {"absent", "raising", "wrong"}
+    assert {name for name, cls in loaded.items() if cls is None} == {"raising", "wrong"}
     assert loaded["good"].__name__ == "Good" and loaded["cls"] is Cls
     broken = registry.broken()
-    assert "ModuleNotFoundError" in broken["absent"]
+    assert {*broken} == {"absent of ?", "raising", "wrong"}
     assert "no luck" in broken["raising"] and "raising_plugin_module.py:2" in broken["raising"]
     assert "TypeError" in broken["wrong"]
 
@@ -108,11 +110,11 @@ def test_an_entry_point_with_a_built_in_name_is_broken_alone(
     registry: Registry[type[Encoder]], entry_points: dict[str, str]
 ) -> None:
     """The name stays with the built-in method, and other packages are read."""
-    entry_points |= {"cls": "elsewhere:Cls", "zz": "zoo.methods.static:Static"}
+    entry_points |= {"cls": "zoo.elsewhere:Cls", "zz": "zoo.methods.static:Static"}
     for _ in range(2):
         assert registry.names() == ["cls", "simcse", "zz"] and registry.get("cls") is Cls
         (reason,) = registry.broken().values()
-        assert "zoo.methods.pooled" in reason and "elsewhere:Cls" in reason
+        assert "zoo.methods.pooled" in reason and "zoo.elsewhere:Cls" in reason
 
 
 def test_an_entry_point_with_a_recipe_s_name_is_broken_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +122,7 @@ def test_an_entry_point_with_a_recipe_s_name_is_broken_alone(monkeypatch: pytest
     monkeypatch.setattr(METHODS, "_entries", {**METHODS._entries, "avg-last": entry})
     monkeypatch.setattr(METHODS, "_broken", {})
     assert all_recipes()["avg-last"].method == "avg"
-    assert "avg-last.yaml" in METHODS.broken()["avg-last (elsewhere:Cls (package elsewhere))"]
+    assert "avg-last.yaml" in METHODS.broken()["avg-last of elsewhere"]
 
 
 def test_a_class_of_decorator_and_entry_point_is_one(

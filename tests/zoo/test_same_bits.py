@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from architectures import ARCHITECTURES
 from fakes import fixed_bert, sentences
 from test_golden import BUILT_IN, corpus_for, small, stated
 
 from zoo.check import SENTENCES
 from zoo.encoder import Encoder, Run, Runtime, Vectors
-from zoo.encoding import runtimes_changed
+from zoo.encoding import TESTED, runtimes_changed, untested_forward
 
 Encode = Callable[[list[str]], Vectors]
 TEXTS = [*SENTENCES[:14], "", "a long text of many words " * 30]
@@ -95,6 +97,59 @@ def test_at_the_widths_of_real_models(backbone_name: str, precision: str) -> Non
     for cls in (Average, Cls):
         recipe = cls.Recipe(backbone=backbone_name)
         assert not unequal(cls(recipe, Runtime(precision=precision)), TEXTS), f"{cls.__name__}"  # type: ignore[arg-type]
+
+
+def model_folder(kind: str, folder: Path, backbone: Path, width: int = 32) -> Path:
+    """A folder of a random model of two layers of a type of the library, with the tokenizer of `backbone`."""
+    from transformers import AutoConfig, AutoModel
+
+    names = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads")
+    config = dict(zip(names, (width, 2 * width, 2, 2, 2), strict=True)) | {"head_dim": width // 2, "vocab_size": 30522}
+    config |= {"max_position_embeddings": 256, "pad_token_id": 0, "bos_token_id": 101, "eos_token_id": 102}
+    torch.manual_seed(0)
+    special = {key: value for key, value in ARCHITECTURES.get(kind, {}).items() if key not in config}
+    AutoModel.from_config(AutoConfig.for_model(kind, **special | config)).save_pretrained(folder)
+    for path in backbone.glob("*token*"):
+        shutil.copy(path, folder)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", sorted(TESTED))
+def test_model_types_of_the_library(kind: str, backbone: Path, tmp_path: Path) -> None:
+    """Most run in their own forward."""
+    from zoo.methods.pretrained import Pretrained
+
+    recipe = Pretrained.Recipe(model=str(model_folder(kind, tmp_path, backbone)), pooling="mean")
+    for precision in ("fp32", "bf16"):
+        encoder = Pretrained(recipe, Runtime(precision=precision))
+        assert not untested_forward(encoder)
+        assert not unequal(encoder, TEXTS), f"{kind} in {precision}"
+
+
+def test_an_untested_model_type_is_said(backbone: Path, tmp_path: Path) -> None:
+    from zoo.methods.pretrained import Pretrained
+
+    recipe = Pretrained.Recipe(model=str(model_folder("deberta", tmp_path, backbone)), pooling="mean")
+    assert untested_forward(Pretrained(recipe, Runtime())) == "deberta"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_on_a_gpu_vectors_are_near_beside_any_others(precision: str, record_property: Callable[..., None]) -> None:
+    """Libraries choose kernels by the shape of a batch there; which conditions have other bits is recorded."""
+    from zoo.check import TOLERANCE
+    from zoo.methods.pooled import Average
+
+    encoder = Average(Average.Recipe(backbone="zoo-small"), Runtime(device="cuda", precision=precision))
+    beside = texts_beside(TEXTS)
+    wanted = encoder.encode([*TEXTS, *beside])[: len(TEXTS)]
+    for name, vectors in in_conditions(encoder.encode, TEXTS, beside):
+        off = np.abs(vectors - wanted).max() / np.linalg.norm(wanted, axis=1).mean()
+        record_property(
+            name, f"{int((vectors != wanted).any(axis=1).sum())} of {len(TEXTS)} differ, by up to {off:.1e}"
+        )
+        assert off <= TOLERANCE[precision], name
 
 
 def test_a_changed_weight_is_noticed() -> None:

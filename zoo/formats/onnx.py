@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _STATES = ("last_hidden_state", "token_embeddings")
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
+# What a row says of an encoder that gets no batches.
+ALONE = ", each text alone"
 _DTYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 

@@ -35,7 +35,7 @@ from zoo.formats.finished import (
     taken_over,
     trained_pooler,
 )
-from zoo.formats.onnx import OnnxModel, onnx_digests, onnx_file
+from zoo.formats.onnx import ALONE, OnnxModel, onnx_digests, onnx_file
 from zoo.methods.base import BackboneEncoder, check_positive, count_parameters
 from zoo.methods.promcse import Prefix, PrefixPooler, released_prefix
 from zoo.paths import is_file
@@ -207,8 +207,14 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
     def encode_document(self, texts: Sequence[str], **options: Any) -> Vectors:
         return self.encode(texts, role="document", **options)
 
+    @property
+    def one_by_one(self) -> bool:
+        network = None if self.library is None else getattr(self.library[0], "model", None)
+        return isinstance(network, OnnxModel) and network.alone
+
     def facts(self) -> dict[str, Any]:
         name = "sentence-transformers" if self.onnx is None else f"onnxruntime, {self.onnx.name}"
+        name += ALONE if self.one_by_one else ""
         by = {} if self.library is None else {"run_by": name}
         return {**by, **self.roles.facts()}
 
@@ -244,8 +250,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         # The methods of roles also choose the tower of a model that has two.
         encode: Any = getattr(library, f"encode_{role}" if role else "encode")
         started = time.perf_counter()
-        network: Any = getattr(library[0], "model", None)
-        size = {"batch_size": 1} if isinstance(network, OnnxModel) and network.alone else {}
+        size = {"batch_size": 1} if self.one_by_one else {}
         with autocast(self.runtime):
             vectors = (
                 encode(texts, prompt=prompt, show_progress_bar=False, **size) if texts else np.empty((0, self.dim))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
@@ -89,7 +90,9 @@ class PrefixPooler(TrainedPooler):
         mask = torch.cat([attention_mask.new_ones(len(input_ids), prefix.shape[4]), attention_mask], dim=1)
         # The model makes no mask of its own for a cache.
         wide = added_mask(mask, input_ids.shape[1])
-        states = self.model(input_ids=input_ids, attention_mask=wide, past_key_values=cache).last_hidden_state
+        # The argument has another name from transformers 5.24 on.
+        named = "cache" if "cache" in signature(self.model.forward).parameters else "past_key_values"
+        states = self.model(input_ids=input_ids, attention_mask=wide, **{named: cache}).last_hidden_state
         vectors: torch.Tensor = self.mlp(states[:, 0])
         return vectors
 

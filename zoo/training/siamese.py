@@ -209,7 +209,7 @@ class _AlternatingTraining(Training):
         of_batch, total = self.settings.batch_size, 0
         for size, count in zip(self.sizes, batches, strict=True):
             passes, rest = divmod(count, math.ceil(size / of_batch))
-            total += passes * size + min(rest * of_batch, size)
+            total += passes * size + rest * of_batch
         return total
 
 

@@ -175,11 +175,11 @@ def _of_object(given: Any, path: Path, splits: Sequence[str]) -> Cells:
     if isinstance(given, pd.DataFrame):
         return Cells(path, given.set_axis(once([*map(str, given)]), axis=1).set_axis(range(1, len(given) + 1)))
     if isinstance(given, Mapping):
-        try:
-            lists = {name: [*value] if hasattr(value, "__len__") else value for name, value in given.items()}
-            given = _rows_of(lists) or pd.DataFrame(lists).to_dict("records")
-        except (ValueError, TypeError):
-            raise UsageError("a dict that is no table of equal lists is no table; give a path or rows.") from None
+        lists = {name: value if isinstance(value, str | dict) or not hasattr(value, "__len__") else [*value]
+                 for name, value in given.items()}  # fmt: skip
+        given = _rows_of(lists)
+        if given is None:
+            raise UsageError("a dict that is no table of equal lists is no table; give a path or rows.")
     if isinstance(given, list) and given:
         return _of_values(path, dict(enumerate(given, 1)))
     raise UsageError(f"a {type(given).__name__} is no table; give a path, a DataFrame, a Dataset, rows or columns.")
@@ -278,25 +278,21 @@ def _json(path: Path, lines: dict[int, str], splits: Sequence[str], *, is_docume
 
 def _rows_of(content: Mapping[str, Any]) -> list[Any] | None:
     """Read columns in any of pandas' orients, or a single list of objects."""
-    if {"columns", "data"} <= {*content}:
-        return [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
-    if "schema" in content:
-        content = {"data": content["data"]}
-    columns = [value for value in content.values() if isinstance(value, dict)]
-    # Orient "index": an object for each row, of which each has the same names.
-    if (
-        len(columns) == len(content) > 1
-        and all(map(str.isdecimal, content))
-        and not any(map(str.isdecimal, columns[0]))
-    ):
-        return columns
-    lists = [[*value.values()] if isinstance(value, dict) else value for value in content.values()]
-    lists = [column for column in lists if isinstance(column, list)]
-    if len(lists) == 1 and all(isinstance(item, dict) for item in lists[0]):
-        return lists[0]
-    if len(lists) < max(2, len(content)) or len({*map(len, lists)}) > 1:
+    import pandas as pd
+
+    tables = [part for part in content.values() if isinstance(part, list) and part and isinstance(part[0], dict)]
+    if len(tables) == 1:
+        return tables[0]
+    if len(content) < 2 or not all(isinstance(part, dict | list) for part in content.values()):
         return None
-    return [dict(zip(content, row, strict=True)) for row in zip(*lists, strict=True)]
+    given = (content["data"], None, content["columns"]) if {"columns", "data"} <= {*content} else (content,)
+    try:
+        frame = pd.DataFrame(*given, dtype=object)
+    except (ValueError, TypeError):
+        return None
+    # Orient "index": an object for each row.
+    turned = all(map(str.isdecimal, map(str, frame))) and not all(map(str.isdecimal, map(str, frame.index)))
+    return (frame.T if turned else frame).to_dict("records")
 
 
 def _of_values(path: Path, values: dict[int, Any]) -> Cells:

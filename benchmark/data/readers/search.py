@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +46,7 @@ def read_search(folder: Path) -> Search:
         raise MissingError(f"{folder} has no judgements: put them into qrels/test.tsv (query-id, corpus-id, score).")
     places = [{name: place for place, name in enumerate(of)} for of in (queries, documents)]
     judged = []
-    for line, (query, document, grade) in _qrels(path, *places):
+    for line, (query, document, grade) in _qrels(path):
         if not is_number(grade):
             raise CorruptError(f"{path}:{line}: {grade!r:.80} is no grade of relevance.")
         for name, known, what in ((query, places[0], "query"), (document, places[1], "document")):
@@ -58,7 +57,7 @@ def read_search(folder: Path) -> Search:
     return Search(list(queries.values()), list(documents.values()), judged, report)
 
 
-def _qrels(path: Path, *ids: Container[str]) -> list[tuple[int, list[str]]]:
+def _qrels(path: Path) -> list[tuple[int, list[str]]]:
     """Read by the header's names, else by place; raises CorruptError if neither fits."""
     cells = read_cells(path)
     frame = cells.texts()
@@ -76,13 +75,7 @@ def _qrels(path: Path, *ids: Container[str]) -> list[tuple[int, list[str]]]:
         places = [next((place for pattern in patterns.split() for place, name in enumerate(plain) if re.fullmatch(
             pattern, name)), None) for patterns in _QRELS]  # fmt: skip
         if None in places[:2]:
-            # What the names do not say, the ids do.
-            fits = [[place for place in range(width) if all(row[place] in known for row in rows)] for known in ids]
-            if [*map(len, fits)] != [1, 1] or fits[0] == fits[1]:
-                raise CorruptError(
-                    f"{path}:1: its columns are {', '.join(names)}; name them query-id, corpus-id, score."
-                )
-            places[:2] = fits[0][0], fits[1][0]
+            raise CorruptError(f"{path}:1: its columns are {', '.join(names)}; name them query-id, corpus-id, score.")
     return [(line, ["1" if place is None else row[place] if place < len(row) else "" for place in places])
             for line, row in zip(lines, rows, strict=True)]  # fmt: skip
 

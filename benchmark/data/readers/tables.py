@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from benchmark.data.readers.cells import SPLITS, Cells, cell, is_number, once, plain_numbers, read_cells
 from benchmark.data.readers.frames import Table, built
@@ -20,9 +20,6 @@ from benchmark.data.readers.roles import (
 from benchmark.data.readers.shapes import EMPTY, listed
 from zoo.encoder import NLI_LABELS
 from zoo.errors import CorruptError, UsageError
-
-if TYPE_CHECKING:
-    pass
 
 
 def read(

@@ -134,19 +134,25 @@ function costPlot(section, { name, title, axis = title.toLowerCase(), cost, text
     svg.append(draw("text", { class: "tick", x: (start + width) / 2, y: height - 4, "text-anchor": "middle" }, axis));
 
     const order = [...rows].sort((a, b) => cost(a) - cost(b) || a.order - b.order);
-    // Rows of one architecture differ in a measured cost by noise alone: only the best of them is on the line.
-    const best = new Map();
-    for (const row of order) {
-      if (same(row) && !(best.get(same(row))?.average.mean >= row.average.mean)) best.set(same(row), row);
+    // Rows of one architecture differ in a measured cost by noise alone: the best of them has the cost of the cheapest.
+    const cheap = (a, b) => (cheaper ? 1 : -1) * (a - b);
+    const [best, prices] = [new Map(), new Map()];
+    for (const row of order.filter(same)) {
+      const key = same(row);
+      if (!(best.get(key)?.average.mean >= row.average.mean)) best.set(key, row);
+      if (!(cheap(prices.get(key), cost(row)) <= 0)) prices.set(key, cost(row));
     }
+    const price = (row) => prices.get(same(row)) ?? cost(row);
     const able = order.filter((row) => !same(row) || best.get(same(row)) === row);
+    able.sort((a, b) => cheap(price(a), price(b)) || a.order - b.order);
     const front = [];
-    for (const row of cheaper ? able : [...able].reverse()) {
+    for (const row of able) {
       if (!front.length || row.average.mean > front[front.length - 1].average.mean) front.push(row);
     }
     const inner = clip(svg, [left, 4, width, bottom + 6]);
-    svg.append(draw("path", { class: "front", "clip-path": inner,
-      d: front.map((row, i) => `${i ? "L" : "M"}${x(cost(row))} ${y(row.average.mean)}`).join("") }));
+    // Steps: between two rows there is no encoder, and the cheaper one is the best.
+    const steps = front.map((row, i) => `${i ? `H${x(price(row))}V` : `M${x(price(row))} `}${y(row.average.mean)}`);
+    svg.append(draw("path", { class: "front", "clip-path": inner, d: `${steps.join("")}H${cheaper ? width : left}` }));
     const sees = (row) => row.average.mean >= view.y[0] && row.average.mean <= view.y[1]
       && (!(cost(row) > 0) || (x(cost(row)) >= start - 4 && x(cost(row)) <= width));
     const seen = order.filter(sees);

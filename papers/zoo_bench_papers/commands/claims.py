@@ -18,7 +18,7 @@ from zoo.errors import UsageError, did_you_mean
 from zoo.files import check_writable, write_json, write_text
 from zoo_bench_papers.answers import CONFIRMED, WORDS
 from zoo_bench_papers.claims import all_claims
-from zoo_bench_papers.ledger import changed, changes, counts, ledger, markdown, of_claims
+from zoo_bench_papers.ledger import changed, changes, counts, ledger, markdown, noise, of_claims
 from zoo_bench_papers.picture import beside, forest
 from zoo_bench_papers.verdicts import Verdict, verdicts
 
@@ -83,7 +83,7 @@ def command(
         return 0
     for at in dict.fromkeys(one.condition for one in shown):
         selected = [one for one in shown if one.condition == at]
-        say_prose(f"{at}. {counts(selected)}.")
+        say_prose(f"{at}. {counts(selected)} {noise(at)}")
         say_prose("\n".join(_lines(selected, width_of(sys.stdout))))
     if changes(shown):
         say_prose(changed(shown))
@@ -131,7 +131,8 @@ def _lines(selected: Sequence[Verdict], width: int | None) -> list[str]:
 def _of_verdict(verdict: Verdict, width: int | None) -> list[str]:
     of = f", {verdict.procedure}" if verdict.procedure else ""
     why = "" if verdict.deciding or verdict.observation else f": {verdict.reason}"
-    lines = [f"  {verdict.head()}{of}{why}", *(f"  {part}" for part in verdict.observation.split("; ") if part)]
+    after = f"; {verdict.after}" if verdict.after else ""
+    lines = [f"  {verdict.head()}{of}{after}{why}", *(f"  {part}" for part in verdict.observation.split("; ") if part)]
     for c in verdict.compared:
         if c.difference is not None:
             ours = f"{signed(c.difference)} ({signed(c.low)} to {signed(c.high)})"

@@ -34,7 +34,7 @@ class _Options(TypedDict):
 @text_option
 @data_option
 @click.option("--out", type=PATH, required=True, help="Folder of the finished model.")
-@click.option("--steps", type=click.IntRange(1), help="Number of steps, instead of the recipe's.")
+@click.option("--steps", type=click.IntRange(1), help="Steps instead of the recipe's, on as much text as they need.")
 @device_option
 @precision_option
 def command(**options: Unpack[_Options]) -> int:
@@ -62,7 +62,7 @@ def command(**options: Unpack[_Options]) -> int:
     texts = clean_texts(options["texts"], data, runtime.progress)
     line = f"zoo-bench pretrain {name} {text_options(options['texts'])} --out {out.name or 'model'}"
     with writing(out):
-        facts = pretrain(recipe, texts, out, runtime=runtime, command=line)
+        facts = pretrain(recipe, texts, out, runtime=runtime, command=line, read_all=not options["steps"])
     say(
         f"held-out token accuracy {100 * facts['held_out_accuracy']:.2f} %, pseudo-perplexity"
         f" {facts['held_out_pseudo_perplexity']:.1f}; written: {out}"

@@ -56,11 +56,13 @@ def pretrain(
     runtime: Runtime,
     checkpoint_steps: int | None = None,
     command: str | None = None,
+    read_all: bool = True,
 ) -> dict[str, Any]:
     """Train the recipe's model on the texts, write its folder `out`, and return the facts of its card.
 
     A call on the same folder goes on from the last complete checkpoint in `out`/training (every `checkpoint_steps`
-    steps, by default every `eval_every`). Raises UsageError for a folder with another recipe's training or model.
+    steps, by default every `eval_every`). Without `read_all`, the text is read as far as the steps need it, each row
+    once. Raises UsageError for a folder with another recipe's training or model.
     """
     work, noted = out / "training", out / "training" / "recipe.json"
     done = read_mapping(out / PRETRAINING) if (out / PRETRAINING).is_file() else None
@@ -77,7 +79,9 @@ def pretrain(
     source = find_source(recipe)
     tokenizer = _tokenizer(recipe, source, texts, work / "tokenizer", trained_here=noted.is_file())
     write_json(noted, stated)
-    rows, held = split_rows(packed_rows(texts, tokenizer, recipe.row_length), recipe.held_out_rows)
+    # At most a quarter of the rows is held out.
+    most = None if read_all else max(recipe.steps * recipe.batch_rows + recipe.held_out_rows, 4 * recipe.held_out_rows)
+    rows, held = split_rows(packed_rows(texts, tokenizer, recipe.row_length, most), recipe.held_out_rows)
     torch.manual_seed(recipe.seed)
     if recipe.begin_from is not None and source is not None:
         model = _loaded(source, recipe.dropout)

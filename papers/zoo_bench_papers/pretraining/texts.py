@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,8 +44,11 @@ class PlainTexts:
                     yield sentence
 
 
-def packed_rows(texts: PlainTexts, tokenizer: PreTrainedTokenizerBase, length: int) -> Dataset:
-    """Rows `input_ids` (length,): [CLS], consecutive text with [SEP] after each sentence, [SEP]; cached."""
+def packed_rows(texts: PlainTexts, tokenizer: PreTrainedTokenizerBase, length: int, most: int | None = None) -> Dataset:
+    """Rows `input_ids` (length,): [CLS], consecutive text with [SEP] after each sentence, [SEP]; cached.
+
+    Of the text, what makes `most` rows is read.
+    """
     from datasets import Dataset, Features, List, Value
 
     cls, sep, inner = tokenizer.cls_token_id, tokenizer.sep_token_id, length - 2
@@ -63,10 +67,11 @@ def packed_rows(texts: PlainTexts, tokenizer: PreTrainedTokenizerBase, length: i
     if next(rows(), None) is None:
         raise UsageError(f"the text is shorter than one row of {length} tokens, which trains nothing; give more text.")
     files = [sha256_file(path) for path in texts.paths]
-    key = sha256_json([files, sorted(texts.exclude), tokenizer.backend_tokenizer.to_str(), length])
+    key = sha256_json([files, sorted(texts.exclude), tokenizer.backend_tokenizer.to_str(), length, most])
     features = Features({"input_ids": List(Value("int32"), length=length)})
     place = str(cache_folder() / "tokens")
-    return Dataset.from_generator(rows, features, cache_dir=place, fingerprint=key[:32]).with_format("numpy")
+    first = partial(islice, rows(), most)
+    return Dataset.from_generator(first, features, cache_dir=place, fingerprint=key[:32]).with_format("numpy")
 
 
 def split_rows(rows: Dataset, held_out: int) -> tuple[Dataset, Dataset]:

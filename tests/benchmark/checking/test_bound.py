@@ -14,9 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fakes import make_record
 
 import benchmark
-from benchmark.checking.bound import STATED, DifferenceError, check_training, equal_seeds, other_columns
+from benchmark.checking.bound import (
+    STATED,
+    DifferenceError,
+    _check_log,
+    check_start,
+    check_training,
+    equal_seeds,
+    other_columns,
+)
 from benchmark.checking.encoders import row_of_record
 from benchmark.checking.verify import Check, verify
 from benchmark.data.sources import DataSource
@@ -429,6 +438,81 @@ def test_any_number_of_a_log_that_is_edited_is_refused(honest: Path, tmp_path: P
     log.unlink()
     with pytest.raises(MissingError, match="its log is not in the folder"):
         check_training(records[0], row, store)
+
+
+@pytest.mark.parametrize("scores", [(60.0, 60.0, 50.0), (50.0, 60.0, 60.0), (60.0, 50.0, 60.0)])
+def test_of_equal_dev_scores_the_first_step_is_the_best(scores: tuple[float, ...], tmp_path: Path) -> None:
+    """As a training keeps it; steps are compared as numbers: 9 is before 10."""
+    steps = [9, 10, 11]
+    lines = [{"step": step, "dev_score": score} for step, score in zip(steps, scores, strict=True)]
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, [*lines, {"step": 11, "loss": 1.0}])), "utf-8")
+    by_step = {str(step): score for step, score in zip(steps, scores, strict=True)}
+    training: Any = {"steps": 11, "final_loss": 1.0, "dev_scores": by_step, "dev_curves": {}}
+    best = steps[scores.index(60.0)]
+    _check_log({**training, "best_step": best}, tmp_path)
+    for other in {*steps} - {best}:
+        with pytest.raises(DifferenceError, match="best_step"):
+            _check_log({**training, "best_step": other}, tmp_path)
+
+
+@pytest.mark.parametrize("what", ["paper_updates", "fitted", "encoder_key"])
+def test_what_fit_json_states_is_that_of_its_recipe(what: str, honest: Path, tmp_path: Path, check: Check) -> None:
+    """Also where the record states the same."""
+    store, records = copied(shutil.copytree(honest, tmp_path / "forged"), "simcse", "pocket-pairs")
+    record: Any = copy.deepcopy(records[0])
+    row = row_of_record(record, check._recipes)
+    check_training(record, row, store)
+    place = store.encoder_folder(record["method"]["name"], record["encoder_key"]) / "fit.json"
+    fit = read_signed(place)
+    if what == "encoder_key":
+        fit[what] = records[1][what]
+    else:
+        fit["training"][what] = record["training"][what] = {"paper_updates": 10, "fitted": False}[what]
+    write_signed(place, fit)
+    with pytest.raises(DifferenceError):
+        check_training(record, row, store)
+
+
+@pytest.mark.parametrize(
+    ("training", "spread", "seen"),
+    [({}, 1.0, True), ({}, 1e-4, False), ({"steps": 0}, 1.0, False), ({"steps": 2}, 1.0, True)]
+    + [({"steps": 2, "cosine_to_start": cosine}, 1.0, cosine < 0.999999) for cosine in (0.9, 0.999, 0.9999999, 1.0)],
+)
+def test_seeds_that_honestly_agree_are_not_accused(
+    training: dict[str, Any], spread: float, seen: bool, tmp_path: Path
+) -> None:
+    """Collapsed, or not moved by a training."""
+    store, gold = Records(tmp_path), np.arange(50) / 50
+    for seed in (0, 1):
+        values = 1 - spread * np.random.default_rng(0).uniform(size=50) + 1e-7 * seed
+        store.write(make_record("simcse", "MEN", seed, training=training), (values, gold))
+    assert bool(equal_seeds(store.all(), store)) is seen
+
+
+def test_a_start_is_the_row_of_the_untrained_vectors(
+    honest: Path, tmp_path: Path, tiny_bert: Path, check: Check
+) -> None:
+    record = next(r for r in check.store.all() if r["method"]["name"].startswith("simcse"))
+    options: dict[str, Any] = {"results": tmp_path, "backbone": str(tiny_bert), "limit": 40, "quiet": True}
+    benchmark.evaluate("cls,avg-last", tasks="pocket-pairs", device="cpu", **options)
+    keys = {r["method"]["name"]: r["row_key"] for r in Records(tmp_path).all()}
+    row = row_of_record(record, check._recipes)
+    check_start({**record, "start_key": keys["cls"]}, row)
+    for other in (keys["avg-last"], "0" * 64):
+        with pytest.raises(DifferenceError, match="its start_key is not that of the vectors that it starts from"):
+            check_start({**record, "start_key": other}, row)
+
+
+@pytest.mark.parametrize(("count", "places", "seen"), [(8, False, True), (8, True, False), (40, True, True)])
+def test_equal_cosines_of_few_pairs_are_equal_seeds(count: int, places: bool, seen: bool, tmp_path: Path) -> None:
+    """Places of few pairs are often the same, cosines never."""
+    store, gold = Records(tmp_path), np.arange(count) / count
+    values = (
+        np.random.default_rng(0).permutation(count) + 1.0 if places else np.random.default_rng(0).uniform(size=count)
+    )
+    for seed in (0, 1):
+        store.write(make_record("simcse", "MEN", seed), (values, gold))
+    assert bool(equal_seeds(store.all(), store)) is seen
 
 
 def test_any_column_of_packed_records_that_is_edited_is_refused(honest: Path, tmp_path: Path) -> None:

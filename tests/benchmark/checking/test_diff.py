@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from fakes import hexes, make_record
 
 import benchmark
@@ -71,6 +75,34 @@ def test_what_made_a_cell_differ_is_named(folders: list[Path]) -> None:
     causes = [text.split(" (")[0] for text in made_by(record, machine)]
     assert causes == ["instructions", "threads", "texts encoded", "texts from the embedding cache"]
     assert made_by(record, record) == []
+
+
+PROCESSORS = {
+    "instructions (AVX512 to AVX2)": {"ATEN_CPU_CAPABILITY": "avx2"},
+    "instructions (none more to OPENBLAS_CORETYPE=Haswell)": {"OPENBLAS_CORETYPE": "Haswell"},
+    "precision (fp32 to bf16)": {},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(torch.backends.cpu.get_cpu_capability() != "AVX512", reason="other processors are simulated")
+def test_another_processor_and_another_precision_are_named(tmp_path: Path) -> None:
+    """Scores may be equal, since ranks are; the cosines' bits are not."""
+    options = "--methods avg-last,whitening-target --tasks pocket-words,pocket-pairs --embedding-cache 0 --no-controls"
+
+    def run(folder: Path, precision: str, variables: dict[str, str]) -> Path:
+        command = [sys.executable, "-m", "benchmark", "run", *options.split(), "--precision", precision]
+        # Libraries read these variables as they are imported.
+        subprocess.run([*command, "--results", str(folder)], env={**os.environ, **variables}, check=True)
+        return folder
+
+    here = run(tmp_path / "here", "fp32", {})
+    assert "pair scores" not in str(diff(here, here))
+    for number, (cause, variables) in enumerate(PROCESSORS.items()):
+        precision = "bf16" if "bf16" in cause else "fp32"
+        result = diff(here, run(tmp_path / str(number), precision, variables))
+        assert {*result.other_bits, *(text for cell in result.cells for text in cell.made_by)} == {cause}
+        assert f"other: {cause}" in str(result)
 
 
 @pytest.mark.parametrize(("place", "code"), [(1, 1), (2, 0)])

@@ -3,17 +3,44 @@
 from __future__ import annotations
 
 import lzma
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmark.data import corpora
+from benchmark.data.catalog import catalog
 from benchmark.data.corpora import load_corpus, load_pairs, normalised, normalised_texts, overlap
 from benchmark.data.sources import DataSource
 from zoo.encoder import PHRASE_LABELS, Corpus
 from zoo.errors import CorruptError, MissingError, UsageError
 
 HERE = DataSource(None, hub=False)
+
+
+def test_a_sample_of_a_long_text_is_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal to a sample without the cache; a damaged sample is drawn again."""
+    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path))
+    kinds = [(90, False), (90, True), (91, False)]
+    ordered = {"pocket-text": replace(catalog()["pocket-text"], ordered=True)}
+    monkeypatch.setattr(corpora, "catalog", lambda: ordered)
+    plain = [load_corpus("pocket-text", HERE, count, documents=documents) for count, documents in kinds]
+    monkeypatch.setattr(corpora, "_LONG", 1000)
+    lines_of, read = corpora.lines_of, []
+    monkeypatch.setattr(corpora, "lines_of", lambda *words: read.append(words) or lines_of(*words))
+
+    def again() -> int:
+        read.clear()
+        drawn = [load_corpus("pocket-text", HERE, count, documents=documents) for count, documents in kinds]
+        assert [(of.sentences, of.documents) for of in drawn] == [(of.sentences, of.documents) for of in plain]
+        return len(read)
+
+    assert [again(), again()] == [3, 0]
+    first, second, _ = sorted((tmp_path / "samples").glob("*.json"))
+    first.write_bytes(first.read_bytes()[:-20])
+    second.write_text(second.read_text(encoding="utf-8").replace("a", "b", 1), encoding="utf-8")
+    assert [again(), again()] == [2, 0]
 
 
 def test_a_catalog_corpus_and_a_file_are_the_same(pocket_sentences: list[str], tmp_path: Path) -> None:
@@ -174,6 +201,7 @@ def test_a_long_text_is_announced_and_its_reading_shown(
     """What is read, how far within 20 seconds, then each minute; the sample is the same."""
     name, now, printed = "pocket-text", [0.0], list[str]()
     source = DataSource(None, hub=False, cache=tmp_path)
+    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path))
     expected = load_corpus(name, source, 50, say=printed.append).sentences
     assert printed == [], "it is short"
     monkeypatch.setattr("benchmark.data.corpora._LONG", 1000)

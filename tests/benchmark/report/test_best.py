@@ -261,6 +261,12 @@ def test_what_cannot_be_compared_is_unknown(store: Records) -> None:
     assert all(f" {name}" in missing and f" {name}" not in compared for name in unknown)
     notes = {row.name: row.notes for row in table.rows}
     assert len(notes.pop("damaged")) == 2
+    # Each of them has a sign of its own on the terminal, between the tied ones too.
+    lines = printed(table).splitlines()
+    (head,) = (line for line in lines if line.startswith("#"))
+    ranked = [(match[1], line) for line in lines if (match := re.match(r" *\d+  (.+?)  ", line))]
+    ties = {name: line[head.index("tie") :].strip() for name, line in ranked}
+    assert ties == {"best": "≈", "near": "≈", "far": "", **dict.fromkeys(unknown, "–")}
     assert set(map(tuple, notes.values())) == {()}
     assert "significance: " in markdown(table)
 

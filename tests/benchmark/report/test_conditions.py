@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from fakes import make_record
 
-from benchmark.report.conditions import changed_settings
+from benchmark.records.record import MethodPart
+from benchmark.report.conditions import changed_settings, recipe_of_method
 from benchmark.report.latex import latex
 from benchmark.report.leaderboard import suites_of
 from benchmark.report.page import page
@@ -30,17 +31,21 @@ def recorded(name: str, without: str = "", **changes: Any) -> Any:
     return record
 
 
+def changed(method: MethodPart) -> list[str]:
+    return changed_settings(method, recipe_of_method(method))
+
+
 @pytest.mark.parametrize("name", ["ct:steps=320", "moco-reorder", "sbert-flow", "ct-st", "simcse:learning_rate=3e-5"])
 def test_settings_of_today_are_not_marked(name: str) -> None:
-    assert changed_settings(recorded(name)["method"]) == []
+    assert changed(recorded(name)["method"]) == []
 
 
 def test_a_label_is_looked_up_by_its_recipe() -> None:
     record = recorded("moco-reorder", augment=["reorder:0.2"])
     record["method"] |= {"name": "ours", "recipe_name": "moco-reorder"}
-    assert changed_settings(record["method"]) == ["augment"]
+    assert changed(record["method"]) == ["augment"]
     record["method"] |= {"name": "moco-reorder", "recipe_name": "a plugin's"}
-    assert changed_settings(record["method"]) == []
+    assert changed(record["method"]) == []
 
 
 def test_every_table_says_that_a_recipe_has_changed() -> None:
@@ -53,6 +58,29 @@ def test_every_table_says_that_a_recipe_has_changed() -> None:
         assert "measured before its recipe changed (rmsprop_epsilon)" in text
         assert text.count("measured before") >= 2
     assert pages[0].count("measured before") == 2
+
+
+@pytest.mark.parametrize(
+    ("run_by", "gpu", "depend"),
+    [
+        (None, None, False),
+        ("onnxruntime, model_qint8.onnx, each text alone", None, False),
+        ("onnxruntime, model.onnx", None, True),
+        ("sentence-transformers", None, True),
+        ("transformers, deberta", None, True),
+        (None, "a card", True),
+    ],
+)
+def test_every_table_says_where_last_bits_depend_on_the_batch(
+    run_by: str | None, gpu: str | None, depend: bool
+) -> None:
+    record = recorded("cls")
+    record["facts"] |= {"run_by": run_by} if run_by else {}
+    record["environment"]["gpu"] = gpu
+    (table,) = build_tables([record], [suite("pocket")])
+    for text in (markdown(table), latex(table).replace("\\_", "_"), page([table])):
+        assert ("last bits depend on the batch" in text) == depend
+        assert run_by is None or f"encoded by {run_by}" in text
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

@@ -129,8 +129,14 @@ def test_the_control_that_a_row_is_beside_is_the_best(tmp_path: Path, better: st
     assert f"Difference against {better}: m +" in text and after == ("m", better)
     (table,) = build_tables(store.all(), [WORDS], store)
     value = next(row.average.mean for row in table.rows if row.name == better)
-    assert f"The best control, {better}, has {value:.2f}; rows above it: " in table.learned
+    assert f"The best control, {better}, has {value:.2f}; rows above it: 1 of 1, below it: 0 (" in table.learned
     assert f"against {better}" in table.learned.splitlines()[1]
+    gaps = re.findall(r"([+-][\d.]+) \(([+-][\d.]+) to ([+-][\d.]+)\)", f"{text} {table.learned}")
+    assert len(gaps) > 1 and all(float(low) < float(gap) < float(high) for gap, low, high in gaps)
+    assert "tied" not in table.learned
+    add(store, "twin", 0.2, (0, 1, 2))
+    (table,) = build_tables(store.all(), [WORDS], store)
+    assert "; 2 rows are tied for the best. The best control" in (table.learned or "")
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,27 @@ def test_axes_fit_the_rows_and_what_is_far_below_is_counted(browser: Browser, tm
         out.click()
     assert "nothing" in points(browser)
     assert browser.problems() == []
+
+
+def test_the_dashed_line_is_the_best_average_at_each_cost(browser: Browser, wide: Path) -> None:
+    """It has steps, and no row is above it: what lies between two rows is no encoder."""
+    browser.open(wide)
+    script = """
+    return [...document.querySelectorAll(".costs figure svg")].map((svg) => {
+      const centre = ({ x, y, width, height }) => [x + width / 2, y + height / 2];
+      const marks = [...svg.querySelectorAll(".point .mark")].map((mark) => centre(mark.getBBox()));
+      return [svg.querySelector(".front").getAttribute("d"), marks];
+    });"""
+    figures = browser.run(script)
+    assert len(figures) >= 2
+    for path, drawn in figures:
+        assert re.fullmatch(r"M[-\d.]+ [-\d.]+(H[-\d.]+V[-\d.]+)*H[-\d.]+", path), path
+        numbers = [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", path)]
+        corners = list(zip(numbers[:-1:2], numbers[1::2], strict=True))
+        # Rows of one architecture have one cost: the best may stand at the cost of another one.
+        assert all(min(abs(x - a) for a, _ in drawn) < 2 and min(abs(y - b) for _, b in drawn) < 2 for x, y in corners)
+        # On a screen a smaller y is a better average.
+        cheaper = numbers[-1] > numbers[0]
+        for x, y in drawn:
+            reached = [b for a, b in corners if (a <= x + 1 if cheaper else a >= x - 1)]
+            assert min(reached) <= y + 1.5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def test_a_terminal_without_utf8_gets_ascii() -> None:
     table.rows[0].mark = "≈"
     print_table(table, stream)
     text = written.getvalue().decode("ascii")
-    assert "+-" in text and "~1  m?thode" in text
+    assert "+-" in text and re.search(r"^1  m\?thode .*  ~$", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("width", [30, 80, 100, 160])

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from fakes import Cli
 
+from zoo.plugins import METHODS
+
 METHOD = """
 from fakes import Bag
 from zoo import register_method
@@ -16,6 +18,9 @@ from zoo import register_method
 @register_method("own-bag")
 class OwnBag(Bag):
     '''A bag of words.'''
+"""
+PAPER = """paper: SaltBag
+citation: {name: SaltBag, title: Bags with salt, authors: A. Author, year: 2021, url: "https://example.org/salt"}
 """
 SUITE = "title: Own words\ntasks: [pocket-words, pocket-pairs]\ncolumns: [W, P]\nnote: two tasks\n"
 
@@ -28,14 +33,14 @@ def test_every_reader_knows_the_recipes_and_suites_of_a_run(
     out = tmp_path / "out"
     files = {
         "bag.py": METHOD,
-        "one.yaml": "extends: own-bag\nparameters: {salt: 2}\n",
+        "one.yaml": f"extends: own-bag\ncontrol: true\n{PAPER}parameters: {{salt: 2}}\n",
         "two.yaml": "extends: one\nparameters: {salt: 3}\n",
         "own-words.yaml": SUITE,
     }
     for name, text in files.items():
         Path(name).write_text(text, encoding="utf-8")
-    words = "--plugin bag.py --suite own-words.yaml --precision fp32 --limit 20 --no-controls --results out".split()
-    done = cli("run", "--methods", "two.yaml,own-bag", *words)
+    words = "--plugin bag.py --suite own-words.yaml --precision fp32 --no-controls --results out".split()
+    done = cli("run", "--methods", "one.yaml,two.yaml,own-bag", *words)
     assert done.code == 0, done.err
     printed = next(line for line in done.out.splitlines() if line.startswith("Next, task by task: "))
     assert cli(*shlex.split(printed.partition("zoo-bench ")[2])).code == 0, printed
@@ -47,11 +52,17 @@ def test_every_reader_knows_the_recipes_and_suites_of_a_run(
     plugin = ("--plugin", "bag.py")
     verified = cli("verify", out, *plugin)
     assert verified.code == 0, verified.out
-    assert "6 cells: 6 verified" in verified.out
-    assert json.loads((out / "given" / "plugins.json").read_text(encoding="utf-8")).keys() == {"bag.py"}
+    assert "8 cells: 8 verified" in verified.out
     assert "Own words" in cli("leaderboard", "--results", out, *plugin).out
-    for words in (("leaderboard", "--suite", "own-words"), ("cite", "--suite", "own-words")):
-        answer = cli(*words, "--results", out, *plugin)
-        assert answer.code == 0, answer.err
-    assert cli("pack", "--results", out, *plugin).code == 0
-    assert cli("verify", out, *plugin).code == 0
+    results = ("--results", out)
+    assert cli("diff", out, out, *plugin).code == 0
+    assert cli("compare", "one.yaml", "own-bag", *results).code == 0
+    for named in (plugin, ()):
+        if not named:
+            monkeypatch.delitem(METHODS._entries, "own-bag")
+        # A recipe of the folder is a control, and is cited, whether its plugin is here or not.
+        table = json.loads(cli("leaderboard", "--suite", "own-words", "--json", *results, *named).out)["tables"][0]
+        assert {row["method"]: row["control"] for row in table["rows"]}["one"] == "control"
+        assert "Bags with salt" in cli("cite", "--suite", "own-words", *results, *named).out
+        assert cli("pack", *results, *named).code == 0
+    assert "unknown method 'own-bag'. Its run had --plugin bag.py." in cli("verify", out).out

@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
-from fakes import Cli
+from fakes import Cli, make_record
+from scipy.stats import spearmanr
 
+from benchmark.checking.diff import diff
 from benchmark.interop.second_opinion import second_opinion
 from benchmark.records.folder import Records
 from benchmark.report.table import read_completed
@@ -19,9 +21,10 @@ from choose.adaptation import Adaptation
 from choose.choice import Choice, choose
 from choose.data import arranged, read_texts
 from choose.ranking import ranked, verdict
+from choose.shown import _word, drawn
 from zoo_bench_papers import picture
 from zoo_bench_papers.claims import all_claims
-from zoo_bench_papers.ledger import markdown
+from zoo_bench_papers.ledger import markdown, noise
 from zoo_bench_papers.verdicts import verdicts
 
 STATED = re.compile(
@@ -47,7 +50,9 @@ def test_tables_and_comparisons_say_it(seeds: int, cli: Cli, tmp_path: Path) -> 
     outputs |= {"baseline": cli("leaderboard", "--results", tmp_path, "--baseline", "random").out}
     outputs |= {"compare": cli("compare", "bag", "random", "--results", tmp_path).out}
     outputs |= {"compare, as json": cli("compare", "cls", "avg-last", "--results", tmp_path, "--json").out}
-    assert len(outputs) > 7
+    outputs |= {"ablation": cli("ablation", "cls", "avg-last", "bag", "--results", tmp_path).out}
+    outputs |= {"ablation, as json": cli("ablation", "cls", "avg-last", "--results", tmp_path, "--json").out}
+    assert len(outputs) > 9
     lacking = [
         name
         for name, text in outputs.items()
@@ -58,6 +63,32 @@ def test_tables_and_comparisons_say_it(seeds: int, cli: Cli, tmp_path: Path) -> 
     assert alone is (seeds == 1)
     of_none = json.loads(outputs["compare, as json"])["noise"]
     assert "of seeds: not contained (no row depends on a seed)" in of_none
+
+
+@pytest.mark.parametrize("seeds", [(None,), (0, 1)])
+def test_a_diff_says_it(seeds: tuple[int | None, ...], tmp_path: Path) -> None:
+    gold = np.random.default_rng(0).uniform(size=60)
+    for folder, spread in (("a", 0.1), ("b", 0.5)):
+        for seed in seeds:
+            predicted = gold + spread * np.random.default_rng(seed).normal(size=60)
+            main = float(spearmanr(predicted, gold).statistic)
+            Records(tmp_path / folder).write(make_record("m", "MEN", seed, main=main), (predicted, gold))
+    moved = diff(tmp_path / "a", tmp_path / "b")
+    assert (stated := STATED.search(str(moved))) is not None and moved.as_dict()["noise"] == stated[0]
+    assert ("no row depends on a seed" in stated[0]) is (seeds == (None,))
+    assert diff(tmp_path / "a", tmp_path / "a").noise == ""
+
+
+@pytest.mark.parametrize("condition", ["zoo-small, bf16, tuned (12 trials on MEN)", "zoo-small, bf16"])
+def test_claims_say_it_in_the_terminal_and_on_the_page(condition: str) -> None:
+    stated = STATED.fullmatch(noise(condition))
+    assert stated is not None and ("a tuned row is of one study" in stated[0]) is ("tuned" in condition)
+
+
+@pytest.mark.parametrize("table", sorted((Path(__file__).parents[3] / "leaderboards").glob("*/*.md")), ids=str)
+def test_published_tables_with_marks_say_it(table: Path) -> None:
+    text = " ".join(table.read_text(encoding="utf-8").split())
+    assert "≈" not in text or STATED.search(text)
 
 
 def test_second_opinions_say_it(tmp_path: Path) -> None:
@@ -122,6 +153,17 @@ def test_choose_gives_no_mark_to_one_training(choice: Choice) -> None:
     assert f"{once}: trained once, so without a mark" in choice.verdict
     assert f"`zoo-bench run --methods {once} --seeds 3`" in choice.verdict
     assert STATED.search(choice.verdict) and choice.as_dict()["noise"] == choice.noise
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_plot_of_choose_says_it_and_marks_no_row_that_was_trained_once(place: int, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    row = {"score": 60.0, "low": 55.0, "high": 65.0, "texts_per_second": 1.0, "over_budget": "", "may_be_best": False}
+    frame = pandas.DataFrame([{**row, "one_training": i == place} for i in (0, 1)], ["a", "b"])
+    words = [_word(i, of) for i, (_, of) in enumerate(frame.iterrows())]
+    assert [word == "trained once: no mark" for word in words] == [i == place for i in (0, 1)]
+    drawn(frame, "score", tmp_path / "a.png", contained("pairs"))
+    assert (tmp_path / "a.png").stat().st_size > 10_000
 
 
 @pytest.mark.slow

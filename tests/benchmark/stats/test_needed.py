@@ -12,7 +12,8 @@ from scipy import stats
 
 from benchmark.records.folder import Records
 from benchmark.stats.compare import Line, compare
-from benchmark.stats.power import Noise, detectable, seeds_needed
+from benchmark.stats.mcb import differences, sample
+from benchmark.stats.power import Noise, detectable, median_noise, seeds_needed
 
 GOLD = np.round(np.random.default_rng(0).uniform(0, 5, 400), 1)
 
@@ -43,6 +44,36 @@ def test_seeds_that_are_paired_are_counted_as_differences(tmp_path: Path, shift:
     of_one_side = Noise(line.pairs_error, float(differences.std(ddof=1)), line.pairs - 1, 1)
     expected = seeds_needed(of_one_side, abs(line.difference))
     assert line.needed == f"{expected} seeds" if expected else line.needed.endswith(" pairs and more seeds")
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5])
+def test_the_median_noise_of_a_table_is_the_true_one(seeds: int) -> None:
+    """Of rows of a few seeds, more than half of whose variances lie below it; rows without seeds have none."""
+    generator = np.random.default_rng(seeds)
+    rows = [*generator.normal(50, 2.0, (200, seeds)), np.array([50.0])]
+    drawn = np.array([[of.mean()] for of in rows]) + generator.normal(size=(201, 400)) / np.sqrt(2)
+    noise = median_noise(sample(rows, drawn, 5000), [seeds] * 200 + [0])
+    assert noise is not None and noise.sides == 2
+    assert (noise.pairs, noise.seeds) == (pytest.approx(1.0, rel=0.1), pytest.approx(2.0, rel=0.1))
+
+
+@pytest.mark.parametrize(
+    ("sides", "pairs", "of_seeds", "seeds"), [(1, 0.5, 1.0, 4), (2, 0.5, 1.0, 4), (2, 1.0, 0.1, 3)]
+)
+def test_a_detectable_difference_is_seen_in_four_of_five_tests(
+    sides: int, pairs: float, of_seeds: float, seeds: int
+) -> None:
+    """Simulated: the second method of one side has no seeds."""
+    generator = np.random.default_rng(7)
+    apart, seen = detectable(Noise(pairs, of_seeds, 399, sides), seeds), []
+    for _ in range(400):
+        scores = [generator.normal(0, of_seeds, seeds), generator.normal(0, of_seeds, seeds if sides == 2 else 1)]
+        scores = [scores[0] + apart, scores[1] if sides == 2 else np.zeros(1)]
+        shared = pairs * generator.normal(size=(2, 1)) / np.sqrt(2)
+        drawn = pairs * generator.normal(size=(2, 400)) / np.sqrt(2)
+        of_rows = [of + shift for of, shift in zip(scores, shared, strict=True)]
+        seen.append(differences(sample(of_rows, drawn, 400)).p[0, 1] < 0.05)
+    assert 0.74 <= np.mean(seen) <= 0.87
 
 
 @pytest.mark.parametrize(("of_seeds", "gap"), [(0.5, 0.9), (1.0, 1.2), (0.3, 0.7)])

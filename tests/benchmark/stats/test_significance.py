@@ -12,7 +12,16 @@ from benchmark.stats.bootstrap import resample
 from benchmark.stats.compare import _sd, williams
 from benchmark.stats.draws import by_seed
 from benchmark.stats.marks import told_apart
-from benchmark.stats.mcb import SeedNoise, differences, not_told_apart, pooled_noise, sample, sample_pairs, sampled
+from benchmark.stats.mcb import (
+    SeedNoise,
+    differences,
+    equivalence,
+    not_told_apart,
+    pooled_noise,
+    sample,
+    sample_pairs,
+    sampled,
+)
 from benchmark.stats.power import Noise, detectable, median_noise, seeds_needed
 from tools.floors import least_deviation
 from zoo.errors import ContractError
@@ -71,6 +80,19 @@ def test_rows_that_share_seeds_are_compared_seed_by_seed() -> None:
     interval = expected.confidence_interval()
     assert (result.low[0, 1], result.high[0, 1]) == pytest.approx((interval.low, interval.high))
     assert differences(sample(by_seed, drawn, 1000)).p[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("margin", [0.1, 0.9, 1.1, 3.0])
+def test_equivalence_is_the_larger_of_two_one_sided_tests(margin: float) -> None:
+    """A difference beyond the margin is never shown to be within it."""
+    generator = np.random.default_rng(5)
+    by_seed = [mean + noise - noise.mean() for mean in (50, 51) for noise in [generator.normal(0, 0.3, 4)]]
+    result = differences(sample(by_seed, np.repeat([[one.mean()] for one in by_seed], 100, axis=1), 1000))
+    p = equivalence(result, margin)
+    gap, error, df = (float(of[0, 1]) for of in (result.value, result.error, result.df))
+    sides = stats.t.sf((gap + margin) / error, df), stats.t.cdf((gap - margin) / error, df)
+    assert p[0, 1] == p[1, 0] == pytest.approx(max(sides))
+    assert (p[0, 1] > 0.5) == (abs(gap) > margin) and abs(gap) == pytest.approx(1)
 
 
 def test_seeds_that_lie_together_by_chance_have_a_floor() -> None:

@@ -35,6 +35,8 @@ from benchmark.tasks.overlap import (
     pool_of,
     repeated,
     shared_texts,
+    shared_with,
+    texts_of_pairs,
 )
 from benchmark.tasks.suites import suite
 from tools.find_overlap import known_overlap
@@ -108,6 +110,12 @@ def test_a_pool_s_places_are_the_pairs(data_dir: Path) -> None:
     assert sum(place in years for place in pool_places.tolist()) == 1007
     assert pool_of("STS-B", "0" * 64) is None
     assert pool_of("SICK-R", "0" * 64) is None
+
+
+def test_a_task_shares_no_pair_with_itself_and_other_data_is_not_known() -> None:
+    assert shared_with("STS-B", SEVEN) == shared_with("STS-B", SEVEN[:5]) == 1007
+    assert shared_with("STS-B", ["STS-B", "SICK-R"]) == shared_with("SICK-R", SEVEN) == 0
+    assert dev_rows_in_tests("STS-B") and dev_rows_in_tests("STS-B", "0" * 64) is None
 
 
 @pytest.mark.slow
@@ -197,6 +205,10 @@ def test_equal_texts_of_pairs_have_one_number(data_dir: Path, task: str) -> None
     assert numbers is not None and shared_texts(task, "0" * 64) is None
     pooled = pool_of(task, digest)
     numbers = numbers if pooled is None else numbers[pooled[1]]
+    both_texts = [*zip(map(normalised, pairs.first), map(normalised, pairs.second), strict=True)]
+    # A text of one pair alone has a number of its own, on each side of it.
+    twice = sum(a == b for (a, b), known in zip(both_texts, numbers, strict=True) if (known < 0).all())
+    assert len(np.unique(texts_of_pairs(task))) == len({text for both in both_texts for text in both}) + twice
     for row in np.random.default_rng(0).choice(len(pairs), 60, replace=False):
         texts_of_row = {normalised(pairs.first[row]), normalised(pairs.second[row])}
         sharing = [

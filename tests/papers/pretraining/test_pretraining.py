@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,6 +47,21 @@ def test_a_text_shorter_than_a_row_is_refused(words: int, tmp_path: Path) -> Non
     texts = PlainTexts([path], TEXTS.read)
     with pytest.raises(UsageError, match="shorter than one row of 16 tokens"):
         packed_rows(texts, tokenizer, 16)
+
+
+def test_of_a_long_text_the_first_rows_are_read_alone() -> None:
+    """As for `--steps 10`: ten steps' worth of rows, equal to the first of all."""
+    lines, tokenizer = TEXTS.read(POCKET) * 40, AutoTokenizer.from_pretrained(find_backbone("zoo-mini").folder)
+    read: list[str] = []
+
+    def reading(path: Path) -> Iterator[str]:
+        for line in lines:
+            read.append(line)
+            yield line
+
+    few = packed_rows(PlainTexts([POCKET], reading), tokenizer, 16, 100)
+    assert len(few) == 100 and 0 < len(read) < len(lines)
+    np.testing.assert_array_equal(few["input_ids"], packed_rows(TEXTS, tokenizer, 16)[:100]["input_ids"])
 
 
 def test_held_out_rows_come_from_all_over() -> None:

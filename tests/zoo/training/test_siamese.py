@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from zoo.training.siamese import (
     labelled_task,
     pair_batches,
     task_of_step,
+    train_by_accuracy,
     train_in_turn,
     width_of,
 )
@@ -181,6 +184,32 @@ def test_every_task_is_trained_in_turn_in_its_own_epochs(monkeypatch: pytest.Mon
             assert sorted(epoch) == list(range(size))
         assert epochs[0] != epochs[1]
     assert report.sentences == 2 * sum(len(rows) for _, rows in spy.steps)
+
+
+@pytest.mark.parametrize("accuracies", [[50.0, 40.0, 60.0, 55.0], [50.0, 60.0, 10.0], [30.0, 20.0, 10.0, 5.0, 1.0]])
+def test_an_epoch_s_accuracy_sets_the_rate_of_the_next_one(accuracies: list[float]) -> None:
+    """Halved where it fell, as far as it ends below the least rate; both texts of each pair are counted."""
+
+    def rate_after(known: Sequence[float]) -> float:
+        return 0.1 * 0.5 ** sum(after < before for before, after in itertools.pairwise(known))
+
+    tasks, rates, least = [task_of("a", 10, 0)], list[float](), 0.02
+    objective, scores = objective_of(tasks), iter(accuracies)
+    hook = register_optimizer_step_pre_hook(lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"]))
+    settings = TrainSettings(
+        batch_size=4, learning_rate=0.1, epochs=len(accuracies), eval_every=3, units_per_row=2, schedule="constant"
+    )
+    try:
+        report = train_by_accuracy(
+            objective, pair_batches(tasks, table_of(20), 0), 10, settings, rate_after, least, lambda: next(scores),
+            runtime=Runtime(), run=Run(seed=5), backbone=objective.encoder,
+        )  # fmt: skip
+    finally:
+        hook.remove()
+    expected = [rate_after(accuracies[:epoch]) for epoch in range(len(accuracies))]
+    expected = [rate for rate in expected if rate >= least]
+    assert rates == pytest.approx(np.repeat(expected, 3).tolist())
+    assert report.sentences == 2 * 10 * len(expected)
 
 
 def test_a_task_is_made_of_the_pairs_with_its_labels() -> None:
