@@ -55,7 +55,7 @@ STATED = {
 """The fields of a record that nothing here can say again, each with the reason; every other one is compared."""
 
 # What cosines, or places as shares, of two seeds differ by at least; and the fewest pairs whose places say so.
-NEAR, FEWEST_PLACES = 1e-5, 30
+NEAR, FEWEST_PLACES = 1e-5, 100
 # A cosine to the start that is nearer to 1: the training moved nothing.
 STILL = 1e-6
 
@@ -108,7 +108,7 @@ def check_keys(record: Record) -> None:
 
 
 def check_method(record: Record, row: Row) -> None:
-    """Raise DifferenceError unless the method is the record's."""
+    """Raise DifferenceError unless the method is the record's, MissingError if its recipe has other settings here."""
     stated = record["method"]
     sources: dict[str, Any] = stated["sources"]
     again = plain(method_part(row, sources))
@@ -116,7 +116,8 @@ def check_method(record: Record, row: Row) -> None:
     name = stated["class"] if builtin else stated["class"].rpartition(".")[2]
     if name != (again["class"] if builtin else again["class"].rpartition(".")[2]):
         raise DifferenceError(f"its name is that of {again['class'].rpartition('.')[2]}, and its class {name}")
-    require(differences(stated["recipe"], again["recipe"], where=("the recipe of its name has other settings:",)))
+    if stated["recipe"].keys() != again["recipe"].keys():
+        raise DifferenceError(f"its recipe has the settings {', '.join(sorted(stated['recipe']))}, and others here")
     shown = [(setting(part), part["traits"].get("untrained", False)) for part in (stated, again)]
     if shown[0] != shown[1]:
         raise DifferenceError(
@@ -125,6 +126,9 @@ def check_method(record: Record, row: Row) -> None:
     left_out = {"class", "recipe", "sources", "version"}
     parts = [{k: v for k, v in part.items() if k not in left_out} for part in (stated, again)]
     require(differences(parts[0], parts[1]))
+    if (other := next(differences(stated["recipe"], again["recipe"]), None)) is not None:
+        # A recipe has no version: under its name the settings may have been others when it was measured.
+        raise MissingError(f"the recipe of its name has other settings: {other}")
 
 
 def check_row_key(record: Record, row: Row, dev: TaskIdentity | None, probe: str | None) -> None:
