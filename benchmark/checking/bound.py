@@ -55,7 +55,7 @@ STATED = {
 """The fields of a record that nothing here can say again, each with the reason; every other one is compared."""
 
 # What cosines, or places as shares, of two seeds differ by at least; and the fewest pairs whose places say so.
-NEAR, FEWEST_PLACES = 1e-5, 100
+NEAR, FEWEST_PLACES = 1e-5, 31
 # A cosine to the start that is nearer to 1: the training moved nothing.
 STILL = 1e-6
 
