@@ -96,8 +96,26 @@ class Registry(Generic[T]):
 
         return add
 
+    def spelling(self, name: str) -> str:
+        """Return what names have in common that a command line takes for one."""
+        return name.casefold()
+
+    def _check_name(self, name: object, origin: str) -> None:
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or name.endswith((".yaml", ".yml", ".py")):
+            raise UsageError(
+                f"{self.kind} {name!r:.80} from {origin}: a name has letters, digits and - _ . + alone, begins with a"
+                " letter or a digit, and has no ending of a file. Rename it."
+            )
+        for other, entry in self._entries.items():
+            if other != name and self.spelling(other) == self.spelling(name):
+                raise UsageError(
+                    f"{self.kind} {name!r} from {origin}: {other!r} of {entry.origin} is another spelling of this name."
+                    " Rename one."
+                )
+
     def _add(self, name: str, entry: Registered) -> None:
         with self._lock:
+            self._check_name(name, entry.origin)
             known = self._entries.get(name)
             if known is not None and _target(known.target) == _target(entry.target):
                 # The module of an entry point may register the same class by decorator as well.
@@ -217,6 +235,9 @@ class Registry(Generic[T]):
 
     def mark_broken(self, name: str, reason: str) -> None:
         self._broken[name] = reason
+
+
+_NAME = re.compile(r"[^\W_][\w.+-]*")
 
 
 def _target(target: object) -> object:

@@ -8,14 +8,7 @@ from typing import Any
 import click
 
 from benchmark.cli.complete import METHODS_LIST
-from benchmark.cli.options import (
-    PATH,
-    Listed,
-    load_plugins,
-    say,
-    say_json,
-    terminal_width,
-)
+from benchmark.cli.options import PATH, Listed, load_plugins, say, say_json, terminal_width
 from choose.commands import running_options
 
 

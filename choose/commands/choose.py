@@ -8,16 +8,7 @@ from typing import Any
 import click
 
 from benchmark.cli.complete import METHODS_LIST
-from benchmark.cli.options import (
-    PATH,
-    Listed,
-    load_plugins,
-    say,
-    say_json,
-    sizes_options,
-    terminal_width,
-    wide_option,
-)
+from benchmark.cli.options import PATH, Listed, load_plugins, say, say_json, sizes_options, terminal_width, wide_option
 from choose.commands import running_options
 
 
