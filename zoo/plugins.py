@@ -366,43 +366,9 @@ def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
     return None
 
 
-_NAMES_IN_KEYS = {
-    "random": "zoo.methods.randomvectors.RandomVectors",
-    "bag-of-words": "zoo.methods.bagofwords.BagOfWords",
-    "cls": "zoo.methods.pooled.Cls",
-    "avg": "zoo.methods.pooled.Average",
-    "static": "zoo.methods.static.Static",
-    "wordvectors": "zoo.methods.wordvectors.WordVectors",
-    "sif": "zoo.methods.sif.SIF",
-    "sif-tokens": "zoo.methods.sif_tokens.TokenSIF",
-    "whitening": "zoo.methods.whitening.Whitening",
-    "flow": "zoo.methods.flow.Flow",
-    "simcse": "zoo.methods.simcse.SimCSE",
-    "moco": "zoo.methods.moco.MoCo",
-    "ptbert": "zoo.methods.ptbert.PTBert",
-    "ct": "zoo.methods.ct.CT",
-    "isbert": "zoo.methods.isbert.ISBert",
-    "twoviews": "zoo.methods.twoviews.TwoViews",
-    "sbert": "zoo.methods.sbert.SBERT",
-    "burt": "zoo.methods.burt.BURT",
-    "infersent": "zoo.methods.infersent.InferSent",
-    "prompt": "zoo.methods.prompt.Prompt",
-    "promptbert": "zoo.methods.promptbert.PromptBERT",
-    "optiprompt": "zoo.methods.optiprompt.OptiPrompt",
-    "pretrained": "zoo.methods.pretrained.Pretrained",
-}
-"""The names of these methods in keys. They were module paths once, and stay so that measured cells keep their keys.
-
-No file is looked up by them any more. A method that is not listed here has its registered name in keys.
-"""
-
-
 def method_identity(cls: type[Encoder], *, file: bool = True, version: int | None = None) -> str:
     """Registered name and version (None: of the class here) for keys; with `file` the sha256 of a plugin's code too."""
-    name, version = METHODS.name_of(cls), version or cls.version
-    if name is not None and METHODS.is_builtin(name):
-        known = _NAMES_IN_KEYS.get(name, name)
-        return known if version == 1 else f"{known}, version {version}"
+    name, version = METHODS.name_of(cls), cls.version if version is None else version
     # A class of this project that is no method stands for an object, whose vectors are in its key.
-    code = code_sha256(cls) if file else ""
+    code = code_sha256(cls) if file and not (name and METHODS.is_builtin(name)) else ""
     return f"{name or 'object'}, version {version}" + (f":{code}" if code else "")
