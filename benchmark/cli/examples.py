@@ -4,7 +4,7 @@ from __future__ import annotations
 
 GROUPS = {
     "Measure": ("run", "choose", "adapt", "tune", "reproduce", "search-templates", "pretrain"),
-    "Read": ("leaderboard", "compare", "claims", "methods", "tasks", "analyze", "cite"),
+    "Read": ("leaderboard", "compare", "ablation", "others", "claims", "methods", "tasks", "analyze", "cite"),
     "Trust": ("verify", "diff", "data", "doctor"),
     "Extend": ("new", "check", "export", "pack"),
 }
@@ -35,8 +35,12 @@ EXAMPLES = {
     "compare": (
         "zoo-bench compare ptbert simcse",
         "zoo-bench compare ptbert simcse --suite sts --results leaderboards/zoo-small",
-        "zoo-bench compare --ablation promptbert-repo --tex ablation.tex --results leaderboards/zoo-small",
     ),
+    "ablation": (
+        "zoo-bench ablation promptbert-repo --results leaderboards/zoo-small",
+        "zoo-bench ablation promptbert-repo --tex ablation.tex --results leaderboards/zoo-small",
+    ),
+    "others": ("zoo-bench others scores.csv", "zoo-bench others scores.csv A B"),
     "claims": (
         "zoo-bench claims --paper PT-BERT --results leaderboards/zoo-small",
         "zoo-bench claims --beside simcse --plot beats.png --results leaderboards/zoo-small",

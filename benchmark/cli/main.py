@@ -23,6 +23,7 @@ from zoo.errors import UsageError, ZooError, did_you_mean, error_text
 
 # Name: its line in --help. The command itself is in benchmark.cli.NAME.
 COMMANDS = {
+    "ablation": "Compare rows with one base, in one table.",
     "check": "Test in seconds that a method or a task does what a run relies on.",
     "choose": "Rank encoders on texts of your own, with intervals and costs.",
     "adapt": "Train methods on texts of your own: what they gain, what they forget, and which to train.",
@@ -35,6 +36,7 @@ COMMANDS = {
     "leaderboard": "Make the tables and the page from the records.",
     "methods": "List the recipes that --methods takes.",
     "new": "Write a file for a method or a task of your own, which runs as it is.",
+    "others": "Say which ranks of others' results are separated (mteb, EuroEval, a table).",
     "pack": "Join the records of a results folder into one file.",
     "run": "Train, evaluate and record methods; then print the table.",
     "tune": "Tune the settings of methods, the same budget for each, on development pairs.",

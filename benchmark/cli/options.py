@@ -131,6 +131,11 @@ precision_option, limit_option, columns_option = option("precision"), option("li
 train_pairs_option, allow_pickle_option = option("train_pairs"), option("allow_pickle")
 methods_option = option("methods", type=METHODS_LIST, required=True)
 results_only_option = click.option("--results", type=PATH, default=RESULTS, help=OPTIONS["results"].metadata["help"])
+# Of a command about one results folder, which is named by its place or by --results; see `results_of`.
+results_by_place = options(
+    click.argument("folder", required=False, type=PATH),
+    click.option("--results", type=PATH, help=f"FOLDER by another way [default: {RESULTS}]."),
+)
 wide_option = click.option("--wide", is_flag=True, help="Print all columns, not those that fit.")
 json_option = click.option(
     "--json",
@@ -144,6 +149,13 @@ text_option = click.option(
     multiple=True,
     help="Text file, one sentence per line (.gz, .xz too), or a catalog corpus; repeatable [default: wiki, books].",
 )
+
+
+def results_of(folder: Path | None, results: Path | None) -> Path:
+    """Return the results folder named by place or by --results; raises UsageError if both are."""
+    if folder is not None and results is not None:
+        raise UsageError(f"{folder} and --results {results} are two folders; name one.")
+    return folder or results or RESULTS
 
 
 def say(text: str = "") -> None:

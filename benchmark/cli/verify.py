@@ -14,13 +14,15 @@ from benchmark.cli.options import (
     json_option,
     load_plugins,
     plugin_option,
+    results_by_place,
+    results_of,
     say_json,
     say_prose,
 )
 
 
 @click.command("verify")
-@click.argument("folder", type=PATH)
+@results_by_place
 @data_option
 @click.option("--no-encode", is_flag=True, help="Encode nothing again: compare scores and gold scores alone.")
 @click.option("--allow-unverified", is_flag=True, help="Exit 0 where nothing differs and something is not verifiable.")
@@ -35,7 +37,8 @@ from benchmark.cli.options import (
 @plugin_option
 @json_option
 def command(
-    folder: Path,
+    folder: Path | None,
+    results: Path | None,
     data: str | None,
     no_encode: bool,
     allow_unverified: bool,
@@ -53,6 +56,8 @@ def command(
     from benchmark.checking.verify import verify
 
     load_plugins(plugins)
-    verified = verify(folder, data, encode=not no_encode, device=device, fetch=fetch, weights=weights)
+    verified = verify(
+        results_of(folder, results), data, encode=not no_encode, device=device, fetch=fetch, weights=weights
+    )
     say_json(asdict(verified)) if as_json else say_prose(str(verified))
     return verified.exit_code(allow_unverified=allow_unverified)

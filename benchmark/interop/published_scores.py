@@ -92,13 +92,6 @@ def read_published(source: str | Path | pandas.DataFrame, wanted: Mapping[str, T
     return _joined(rows, notes)
 
 
-def is_published(path: Path) -> bool:
-    if path.is_file():
-        return path.suffix in (".csv", ".tsv", ".parquet", ".jsonl")
-    metas = ("*/*/model_meta.json", "results/*/*/model_meta.json")
-    return not (path / "records.parquet").is_file() and any(next(path.glob(place), None) for place in metas)
-
-
 def named(names: Sequence[object], mark: str = ", ") -> str:
     """Return the first of some names and the number of others.
 
@@ -287,7 +280,7 @@ def _joined(rows: pandas.DataFrame, notes: list[str]) -> Published:
     if rows.empty:
         raise MissingError(
             "there are no scores of others: a folder has MODEL/REVISION/TASK.json, a table model, task and score; our"
-            " own records are read by `zoo-bench leaderboard --results FOLDER`."
+            " own records are read by `zoo-bench leaderboard FOLDER`."
         )
     rows = rows.assign(model=rows["model"].astype(str), task=rows["task"].astype(str))
     if "revision" in rows:

@@ -64,7 +64,10 @@ class Records:
 
     def __post_init__(self) -> None:
         if is_file(self.folder):
-            raise UsageError(f"{self.folder} is a file; give a results folder.")
+            raise UsageError(
+                f"{self.folder} is a file; give a results folder. A table of others is read by `zoo-bench others"
+                f" {self.folder}`."
+            )
 
     def packed(self) -> Packed | None:
         return read_packed(self.folder)

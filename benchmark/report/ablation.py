@@ -36,7 +36,7 @@ class Change:
     @property
     def equal(self) -> bool:
         """True if no score differs in any sample, as with equal vectors."""
-        return self.line.difference == self.line.low == self.line.high == 0
+        return self.line.difference == 0 and self.line.p is not None and self.line.low is None
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def ablation(
     }
     rows.pop(label(first), None)
     if not rows:
-        raise UsageError(f"--ablation {base}: {results} has no {base} with another setting; name rows beside it.")
+        raise UsageError(f"ablation {base}: {results} has no {base} with another setting; name rows beside it.")
     sums = {name: compare_rows(results, name, label(first), suites=suites, tasks=tasks) for name in rows}
     lines = {name: _sum(of_row.comparisons[0]) for name, of_row in sums.items()}
     marks = beyond_noise({place: line.p for place, line in enumerate(lines.values()) if line.p is not None})

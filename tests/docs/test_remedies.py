@@ -144,11 +144,17 @@ RUN = {
     "zoo-bench doctor": "",
     "zoo-bench leaderboard": "",
     "zoo-bench leaderboard --methods 'simcse*,ptbert' --baseline simcse --out paper": "",
-    "zoo-bench leaderboard --results FOLDER": "zoo-bench leaderboard --results zoo-bench-results",
+    "zoo-bench leaderboard FOLDER": "zoo-bench leaderboard zoo-bench-results",
     "zoo-bench compare ptbert simcse": "",
     "zoo-bench compare ptbert simcse --suite sts --results leaderboards/zoo-small": "",
-    "zoo-bench compare --ablation promptbert-repo --tex ablation.tex --results leaderboards/zoo-small": "",
+    "zoo-bench ablation BASE": "zoo-bench ablation ptbert simcse",
+    "zoo-bench ablation promptbert-repo --results leaderboards/zoo-small": "",
+    "zoo-bench ablation promptbert-repo --tex ablation.tex --results leaderboards/zoo-small": "",
+    "zoo-bench others scores.csv": "",
+    "zoo-bench others scores.csv A B": "",
+    "zoo-bench others {self.folder}": "zoo-bench others scores.csv",
     "zoo-bench cite": "",
+    "zoo-bench cite FOLDER": "zoo-bench cite zoo-bench-results",
     "zoo-bench cite --suite sts --results leaderboards/zoo-small": "",
     "zoo-bench claims --paper PT-BERT --results leaderboards/zoo-small": "",
     "zoo-bench claims --beside simcse --plot beats.png --results leaderboards/zoo-small": "",
@@ -261,6 +267,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("world")
     for name in ("my.csv", "my-pairs.csv"):
         (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "scores.csv").write_text("model,t1,t2,t3\nA,61,72,53\nB,60,70,54\nC,40,52,31\n", encoding="utf-8")
     (folder / "my-texts.txt").write_text("\n\n".join(pairs.first), encoding="utf-8")
     for name in ("FOLDER", "DATA", "BEFORE", "AFTER"):
         (folder / name).mkdir()

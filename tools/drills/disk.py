@@ -101,7 +101,7 @@ def writers(folder: Path, model: Path) -> dict[str, Writer]:
         ),
         "claims": Writer(lambda out: ["claims", "--results", out], kept),
         "compare": Writer(
-            lambda out: ["compare", "simcse*", "--ablation", "whitening:k=8", "--tex", out / "t.tex", "--results", kept]
+            lambda out: ["ablation", "whitening:k=8", "simcse*", "--tex", out / "t.tex", "--results", kept]
         ),
         "analyze": Writer(
             lambda out: ["analyze", "pairs", "--methods", "*", "--suite", "pocket", "--results", kept, "--out", out]

@@ -34,7 +34,7 @@ def test_rows_have_the_numbers_of_compare() -> None:
 
 def test_named_rows_may_be_other_methods(cli: Cli, tmp_path: Path) -> None:
     """A glob stands for several; another method has its name; one changed setting is compared seed by seed."""
-    words = ["compare", "--ablation", "promptbert-repo", "simcse", "promptbert-repo:*", "--suite", "sts"]
+    words = ["ablation", "promptbert-repo", "simcse", "promptbert-repo:*", "--suite", "sts"]
     words += ["--results", str(FOLDER)]
     tex = tmp_path / "ablation.tex"
     answer = cli(*words, "--json", "--tex", tex)
@@ -56,5 +56,5 @@ def test_what_cannot_be_compared_is_said(base: str, names: list[str], words: str
 
 
 def test_a_change_without_effect_is_said_to_have_none(cli: Cli) -> None:
-    words = ["compare", "--ablation", "static-freq-sub", "static-freq-sub-case", "--suite", "words", "--results"]
+    words = ["ablation", "static-freq-sub", "static-freq-sub-case", "--suite", "words", "--results"]
     assert "equal scores: the change has no effect" in cli(*words, FOLDER).out
