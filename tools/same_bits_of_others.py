@@ -88,7 +88,8 @@ def encoders(folder: Path) -> Iterator[tuple[str, Encode]]:
     library = _library(folder)
     yield "sentence-transformers, fp32", _by_library(library)
     yield "sentence-transformers, bf16", _by_library(_library(folder, torch.bfloat16))
-    int8 = torch.ao.quantization.quantize_dynamic(_library(folder), {torch.nn.Linear}, dtype=torch.qint8)
+    quantized: Any = torch.ao.quantization
+    int8 = quantized.quantize_dynamic(_library(folder), {torch.nn.Linear}, dtype=torch.qint8)
     yield "torch, dynamic int8", _by_library(int8)
     path = _export(folder)
     quantize_dynamic(path, path.with_name("int8.onnx"))

@@ -136,7 +136,8 @@ def _other_bits(first: Records, before: Sequence[Record], second: Records, after
     there = {record["seed"]: record for record in after}
 
     def unlike(a: Record, b: Record) -> bool:
-        if (a.get("pairs") or {}).get("sha256") == (b.get("pairs") or {}).get("sha256"):
+        pairs_a, pairs_b = a.get("pairs"), b.get("pairs")
+        if pairs_a is None or pairs_b is None or pairs_a["sha256"] == pairs_b["sha256"]:
             return False
         # Packed, equal scores may be compressed in another way.
         try:
