@@ -107,11 +107,11 @@ def test_a_resample_of_one_class_has_no_area() -> None:
     assert np.isnan(areas[0, 0]) and areas[0, 1] == 1
 
 
-@pytest.mark.parametrize(("seeds", "spread"), [(2, 0.1), (2, 0.2), (3, 0.1), (1, 0.0)])
+@pytest.mark.parametrize(("seeds", "spread"), [(2, 0.1), (2, 0.2), (6, 0.5), (1, 0.0)])
 def test_an_area_s_own_interval_holds_95_percent(seeds: int, spread: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 400 pairs, over seeds whose distance of the two classes differs; by pairs alone it held 76 % at 0.2."""
     monkeypatch.setattr("choose.measures.RESAMPLES", 400)
-    generator, inside, draws = np.random.default_rng(0), 0, 400
+    generator, inside, draws = np.random.default_rng(0), 0, 200
     truth = 100 * stats.norm.cdf(1 / np.sqrt(2 + spread**2))
     for _ in range(draws):
         gold = (generator.random(400) < 0.5).astype(float)

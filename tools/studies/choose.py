@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.stats.clusters import clusters_of
-from choose.data import Kind, Texts
+from choose.data import MEASURES, Kind, Texts
 from choose.measures import intervals, may_be_best, measure, sampled, threshold
 
 # Cosines of unequal and of equal pairs, mean and spread of normal distributions; the share of equal pairs.
@@ -155,7 +155,7 @@ if __name__ == "__main__":
                 f"5-NN, {count} texts, {way}: a wrong winner in {wrong:.1%}, intervals cover in {covered:.1%}",
                 flush=True,
             )
-    for kind in ("score", "binary", "retrieval", "label"):
+    for kind in MEASURES:
         for easy in (False, True):
             shares = [few_units(kind, units, number // 2, easy=easy) for units in (5, 7, 10, 15, 30)]
             print(f"{kind}{', easy' * easy}: intervals of 5, 7, 10, 15, 30 units cover {shares}", flush=True)

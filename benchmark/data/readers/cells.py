@@ -47,7 +47,7 @@ class Cells:
 
     def texts(self, chosen: Collection[str] | None = None) -> pd.DataFrame:
         """Return cells as texts; each value of the chosen lists (by default all that may be used) has a row."""
-        return unfolded(self.frame, chosen).astype(object).map(cell)
+        return _unfolded(self.path, self.frame, chosen).astype(object).map(cell)
 
 
 def cell(value: object) -> str:
@@ -280,19 +280,21 @@ def _rows_of(content: Mapping[str, Any]) -> list[Any] | None:
     """Read columns in any of pandas' orients, or a single list of objects."""
     import pandas as pd
 
-    tables = [part for part in content.values() if isinstance(part, list) and part and isinstance(part[0], dict)]
-    if len(tables) == 1:
-        return tables[0]
+    lists = [part for part in content.values() if isinstance(part, list)]
+    if len(lists) == 1 and all(isinstance(item, dict) for item in lists[0]):
+        return lists[0]
     if len(content) < 2 or not all(isinstance(part, dict | list) for part in content.values()):
         return None
-    given = (content["data"], None, content["columns"]) if {"columns", "data"} <= {*content} else (content,)
+    split = {"columns", "data"} <= {*content}
+    given: Any = content["data"] if split else content
     try:
-        frame = pd.DataFrame(*given, dtype=object)
+        frame = pd.DataFrame(given, columns=content["columns"] if split else None, dtype=object)
     except (ValueError, TypeError):
         return None
     # Orient "index": an object for each row.
     turned = all(map(str.isdecimal, map(str, frame))) and not all(map(str.isdecimal, map(str, frame.index)))
-    return (frame.T if turned else frame).to_dict("records")
+    rows: list[Any] = (frame.T if turned else frame).to_dict("records")
+    return rows
 
 
 def _of_values(path: Path, values: dict[int, Any]) -> Cells:
@@ -315,11 +317,11 @@ def is_nested(value: object) -> bool:
     return isinstance(value, list | tuple | dict) or getattr(value, "ndim", 0) > 0
 
 
-def unfolded(frame: pd.DataFrame, chosen: Collection[str] | None = None) -> pd.DataFrame:
+def _unfolded(path: Path, frame: pd.DataFrame, chosen: Collection[str] | None) -> pd.DataFrame:
     """Give each value of the chosen lists a row, as the documented files mean it.
 
     A chat's user asks and its assistant answers; an object's lists are columns; two `texts` are a pair; lists of equal
-    length go together, and each negative has a row of its own.
+    length go together, and each negative has a row of its own. Raises CorruptError for other lists of two lengths.
     """
     import pandas as pd
 
@@ -358,6 +360,11 @@ def unfolded(frame: pd.DataFrame, chosen: Collection[str] | None = None) -> pd.D
         for name in lists:
             if (re.sub(r"\d+$", "", plain(name)) in NEGATIVE.split()) == several:
                 groups.setdefault(tuple(map(_length, table[name])), []).append(name)
+        if len(groups) > 1 and not several:
+            (first, *_), (second, *_) = [*groups.values()][:2]
+            apart = table[first].map(_length) != table[second].map(_length)
+            where = f"{path}:{apart.idxmax()}: {first} and {second}"
+            raise CorruptError(f"{where} are lists of different lengths; name the texts that count: --columns.")
         for names in groups.values():
             table = table.explode(names)
     return table

@@ -6,11 +6,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmark.data.readers.cells import is_number, read_cells
+from benchmark.data.readers.cells import SPLITS, is_number, read_cells
 from zoo.errors import CorruptError, MissingError
 
 _FORMS = (".jsonl", ".jsonl.gz", ".parquet", ".tsv", ".csv")
-_SPLITS = ("test", "dev", "validation", "train")
 # Names of the columns of judgements, without signs: query, document, grade; the first that is there counts.
 _QRELS = (
     "(query|q|topic|question)(id)? .*(query|topic|question).*",
@@ -40,7 +39,7 @@ def read_search(folder: Path) -> Search:
     Raises MissingError without judgements, CorruptError for an unknown or repeated id.
     """
     documents, queries = (_texts(folder, name) for name in ("corpus", "queries"))
-    qrels = [path for split in _SPLITS for path in [_file(folder / "qrels", split)] if path is not None]
+    qrels = [path for split in SPLITS for path in [_file(folder / "qrels", split)] if path is not None]
     path = qrels[0] if qrels else _file(folder, "qrels")
     if path is None:
         raise MissingError(f"{folder} has no judgements: put them into qrels/test.tsv (query-id, corpus-id, score).")
@@ -82,7 +81,7 @@ def _qrels(path: Path) -> list[tuple[int, list[str]]]:
 
 def _file(folder: Path, name: str) -> Path | None:
     parts = [folder / name, *([folder / "default", folder / "data"] if name == "qrels" else [])]
-    inside = [path for part in parts for split in (*_SPLITS, name) for form in _FORMS for path in
+    inside = [path for part in parts for split in (*SPLITS, name) for form in _FORMS for path in
               sorted(part.glob(f"{split}-*{form}"))]  # fmt: skip
     return next((path for form in _FORMS if (path := folder / f"{name}{form}").is_file()), next(iter(inside), None))
 

@@ -231,6 +231,7 @@ SOURCES: dict[str, tuple[Callable[[Path], Any], str, int, list[float]]] = {
     "a DataFrame of categories": (lambda _: pd.DataFrame({"topic": pd.Categorical(every("x", "y", "z")), "body": Q}), "label", N, [0, 1]),
     "a Dataset of grades": (lambda _: dataset(pd.DataFrame({"query": Q, "document": D, "grade": every(3, 1)})), "retrieval", N, [3, 1]),
     "a Dataset of lists": (lambda _: dataset(pd.DataFrame({"anchor": Q, "positives": [[d] for d in D]})), "retrieval", N, [1, 1]),
+    "a dict of columns, one of objects": (lambda _: {"query": Q, "passages": [{"passage_text": [d, d[:20]], "is_selected": [1, 0]} for d in D]}, "retrieval", N, [1, 0]),
     "a Dataset of ClassLabel": (lambda _: classes(["a", "b", "c"]), "label", N, [0, 1]),
 }  # fmt: skip
 
@@ -272,6 +273,7 @@ DOUBTS: dict[str, tuple[str, str | None, Any, str]] = {
     "two classes": (table(["query", "title", "brand", "verdict"], Q, D, every(*"abc"), every(*"ESI")), None, None, "--columns query,title"),
     "one text and two classes": (table(["text", "team", "floor"], Q, every(*"abc"), every(*"xyzuv")), None, None, "(?s)text,floor --kind label.*text,team --kind label"),
     "inference": (table(["s1", "s2", "score"], Q, D, every("entailment", "neutral")), None, None, "of inference"),
+    "lists of two lengths": (json.dumps({"query": Q, "document": D[:5]}), None, None, "a.jsonl:1: query and document are lists of different lengths"),
     "lists": ("\n".join(json.dumps({"query": q, "hits": [q, "a b"]}) for q in Q), None, None, "--columns query,hits"),
 }  # fmt: skip
 
@@ -281,7 +283,7 @@ def test_doubt_is_a_question(name: str, tmp_path: Path) -> None:
     content, columns, kind, words = DOUBTS[name]
     path = tmp_path / ("a.jsonl" if content.startswith("{") else "a.csv")
     path.write_text(content, encoding="utf-8")
-    with pytest.raises(CorruptError if words == "is not a score" else UsageError, match=words):
+    with pytest.raises((CorruptError, UsageError), match=words):
         read_texts(path, columns, kind)
 
 
