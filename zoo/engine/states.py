@@ -160,8 +160,9 @@ class Rows:
             bias = to_device(added, device)[:, None, None, :]
         tokens, padding = known.flatten().nonzero()[:, 0], padded.flatten().nonzero()[:, 0]
         size = packed_size(len(tokens), mask.numel())
-        # For each number of rows oneDNN makes its kernels anew, and it keeps few.
-        size = size if torch.is_grad_enabled() else min(size + -size % _ROWS, mask.numel())
+        # For each number of rows oneDNN makes its kernels anew, and it keeps few. A key encoder's dropout is by shape.
+        if torch.is_inference_mode_enabled():
+            size = min(size + -size % _ROWS, mask.numel())
         tokens = torch.cat([tokens, padding[: size - len(tokens)]])
         return cls(mask, to_device(tokens, device), to_device(lengths.cumsum(0) - lengths, device), bias)
 
