@@ -60,12 +60,14 @@ def ingredients(
     dev: TaskIdentity | None,
     precision: str,
     limit: int | None,
+    version: int | None = None,
 ) -> Ingredients:
+    """Return what a row's key is made of; `version` is a record's of its method, None the class's."""
     left_out = added_at_default(recipe)
     named = {kind: _without_own_name(source) for kind, source in sources.items()}
     return Ingredients(
         protocol=PROTOCOL_VERSION,
-        code=method_identity(cls),
+        code=method_identity(cls, version=version),
         recipe={k: v for k, v in portable_recipe(recipe, named).items() if k not in left_out},
         sources=named,
         corpus=None if corpus is None else _without_own_text(corpus),

@@ -15,7 +15,7 @@ from benchmark.data.sources import DataSource, Located
 from benchmark.records.record import Record, plain, scores_of
 from benchmark.report.terminal import folded
 from benchmark.stats.contained import ONE_TRAINING, contained
-from benchmark.stats.mcb import LEVEL, differences
+from benchmark.stats.mcb import LEVEL, differences, interval_text
 from benchmark.stats.power import Noise, pairs_needed
 from benchmark.tasks.base import DevOverlap, Lookup, Scores, Task, TaskData
 from choose.candidates import CARD, vectors_of
@@ -70,7 +70,7 @@ class Adaptation:
             return "No advice: each method failed."
         if self.picked == NONE:
             return f"Do not train: on development none of {len(self.frame) - 1} candidates is above {self.encoder}."
-        gain = f"{first['gain']:+z.1f} ({first['gain_low']:z.1f} to {first['gain_high']:z.1f})"
+        gain = f"{first['gain']:+z.1f} ({interval_text(first['gain_low'], first['gain_high'])})"
         if not self.advice:
             text = (
                 f"Do not train: {self.picked}, the best on development, changes {on} by {gain}, which may be nothing."
@@ -84,7 +84,7 @@ class Adaptation:
         others = self.frame.index[self.frame["may_be_best"] & ~self.frame.index.isin([self.advice, NONE])]
         sentences += [f"Tied with it: {', '.join(others)}."] if len(others) else []
         if np.isfinite(first["change"]):
-            change = f"{first['change']:+z.1f} ({first['change_low']:z.1f} to {first['change_high']:z.1f})"
+            change = f"{first['change']:+z.1f} ({interval_text(first['change_low'], first['change_high'])})"
             if first["change_high"] < 0:
                 sentences.append(f"It forgets: elsewhere it changes by {change}.")
             else:

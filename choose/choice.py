@@ -16,16 +16,7 @@ import numpy as np
 from benchmark.checking.sizes import SEARCHES, variants
 from benchmark.records.record import plain
 from benchmark.report.terminal import folded
-from choose.candidates import (
-    CARD,
-    Candidate,
-    Wording,
-    candidates,
-    encode,
-    prepared,
-    read_wordings,
-    vectors_of,
-)
+from choose.candidates import CARD, Candidate, Wording, candidates, encode, prepared, read_wordings, vectors_of
 from choose.data import MEASURES, Kind, Texts, Values, arranged, read_texts
 from choose.demands import CONTROL, Budget, Floor, bm25, device_name, query_times, read_floors
 from choose.measures import measure, search

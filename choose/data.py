@@ -89,6 +89,14 @@ class Texts:
         return others if self.kind == "label" else min(others, (_disjoint(self.first, self.second), "unrelated pairs"))
 
     @property
+    def alone(self) -> float:
+        """The number of units whose values say nothing of one another."""
+        if self.kind == "binary":
+            return self.unrelated[0]
+        halves = _disjoint(self.first, self.second) if self.kind == "score" else self.clusters.effective
+        return halves if self.kind == "retrieval" else halves / 2
+
+    @property
     def notes(self) -> list[str]:
         """What is said beside a verdict: few unrelated units, and the share of the largest class."""
         notes, (count, unit) = [], self.unrelated

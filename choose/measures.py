@@ -14,7 +14,7 @@ from benchmark.metrics.correlation import undefined
 from benchmark.metrics.ties import Exact, first_places
 from benchmark.stats.bootstrap import measured, statistic_of
 from benchmark.stats.clusters import Clusters
-from benchmark.stats.mcb import LEVEL, Sample, differences, not_told_apart, own_noise, sample
+from benchmark.stats.mcb import LEVEL, Sample, differences, not_told_apart, of_alike, own_noise, sample, with_width
 from benchmark.tasks.phrases import unit
 from choose.data import LEAST, Texts, Values
 from zoo.errors import ZooError
@@ -262,7 +262,7 @@ def threshold(
 
     drawn = np.concatenate([best(counts[:, order]) for counts in clusters.counts(resamples, [seed])])
     at = float(best(np.ones((1, len(ordered)), np.int32))[0])
-    low, high = map(float, np.quantile(drawn, (0.025, 0.975)))
+    low, high = map(float, with_width(*np.quantile(drawn, (0.025, 0.975))))
     accuracy = 100 * float(((cosines > at) == (gold > 0)).mean())
     return {"threshold": at, "threshold_low": low, "threshold_high": high, "accuracy": accuracy}
 
@@ -298,6 +298,9 @@ def threshold_at(
     drawn = np.concatenate([lowest(counts[:, order]) for counts in clusters.counts(resamples, [0])], axis=1)
     at, recall = lowest(np.ones((1, len(ordered)), np.int64))[:, 0]
     ends = np.quantile(drawn, (0.025, 0.975), axis=1, method="closest_observation")
+    if ends[0, 1] == ends[1, 1]:
+        ends[:, 1] = of_alike(recall, clusters.effective * (1 if of_all else right.mean()), 0, 1)
+    ends = np.stack([with_width(*ends)[0], ends[1]])
     values_by_name: dict[str, float | None] = {}
     names = ("threshold_at_precision", "recall_at_precision")
     for name, scale, value, (low, high) in zip(names, (1, 100), (at, recall), ends.T, strict=True):
@@ -329,21 +332,34 @@ def sampled(data: Texts, values: list[Values]) -> Sample:
         drawn = np.concatenate([rows @ counts.T / counts.sum(axis=1) for counts in parts], axis=1)
     means = np.stack([part.mean(axis=0) for part in np.split(drawn, ends)])
     by_seed = np.split(100 * score(data, rows), ends)
-    # Halves tell the variance of half as many texts.
-    alone = clusters.effective / (2 if rows.shape[1] > data.units else 1)
-    return sample(by_seed, 100 * clusters.unbiased(means), round(alone))
+    # Halves tell the variance of half as many texts, and an AUC's noise is that of the rarer label.
+    alone = data.alone if data.kind == "binary" else clusters.effective / (2 if rows.shape[1] > data.units else 1)
+    return sample(by_seed, 100 * clusters.unbiased(means, alone), round(alone))
 
 
 def intervals(data: Texts, of_all: Sample) -> tuple[Values, Values]:
-    """Return 95 % percentiles (methods,), widened to t's quantiles and by the noise of seeds, within the range."""
-    from scipy.special import ndtri
+    """Return 95 % percentiles (methods,), widened to t's quantiles and by the noise of seeds, within the range.
 
-    sides = np.quantile(of_all.drawn, (LEVEL / 2, 1 - LEVEL / 2), axis=1) - of_all.value
-    wider = own_noise(of_all)[1] / ndtri(1 - LEVEL / 2)
+    An AUC has the interval of its logit, whose noise is as large on both sides (Pepe 2003). Where no resample differs,
+    it is the exact one of units that are all alike. Of an AUC a unit is a couple of a pair alike and one that is not;
+    of Spearman's correlation it is two pairs with an order, whose share gives Kendall's tau, and (3 tau - 1) / 2 is its
+    least value (Durbin and Stuart 1951).
+    """
+    from scipy.special import expit, logit, ndtri
+
+    value, (error, quantile) = of_all.value, own_noise(of_all)
+    sides = np.quantile(of_all.drawn, (LEVEL / 2, 1 - LEVEL / 2), axis=1) - value
     # Seeds have no percentiles: their normal noise is added to both sides.
-    of_seeds = np.sqrt(of_all.seed_variance) * ndtri(1 - LEVEL / 2)
-    sides = np.where(of_seeds > 0, np.array([[-1], [1]]) * np.hypot(sides, of_seeds), sides)
-    low, high = np.clip(of_all.value + wider * sides, LEAST[data.kind], 100)
+    of_seeds = np.sqrt(of_all.seed_variance)
+    sides = np.where(of_seeds > 0, np.array([[-1], [1]]) * np.hypot(sides, of_seeds * ndtri(1 - LEVEL / 2)), sides)
+    ends = value + quantile / ndtri(1 - LEVEL / 2) * sides
+    if data.kind == "binary":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            half = quantile * np.hypot(error, of_seeds) / (value * (1 - value / 100))
+            ends = 100 * expit(logit(value / 100) + np.stack([-half, half]))
+    for place in np.flatnonzero(np.isnan(with_width(*sides)[0])):
+        ends[:, place] = of_alike(value[place], data.alone, 2 * LEAST[data.kind], 100 - LEAST[data.kind])
+    low, high = np.clip(ends, LEAST[data.kind], 100)
     return low, high
 
 

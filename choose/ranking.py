@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmark.stats.contained import FINISHED, NOT_STATED, ONE_TRAINING, contained
-from benchmark.stats.mcb import differences
+from benchmark.stats.mcb import differences, interval_text
 from benchmark.stats.power import Noise, pairs_needed
 from choose.data import MEASURES, UNITS, Texts, Values
 from choose.demands import CONTROL, Floor
@@ -150,7 +150,7 @@ def _first(data: Texts, ranking: Ranking) -> list[str]:
     if len(frame) == 1:
         return [f"{text}; {'no other is within the budget' if len(ranking.frame) > 1 else 'name more to compare it'}."]
     second = frame.iloc[1]
-    gap = f"{second['behind']:z.1f} ({second['behind_low']:z.1f} to {second['behind_high']:z.1f})"
+    gap = f"{second['behind']:z.1f} ({interval_text(second['behind_low'], second['behind_high'])})"
     sentences = [f"{text}, {gap} above {second.name}."]
     if not ranking.tied:
         return sentences if _once(ranking) else [*sentences, "No other is tied with it."]

@@ -33,7 +33,7 @@ def between(key: str, form: str = ".1f") -> Callable[[Row], str]:
 
     def cell(row: Row) -> str:
         value, *ends = (number(one, form)(row) for one in (key, low, high))
-        return value if value == "–" else f"{value} [{', '.join(ends)}]"
+        return value if ends[0] == "–" else f"{value} [{', '.join(ends)}]"
 
     return cell
 
@@ -103,7 +103,13 @@ def note(row: pandas.Series[Any], texts: int) -> str:
 
 
 # Those of the plot of claims.
-_COLOURS = {"best": "#1a7f37", "may be as good": "#6b6b6b", "below the best": "#b3261e", "over the budget": "#a65d00"}
+_COLOURS = {
+    "best": "#1a7f37",
+    "may be as good": "#6b6b6b",
+    "below the best": "#b3261e",
+    "over the budget": "#a65d00",
+    "trained once: no mark": "#4f7cac",
+}
 
 
 def check_plot() -> None:
@@ -148,4 +154,6 @@ def drawn(frame: pandas.DataFrame, kind: Kind, path: Path, noise: str = "") -> N
 def _word(place: int, row: pandas.Series[Any]) -> str:
     if row["over_budget"]:
         return "over the budget"
+    if row["one_training"]:
+        return "trained once: no mark"
     return "best" if place == 0 else "may be as good" if row["may_be_best"] else "below the best"

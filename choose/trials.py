@@ -35,7 +35,7 @@ class Trial:
     score: float | None = None
     looks: list[float] = field(default_factory=list)
     reason: str = ""
-    # Digest of the code that trained and scored it; older files state none.
+    # Digest of the code that trained and scored it.
     code: str | None = None
 
 

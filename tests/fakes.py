@@ -22,6 +22,7 @@ from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Trai
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.recipes import RecipeSpec
+from zoo.selection import split_overrides
 
 # Methods whose backbone is a decoder.
 DECODERS = ("causal", "eol", "llm2vec", "adapted-simcse", "adapted-angle")
@@ -200,6 +201,7 @@ def make_record(name: str = "bag", task: str = "pocket-pairs", seed: int | None 
     row = changes.pop("row", "row")
     sha256 = changes.pop("data_sha256", hexes(task))
     row_key = hexes(name, row)
+    recipe, overrides = split_overrides(name, "row")
     record = {
         "schema": 1,
         "protocol": 1,
@@ -210,6 +212,9 @@ def make_record(name: str = "bag", task: str = "pocket-pairs", seed: int | None 
         "reason": None,
         "method": {
             "name": name,
+            "version": 1,
+            "recipe_name": recipe,
+            "overrides": overrides,
             "class": "fakes.Bag",
             "recipe": {"width": 64},
             "sources": {"backbone": {"name": "tiny", "revision": None, "sha256": hexes("tiny")}},

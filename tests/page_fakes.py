@@ -80,7 +80,9 @@ def wide_table(methods: int = 60, tasks: int = 40, name: str = "wide") -> Table:
 def renamed(table: Table, index: int, name: str) -> Table:
     """The table with another name in one row."""
     rows, old = list(table.rows), table.rows[index]
-    records: Any = [{**record, "method": {**record["method"], "name": name}} for record in old.records]
+    records: Any = [
+        {**record, "method": {**record["method"], "name": name, "recipe_name": name}} for record in old.records
+    ]
     rows[index] = dataclasses.replace(old, name=name, records=records, spec=all_recipes().get(name))
     return dataclasses.replace(table, rows=rows)
 

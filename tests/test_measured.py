@@ -20,7 +20,6 @@ REASONS = {
         metaeol pretended-cot prompteol prompteol-repo prompteol-sup prompteol-sup-repo token-prepending""",
     "needs scored pairs, STS-B's, whose test part is in the tables": "angle",
     "ten epochs, an hour of one core": "consert-joint consert-repo consert-sup consert-target",
-    "its code never updates the key encoder": "moco-q320 moco-delete-q320 moco-duplicate-q320 moco-reorder-q320",
     "its plain recipe is measured": """cot-bert-repo diffcse-repo infersent-glove-repo rankcse-repo
         rankcse-listnet-repo sentence-crops-repo""",
     "a part of a method that is measured": "rankcse-listnet simcse-dcl simcse-off-dropout simcse-sif",

@@ -91,6 +91,17 @@ def test_the_readmes_method_runs(cli: Cli, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     answer = cli(*shlex.split(command), "--tasks", "pocket-words")
     assert answer.code == 0 and re.search(r"^\S*\s+lead ", answer.out, re.MULTILINE)
+    # What the sentence behind the command says.
+    plugin = ("--plugin", "lead.py")
+    for words in (
+        ("compare", "lead", "avg-last"),
+        ("verify", "zoo-bench-results"),
+        ("leaderboard",),
+        ("check", "lead"),
+    ):
+        answer = cli(*words, *(() if words[0] == "compare" else plugin))
+        assert answer.code == 0, answer.err
+    assert "learned nothing" in cli("export", "lead", "exported", *plugin).err
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,8 @@ def _fits(checked: _Checked) -> str | None:
     # Where no seed counts, another one shows it in the same fit.
     second = checked.fitted(seed=0 if seeded or not checked.traits.learns else 1)
     # What an encoder remembers of its first call shows here.
-    second.encode(_texts(20)[::-1])
+    alike = [f"The name on the door was {text}, we heard." for text in _texts(20)]
+    backwards = second.encode(alike[::-1])
     if _same(second, checked.encoder, "-", 1e-4):
         if _alike(checked, 0):
             if seeded or not checked.traits.learns or _alike(checked, 1):
@@ -197,6 +198,10 @@ def _fits(checked: _Checked) -> str | None:
         if checked.traits.learns:
             return "fit() gives other vectors the second time with one seed; take all randomness from run.seed"
         return "__init__() gives other vectors the second time; draw what is random from a seed of the recipe"
+    if deviation(backwards[::-1], checked.encoder.encode(alike)) > TOLERANCE[second.runtime.precision]:
+        return (
+            "encode() depends on the texts that it encoded before; give each text its own vector, whole texts as keys"
+        )
     if seeded and _same(checked.fitted(seed=1), checked.encoder, "-") is None:
         return "fit() gives the same vectors with another seed, though traits() says stochastic; use run.seed"
     return None

@@ -70,7 +70,7 @@ def _imported(path: Path, module: str) -> Iterator[str]:
             names = [str(node.args[0].value)] if called in ("import_module", "__import__") else []
         for name in names:
             parts = name.split(".")
-            if parts[0] and parts[0] not in _IN_HOUSE and parts[0] not in sys.stdlib_module_names:
+            if parts[0] and parts[0] not in _IN_HOUSE:
                 yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
 
 

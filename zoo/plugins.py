@@ -96,8 +96,26 @@ class Registry(Generic[T]):
 
         return add
 
+    def spelling(self, name: str) -> str:
+        """Return what names have in common that a command line takes for one."""
+        return name.casefold()
+
+    def _check_name(self, name: object, origin: str) -> None:
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or name.endswith((".yaml", ".yml", ".py")):
+            raise UsageError(
+                f"{self.kind} {name!r:.80} from {origin}: a name has letters, digits and - _ . + alone, begins with a"
+                " letter or a digit, and has no ending of a file. Rename it."
+            )
+        for other, entry in self._entries.items():
+            if other != name and self.spelling(other) == self.spelling(name):
+                raise UsageError(
+                    f"{self.kind} {name!r} from {origin}: {other!r} of {entry.origin} is another spelling of this name."
+                    " Rename one."
+                )
+
     def _add(self, name: str, entry: Registered) -> None:
         with self._lock:
+            self._check_name(name, entry.origin)
             known = self._entries.get(name)
             if known is not None and _target(known.target) == _target(entry.target):
                 # The module of an entry point may register the same class by decorator as well.
@@ -217,6 +235,9 @@ class Registry(Generic[T]):
 
     def mark_broken(self, name: str, reason: str) -> None:
         self._broken[name] = reason
+
+
+_NAME = re.compile(r"[^\W_][\w.+-]*")
 
 
 def _target(target: object) -> object:
@@ -345,43 +366,9 @@ def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
     return None
 
 
-_NAMES_IN_KEYS = {
-    "random": "zoo.methods.randomvectors.RandomVectors",
-    "bag-of-words": "zoo.methods.bagofwords.BagOfWords",
-    "cls": "zoo.methods.pooled.Cls",
-    "avg": "zoo.methods.pooled.Average",
-    "static": "zoo.methods.static.Static",
-    "wordvectors": "zoo.methods.wordvectors.WordVectors",
-    "sif": "zoo.methods.sif.SIF",
-    "sif-tokens": "zoo.methods.sif_tokens.TokenSIF",
-    "whitening": "zoo.methods.whitening.Whitening",
-    "flow": "zoo.methods.flow.Flow",
-    "simcse": "zoo.methods.simcse.SimCSE",
-    "moco": "zoo.methods.moco.MoCo",
-    "ptbert": "zoo.methods.ptbert.PTBert",
-    "ct": "zoo.methods.ct.CT",
-    "isbert": "zoo.methods.isbert.ISBert",
-    "twoviews": "zoo.methods.twoviews.TwoViews",
-    "sbert": "zoo.methods.sbert.SBERT",
-    "burt": "zoo.methods.burt.BURT",
-    "infersent": "zoo.methods.infersent.InferSent",
-    "prompt": "zoo.methods.prompt.Prompt",
-    "promptbert": "zoo.methods.promptbert.PromptBERT",
-    "optiprompt": "zoo.methods.optiprompt.OptiPrompt",
-    "pretrained": "zoo.methods.pretrained.Pretrained",
-}
-"""The names of these methods in keys. They were module paths once, and stay so that measured cells keep their keys.
-
-No file is looked up by them any more. A method that is not listed here has its registered name in keys.
-"""
-
-
 def method_identity(cls: type[Encoder], *, file: bool = True, version: int | None = None) -> str:
     """Registered name and version (None: of the class here) for keys; with `file` the sha256 of a plugin's code too."""
-    name, version = METHODS.name_of(cls), version or cls.version
-    if name is not None and METHODS.is_builtin(name):
-        known = _NAMES_IN_KEYS.get(name, name)
-        return known if version == 1 else f"{known}, version {version}"
+    name, version = METHODS.name_of(cls), cls.version if version is None else version
     # A class of this project that is no method stands for an object, whose vectors are in its key.
-    code = code_sha256(cls) if file else ""
+    code = code_sha256(cls) if file and not (name and METHODS.is_builtin(name)) else ""
     return f"{name or 'object'}, version {version}" + (f":{code}" if code else "")

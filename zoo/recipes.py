@@ -349,11 +349,11 @@ def all_recipes() -> dict[str, RecipeSpec]:
     for name in METHODS.names():
         if name in methods_with_recipe:
             continue
-        if name in recipes:
-            taken = f"it has the name of the recipe {recipes[name].origin}. Rename the method."
-            if METHODS.leave_out(name, taken):
+        if other := taken(name, recipes):
+            reason = f"it has the name of the recipe {other.origin}. Rename the method."
+            if METHODS.leave_out(name, reason):
                 continue
-            raise UsageError(f"method {name!r} from {METHODS.origin(name)}: {taken}")
+            raise UsageError(f"method {name!r} from {METHODS.origin(name)}: {reason}")
         recipes[name] = _of_method(name)
     return recipes
 

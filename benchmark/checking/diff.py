@@ -102,7 +102,7 @@ def _listed(causes: Sequence[str]) -> str:
 
 
 def diff(a: str | Path, b: str | Path) -> Diff:
-    """Compare two results folders; FOLDER@CODE takes the records of a code digest, or commit, alone.
+    """Compare two results folders; FOLDER@CODE takes the records of a code digest alone.
 
     Rows are equal by key, else by name if each folder has a single row of it. A move has an interval, with the noise of
     pairs and of seeds, if both folders keep item scores on the same gold scores. Raises MissingError without finished
@@ -136,7 +136,8 @@ def _other_bits(first: Records, before: Sequence[Record], second: Records, after
     there = {record["seed"]: record for record in after}
 
     def unlike(a: Record, b: Record) -> bool:
-        if (a.get("pairs") or {}).get("sha256") == (b.get("pairs") or {}).get("sha256"):
+        pairs_a, pairs_b = a.get("pairs"), b.get("pairs")
+        if pairs_a is None or pairs_b is None or pairs_a["sha256"] == pairs_b["sha256"]:
             return False
         # Packed, equal scores may be compressed in another way.
         try:
@@ -151,14 +152,13 @@ def made_by(a: Record, b: Record) -> list[str]:
     def parts(record: Record) -> dict[str, Any]:
         environment, encoding = record["environment"], record["encoding"] or {}
         return {
-            "method's version": record["method"].get("version", 1),
+            "method's version": record["method"]["version"],
             "recipe": record["method"]["recipe"],
             "weights": record["method"]["sources"],
             "data": record["task"]["sha256"],
             "training text": ((record["training"] or {}).get("corpus") or {}).get("sha256"),
             "protocol": record["protocol"],
             "version": record["version"],
-            "commit": record.get("code", {}).get("commit"),
             "code": record.get("code", {}).get("digest"),
             "precision": record["precision"],
             "device": environment["gpu"] or environment["cpu"],
@@ -194,7 +194,7 @@ def _read(given: str | Path) -> tuple[Records, list[Record]]:
     store = Records(Path(place))
     records = [r for r in read_records(store) if r["status"] == "ok" and r["limit"] is None]
     if code:
-        records = [r for r in records if any(str(v).startswith(code) for v in r.get("code", {}).values())]
+        records = [r for r in records if r.get("code", {}).get("digest", "").startswith(code)]
     if not records:
         raise MissingError(f"no finished records in {given}; name two results folders, or FOLDER@CODE.")
     return store, records

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.records.folder import Records
-from benchmark.records.names import FORMER, plugins_of, short_name, typed_label
+from benchmark.records.names import plugins_of, short_name, typed_label
 from benchmark.records.record import MethodPart, Record, plain
 from benchmark.run.objects import ObjectEncoder, ObjectRecipe
 from benchmark.run.rows import Row, resolve_methods
@@ -57,7 +57,7 @@ def row_of_record(record: Record, recipes: Mapping[str, RecipeSpec], given: Sequ
     rows: list[Row] = []
     for known in [{**recipes, spec.name: spec} for spec in reversed(copies)] or [dict(recipes)]:
         try:
-            rows += resolve_methods(parse_methods(FORMER.get(name, name), known), defaults)
+            rows += resolve_methods(parse_methods(name, known), defaults)
         except UsageError as error:
             problem = error
     if not rows:

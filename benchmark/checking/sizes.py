@@ -254,7 +254,6 @@ def _lines(of_row: ByTask, cosines: Cosines, texts: PairTexts) -> Iterator[dict[
     for i, (dims, form, size) in enumerate(cosines):
         line: dict[str, Any] = {"dims": dims, "numbers": form, "bytes": size}
         for name, other in (("score", n), ("change", 0)):
-            values = [float(of[i, other]) for of in (gaps.value, gaps.low, gaps.high)]
-            known = [value if np.isfinite(value) else None for value in values]
+            known = plain([float(of[i, other]) for of in (gaps.value, gaps.low, gaps.high)])
             line |= dict(zip((name, f"{name} low", f"{name} high"), known if i != other else [None] * 3, strict=True))
         yield line | {task: float(of[i].mean()) for task, of in by_seed.items()}

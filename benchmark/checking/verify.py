@@ -176,7 +176,7 @@ class Check:
         if large:
             raise MissingError("measuring it again takes a run")
         measurement = self._measurement(record, plan)
-        if is_object(record) and bound.of_this_code(record):
+        if is_object(record):
             measured = measurement.plan.row
             bound.check_row_key(record, measured, None, vectors_digest(measurement.encoder().encode, SENTENCES))
         if kept is not None and isinstance(data, PairsData) and data.rows > FEW:
@@ -349,7 +349,7 @@ class Check:
         again = None if start is None else cosine_to_start(start, measurement.encoder())
         stated = training.get("cosine_to_start")
         if stated is None or again is None:
-            if stated != again and bound.of_this_code(record):
+            if stated != again:
                 raise DifferenceError(f"training cosine_to_start is {stated}, and {again} here")
         elif abs(stated - again) > COSINE.get(record["precision"], COSINE_HALF):
             raise DifferenceError(f"training cosine_to_start is {stated}, and {again} here")
@@ -379,7 +379,6 @@ class Check:
                 {**both[0], "rows": record["task"]["rows"]},
                 {**both[1], "rows": data.rows},
                 lambda _, first, other: abs(first - other) <= 0.01 * abs(other) + 1e-9,
-                absent=not bound.of_this_code(record),
             )
         )
 

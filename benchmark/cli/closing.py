@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -11,9 +12,11 @@ from click.core import ParameterSource
 from benchmark.cli.main import main_group
 from benchmark.cli.options import say, say_prose
 from benchmark.run.options import RunOptions
+from benchmark.tasks import TASKS
 from zoo.progress import clean_line
 
 if TYPE_CHECKING:
+    from benchmark.records.record import Record
     from benchmark.report.leaderboard import Leaderboard
     from benchmark.run.plan import Run
 
@@ -36,6 +39,12 @@ def next_command(name: str, *words: str) -> str:
     return shlex.join(["zoo-bench", name, *words, *carried])
 
 
+def _without_items(records: Sequence[Record]) -> set[str]:
+    """Return the tasks of plugins that keep no scores of items, which `compare` needs."""
+    measured = [record for record in records if record["status"] == "ok"]
+    return {r["task"]["name"] for r in measured if not (r.get("pairs") or r.get("items"))}
+
+
 def show_closing(options: RunOptions, run: Run, board: Leaderboard) -> None:
     from benchmark.report.learned import learned
 
@@ -47,6 +56,10 @@ def show_closing(options: RunOptions, run: Run, board: Leaderboard) -> None:
     for table, (lines, _) in zip(tables, lessons, strict=True):
         title = f"{table.suite.name}: " if len(lessons) > 1 else ""
         say_prose("\n".join(["", *(f"{title}{clean_line(line)}" for line in lines)]))
-    if rows := next((rows for _, rows in lessons if rows), None):
-        say(f"Next, task by task: {next_command('compare', *rows)}")
+    rows = next((rows for _, rows in lessons if rows), ())
+    typed = [TASKS.canonical(name.strip()) for name in options.tasks.split(",")] if options.tasks else []
+    compared = [name for name in typed if name not in _without_items(board.records)]
+    if rows and (compared or not typed):
+        words = ("--tasks", ",".join(compared)) if compared != typed else ()
+        say(f"Next, task by task: {next_command('compare', *rows, *words)}")
     say_prose(f"Notes, costs and plots: {board.place / 'index.html'}")

@@ -97,7 +97,7 @@ def _export_row(
     trained = [record for record in row if record["seed"] == chosen]
     name = label(trained) + ("" if chosen is None else f", seed {chosen}")
     if not any(record["training"] for record in trained):
-        raise UsageError(f"{name} learned nothing: its backbone is all there is.{_instead(records, store)}")
+        raise UsageError(f"{name} learned nothing: export writes what a run trained.{_instead(records, store)}")
     recipe_name = trained[0]["method"]["name"]
     place = store.encoder_folder(recipe_name, trained[0]["encoder_key"])
     if not (place / "encoder").is_dir():

@@ -23,7 +23,7 @@ from benchmark.report.write import csv_text
 from benchmark.stats.bootstrap import Scored, resample_together
 from benchmark.stats.clusters import clusters_of
 from benchmark.stats.contained import NOT_STATED, contained
-from benchmark.stats.mcb import LEVEL, Differences, Sample, differences, own_noise, sample
+from benchmark.stats.mcb import LEVEL, Differences, Sample, differences, interval_text, own_noise, sample, with_width
 from zoo import __version__
 from zoo.errors import MissingError, UsageError, did_you_mean
 from zoo.files import write_text
@@ -166,7 +166,7 @@ class SecondOpinion:
             "Rank": [f"{low}-{high}" if low < high else str(low) for low, high in zip(f.first, f.last, strict=True)],
             "Model": [clean_line(str(name)) + (" *" if tied else "") for name, tied in f.tied.items()],
             "Mean": [f"{mean:.2f}" for mean in f["mean"]],
-            "95% over tasks": [f"{low:.2f} to {high:.2f}" for low, high in zip(f.low, f.high, strict=True)],
+            "95% over tasks": [interval_text(*ends, ".2f") for ends in zip(f.low, f.high, strict=True)],
         }
         return [[head, *cells] for head, cells in shown.items()]
 
@@ -232,13 +232,13 @@ class Comparison:
     deciding: list[str]
 
     def __str__(self) -> str:
-        verdict = f"p = {self.p:.2g}" if self.p < LEVEL else f"undecided: {self.low:.2f} to {self.high:.2f}"
+        interval = interval_text(self.low, self.high, ".2f")
+        verdict = f"p = {self.p:.2g}" if self.p < LEVEL else f"undecided: {interval}"
         alone = named(self.deciding) if self.deciding else "none"
         return "\n".join(
             [
                 f"Unit: {len(self.tasks)} tasks of others' results; another draw of such tasks.",
-                f"{clean_line(self.a)} - {clean_line(self.b)}: {self.difference:+.2f} points"
-                f" ({self.low:.2f} to {self.high:.2f}; {verdict}).",
+                f"{clean_line(self.a)} - {clean_line(self.b)}: {self.difference:+.2f} points ({interval}; {verdict}).",
                 f"Without it the verdict would be another: {alone}.",
                 *(f"  {difference:+7.2f}  {clean_line(task)}" for task, difference in self.tasks.items()),
             ]
@@ -319,7 +319,7 @@ def second_opinion(
     better = (compared.value < -_EQUAL).sum(axis=1)
     error, quantile = own_noise(of)
     margin = np.hypot(error, np.sqrt(of.seed_variance)) * quantile
-    low, high = of.value - margin, of.value + margin
+    low, high = with_width(of.value - margin, of.value + margin)
     frame = pandas.DataFrame(
         {"mean": of.value, "low": low, "high": high, "rank_of": 1 + better, "first": first, "last": last, "tied": tied},
         index=complete.index,

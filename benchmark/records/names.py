@@ -26,9 +26,6 @@ _ELSEWHERE = re.compile(r"[/~]|\.{1,2}[\\/]|[A-Za-z]:[\\/]|\\\\")
 Row = TypeVar("Row")
 DIGITS = 8  # of a key, a digest or a revision
 
-# Names of recipes in older records.
-FORMER = {f"moco-{how}repo": f"moco-{how}q320" for how in ("", "reorder-", "delete-", "duplicate-")}
-
 
 def natural(name: str) -> list[tuple[int, float, str]]:
     """Return a key to sort the numbers in names, such as settings, by value.
@@ -42,18 +39,13 @@ def natural(name: str) -> list[tuple[int, float, str]]:
 
 
 def recipe_of(method: MethodPart) -> tuple[str, Mapping[str, Any]]:
-    """Return recipe and typed settings, without the places of weights.
-
-    Older records do not state them: theirs are read from the name.
-    """
-    if "overrides" not in method:
-        return typed_recipe(method.get("recipe_name") or method["name"])
+    """Return recipe and typed settings, without the places of weights."""
     return method["recipe_name"], _own_settings(method["overrides"])
 
 
 def typed_label(method: MethodPart) -> str:
     """Return the recipe behind a label, "" for rows without --label."""
-    return method.get("typed", "") if "overrides" in method else method.get("recipe_name", "")
+    return method.get("typed", "")
 
 
 def plugins_of(record: Record) -> str:
@@ -74,7 +66,7 @@ def with_recipe(printed: str, method: MethodPart) -> str:
 @functools.cache
 def typed_recipe(name: str) -> tuple[str, Mapping[str, Any]]:
     base, overrides = split_overrides(name, "row")
-    return FORMER.get(base, base), _own_settings(overrides)
+    return base, _own_settings(overrides)
 
 
 def _own_settings(overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -141,7 +133,7 @@ def superseded(rows: Sequence[Sequence[Record]]) -> dict[int, int]:
 
 
 def version_of(record: Record) -> int:
-    return record["method"].get("version", 1)
+    return record["method"]["version"]
 
 
 def content_of(source: Mapping[str, Any]) -> str:

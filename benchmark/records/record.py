@@ -65,7 +65,7 @@ class TunedPart(TypedDict):
     corpus: Text
     sentences: int
     study: Text
-    # Of the best dev scores of several studies; records of before have none.
+    # Of the best dev scores of several studies.
     spread: NotRequired[float | None]
 
 
@@ -74,11 +74,11 @@ MethodPart = TypedDict(
     "MethodPart",
     {
         "name": Name,
-        # Of the method's class; older records state none.
-        "version": NotRequired[int],
-        # The recipe's own name (older records: as typed), settings typed behind it, and both, if `name` is a label.
-        "recipe_name": NotRequired[Text],
-        "overrides": NotRequired[dict[str, Any]],
+        # Of the method's class.
+        "version": Annotated[int, msgspec.Meta(ge=1)],
+        # The recipe's own name, settings typed behind it, and both, if `name` is a label.
+        "recipe_name": Text,
+        "overrides": dict[str, Any],
         "typed": NotRequired[Text],
         # Absent: the recipe's settings are not tuned.
         "tuned": NotRequired[TunedPart],
@@ -94,7 +94,7 @@ MethodPart = TypedDict(
 class TaskPart(TaskIdentity):
     source: Annotated[str, msgspec.Meta(pattern="^(folder|cache|hub|bundled)$")] | None
     rows: Count | None
-    # Of the hub's copy, where its rows were read; older records have none.
+    # Of the hub's copy, where its rows were read.
     revision: NotRequired[str]
 
 
@@ -173,9 +173,8 @@ class TrainingPart(TypedDict, total=False):
     best_step: int | None
     peak_memory_mb: float | None
     facts: dict[str, Any]
-    # Digest of the code that trained it; in older records the checkout's commit instead.
+    # Digest of the code that trained it.
     code: str
-    commit: str | None
     ended: str
     corpus: CorpusPart | None
     dev_task: Text | None
@@ -206,7 +205,8 @@ class Encoding(TypedDict, total=False):
 
 
 class Adapt(TypedDict):
-    seconds: float
+    # None: not measured.
+    seconds: float | None
     texts: int
     rank: int | None
 
@@ -223,10 +223,9 @@ class Environment(TypedDict):
 
 
 class CodePart(TypedDict, total=False):
-    """A digest of the code; older records state the commit of the checkout."""
+    """A digest of the code, for information."""
 
     digest: Text
-    commit: Text | None
 
 
 class RunFilePart(TypedDict):
@@ -333,8 +332,8 @@ def parse_record(content: bytes | str, where: str, unsigned: list[str] | None = 
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise CorruptError(f"{where} is not valid JSON ({error}).") from error
     if checksum is None and isinstance(record, dict) and record.get("schema") == SCHEMA_VERSION:
-        # The name of its sum may be what is damaged. Earlier versions wrote sketches of vectors.
-        intact = record.keys() <= {*Record.__annotations__, "sketch"}
+        # The name of its sum may be what is damaged.
+        intact = record.keys() <= Record.__annotations__.keys()
     if not intact:
         raise CorruptError(f"{where} is damaged or was changed: its sha256 is not the one it was written with.")
     assert check_record(record, where)

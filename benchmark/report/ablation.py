@@ -36,7 +36,7 @@ class Change:
     @property
     def equal(self) -> bool:
         """True if no score differs in any sample, as with equal vectors."""
-        return self.line.difference == self.line.low == self.line.high == 0
+        return self.line.difference == 0 and self.line.p is not None and self.line.low is None
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from benchmark.stats.compare import (
 )
 from benchmark.stats.contained import NO_SEEDS, NOT_TUNED, ONE_STUDY, ONE_TRAINING, contained
 from benchmark.stats.draws import changed_settings, origin_of
-from benchmark.stats.mcb import LEVEL
+from benchmark.stats.mcb import LEVEL, NO_INTERVAL
 from benchmark.stats.power import POWER
 from benchmark.tasks.suites import suites_named, tasks_named
 from zoo.errors import MissingError, ZooError
@@ -164,13 +164,13 @@ class Compared:
 
     def _verdict(self, comparison: Comparison) -> str:
         line = _lines(comparison)[-1]
-        if line.low is None or line.high is None:
+        if line.p is None:
             return ""
-        apart = line.p is not None and line.p < LEVEL
+        apart = line.p < LEVEL
         words = f"A is {'above' if line.difference > 0 else 'below'} B" if apart else "not told apart"
         shown = "" if line.within is None else "shown to differ" if line.within < LEVEL else "not shown to differ"
         less = f"; {shown} by less than {self.margin:g} (p {_p_text(line.within)})" if line.within is not None else ""
-        return f"On {_place(line)}: {words}: {signed(line.low)} to {signed(line.high)}{less}."
+        return f"On {_place(line)}: {words}: {_interval(line)}{less}."
 
     def __str__(self) -> str:
         stream = io.StringIO()
@@ -354,6 +354,10 @@ def _pair_lines(task: str, pairs: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def _interval(line: Line) -> str:
+    return NO_INTERVAL if line.low is None or line.high is None else f"{signed(line.low)} to {signed(line.high)}"
+
+
 def _fields(comparison: Comparison) -> list[Field]:
     """The interval and p give way last."""
     rows = [
@@ -363,7 +367,7 @@ def _fields(comparison: Comparison) -> list[Field]:
             f"{line.a:z.2f}",
             f"{line.b:z.2f}",
             signed(line.difference),
-            "n/a" if line.low is None or line.high is None else f"{signed(line.low)} to {signed(line.high)}",
+            "n/a" if line.p is None else _interval(line),
             "n/a" if line.p is None else _p_text(line.p),
             "" if line.williams is None else _p_text(line.williams.p),
         ]

@@ -257,18 +257,17 @@ def ancestry_lines(rows: Sequence[Row]) -> list[str]:
 
 def environment_lines(rows: Sequence[Row]) -> list[str]:
     lines = list(dict.fromkeys(line for row in rows for line in row.about["environments"]))
-    of_commits = any("commit" in record.get("code", {}) for row in rows for record in row.records)
-    codes = "commits" if of_commits else "states of the code"
-    kinds = {"versions": {row.about["version"] for row in rows}, codes: {row.about["code"] for row in rows}}
+    kinds = {
+        "versions": {row.about["version"] for row in rows},
+        "states of the code": {row.about["code"] for row in rows},
+    }
     versions = {kind: sorted({one for text in texts for one in text.split(", ")}) for kind, texts in kinds.items()}
     several = [f"{kind} {', '.join(names)}" for kind, names in versions.items() if len(names) > 1]
     return [*lines, f"Rows of several {' and '.join(several)}."] if several else lines
 
 
 def _code(record: Record) -> str:
-    """Return an older record's commit, else the first digits of its code's digest."""
-    code = record.get("code", {})
-    return code.get("commit") or code.get("digest", "not stated")[:12]
+    return record.get("code", {}).get("digest", "not stated")[:12]
 
 
 def _mean(parts: Sequence[Mapping[str, object]], name: str) -> float | None:

@@ -123,7 +123,7 @@ class About(ChosenOn):
     protocol: int
     environments: list[str]
     version: str
-    code: str  # digests of the code that measured it; of older records, the commits of its checkouts
+    code: str  # digests of the code that measured it
 
 
 @dataclass

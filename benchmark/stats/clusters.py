@@ -73,10 +73,11 @@ class Clusters:
     def of(self, rows: NDArray[np.intp]) -> Clusters:
         return replace(self, units=self.units[rows])
 
-    def unbiased(self, drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return resampled values (methods, resamples), spread to offset the bias of few clusters."""
+    def unbiased(self, drawn: NDArray[np.float64], alone: float = np.inf) -> NDArray[np.float64]:
+        """Return resampled values (methods, resamples), spread to offset the bias of few clusters, or units alone."""
+        few = min(alone, self.effective)
         centre = np.nanmean(drawn, axis=1, keepdims=True)
-        result: NDArray[np.float64] = centre + (drawn - centre) * np.sqrt(self.effective / max(self.effective - 1, 1))
+        result: NDArray[np.float64] = centre + (drawn - centre) * np.sqrt(few / max(few - 1, 1))
         return result
 
 

@@ -17,7 +17,7 @@ from benchmark.records.conflicts import two_versions
 from benchmark.records.folder import Records
 from benchmark.records.items import items_identity
 from benchmark.records.query import PairTexts, Ranks, RowScores, label, of_task
-from benchmark.records.record import Record, scores_of
+from benchmark.records.record import Record, plain, scores_of
 from benchmark.stats.draws import (
     ByTask,
     by_seed,
@@ -210,8 +210,8 @@ def noise_of_move(
     if damaged:
         return unknown
     result = differences(sample_of(rows, noise, list(rows[0])))
-    low, high, p = (float(part[1, 0]) for part in (result.low, result.high, result.p))
-    return unknown if np.isnan(p) else (low, high, p)
+    low, high, p = (plain(float(part[1, 0])) for part in (result.low, result.high, result.p))
+    return low, high, p
 
 
 def _line(
@@ -229,7 +229,7 @@ def _line(
     of_pairs = float(result.pairs_error[0, 1])
     known = bool(np.isfinite(result.p[0, 1]))
     names = ("seeds_error", "df", "low", "high", "p")
-    of = {name: float(getattr(result, name)[0, 1]) if known else None for name in names}
+    of = {name: plain(float(getattr(result, name)[0, 1])) if known else None for name in names}
     return Line(
         task,
         sample.pairs,

@@ -21,11 +21,40 @@ LEVEL = 0.05  # p-values below it are significant; the confidence of intervals a
 
 LEADS = 2_000  # simulated leads of a set of the best
 _EQUAL = 1e-11  # the difference that rounding of doubles can leave between equal scores x100
+_ROUNDING = 1e-12  # the share of the largest variance of a difference that rounding leaves between equal methods
 _FAR_APART = 1e30  # the ratio of a lead without any noise; quantiles of infinite ones are not numbers
 _FAR = LEVEL / 20  # the error of leaving out methods that are far below another, part of LEVEL
 _BALANCE = 0.99  # the quantile of a lead by itself in whose multiples leads are compared with one another
 
+# Printed in place of an interval without width.
+NO_INTERVAL = "no interval: every item is alike"
+_NO_WIDTH = 1e-5
+
 Matrix = NDArray[np.float64]
+
+
+def with_width(low: Matrix, high: Matrix) -> tuple[Matrix, Matrix]:
+    """Return ends of intervals, NaN for those without width: items that are all alike show no noise."""
+    flat = high - low < _NO_WIDTH
+    return np.where(flat, np.nan, low), np.where(flat, np.nan, high)
+
+
+def interval_text(low: float, high: float, form: str = "z.1f") -> str:
+    return NO_INTERVAL if low != low else f"{low:{form}} to {high:{form}}"
+
+
+def of_alike(value: float, units: float, least: float, most: float) -> tuple[float, float]:
+    """Return the exact 95% interval of a mean over unrelated units that all have this value.
+
+    So many alike show that a share of (LEVEL / 2) ** (1 / units) of all is (Clopper and Pearson 1934). The others may
+    have any value from `least` to `most`.
+
+    Examples:
+        >>> [round(end, 3) for end in of_alike(1.0, 30, 0.0, 1.0)]
+        [0.884, 1.0]
+    """
+    share = (LEVEL / 2) ** (1 / units)
+    return share * value + (1 - share) * least, share * value + (1 - share) * most
 
 
 @dataclass(frozen=True)
@@ -163,7 +192,8 @@ def pooled_noise(by_seed: Sequence[Sequence[float] | Matrix]) -> SeedNoise:
 class Differences:
     """Row minus column (methods, methods): standard errors, degrees of freedom, 95% intervals and two-sided p.
 
-    All but `value` and `pairs_error` are NaN if the noise of a method's seeds is unknown.
+    All but `value` and `pairs_error` are NaN if the noise of a method's seeds is unknown; the ends also where no item
+    differs from another.
     """
 
     value: Matrix
@@ -204,7 +234,8 @@ def differences(sample: Sample) -> Differences:
     # Each pair once: A - B has the p of B - A.
     p, upper = np.empty_like(t), np.triu_indices(len(t))
     p[upper] = p.T[upper] = 2 * stdtr(df[upper], -np.abs(t[upper]))
-    return Differences(value, np.sqrt(of_pairs), np.sqrt(of_seeds), error, df, value - margin, value + margin, p)
+    low, high = with_width(value - margin, value + margin)
+    return Differences(value, np.sqrt(of_pairs), np.sqrt(of_seeds), error, df, low, high, p)
 
 
 def own_noise(sample: Sample) -> tuple[Matrix, Matrix]:
@@ -277,6 +308,7 @@ def not_told_apart(sample: Sample, seed: int = 0, only: Collection[int] | None =
     together are 5% (Romano, Shaikh and Wolf 2014).
 
     Seeds count as independent here: shared seeds make leads smaller, and the set no smaller than it must be.
+    A method's draws follow its score and its noise, so that the order of methods decides nothing.
 
     Args:
         sample: The scores of all methods, and their noise.
@@ -291,7 +323,12 @@ def not_told_apart(sample: Sample, seed: int = 0, only: Collection[int] | None =
     if not np.isfinite(sample.seed_variance).all():
         raise ContractError("a method has one seed, and its noise is not known; leave it out, or train more seeds.")
     methods, resamples = len(sample.value), sample.drawn.shape[1] or LEADS
-    between, df, seeds = sample.between, np.maximum(sample.seed_df, 1), sample.seed_variance
+    df, seeds = np.maximum(sample.seed_df, 1), sample.seed_variance
+    largest = sample.between.max()
+    between = np.where(sample.between > _ROUNDING * largest, sample.between, 0.0)
+    content = np.stack([-sample.value, seeds, df, between.sum(axis=0) / (largest or 1.0)], axis=1).round(9)
+    order = np.lexsort(content.T[::-1])
+    drawn_at = np.argsort(order)
 
     def ratios(lead: Matrix, i: int, of_seeds: Matrix, level: float) -> Matrix:
         """Return leads (methods, any) over method i in multiples of their own quantiles."""
@@ -305,20 +342,30 @@ def not_told_apart(sample: Sample, seed: int = 0, only: Collection[int] | None =
         without_noise = np.copysign(_FAR_APART, lead)
         return np.where(np.abs(lead) < _EQUAL, 0.0, np.where(scale > 0, ratio, without_noise))
 
+    def chi_square() -> Matrix:
+        return generator.chisquare(df[order, None], (methods, resamples))[drawn_at] / df[:, None]
+
     generator = np.random.default_rng([seed, methods])
-    noise = _noise(sample, generator, resamples)
-    true = seeds[:, None] * df[:, None] / generator.chisquare(df[:, None], (methods, resamples))
-    noise += np.sqrt(true) * generator.standard_normal((methods, resamples))
-    redrawn = true * generator.chisquare(df[:, None], (methods, resamples)) / df[:, None]
+    noise = _noise(sample, generator, resamples, drawn_at)
+    true = seeds[:, None] / chi_square()
+    noise += np.sqrt(true) * generator.standard_normal((methods, resamples))[drawn_at]
+    redrawn = true * chi_square()
     result = np.ones(methods, np.bool_)
+    known: dict[bytes, np.bool_] = {}
     for i in range(methods) if only is None else only:
+        if (place := content[i].tobytes()) in known:
+            result[i] = known[place]
+            continue
         lead = (sample.value - sample.value[i])[:, None]
         if ratios(lead, i, seeds[:, None], 1 - _FAR / methods).max() > 1:  # by Bonferroni, without a simulation
             result[i] = False
         elif (measured_ratios := ratios(lead, i, seeds[:, None], _BALANCE)[:, 0]).max() > 0:
-            chance = ratios(noise - noise[i], i, redrawn, _BALANCE)
+            # Methods without any noise between them have the same draws, up to rounding.
+            noisy = between[i][:, None] + redrawn + redrawn[i] > 0
+            chance = ratios(np.where(noisy, noise - noise[i], 0.0), i, redrawn, _BALANCE)
             near = measured_ratios >= -np.quantile(chance.max(axis=0), 1 - _FAR)
             result[i] = measured_ratios.max() <= np.quantile(chance[near].max(axis=0), 1 - LEVEL + _FAR)
+        known[place] = result[i]
     return result
 
 
@@ -349,13 +396,15 @@ def _variance_of(drawn: Matrix) -> Matrix:
     return result
 
 
-def _noise(sample: Sample, generator: np.random.Generator, resamples: int) -> Matrix:
-    """Return noise of the pairs (methods, resamples), from resamples or from t."""
+def _noise(sample: Sample, generator: np.random.Generator, resamples: int, drawn_at: NDArray[np.intp]) -> Matrix:
+    """Return noise of the pairs (methods, resamples), from resamples or from t; `drawn_at` places the draws."""
     if sample.drawn.size:
         noise: Matrix = sample.drawn - sample.drawn.mean(axis=1, keepdims=True)
         return noise
     centred = sample.between - sample.between.mean(axis=0)
     values, vectors = np.linalg.eigh((centred - centred.mean(axis=1, keepdims=True)) / -2)
-    normal = (vectors * np.sqrt(np.maximum(values, 0))) @ generator.standard_normal((len(values), resamples))
+    # Of all roots the symmetric one, which no sign or order of eigenvectors changes.
+    root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    normal = root @ generator.standard_normal((len(values), resamples))[drawn_at]
     result: Matrix = normal * np.sqrt(sample.pairs_df / generator.chisquare(sample.pairs_df, resamples))
     return result

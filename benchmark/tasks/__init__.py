@@ -38,6 +38,9 @@ class TaskRegistry(Registry[Task]):
 
         return mteb_task(name)
 
+    def spelling(self, name: str) -> str:
+        return plain_name(name)
+
     def canonical(self, name: str) -> str:
         """Return the registered name of a spelling or an alias, else the name."""
         known = {plain_name(one): one for one in self.names()}

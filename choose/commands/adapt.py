@@ -8,18 +8,8 @@ from typing import Any
 import click
 
 from benchmark.cli.complete import METHODS_LIST
-from benchmark.cli.options import (
-    PATH,
-    Listed,
-    device_option,
-    json_option,
-    load_plugins,
-    plugin_option,
-    precision_option,
-    say,
-    say_json,
-    terminal_width,
-)
+from benchmark.cli.options import PATH, Listed, load_plugins, say, say_json, terminal_width
+from choose.commands import running_options
 
 
 @click.command("adapt")
@@ -42,10 +32,7 @@ from benchmark.cli.options import (
 @click.option("--kind", type=click.Choice(["score", "binary", "retrieval", "label"]), help="What --pairs is.")
 @click.option("--data", help="Data folder, for --elsewhere.")
 @click.option("--wide", is_flag=True, help="Print all columns, not those that fit.")
-@plugin_option
-@device_option
-@precision_option
-@json_option
+@running_options
 def command(
     texts: Path, pairs: Path | None, wide: bool, as_json: bool, plugins: tuple[Path, ...], **options: Any
 ) -> int:

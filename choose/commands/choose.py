@@ -8,20 +8,8 @@ from typing import Any
 import click
 
 from benchmark.cli.complete import METHODS_LIST
-from benchmark.cli.options import (
-    PATH,
-    Listed,
-    device_option,
-    json_option,
-    load_plugins,
-    plugin_option,
-    precision_option,
-    say,
-    say_json,
-    sizes_options,
-    terminal_width,
-    wide_option,
-)
+from benchmark.cli.options import PATH, Listed, load_plugins, say, say_json, sizes_options, terminal_width, wide_option
+from choose.commands import running_options
 
 
 @click.command("choose")
@@ -62,10 +50,7 @@ from benchmark.cli.options import (
 @sizes_options
 @click.option("--plot", type=PATH, help="Draw scores, intervals and speed into this PNG file (extra `plots`).")
 @wide_option
-@plugin_option
-@device_option
-@precision_option
-@json_option
+@running_options
 def command(
     table: Path,
     encoders: str | None,

@@ -12,12 +12,8 @@ from benchmark.cli.closing import next_command
 from benchmark.cli.complete import METHODS_LIST, TASK
 from benchmark.cli.options import (
     data_option,
-    device_option,
-    json_option,
     load_plugins,
     option,
-    plugin_option,
-    precision_option,
     print_rows,
     results_only_option,
     say,
@@ -25,6 +21,7 @@ from benchmark.cli.options import (
     train_pairs_option,
 )
 from benchmark.run.options import TUNED_ON, RunOptions
+from choose.commands import running_options
 
 
 @click.command("tune")
@@ -49,10 +46,7 @@ from benchmark.run.options import TUNED_ON, RunOptions
 @train_pairs_option
 @data_option
 @results_only_option
-@device_option
-@precision_option
-@json_option
-@plugin_option
+@running_options
 def command(
     trials: int,
     minutes: float | None,

@@ -149,7 +149,7 @@ def least_share(rows: Iterable[MeasuredRow]) -> float | None:
 
 
 def _share(row: MeasuredRow) -> float | None:
-    """Updates over the paper's, by the recipe for older records."""
+    """Updates over the paper's, by the recipe where records do not state them."""
     if (share := row.about["updates_share"]) is not None:
         return share
     steps = [steps for record in row.records if (steps := (record["training"] or {}).get("steps"))]

@@ -12,7 +12,7 @@ import numpy as np
 from benchmark.report.published import plain_backbone
 from benchmark.report.rows import signed
 from benchmark.stats.draws import compared
-from benchmark.stats.mcb import LEVEL, differences
+from benchmark.stats.mcb import LEVEL, NO_INTERVAL, differences
 from benchmark.stats.power import POWER
 from zoo_bench_papers import answers
 from zoo_bench_papers.claim_rows import Condition, Folder, MeasuredRow, least_share
@@ -79,9 +79,14 @@ class Compared:
     def text(self) -> str:
         """Text such as "simcse - cls, sts: +3.54 (+2.82 to +4.25)", and other differences of the rows."""
         differs = f" [{self.differs}]" if self.differs else ""
-        low, high = signed(self.low), signed(self.high)
-        gap = "" if self.difference is None else f"{signed(self.difference)} ({low} to {high})"
-        return f"{self.a} - {self.b}, {self.on}: {gap}{differs}"
+        return f"{self.a} - {self.b}, {self.on}: {self.gap}{differs}"
+
+    @property
+    def gap(self) -> str:
+        if self.difference is None:
+            return ""
+        ends = f"{signed(self.low)} to {signed(self.high)}" if self.low < self.high else NO_INTERVAL
+        return f"{signed(self.difference)} ({ends})"
 
 
 class Place:

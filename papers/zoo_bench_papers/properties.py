@@ -74,7 +74,11 @@ class Measured:
 
     def difference(self, a: str, b: str, of: str, sign: int) -> Part:
         """The difference of two rows on kinds of pairs is above 0 (below it: `sign` -1)."""
-        rows = [cell for cell in self.cells("pairs-differences", A=a, B=b, Of=of) if "Low" in cell]
+        rows = [
+            cell
+            for cell in self.cells("pairs-differences", A=a, B=b, Of=of)
+            if (low := cell.get("Low")) is not None and low == low
+        ]
         if not rows:
             return None
         value, low, high = (rows[0][name] for name in ("Difference", "Low", "High"))

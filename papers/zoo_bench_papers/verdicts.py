@@ -72,10 +72,9 @@ class Verdict:
     @property
     def corrected(self) -> tuple[str, ...]:
         """The words at false discovery rates of 5 and 1 % over all contrasts of the condition."""
-        if not self.deciding:
+        if not self.deciding or self.word == NOT_MEASURED:
             return (self.word,) * len(RATES)
-        each = [answers.of_all(words) for words in zip(*(one.corrected for one in self.deciding), strict=True)]
-        return tuple(self.word if word == CONFIRMED and self.word == NOT_MEASURED else word for word in each)
+        return tuple(answers.of_all(words) for words in zip(*(one.corrected for one in self.deciding), strict=True))
 
     @property
     def after(self) -> str:

@@ -48,16 +48,17 @@ def test_ndcg_recall_and_mrr_of_one_query() -> None:
 
 
 def test_each_row_has_its_own_distance_to_the_first() -> None:
-    """Without any noise each interval is its value."""
+    """Without any noise a score has its exact interval, of half as many texts, and a distance has none."""
     data = Texts("label", "", [], np.arange(20), np.arange(20), np.arange(20) % 2.0)
     rows = [{"name": name, "encoder": name, "bytes": 4} for name in "abc"]
     values = [np.full(20, 0.3), np.full(20, 0.8), np.full(20, 0.5)]
     frame = ranked(data, values, rows).frame
     assert [*frame.index] == ["b", "c", "a"]
-    for column in ("score", "low", "high"):
-        assert frame[column].tolist() == pytest.approx([80, 50, 30])
-    for column in ("behind", "behind_low", "behind_high"):
-        assert frame[column].tolist() == pytest.approx([0, 30, 50])
+    share = 0.025 ** (1 / 10)
+    for column, other in (("score", None), ("low", 0), ("high", 100)):
+        ends = [value if other is None else share * value + (1 - share) * other for value in (80, 50, 30)]
+        assert frame[column].tolist() == pytest.approx(ends)
+    assert frame["behind"].tolist() == pytest.approx([0, 30, 50]) and frame["behind_low"].isna().all()
 
 
 @pytest.mark.parametrize(("noise", "clear"), [(1.3, False), (9.0, True)])
@@ -106,11 +107,11 @@ def test_a_resample_of_one_class_has_no_area() -> None:
     assert np.isnan(areas[0, 0]) and areas[0, 1] == 1
 
 
-@pytest.mark.parametrize(("seeds", "spread"), [(2, 0.1), (2, 0.2), (3, 0.1), (1, 0.0)])
+@pytest.mark.parametrize(("seeds", "spread"), [(2, 0.1), (2, 0.2), (6, 0.5), (1, 0.0)])
 def test_an_area_s_own_interval_holds_95_percent(seeds: int, spread: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 400 pairs, over seeds whose distance of the two classes differs; by pairs alone it held 76 % at 0.2."""
     monkeypatch.setattr("choose.measures.RESAMPLES", 400)
-    generator, inside, draws = np.random.default_rng(0), 0, 400
+    generator, inside, draws = np.random.default_rng(0), 0, 200
     truth = 100 * stats.norm.cdf(1 / np.sqrt(2 + spread**2))
     for _ in range(draws):
         gold = (generator.random(400) < 0.5).astype(float)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ import pandas as pd
 import pytest
 
 import benchmark
+from benchmark.stats.mcb import NO_INTERVAL
 from choose.candidates import candidates, read_wordings
-from choose.data import FEW_UNRELATED, FEWEST_UNRELATED, read_texts
+from choose.data import FEW_UNRELATED, FEWEST_UNRELATED, LEAST, read_texts
 from choose.demands import CONTROL, bm25
 from choose.measures import intervals, measure, sampled
+from tools.studies.choose import few_units
 from zoo.errors import UsageError, ZooError
 from zoo.formats.finished import cut_texts
 
@@ -139,3 +142,52 @@ def test_texts_that_a_static_embedding_cuts_are_counted(most: int | None) -> Non
     model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=4)], device="cpu")
     texts = [" ".join(["w1"] * count) for count in range(1, 9)]
     assert cut_texts(model, texts) == (0 if most is None else 8 - most)
+
+
+def alike(kind: Any, outcome: str) -> tuple[Any, dict[str, np.ndarray]]:
+    """Return a table, and a vector of each text by which every item is right, or wrong, or right in third place."""
+    rows, draw = np.arange(ROWS), np.random.default_rng(0)
+    columns: dict[str, Any] = {"text1": [f"a{i}" for i in rows], "text2": [f"b{i}" for i in rows]}
+    if kind != "retrieval":
+        columns["score"] = rows / ROWS if kind == "score" else rows % 2
+    if kind == "label":
+        columns = {"text": [f"{i} a" for i in rows], "label": [f"c{i % 10}" for i in rows]}
+    data = read_texts(pd.DataFrame(columns), kind=kind)
+    points = np.zeros((len(data.texts), ROWS))
+    if kind == "label":
+        group = rows % 10 if outcome == "right" else rows // 10
+        points[data.first] = np.eye(ROWS)[group] + draw.normal(size=(ROWS, ROWS)) / 100
+    elif kind == "retrieval":
+        shift = {"right": 0, "wrong": ROWS - 1, "third": 2}[outcome]
+        near = -((rows - rows[:, None] + shift) % ROWS)
+        points[data.first], points[data.second] = near, np.eye(ROWS)
+    else:
+        angle = data.gold if outcome == "wrong" else 1 - data.gold
+        points[data.first, 0], points[data.second, 0], points[data.second, 1] = 1, np.cos(angle), np.sin(angle)
+    return data, dict(zip(data.texts, points, strict=True))
+
+
+WITHOUT_WIDTH = re.compile(r"[\[(](-?[\d.]+)(?:, | to )\1[\])]")
+OUTCOMES = [(kind, outcome) for kind in ("score", "binary", "retrieval", "label") for outcome in ("right", "wrong")]
+
+
+@pytest.mark.parametrize(("kind", "outcome"), [*OUTCOMES, ("retrieval", "third")])
+def test_items_that_are_all_alike_have_an_interval_with_width_or_none(kind: Any, outcome: str) -> None:
+    data, vector = alike(kind, outcome)
+    encode = lambda texts: np.array([vector.get(text, np.arange(ROWS) % 7) for text in texts])  # noqa: E731
+    precision = 0.9 if kind in ("binary", "retrieval") else None
+    choice = benchmark.choose(data, {"a": encode, "b": encode}, at_precision=precision, quiet=True)
+    row = choice.frame.loc["a"]
+    assert row["score"] == pytest.approx({"right": 100, "wrong": LEAST[kind], "third": 50}[outcome])
+    assert row["low"] + 2 < row["high"] and row["low"] <= row["score"] <= row["high"]
+    assert np.isnan(row["behind_low"]) and NO_INTERVAL in choice.verdict
+    assert not WITHOUT_WIDTH.search(choice.shown(wide=True)), choice.shown(wide=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "units", "easy", "least"), [("binary", 10, True, 0.94), ("retrieval", 5, False, 0.88)]
+)
+def test_intervals_of_few_units_cover(kind: Any, units: int, easy: bool, least: float) -> None:
+    """Percentiles held the first in 84 %; of five units one in twelve is missed, and the verdict says so."""
+    assert few_units(kind, units, 400, easy=easy) >= least

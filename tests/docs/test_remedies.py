@@ -267,8 +267,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("world")
     for name in ("my.csv", "my-pairs.csv"):
         (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    scores = "model,t1,t2,t3,t4\nA,61,72,53,84\nB,60,70,54,80\nC,40,52,31,66\n"
-    (folder / "scores.csv").write_text(scores, encoding="utf-8")
+    (folder / "scores.csv").write_text("model,t1,t2,t3\nA,61,72,53\nB,60,70,54\nC,40,52,31\n", encoding="utf-8")
     (folder / "my-texts.txt").write_text("\n\n".join(pairs.first), encoding="utf-8")
     for name in ("FOLDER", "DATA", "BEFORE", "AFTER"):
         (folder / name).mkdir()

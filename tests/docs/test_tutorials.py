@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import Cli
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
@@ -47,6 +49,22 @@ def test_the_notebook_of_choose_gives_the_answer_of_its_page(tmp_path: Path, mon
     shown = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", shown).split())
     assert "static-freq-sub-case-pun is first: Spearman 72.4" in shown
     assert "dims=64 int8" in shown
+
+
+@pytest.mark.slow
+def test_the_page_of_adapt_states_what_its_files_hold(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lines before its table: they depend on no training."""
+    monkeypatch.delenv("ZOO_BENCH_BACKBONE", raising=False)  # the tests' own is smaller than a reader's
+    page = (DOCS / "tutorials" / "adapt.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r'```python title="shop.py"\n(.*?)```', page, re.DOTALL)
+    exec(code, {})
+    (command,) = re.findall(r"^zoo-bench (adapt .*?) --methods whitening,cosent", page, re.M)
+    answer = cli(*shlex.split(command), "--methods", "whitening", "--out", tmp_path / "adapted")
+    (stated,) = re.findall(r"^tickets.txt: .*?^starts from zoo-small$", page, re.M | re.DOTALL)
+    assert " ".join(stated.split()) in " ".join(answer.out.split())
 
 
 PAGE = (Path(__file__).parents[2] / "docs/significance.md").read_text(encoding="utf-8")

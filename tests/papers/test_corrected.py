@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -75,3 +78,20 @@ def test_what_is_smaller_than_printed_by_chance_is_not() -> None:
     assert [c.corrected[0] for c in after[39:41]] == [SMALLER, UNDECIDED]
     above = corrected([compared(9.0, printed=11.1), *many])[0]
     assert (above.word, above.corrected[0]) == (SMALLER, CONFIRMED)
+
+
+@pytest.mark.parametrize("folder", ["zoo-mini", "zoo-small", "zoo-small-tuned"])
+def test_a_published_verdict_is_no_other_question_after_correction(folder: str) -> None:
+    """What is decided by itself may turn milder; what is not measured or untestable stays so."""
+    claims = json.loads((Path(__file__).parents[2] / "leaderboards" / folder / "claims.json").read_text("utf-8"))
+    words = [(one["verdict"], *one["corrected"]) for at in claims for one in at["claims"] if "corrected" in one]
+    assert len(words) > 20
+    for word, *after in words:
+        assert all((word in MILDER) == (other in MILDER) and (word in MILDER or other == word) for other in after)
+        assert REVERSED not in after or word == REVERSED
+    for at in claims:
+        counts = [
+            sum(map(int, re.findall(r"\w (\d+)", part))) for part in re.split(r"rate: | \(5 %\); ", at["counts"])[1:3]
+        ]
+        stated = at["counts"].split(". ")[0].split(", untestable")[0].split(": ")[1]
+        assert counts and {*counts[:1]} == {sum(map(int, re.findall(r"\w (\d+)", stated)))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,10 @@ import yaml
 from zoo.check import problem_of
 from zoo.conformance import check
 from zoo.encoder import Runtime
+from zoo.errors import UsageError
+from zoo.identity import code_sha256
 from zoo.plugins import METHODS, load_plugin_file
+from zoo.recipes import all_recipes
 
 FITTED = """
 import zlib
@@ -115,6 +119,91 @@ def plugin(text: str, folder: Path, name: str) -> list[tuple[str, str | None]]:
 def test_a_faulty_method_is_named_in_one_line_with_its_own(kind: str, mutation: dict[str, str], tmp_path: Path) -> None:
     problems = [problem for _, problem in plugin(mutated(kind, mutation), tmp_path, "faulty") if problem]
     assert len(problems) == 1 and mutation["words"] in problems[0] and "plugin.py:" in problems[0]
+
+
+TAKEN = ["simcse", "SimCSE", "avg-last", "Avg-Last", "PTBERT-REPO"]
+"""Names of methods and recipes, in any case."""
+NO_NAMES = [
+    "",
+    ".",
+    "..",
+    "../x",
+    "a/b",
+    "a\\b",
+    "a:b",
+    "a,b",
+    "a b",
+    "a\nb",
+    "*",
+    "a*",
+    "[a]",
+    "-x",
+    "_x",
+    "x.yaml",
+    "x.py",
+]
+"""What a command line, a file or a glob reads otherwise."""
+
+
+@pytest.mark.parametrize("name", [*TAKEN, *NO_NAMES])
+def test_a_name_that_is_taken_or_none_is_refused_with_its_line(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "plugin.py"
+    path.write_text(PLAIN.replace('"NAME"', repr(name)), encoding="utf-8")
+    METHODS.names()
+    before = dict(METHODS._entries)
+    try:
+        with pytest.raises(UsageError, match=r"Rename (the method|one|it)\.") as caught:
+            load_plugin_file(path, [METHODS])
+            all_recipes()
+    finally:
+        METHODS._entries = before
+    assert f"{path}:15" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["simcse2", "my-bag", "Bag_2", "b.2", "c++", "méthode"])
+def test_other_names_are_right(name: str, tmp_path: Path) -> None:
+    assert [problem for _, problem in plugin(PLAIN, tmp_path, name) if problem] == []
+
+
+# The words of the import; the files in the order of imports, the last of which is edited.
+HELPERS = {
+    "beside": ("import helper_a", ["helper_a.py"]),
+    "inside a function": ("def scale():\n    import helper_b", ["helper_b.py"]),
+    "of a helper": ("import helper_c", ["helper_c.py", "helper_d.py"]),
+    "everything of it": ("from helper_e import *", ["helper_e.py"]),
+    "in a package": ("from helpers_f import scale", ["helpers_f/__init__.py", "helpers_f/scale.py"]),
+    "its package": ("import helpers_g.scale", ["helpers_g/scale.py", "helpers_g/__init__.py"]),
+    "by its name": ("import importlib\nimportlib.import_module('helper_h')", ["helper_h.py"]),
+    "a library's name": ("import turtle", ["turtle.py"]),
+    "another library's name": ("import cosent", ["cosent.py"]),
+    "the plugin's name": ("import plugin", ["plugin.py"]),
+    "no letters of ASCII": ("import hälfte", ["hälfte.py"]),
+}
+
+
+@pytest.mark.parametrize("what", HELPERS)
+def test_an_edited_helper_is_another_identity(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words, names = HELPERS[what]
+    (tmp_path / "beside").mkdir()
+    monkeypatch.syspath_prepend(tmp_path / "beside")
+    files = [tmp_path / "beside" / name for name in names]
+    for file, following in zip(files, [*names[1:], ""], strict=True):
+        file.parent.mkdir(exist_ok=True)
+        of_package = "__init__" in file.name or "/" in following
+        file.write_text("" if of_package or not following else f"import {following[:-3]}", encoding="utf-8")
+    path = tmp_path / "method.py"
+    path.write_text(f"{words}\n{PLAIN}".replace("NAME", "helped-method"), encoding="utf-8")
+    before, loaded = dict(METHODS._entries), {*sys.modules}
+    try:
+        assert load_plugin_file(path, [METHODS]) is None
+        cls = METHODS.get("helped-method")
+        first = code_sha256(cls)
+        files[-1].write_text("SCALE = 2\n", encoding="utf-8")
+        assert code_sha256(cls) != first
+    finally:
+        METHODS._entries = before
+        for name in {*sys.modules} - loaded:
+            del sys.modules[name]
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS["odd"], ids=lambda mutation: mutation["what"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,49 +14,16 @@ from architectures import ARCHITECTURES
 from fakes import fixed_bert, sentences
 from test_golden import BUILT_IN, corpus_for, small, stated
 
+from tools.same_bits import in_conditions, texts_beside, unlike
 from zoo.check import SENTENCES
 from zoo.encoder import Encoder, Run, Runtime, Vectors
 from zoo.encoding import TESTED, runtimes_changed, untested_forward
 
-Encode = Callable[[list[str]], Vectors]
 TEXTS = [*SENTENCES[:14], "", "a long text of many words " * 30]
-DRAWS = np.random.default_rng(96)
 
 
-def texts_beside(texts: list[str], count: int = 200) -> list[str]:
-    """`count` others of 1 to 200 words, most of them short, from the words of `texts`."""
-    words = " ".join(texts).split()
-    lengths = np.where(DRAWS.random(count) < 0.98, DRAWS.integers(1, 40, count), DRAWS.integers(40, 200, count))
-    return [" ".join(DRAWS.choice(words, size=int(length))) for length in lengths]
-
-
-def in_conditions(encode: Encode, texts: list[str], beside: list[str]) -> Iterator[tuple[str, Vectors]]:
-    """Vectors of `texts` (n, dim) under each condition, named."""
-    yield "beside others", encode([*texts, *beside])[: len(texts)]
-    yield "alone", np.concatenate([encode([text]) for text in texts])
-    yield "in fives", np.concatenate([encode(texts[start : start + 5]) for start in range(0, len(texts), 5)])
-    order = DRAWS.permutation(len(texts) + len(beside))
-    everything = [*texts, *beside]
-    shuffled = encode([everything[i] for i in order])
-    yield "in another order", shuffled[np.argsort(order)][: len(texts)]
-
-
-def unequal(encoder: Encoder, texts: list[str], threads: tuple[int, ...] = (1, 2)) -> list[str]:
-    """The conditions in which a vector has other bits than beside 200 others, with one thread."""
-    beside, before = texts_beside(texts), torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
-        wanted = encoder.encode([*texts, *beside])[: len(texts)]
-        differ = []
-        for number in threads:
-            torch.set_num_threads(number)
-            for name, vectors in in_conditions(encoder.encode, texts, beside):
-                if rows := int((vectors != wanted).any(axis=1).sum()):
-                    largest = float(np.abs(vectors - wanted).max())
-                    differ.append(f"{name}, {number} threads: {rows} texts, by up to {largest:.1e}")
-        return differ
-    finally:
-        torch.set_num_threads(before)
+def unequal(encoder: Encoder, texts: list[str]) -> dict[str, str]:
+    return unlike(encoder, texts, texts_beside(texts))
 
 
 @pytest.fixture(scope="module")

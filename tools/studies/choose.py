@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.stats.clusters import clusters_of
-from choose.data import Kind, Texts
+from choose.data import MEASURES, Kind, Texts
 from choose.measures import intervals, may_be_best, measure, sampled, threshold
 
 # Cosines of unequal and of equal pairs, mean and spread of normal distributions; the share of equal pairs.
@@ -113,6 +113,34 @@ def neighbours(texts: int, draws: int = 1_000, classes: int = 4, dim: int = 16) 
     return shares
 
 
+def few_units(kind: Kind, units: int, draws: int = 1_000, *, easy: bool = False) -> float:
+    """Return how often the interval of 60 rows covers the value of all such tables.
+
+    Pairs and queries hang together in so many groups, and half of an error's variance is the group's. Of two labels one
+    has so many rows. An easy task has 0 and 1 for queries and labels, 97 % right, so that all items are often right.
+    """
+    n, ends = 60, []
+    for seed in range(draws):
+        generator = np.random.default_rng([seed, units])
+        group, rows = generator.permutation(n) % units, np.arange(n)
+        errors = generator.normal(size=units)[group] + generator.normal(size=n)
+        gold = (rows < units).astype(float) if kind in ("binary", "label") else generator.normal(size=n)
+        first = group if kind == "score" else rows
+        data = Texts(kind, "", [f"text {row}" for row in range(2 * n)], first, n + rows, gold)
+        values = (3.8 if easy else 1.5) * gold + errors
+        if kind == "retrieval":
+            data = Texts(kind, "", [], rows, n + group, np.ones(n))
+            values = (errors < 2.66).astype(float) if easy else 1 / (1 + np.exp(-errors))
+        elif kind == "label":
+            data = Texts(kind, "", data.texts, rows, rows, gold)
+            vectors = generator.normal(size=(n, 8)) + (4 if easy else 1) * gold[:, None]
+            values = measure(data, vectors, "euclidean")[0]
+        drawn = sampled(data, [values])
+        ends.append((drawn.value[0], *(end[0] for end in intervals(data, drawn))))
+    value, low, high = np.array(ends).T
+    return float(((low <= value.mean() + 1e-9) & (value.mean() <= high + 1e-9)).mean())
+
+
 if __name__ == "__main__":
     number = int(sys.argv[1]) if sys.argv[1:] else 2_000
     for table in _TABLES:
@@ -127,3 +155,7 @@ if __name__ == "__main__":
                 f"5-NN, {count} texts, {way}: a wrong winner in {wrong:.1%}, intervals cover in {covered:.1%}",
                 flush=True,
             )
+    for kind in MEASURES:
+        for easy in (False, True):
+            shares = [few_units(kind, units, number // 2, easy=easy) for units in (5, 7, 10, 15, 30)]
+            print(f"{kind}{', easy' * easy}: intervals of 5, 7, 10, 15, 30 units cover {shares}", flush=True)

@@ -34,7 +34,9 @@ class Packs:
     """Weights cast to the precision of products, on a CPU in oneDNN's order, with the state that they were taken in."""
 
     def __init__(self) -> None:
-        self._packs: WeakKeyDictionary[nn.Linear, dict[tuple[Any, ...], tuple[list[Any], Joint]]] = WeakKeyDictionary()
+        self._packs: WeakKeyDictionary[nn.Linear, dict[tuple[Any, ...], tuple[list[_Seen], Joint]]] = (
+            WeakKeyDictionary()
+        )
         self._writes = weights_written()
 
     def of(self, maps: Sequence[nn.Linear], dtype: torch.dtype) -> Joint:
@@ -42,19 +44,28 @@ class Packs:
             self.__init__()  # type: ignore[misc]
         known = self._packs.setdefault(maps[0], {})
         key = (dtype, maps[0].weight.device, *map(id, maps[1:]))
-        state = [_state(w) for m in maps for w in (m.weight, m.bias) if w is not None]
-        if key not in known or known[key][0] != state:
+        weights = [w for m in maps for w in (m.weight, m.bias) if w is not None]
+        if key not in known or not all(map(_Seen.still, known[key][0], weights)):
             weight, bias = _cast(maps, dtype)
             if weight.device.type == "cpu":
                 weight = torch.ops.mkldnn._reorder_linear_weight(weight, None)
-            known[key] = state, (weight, bias)
+            known[key] = [*map(_Seen, weights)], (weight, bias)
         return known[key][1]
 
 
-def _state(weight: torch.Tensor) -> tuple[Any, ...]:
-    """What a write changes; a write through `.data`, which torch does not count, shows in a few of the values."""
-    some = weight.detach().flatten()[:: weight.numel() // 8 + 1].tolist() if weight.device.type == "cpu" else []
-    return weight.data_ptr(), weight._version, some
+class _Seen:
+    """A weight as it was: what a write changes, and some values for one through `.data`, which torch does not count."""
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        self.place, self.version = weight.data_ptr(), weight._version
+        some = weight.detach().view(-1)[:: weight.numel() // 8 + 1] if weight.is_contiguous() else None
+        shared = some is not None and some.device.type == "cpu" and some.dtype == torch.float32
+        self.read: Callable[[], bytes] = some.numpy().tobytes if some is not None and shared else bytes
+        self.values = self.read()
+
+    def still(self, weight: torch.Tensor) -> bool:
+        same = self.place == weight.data_ptr() and self.version == weight._version
+        return same and self.read() == self.values
 
 
 _packed: ContextVar[Packs | None] = ContextVar("packed", default=None)

@@ -74,6 +74,8 @@ _PACKABLE = ("bert", "roberta", "xlm-roberta", "camembert")
 
 # Up to so many tokens, three products are faster than fused attention (bfloat16 on a CPU).
 _SHORT = 64
+# Encoding packs a multiple of so many rows.
+_ROWS = 8
 
 
 def packable(model: PreTrainedModel) -> TypeGuard[BertModel]:
@@ -157,7 +159,11 @@ class Rows:
             added = torch.zeros(padded.shape, dtype=dtype).masked_fill_(padded, float("-inf"))
             bias = to_device(added, device)[:, None, None, :]
         tokens, padding = known.flatten().nonzero()[:, 0], padded.flatten().nonzero()[:, 0]
-        tokens = torch.cat([tokens, padding[: packed_size(len(tokens), mask.numel()) - len(tokens)]])
+        size = packed_size(len(tokens), mask.numel())
+        # For each number of rows oneDNN makes its kernels anew, and it keeps few. A key encoder's dropout is by shape.
+        if torch.is_inference_mode_enabled():
+            size = min(size + -size % _ROWS, mask.numel())
+        tokens = torch.cat([tokens, padding[: size - len(tokens)]])
         return cls(mask, to_device(tokens, device), to_device(lengths.cumsum(0) - lengths, device), bias)
 
     @classmethod

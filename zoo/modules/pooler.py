@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from zoo.engine.backbone import token_embeddings
+from zoo.engine.narrow import all_rows_alike
 from zoo.engine.states import Pooling, pooled
 from zoo.engine.tokens import sif_weights, tokenise
 from zoo.progress import Progress
@@ -37,7 +38,8 @@ class TanhHead(nn.Module):
         nn.init.zeros_(self.dense.bias)
 
     def forward(self, vectors: torch.Tensor) -> torch.Tensor:
-        output: torch.Tensor = torch.tanh(self.dense(vectors))
+        with all_rows_alike(vectors.device):
+            output: torch.Tensor = torch.tanh(self.dense(vectors))
         return output
 
 

@@ -47,7 +47,7 @@ class Cells:
 
     def texts(self, chosen: Collection[str] | None = None) -> pd.DataFrame:
         """Return cells as texts; each value of the chosen lists (by default all that may be used) has a row."""
-        return unfolded(self.frame, chosen).astype(object).map(cell)
+        return _unfolded(self.path, self.frame, chosen).astype(object).map(cell)
 
 
 def cell(value: object) -> str:
@@ -175,11 +175,11 @@ def _of_object(given: Any, path: Path, splits: Sequence[str]) -> Cells:
     if isinstance(given, pd.DataFrame):
         return Cells(path, given.set_axis(once([*map(str, given)]), axis=1).set_axis(range(1, len(given) + 1)))
     if isinstance(given, Mapping):
-        try:
-            lists = {name: [*value] if hasattr(value, "__len__") else value for name, value in given.items()}
-            given = _rows_of(lists) or pd.DataFrame(lists).to_dict("records")
-        except (ValueError, TypeError):
-            raise UsageError("a dict that is no table of equal lists is no table; give a path or rows.") from None
+        lists = {name: value if isinstance(value, str | dict) or not hasattr(value, "__len__") else [*value]
+                 for name, value in given.items()}  # fmt: skip
+        given = _rows_of(lists)
+        if given is None:
+            raise UsageError("a dict that is no table of equal lists is no table; give a path or rows.")
     if isinstance(given, list) and given:
         return _of_values(path, dict(enumerate(given, 1)))
     raise UsageError(f"a {type(given).__name__} is no table; give a path, a DataFrame, a Dataset, rows or columns.")
@@ -278,25 +278,23 @@ def _json(path: Path, lines: dict[int, str], splits: Sequence[str], *, is_docume
 
 def _rows_of(content: Mapping[str, Any]) -> list[Any] | None:
     """Read columns in any of pandas' orients, or a single list of objects."""
-    if {"columns", "data"} <= {*content}:
-        return [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
-    if "schema" in content:
-        content = {"data": content["data"]}
-    columns = [value for value in content.values() if isinstance(value, dict)]
-    # Orient "index": an object for each row, of which each has the same names.
-    if (
-        len(columns) == len(content) > 1
-        and all(map(str.isdecimal, content))
-        and not any(map(str.isdecimal, columns[0]))
-    ):
-        return columns
-    lists = [[*value.values()] if isinstance(value, dict) else value for value in content.values()]
-    lists = [column for column in lists if isinstance(column, list)]
+    import pandas as pd
+
+    lists = [part for part in content.values() if isinstance(part, list)]
     if len(lists) == 1 and all(isinstance(item, dict) for item in lists[0]):
         return lists[0]
-    if len(lists) < max(2, len(content)) or len({*map(len, lists)}) > 1:
+    if len(content) < 2 or not all(isinstance(part, dict | list) for part in content.values()):
         return None
-    return [dict(zip(content, row, strict=True)) for row in zip(*lists, strict=True)]
+    split = {"columns", "data"} <= {*content}
+    given: Any = content["data"] if split else content
+    try:
+        frame = pd.DataFrame(given, columns=content["columns"] if split else None, dtype=object)
+    except (ValueError, TypeError):
+        return None
+    # Orient "index": an object for each row.
+    turned = all(map(str.isdecimal, map(str, frame))) and not all(map(str.isdecimal, map(str, frame.index)))
+    rows: list[Any] = (frame.T if turned else frame).to_dict("records")
+    return rows
 
 
 def _of_values(path: Path, values: dict[int, Any]) -> Cells:
@@ -319,11 +317,11 @@ def is_nested(value: object) -> bool:
     return isinstance(value, list | tuple | dict) or getattr(value, "ndim", 0) > 0
 
 
-def unfolded(frame: pd.DataFrame, chosen: Collection[str] | None = None) -> pd.DataFrame:
+def _unfolded(path: Path, frame: pd.DataFrame, chosen: Collection[str] | None) -> pd.DataFrame:
     """Give each value of the chosen lists a row, as the documented files mean it.
 
     A chat's user asks and its assistant answers; an object's lists are columns; two `texts` are a pair; lists of equal
-    length go together, and each negative has a row of its own.
+    length go together, and each negative has a row of its own. Raises CorruptError for other lists of two lengths.
     """
     import pandas as pd
 
@@ -362,6 +360,11 @@ def unfolded(frame: pd.DataFrame, chosen: Collection[str] | None = None) -> pd.D
         for name in lists:
             if (re.sub(r"\d+$", "", plain(name)) in NEGATIVE.split()) == several:
                 groups.setdefault(tuple(map(_length, table[name])), []).append(name)
+        if len(groups) > 1 and not several:
+            (first, *_), (second, *_) = [*groups.values()][:2]
+            apart = table[first].map(_length) != table[second].map(_length)
+            where = f"{path}:{apart.idxmax()}: {first} and {second}"
+            raise CorruptError(f"{where} are lists of different lengths; name the texts that count: --columns.")
         for names in groups.values():
             table = table.explode(names)
     return table

@@ -9,11 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from benchmark.data.readers.cells import Cells, is_number, plain_numbers
-from benchmark.data.readers.roles import (
-    Roles,
-    is_aside,
-    kinds_of,
-)
+from benchmark.data.readers.roles import Roles, is_aside, kinds_of
 from benchmark.data.readers.shapes import EMPTY, NLI, WORDS, Kind, plain
 from zoo.encoder import NLI_LABELS
 from zoo.errors import CorruptError, UsageError

@@ -16,6 +16,7 @@ from benchmark.data.readers.roles import (
     Reading,
     Wanted,
     alike_first,
+    grades_in_words,
     is_aside,
     is_class,
     is_short_row,
@@ -240,11 +241,7 @@ def _lack(frame: pd.DataFrame, columns: Sequence[_Column]) -> str:
         asks = all({text.plain for text in texts} & {*side.split()} for side in (ASKING, ANSWERING))
         beside = asks and column.plain not in f"{SCORE} {LABEL} {SAME} {GRADE}".split()
         if words and len(texts) == 2 and alone and not beside:
-            pair = ",".join(text.typed for text in texts)
-            return (
-                f"{column.typed} has grades in words ({', '.join(sorted(column.kinds))}): write numbers in their order"
-                f" instead, or name the word that says alike: --columns '{pair},{column.typed}=WORD' --kind binary."
-            )
+            return grades_in_words([text.typed for text in texts], column.typed, column.kinds)
     empty = [column.typed for column in columns if 2 * int((column.cells == "").sum()) > len(frame)]
     if empty and len(frame) > 2:
         return f"Most cells of {', '.join(empty)} are empty. Of merged cells the first alone is filled: fill all."

@@ -218,7 +218,7 @@ def stated(
         if turned:
             raise UsageError(f"{path}: a minus turns a score or 0 and 1; {last} has texts.")
         if len(texts) > 1 and is_class(value) and not negative:
-            raise _in_words(path, texts, last, kinds_of(value))
+            raise UsageError(f"{path}: {grades_in_words(texts, last, kinds_of(value))}")
         return Roles("triples" if len(used) > 2 else "pairs" if texts else "texts", used[:2], negatives=used[2:])
     if len(texts) != 2:
         raise UsageError(f"{path}: {len(texts)} text beside {last}; name two texts and their score or label.")
@@ -255,11 +255,11 @@ def _alike(path: Path, texts: Sequence[Any], last: Any, kinds: set[str]) -> str:
     raise UsageError(f"{path}: its labels or scores have {len(kinds)} values; --kind binary takes two, or {last}=WORD.")
 
 
-def _in_words(path: Path, texts: Sequence[Any], last: Any, kinds: set[str]) -> UsageError:
-    typed, words = ",".join(map(str, (*texts, last))), sorted(kinds)
-    return UsageError(
-        f"{path}: {last} has grades in words ({', '.join(words[:8])}). Write numbers in their order instead, or"
-        f" name the word that says alike: --columns '{typed}={words[-1]}'."
+def grades_in_words(texts: Sequence[Any], last: Any, kinds: Collection[str]) -> str:
+    typed = ",".join(map(str, (*texts, last)))
+    return (
+        f"{last} has grades in words ({', '.join(sorted(kinds)[:8])}): write numbers in their order instead, or name"
+        f" the word that says alike: --columns '{typed}=WORD' --kind binary."
     )
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmark.data.readers.cells import is_number, read_cells
+from benchmark.data.readers.cells import SPLITS, is_number, read_cells
 from zoo.errors import CorruptError, MissingError
 
 _FORMS = (".jsonl", ".jsonl.gz", ".parquet", ".tsv", ".csv")
-_SPLITS = ("test", "dev", "validation", "train")
 # Names of the columns of judgements, without signs: query, document, grade; the first that is there counts.
 _QRELS = (
     "(query|q|topic|question)(id)? .*(query|topic|question).*",
@@ -41,13 +39,13 @@ def read_search(folder: Path) -> Search:
     Raises MissingError without judgements, CorruptError for an unknown or repeated id.
     """
     documents, queries = (_texts(folder, name) for name in ("corpus", "queries"))
-    qrels = [path for split in _SPLITS for path in [_file(folder / "qrels", split)] if path is not None]
+    qrels = [path for split in SPLITS for path in [_file(folder / "qrels", split)] if path is not None]
     path = qrels[0] if qrels else _file(folder, "qrels")
     if path is None:
         raise MissingError(f"{folder} has no judgements: put them into qrels/test.tsv (query-id, corpus-id, score).")
     places = [{name: place for place, name in enumerate(of)} for of in (queries, documents)]
     judged = []
-    for line, (query, document, grade) in _qrels(path, *places):
+    for line, (query, document, grade) in _qrels(path):
         if not is_number(grade):
             raise CorruptError(f"{path}:{line}: {grade!r:.80} is no grade of relevance.")
         for name, known, what in ((query, places[0], "query"), (document, places[1], "document")):
@@ -58,7 +56,7 @@ def read_search(folder: Path) -> Search:
     return Search(list(queries.values()), list(documents.values()), judged, report)
 
 
-def _qrels(path: Path, *ids: Container[str]) -> list[tuple[int, list[str]]]:
+def _qrels(path: Path) -> list[tuple[int, list[str]]]:
     """Read by the header's names, else by place; raises CorruptError if neither fits."""
     cells = read_cells(path)
     frame = cells.texts()
@@ -76,20 +74,14 @@ def _qrels(path: Path, *ids: Container[str]) -> list[tuple[int, list[str]]]:
         places = [next((place for pattern in patterns.split() for place, name in enumerate(plain) if re.fullmatch(
             pattern, name)), None) for patterns in _QRELS]  # fmt: skip
         if None in places[:2]:
-            # What the names do not say, the ids do.
-            fits = [[place for place in range(width) if all(row[place] in known for row in rows)] for known in ids]
-            if [*map(len, fits)] != [1, 1] or fits[0] == fits[1]:
-                raise CorruptError(
-                    f"{path}:1: its columns are {', '.join(names)}; name them query-id, corpus-id, score."
-                )
-            places[:2] = fits[0][0], fits[1][0]
+            raise CorruptError(f"{path}:1: its columns are {', '.join(names)}; name them query-id, corpus-id, score.")
     return [(line, ["1" if place is None else row[place] if place < len(row) else "" for place in places])
             for line, row in zip(lines, rows, strict=True)]  # fmt: skip
 
 
 def _file(folder: Path, name: str) -> Path | None:
     parts = [folder / name, *([folder / "default", folder / "data"] if name == "qrels" else [])]
-    inside = [path for part in parts for split in (*_SPLITS, name) for form in _FORMS for path in
+    inside = [path for part in parts for split in (*SPLITS, name) for form in _FORMS for path in
               sorted(part.glob(f"{split}-*{form}"))]  # fmt: skip
     return next((path for form in _FORMS if (path := folder / f"{name}{form}").is_file()), next(iter(inside), None))
 

@@ -132,14 +132,25 @@ def listed(names: Sequence[str]) -> int:
     return sum(name in numbered or plain(name) in KNOWN for name in names)
 
 
+# Lists that several shapes share, the longest first.
+_SHARED = {"<negative>": NEGATIVE, "<class>": CLASS, "<grade>": GRADE, "<score>": SCORE, "<same>": SAME,
+           "<label>": LABEL, "<text>": TEXT}  # fmt: skip
+
+
+def _names(names: str) -> str:
+    for word, several in _SHARED.items():
+        names = names.replace(several, word)
+    return " | ".join(names.split())
+
+
 def rows_of_shapes() -> list[list[str]]:
-    """Return a line for each shape: its source, columns, value, and what it is read as."""
+    """Return a line for each shape: its source, columns, value, and what it is read as; then the lists of names."""
     forms = {"number": "a number", "binary": "0 or 1, yes or no", "nli": "entailment, neutral, contradiction (0, 1, 2)",
              "class": "any", "": ""}  # fmt: skip
     rows = []
     for shape in SHAPES:
         second = "<name>2" if shape.first == NUMBERED else shape.second
-        texts = "; ".join(" | ".join(names.split()) for names in (shape.first, second, shape.negative) if names)
-        rows.append([shape.source, texts, " | ".join(shape.value.split()), forms[shape.form], shape.kind])
+        texts = "; ".join(_names(names) for names in (shape.first, second, shape.negative) if names)
+        rows.append([shape.source, texts, _names(shape.value), forms[shape.form], shape.kind])
     rows += [[source, f"no header: {', '.join(places.split())}", "", "", kind] for source, kind, places in PLACES]
-    return rows
+    return rows + [[word, " | ".join(names.split()), "", "", ""] for word, names in _SHARED.items()]

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from benchmark.data.readers.cells import SPLITS, Cells, cell, is_number, once, plain_numbers, read_cells
 from benchmark.data.readers.frames import Table, built
 from benchmark.data.readers.question import question
-from benchmark.data.readers.roles import (
-    Question,
-    Roles,
-    Wanted,
-    by_kind,
-    by_names,
-    by_places,
-    stated,
-    typed_names,
-)
+from benchmark.data.readers.roles import Question, Roles, Wanted, by_kind, by_names, by_places, stated, typed_names
 from benchmark.data.readers.shapes import EMPTY, listed
 from zoo.encoder import NLI_LABELS
 from zoo.errors import CorruptError, UsageError
-
-if TYPE_CHECKING:
-    pass
 
 
 def read(

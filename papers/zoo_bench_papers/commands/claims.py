@@ -135,7 +135,7 @@ def _of_verdict(verdict: Verdict, width: int | None) -> list[str]:
     lines = [f"  {verdict.head()}{of}{after}{why}", *(f"  {part}" for part in verdict.observation.split("; ") if part)]
     for c in verdict.compared:
         if c.difference is not None:
-            ours = f"{signed(c.difference)} ({signed(c.low)} to {signed(c.high)})"
+            ours = c.gap
             paper = "" if c.printed is None else f"paper {signed(c.printed)}"
             lines += hanging(f"  {ours:<25} {paper}", f"{c.a} - {c.b}, {c.on}", 42, width)
     return lines

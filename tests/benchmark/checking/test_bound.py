@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -42,8 +43,10 @@ from zoo.files import read_signed, sha256_json, write_signed, write_sums
 from zoo.recipes import build
 
 TASKS = "pocket-pairs,pocket-topics"
-# What a run need not state: how many seeds were planned, what it started from, which lines no longer count.
-OPTIONAL = {"seeds", "start_key", "run_file", "replaces", "code", "method.tuned", "method.typed", "method.unstated"}
+# What a run need not state: what it started from, a study, a label, what an object leaves open.
+OPTIONAL = {"start_key", "method.tuned", "method.typed", "method.unstated"}
+# What a writer of long ago might have left out together, to be read less strictly.
+TOGETHER = ("version", "recipe_name", "overrides", "traits", "recipe")
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +165,32 @@ def test_any_field_that_is_edited_is_refused(honest: Path, check: Check, name: s
     assert passed == []
 
 
+@pytest.mark.parametrize("name", ["bag-of-words", "random", "simcse"])
+@pytest.mark.parametrize("digest", ["", "0" * 64])
+def test_fields_that_are_taken_out_together_relax_no_check(honest: Path, check: Check, name: str, digest: str) -> None:
+    """Of a method's version, recipe, settings and traits any two or more are left out, with all but one score."""
+    before: Any = next(r for r in check.store.all() if r["method"]["name"].startswith(name) and r["status"] == "ok")
+    assert word_of(before, check) == "verified"
+    for count in range(2, len(TOGETHER) + 1):
+        for fields in itertools.combinations(TOGETHER, count):
+            forged = copy.deepcopy(before)
+            forged["code"] = {"digest": digest} if digest else {}
+            forged["scores"] = {k: forged["scores"][k] for k in ("main", "main_metric", "reason")}
+            for field in fields:
+                del forged["method"][field]
+            assert word_of(forged, check) == "differs", fields
+
+
+@pytest.mark.parametrize("version", [2, 7])
+def test_a_record_of_another_version_is_not_verified(honest: Path, check: Check, version: int) -> None:
+    before: Any = next(r for r in check.store.all() if r["method"]["name"].startswith("bag") and r["status"] == "ok")
+    forged = copy.deepcopy(before)
+    forged["method"]["version"] = version
+    assert word_of(forged, check) == "differs"
+    assert word_of({**forged, "method": {**forged["method"], "version": 0}}, check) == "differs"
+    assert word_of(resigned(forged, check, before), check) == "not verifiable"
+
+
 def resigned(record: Any, check: Check, before: Record) -> Any:
     """Return the record with keys that fit what it states, as a careful forger would write them."""
     row = row_of_record(before, check._recipes)
@@ -175,6 +204,7 @@ def resigned(record: Any, check: Check, before: Record) -> Any:
         dev=check._task_named(dev, None).identity() if dev else None,
         precision=record["precision"],
         limit=record["limit"],
+        version=record["method"]["version"],
     )
     row = made_of.key()
     encoder = encoder_key(row, record["seed"])
@@ -441,6 +471,22 @@ def test_what_fit_json_states_is_that_of_its_recipe(what: str, honest: Path, tmp
     write_signed(place, fit)
     with pytest.raises(DifferenceError):
         check_training(record, row, store)
+
+
+@pytest.mark.parametrize(
+    ("training", "spread", "seen"),
+    [({}, 1.0, True), ({}, 1e-4, False), ({"steps": 0}, 1.0, False), ({"steps": 2}, 1.0, True)]
+    + [({"steps": 2, "cosine_to_start": cosine}, 1.0, cosine < 0.999999) for cosine in (0.9, 0.999, 0.9999999, 1.0)],
+)
+def test_seeds_that_honestly_agree_are_not_accused(
+    training: dict[str, Any], spread: float, seen: bool, tmp_path: Path
+) -> None:
+    """Collapsed, or not moved by a training."""
+    store, gold = Records(tmp_path), np.arange(50) / 50
+    for seed in (0, 1):
+        values = 1 - spread * np.random.default_rng(0).uniform(size=50) + 1e-7 * seed
+        store.write(make_record("simcse", "MEN", seed, training=training), (values, gold))
+    assert bool(equal_seeds(store.all(), store)) is seen
 
 
 def test_a_start_is_the_row_of_the_untrained_vectors(

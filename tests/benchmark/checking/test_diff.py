@@ -171,7 +171,7 @@ def test_damage_beside_the_same_record_packed_is_no_damage_of_the_cell(tmp_path:
     assert result.cells == [] and result.equal == 1
 
 
-def test_a_commit_without_records_is_named(folders: list[Path]) -> None:
+def test_a_code_without_records_is_named(folders: list[Path]) -> None:
     with pytest.raises(MissingError, match="@0000"):
         diff(f"{folders[0]}@0000", folders[1])
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from fakes import Cli
 
 import benchmark
 from benchmark.checking.verify import verify
+from benchmark.cli.main import main
 from benchmark.records.folder import Records
 from benchmark.records.pack import pack
 from zoo.files import read_signed, write_signed
@@ -31,38 +35,78 @@ class LeadFive(Average):
 '''
 
 
-def measured(folder: Path, backbone: Path, methods: str = f"random:dim=64,{TRAINED}", tasks: str = TASKS) -> Path:
-    """Measure a random and a trained row of two seeds, on a backbone that is given by its folder."""
-    options: dict[str, Any] = {"backbone": str(backbone), "train_sentences": 40, "limit": 40, "seeds": 2}
-    benchmark.evaluate(methods, tasks=tasks, results=folder, quiet=True, device="cpu", **options)
-    return folder
+# Without a training, of random vectors, fitted to texts, trained; the last one collapses at a large rate.
+METHODS = f"bag-of-words:dim=64,random:dim=64,whitening:k=8,{TRAINED}"
+COLLAPSED = METHODS.replace("1e-2", "3:pooler=avg")
 
 
-def fresh(folder: Path, backbone: Path) -> Path:
-    return measured(folder, backbone)
+@dataclass(frozen=True)
+class World:
+    """A backbone that is given by its folder, rows of two seeds, and the precision that they are measured in."""
+
+    folder: Path
+    backbone: Path
+    methods: str = METHODS
+    precision: str = "fp32"
+
+    def measure(self, name: str = "results", methods: str = "", tasks: str = TASKS, **more: Any) -> Path:
+        options: dict[str, Any] = {"backbone": str(self.backbone), "train_sentences": 40, "limit": 40, "seeds": 2}
+        options |= {"results": self.folder / name, "precision": self.precision, "device": "cpu", "quiet": True, **more}
+        benchmark.evaluate(methods or self.methods, tasks=tasks, **options)
+        return self.folder / name
 
 
-def resumed(folder: Path, backbone: Path) -> Path:
+def fresh(world: World) -> Path:
+    return world.measure()
+
+
+def resumed(world: World) -> Path:
     """The second task is measured later, with the encoders that were kept."""
-    measured(folder, backbone, tasks="pocket-pairs")
-    return measured(folder, backbone)
+    world.measure(tasks="pocket-pairs")
+    return world.measure()
 
 
-def packed(folder: Path, backbone: Path) -> Path:
-    pack(measured(folder, backbone))
-    return folder
+def packed(world: World) -> Path:
+    """Twice: of a folder that was packed, and goes on."""
+    pack(world.measure(tasks="pocket-pairs"))
+    pack(world.measure())
+    return world.folder / "results"
 
 
-def of_two_machines(folder: Path, backbone: Path) -> Path:
-    parts = [measured(folder / name, backbone, methods) for name, methods in (("a", "random:dim=64"), ("b", TRAINED))]
-    for part in parts:
-        shutil.copytree(part, folder / "both", dirs_exist_ok=True)
-    return folder / "both"
+def moved(world: World) -> Path:
+    """To another folder, with a name of its own, as somebody unpacks it."""
+    return shutil.move(world.measure(), world.folder / "sent by somebody")
 
 
-def joined(folder: Path, backbone: Path) -> Path:
+def of_two_machines(world: World) -> Path:
+    names = world.methods.split(",")
+    for name, methods in (("a", names[:2]), ("b", names[2:])):
+        shutil.copytree(world.measure(name, ",".join(methods)), world.folder / "both", dirs_exist_ok=True)
+    return world.folder / "both"
+
+
+def sharded(world: World) -> Path:
+    """Each part of the encoders in a folder of its own; then they are joined and packed."""
+    for part in ("1/2", "2/2"):
+        words = ["run", "--methods", world.methods, "--tasks", TASKS, "--backbone", str(world.backbone), "--seeds", "2"]
+        words += ["--train-sentences", "40", "--limit", "40", "--precision", world.precision, "--device", "cpu"]
+        words += ["--no-controls", "--shard", part, "--results", str(world.folder / part[0])]
+        with pytest.raises(SystemExit, match=r"^0$"):
+            main(words)
+        shutil.copytree(world.folder / part[0], world.folder / "both", dirs_exist_ok=True)
+    pack(world.folder / "both")
+    return world.folder / "both"
+
+
+def cached(world: World) -> Path:
+    """Vectors of the first folder are those of the second, whose encoders are its own."""
+    world.measure("first", embedding_cache=1.0)
+    return world.measure(embedding_cache=1.0)
+
+
+def joined(world: World) -> Path:
     """The records of one run beside the encoders of another, whose trainings took another time."""
-    first, second = (measured(folder / name, backbone) for name in "ab")
+    first, second = (world.measure(name) for name in "ab")
     shutil.rmtree(first / "encoders")
     shutil.copytree(second / "encoders", first / "encoders")
     for path in (first / "encoders").glob("*/fit.json"):
@@ -71,17 +115,30 @@ def joined(folder: Path, backbone: Path) -> Path:
     return first
 
 
-def collapsed(folder: Path, backbone: Path) -> Path:
-    """An encoder that gives most texts nearly one vector: rounding decides how many are equal."""
-    return measured(folder, backbone, f"random:dim=64,{TRAINED.replace('1e-2', '3')}:pooler=avg")
+WAYS = (fresh, resumed, packed, moved, of_two_machines, sharded, cached, joined)
+PRODUCT = [*itertools.product(WAYS, ("fp32", "bf16"), (METHODS, COLLAPSED))]
+# One of each value of each dimension is quick.
+QUICK = [(moved, "bf16", METHODS), (packed, "fp32", COLLAPSED)]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("measure", [fresh, resumed, packed, of_two_machines, joined, collapsed])
-def test_a_folder_that_nobody_edited_is_verified(measure: Any, tmp_path: Path, tiny_bert: Path) -> None:
-    verified = verify(measure(tmp_path / "results", tiny_bert), weights=[tiny_bert])
+@pytest.mark.parametrize(
+    ("way", "precision", "methods"),
+    [
+        pytest.param(
+            *case,
+            id=f"{case[0].__name__}-{case[1]}-{'collapsed' if case[2] == COLLAPSED else 'trained'}",
+            marks=[] if case in QUICK else pytest.mark.slow,
+        )
+        for case in PRODUCT
+    ],
+)
+def test_a_folder_that_nobody_edited_is_verified(
+    way: Callable[[World], Path], precision: str, methods: str, tmp_path: Path, tiny_bert: Path
+) -> None:
+    """Whatever its rows are, whichever precision they have, and however it came to be: no accusation."""
+    verified = verify(way(World(tmp_path, tiny_bert, methods, precision)), weights=[tiny_bert])
     assert {verdict.word for verdict in verified.verdicts} == {"verified"}, str(verified)
-    assert verified.exit_code() == 0 and len(verified.verdicts) == 8
+    assert verified.exit_code() == 0 and len(verified.verdicts) == 2 * (1 + 2 + 1 + 2)
 
 
 def test_a_plugins_row_is_verified_with_the_plugin(cli: Cli, tmp_path: Path) -> None:

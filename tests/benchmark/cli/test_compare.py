@@ -115,7 +115,7 @@ def test_equal_scores_do_not_differ(store: Records, cli: Cli) -> None:
     """A method and itself: no difference, no interval, p is 1."""
     (comparison,) = compared(cli, "same", "same", "--results", store.folder, "--tasks", "MEN")["comparisons"]
     (line,) = comparison["lines"]
-    assert (line["difference"], line["low"], line["high"], line["p"], line["williams"]["p"]) == (0, 0, 0, 1, 1)
+    assert (line["difference"], line["low"], line["high"], line["p"], line["williams"]["p"]) == (0, None, None, 1, 1)
     assert comparison["average"] is None
 
 

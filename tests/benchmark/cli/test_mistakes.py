@@ -118,6 +118,8 @@ MISTAKES = [
     ("compare good bda --results kept", 2, "Did you mean 'bad'?"),
     ("compare good bad --results nowhere", 2, "or name a folder with --results"),
     ("compare good bad --results kept --tasks pocket-pears", 2, "Did you mean 'pocket-pairs'"),
+    ("leaderboard kept --results kept", 2, "are two folders; name one"),
+    ("diff kept kept --results kept", 2, "are two folders; name one"),
     ("others kept", 1, "zoo-bench leaderboard FOLDER"),
     ("leaderboard --results nowhere", 1, "make some with `zoo-bench run"),
     ("leaderboard --results kept --suite sts", 1, "no scores of sts in kept; make some with"),

@@ -231,6 +231,7 @@ SOURCES: dict[str, tuple[Callable[[Path], Any], str, int, list[float]]] = {
     "a DataFrame of categories": (lambda _: pd.DataFrame({"topic": pd.Categorical(every("x", "y", "z")), "body": Q}), "label", N, [0, 1]),
     "a Dataset of grades": (lambda _: dataset(pd.DataFrame({"query": Q, "document": D, "grade": every(3, 1)})), "retrieval", N, [3, 1]),
     "a Dataset of lists": (lambda _: dataset(pd.DataFrame({"anchor": Q, "positives": [[d] for d in D]})), "retrieval", N, [1, 1]),
+    "a dict of columns, one of objects": (lambda _: {"query": Q, "passages": [{"passage_text": [d, d[:20]], "is_selected": [1, 0]} for d in D]}, "retrieval", N, [1, 0]),
     "a Dataset of ClassLabel": (lambda _: classes(["a", "b", "c"]), "label", N, [0, 1]),
 }  # fmt: skip
 
@@ -256,109 +257,33 @@ def test_a_folder_of_beir_has_unjudged_documents_titles_and_grades(tmp_path: Pat
         assert texts_read.units == 22 and "1 queries without a relevant document" in texts_read.report
 
 
-@pytest.mark.parametrize(
-    ("content", "columns", "kind", "error", "words"),
-    [
-        (
-            table(["a", "b", "c"], Q, D, every("rot", "blau")),
-            None,
-            None,
-            UsageError,
-            "--columns a,b,c=rot --kind binary",
-        ),
-        (table(["a", "b", "c"], Q, D, every("rot", "blau")), "a,b,c=grau", None, UsageError, "no label is 'grau'"),
-        (table(["a", "b", "score"], Q, D, SCORES), None, "binary", UsageError, "6 values"),
-        (
-            table(["a", "b", "c"], Q, D, every("yes", "no", "maybe")),
-            "a,b,c",
-            None,
-            UsageError,
-            "grades in words .maybe, no, yes",
-        ),
-        (table(["query", "document"], Q[:5], D[:5]), None, None, UsageError, "5 queries with a relevant .* 20"),
-        (
-            table(["query", "document", "clicks"], Q, D, every(17, 0, 3)),
-            None,
-            None,
-            UsageError,
-            "1. --columns query,document,clicks --kind retrieval",
-        ),
-        (
-            table(["s1", "s2", "edit distance"], Q, D, SCORES),
-            None,
-            None,
-            UsageError,
-            "1. --columns 's1,s2,edit distance' --kind score",
-        ),
-        (
-            table(["s1", "s2", "Dissimilarity"], Q, D, SCORES),
-            "s1,s2,-s1",
-            "score",
-            CorruptError,
-            "is not a score",
-        ),
-        (
-            table(["s1", "s2", "not_similar"], Q, D, every(0, 1)),
-            None,
-            None,
-            UsageError,
-            "1. --columns s1,s2,not_similar --kind binary",
-        ),
-        (table(["s1", "s2"], Q, D), "s1,-s2", None, UsageError, "a minus turns a score"),
-        (
-            table(["s1", "s2", "ann", "bo"], Q, D, SCORES, [2 * score for score in SCORES]),
-            None,
-            None,
-            UsageError,
-            "s1,s2,bo --kind score",
-        ),
-        (
-            table(["query", "title", "brand", "verdict"], Q, D, every(*"abc"), every(*"ESI")),
-            None,
-            None,
-            UsageError,
-            "--columns query,title",
-        ),
-        (
-            table(["text", "team", "floor"], Q, every(*"abc"), every(*"xyzuv")),
-            None,
-            None,
-            UsageError,
-            "(?s)text,floor --kind label.*text,team --kind label",
-        ),
-        (table(["s1", "s2", "score"], Q, D, every("entailment", "neutral")), None, None, UsageError, "of inference"),
-        (
-            "\n".join(json.dumps({"query": q, "hits": [q, "a b"]}) for q in Q),
-            None,
-            None,
-            UsageError,
-            "--columns query,hits",
-        ),
-    ],
-    ids=[
-        "which is 1",
-        "no such label",
-        "six values",
-        "three labels",
-        "five queries",
-        "clicks",
-        "a distance",
-        "a dissimilarity",
-        "a denied label",
-        "no score to turn",
-        "two annotators",
-        "two classes",
-        "one text and two classes",
-        "inference",
-        "lists",
-    ],
-)
-def test_doubt_is_a_question(
-    content: str, columns: str | None, kind: Any, error: type[Exception], words: str, tmp_path: Path
-) -> None:
+# What is asked or refused: its content, --columns, --kind, and the sentence.
+DOUBTS: dict[str, tuple[str, str | None, Any, str]] = {
+    "which is 1": (table(["a", "b", "c"], Q, D, every("rot", "blau")), None, None, "--columns a,b,c=rot --kind binary"),
+    "no such label": (table(["a", "b", "c"], Q, D, every("rot", "blau")), "a,b,c=grau", None, "no label is 'grau'"),
+    "six values": (table(["a", "b", "score"], Q, D, SCORES), None, "binary", "6 values"),
+    "three labels": (table(["a", "b", "c"], Q, D, every("yes", "no", "maybe")), "a,b,c", None, "grades in words .maybe, no, yes"),
+    "five queries": (table(["query", "document"], Q[:5], D[:5]), None, None, "5 queries with a relevant .* 20"),
+    "clicks": (table(["query", "document", "clicks"], Q, D, every(17, 0, 3)), None, None, "1. --columns query,document,clicks --kind retrieval"),
+    "a distance": (table(["s1", "s2", "edit distance"], Q, D, SCORES), None, None, "1. --columns 's1,s2,edit distance' --kind score"),
+    "a dissimilarity": (table(["s1", "s2", "Dissimilarity"], Q, D, SCORES), "s1,s2,-s1", "score", "is not a score"),
+    "a denied label": (table(["s1", "s2", "not_similar"], Q, D, every(0, 1)), None, None, "1. --columns s1,s2,not_similar --kind binary"),
+    "no score to turn": (table(["s1", "s2"], Q, D), "s1,-s2", None, "a minus turns a score"),
+    "two annotators": (table(["s1", "s2", "ann", "bo"], Q, D, SCORES, [2 * score for score in SCORES]), None, None, "s1,s2,bo --kind score"),
+    "two classes": (table(["query", "title", "brand", "verdict"], Q, D, every(*"abc"), every(*"ESI")), None, None, "--columns query,title"),
+    "one text and two classes": (table(["text", "team", "floor"], Q, every(*"abc"), every(*"xyzuv")), None, None, "(?s)text,floor --kind label.*text,team --kind label"),
+    "inference": (table(["s1", "s2", "score"], Q, D, every("entailment", "neutral")), None, None, "of inference"),
+    "lists of two lengths": (json.dumps({"query": Q, "document": D[:5]}), None, None, "a.jsonl:1: query and document are lists of different lengths"),
+    "lists": ("\n".join(json.dumps({"query": q, "hits": [q, "a b"]}) for q in Q), None, None, "--columns query,hits"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DOUBTS)
+def test_doubt_is_a_question(name: str, tmp_path: Path) -> None:
+    content, columns, kind, words = DOUBTS[name]
     path = tmp_path / ("a.jsonl" if content.startswith("{") else "a.csv")
     path.write_text(content, encoding="utf-8")
-    with pytest.raises(error, match=words):
+    with pytest.raises((CorruptError, UsageError), match=words):
         read_texts(path, columns, kind)
 
 

@@ -304,8 +304,11 @@ def test_seeds_that_tasks_share_widen_the_interval(tmp_path: Path) -> None:
     assert differences(compared).error[0, 1] ** 2 == pytest.approx(of_tasks + 8 / 3)
     assert after.high - after.low > before.high - before.low
     assert (with_seeds.frame["last"] >= without.frame["last"][with_seeds.frame.index]).all()
-    widths = [(opinion.frame.high - opinion.frame.low).drop("org/m3") for opinion in (without, with_seeds)]
-    assert (widths[1] > np.hypot(widths[0], 2 * 1.96 * np.sqrt(4 / 3))).all(), "a model's own interval has it too"
+    # A model's own interval has them too: of tasks that differ little, the seeds are most of it.
+    flat = frame - frame.mean() + 0.45
+    seeds = pandas.concat([long_of(flat + shift).assign(seed=seed) for seed, shift in enumerate(shifts)])
+    widths = [second_opinion(source).frame.eval("high - low") for source in (flat, seeds)]
+    assert (widths[1] > np.hypot(widths[0], 2 * 2.571 * np.sqrt(4 / 3))).all()
     # A single seed, and seeds that all agree, leave the table as it is.
     pandas.testing.assert_frame_equal(second_opinion(long_of(frame).assign(seed=7)).frame, without.frame)
     same(second_opinion(pandas.concat([long_of(frame).assign(seed=seed) for seed in range(3)])), without)

@@ -156,18 +156,18 @@ def test_a_row_states_all_its_environments(tmp_path: Path, cli: Cli) -> None:
     assert "a cpu, 2 threads; a gpu" in (tmp_path / "pocket.csv").read_text("utf-8")
 
 
-def test_a_table_of_several_commits_says_so(tmp_path: Path, cli: Cli) -> None:
-    """Its foot, its JSON and the rows of its CSV name them; a table of one commit has no such line."""
+def test_a_table_of_several_codes_says_so(tmp_path: Path, cli: Cli) -> None:
+    """Its foot, its JSON and the rows of its CSV name them; a table of one code has no such line."""
     store = Records(tmp_path)
-    store.write(make_record("a", code={"commit": "0123456789ab"}))
+    store.write(make_record("a", code={"digest": "0123456789ab"}))
     assert cli("leaderboard", "--results", tmp_path).code == 0
     assert "of several" not in (tmp_path / "pocket.md").read_text("utf-8")
-    store.write(make_record("b", code={"commit": "ba9876543210+1a2b3c4d"}))
+    store.write(make_record("b", code={"digest": "ba98765432101a2b3c4d"}))
     assert cli("leaderboard", "--results", tmp_path).code == 0
-    line = "Rows of several commits 0123456789ab, ba9876543210+1a2b3c4d."
+    line = "Rows of several states of the code 0123456789ab, ba9876543210."
     assert line in (tmp_path / "pocket.md").read_text("utf-8")
     assert line in json.loads((tmp_path / "pocket.json").read_text("utf-8"))["environments"]
-    assert "ba9876543210+1a2b3c4d" in (tmp_path / "pocket.csv").read_text("utf-8")
+    assert "ba9876543210" in (tmp_path / "pocket.csv").read_text("utf-8")
 
 
 WORDS = "pocket-words"

@@ -74,7 +74,7 @@ def full_record(name: str, task: str, main: float) -> Any:
         "tuned": {"trials": 3, "dev": "STS-B", "backbone": "b", "corpus": "c", "sentences": 3, "study": "d"},
     }
     record["method"]["sources"]["backbone"] |= {"ancestry": "labels", "revision": "main"}
-    return record | {"code": {"commit": "0123", "digest": "ab"}, "run_file": {"name": "f.yaml", "sha256": "0" * 64}}
+    return record | {"code": {"digest": "ab"}, "run_file": {"name": "f.yaml", "sha256": "0" * 64}}
 
 
 TASK = ("task", "name")

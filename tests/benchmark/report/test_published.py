@@ -282,8 +282,6 @@ def test_rows_of_one_name_and_overrides_keep_their_recipe() -> None:
     typed = "simcse:backbone=a/b:revision=x:steps=3"
     assert typed_recipe(typed) == ("simcse", {"steps": 3})
     (record,) = records(typed, ["STS-B"])
-    for older in ({"name": typed}, {"name": "ours", "recipe_name": typed}):
-        assert recipe_of({**record["method"], **older}) == ("simcse", {"steps": 3})
     named = {"name": "a:b=c", "recipe_name": "simcse", "overrides": {"backbone": "a/b", "steps": 3}}
     assert recipe_of({**record["method"], **named}) == ("simcse", {"steps": 3})
 

@@ -21,6 +21,7 @@ from choose.adaptation import Adaptation
 from choose.choice import Choice, choose
 from choose.data import arranged, read_texts
 from choose.ranking import ranked, verdict
+from choose.shown import _word, drawn
 from zoo_bench_papers import picture
 from zoo_bench_papers.claims import all_claims
 from zoo_bench_papers.ledger import markdown, noise
@@ -152,6 +153,17 @@ def test_choose_gives_no_mark_to_one_training(choice: Choice) -> None:
     assert f"{once}: trained once, so without a mark" in choice.verdict
     assert f"`zoo-bench run --methods {once} --seeds 3`" in choice.verdict
     assert STATED.search(choice.verdict) and choice.as_dict()["noise"] == choice.noise
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_plot_of_choose_says_it_and_marks_no_row_that_was_trained_once(place: int, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    row = {"score": 60.0, "low": 55.0, "high": 65.0, "texts_per_second": 1.0, "over_budget": "", "may_be_best": False}
+    frame = pandas.DataFrame([{**row, "one_training": i == place} for i in (0, 1)], ["a", "b"])
+    words = [_word(i, of) for i, (_, of) in enumerate(frame.iterrows())]
+    assert [word == "trained once: no mark" for word in words] == [i == place for i in (0, 1)]
+    drawn(frame, "score", tmp_path / "a.png", contained("pairs"))
+    assert (tmp_path / "a.png").stat().st_size > 10_000
 
 
 @pytest.mark.slow

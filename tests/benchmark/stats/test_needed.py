@@ -58,7 +58,7 @@ def test_the_median_noise_of_a_table_is_the_true_one(seeds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sides", "pairs", "of_seeds", "seeds"), [(1, 0.5, 1.0, 4), (2, 0.5, 1.0, 4), (2, 1.0, 0.1, 3)]
+    ("sides", "pairs", "of_seeds", "seeds"), [(1, 0.5, 1.0, 4), (2, 0.5, 1.0, 4), (2, 0.01, 1.0, 8)]
 )
 def test_a_detectable_difference_is_seen_in_four_of_five_tests(
     sides: int, pairs: float, of_seeds: float, seeds: int
@@ -66,14 +66,14 @@ def test_a_detectable_difference_is_seen_in_four_of_five_tests(
     """Simulated: the second method of one side has no seeds."""
     generator = np.random.default_rng(7)
     apart, seen = detectable(Noise(pairs, of_seeds, 399, sides), seeds), []
-    for _ in range(400):
+    for _ in range(1000):
         scores = [generator.normal(0, of_seeds, seeds), generator.normal(0, of_seeds, seeds if sides == 2 else 1)]
         scores = [scores[0] + apart, scores[1] if sides == 2 else np.zeros(1)]
         shared = pairs * generator.normal(size=(2, 1)) / np.sqrt(2)
         drawn = pairs * generator.normal(size=(2, 400)) / np.sqrt(2)
         of_rows = [of + shift for of, shift in zip(scores, shared, strict=True)]
         seen.append(differences(sample(of_rows, drawn, 400)).p[0, 1] < 0.05)
-    assert 0.74 <= np.mean(seen) <= 0.87
+    assert 0.76 <= np.mean(seen) <= 0.85
 
 
 @pytest.mark.parametrize(("of_seeds", "gap"), [(0.5, 0.9), (1.0, 1.2), (0.3, 0.7)])

@@ -12,7 +12,16 @@ from benchmark.stats.bootstrap import resample
 from benchmark.stats.compare import _sd, williams
 from benchmark.stats.draws import by_seed
 from benchmark.stats.marks import told_apart
-from benchmark.stats.mcb import SeedNoise, differences, equivalence, not_told_apart, pooled_noise, sample, sample_pairs
+from benchmark.stats.mcb import (
+    SeedNoise,
+    differences,
+    equivalence,
+    not_told_apart,
+    pooled_noise,
+    sample,
+    sample_pairs,
+    sampled,
+)
 from benchmark.stats.power import Noise, detectable, median_noise, seeds_needed
 from tools.floors import least_deviation
 from zoo.errors import ContractError
@@ -295,6 +304,32 @@ def test_equal_methods_stay_together() -> None:
     assert not_told_apart(twice).tolist() == [True, True]
     assert differences(twice).p.tolist() == [[1, 1], [1, 1]]
     assert not_told_apart(sample_pairs([predicted[0]], gold, resamples=200)).tolist() == [True]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_order_of_methods_and_rounding_decide_no_mark(seed: int) -> None:
+    """Ten of forty methods are another's copy; a permutation and the last bits of the variances change nothing."""
+    generator = np.random.default_rng(seed)
+    copies = np.r_[0:30, generator.integers(0, 30, 10)]
+    errors = (generator.normal(size=(30, 300)) / 17 + generator.normal(size=300) / 17)[copies]
+    errors[30:] *= 1 + 1e-16
+    seeds = [generator.normal(50 + place / 4, 0.3, 3 if place % 3 else 1) for place in range(30)]
+    between = ((errors[:, None] - errors) ** 2).sum(axis=-1)
+
+    def among(order: np.ndarray, jitter: float) -> np.ndarray:
+        moved = between[np.ix_(order, order)]
+        moved = moved * (1 + jitter * (moved + moved.T))
+        by_seed = [seeds[copies[place]] for place in order]
+        inside = not_told_apart(sampled(by_seed, (moved, np.full(moved.shape, 299)), 300))
+        return inside[np.argsort(order)]
+
+    expected = among(np.arange(40), 0.0)
+    assert 1 < expected.sum() < 40
+    for number in range(4):
+        order = generator.permutation(40)
+        assert among(order, number * 1e-15).tolist() == expected.tolist()
+    for place in range(30):
+        assert set(expected[copies == place].tolist()) == {expected[place]}
 
 
 @pytest.mark.parametrize(

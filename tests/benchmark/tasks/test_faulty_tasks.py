@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from fakes import Cli
 from benchmark.data.sources import DataSource
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import check_task
+from zoo.errors import UsageError
 from zoo.plugins import METHODS, load_plugin_file
 
 RIGHT = """
@@ -75,6 +77,16 @@ def test_a_faulty_task_is_named_in_one_line_with_its_own(mutation: dict[str, str
     assert mutation["words"] in problem and "plugin.py:" in problem
 
 
+NO_NAMES = ["pocket-words", "Pocket_Words", "stsb", "STS 12", "mteb:Own", "a,b", "x.yaml"]
+
+
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_a_task_s_name_that_is_taken_or_none_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"Rename (one|it)\.") as caught:
+        problems(written({"old": "NAME", "new": name}, tmp_path, name), name)
+    assert "plugin.py:29" in str(caught.value)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mutation", MUTATIONS["record"], ids=lambda mutation: mutation["what"])
 def test_what_only_a_record_shows_is_shown_by_check_too(mutation: dict[str, str], cli: Cli, tmp_path: Path) -> None:
@@ -87,9 +99,28 @@ def test_the_right_task_passes_and_its_items_give_intervals(cli: Cli, tmp_path: 
     """`compare` draws the average precisions, as it draws the items of this project's tasks."""
     path = written({"old": "NAME", "new": "NAME"}, tmp_path, "right-task")
     assert problems(path, "right-task") == []
-    run = ("run", "--plugin", path, "--tasks", "right-task", "--methods", "bag-of-words,static-avg", "--no-controls")
-    assert cli(*run, "--results", tmp_path / "out").code == 0
+    plain = tmp_path / "plain.py"
+    text = RIGHT.replace('"items": {"values": precisions}, ', "").replace("NAME", "plain-task")
+    plain.write_text(text, encoding="utf-8")
+    run = (
+        "run",
+        "--plugin",
+        path,
+        "--methods",
+        "bag-of-words,static-avg",
+        "--no-controls",
+        "--results",
+        tmp_path / "out",
+    )
+    done = cli(*run, "--plugin", plain, "--tasks", "plain-task,right-task")
+    assert done.code == 0, done.err
+    # A task without items is compared by nobody.
+    printed = next(line for line in done.out.splitlines() if line.startswith("Next, task by task: "))
+    assert "--tasks right-task" in printed and cli(*shlex.split(printed.partition("zoo-bench ")[2])).code == 0
     read = ("--results", tmp_path / "out", "--plugin", path)
     compared = cli("compare", "bag-of-words", "static-avg", "--tasks", "right-task", *read)
+    assert "0 cells measured, 2 kept" in cli(*run, "--tasks", "right-task").err
     assert all(cli(command, *read).code == 0 for command in ("leaderboard", "pack"))
+    verified = cli("verify", tmp_path / "out", "--plugin", path, "--plugin", plain)
+    assert verified.code == 0 and "4 cells: 4 verified" in verified.out, verified.out
     assert "--remeasure" not in compared.out + compared.err and "right-task" in compared.out
