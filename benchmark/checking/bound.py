@@ -56,6 +56,8 @@ STATED = {
 
 # What cosines, or places as shares, of two seeds differ by at least; and the fewest pairs whose places say so.
 NEAR, FEWEST_PLACES = 1e-5, 31
+# As a share of the cosines' range, where they are all alike.
+NEAR_OF_RANGE = 0.2
 # A cosine to the start that is nearer to 1: the training moved nothing.
 STILL = 1e-6
 
@@ -278,12 +280,13 @@ def equal_seeds(records: Sequence[Record], store: Records) -> dict[str, str]:
             if largest > 1.001 and len(predicted) < FEWEST_PLACES:
                 continue
             shares, training = predicted / max(1.0, largest), record["training"] or {}
-            # What learned nothing has the vectors that it started from, and what collapsed gives all texts one vector.
-            still = training.get("steps") == 0 or (training.get("cosine_to_start") or 0.0) > 1 - STILL
-            if still or np.ptp(shares) <= 100 * NEAR:
+            # What learned nothing has the vectors that it started from.
+            if training.get("steps") == 0 or (training.get("cosine_to_start") or 0.0) > 1 - STILL:
                 continue
+            # What collapsed gives all texts one vector: two seeds of it are near, but as unlike as their texts are.
+            near = min(NEAR, NEAR_OF_RANGE * float(np.ptp(shares)))
             for other, before in known:
-                if len(before) == len(shares) and float(np.abs(before - shares).max()) <= NEAR:
+                if len(before) == len(shares) and float(np.abs(before - shares).max()) <= near:
                     equals[record["key"]] = f"seeds {other['seed']} and {record['seed']} have the same cosines"
             known.append((record, shares))
     return equals

@@ -1,4 +1,4 @@
-"""Results that nobody edited are verified, however their folder came to be; `test_bound` has what is refused."""
+"""Results that nobody edited are verified, however their folder came to be; `test_bound*` has what is refused."""
 
 from __future__ import annotations
 
