@@ -12,7 +12,6 @@ from click.core import ParameterSource
 from benchmark.cli.main import main_group
 from benchmark.cli.options import say, say_prose
 from benchmark.run.options import RunOptions
-from benchmark.tasks import TASKS
 from zoo.progress import clean_line
 
 if TYPE_CHECKING:
@@ -57,6 +56,9 @@ def show_closing(options: RunOptions, run: Run, board: Leaderboard) -> None:
         title = f"{table.suite.name}: " if len(lessons) > 1 else ""
         say_prose("\n".join(["", *(f"{title}{clean_line(line)}" for line in lines)]))
     rows = next((rows for _, rows in lessons if rows), ())
+    # It imports numpy, which --help does without.
+    from benchmark.tasks import TASKS
+
     typed = [TASKS.canonical(name.strip()) for name in options.tasks.split(",")] if options.tasks else []
     compared = [name for name in typed if name not in _without_items(board.records)]
     if rows and (compared or not typed):

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import natural, recipe_of
-from benchmark.records.query import label, row_named, rows_named
+from benchmark.records.query import label, row_named, rows_named, split_label
 from benchmark.records.record import Record
 from benchmark.report.comparison import compare_rows
 from benchmark.report.latex import escape
@@ -158,7 +158,7 @@ def ablation(
     changes.sort(key=lambda change: (-change.line.difference, natural(change.change)))
     comparison = next(iter(sums.values())).comparisons[0]
     noise = " ".join(dict.fromkeys(of_row.noise(comparison.unit) for of_row in sums.values()))
-    return Ablation(base, comparison.title, next(iter(lines.values())).b, changes, noise)
+    return Ablation(split_label(label(first))[0], comparison.title, next(iter(lines.values())).b, changes, noise)
 
 
 def _sum(comparison: Comparison) -> Line:

@@ -315,7 +315,8 @@ def test_the_picture_has_the_colours_of_the_claims_and_each_encoders_interval(
     names = [f"$model_{place}^x" for place in range(rows)]
     scores = np.linspace(80, 60, rows)
     columns = {"score": scores, "low": scores - 2, "high": scores + 1, "texts_per_second": [np.nan, *scores[1:]]}
-    marks = {"may_be_best": np.arange(rows) < 2, "over_budget": ["", "", "too slow", *[""] * 6][:rows]}
+    marks: dict[str, Any] = {"may_be_best": np.arange(rows) < 2, "over_budget": ["", "", "too slow", *[""] * 6][:rows]}
+    marks["one_training"] = np.zeros(rows, bool)
     drawn(pandas.DataFrame({**columns, **marks}, index=names), "score", tmp_path / "p.png")
     axes = shown[0].axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == names

@@ -180,7 +180,7 @@ def test_a_plugins_swapped_weights_are_another_cell(cli: Cli, tmp_path: Path) ->
 
 
 def test_keys_of_published_cells_stand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two keys of the run on zoo-mini that was published before keys held names and versions."""
+    """Keys of the run on zoo-mini that is published."""
     expected = json.loads(Path(__file__).with_name("published_keys.json").read_text("utf-8"))
     from zoo.files import sha256_json
 
