@@ -15,7 +15,8 @@ from benchmark.data.sources import DataSource, Located
 from benchmark.records.record import Record, plain, scores_of
 from benchmark.report.terminal import folded
 from benchmark.stats.contained import ONE_TRAINING, contained
-from benchmark.stats.mcb import LEVEL, differences, interval_text
+from benchmark.stats.intervals import interval_text
+from benchmark.stats.mcb import LEVEL, differences
 from benchmark.stats.power import Noise, pairs_needed
 from benchmark.tasks.base import DevOverlap, Lookup, Scores, Task, TaskData
 from choose.candidates import CARD, vectors_of

@@ -14,7 +14,8 @@ from benchmark.metrics.correlation import undefined
 from benchmark.metrics.ties import Exact, first_places
 from benchmark.stats.bootstrap import measured, statistic_of
 from benchmark.stats.clusters import Clusters
-from benchmark.stats.mcb import LEVEL, Sample, differences, not_told_apart, of_alike, own_noise, sample, with_width
+from benchmark.stats.intervals import of_alike
+from benchmark.stats.mcb import LEVEL, Sample, differences, not_told_apart, own_noise, sample, with_width
 from benchmark.tasks.phrases import unit
 from choose.data import LEAST, Texts, Values
 from zoo.errors import ZooError

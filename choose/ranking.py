@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmark.stats.contained import FINISHED, NOT_STATED, ONE_TRAINING, contained
-from benchmark.stats.mcb import differences, interval_text
+from benchmark.stats.intervals import interval_text
+from benchmark.stats.mcb import differences
 from benchmark.stats.power import Noise, pairs_needed
 from choose.data import MEASURES, UNITS, Texts, Values
 from choose.demands import CONTROL, Floor

@@ -11,8 +11,7 @@ list, or a text LOW..HIGH or LOW..HIGH:log, for each key.
 
 `citation`, with the keys of `Paper`, is the paper of a recipe it describes first; `paper` of any recipe may name it.
 `open` lists the paper's open points and how they are filled: a text for each parameter (or for `pairs`, the data). A
-recipe inherits the points of its `extends`, without those it states as a parameter; its own `open`, perhaps empty,
-replaces them.
+recipe inherits those of its `extends` that it does not state as a parameter; its own `open`, also empty, replaces them.
 """
 
 from __future__ import annotations
@@ -316,10 +315,8 @@ def _plugins_methods() -> list[str]:
 
 
 def _of_method(name: str) -> RecipeSpec:
-    known = name in METHODS
-    return RecipeSpec(
-        name, name, METHODS.summary(name) if known else "", "plugin", METHODS.origin(name) if known else ""
-    )
+    summary, origin = (METHODS.summary(name), METHODS.origin(name)) if name in METHODS else ("", "")
+    return RecipeSpec(name, name, summary, "plugin", origin)
 
 
 def parent_file(path: Path, name: str, children: tuple[Path, ...] = ()) -> Path:

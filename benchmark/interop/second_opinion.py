@@ -23,7 +23,8 @@ from benchmark.report.write import csv_text
 from benchmark.stats.bootstrap import Scored, resample_together
 from benchmark.stats.clusters import clusters_of
 from benchmark.stats.contained import NOT_STATED, contained
-from benchmark.stats.mcb import LEVEL, Differences, Sample, differences, interval_text, own_noise, sample, with_width
+from benchmark.stats.intervals import interval_text
+from benchmark.stats.mcb import LEVEL, Differences, Sample, differences, own_noise, sample, with_width
 from zoo import __version__
 from zoo.errors import MissingError, UsageError, did_you_mean
 from zoo.files import write_text

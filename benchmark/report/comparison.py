@@ -31,7 +31,8 @@ from benchmark.stats.compare import (
 )
 from benchmark.stats.contained import NO_SEEDS, NOT_TUNED, ONE_STUDY, ONE_TRAINING, contained
 from benchmark.stats.draws import changed_settings, origin_of
-from benchmark.stats.mcb import LEVEL, NO_INTERVAL
+from benchmark.stats.intervals import NO_INTERVAL
+from benchmark.stats.mcb import LEVEL
 from benchmark.stats.power import POWER
 from benchmark.tasks.suites import suites_named, tasks_named
 from zoo.errors import MissingError, ZooError

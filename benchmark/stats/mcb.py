@@ -24,37 +24,18 @@ _EQUAL = 1e-11  # the difference that rounding of doubles can leave between equa
 _ROUNDING = 1e-12  # the share of the largest variance of a difference that rounding leaves between equal methods
 _FAR_APART = 1e30  # the ratio of a lead without any noise; quantiles of infinite ones are not numbers
 _FAR = LEVEL / 20  # the error of leaving out methods that are far below another, part of LEVEL
+_NO_WIDTH = 1e-5  # ends of an interval x100 that are nearer have no width between them
 _BALANCE = 0.99  # the quantile of a lead by itself in whose multiples leads are compared with one another
-
-# Printed in place of an interval without width.
-NO_INTERVAL = "no interval: every item is alike"
-_NO_WIDTH = 1e-5
 
 Matrix = NDArray[np.float64]
 
 
 def with_width(low: Matrix, high: Matrix) -> tuple[Matrix, Matrix]:
     """Return ends of intervals, NaN for those without width: items that are all alike show no noise."""
-    flat = high - low < _NO_WIDTH
+    # Ends may be infinite.
+    with np.errstate(invalid="ignore"):
+        flat = high - low < _NO_WIDTH
     return np.where(flat, np.nan, low), np.where(flat, np.nan, high)
-
-
-def interval_text(low: float, high: float, form: str = "z.1f") -> str:
-    return NO_INTERVAL if low != low else f"{low:{form}} to {high:{form}}"
-
-
-def of_alike(value: float, units: float, least: float, most: float) -> tuple[float, float]:
-    """Return the exact 95% interval of a mean over unrelated units that all have this value.
-
-    So many alike show that a share of (LEVEL / 2) ** (1 / units) of all is (Clopper and Pearson 1934). The others may
-    have any value from `least` to `most`.
-
-    Examples:
-        >>> [round(end, 3) for end in of_alike(1.0, 30, 0.0, 1.0)]
-        [0.884, 1.0]
-    """
-    share = (LEVEL / 2) ** (1 / units)
-    return share * value + (1 - share) * least, share * value + (1 - share) * most
 
 
 @dataclass(frozen=True)

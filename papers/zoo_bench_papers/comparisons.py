@@ -12,7 +12,8 @@ import numpy as np
 from benchmark.report.published import plain_backbone
 from benchmark.report.rows import signed
 from benchmark.stats.draws import compared
-from benchmark.stats.mcb import LEVEL, NO_INTERVAL, differences
+from benchmark.stats.intervals import NO_INTERVAL
+from benchmark.stats.mcb import LEVEL, differences
 from benchmark.stats.power import POWER
 from zoo_bench_papers import answers
 from zoo_bench_papers.claim_rows import Condition, Folder, MeasuredRow, least_share

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import benchmark
-from benchmark.stats.mcb import NO_INTERVAL
+from benchmark.stats.intervals import NO_INTERVAL
 from choose.candidates import candidates, read_wordings
 from choose.data import FEW_UNRELATED, FEWEST_UNRELATED, LEAST, read_texts
 from choose.demands import CONTROL, bm25

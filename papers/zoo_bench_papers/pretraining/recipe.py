@@ -108,7 +108,7 @@ def model_card(name: str, facts: dict[str, Any]) -> str:
     return f"""# {name}
 
 A {"causal" if causal else "masked"} language model pretrained by `zoo-bench pretrain` (zoo-bench {facts["version"]}, \
-code {(facts.get("code") or facts.get("commit") or "unknown")[:12]}) with `transformers.Trainer`.
+code {facts["code"][:12]}) with `transformers.Trainer`.
 
 | | |
 |---|---|
