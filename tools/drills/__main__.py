@@ -11,7 +11,7 @@ from tools.drills.nodes import nodes
 from tools.drills.processes import processes
 
 KILLS = {"run": 200, "pretrain": 50, "pack": 50, "leaderboard": 50}
-COUNTS = {"processes": 20, "disk": 8, "flips": 2000, "nodes": 7}
+COUNTS = {"processes": 20, "disk": 8, "flips": 2000, "nodes": 9}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tools.drills", description="Try to break zoo-bench.")
