@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,12 +26,14 @@ from benchmark.cli.options import (
     say_prose,
 )
 from benchmark.report.terminal import hanging, wrapped
-from zoo.encoder import AnyRecipe, Traits
 from zoo.errors import UsageError, did_you_mean
 from zoo.plugins import FAMILIES, METHODS
 from zoo.progress import counted
 from zoo.recipes import OVERRIDE, RecipeSpec, all_recipes, choices, papers_of, parent_file, read_recipe
 from zoo.selection import parse_methods
+
+if TYPE_CHECKING:
+    from zoo.encoder import AnyRecipe, Traits
 
 
 @click.command("methods")
