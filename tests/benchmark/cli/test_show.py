@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmark.checking.recipe import notes, reasons
+from benchmark.cli.methods import notes, reasons
 from zoo.methods.ptbert import PTBert
 from zoo.methods.simcse import SimCSE
 from zoo.recipes import all_recipes
