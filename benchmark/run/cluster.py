@@ -89,7 +89,8 @@ def connected(address: str | None) -> Iterator[Any]:
     except (ConnectionError, ImportError, ValueError, RuntimeError) as error:
         raise MissingError(
             f"--executor ray: no cluster answers at {where or 'this machine'} ({error_text(error):.200}); start"
-            " one with `ray start --head`, or give its address as ray://HOST:10001 (with a token: RAY_AUTH_MODE=token)."
+            " one with `ray start --head`, or give its address as ray://HOST:10001. If it asks for a token, set"
+            " RAY_AUTH_MODE=token."
         ) from error
     try:
         yield ray
