@@ -59,9 +59,9 @@ def show_closing(options: RunOptions, run: Run, board: Leaderboard) -> None:
     # It imports numpy, which --help does without.
     from benchmark.tasks import TASKS
 
-    typed = [TASKS.canonical(name.strip()) for name in options.tasks.split(",")] if options.tasks else []
-    compared = [name for name in typed if name not in _without_items(board.records)]
+    typed = {TASKS.canonical(name.strip()) for name in options.tasks.split(",")} if options.tasks else set()
+    compared = [name for name in sorted(tasks) if name not in _without_items(board.records)] if typed else []
     if rows and (compared or not typed):
-        words = ("--tasks", ",".join(compared)) if compared != typed else ()
+        words = ("--tasks", ",".join(compared)) if {*compared} != typed else ()
         say(f"Next, task by task: {next_command('compare', *rows, *words)}")
     say_prose(f"Notes, costs and plots: {board.place / 'index.html'}")

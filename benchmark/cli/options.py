@@ -87,6 +87,7 @@ def _load_given(ctx: click.Context, param: click.Parameter, plugins: tuple[Path,
 # Of a command that reads results, which needs the plugins' names alone.
 names_plugin_option = click.option(
     "--plugin",
+    "plugins",
     multiple=True,
     type=PATH,
     expose_value=False,

@@ -6,7 +6,7 @@ import io
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records, read_records
 from benchmark.records.query import PairTexts, keeps_items, label, row_named, row_scores
-from benchmark.records.record import Record, plain
+from benchmark.records.record import Record, plain, scores_of
 from benchmark.report.conditions import tuned
 from benchmark.report.rows import signed
 from benchmark.report.signature import differing
@@ -25,6 +25,7 @@ from benchmark.stats.compare import (
     Line,
     compare,
     differing_pairs,
+    have_mean,
     seeds_of,
     suites_in_common,
     without_items,
@@ -34,7 +35,7 @@ from benchmark.stats.draws import changed_settings, origin_of
 from benchmark.stats.intervals import NO_INTERVAL
 from benchmark.stats.mcb import LEVEL
 from benchmark.stats.power import POWER
-from benchmark.tasks.suites import suites_named, tasks_named
+from benchmark.tasks.suites import known_suites, suites_named, tasks_named
 from zoo.errors import MissingError, ZooError
 from zoo.progress import print_safe
 
@@ -128,12 +129,15 @@ class Compared:
         ]
         shared = {line.task: line.shared for comparison in self.comparisons for line in comparison.lines if line.shared}
         unit = self._unit()
-        scores = "Spearman" if unit == "pairs" else "Spearman, or accuracy,"
+        compared = {line.task for comparison in self.comparisons for line in comparison.lines}
+        measures = {scores_of(r)["main_metric"] for r in (*self.a, *self.b) if r["task"]["name"] in compared}
+        scores = ", ".join(sorted(measure.removeprefix("all_").replace("_", " ") for measure in measures))
         parts = [
-            f"{scores} x100, mean over seeds. Intervals and p (two-sided): noise of the {unit}, which both rows share,"
-            " and of the seeds (their sample variance), t with degrees of freedom by Satterthwaite and Cochran."
+            f"{scores[:1].upper()}{scores[1:]} x100, mean over seeds. Intervals and p (two-sided): noise of the {unit},"
+            " which both rows share, and of the seeds (their sample variance),"
+            " t with degrees of freedom by Satterthwaite and Cochran."
         ]
-        last = [_lines(comparison)[-1] for comparison in self.comparisons]
+        last = [line for comparison in self.comparisons for line in _last(comparison)]
         spreads = [_spreads(one) for one in last if one.seeds_error]
         paired = any(one.seed_by_seed for one in last)
         if origin_of(self.a[0]) == origin_of(self.b[0]) and self.a[0]["training"]:
@@ -156,15 +160,14 @@ class Compared:
                 f"To be shown (p < {LEVEL:g}) in {POWER:.0%} of repetitions, if it is the true difference, "
                 f"{'; '.join(needed)}."
             )
-        parts += [text for text in map(self._verdict, self.comparisons) if text]
+        parts += [text for text in map(self._verdict, last) if text]
         if shared:
             counts = ", ".join(f"{count:,} of {task}" for task, count in shared.items())
             parts.append(f"Pairs of several tasks are drawn together: {counts}.")
         parts += _about_texts([line for comparison in self.comparisons for line in comparison.lines])
         return [*sides, " ".join(parts)]
 
-    def _verdict(self, comparison: Comparison) -> str:
-        line = _lines(comparison)[-1]
+    def _verdict(self, line: Line) -> str:
         if line.p is None:
             return ""
         apart = line.p < LEVEL
@@ -219,8 +222,8 @@ def compare_rows(
     store = Records(results)
     records = read_records(store)
     named = [] if suites is None or tasks is not None else suites_named(suites, results)
-    asked = [] if tasks is None else [_listed(tasks, {record["task"]["name"] for record in records})]
-    wanted = {task for _, names in asked for task in names} | {task for one in named for task in one.tasks}
+    asked = () if tasks is None else tasks_named(tasks, {record["task"]["name"] for record in records})
+    wanted = {*asked, *(task for suite in named for task in suite.tasks)}
     rows = row_named(records, a, results, wanted), row_named(records, b, results, wanted)
     compared: list[Comparison] = []
     left_out: list[str] = []
@@ -229,11 +232,17 @@ def compare_rows(
         by_row[record["method"]["name"], record["row_key"]].append(record)
     every = [*by_row.values()]
     stand_in = [_of_its_backbone(row, every) if borrow_seed_noise and seeds_of(row) == "one" else [] for row in rows]
-    for title, of_suite in asked or suites_in_common(*rows, named, results):
-        names = of_suite if tasks is not None else tuple(task for task in of_suite if task not in without_items(*rows))
+    together = have_mean(asked, [*rows[0], *rows[1]], known_suites(results).values())
+    parts = (
+        [(", ".join(asked), asked, together)]
+        if asked
+        else [(suite.title, suite.tasks, suite.average) for suite in suites_in_common(*rows, named, results)]
+    )
+    for title, of_suite, average in parts:
+        names = of_suite if asked else tuple(task for task in of_suite if task not in without_items(*rows))
         try:
             of_texts = None if data is None else PairTexts(data)
-            compared.append(compare(title, names or of_suite, *rows, store, stand_in, every, of_texts, margin))
+            compared.append(compare(title, names or of_suite, *rows, store, stand_in, every, of_texts, margin, average))
             if names != of_suite:
                 others = [task for task in of_suite if task not in names]
                 again = "; --remeasure keeps them" if all(map(keeps_items, others)) else ""
@@ -273,11 +282,6 @@ def _borrowed(others: Sequence[Sequence[Record]]) -> str:
         "one seed; in place of its noise stands the pooled variance over seeds of the"
         f" {len(others)} other trained rows of its backbone"
     )
-
-
-def _listed(tasks: str, recorded: Collection[str]) -> tuple[str, tuple[str, ...]]:
-    names = tasks_named(tasks, recorded)
-    return ", ".join(names), names
 
 
 def _differing(
@@ -330,6 +334,11 @@ def _place(line: Line) -> str:
 
 def _lines(comparison: Comparison) -> list[Line]:
     return [*comparison.lines, *([comparison.average] if comparison.average else [])]
+
+
+def _last(comparison: Comparison) -> list[Line]:
+    """The average, or the tasks where they have none."""
+    return [comparison.average] if comparison.average else comparison.lines
 
 
 def _kinship(settings: Sequence[str], *, paired: bool) -> list[str]:

@@ -75,25 +75,41 @@ def learned(table: Table, store: Records, keys: Collection[str]) -> tuple[list[s
 
     The tasks are those with item scores of all these rows; without such tasks, averages have no interval.
     """
+    suite = table.suite
+    parts = [suite.tasks] if suite.average else [(task,) for task in suite.tasks]
+    learned_on = [_learned_on(table, tasks, store, keys) for tasks in parts]
+    lines = [*filter(None, [_tied(table), *(text for text, rows in learned_on if rows)])]
+    scored = [rows for _, rows in learned_on if rows]
+    if not scored:
+        return ["No row of this run has a score on all tasks, so that nothing is compared."], None
+    return lines, next((rows for rows in scored if len(rows) == 2), None)
+
+
+def _learned_on(
+    table: Table, of_tasks: tuple[str, ...], store: Records, keys: Collection[str]
+) -> tuple[str, tuple[str, ...]]:
+    """Return the gain of training, and the best row with the row to compare it with; no rows without a score."""
     measured = [row for row in table.rows if row.row_key in keys]
     ours = [row for row in measured if not role(row)] or measured
     starts = starts_of(table.rows)
     controls = [row for row in table.rows if role(row) and row not in ours]
     begun = [starts[row.name] for row in ours if row.name in starts]
     by_name, others = ({row.name: row.records for row in rows} for rows in (ours, [*controls, *begun]))
-    tasks, names, sample = compared_by_name(by_name, others, table.suite.tasks, store, trial=table.partial)
+    tasks, names, sample = compared_by_name(by_name, others, of_tasks, store, trial=table.partial)
     if sample is not None:
         of = _of_sample(names, sample, on_tasks(table.suite, tasks), unit_of(row.records for row in ours))
     else:
-        averages = {row.name: row.average.mean for row in [*ours, *controls, *begun] if row.average.mean}
-        of = _Compared("", averages, {}, None, "")
+        values = {
+            row.name: row.average if of_tasks == table.suite.tasks else row.values[of_tasks[0]]
+            for row in [*ours, *controls, *begun]
+        }
+        of = _Compared("", {name: value.mean for name, value in values.items() if value.mean}, {}, None, "")
     best = of.best_first(ours)
     if not best:
-        return ["No row of this run has a score on all tasks, so that nothing is compared."], None
+        return "", ()
     beside = of.best_first(controls)
     second = [starts[best[0].name]] if best[0].name in starts else [*best[1:2], *beside]
-    lines = [*filter(None, [_tied(table), _gained(of, best, starts, beside)])]
-    return lines, (best[0].name, second[0].name) if tasks and second else None
+    return _gained(of, best, starts, beside), (best[0].name, *(row.name for row in second[:1] if tasks))
 
 
 def _tied(table: Table) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -115,17 +115,20 @@ def seeds_of(records: Sequence[Record]) -> Seeds:
 
 def suites_in_common(
     a: list[Record], b: list[Record], named: Sequence[Suite] = (), results: Path | None = None
-) -> list[tuple[str, tuple[str, ...]]]:
+) -> list[Suite]:
     measured = {r["task"]["name"] for r in a} & {r["task"]["name"] for r in b}
     kept = {r["task"]["name"] for r in (*a, *b) if r.get("pairs") or r.get("items")}
     # Suites without item scores are returned only if there are no others, so that the error can say what is missing.
-    common = []
-    for candidate in named or [
+    candidates = named or [
         suite for suite in known_suites(results).values() if (measured & kept or measured) & set(suite.tasks)
-    ]:
-        of_suite = candidate.narrowed(measured)
-        common.append((of_suite.title, of_suite.tasks))
-    return common
+    ]
+    return [suite.narrowed(measured) for suite in candidates]
+
+
+def have_mean(tasks: Collection[str], records: Sequence[Record], suites: Iterable[Suite]) -> bool:
+    """Whether the tasks have one measure, or a suite has their mean."""
+    measures = {scores_of(r)["main_metric"] for r in records if r["task"]["name"] in tasks and r["scores"] is not None}
+    return len(measures) == 1 or any(suite.average and {*tasks} <= {*suite.tasks} for suite in suites)
 
 
 def without_items(a: list[Record], b: list[Record]) -> set[str]:
@@ -150,12 +153,14 @@ def compare(
     folder: Sequence[Sequence[Record]] = (),
     texts: PairTexts | None = None,
     margin: float | None = None,
+    average: bool = True,
 ) -> Comparison:
     """Compare two rows on tasks.
 
     A pair of several tasks is in all of them together, so that the noise of their average is right, and so are pairs
     with a common text. `texts` reads those of tasks outside `overlap.json`. The pooled seed noise of `others` is lent
     to a row with a single seed. `folder` has the folder's rows, for correlated seeds. `margin`: see `Line.within`.
+    Tasks of different measures have no `average`.
 
     Raises:
         MissingError: Scores or item scores are missing.
@@ -188,11 +193,11 @@ def compare(
         spreads = [list(by_seed(row, [task]).values()) for row in rows]
         test = _williams([row[task] for row in rows], store)
         lines.append(replace(line(task, shared, spreads, of([task]), test), unrelated=noise.unrelated(task)))
-    if len(lines) == 1:
+    if len(lines) == 1 or not average:
         return Comparison(title, lines, None, correlation, unit)
     spreads = [list(by_seed(row, tasks).values()) for row in rows]
-    average = line(AVERAGE, sum(one.shared for one in lines), spreads, of(tasks), None)
-    return Comparison(title, lines, average, correlation, unit)
+    mean = line(AVERAGE, sum(one.shared for one in lines), spreads, of(tasks), None)
+    return Comparison(title, lines, mean, correlation, unit)
 
 
 def noise_of_move(

@@ -207,12 +207,16 @@ def suite_name(name: str) -> str | None:
 
 
 def tasks_named(names: str, also: Collection[str] = ()) -> tuple[str, ...]:
-    """Return tasks, mteb:NAME, or names of `also`; raises UsageError for others."""
-    tasks = dict.fromkeys(TASKS.canonical(part.strip()) for part in names.split(",") if part.strip())
-    for name in tasks:
+    """Return tasks, mteb:NAME, or names of `also`, which alone a glob fits; raises UsageError for others."""
+    tasks: dict[str, None] = {}
+    for name in (TASKS.canonical(part.strip()) for part in names.split(",") if part.strip()):
+        if also and any(sign in name for sign in "*?["):
+            tasks |= dict.fromkeys(match_names(name, {task: task for task in sorted(also)}, "task"))
+            continue
         if name not in also and not name.startswith(MTEB):
             _check_no_suite(name)
             match_names(name, dict.fromkeys([*TASKS.names(), *also]), "task")
+        tasks[name] = None
     if not tasks:
         raise UsageError("--tasks names no task; see `zoo-bench tasks`.")
     return tuple(tasks)

@@ -112,15 +112,24 @@ def test_the_right_task_passes_and_its_items_give_intervals(cli: Cli, tmp_path: 
         "--results",
         tmp_path / "out",
     )
-    done = cli(*run, "--plugin", plain, "--tasks", "plain-task,right-task")
+    other = tmp_path / "other.py"
+    other.write_text(
+        RIGHT.replace('"main_metric": "map"', '"main_metric": "mrr"').replace("NAME", "night-task"), encoding="utf-8"
+    )
+    done = cli(*run, "--plugin", plain, "--plugin", other, "--tasks", "*-task")
     assert done.code == 0, done.err
-    # A task without items is compared by nobody.
+    # A task without items is compared by nobody, and tasks of two measures have no mean.
     printed = next(line for line in done.out.splitlines() if line.startswith("Next, task by task: "))
-    assert "--tasks right-task" in printed and cli(*shlex.split(printed.partition("zoo-bench ")[2])).code == 0
+    assert "--tasks night-task,right-task" in printed and "mean of all tasks" not in done.out
+    assert [word for word in ("on night-task", "on right-task") if word not in done.out] == []
+    following = cli(*shlex.split(printed.partition("zoo-bench ")[2]))
+    assert following.code == 0 and printed.count("--plugin") == 3 and "Avg." not in following.out
+    assert "Map, mrr x100" in following.out and "On night-task: " in following.out
     read = ("--results", tmp_path / "out", "--plugin", path)
+    assert "On right-task: " in cli("compare", "bag-of-words", "static-avg", "--tasks", "r*-task", *read).out
     compared = cli("compare", "bag-of-words", "static-avg", "--tasks", "right-task", *read)
     assert "0 cells measured, 2 kept" in cli(*run, "--tasks", "right-task").err
     assert all(cli(command, *read).code == 0 for command in ("leaderboard", "pack"))
-    verified = cli("verify", tmp_path / "out", "--plugin", path, "--plugin", plain)
-    assert verified.code == 0 and "4 cells: 4 verified" in verified.out, verified.out
+    verified = cli("verify", tmp_path / "out", "--plugin", path, "--plugin", plain, "--plugin", other)
+    assert verified.code == 0 and "6 cells: 6 verified" in verified.out, verified.out
     assert "--remeasure" not in compared.out + compared.err and "right-task" in compared.out
