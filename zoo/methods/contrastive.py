@@ -123,7 +123,8 @@ TrainedRecipeT = TypeVar("TrainedRecipeT", bound=TrainedRecipe, default=Any)
 
 
 class Contrastive(BackboneEncoder[TrainedRecipeT]):
-    loss_of_batch: ClassVar[type[Any] | None] = None
+    # The loss, around a pooler and the recipe, for a class without an `objective` of its own.
+    loss_of_batch: ClassVar[type[Any]]
     rows = 0
     # True gives vectors as in training, for dev scores of recipes with `select_like_training`.
     as_trained = False
@@ -151,8 +152,6 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
 
     def objective(self) -> Objective:
         """The loss around `self.backbone.model`, built after the seed is set."""
-        if self.loss_of_batch is None:
-            raise TypeError(f"{type(self).__name__} must define its objective")
         objective: Objective = self.loss_of_batch(
             TrainedPooler(self.backbone.model, self.recipe.pooler, self.mlp), self.recipe
         )
