@@ -66,7 +66,7 @@ REASONS = {
     "unrecordable": Reason(
         "it cannot be recorded: {error}",
         "The recipe, the sources or the facts of a plugin are no plain values.",
-        "Change the plugin; `zoo-bench check` names the place.",
+        "Change the plugin; `zoo-bench doctor NAME` names the place.",
     ),
     "contradiction": Reason(
         "conflict: records of one cell ({key}) have the scores {scores}, in {places}; keep one",

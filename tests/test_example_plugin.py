@@ -39,7 +39,7 @@ def test_installed_plugin_is_listed_without_being_loaded(installed: dict[str, st
 
 
 def test_installed_plugin_keeps_the_contract(installed: dict[str, str], tmp_path: Path) -> None:
-    result = zoo_bench("check", "trigrams", environment=installed, cwd=tmp_path)
+    result = zoo_bench("doctor", "trigrams", environment=installed, cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
 
 

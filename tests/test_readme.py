@@ -97,7 +97,7 @@ def test_the_readmes_method_runs(cli: Cli, tmp_path: Path, monkeypatch: pytest.M
         ("compare", "lead", "avg-last"),
         ("verify", "zoo-bench-results"),
         ("leaderboard",),
-        ("check", "lead"),
+        ("doctor", "lead"),
     ):
         answer = cli(*words, *(() if words[0] == "compare" else plugin))
         assert answer.code == 0, answer.err

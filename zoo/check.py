@@ -1,4 +1,4 @@
-"""The Encoder contract: what a run asks of every encoder. `zoo.conformance` asks more, for `zoo-bench check`."""
+"""The Encoder contract: what a run asks of every encoder. `zoo.conformance` asks more, for `zoo-bench doctor NAME`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`zoo-bench check`: does a method behave as `run`, `verify` and `zoo.save` rely on? It stops at the first problem."""
+"""`zoo-bench doctor NAME`: does a method do what `run`, `verify` and `zoo.save` rely on? The first problem ends it."""
 
 from __future__ import annotations
 

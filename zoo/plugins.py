@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib
 import importlib.metadata
@@ -43,13 +42,12 @@ FAMILIES = {
 """The families of methods in the order of lists, each with its description."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class MethodCard:
     """Facts of a method before it is loaded; `page` is a handbook page, docs/methods/PAGE.md, or ""."""
 
     family: str = "plugins"
     paper: str = ""
-    summary: str = ""
     page: str = ""
 
 
@@ -172,7 +170,7 @@ class Registry(Generic[T]):
         self._scan()
         entry = self._entries[name]
         doc = "" if isinstance(entry.target, str) else (entry.target.__doc__ or "").strip()
-        return entry.card.summary or (doc.splitlines()[0] if doc else f"plugin ({entry.origin})")
+        return doc.splitlines()[0] if doc else f"plugin ({entry.origin})"
 
     def broken(self) -> dict[str, str]:
         self._scan()
@@ -264,27 +262,10 @@ def _raised_in(error: BaseException, file: str | None = None) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "no traceback"
 
 
-_STATED = re.compile(
-    r"""^@register_method\((.*?)\)(?: *#.*?)?\nclass (\w+)[^\n]*\n    \"{3}([^\n]*?)(?:\"{3})?$""",
-    re.MULTILINE | re.DOTALL,
-)
-
-
-def written_cards(folder: Path) -> Iterator[tuple[str, str, str, MethodCard]]:
-    """(name, module, class, card) of classes in a folder, from text alone, ten times as fast as parsing."""
-    for path in sorted(folder.glob("*.py")):
-        for stated, cls, summary in _STATED.findall(path.read_text(encoding="utf-8")):
-            call = ast.parse(f"card({stated})", str(path), mode="eval").body
-            assert isinstance(call, ast.Call)
-            card = MethodCard(summary=summary, **{str(key.arg): ast.literal_eval(key.value) for key in call.keywords})
-            yield ast.literal_eval(call.args[0]), path.stem, cls, card
-
-
 def _builtin_methods() -> dict[str, Registered]:
-    folder = Path(__file__).with_name("methods")
     return {
-        name: Registered(f"zoo.methods.{module}:{cls}", f"zoo.methods.{module}", card)
-        for name, module, cls, card in written_cards(folder)
+        name: Registered(f"zoo.methods.{target}", f"zoo.methods.{target.partition(':')[0]}", MethodCard(*stated))
+        for name, (target, *stated) in _load("zoo.methods:TABLE").items()
     }
 
 

@@ -1,35 +1,47 @@
-"""`zoo-bench doctor`: devices, data and caches of this machine, and missing parts."""
+"""`zoo-bench doctor`: is it well, this machine, or a method or a task?"""
 
 from __future__ import annotations
 
 import importlib.metadata
 import platform
 import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
 
+from benchmark.cli.complete import Named, recipe_names, task_names
 from benchmark.cli.main import COMMANDS
-from benchmark.cli.options import data_option, json_option, say, say_json
-from benchmark.data.sources import data_rows, data_sets
+from benchmark.cli.options import data_option, json_option, load_plugins, plugin_option, say, say_json
+from benchmark.data.sources import DataSource, data_rows, data_sets
 from benchmark.run.cache import cache_bytes, embeddings_folder
+from benchmark.run.options import PRECISIONS
 from benchmark.tasks import TASKS
+from benchmark.tasks.base import check_task
 from zoo import __version__
+from zoo.check import problem_of
+from zoo.conformance import check
+from zoo.encoder import Runtime
 from zoo.engine.backbone import find_backbone
 from zoo.errors import ZooError, error_text
 from zoo.files import check_writable
-from zoo.machine import choose_precision, cpu_bf16, environment
+from zoo.machine import choose_precision, cpu_bf16, environment, make_runtime
 from zoo.paths import cache_folder
 from zoo.plugins import METHODS
-from zoo.selection import BUNDLED
+from zoo.recipes import RecipeSpec, all_recipes
+from zoo.selection import BUNDLED, parse_methods
 
 # Spearman x100 of a row that this version measures everywhere; machines add in other orders.
-_ELSEWHERE, _ROUNDING = 68.14, 0.05
+_ELSEWHERE, _ROUNDING, _HALF = 68.14, 0.05, 0.5
 Fact = tuple[str, str]
 """A line of the report: its subject and its text."""
 
 
-def findings(data: str | None) -> tuple[list[Fact], dict[str, Any], int]:
+def findings(
+    data: str | None, backbone: str | None = None, device: str = "cpu", precision: str = "fp32"
+) -> tuple[list[Fact], dict[str, Any], int]:
     """Return lines, plain values, and the number of broken things every run needs."""
     import torch
 
@@ -68,7 +80,11 @@ def findings(data: str | None) -> tuple[list[Fact], dict[str, Any], int]:
     values["mps"] = torch.backends.mps.is_available()
     if values["mps"]:
         lines.append(("mps", f"usable by --device mps, precision {choose_precision('auto', 'mps')}"))
-    problems = [*_backbones(lines, values), *_caches(lines, values), *_score(lines, values)]
+    problems = [
+        *_backbones([*BUNDLED, *([backbone] if backbone else [])], lines, values),
+        *_caches(lines, values),
+        *_score(device, precision, lines, values),
+    ]
     values["data"] = data_sets(data)
     for name, form, rows, source, _ in data_rows(data):
         lines.append((f"data {name} ({form})", f"{source}; {rows}"))
@@ -96,13 +112,13 @@ def _broken_plugins() -> dict[str, str]:
     return broken
 
 
-def _backbones(lines: list[Fact], values: dict[str, Any]) -> list[str]:
+def _backbones(names: list[str], lines: list[Fact], values: dict[str, Any]) -> list[str]:
     problems = []
     values["backbones"] = {}
-    for name in BUNDLED:
+    for name in names:
         try:
-            values["backbones"][name] = find_backbone(name).sha256
-            lines.append((f"backbone {name}", f"bundled, sha256 {values['backbones'][name][:16]}"))
+            values["backbones"][name] = digest = find_backbone(name).sha256
+            lines.append((f"backbone {name}", f"{'bundled, ' * (name in BUNDLED)}sha256 {digest[:16]}"))
         except ZooError as error:
             problems.append(f"backbone {name}: {error}")
             lines.append((f"backbone {name}", f"BROKEN: {error}"))
@@ -127,14 +143,14 @@ def _caches(lines: list[Fact], values: dict[str, Any]) -> list[str]:
     return problems
 
 
-def _score(lines: list[Fact], values: dict[str, Any]) -> list[str]:
+def _score(device: str, precision: str, lines: list[Fact], values: dict[str, Any]) -> list[str]:
     """Measure a row without training; its score is equal on other machines."""
     from benchmark.api import evaluate
 
     row: dict[str, Any] = {
         "backbone": "zoo-small",
-        "precision": "fp32",
-        "device": "cpu",
+        "precision": precision,
+        "device": device,
         "controls": False,
         "embedding_cache": 0.0,
     }
@@ -144,21 +160,95 @@ def _score(lines: list[Fact], values: dict[str, Any]) -> list[str]:
         lines.append(("score", f"BROKEN: {error}"))
         return [f"score: {error}"]
     values["score"] = {"measured": value, "elsewhere": _ELSEWHERE}
-    equal = value != "n/a" and abs(float(value) - _ELSEWHERE) <= _ROUNDING
+    equal = value != "n/a" and abs(float(value) - _ELSEWHERE) <= (_ROUNDING if precision == "fp32" else _HALF)
     what = "as" if equal else "BROKEN: not as"
     lines.append(("score", f"avg-last on pocket-words, zoo-small: {value}, {what} on other machines ({_ELSEWHERE})"))
     return [] if equal else [lines[-1][1]]
 
 
-@click.command("doctor")
-@data_option
-@json_option
-def command(data: str | None, as_json: bool) -> int:
-    """Show versions, devices, precision, data, cache and disk, and whether one row has the score of other machines.
+def checks(
+    names: str, backbone: str | None, runtime: Runtime, data: str | None
+) -> Iterator[tuple[str, str, str | None]]:
+    """Yield (name, what is checked, None or the problem) of methods or of tasks."""
+    tasks = [TASKS.canonical(name.strip()) for name in names.split(",")]
+    if not all(name in TASKS for name in tasks):
+        for spec in parse_methods(names, all_recipes()):
+            yield from ((spec.name, *result) for result in _method_checks(spec, backbone, runtime))
+        return
+    for name in tasks:
+        task, well = TASKS.get(name), True
+        for what, problem in check_task(task, DataSource.from_options(data)):
+            well &= problem is None
+            yield name, what, problem
+        if well:
+            problem = problem_of(type(task), lambda name=name: _record(name, data), "load")  # type: ignore[misc]
+            yield name, "a record of random vectors", problem
 
-    Exits with 1 when something that every run needs is broken.
+
+def _record(task: str, data: str | None) -> None:
+    """Measure the control of random vectors into a folder of its own, as a run does."""
+    from benchmark.api import evaluate
+
+    with tempfile.TemporaryDirectory() as folder:
+        evaluate("random", task, results=folder, data=data, quiet=True, seeds=1, controls=False)
+
+
+def _method_checks(spec: RecipeSpec, backbone: str | None, runtime: Runtime) -> Iterator[tuple[str, str | None]]:
+    # `pretrained` without a model names no encoder; the bundled model with a pooling is used instead.
+    extra = {"pooling": "mean"} if spec.method == "pretrained" and not spec.parameters else {}
+    cls, recipe = spec.resolve({**extra, **({"backbone": backbone} if backbone else {})})
+    yield from check(cls, recipe, runtime, spec.name)
+    if METHODS.is_builtin(spec.method):
+        return
+    sources: list[object] = []
+    if problem := problem_of(cls, lambda: sources.append(cls.sources(recipe, runtime)), "sources"):
+        yield "sources", problem
+    elif not sources[0]:
+        yield _NO_SOURCES, None
+
+
+_NO_SOURCES = (
+    "sources() names no file; where the method reads weights or vectors of its own, return their name and sha256"
+    " there, so that records show what a score was made with"
+)
+
+
+@click.command("doctor")
+@click.argument("names", metavar="[METHODS|TASKS]", required=False, type=Named(recipe_names, task_names, files=True))
+@click.option("--backbone", help="Backbone of a method [default: zoo-small], or one more to look for.")
+@click.option("--device", default="cpu", help="Device to encode on.")
+@click.option("--precision", type=click.Choice(PRECISIONS), default="fp32", help="Precision to encode in.")
+@data_option
+@plugin_option
+@json_option
+def command(
+    names: str | None,
+    backbone: str | None,
+    device: str,
+    precision: str,
+    data: str | None,
+    plugins: tuple[Path, ...],
+    as_json: bool,
+) -> int:
+    """Say whether this machine is well, or test methods or tasks for what a run relies on.
+
+    Of the machine: versions, devices, precision, data, cache, disk, and whether a row has the score of other machines.
+    A method that learns is fitted first; a problem of a plugin is printed with the plugin's line. All in seconds.
+    Exits with 1 when something is broken.
     """
-    lines, values, problems = findings(data)
+    load_plugins(plugins)
+    if names is not None:
+        results = []
+        for name, what, problem in checks(names, backbone, make_runtime(device, precision), data):
+            results.append({"name": name, "what": what, "problem": problem})
+            if not as_json:
+                mark = "FAIL" if problem else "note" if what is _NO_SOURCES else "ok"
+                say(f"{mark:5} {name}: {what}" + (f": {problem}" if problem else ""))
+        problems = sum(result["problem"] is not None for result in results)
+        if as_json:
+            say_json({"checks": results, "problems": problems})
+        return 1 if problems else 0
+    lines, values, problems = findings(data, backbone, device, precision)
     if as_json:
         say_json(values)
     else:

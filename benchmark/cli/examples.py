@@ -6,7 +6,7 @@ GROUPS = {
     "Measure": ("run", "choose", "adapt", "tune", "reproduce", "search-templates", "pretrain"),
     "Read": ("leaderboard", "compare", "ablation", "others", "claims", "methods", "tasks", "analyze", "cite"),
     "Trust": ("verify", "diff", "data", "doctor"),
-    "Extend": ("new", "check", "export", "pack"),
+    "Extend": ("new", "export", "pack"),
 }
 """Commands by what a person wants, the most used first; what another package adds stands in a group of its own."""
 
@@ -53,8 +53,7 @@ EXAMPLES = {
         "zoo-bench verify FOLDER --data DATA --allow-unverified",
     ),
     "diff": ("zoo-bench diff BEFORE AFTER", "zoo-bench diff BEFORE AFTER --fail-if-worse"),
-    "doctor": ("zoo-bench doctor",),
-    "check": ("zoo-bench check simcse", "zoo-bench check my-method --plugin my_method.py"),
+    "doctor": ("zoo-bench doctor", "zoo-bench doctor my-method --plugin my_method.py"),
     "export": ("zoo-bench export simcse FOLDER", "zoo-bench export '*' FOLDER --scores"),
     "analyze": ("zoo-bench analyze anisotropy --methods cls,simcse",),
     "search-templates": ("zoo-bench search-templates --limit-pairs 300 --keep 3",),

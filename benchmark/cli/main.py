@@ -24,14 +24,13 @@ from zoo.errors import UsageError, ZooError, did_you_mean, error_text
 # Name: its line in --help. The command itself is in benchmark.cli.NAME.
 COMMANDS = {
     "ablation": "Compare rows with one base, in one table.",
-    "check": "Test in seconds that a method or a task does what a run relies on.",
     "choose": "Rank encoders on texts of your own, with intervals and costs.",
     "adapt": "Train methods on texts of your own: what they gain, what they forget, and which to train.",
     "cite": "Print the sentence and the BibTeX entry for a paper that shows a table.",
     "compare": "Compare methods A and B pair by pair.",
     "data": "List, verify or fetch the data sets; write the texts of tasks.",
     "diff": "Show what changed between two results folders, and by what.",
-    "doctor": "Show versions, devices, precision, data, cache and disk.",
+    "doctor": "Say whether this machine is well, or a method or a task.",
     "export": "Write a trained METHOD as a new sentence-transformers FOLDER with a model card.",
     "leaderboard": "Make the tables and the page from the records.",
     "methods": "List the recipes that --methods takes.",
@@ -56,6 +55,7 @@ OTHER_NAMES = {
     **dict.fromkeys(
         ("show", "info", "describe"), "methods NAME --show` prints a recipe, and `zoo-bench leaderboard` the tables"
     ),
+    "check": "doctor NAME` tests a method or a task",
     **dict.fromkeys(("table", "results", "report"), "leaderboard` makes the tables and the page"),
 }
 

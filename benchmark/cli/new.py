@@ -37,7 +37,7 @@ def method(name: str, loss: bool) -> None:
     plugin, beside = f"--plugin {written[0]}", "simcse" if loss else "avg-last"
     _show(
         written,
-        (f"check {name} {plugin}", "does it keep the contract of methods? in seconds"),
+        (f"doctor {name} {plugin}", "does it keep the contract of methods? in seconds"),
         (f"run {plugin} --methods {name},{beside}", "train it and measure it beside its untrained start"),
         (f"compare {name} {beside}", "the difference of the two on each task, with intervals"),
     )
@@ -58,7 +58,7 @@ def task(name: str) -> None:
     plugin = f"--plugin {written[0]}"
     _show(
         written,
-        (f"check {name} {plugin}", "can its data be read and scored? in seconds"),
+        (f"doctor {name} {plugin}", "can its data be read and scored? in seconds"),
         (f"run {plugin} --tasks {name} --methods avg-last,cls", "measure two methods on it"),
         (f"compare avg-last cls --tasks {name}", "the difference of the two, with its interval"),
     )

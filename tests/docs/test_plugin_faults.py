@@ -29,7 +29,7 @@ def test_the_table_of_faulty_plugins_counts_them() -> None:
     numbers |= {
         "tasks: texts, limits, scores, items": sum(map(len, OF_TASKS.values())),
         "names that are taken, or no names": len([*TAKEN, *NO_NAMES, *NO_TASKS]),
-        "calls larger than those of `check`, and words it lacks": len(OF_MANY),
+        "calls larger than those of `doctor`, and words it lacks": len(OF_MANY),
         "edited helper files": len(HELPERS),
     }
     table = re.findall(r"^\| (.+?) \| (\d+) \| ", PAGE.read_text(encoding="utf-8"), re.MULTILINE)

@@ -161,7 +161,7 @@ RUN = {
     "zoo-bench export simcse FOLDER": "zoo-bench export simcse my-simcse",
     "zoo-bench export '*' FOLDER --scores": "zoo-bench export '*' scores --scores",
     "zoo-bench new method my-method": "",
-    "zoo-bench check my-method --plugin my_method.py": "",
+    "zoo-bench doctor my-method --plugin my_method.py": "",
     "zoo-bench new method my-loss --loss": "",
     "zoo-bench choose my.csv --encoders A,B --max-ms 20 --floor AUC=85": (
         "zoo-bench choose my.csv --encoders bag-of-words,avg-last --max-ms 100000 --floor Spearman=1"
@@ -200,8 +200,8 @@ NOT_RUN = {
     ),
     "zoo-bench adapt my-texts.txt --pairs my-pairs.csv": "tests/choose runs it",
     "zoo-bench analyze": _NAMED,
-    "zoo-bench check": _NAMED,
-    "zoo-bench check simcse": "tests/zoo/test_contract.py checks each method",
+    "zoo-bench doctor NAME": _NAMED,
+    "zoo-bench doctor simcse": "tests/zoo/test_contract.py checks each method",
     "zoo-bench choose my.csv --encoders sentence-transformers/all-MiniLM-L6-v2,bag-of-words": _HUB,
     "zoo-bench data fetch": "downloads gigabytes",
     "zoo-bench data verify --data FOLDER": "the data are not in the project",

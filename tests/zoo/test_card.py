@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from zoo.errors import UsageError
+from zoo.methods import TABLE
 from zoo.plugins import FAMILIES, METHODS, register_method
 from zoo.recipes import all_recipes, papers_of
 
@@ -22,11 +23,16 @@ def names_of(name: str) -> list[str]:
     return [paper.name for paper in papers_of(RECIPES[name], RECIPES)]
 
 
-def test_every_card_is_found() -> None:
-    """Each `@register_method` of the methods' files, and every family has a method."""
-    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "zoo" / "methods").glob("*.py")]
+def test_the_table_is_what_the_modules_register() -> None:
+    """Each `@register_method("NAME")` of the methods' files has its row, and every family has a method."""
     builtin = [name for name in METHODS.names() if METHODS.is_builtin(name)]
-    assert sum(text.count("@register_method(") for text in texts) == len(builtin)
+    registered = {}
+    for path in (ROOT / "zoo" / "methods").glob("*.py"):
+        for name, cls in re.findall(r"^@register_method\((.*)\)\nclass (\w+)", path.read_text("utf-8"), re.MULTILINE):
+            registered[name] = f"{path.stem}:{cls}"
+    assert registered == {f'"{name}"': row[0] for name, row in TABLE.items()}
+    for name, (target, *_) in TABLE.items():
+        assert METHODS.get(name).__name__ == target.partition(":")[2] and METHODS.name_of(METHODS.get(name)) == name
     assert {METHODS.card(name).family for name in builtin} == set(FAMILIES) - {"plugins"}
     assert METHODS.card("of-nobody").family == "plugins"
 

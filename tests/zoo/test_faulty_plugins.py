@@ -1,4 +1,4 @@
-"""One mutation of a right plugin makes a wrong one, which `check` names with the plugin's line; odd right ones pass."""
+"""A mutation of a right plugin makes a wrong one, which `doctor` names with the plugin's line; odd right ones pass."""
 
 from __future__ import annotations
 

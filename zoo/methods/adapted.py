@@ -157,7 +157,7 @@ class AdaptedSimCSERecipe(AdaptedRecipe, SimCSERecipe):
             raise ValueError("mlm_weight, augment, positives and pooler have no use here; leave them out")
 
 
-@register_method("adapted-simcse", family="prompts", paper="PromptEOL", page="adapters")
+@register_method("adapted-simcse")
 class AdaptedSimCSE(Adapted[AdaptedSimCSERecipe], SimCSE[AdaptedSimCSERecipe]):
     """PromptEOL fine-tuned: SimCSE's loss on the last token's state, by adapters beside a frozen decoder.
 
@@ -198,7 +198,7 @@ class AdaptedAnglERecipe(AdaptedRecipe, AnglERecipe):
     eval_every: int = 200
 
 
-@register_method("adapted-angle", family="prompts", paper="AnglE", page="adapters")
+@register_method("adapted-angle")
 class AdaptedAnglE(Adapted[AdaptedAnglERecipe], CoSENT[AdaptedAnglERecipe]):
     """AnglE-LLaMA: AnglE's losses on the last token's state, by adapters beside a frozen decoder.
 

@@ -73,7 +73,7 @@ class AnglEObjective(CoSENTObjective):
         return total
 
 
-@register_method("angle", family="siamese", paper="AnglE")
+@register_method("angle")
 class AnglE(CoSENT[AnglERecipe]):
     """AnglE: pairs ranked by angles of complex vectors, by cosines, and contrasted within the batch.
 

@@ -31,7 +31,7 @@ class BagOfWordsRecipe:
         check_at_most(self, WIDEST, "dim")
 
 
-@register_method("bag-of-words", family="controls", page="controls")
+@register_method("bag-of-words")
 class BagOfWords(CountedEncoder[BagOfWordsRecipe]):
     """Counts of a text's words in signed buckets chosen by the words' sha256; no training, no vocabulary.
 

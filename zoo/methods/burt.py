@@ -84,7 +84,7 @@ def paraphrase_identification(
     return PairTask("PI", 2, text_of[target].repeat(1 + negatives), text_of[second].ravel(), labels.ravel())
 
 
-@register_method("burt", family="siamese", paper="BURT", page="burt")
+@register_method("burt")
 class BURT(SBERT[BURTRecipe]):
     """BURT: one encoder, three heads; at evaluation the pooled states of a word, phrase or sentence.
 

@@ -92,7 +92,7 @@ def last_states(model: PreTrainedModel, input_ids: torch.Tensor, attention_mask:
     return vectors
 
 
-@register_method("causal", family="prompts")
+@register_method("causal")
 class Causal(BackboneEncoder[CausalRecipeT]):
     """A decoder-only model with a template: the last token's state, or the mean over the (repeated) sentence.
 

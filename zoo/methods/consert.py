@@ -73,7 +73,7 @@ class ConSERTJointObjective(TwoViewsObjective):
         return F.cross_entropy(logits, classes) + self.recipe.loss_weight * contrasts
 
 
-@register_method("consert-joint", family="contrastive", paper="ConSERT", page="two-views")
+@register_method("consert-joint")
 class ConSERTJoint(TwoViews[ConSERTJointRecipe]):
     """ConSERT's joint training on NLI pairs; at evaluation the pooled states, as in unsupervised ConSERT.
 
@@ -133,7 +133,7 @@ def start_of(recipe: ContinuedRecipe) -> tuple[str, type[Encoder], Any]:
     raise UsageError(f"start {recipe.start!r} must name one other recipe that trains a backbone on two views.")
 
 
-@register_method("consert-continued", family="contrastive", paper="ConSERT", page="two-views")
+@register_method("consert-continued")
 class ConSERTContinued(TwoViews[ContinuedRecipe]):
     """A second training on the sentences of the same pairs without labels (sup-consert-joint-unsup).
 

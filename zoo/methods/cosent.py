@@ -91,7 +91,7 @@ def graded_rows(corpus: Corpus, neutral: float | None) -> tuple[NDArray[np.int64
     return rows, grades
 
 
-@register_method("cosent", family="siamese", paper="CoSENT")
+@register_method("cosent")
 class CoSENT(Contrastive[CoSENTRecipeT]):
     """CoSENT: cosines of pairs rank as their scores; at evaluation the pooled states.
 

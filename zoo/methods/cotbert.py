@@ -71,7 +71,7 @@ class CoTBERTObjective(SimCSEObjective):
             return F.cross_entropy(logits, torch.arange(len(h), device=h.device))
 
 
-@register_method("cot-bert", family="prompts", paper="CoT-BERT")
+@register_method("cot-bert")
 class CoTBERT(PromptBERT[CoTBERTRecipe]):
     """CoT-BERT: the second [MASK] of a template in two steps, contrasted with a negated template.
 

@@ -108,7 +108,7 @@ class CTObjective(Objective):
         return loss * self.recipe.batch_size if self.recipe.reduction == "sum" else loss
 
 
-@register_method("ct", family="contrastive", paper="Contrastive Tension", page="ct")
+@register_method("ct")
 class CT(Contrastive[CTRecipe]):
     """Contrastive Tension with mean pooling; at evaluation f2, or f1 if its dev score is higher.
 

@@ -134,7 +134,7 @@ class DiffCSEObjective(DropoutViewsObjective):
         return loss
 
 
-@register_method("diffcse", family="contrastive", paper="DiffCSE")
+@register_method("diffcse")
 class DiffCSE(DropoutViews[DiffCSERecipe]):
     """DiffCSE: SimCSE with a vector that also shows a generator's edits; at evaluation [CLS].
 

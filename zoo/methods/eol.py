@@ -61,7 +61,7 @@ class EOLRecipe(TemplateRecipe):
             raise ValueError(f"mean_of_end is of the signs {END} with which a template ends, unlike {self.template!r}")
 
 
-@register_method("eol", family="prompts")
+@register_method("eol")
 class EOL(Causal[EOLRecipe]):
     """A decoder-only model asked for one word: states prepended between layers, several templates, rewrites.
 

@@ -66,7 +66,7 @@ class NegativeLogLikelihood(Objective):
             return -self.glow.log_prob(u.float()).mean() / (math.log(2) * self.glow.dim)
 
 
-@register_method("flow", family="transforms", paper="BERT-flow", page="flow")
+@register_method("flow")
 class Flow(Transform[FlowRecipe]):
     """z = f(u) with z ~ N(0, I): Glow on the frozen encoder's vectors; z is compared by cosine.
 

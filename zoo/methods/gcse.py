@@ -75,7 +75,7 @@ class GCSEObjective(SimCSEObjective):
         return info_nce(h, torch.cat([h_plus, h_minus]), self.recipe.temperature, bias=bias)
 
 
-@register_method("gcse", family="contrastive", paper="GCSE", page="simcse")
+@register_method("gcse")
 class GCSE(SimCSE[GCSERecipe]):
     """GCSE: a language model's triplets, hard negatives decayed; at evaluation [CLS].
 

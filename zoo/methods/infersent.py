@@ -32,7 +32,7 @@ class InferSentRecipe(BiLSTMRecipe, BackboneRecipe):
         self.check()
 
 
-@register_method("infersent", family="siamese", paper="InferSent", page="infersent")
+@register_method("infersent")
 class InferSent(TrainedBiLSTM[InferSentRecipe], BackboneEncoder[InferSentRecipe]):
     """InferSent on the token vectors of a backbone, without its transformer layers.
 

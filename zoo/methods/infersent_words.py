@@ -38,7 +38,7 @@ class InferSentWordsRecipe(BiLSTMRecipe, WordVectorsRecipe):
         self.check()
 
 
-@register_method("infersent-words", family="siamese", paper="InferSent", page="infersent")
+@register_method("infersent-words")
 class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
     """InferSent on the word vectors of a file; words without a vector are omitted, as in its released code.
 

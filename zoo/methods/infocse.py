@@ -89,7 +89,7 @@ class InfoCSEObjective(DropoutViewsObjective):
         return loss
 
 
-@register_method("infocse", family="contrastive", paper="InfoCSE", page="simcse")
+@register_method("infocse")
 class InfoCSE(DropoutViews[InfoCSERecipe]):
     """InfoCSE: SimCSE with a vector that also helps to predict masked words; at evaluation [CLS].
 

@@ -120,7 +120,7 @@ class ISBertObjective(Objective):
         return loss
 
 
-@register_method("isbert", family="contrastive", paper="IS-BERT", page="isbert")
+@register_method("isbert")
 class ISBert(Contrastive[ISBertRecipe]):
     """IS-BERT: at evaluation the mean of the trained n-gram features.
 

@@ -83,7 +83,7 @@ class PaddedMean(TrainedPooler):
         return states.float().mean(1)
 
 
-@register_method("llm2vec", family="contrastive", paper="LLM2Vec", page="llm2vec")
+@register_method("llm2vec")
 class LLM2Vec(SimCSE[LLM2VecRecipe]):
     """LLM2Vec: at evaluation the mean of the states of a sentence's tokens, each with sight of all.
 

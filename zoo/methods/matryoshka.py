@@ -47,7 +47,7 @@ class MatryoshkaObjective(CoSENTObjective):
         return sum((w * loss for w, loss in zip(weights, every, strict=True)), start=u.new_zeros(()))
 
 
-@register_method("matryoshka", family="siamese", paper="Matryoshka")
+@register_method("matryoshka")
 class Matryoshka(CoSENT[MatryoshkaRecipe]):
     """Matryoshka: CoSENT's loss at nested widths, so that the first dimensions alone can be compared.
 

@@ -61,7 +61,7 @@ class MixCSEObjective(DropoutViewsObjective):
             return F.cross_entropy(logits, torch.arange(len(h), device=h.device))
 
 
-@register_method("mixcse", family="contrastive", paper="MixCSE")
+@register_method("mixcse")
 class MixCSE(DropoutViews[MixCSERecipe]):
     """MixCSE: SimCSE with mixed hard negatives; at evaluation [CLS].
 

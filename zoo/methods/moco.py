@@ -128,7 +128,7 @@ class MoCoObjective(MomentumObjective):
         return info_nce(h, candidates, self.recipe.temperature)
 
 
-@register_method("moco", family="contrastive", page="moco")
+@register_method("moco")
 class MoCo(Contrastive[MoCoRecipe]):
     """MoCo-BERT and ESimCSE: queue and momentum encoder in training, only the backbone's [CLS] at evaluation.
 

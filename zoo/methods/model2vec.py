@@ -56,7 +56,7 @@ def principal(vectors: NDArray[np.float32], dim: int) -> NDArray[np.float32]:
     return scores * np.sign(scores[np.abs(scores).argmax(axis=0), range(scores.shape[1])])
 
 
-@register_method("model2vec", family="words", page="static-contrastive")
+@register_method("model2vec")
 class Model2Vec(TokenTableEncoder[Model2VecRecipe]):
     """A static table distilled from an encoder without a text.
 

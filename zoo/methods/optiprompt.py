@@ -86,7 +86,7 @@ class OptiPooler(PromptPooler):
         return token_states(self.model, input_ids, attention_mask, at=at, inputs_embeds=embedded)[0][:, 0].float()
 
 
-@register_method("optiprompt", family="prompts", paper="PromptBERT", page="optiprompt")
+@register_method("optiprompt")
 class OptiPrompt(PromptBERT[OptiPromptRecipe]):
     """OptiPrompt: a frozen backbone and a template of trained vectors, initialised from a manual template.
 

@@ -19,7 +19,7 @@ from zoo.plugins import register_method
 from zoo.recipes import added
 
 
-@register_method("cls", family="pooling", page="pooling")
+@register_method("cls")
 class Cls(BackboneEncoder[BackboneRecipe]):
     """[CLS] of the last layer, without pooler or head ("cls_before_pooler" of SimCSE's code).
 
@@ -42,7 +42,7 @@ class Cls(BackboneEncoder[BackboneRecipe]):
         return Traits(untrained=True, fine_tunes=True, exports=True)
 
 
-@register_method("max", family="pooling", page="pooling")
+@register_method("max")
 class Maximum(BackboneEncoder[BackboneRecipe]):
     """The maximum of each dimension of the last layer over all tokens, with [CLS] and [SEP] (BURT's BERT_MAX).
 
@@ -74,7 +74,7 @@ class AverageRecipe(BackboneRecipe):
         check_positive(self, "sif_a")
 
 
-@register_method("avg", family="pooling", page="pooling")
+@register_method("avg")
 class Average(BackboneEncoder[AverageRecipe]):
     """Mean over tokens of the last layer (also by SIF), of the first and last (in two meanings), or of the last two.
 

@@ -76,7 +76,7 @@ class PretrainedRecipe:
         return self.model
 
 
-@register_method("pretrained", family="finished", page="finished")
+@register_method("pretrained")
 class Pretrained(BackboneEncoder[PretrainedRecipe]):
     """A finished encoder: a sentence-transformers model, or a plain checkpoint and the pooling of the recipe.
 

@@ -97,7 +97,7 @@ class PrefixPooler(TrainedPooler):
         return vectors
 
 
-@register_method("promcse", family="contrastive", paper="PromCSE")
+@register_method("promcse")
 class PromCSE(DropoutViews[PromCSERecipe]):
     """PromCSE: a trained prefix in each layer of a frozen backbone; at evaluation [CLS] with the prefix.
 

@@ -82,7 +82,7 @@ class PromptRecipe(BackboneRecipe):
         Template.parse(self.template)
 
 
-@register_method("prompt", family="prompts", paper="PromptBERT", page="prompt")
+@register_method("prompt")
 class Prompt(Prompted[PromptRecipe]):
     """A manual template on any pretrained masked language model.
 

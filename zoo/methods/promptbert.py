@@ -53,7 +53,7 @@ class PromptBERTRecipe(PromptTrainingRecipe):
 PromptTrainingRecipeT = TypeVar("PromptTrainingRecipeT", bound=PromptTrainingRecipe, default=PromptBERTRecipe)
 
 
-@register_method("promptbert", family="prompts", paper="PromptBERT", page="promptbert")
+@register_method("promptbert")
 class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT]):
     """PromptBERT: the [MASK] state of a template, trained by contrast of two templates or on NLI triplets.
 

@@ -164,7 +164,7 @@ class PTBertObjective(MomentumObjective):
         return info_nce(h, self.queue.push(keys), self.recipe.temperature)
 
 
-@register_method("ptbert", family="contrastive", paper="PT-BERT", page="ptbert")
+@register_method("ptbert")
 class PTBert(Contrastive[PTBertRecipe]):
     """PT-BERT: pseudo-token attention and queue in training, only the backbone's [CLS] at evaluation.
 

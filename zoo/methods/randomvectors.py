@@ -27,7 +27,7 @@ class RandomVectorsRecipe:
         check_at_most(self, WIDEST, "dim")
 
 
-@register_method("random", family="controls", page="controls")
+@register_method("random")
 class RandomVectors(CountedEncoder[RandomVectorsRecipe]):
     """A standard Gaussian vector for each distinct text, sampled by the text's sha256 and the seed.
 

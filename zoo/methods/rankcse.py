@@ -120,7 +120,7 @@ def teachers_of(recipe: RankCSERecipe) -> list[tuple[str, type[Encoder], Any]]:
     return teachers
 
 
-@register_method("rankcse", family="contrastive", paper="RankCSE")
+@register_method("rankcse")
 class RankCSE(DropoutViews[RankCSERecipe]):
     """RankCSE: SimCSE that also ranks the batch as one or two trained teachers do; at evaluation [CLS].
 

@@ -72,7 +72,7 @@ class SBERTRecipe(BackboneRecipe):
 SBERTRecipeT = TypeVar("SBERTRecipeT", bound=SBERTRecipe, default=SBERTRecipe)
 
 
-@register_method("sbert", family="siamese", paper="SBERT", page="sbert")
+@register_method("sbert")
 class SBERT(BackboneEncoder[SBERTRecipeT]):
     """SBERT: at evaluation the pooled states; the classifier is only for training.
 

@@ -72,7 +72,7 @@ def windows(ends: NDArray[np.int64], most: int, least: int) -> NDArray[np.int64]
     return np.array(bounds, dtype=np.int64).reshape(-1, 2)
 
 
-@register_method("sentence-crops", family="contrastive", paper="Cropping")
+@register_method("sentence-crops")
 class SentenceCrops(DropoutViews[SentenceCropsRecipe]):
     """Consecutive-sentence crops: blocks of a document contrasted with other documents'; at evaluation the mean.
 

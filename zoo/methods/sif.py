@@ -194,7 +194,7 @@ class WeightedAverages(WordAverages[WeightingT]):
         return sha256_json([super().fingerprint(), self.a, fitted.hexdigest()])
 
 
-@register_method("sif", family="words", page="word-vectors")
+@register_method("sif")
 class SIF(WeightedAverages[SIFRecipe], WordVectors[SIFRecipe]):
     """SIF or uSIF of the word vectors of a file.
 

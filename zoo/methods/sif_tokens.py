@@ -48,7 +48,7 @@ class TokenWords(Words):
         return counts
 
 
-@register_method("sif-tokens", family="words", page="word-vectors")
+@register_method("sif-tokens")
 class TokenSIF(WeightedAverages[TokenSIFRecipe]):
     """SIF or uSIF of static token embeddings.
 

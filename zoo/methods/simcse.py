@@ -115,7 +115,7 @@ def triplets(corpus: Corpus) -> list[tuple[str, str, str]]:
 SimCSERecipeT = TypeVar("SimCSERecipeT", bound=SimCSERecipe, default=SimCSERecipe)
 
 
-@register_method("simcse", family="contrastive", paper="SimCSE", page="simcse")
+@register_method("simcse")
 class SimCSE(Contrastive[SimCSERecipeT]):
     """SimCSE: [CLS]+MLP in training; at evaluation without the MLP (unsupervised) or with it (supervised).
 

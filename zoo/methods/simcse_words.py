@@ -83,7 +83,7 @@ class GatedPooler(TrainedPooler):
         return vectors
 
 
-@register_method("simcse-words", family="contrastive", paper="SimCSE", page="static-contrastive")
+@register_method("simcse-words")
 class SimCSEWords(SimCSE[SimCSEWordsRecipe]):
     """A table trained by contrast (static-contrastive), then a transformer's states added to it by SimCSE.
 

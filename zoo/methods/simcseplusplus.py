@@ -80,7 +80,7 @@ class SimCSEPlusPlusObjective(DropoutViewsObjective):
         return (torch.cat([positives.unsqueeze(1), negatives], dim=1).logsumexp(1) - positives).mean()
 
 
-@register_method("simcse-plus-plus", family="contrastive", paper="SimCSE++")
+@register_method("simcse-plus-plus")
 class SimCSEPlusPlus(DropoutViews[SimCSEPlusPlusRecipe]):
     """SimCSE++: SimCSE with negatives without dropout, and a contrast of dimensions; at evaluation [CLS].
 

@@ -64,7 +64,7 @@ def ended(text: str) -> str:
     return text if text.rstrip().endswith(tuple(string.punctuation)) else f"{text} ."
 
 
-@register_method("sncse", family="prompts", paper="SNCSE")
+@register_method("sncse")
 class SNCSE(PromptBERT[SNCSERecipe]):
     """SNCSE: two templates contrasted, with negated sentences as soft negatives; at evaluation the [MASK] state.
 

@@ -52,7 +52,7 @@ def static_start(recipe: BackboneFields, matrix: Literal["input", "output"] = "i
     return Start("static", StaticRecipe(matrix=matrix, **fields))
 
 
-@register_method("static", family="words", paper="PromptBERT", page="static")
+@register_method("static")
 class Static(BackboneEncoder[StaticRecipe]):
     """Mean of the rows of the word-embedding matrix, without position or type embeddings or a layer.
 

@@ -74,7 +74,7 @@ class TableObjective(Objective):
         return info_nce(first, second, self.temperature)
 
 
-@register_method("static-contrastive", family="words", page="static-contrastive")
+@register_method("static-contrastive")
 class StaticContrastive(TokenTableEncoder[StaticContrastiveRecipe]):
     """Static token vectors trained by contrast, from plain text alone or from a backbone's token embeddings.
 

@@ -23,7 +23,7 @@ class TextVectorsRecipe:
     path: str | None = None
 
 
-@register_method("vectors", family="finished", page="finished")
+@register_method("vectors")
 class TextVectors(CountedEncoder[TextVectorsRecipe]):
     """The vectors of texts from a file; a task with a text outside the file is n/a.
 

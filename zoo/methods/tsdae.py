@@ -85,7 +85,7 @@ class TSDAEObjective(Objective):
         return F.cross_entropy(logits, ids[:, 1:].flatten(), ignore_index=self.pad_id)
 
 
-@register_method("tsdae", family="contrastive", paper="TSDAE")
+@register_method("tsdae")
 class TSDAE(Contrastive[TSDAERecipe]):
     """TSDAE: a denoising auto-encoder; the decoder sees the sentence's vector alone; at evaluation [CLS].
 

@@ -122,7 +122,7 @@ class TwoViewsObjective(Objective):
 TwoViewsRecipeT = TypeVar("TwoViewsRecipeT", bound=TwoViewsRecipe, default=TwoViewsRecipe)
 
 
-@register_method("twoviews", family="contrastive", page="two-views")
+@register_method("twoviews")
 class TwoViews(Contrastive[TwoViewsRecipeT]):
     """ConSERT and CLEAR, different only in recipes; at evaluation the sentence is unchanged.
 

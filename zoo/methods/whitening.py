@@ -63,7 +63,7 @@ def whitening(vectors: NDArray[np.floating[Any]], k: int | None, floor: float) -
     return mean, (eigenvectors * scale)[:, :k], int(significant.sum())
 
 
-@register_method("whitening", family="transforms", paper="BERT-whitening", page="whitening")
+@register_method("whitening")
 class Whitening(Transform[WhiteningRecipe]):
     """Whitened, L2-normalised vectors of k dimensions; fitted on a corpus, on NLI pairs or on each task's texts.
 

@@ -151,7 +151,7 @@ class WordAverages(CountedEncoder[WordsT]):
 WordVectorsRecipeT = TypeVar("WordVectorsRecipeT", bound=WordVectorsRecipe, default=WordVectorsRecipe)
 
 
-@register_method("wordvectors", family="words", page="word-vectors")
+@register_method("wordvectors")
 class WordVectors(WordAverages[WordVectorsRecipeT]):
     """Averages of the word vectors of a file.
 

@@ -114,9 +114,6 @@ def test_globs_mean_the_suite_first(cli: Cli, tmp_path: Path) -> None:
     assert "bag: 0 of 5 cells done" in answer.out
 
 
-# check
-
-
 # doctor and data
 
 
@@ -243,6 +240,20 @@ def test_doctor_as_json(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert float(content["score"]["measured"]) == pytest.approx(content["score"]["elsewhere"], abs=0.05)
     assert len(content["backbones"]["zoo-small"]) == 64
     assert {one["name"] for one in content["data"]} >= {"STS12", "pocket-pairs"}
+
+
+@pytest.mark.usefixtures("no_measuring")
+def test_doctor_asks_a_backbone_and_a_precision_too(cli: Cli) -> None:
+    """Without a name they are of the machine."""
+    answer = cli("doctor", "--backbone", "nowhere-at-all", "--precision", "bf16")
+    assert answer.code == 1 and "backbone nowhere-at-all: BROKEN" in answer.out
+    assert "as on other machines" in answer.out and "BROKEN: not as" not in answer.out
+
+
+def test_doctor_of_a_method_as_json(cli: Cli) -> None:
+    content = read_json(cli, "doctor", "bag-of-words,random")
+    assert {check["name"] for check in content["checks"]} == {"bag-of-words", "random"} and content["problems"] == 0
+    assert "zoo-bench doctor NAME` tests" in cli("check", "random").err
 
 
 @pytest.mark.usefixtures("no_measuring")

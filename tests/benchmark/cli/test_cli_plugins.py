@@ -69,10 +69,10 @@ def test_check_works_on_a_plugin(cli: Cli, tmp_path: Path) -> None:
     """The contributor's first command."""
     plugin = tmp_path / "mine.py"
     plugin.write_text(METHOD.format(name="my-bag"))
-    assert cli("check", "my-bag", "--plugin", plugin).code == 0
+    assert cli("doctor", "my-bag", "--plugin", plugin).code == 0
     plugin = tmp_path / "broken.py"
     plugin.write_text(METHOD.format(name="my-broken") + "    def encode(self, texts): return None\n")
-    answer = cli("check", "my-broken", "--plugin", plugin)
+    answer = cli("doctor", "my-broken", "--plugin", plugin)
     assert answer.code == 1
     assert "NoneType" in answer.out
 
@@ -97,7 +97,7 @@ def test_a_broken_plugin_is_an_error_with_its_line(
     assert answer.code == 2
     assert f"{broken}:{line})" in answer.err and reason in answer.err
     monkeypatch.chdir(tmp_path)
-    assert f"{broken}:{line})" in cli("check", "good-bag", "--plugin", "broken.py").err
+    assert f"{broken}:{line})" in cli("doctor", "good-bag", "--plugin", "broken.py").err
     assert not (tmp_path / "out").exists()
     listed = cli("methods", "--plugin", broken)
     assert listed.code == 2 and str(broken) in listed.err and not listed.out
@@ -135,7 +135,7 @@ def test_check_tells_what_is_wrong_with_a_task(fault: str, cli: Cli, tmp_path: P
     body, words, place = FAULTS[fault]
     plugin = tmp_path / "odd_task.py"
     plugin.write_text(ODD_TASK.format(body=body))
-    answer = cli("check", "odd-task", "--plugin", plugin)
+    answer = cli("doctor", "odd-task", "--plugin", plugin)
     failure = next(line for line in answer.out.splitlines() if line.startswith("FAIL"))
     assert answer.code == 1 and words in failure and (not place or f"in {place})" in failure)
 

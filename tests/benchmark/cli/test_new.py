@@ -87,10 +87,10 @@ def test_a_new_method_has_a_row_after_three_commands(cli: Cli, here: Path) -> No
 
 @pytest.mark.slow
 def test_a_new_loss_keeps_the_contract_and_is_in_the_gradient(cli: Cli, here: Path) -> None:
-    """The file is short, `check` trains it, and the number in it that is its own changes the loss."""
+    """The file is short, `doctor` trains it, and the number in it that is its own changes the loss."""
     assert cli("new", "method", "my-own", "--loss").code == 0
     assert len((here / "my_own.py").read_text(encoding="utf-8").splitlines()) <= 45
-    checked = cli("check", "my-own", "--plugin", "my_own.py")
+    checked = cli("doctor", "my-own", "--plugin", "my_own.py")
     assert checked.code == 0 and "ok    my-own: fit on a toy corpus" in checked.out, checked.out
     import torch
 
@@ -111,7 +111,7 @@ def test_a_new_task_has_a_row_after_three_commands(cli: Cli, here: Path) -> None
     pairs = here / "ten_pairs" / "pairs.tsv"
     assert len(read_pairs(pairs)) == 10
     pairs.write_text(pairs.read_text(encoding="utf-8") + "six\tone\tother\n", encoding="utf-8")
-    answer = cli("check", "ten-pairs", "--plugin", "ten_pairs.py")
+    answer = cli("doctor", "ten-pairs", "--plugin", "ten_pairs.py")
     assert answer.code == 1 and "pairs.tsv:12: 'six' is not a score. (ten_pairs.py:" in answer.out
 
 

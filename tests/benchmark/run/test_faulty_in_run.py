@@ -21,7 +21,7 @@ OF_MANY = {
     "order by length in a large call": "return self.raw(sorted(texts, key=len) if len(texts) > 200 else texts)",
     "NaN for a word": "v = self.raw(texts); v[['cheese' in t.lower() for t in texts]] = np.nan; return v",
 }
-"""Faults of calls that are larger than those of `check`, and of texts that it does not have."""
+"""Faults of calls that are larger than those of `doctor`, and of texts that it does not have."""
 
 
 def write(text: str, name: str) -> Path:
@@ -38,7 +38,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("what", OF_MANY)
 def test_a_fault_that_only_data_show_fails_in_a_run(what: str, cli: Cli) -> None:
     path = write(mutated("method", {"old": "ENCODE", "new": OF_MANY[what]}), "of-many")
-    assert cli("check", "of-many", "--plugin", path).code == 0
+    assert cli("doctor", "of-many", "--plugin", path).code == 0
     done = cli("run", "--plugin", path, "--methods", "of-many", *OPTIONS)
     assert done.code == 1, done.out
     assert "encode() must give each text its own" in done.err or "have NaN or infinity" in done.err, done.err

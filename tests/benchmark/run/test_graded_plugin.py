@@ -38,7 +38,7 @@ def test_the_handbooks_plugin_of_scored_pairs(cli: Cli, tmp_path: Path, monkeypa
     Path("pairs.csv").write_text("\n".join(["sentence1,sentence2,score", *rows]), encoding="utf-8")
     Path("wide.yaml").write_text("extends: pcc\nparameters: {batch_size: 6, epochs: 2}\n", encoding="utf-8")
     plugin, results = ("--plugin", "pcc.py"), ("--results", "out")
-    assert cli("check", "pcc", *plugin).code == 0
+    assert cli("doctor", "pcc", *plugin).code == 0
     words = (
         "--methods wide.yaml --pairs pairs.csv --tasks pocket-words --precision fp32 --seeds 1 --no-controls".split()
     )

@@ -175,7 +175,7 @@ def test_a_plugins_swapped_weights_are_another_cell(cli: Cli, tmp_path: Path) ->
     first, second = records_of(tmp_path / "out")
     assert first["key"] != second["key"] and first["scores"]["main"] != second["scores"]["main"]
     assert "1 kept from before" in cli(*words, "--embedding-cache", "1").err
-    answer = cli("check", "loads-its-own", "--plugin", plugin)
+    answer = cli("doctor", "loads-its-own", "--plugin", plugin)
     assert "sources() names no file" in answer.out
 
 

@@ -1,4 +1,4 @@
-"""One mutation of a right task makes a wrong one, which `check` names with the task's line."""
+"""One mutation of a right task makes a wrong one, which `doctor` names with the task's line."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_task_s_name_that_is_taken_or_none_is_refused(name: str, tmp_path: Pat
 @pytest.mark.slow
 @pytest.mark.parametrize("mutation", MUTATIONS["record"], ids=lambda mutation: mutation["what"])
 def test_what_only_a_record_shows_is_shown_by_check_too(mutation: dict[str, str], cli: Cli, tmp_path: Path) -> None:
-    answer = cli("check", "faulty-task", "--plugin", written(mutation, tmp_path, "faulty-task"))
+    answer = cli("doctor", "faulty-task", "--plugin", written(mutation, tmp_path, "faulty-task"))
     (line,) = [line for line in answer.out.splitlines() if line.startswith("FAIL")]
     assert answer.code == 1 and mutation["words"] in line and "plugin.py:" in line
 
