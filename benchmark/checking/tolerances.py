@@ -83,7 +83,7 @@ def compare_kept(
     ends = np.cumsum([len(pairs) for pairs in data.subsets.values()])[:-1]
     split = np.split(predicted, ends)
     scores = data.score_cosines([*zip(split, known, strict=True)])
-    again: dict[str, Any] = plain({**measured.more["scores"], **scores, "pairs": None, "main": None})
+    again: dict[str, Any] = plain({**(measured.more["scores"] or {}), **scores, "pairs": None, "main": None})
     stated: dict[str, Any] = {**scores_of(record), "pairs": None, "main": None}
     places, limit = are_places(predicted), SCORE.get(record["precision"], SCORE_HALF)
 

@@ -162,6 +162,13 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         """True if two views of a sentence differ only in dropout masks."""
         return False
 
+    def check_dropout(self) -> None:
+        if not has_dropout(self.backbone.model):
+            raise UsageError(
+                f"{type(self).__name__} has two views of a sentence that differ by dropout alone, and"
+                f" {self.backbone.source.name!r} has none here: both would be equal. Set dropout=0.1."
+            )
+
     @property
     def pooling(self) -> Pooling:
         """The recipe's; "cls" and "cls_before_pooler" are both [CLS] of the last layer."""
@@ -222,11 +229,8 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
             raise ContractError(f"{type(self).__name__} is trained and needs a corpus; pass --corpus FILE.")
         torch.manual_seed(run.seed)
         set_dropout(self.backbone.model, self.recipe.dropout)
-        if self.views_by_dropout and not has_dropout(self.backbone.model):
-            raise UsageError(
-                f"{type(self).__name__} has two views of a sentence that differ by dropout alone, and"
-                f" {self.backbone.source.name!r} has none here: both would be equal. Set dropout=0.1."
-            )
+        if self.views_by_dropout:
+            self.check_dropout()
         self.trained = True
         if self.token_weights is not None:
             assert isinstance(self.recipe, ContrastiveRecipe)

@@ -136,9 +136,14 @@ class SimCSE(Contrastive[SimCSERecipeT]):
         return objective
 
     @property
+    def has_views(self) -> bool:
+        """True if a subclass makes its views."""
+        return type(self).views is not SimCSE.views
+
+    @property
     def views_by_dropout(self) -> bool:
-        recipe, single = self.recipe, type(self).views is SimCSE.views
-        return single and not recipe.supervised and not recipe.augment and recipe.positives == "dropout"
+        recipe = self.recipe
+        return not self.has_views and not recipe.supervised and not recipe.augment and recipe.positives == "dropout"
 
     @classmethod
     def needs(cls, recipe: SimCSERecipeT) -> frozenset[Need]:
@@ -161,6 +166,8 @@ class SimCSE(Contrastive[SimCSERecipeT]):
         if self.recipe.augment:
             return self.augmented(corpus, run), len(corpus.sentences)
         views = self.views(corpus, random.Random(run.seed))
+        if self.has_views and views and len(views[0]) == 1:
+            self.check_dropout()
         return self.stacked(views), len(views)
 
     def views(self, corpus: Corpus, draw: random.Random) -> Sequence[tuple[str, ...]]:
