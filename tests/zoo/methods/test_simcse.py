@@ -202,7 +202,7 @@ class HeadObjective(SimCSEObjective):
         self.head = torch.nn.Linear(pooler.dim, 3)
 
     def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
-        return super().contrast(self.head(h), self.head(h_plus), *others)
+        return super().contrast(*map(self.head, (h, h_plus, *others)))
 
 
 class WithViews(SimCSE):
