@@ -15,7 +15,7 @@ from benchmark.metrics.ties import Exact, first_places
 from benchmark.stats.bootstrap import measured, statistic_of
 from benchmark.stats.clusters import Clusters
 from benchmark.stats.intervals import of_alike
-from benchmark.stats.mcb import LEVEL, Sample, differences, not_told_apart, own_noise, sample, with_width
+from benchmark.stats.mcb import LEVEL, Sample, best_set, differences, own_noise, sample, with_width
 from benchmark.tasks.phrases import unit
 from choose.data import LEAST, Texts, Values
 from zoo.errors import ZooError
@@ -370,5 +370,5 @@ def may_be_best(of_all: Sample) -> NDArray[np.bool_]:
     The latter limit wrong winners between two equally good encoders to 5 % of samples.
     """
     best = int(of_all.value.argmax())
-    marks: NDArray[np.bool_] = not_told_apart(of_all) | (differences(of_all).p[best] >= LEVEL)
+    marks: NDArray[np.bool_] = best_set(of_all) | (differences(of_all).p[best] >= LEVEL)
     return marks

@@ -114,7 +114,7 @@ def _pages() -> dict[str, list[str]]:
 
 def _of_cards(methods: list[str]) -> str:
     """Return the end of a page: the cards of its methods, their recipes and settings, and the papers to cite."""
-    from benchmark.checking.recipe import notes
+    from benchmark.cli.methods import notes
     from zoo.plugins import METHODS
     from zoo.recipes import all_recipes, papers_of
 
@@ -152,7 +152,7 @@ def _differences(paper: str, code: str) -> str:
 
 def _settings(name: str) -> str:
     """Return a table of a recipe's settings: what it resolves to, and where that is stated."""
-    from benchmark.checking.recipe import reasons
+    from benchmark.cli.methods import reasons
     from zoo.recipes import all_recipes
 
     spec = all_recipes()[name]

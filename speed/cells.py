@@ -1,14 +1,14 @@
 """Measures what a run adds to each cell: many cells of a method that does nothing, with one kill in the middle.
 
-python -m speed.cells [--cells 10000] [--ways one,workers,ray,ray-4] [--no-kill] [--out FILE.csv]
+python -m speed.cells [--cells 8,64,512] [--ways one,workers,ray,ray-4] [--no-kill] [--out FILE.csv]
 
 The method is a plugin with a vector for each text, and has `cells` encoders (settings x seeds), each measured on
 pocket-words. `one`: one process, which is killed when half of the records are there, and the same command again;
 `workers`: --workers 2, `ray`: --executor ray on this machine, of which one working process is killed; `ray-4`: a
 cluster of four nodes on this machine, each with one processor. Printed:
-milliseconds of wall time per cell from the start to the tables, the largest sum of the memory of all processes (PSS,
-which counts shared pages once), the records that are there in the end, and how often something began again. Exit code 1
-if a record is missing.
+milliseconds of wall time per cell from the start to the tables, the processor seconds of the command's own process (in
+`one` all, else the head's), the largest sum of the memory of all processes (PSS, which counts shared pages once), the
+records that are there in the end, and how often something began again. Exit code 1 if a record is missing.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from typing import Any
 
 import click
 
+from speed.report import conditions, write_csv
 from speed.script import run
-from speed.table import conditions, write_csv
 from tools.drills.nodes import free_address, ray_node, wait_for
 from zoo.errors import UsageError, ZooError
 
@@ -88,6 +88,12 @@ def memory_mb(running: Sequence[int]) -> float:
     return total / 1024
 
 
+def processor_seconds(process: int) -> float:
+    """Return the processor time of a living process without its children."""
+    values = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(values[11]) + int(values[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
 def cluster(way: str, folder: Path) -> Iterator[str]:
     """The address of a cluster with as many nodes as the way's name says; "local" for the other ways."""
@@ -110,18 +116,18 @@ def measure(way: str, cells: int, folder: Path, address: str, killing: bool) -> 
     (folder / "tiny.py").write_text(PLUGIN, encoding="utf-8")
     methods = ",".join(f"tiny:dim={16 + number}" for number in range(settings))
     line = f"run --plugin {folder / 'tiny.py'} --methods {methods} --seeds {cells // settings} --tasks pocket-words"
-    results = folder / way
+    results = folder / f"{way}-{cells}"
     command = [sys.executable, "-m", "benchmark", *line.split(), "--no-controls", "--precision", "fp32"]
     command += ["--results", str(results), *options]
-    environment = {**os.environ, "RAY_ADDRESS": address, "ZOO_BENCH_CACHE": str(folder / f"cache-{way}")}
-    log_path, peak, killed, starts = folder / f"{way}.txt", 0.0, 0, 1
+    environment = {**os.environ, "RAY_ADDRESS": address, "ZOO_BENCH_CACHE": str(folder / f"cache-{cells}")}
+    log_path, peak, busy, killed, starts = folder / f"{cells}.txt", 0.0, 0.0, 0, 1
     started = time.perf_counter()
     with log_path.open("w") as log:
         child = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
         while (code := child.poll()) is None or (code == -signal.SIGKILL and killed):
             if code is not None:
                 child, starts = subprocess.Popen(command, env=environment, stdout=log, stderr=log), starts + 1
-            running = processes(child.pid)
+            running, busy = processes(child.pid), processor_seconds(child.pid)
             peak = max(peak, memory_mb(list(running)))
             if killing and not killed and len(list(results.glob("records/*/*.json"))) >= cells // 2:
                 working = [process for process, text in running.items() if victim is None or victim in text]
@@ -138,6 +144,7 @@ def measure(way: str, cells: int, folder: Path, address: str, killing: bool) -> 
         "cells": cells,
         "seconds": round(seconds, 1),
         "ms_per_cell": round(1000 * seconds / cells, 2),
+        "processor_seconds": round(busy, 1),
         "peak_mb": round(peak),
         "records": len({record["key"] for record in records if record["status"] == "ok"}),
         "killed": killed,
@@ -146,22 +153,23 @@ def measure(way: str, cells: int, folder: Path, address: str, killing: bool) -> 
 
 
 @click.command(help=__doc__)
-@click.option("--cells", default=10_000, show_default=True)
+@click.option("--cells", "sizes", default="10000", show_default=True, help="Comma-separated.")
 @click.option("--ways", default="one,workers,ray", show_default=True, help="Comma-separated.")
 @click.option("--kill/--no-kill", "killing", default=True, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), help="CSV file for every single measurement.")
-def main(cells: int, ways: str, killing: bool, out: Path | None) -> None:
+def main(sizes: str, ways: str, killing: bool, out: Path | None) -> None:
     """Measure and print each way."""
     if unknown := set(ways.split(",")) - WAYS.keys():
         raise UsageError(f"--ways {','.join(sorted(unknown))}: known are {', '.join(WAYS)}.")
     rows = []
     for way in ways.split(","):
         with tempfile.TemporaryDirectory() as folder, cluster(way, Path(folder)) as address:
-            rows.append(measure(way, cells, Path(folder), address, killing))
-        print(", ".join(f"{name} {value}" for name, value in rows[-1].items()), flush=True)
+            for cells in map(int, sizes.split(",")):
+                rows.append(measure(way, cells, Path(folder), address, killing))
+                print(", ".join(f"{name} {value}" for name, value in rows[-1].items()), flush=True)
     if out is not None:
         write_csv(out, rows, conditions("cpu", "numpy", *(["ray"] if "ray" in ways else [])))
-    if any(row["records"] < cells for row in rows):
+    if any(row["records"] < row["cells"] for row in rows):
         sys.exit(1)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pytest
 
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import Planner, Request, TrainingTexts
@@ -26,6 +27,17 @@ from zoo.selection import split_overrides
 
 # Methods whose backbone is a decoder.
 DECODERS = ("causal", "eol", "llm2vec", "adapted-simcse", "adapted-angle")
+
+
+def skip_where_the_library_refuses_peft() -> None:
+    """transformers 5.24 asks for peft 0.22, which was not released when it was."""
+    from transformers.integrations.peft import MIN_PEFT_VERSION
+    from transformers.utils import check_peft_version
+
+    try:
+        check_peft_version(MIN_PEFT_VERSION)
+    except ValueError as error:
+        pytest.skip(str(error))
 
 
 @dataclass

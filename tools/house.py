@@ -10,11 +10,13 @@ Nothing is judged here; two commits are compared by running the same file on bot
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
 import tempfile
 from collections import Counter
+from itertools import groupby
 from pathlib import Path
 
 from tools.rooms import FLOORS, PACKAGES, ROOT, arrows_of, between_rooms, circles, uphill
@@ -114,7 +116,11 @@ def walk() -> dict[str, int]:
             "except SystemExit as end:\n    assert not end.code, end\n"
             "print('\\n'.join('@' + '\\t'.join(place) for place in seen))"
         )
-        done = subprocess.run([sys.executable, "-c", program, str(ROOT)], cwd=ROOT, capture_output=True, text=True)
+        # Vectors in the cache would shorten the way.
+        environment = {**os.environ, "ZOO_BENCH_CACHE": folder}
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(ROOT)], cwd=ROOT, capture_output=True, text=True, env=environment
+        )
     if done.returncode:
         raise SystemExit(done.stderr)
     places = [tuple(line[1:].split("\t")) for line in done.stdout.splitlines() if line.startswith("@")]
@@ -126,6 +132,7 @@ def walk() -> dict[str, int]:
         "functions that it enters": len(places),
         "files before its tables": len(set(files[:first])),
         "functions before its tables": first,
+        "stays before its tables (in files, in the order of first calls)": sum(1 for _ in groupby(files[:first])),
         "functions of benchmark/report": len(tables),
     }
 

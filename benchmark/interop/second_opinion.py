@@ -116,7 +116,7 @@ def ranks(
         noise /= np.sqrt(number * (number - 1))
         again = np.zeros(len(mean))
         if of.seed_variance.any():
-            # Few seeds can lie close by chance: their true variance is drawn too, as `mcb.not_told_apart` does.
+            # Few seeds can lie close by chance: their true variance is drawn too, as `mcb.best_set` does.
             true = of.seed_variance * seed_df / generator.chisquare(seed_df)
             mean = mean + np.sqrt(true) * generator.standard_normal(len(mean))
             again = true * generator.chisquare(seed_df) / seed_df

@@ -141,7 +141,7 @@ def content_of(source: Mapping[str, Any]) -> str:
     return str(source.get("revision") or source.get("sha256") or "")[:DIGITS]
 
 
-def told_apart(records: Mapping[Row, Record]) -> dict[Row, str]:
+def brackets_of(records: Mapping[Row, Record]) -> dict[Row, str]:
     """Return each row's first unique distinction, for brackets."""
     kinds = zip(*map(distinctions, records.values()), strict=True)
     alone = (texts for texts in kinds if all(texts) and len(set(texts)) == len(texts))

@@ -22,7 +22,7 @@ from benchmark.reasons import reason
 from benchmark.records.conflicts import two_versions
 from benchmark.records.folder import Records
 from benchmark.records.items import pairs_of
-from benchmark.records.names import distinctions, printed_names, short_name, superseded, told_apart, with_recipe
+from benchmark.records.names import brackets_of, distinctions, printed_names, short_name, superseded, with_recipe
 from benchmark.records.record import Record, scores_of
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairsData
@@ -81,7 +81,7 @@ def row_named(records: Sequence[Record], name: str, folder: Path, tasks: Collect
     older = superseded(rows)
     rows = [row for number, row in enumerate(rows) if number not in older]
     if len(rows) > 1:
-        parts = told_apart({number: row[0] for number, row in enumerate(rows)})
+        parts = brackets_of({number: row[0] for number, row in enumerate(rows)})
         labels = ", ".join(repr(f"{split_label(label(row))[0]} [{parts[number]}]") for number, row in enumerate(rows))
         raise UsageError(f"{name!r} stands in {folder} under several conditions; name one of {labels}.")
     return rows[0]

@@ -14,7 +14,7 @@ from benchmark.records.folder import Records
 from benchmark.report.conditions import group, role
 from benchmark.report.rows import Row, Table, score_text, signed
 from benchmark.stats.draws import finished, is_alone, unit_of
-from benchmark.stats.marks import TIE, UNTOLD, compared_by_name, told_apart
+from benchmark.stats.marks import TIE, UNTOLD, arrows_against, compared_by_name
 from benchmark.stats.mcb import LEVEL, Differences, Sample, differences
 from benchmark.tasks.suites import Suite
 
@@ -177,7 +177,7 @@ def _sentences(
 def _above(of: _Compared, control: str, rows: Sequence[Row]) -> str:
     if of.differences is None or control not in of.places:
         return ""
-    signs = told_apart(of.differences, of.places[control])
+    signs = arrows_against(of.differences, of.places[control])
     judged = [of.places[row.name] for row in rows if row.name in of.places]
     above, below = (sum(signs.get(place) == sign for place in judged) for sign in "↑↓")
     return f"; rows above it: {above} of {len(judged)}, below it: {below} (p < {LEVEL:g}, Holm's procedure)"

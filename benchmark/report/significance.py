@@ -22,7 +22,7 @@ from benchmark.report.conditions import CONTROL, group, noise_of, role
 from benchmark.report.learned import learned_of, starts_of
 from benchmark.stats import bootstrap, clusters, draws, marks, mcb
 from benchmark.stats.draws import ByTask, by_seed, finished, origin_of, unit_of
-from benchmark.stats.marks import TIE, UNTOLD, marked, told_apart
+from benchmark.stats.marks import TIE, UNTOLD, arrows_against, marked
 from benchmark.stats.mcb import LEVEL, Sample, SeedNoise, differences
 from benchmark.stats.power import (
     MOST_SEEDS,
@@ -153,7 +153,7 @@ def _set_against(rows: Sequence[Row], sample: Sample, baseline: str, without: Ma
     at = next((i for i, row in enumerate(rows) if baseline in (row.name, row.identity)), None)
     if at is None:
         return _not_compared(baseline, without)
-    for i, sign in told_apart(differences(sample), at).items():
+    for i, sign in arrows_against(differences(sample), at).items():
         rows[i].against = sign
     return (
         f"↑: above {baseline}, ↓: below it (p < {LEVEL:g}, Holm's procedure over {len(rows) - 1} rows)."

@@ -14,11 +14,11 @@ from benchmark.reasons import reason
 from benchmark.records.conflicts import command_of, one_digest, two_versions
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import (
+    brackets_of,
     content_of,
     natural,
     printed_names,
     superseded,
-    told_apart,
     typed_label,
     version_of,
     with_recipe,
@@ -175,7 +175,7 @@ def _table(
         by_name[row.name].append(row)
     # The same name under other conditions (corpus, precision ...).
     for name, same in by_name.items():
-        parts = told_apart({number: row.records[0] for number, row in enumerate(same)}) if len(same) > 1 else {}
+        parts = brackets_of({number: row.records[0] for number, row in enumerate(same)}) if len(same) > 1 else {}
         for number, part in parts.items():
             same[number].name = f"{name} [{part}]"
     _tell_apart(rows)

@@ -22,7 +22,7 @@ from benchmark.run.estimate import memory_of
 from benchmark.run.nodes import Ground, Nodes, Report, ground_of
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import EncoderPlan, Request, Run, TrainingTexts
-from benchmark.run.prepare import planned as planned_run
+from benchmark.run.prepare import planned
 from benchmark.run.runner import Outcome, Runner, Workers
 from benchmark.run.stop import Stop
 from benchmark.tasks import TASKS
@@ -49,11 +49,11 @@ def for_worker(run: Run, options: RunOptions) -> Request:
 def prepared(request: Request) -> Run:
     """Return the run of a command as a worker prepares it, which prints nothing of that."""
     progress = request.progress or Progress()
-    run = planned_run(replace(request, progress=Progress.silent()), write=False)
+    run = planned(replace(request, progress=Progress.silent()), write=False)
     return replace(run, runtime=replace(run.runtime, progress=progress))
 
 
-def planned(run: Run, key: str) -> EncoderPlan:
+def plan_of(run: Run, key: str) -> EncoderPlan:
     """Return the plan that the command gave a worker; raises ZooError where the worker plans another run."""
     for plan in run.encoders:
         if plan.key == key:
@@ -89,7 +89,8 @@ def connected(address: str | None) -> Iterator[Any]:
     except (ConnectionError, ImportError, ValueError, RuntimeError) as error:
         raise MissingError(
             f"--executor ray: no cluster answers at {where or 'this machine'} ({error_text(error):.200}); start"
-            " one with `ray start --head`, or give its address as ray://HOST:10001 (with a token: RAY_AUTH_MODE=token)."
+            " one with `ray start --head`, or give its address as ray://HOST:10001. If it asks for a token, set"
+            " RAY_AUTH_MODE=token."
         ) from error
     try:
         yield ray
@@ -188,7 +189,7 @@ def on_ray(runner: Runner, plans: Sequence[EncoderPlan], device: str) -> None:
             start=start,
             pending=lambda plan: len(runner.pending(plan, Outcome())),
             keep=functools.partial(keep, records),
-            least=max((memory_of(plan, run.runtime.allow_pickle) for plan in plans if plan.row.trained), default=0),
+            least=max((memory_of(plan) for plan in plans if plan.row.trained), default=0),
             address=_head(ray, options.executor),
             bar=bar,
         )
@@ -237,7 +238,7 @@ def measured_there(
     """Measure an encoder as a Ray task; raises ZooError where the worker has other versions, data or weights."""
     started = time.monotonic()
     run = _run_there(worker, texts)
-    plan, (name, text) = planned(run, key), worker.mark
+    plan, (name, text) = plan_of(run, key), worker.mark
     lines = getattr(run.runtime.progress, "lines", [])
     lines.clear()
     try:

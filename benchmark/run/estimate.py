@@ -9,7 +9,6 @@ from itertools import islice
 from benchmark.records.folder import Records
 from benchmark.run.plan import EncoderPlan, Run
 from zoo.encoder import Runtime
-from zoo.engine.backbone import find_backbone
 from zoo.errors import ZooError
 from zoo.files import read_mapping
 from zoo.limits import memory_here, threads_here
@@ -67,16 +66,14 @@ def _automatic_workers(run: Run, plans: Sequence[EncoderPlan]) -> int:
         return 1
     if run.runtime.device != "cpu" or sum(plan.sentences for plan in trained) < _WORTH_A_START:
         return 1
-    used = max(memory_of(plan, run.runtime.allow_pickle) for plan in trained)
+    used = max(map(memory_of, trained))
     return max(min(threads_here(), len(trained), memory_here() // used), 1)
 
 
-def memory_of(plan: EncoderPlan, allow_pickle: bool) -> int:
+def memory_of(plan: EncoderPlan) -> int:
     """Return about how many bytes the process of a training needs: Python, weights, gradients, moments, states."""
-    recipe = plan.row.recipe
-    if "backbone" not in plan.inputs.sources:
+    if (source := plan.inputs.backbone) is None:
         return _MEMORY_OF_PROCESS
-    source = find_backbone(recipe.backbone, getattr(recipe, "revision", None), allow_pickle=allow_pickle)
     weights = max((path.stat().st_size for path in source.folder.iterdir() if path.is_file()), default=0)
     return _MEMORY_OF_PROCESS + _MEMORY_PER_WEIGHTS * weights
 
@@ -93,7 +90,7 @@ def estimated(run: Run, cores: int) -> Run:
     looked = _tokens(dev, 512)
     seconds = {plan.inputs.row_key: _SECONDS for plan in run.encoders}
     for plan in plans:
-        seconds[plan.inputs.row_key] = _SECONDS + _seconds(plan, run.runtime, rate, read, looked)
+        seconds[plan.inputs.row_key] = _SECONDS + _seconds(plan, rate, read, looked)
     return replace(run, seconds=seconds)
 
 
@@ -112,9 +109,9 @@ def in_all(run: Run, plans: Sequence[EncoderPlan], at_once: int) -> str:
     return f"; all of them take about {clock(seconds)}{busy}" if seconds else ""
 
 
-def _seconds(plan: EncoderPlan, runtime: Runtime, rate: float, read: float, looked: float) -> float:
+def _seconds(plan: EncoderPlan, rate: float, read: float, looked: float) -> float:
     """Return the seconds for texts of `read` tokens in all tasks, and `looked` at each dev score, at `rate` FLOP/s."""
-    weights = _weights(plan, allow_pickle=runtime.allow_pickle)
+    weights = _weights(plan)
     seconds = 2 * weights * read / rate
     if plan.inputs.corpus is None:
         return seconds
@@ -131,13 +128,14 @@ def _seconds(plan: EncoderPlan, runtime: Runtime, rate: float, read: float, look
     return seconds + 2 * _TRAINED * weights * passes * tokens * steps * batch / (rows * epochs) / rate
 
 
-def _weights(plan: EncoderPlan, *, allow_pickle: bool) -> int:
+def _weights(plan: EncoderPlan) -> int:
     """Return how many weights multiply each token: those of the layers, without embeddings."""
+    if plan.inputs.backbone is None:
+        return 0
     try:
-        recipe = plan.row.recipe
-        source = find_backbone(recipe.backbone, getattr(recipe, "revision", None), allow_pickle=allow_pickle)
-        config = read_mapping(source.folder / "config.json")
-    except (ZooError, AttributeError):
+        config = read_mapping(plan.inputs.backbone.folder / "config.json")
+    except ZooError:
+        # A folder of modules has none.
         return 0
     width, layers = (_first(config, names) for names in (("hidden_size", "d_model"), ("num_hidden_layers", "n_layer")))
     return layers * (4 * width**2 + 2 * width * (_first(config, ("intermediate_size", "d_ff")) or 4 * width))

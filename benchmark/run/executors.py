@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from benchmark.run.cluster import for_worker, load_plugins, on_ray, planned, prepared
+from benchmark.run.cluster import for_worker, load_plugins, on_ray, plan_of, prepared
 from benchmark.run.given import keep_given, say_keys
 from benchmark.run.measure import not_measured
 from benchmark.run.plan import EncoderPlan, Request, Run
@@ -169,5 +169,5 @@ def _measured_here(key: str, patience: float) -> tuple[Outcome | None, float]:
     """Measure an encoder in this worker process."""
     with task():
         runner, started = _runner_here(), time.monotonic()
-        done = runner.measure(planned(runner.run, key), _BEGUN[0][1], patience=patience)
+        done = runner.measure(plan_of(runner.run, key), _BEGUN[0][1], patience=patience)
         return done, time.monotonic() - started

@@ -129,7 +129,7 @@ class EncoderMeasurement:
         self.folder = folder
         self._fitter, self._runtime = fitter, fitter.run.runtime
         # Vectors that depend on the task, and those of an object that has no version, are not cached.
-        self._cache = None if plan.row.traits.transductive or plan.row.anew else cache
+        self._cache = None if plan.row.traits.transductive or plan.row.uncached else cache
         self._stop = stop
         self._overlap = overlap
         self._encoder: Encoder | None = None

@@ -369,5 +369,5 @@ def row_of(
         traits,
         name,
         unstated=unstated_parts,
-        given=Given(given, files, anew=version is None, unfitted=_unfitted(given)),
+        given=Given(given, files, uncached=version is None, unfitted=_unfitted(given)),
     )

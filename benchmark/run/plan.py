@@ -19,6 +19,7 @@ from benchmark.run.rows import Named, Row, is_builtin
 from benchmark.tasks.loaded import LoadedTask
 from zoo.check import SENTENCES
 from zoo.encoder import Corpus, Runtime, Start
+from zoo.engine.backbone import BackboneSource, find_backbone
 from zoo.errors import CorruptError, MissingError, ZooError, error_text
 from zoo.files import sha256_json
 from zoo.plugins import METHODS
@@ -58,6 +59,8 @@ class Inputs:
 
     row_key: str
     sources: dict[str, Any] = field(default_factory=dict)
+    # The checkpoint of its recipe.
+    backbone: BackboneSource | None = None
     corpus: Corpus | None = None
     corpus_identity: dict[str, object] | None = None
     # Why it cannot run at all (no backbone, for example): its cells are n/a.
@@ -139,7 +142,7 @@ class Run:
         """The cells of an encoder that have no score, or only an old one of --remeasure."""
 
         def is_open(cell: Cell) -> bool:
-            record = None if plan.row.anew else records.finished(plan.row.name, cell.task.name, cell.key)
+            record = None if plan.row.uncached else records.finished(plan.row.name, cell.task.name, cell.key)
             return record is None or record["started"] <= self.request.since
 
         return [cell for cell in plan.cells if is_open(cell)]
@@ -188,7 +191,7 @@ class Planner:
                 inputs = replace(inputs, corpus=corpus, corpus_identity=identity)
             try:
                 sources = row.cls.sources(row.recipe, self.runtime) if row.given is None else row.given.sources
-                inputs = replace(inputs, sources=sources)
+                inputs = replace(inputs, sources=sources, backbone=self._backbone(row, sources))
             except MissingError as error:
                 inputs = replace(inputs, missing=str(error))
             return replace(inputs, row_key=self._row_key(row, inputs))
@@ -198,6 +201,12 @@ class Planner:
                 # The request itself is wrong.
                 raise
             return replace(inputs, corpus=inputs.corpus or texts.corpus, failed=error_text(error))
+
+    def _backbone(self, row: Row, sources: Mapping[str, Any]) -> BackboneSource | None:
+        if "backbone" not in sources or not hasattr(row.recipe, "backbone"):
+            return None
+        revision = getattr(row.recipe, "revision", None)
+        return find_backbone(row.recipe.backbone, revision, allow_pickle=self.runtime.allow_pickle)
 
     def _row_key(self, row: Row, inputs: Inputs) -> str:
         made_of = ingredients(

@@ -91,7 +91,7 @@ def preflight(run: Run) -> Preflight:
     for several in each_cause_once(absent).values():
         reasons[in_one(several)] += [""] * sum(map(absent.count, several))
     trained = [plan for plan in run.encoders if plan.row.trained and not broken[plan.inputs.row_key]]
-    memory = max((memory_of(plan, run.runtime.allow_pickle) for plan in trained), default=0)
+    memory = max(map(memory_of, trained), default=0)
     return Preflight(listed, dict(reasons), memory, dict(failed))
 
 

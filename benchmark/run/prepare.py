@@ -15,7 +15,7 @@ from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import Suite, suite_of_run
 from zoo.check import doubts_of
 from zoo.encoder import Corpus, Runtime
-from zoo.engine.backbone import check_backbone
+from zoo.engine.backbone import check_backbone, finding_once
 from zoo.errors import MissingError, UsageError
 from zoo.files import check_writable
 from zoo.machine import make_runtime
@@ -26,6 +26,7 @@ def prepare(request: Request, *, write: bool = True) -> Run:
     return announced(planned(request, write=write))
 
 
+@finding_once()
 def planned(request: Request, *, write: bool = True) -> Run:
     """Read everything that a run needs; trains nothing.
 

@@ -28,7 +28,7 @@ class Given:
 
     encoder: Encoder
     sources: dict[str, Any]
-    anew: bool = False
+    uncached: bool = False
     # Its method learns, and it has the fingerprint of a new encoder of its recipe.
     unfitted: bool = False
 
@@ -56,9 +56,9 @@ class Row:
     given: Given | None = None
 
     @property
-    def anew(self) -> bool:
+    def uncached(self) -> bool:
         """Whether it is measured in every run, and never from the embedding cache: an object without a version."""
-        return self.given is not None and self.given.anew
+        return self.given is not None and self.given.uncached
 
     @property
     def text_kind(self) -> str:

@@ -134,7 +134,7 @@ class VectorStore:
 
     def add(self, texts: Sequence[str]) -> None:
         """Look up or encode the texts not yet known."""
-        texts = list(dict.fromkeys(self._told_apart(texts)))
+        texts = list(dict.fromkeys(self._as_asked(texts)))
         new = [text for text in texts if text not in self.rows]
         entry = self._entry() if new else None
         new = self._look_up(new, entry)
@@ -148,7 +148,7 @@ class VectorStore:
         for kind in dict.fromkeys(map(kind_of, texts)):
             self._encode_all(encoder, [text for text in texts if kind_of(text) == kind], set(new), entry)
 
-    def _told_apart(self, texts: Sequence[str]) -> Sequence[str]:
+    def _as_asked(self, texts: Sequence[str]) -> Sequence[str]:
         """Return texts with the encoder's prompts, without the roles in which it has no vectors of their own."""
         if not any(isinstance(text, RoleText) for text in texts):
             return texts
@@ -158,12 +158,12 @@ class VectorStore:
             "document": cls.encode_document is Encoder.encode_document,
         }
 
-        def told_apart(text: str) -> str:
+        def as_asked(text: str) -> str:
             text = text.by(roles) if isinstance(text, RoleText) else text
             role, prompt = kind_of(text)
             return str(text) if prompt is None and alike.get(role, True) else text
 
-        return list(map(told_apart, texts))
+        return list(map(as_asked, texts))
 
     def _encode_all(self, encoder: Encoder, texts: list[str], new: set[str], entry: Entry | None) -> None:
         """Encode what is new, in blocks that a stop does not change; what is encoded is cached even after an error."""
@@ -248,13 +248,13 @@ class VectorStore:
         self.rows |= {text: first + i for i, text in enumerate(texts)}
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
-        texts = self._told_apart(texts)
+        texts = self._as_asked(texts)
         self.add(texts)
         return self.matrix[[self.rows[text] for text in texts]]
 
     def check_alone(self, texts: Sequence[str]) -> None:
         """Encode texts again, each alone; raises ContractError for one that has another vector among others."""
-        encoder, texts = self.encoder, list(dict.fromkeys(self._told_apart(texts)))
+        encoder, texts = self.encoder, list(dict.fromkeys(self._as_asked(texts)))
 
         def alone(some: Sequence[str]) -> Vectors:
             return self._checked(encoder, list(some), encode_alike(encoder, some))[0]
@@ -263,13 +263,13 @@ class VectorStore:
 
     def unknown(self, texts: Sequence[str]) -> int:
         """Return how many of the distinct `texts` the encoder does not cover."""
-        distinct = dict.fromkeys(self._told_apart(texts))
+        distinct = dict.fromkeys(self._as_asked(texts))
         self.add(list(distinct))
         return sum(not self.covered[self.rows[text]] for text in distinct)
 
     def coverage(self, texts: Sequence[str]) -> dict[str, Any]:
         """Return the counts of distinct texts and of covered ones, ten single words that are not, and equal vectors."""
-        distinct = list(dict.fromkeys(self._told_apart(texts)))
+        distinct = list(dict.fromkeys(self._as_asked(texts)))
         self.add(distinct)
         rows = [self.rows[text] for text in distinct]
         covered = self.covered[rows] & np.asarray(self.matrix[rows].any(axis=1))

@@ -12,7 +12,7 @@ from benchmark.records.conflicts import two_versions
 from benchmark.records.folder import Records
 from benchmark.records.record import Record
 from benchmark.stats.draws import ByTask, by_seed, compared, finished, is_alone
-from benchmark.stats.mcb import LEVEL, Differences, Sample, SeedNoise, not_told_apart, pooled_noise, unsettled
+from benchmark.stats.mcb import LEVEL, Differences, Sample, SeedNoise, best_set, pooled_noise, unsettled
 from zoo.errors import ContractError
 
 TIE, UNTOLD = "≈", "?"
@@ -63,7 +63,7 @@ def marked(
     damaged = {kept[number]: texts for number, texts in reasons.items()}
     if sample is None or numbers[0] != 0:
         return Marks(one_seed, known, damaged=damaged)
-    best = not_told_apart(sample)
+    best = best_set(sample)
     several, undecided = best.sum() > 1, unsettled(sample, best)
     marks = [
         "" if not among or not several else UNTOLD if alone else TIE
@@ -129,7 +129,7 @@ def beyond_noise(values: Mapping[int, float]) -> dict[int, bool]:
     return beyond
 
 
-def told_apart(differences: Differences, at: int) -> dict[int, str]:
+def arrows_against(differences: Differences, at: int) -> dict[int, str]:
     """Return rows above ("↑") and below ("↓") a row, by Holm's procedure over the others with a p."""
     values = {place: float(p) for place, p in enumerate(differences.p[:, at]) if place != at and np.isfinite(p)}
     signs = beyond_noise(values)

@@ -272,7 +272,7 @@ def mixed_df(of_pairs: Matrix, pairs_df: Matrix | float, of_seeds: Matrix, seeds
     return result
 
 
-def not_told_apart(sample: Sample, seed: int = 0, only: Collection[int] | None = None) -> NDArray[np.bool_]:
+def best_set(sample: Sample, seed: int = 0, only: Collection[int] | None = None) -> NDArray[np.bool_]:
     """Return which methods (methods,) may be the best: a set with the truly best method 95% of the time.
 
     These are comparisons with the best (Hsu's MCB; Edwards and Hsu 1983). A method is left out if another method's lead
@@ -363,7 +363,7 @@ def unsettled(sample: Sample, best: NDArray[np.bool_]) -> NDArray[np.bool_]:
     for i in np.flatnonzero(best & trained & ((sample.seed_variance > variance) | (sample.seed_df < df))):
         of_seeds, of_df = sample.seed_variance.copy(), sample.seed_df.copy()
         of_seeds[i], of_df[i] = min(of_seeds[i], variance), max(of_df[i], df)
-        result[i] = not not_told_apart(replace(sample, seed_variance=of_seeds, seed_df=of_df), only=[int(i)])[i]
+        result[i] = not best_set(replace(sample, seed_variance=of_seeds, seed_df=of_df), only=[int(i)])[i]
     return result
 
 

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from fakes import Cli
+from fakes import Cli, skip_where_the_library_refuses_peft
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules
 
 from zoo.encoder import Runtime
 from zoo.engine.backbone import find_backbone
+from zoo.engine.model_folder import check_weights
 from zoo.errors import MissingError, ZooError
 from zoo.methods.pretrained import Pretrained
 
@@ -43,6 +44,7 @@ def saved(kind: str, bert: Path, place: Path) -> Path:
     library = SentenceTransformer(modules=parts, device="cpu")
     if kind == "adapter":
         peft = pytest.importorskip("peft", reason="pip install 'zoo-bench[peft]'")
+        skip_where_the_library_refuses_peft()
         library.add_adapter(peft.LoraConfig(r=2, target_modules=["query"], init_lora_weights=False))
     library.save(str(model))
     if kind == "pickle":
@@ -115,6 +117,17 @@ def test_a_base_that_is_not_there_is_named(tiny_bert: Path, tmp_path: Path) -> N
     shutil.rmtree(tmp_path / "base")
     with pytest.raises(MissingError, match=r"adapter_config.json: base_model_name_or_path .*which is neither"):
         find_backbone(str(model))
+
+
+@pytest.mark.parametrize("least", ["0.21.99", "1.0"])
+def test_a_library_that_wants_a_newer_peft_is_named(
+    least: str, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = saved("adapter", tiny_bert, tmp_path)
+    monkeypatch.setattr("transformers.__version__", "5.24.1")
+    monkeypatch.setattr("transformers.integrations.peft.MIN_PEFT_VERSION", least)
+    with pytest.raises(MissingError, match=f"by peft {least} or newer: .* 'transformers<5.24'"):
+        check_weights("it", model, allow_pickle=False)
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from benchmark.metrics.correlation import ranks
 from benchmark.records.folder import Records
 from benchmark.stats.bootstrap import Scored, influences, resample_together
-from benchmark.stats.mcb import Sample, differences, not_told_apart, sample
+from benchmark.stats.mcb import Sample, best_set, differences, sample
 from benchmark.tasks.overlap import Pool, pool_of
 from benchmark.tasks.suites import suite
 
@@ -234,7 +234,7 @@ def best_draw(rows: list[list[Scores]], measure: Measure, generator: np.random.G
     result = differences(measured)
     top = int(measured.value.argmax())
     uncorrected = np.abs(result.value[top]) <= 1.96 * result.pairs_error[top]
-    return {"inside": not_told_apart(measured).astype(int).tolist(), "uncorrected": uncorrected.astype(int).tolist()}
+    return {"inside": best_set(measured).astype(int).tolist(), "uncorrected": uncorrected.astype(int).tolist()}
 
 
 def best_result(draws: list[dict[str, Any]]) -> dict[str, float]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.stats.mcb import Sample, SeedNoise, differences, not_told_apart, sample
+from benchmark.stats.mcb import Sample, SeedNoise, best_set, differences, sample
 from benchmark.stats.power import Noise, detectable, seeds_needed
 from tools.floors import least_deviation
 
@@ -70,7 +70,7 @@ def equal_share(sides: tuple[Side, Side], pairs: float, draws: int, generator: n
 
 def coverage(sides: list[Side], pairs: float, draws: int, generator: np.random.Generator) -> float:
     """Return how often a row of equally good ones is in the set of the best: of rows of one spread, the least often."""
-    inside = np.array([not_told_apart(normal([0] * len(sides), sides, pairs, generator, 2000)) for _ in range(draws)])
+    inside = np.array([best_set(normal([0] * len(sides), sides, pairs, generator, 2000)) for _ in range(draws)])
     return min(float(inside[:, [side == kind for side in sides]].mean()) for kind in set(sides))
 
 

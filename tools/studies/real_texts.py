@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from benchmark.report.markdown import markdown_row
 from benchmark.stats.bootstrap import Scored, influences, resample_together
 from benchmark.stats.clusters import Clusters, clusters_of, independent
-from benchmark.stats.marks import told_apart
-from benchmark.stats.mcb import Sample, differences, mixed_df, not_told_apart, sample, sampled
+from benchmark.stats.marks import arrows_against
+from benchmark.stats.mcb import Sample, best_set, differences, mixed_df, sample, sampled
 from benchmark.tasks.overlap import texts_of_pairs
 
 TASKS = ("STS12", "STS13", "STS15", "SICK-R", "MEN", "SimLex-999", "WS-353", "RW", "RG-65", "MC-30")
@@ -79,8 +79,8 @@ def errors(task: str, share: float, count: int, way: Way) -> tuple[float, float,
         gaps.append(result.value[couples])
         widths.append((result.high - result.low)[couples])
         inside.append((result.low[couples] <= 0) & (result.high[couples] >= 0))
-        out += not not_told_apart(of_table, only=[0])[0]
-        arrows += bool(told_apart(result, 0))
+        out += not best_set(of_table, only=[0])[0]
+        arrows += bool(arrows_against(result, 0))
     width = float(np.mean(widths) / (2 * 1.96 * np.std(gaps)))
     return float(np.mean(inside)), width, out / count, arrows / count
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,6 +63,29 @@ def find_backbone(
     name: str, revision: str | None = None, *, allow_pickle: bool = False, onnx: str | None = None
 ) -> BackboneSource:
     """Locate a checkpoint, for an `onnx` file ("": any) without weights; raises MissingError or UsageError."""
+    known, key = _KNOWN.get(), (name, revision, allow_pickle, onnx)
+    if key not in known:
+        # Outside of `finding_once` nothing is kept: a folder may have changed.
+        known = {**known} if known is _NOTHING else known
+        known[key] = _located(name, revision, allow_pickle=allow_pickle, onnx=onnx)
+    return known[key]
+
+
+_NOTHING: dict[tuple[object, ...], BackboneSource] = {}
+_KNOWN = ContextVar("known", default=_NOTHING)
+
+
+@contextmanager
+def finding_once() -> Iterator[None]:
+    """Look for each backbone once within the block, as all rows of a plan need it."""
+    token = _KNOWN.set({})
+    try:
+        yield
+    finally:
+        _KNOWN.reset(token)
+
+
+def _located(name: str, revision: str | None, *, allow_pickle: bool, onnx: str | None) -> BackboneSource:
     place = user_path(name)
     named = named_folder(name)
     local = named is None and is_dir(place)

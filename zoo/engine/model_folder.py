@@ -168,13 +168,25 @@ def _check_sizes(what: str, part: Path) -> None:
 
 
 def check_adapter(what: str, folder: Path, part: Path) -> None:
-    """Raise UsageError for an adapter outside of sentence-transformers' folders, MissingError without peft."""
+    """Raise UsageError for an adapter outside of sentence-transformers' folders, MissingError without its peft."""
     if not is_file(folder / "modules.json"):
         raise UsageError(
             f"{what}: {part} is an adapter of peft (adapter_config.json), which changes another model's weights; merge"
             " both (merge_and_unload of peft) and give the folder that you save then."
         )
     optional("peft", "peft", f"{what}: {part} is an adapter (adapter_config.json), which")
+    import transformers
+    from transformers.integrations.peft import MIN_PEFT_VERSION
+    from transformers.utils import check_peft_version
+
+    try:
+        check_peft_version(MIN_PEFT_VERSION)
+    except ValueError as error:
+        version = transformers.__version__
+        raise MissingError(
+            f"{what}: {part} is an adapter (adapter_config.json), and transformers {version} loads it by peft"
+            f" {MIN_PEFT_VERSION} or newer: pip install -U peft, or 'transformers<{version.rpartition('.')[0]}'."
+        ) from error
 
 
 def check_complete(what: str, folder: Path, missing: Collection[str], unknown: Collection[str]) -> None:

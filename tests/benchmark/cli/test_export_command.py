@@ -39,7 +39,7 @@ NAME = "simcse:batch_size=4:learning_rate=0.01"
 def test_a_trained_method_is_exported_with_its_card(cli: Cli, results: Path, tmp_path: Path) -> None:
     import sentence_transformers as st
 
-    answer = cli("export", NAME, tmp_path / "one", "--results", results, "--seed", "1")
+    answer = cli("export", NAME, tmp_path / "one", results, "--seed", "1")
     assert answer.code == 0, answer.err
     assert "seed 1" in answer.out
     records = [json.loads(path.read_text(encoding="utf-8")) for path in results.glob("records/simcse*/*.json")]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from fakes import failed, hexes, make_record
 
-from benchmark.records.names import told_apart
+from benchmark.records.names import brackets_of
 from benchmark.report.conditions import conditions as markdown_conditions
 from benchmark.report.rows import Table, score_text
 from benchmark.report.table import build_tables
@@ -111,7 +111,7 @@ def test_other_conditions_are_other_rows(other: dict[str, Any]) -> None:
     second = [{**r, "scores": {**r["scores"], "main": 0.6}} for r in complete("m", row="other", **other)]
     table = table_of(first + second)
     assert [row.average.mean for row in table.rows] == [pytest.approx(60), pytest.approx(40)]
-    parts = told_apart({"second": second[0], "first": first[0]})
+    parts = brackets_of({"second": second[0], "first": first[0]})
     assert [row.name for row in table.rows] == [f"m [{parts['second']}]", f"m [{parts['first']}]"]
 
 

@@ -61,15 +61,15 @@ def test_it_counts_a_training_as_its_texts_do(run: Run, monkeypatch: pytest.Monk
 
     def training(**recipe: Any) -> float:
         changed = replace(plan, row=replace(row, recipe=replace(row.recipe, **recipe), traits=traits))
-        return estimate._seconds(changed, run.runtime, 1e9, 0, 0)
+        return estimate._seconds(changed, 1e9, 0, 0)
 
     assert training(steps=47) / training(steps=470) == pytest.approx(0.1)
     inputs = replace(plan.inputs, corpus=replace(corpus, sentences=["one two"] * 64))
     tokens = 64 * (1.3 * 2 + 2)
-    weights = estimate._weights(plan, allow_pickle=False)
+    weights = estimate._weights(plan)
     expected = 6 * weights * 2 * tokens / 1e9
     without = replace(plan, row=replace(row, traits=traits), inputs=inputs)
-    assert estimate._seconds(without, run.runtime, 1e9, 0, 0) == pytest.approx(expected)
+    assert estimate._seconds(without, 1e9, 0, 0) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ def test_it_counts_a_training_as_its_texts_do(run: Run, monkeypatch: pytest.Monk
 def test_each_look_at_the_development_set_is_an_encoding(run: Run, recipe: dict[str, Any], looks: int) -> None:
     (plan,) = [plan for plan in run.encoders if plan.row.name == "simcse"]
     changed = replace(plan, row=replace(plan.row, recipe=replace(plan.row.recipe, **recipe)))
-    weights = estimate._weights(plan, allow_pickle=False)
-    without, with_looks = (estimate._seconds(changed, run.runtime, 1e9, 0, tokens) for tokens in (0, 500))
+    weights = estimate._weights(plan)
+    without, with_looks = (estimate._seconds(changed, 1e9, 0, tokens) for tokens in (0, 500))
     assert with_looks - without == pytest.approx(looks * 2 * weights * 500 / 1e9)
     last = replace(changed, row=replace(changed.row, traits=replace(plan.row.traits, picks_checkpoint=False)))
-    assert estimate._seconds(last, run.runtime, 1e9, 0, 500) == without
+    assert estimate._seconds(last, 1e9, 0, 500) == without
 
 
 @pytest.mark.parametrize(("at_once", "share"), [(1, 1), (2, 2), (7, 7), (99, 7), (0, 1)])
@@ -108,7 +108,7 @@ def test_a_training_takes_about_what_is_estimated(method: str, precision: str, t
     run = prepare(Request(replace(options, precision=precision), progress=Progress.silent()))
     (plan,) = run.encoders
     assert plan.inputs.corpus is not None
-    expected = estimate._seconds(plan, run.runtime, estimate.rate_of(run.runtime, 1), 0, 0)
+    expected = estimate._seconds(plan, estimate.rate_of(run.runtime, 1), 0, 0)
     encoder, threads = plan.row.cls(plan.row.recipe, run.runtime), torch.get_num_threads()
     torch.set_num_threads(1)
     try:

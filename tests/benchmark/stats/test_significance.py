@@ -11,12 +11,12 @@ from test_bootstrap import correlated
 from benchmark.stats.bootstrap import resample
 from benchmark.stats.compare import _sd, williams
 from benchmark.stats.draws import by_seed
-from benchmark.stats.marks import told_apart
+from benchmark.stats.marks import arrows_against
 from benchmark.stats.mcb import (
     SeedNoise,
+    best_set,
     differences,
     equivalence,
-    not_told_apart,
     pooled_noise,
     sample,
     sample_pairs,
@@ -133,7 +133,7 @@ def test_one_seed_says_nothing() -> None:
     assert np.isnan([result.p[0, 1], result.low[0, 1], result.high[0, 1], result.df[0, 1]]).all()
     assert result.p.diagonal().tolist() == [1, 1]
     with pytest.raises(ContractError, match="one seed"):
-        not_told_apart(alone)
+        best_set(alone)
     noise = pooled_noise([[0.7, 0.8], [0.5, 0.5, 0.8], [0.3]])
     assert (noise.variance, noise.df) == pytest.approx(((0.005 + 0.06) / 3, 3))
     result = differences(sample([[0.8], [0.7]], alone.drawn, 100, {0: noise}))
@@ -214,7 +214,7 @@ def test_the_set_holds_the_best(seeds_sd: float) -> None:
     inside = np.zeros(20)
     for _ in range(100):
         by_seed, drawn = drawn_scores(generator, np.full(20, 50.0), spread, 3 if seeds_sd else 1)
-        inside += not_told_apart(sample(by_seed, drawn, 5000))
+        inside += best_set(sample(by_seed, drawn, 5000))
     assert inside.mean() / 100 >= 0.94
     assert inside.min() / 100 >= 0.88
 
@@ -232,7 +232,7 @@ def test_the_set_holds_the_best_of_unlike_seeds() -> None:
     for _ in range(100):
         by_seed, drawn = drawn_scores(generator, np.full(40, 50.0), spread, 3, 300)
         by_seed[:2] = [one[:1] for one in by_seed[:2]]
-        inside += not_told_apart(sample(by_seed, drawn, 5000))
+        inside += best_set(sample(by_seed, drawn, 5000))
     assert inside.mean() / 100 >= 0.95
     assert inside.min() / 100 >= 0.92
 
@@ -244,7 +244,7 @@ def test_the_set_leaves_out_what_is_worse() -> None:
     good = 0
     for _ in range(20):
         by_seed, drawn = drawn_scores(generator, truth, np.full(20, 0.3), 3)
-        in_set = not_told_apart(sample(by_seed, drawn, 5000))
+        in_set = best_set(sample(by_seed, drawn, 5000))
         good += in_set[:15].sum()
         assert not in_set[15:].any()
     assert good >= 0.94 * 20 * 15
@@ -257,7 +257,7 @@ def test_rows_far_below_do_not_widen_the_set() -> None:
     drawn -= drawn.mean(axis=1, keepdims=True)
     drawn[:2] *= 1 / (drawn[0] - drawn[1]).std(ddof=1)
     below = [generator.normal(-30, sd, 3) for sd in np.geomspace(0.05, 3, 100)]
-    assert not_told_apart(sample([[3.3], [0.0], *below], drawn, 5000)).tolist() == [True] + 101 * [False]
+    assert best_set(sample([[3.3], [0.0], *below], drawn, 5000)).tolist() == [True] + 101 * [False]
 
 
 @pytest.mark.slow
@@ -294,16 +294,16 @@ def test_two_methods_are_a_one_sided_test() -> None:
         drawn = np.random.default_rng(7).normal(size=(2, 200_000)) / np.sqrt(2)
         drawn -= drawn.mean(axis=1, keepdims=True)
         drawn /= (drawn[0] - drawn[1]).std(ddof=1)
-        assert not_told_apart(sample([[0.0], [lead]], drawn, 500)).tolist() == [expected, True]
+        assert best_set(sample([[0.0], [lead]], drawn, 500)).tolist() == [expected, True]
 
 
 def test_equal_methods_stay_together() -> None:
     """The same vectors twice, and a single method: nothing is left out."""
     predicted, gold = correlated(np.random.default_rng(8), [0.8], 100)
     twice = sample_pairs([predicted[0], predicted[0]], gold, resamples=200)
-    assert not_told_apart(twice).tolist() == [True, True]
+    assert best_set(twice).tolist() == [True, True]
     assert differences(twice).p.tolist() == [[1, 1], [1, 1]]
-    assert not_told_apart(sample_pairs([predicted[0]], gold, resamples=200)).tolist() == [True]
+    assert best_set(sample_pairs([predicted[0]], gold, resamples=200)).tolist() == [True]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -320,7 +320,7 @@ def test_the_order_of_methods_and_rounding_decide_no_mark(seed: int) -> None:
         moved = between[np.ix_(order, order)]
         moved = moved * (1 + jitter * (moved + moved.T))
         by_seed = [seeds[copies[place]] for place in order]
-        inside = not_told_apart(sampled(by_seed, (moved, np.full(moved.shape, 299)), 300))
+        inside = best_set(sampled(by_seed, (moved, np.full(moved.shape, 299)), 300))
         return inside[np.argsort(order)]
 
     expected = among(np.arange(40), 0.0)
@@ -351,7 +351,7 @@ def test_a_row_whose_noise_is_not_known_hides_no_other(unknown: int) -> None:
     compared = differences(sample(scores, drawn, 5000, {unknown: SeedNoise()}))
     expected = {1: "↑", 2: "↓", 4: "↑"}
     expected.pop(unknown)
-    assert np.isnan(compared.p[unknown, 0]) and told_apart(compared, 0) == expected
+    assert np.isnan(compared.p[unknown, 0]) and arrows_against(compared, 0) == expected
 
 
 def test_a_mean_over_tasks_has_the_same_bits_in_every_process() -> None:

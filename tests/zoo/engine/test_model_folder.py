@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer
 
 from zoo.encoder import Runtime
-from zoo.engine.backbone import Backbone, check_backbone, find_backbone
+from zoo.engine.backbone import Backbone, check_backbone, find_backbone, finding_once
 from zoo.engine.model_folder import other_tensors
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.files import sha256_file, write_sums
@@ -197,3 +198,13 @@ def test_a_pointer_of_git_lfs_is_named(copied: Path, name: str) -> None:
     (copied / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:1\n", encoding="utf-8")
     with pytest.raises(CorruptError, match=rf"{name} is a git-lfs pointer.*git lfs pull"):
         load(copied)
+
+
+def test_a_folder_is_read_once_where_a_plan_says_so_and_else_each_time(tiny_bert: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "model"
+    shutil.copytree(tiny_bert, copied)
+    with finding_once():
+        before = find_backbone(str(copied))
+        (copied / "config.json").write_text((copied / "config.json").read_text() + " ", encoding="utf-8")
+        assert find_backbone(str(copied)) is before
+    assert find_backbone(str(copied)).sha256 != before.sha256

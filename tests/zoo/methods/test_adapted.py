@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import sentence_transformers as st
 import torch
+from fakes import skip_where_the_library_refuses_peft
 from peft import PeftModel
 from safetensors import safe_open
 from transformers import AutoModel
@@ -74,6 +75,7 @@ def test_a_killed_training_goes_on_bit_equal_and_its_files_have_no_frozen_weight
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_peft_and_the_library_load_what_is_saved_and_exported(name: str, llama: Path, tmp_path: Path) -> None:
+    skip_where_the_library_refuses_peft()
     encoder = encoder_of(name, llama)
     fit(encoder)
     texts = [*decoders.TEXTS, *ODD]
