@@ -28,8 +28,8 @@ from typing import Any
 
 import click
 
+from speed.report import conditions, write_csv
 from speed.script import run
-from speed.table import conditions, write_csv
 from tools.drills.nodes import free_address, ray_node, wait_for
 from zoo.errors import UsageError, ZooError
 

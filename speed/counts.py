@@ -23,8 +23,8 @@ import torch
 import torch.nn.functional as F
 
 from speed.device import TINY, corpus, make_encoder, weights
+from speed.report import write_csv
 from speed.script import run
-from speed.table import write_csv
 
 METHODS = "simcse,moco,ptbert,promptbert,burt,sbert,encode,run"
 _WORDS = "city river school season team album film station church island north south war book".split()

@@ -28,8 +28,8 @@ from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import all_suites
 from speed.peak import matrix_speed
+from speed.report import conditions, write_csv
 from speed.script import run
-from speed.table import conditions, write_csv
 from zoo.encoder import Runtime, Vectors
 from zoo.engine.hub_models import DEFAULT_BACKBONE
 from zoo.engine.tokens import MEMORY

@@ -25,8 +25,8 @@ import numpy as np
 from benchmark.data.readers.pairs import iterate_text
 from speed.encoding import base_weights
 from speed.peak import matrix_speed
+from speed.report import conditions, write_csv
 from speed.script import run
-from speed.table import conditions, write_csv
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.errors import UsageError
 from zoo.machine import choose_device, choose_precision

@@ -9,8 +9,8 @@ import click
 import numpy as np
 
 from benchmark.report.markdown import markdown_table
+from speed.report import conditions
 from speed.script import run
-from speed.table import conditions
 
 
 def seconds(work: Callable[[], object]) -> float:

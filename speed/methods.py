@@ -17,8 +17,8 @@ import click
 import torch
 
 from benchmark.data.readers.pairs import iterate_text
+from speed.report import conditions, write_csv
 from speed.script import run
-from speed.table import conditions, write_csv
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.recipes import all_recipes
 from zoo.selection import parse_methods

@@ -21,8 +21,8 @@ from typing import Any
 
 import click
 
+from speed.report import conditions, median_times, write_csv
 from speed.script import run
-from speed.table import conditions, median_times, write_csv
 
 LIMITS = {"--help": 0.3, "methods": 0.6, "tasks": 0.6, "leaderboard": 0.6, "run": 3.0}
 """Seconds."""

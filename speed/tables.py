@@ -21,9 +21,9 @@ import click
 import numpy as np
 
 from benchmark.records.packed import Packed, pair_rows, read_packed, write_packed
+from speed.report import conditions, median_times, write_csv
 from speed.script import run
 from speed.startup import measure
-from speed.table import conditions, median_times, write_csv
 from zoo.errors import UsageError
 
 

@@ -18,8 +18,8 @@ from typing import Any
 import click
 
 from benchmark.data.readers.pairs import iterate_text
+from speed.report import conditions, write_csv
 from speed.script import run
-from speed.table import conditions, write_csv
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.hub_models import DEFAULT_BACKBONE
 from zoo.machine import choose_device, choose_precision

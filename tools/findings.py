@@ -63,8 +63,8 @@ def _text(entry: Entry) -> str:
         more += [] if point["printed"] is None else [f"printed {point['printed']:+.2f}"]
     if points and entry["corrected"][0] != entry["verdict"]:
         more.append(f"{entry['corrected'][0]} after correction")
-    if points and points[0]["line"]:
-        more.append(f"by our own margin of {-points[0]['line']:g}")
+    if points and entry.get("margin"):
+        more.append(f"by a margin of {entry['margin']:g}")
     if entry.get("share") is not None:
         more.append(f"{100 * entry['share']:.2g} % of the updates")
     if entry.get("open"):

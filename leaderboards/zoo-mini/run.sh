@@ -29,8 +29,16 @@ run --suite finetune --seeds 3 --methods "$unlearned,cls,avg-last,prompt,moco,is
 run --suite finetune --seeds 3 --methods "$shortened,consert-small,simcse-small,sbert,burt,burt-small"
 run --suite finetune --seeds 5 --methods simcse,ptbert-tokens,promptbert
 pairs() { zoo-bench analyze pairs --data "$data" --results "$here" --no-plots "$@" || status=$?; } # what properties rest on
-pairs --tasks STS12,STS13,STS14,STS15,STS16 --methods ptbert-tokens,simcse,cls,esimcse --out "$here/analyses"
+pairs --tasks STS12,STS13,STS14,STS15,STS16 --methods ptbert,ptbert-repo,ptbert-tokens,simcse,cls,esimcse --out "$here/analyses"
 pairs --tasks STS12 --methods static-freq-sub-case-pun,static-avg --out "$here/analyses/short"
 zoo-bench analyze anisotropy --data "$data" --methods static-avg,avg-last --sentences 2000 --precision bf16 --no-plots --out "$here/analyses" || status=$?
+analyse() { zoo-bench analyze "$@" --backbone zoo-mini --data "$data" --no-plots --out "$here/analyses" || status=$?; }
+analyse bias --sentences 20000 --precision fp32
+analyse top-tokens --period --sentences 500 --precision bf16
+analyse pseudo-tokens --methods ptbert --train-sentences 4096 --seeds 3 --precision bf16
+maps=$(mktemp -d) # encoders, which a folder of records does not keep
+zoo-bench run --data "$data" --results "$maps" --backbone zoo-mini --precision bf16 --no-controls --pairs nli+ppdb2-human \
+  --train-sentences 4096 --train-pairs 8000 --seeds 3 --tasks STS-B --methods whitening-nli,flow-nli || status=$?
+analyse alignment --methods avg-first-last,whitening-nli,flow-nli --split dev --results "$maps" --precision bf16
 zoo-bench claims --results "$here" || status=$?
 exit "$status"

@@ -38,7 +38,7 @@ claims --suite sts --methods mixcse,simcse-plus-plus,promcse,sentence-crops # af
 claims --suite sts --methods cot-bert,matryoshka --seeds 1
 claims --suite sts,words,phrases --methods burt,burt-nli,burt-nli-pi,burt-nli-ptc
 pairs() { zoo-bench analyze pairs --data "$data" --results "$here" --no-plots "$@" || status=$?; }
-pairs --tasks STS12,STS13,STS14,STS15,STS16 --methods ptbert-tokens,simcse,cls --out "$here/analyses"
+pairs --tasks STS12,STS13,STS14,STS15,STS16 --methods ptbert,ptbert-repo,ptbert-tokens,simcse,cls --out "$here/analyses"
 pairs --tasks STS12 --methods static-freq-sub-case-pun,static-avg --out "$here/analyses/short"
 zoo-bench claims --results "$here" || status=$?
 exit "$status"

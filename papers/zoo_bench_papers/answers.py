@@ -23,6 +23,11 @@ def above(low: float, high: float, line: float) -> str:
     return YES if low > line + EQUAL else NO if high < line - EQUAL else UNDECIDED
 
 
+def within(difference: float, half: float, low: float, high: float, margin: float) -> str:
+    """Answer for a difference beside a margin on both sides: two one-sided tests, of the 90% interval's `half`."""
+    return YES if abs(difference) + half < margin else NO if low > margin or high < -margin else UNDECIDED
+
+
 def as_large(high: float, line: float, printed: float | None) -> str:
     """Possibility of the printed difference; "" without a printed difference above the line."""
     return "" if printed is None or printed <= line else NO if high < printed - EQUAL else POSSIBLE

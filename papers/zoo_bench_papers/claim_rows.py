@@ -17,8 +17,8 @@ from benchmark.records.record import Record
 from benchmark.report.conditions import about, recipe_of_method
 from benchmark.report.rows import About
 from benchmark.stats.draws import ByTask, finished, is_alone
-from zoo.errors import MissingError
-from zoo_bench_papers.properties import kept_tables
+from zoo.errors import CorruptError, MissingError
+from zoo.files import read_signed
 
 SEEDS = 3
 NO_ITEMS = "no item scores, so no interval"
@@ -70,12 +70,30 @@ class MeasuredRow:
     records: Sequence[Record]
 
     @property
+    def version(self) -> int:
+        """The method's version: a row that was measured again has the newest."""
+        return int(self.records[0]["method"]["version"])
+
+    @property
     def trained(self) -> bool:
         return self.at.tuned is not None
 
     @property
     def prompted(self) -> bool:
         return self.trained and "template" in self.records[0]["method"]["recipe"]
+
+
+def kept_tables(results: Path) -> dict[str, list[Mapping[str, Any]]]:
+    """Rows of kept analyses by table names; raises CorruptError for any other file."""
+    tables: dict[str, list[Mapping[str, Any]]] = {}
+    for path in sorted((results / "analyses").rglob("*.json")):
+        try:
+            tables_of_file = read_signed(path).get("tables", {})
+        except CorruptError as error:
+            raise CorruptError(f"{error} Make it again with `zoo-bench analyze`, or delete it.") from error
+        for stem, table in tables_of_file.items():
+            tables.setdefault(stem, []).extend(table.get("rows", ()))
+    return tables
 
 
 class Folder:
@@ -121,6 +139,8 @@ class Folder:
             of_tasks = finished(row.records, tasks)
             if len(of_tasks) == len(tasks) and row.at.fits(at):
                 fitting.append((row, {task: of_tasks[task] for task in tasks}))
+        newest = max((row.version for row, _ in fitting), default=0)
+        fitting = [(row, of_tasks) for row, of_tasks in fitting if row.version == newest]
         if len(fitting) != 1:
             return f"{'several rows' if fitting else 'no row'} {name}"
         ((row, of_row),) = fitting

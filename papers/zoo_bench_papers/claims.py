@@ -59,6 +59,25 @@ class Printed:
         return f"{value} ({sources}, {self.column}: {', '.join(line.row.method for line in lines)}{size})"
 
 
+class Evidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A part of a property: a statistic of `rows[0]` is above a number, or above that of `rows[1]`.
+
+    `below` and `within` are numbers, too: a value or difference is below it, or nearer to 0 than it. `on` are places of
+    scores. A rank correlation is of two measures of all rows.
+    """
+
+    statistic: str
+    rows: tuple[str, ...]
+    on: tuple[str, ...] = ()
+    above: float | None = None
+    below: float | None = None
+    within: float | None = None
+
+    def text(self) -> str:
+        """Return what has to be measured, for a reason."""
+        return f"{self.statistic} of {' and '.join(self.rows)}" + (f" on {', '.join(self.on)}" if self.on else "")
+
+
 class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A claim; the head of each file of claims explains its fields."""
 
@@ -66,19 +85,24 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     paper: str
     where: str
     says: str
-    kind: Literal["above", "not-below", "ordered", "property"]
+    kind: Literal["above", "not-below", "equal", "ordered", "property"]
     on: tuple[str, ...] = ()
     contrasts: tuple[tuple[str, ...], ...] = ()
     controls: tuple[tuple[str, ...], ...] = ()
     order: tuple[str, ...] = ()
     claimed: Literal["best", "all"] = "best"
+    # Of a claim of no loss or of no difference, and its source.
     margin: float = 0.0
+    margin_from: str = ""
     measure: str = ""
     command: str = ""
+    # Of a property: what shows it, or what is needed to show it.
+    evidence: tuple[Evidence, ...] = ()
+    needs: str = ""
     metric: Literal["", "pearson"] = ""
     conditions: str = ""
     # What the claim is about where untrained vectors have it; gates.py asks whether they have it here.
-    presupposes: Literal["", "anisotropy"] = ""
+    presupposes: Literal["", "anisotropy", "untrained"] = ""
     untestable: str = ""
     published: tuple[Any, ...] = ()
     # Of the contrasts, or of one contrast by place.
@@ -136,8 +160,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return float(cells[0].value) if alone and cells else None
 
     def places(self) -> list[tuple[str, tuple[str, ...]]]:
-        suites = _suites()
-        return [(place, suites[place] if place in suites else tuple(place.split(","))) for place in self.on]
+        return [(place, tasks_of(place)) for place in self.on]
 
 
 def _fits(cell: Printed, place: str, tasks: Sequence[str]) -> bool:
@@ -164,6 +187,12 @@ def open_points(names: Iterable[str]) -> dict[str, int]:
         if spec is not None and (points := spec.open.keys() - overrides.keys()):
             counts[base] = len(points)
     return counts
+
+
+def tasks_of(place: str) -> tuple[str, ...]:
+    """Return the tasks of a suite, or those that commas join."""
+    suites = _suites()
+    return suites[place] if place in suites else tuple(place.split(","))
 
 
 @functools.cache

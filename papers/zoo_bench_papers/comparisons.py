@@ -31,8 +31,9 @@ SETTINGS = {"pooler": "pooling", "temperature": "temperature", "eval_every": "ev
 class Compared:
     """A contrast on a place: a - b in points with its 95% interval, or why it or its gate is not measured.
 
-    `line` is the claim's line for the difference: 0, or its margin below 0. `error` and `df` are the difference's
-    standard error and its degrees of freedom. `untestable`: why it says nothing about the claim.
+    `line` is the claim's line for the difference: 0, or its margin below 0; `within` its margin on both sides. `error`
+    and `df` are the difference's standard error and its degrees of freedom. `untestable`: why it says nothing about
+    the claim.
     """
 
     a: str
@@ -42,6 +43,7 @@ class Compared:
     low: float = 0.0
     high: float = 0.0
     line: float = 0.0
+    within: float = 0.0
     printed: float | None = None
     error: float = 0.0
     df: float = 1.0
@@ -60,15 +62,22 @@ class Compared:
 
     @property
     def word(self) -> str:
+        if self.within:
+            return {answers.YES: answers.CONFIRMED, answers.NO: answers.REVERSED}.get(self.above, answers.UNDECIDED)
         return answers.word(self.low, self.high, self.line, self.printed)
 
     @property
     def above(self) -> str:
+        if self.within:
+            from scipy.special import stdtrit
+
+            half = self.error * float(stdtrit(self.df, 1 - LEVEL))
+            return answers.within(self.difference or 0.0, half, self.low, self.high, self.within)
         return answers.above(self.low, self.high, self.line)
 
     @property
     def as_large(self) -> str:
-        return answers.as_large(self.high, self.line, self.printed)
+        return "" if self.within else answers.as_large(self.high, self.line, self.printed)
 
     @property
     def seen(self) -> float:
@@ -138,7 +147,8 @@ class Place:
             difference=value,
             low=value - half,
             high=value + half,
-            line=0.0 - claim.margin,
+            line=0.0 - claim.margin * (claim.kind != "equal"),
+            within=claim.margin * (claim.kind == "equal"),
             printed=printed.get((claim.paper, self.name, tuple(contrast))),
             error=error,
             df=df,

@@ -18,7 +18,7 @@ Contrast = tuple[object, ...]
 def contrast(c: Compared) -> Contrast:
     """Return what a contrast has under any claim, any names of its rows, and turned around."""
     difference = c.difference or 0.0
-    return c.on, c.line, round(difference if c.line else abs(difference), 9), round(c.error, 9)
+    return c.on, c.line, c.within, round(difference if c.line else abs(difference), 9), round(c.error, 9)
 
 
 def corrected(compared: Sequence[Compared]) -> list[Compared]:
@@ -27,11 +27,12 @@ def corrected(compared: Sequence[Compared]) -> list[Compared]:
     The questions of a verdict are two families of tests: on which side of its line a difference is, and whether it is
     as large as printed. Each contrast is tested once, in whichever claims it stands.
     """
-    sides = _adjusted({contrast(c): _p(c, c.line) for c in compared})
+    sides = _adjusted({contrast(c): _margin_p(c) if c.within else _p(c, c.line) for c in compared})
     gains = _adjusted({(contrast(c), c.printed): _p(c, c.printed) for c in compared if c.printed and c.as_large})
 
     def word(c: Compared, rate: float) -> str:
-        decided, above = sides[contrast(c)] <= rate, (c.difference or 0.0) > c.line
+        decided, value = sides[contrast(c)] <= rate, c.difference or 0.0
+        above = abs(value) < c.within if c.within else value > c.line
         if decided and not above:
             return answers.REVERSED
         if c.as_large == answers.NO and gains[contrast(c), c.printed] <= rate:
@@ -47,6 +48,14 @@ def _p(c: Compared, value: float) -> float:
 
     gap = abs((c.difference or 0.0) - value)
     return float(2 * stdtr(c.df, -gap / c.error)) if c.error else float(gap < answers.EQUAL)
+
+
+def _margin_p(c: Compared) -> float:
+    """Return the p of a difference within its margin, by two one-sided tests (Schuirmann 1987), or beyond it."""
+    from scipy.special import stdtr
+
+    gap = abs(c.difference or 0.0) - c.within
+    return float(stdtr(c.df, -abs(gap) / c.error) * (1 if gap < 0 else 2)) if c.error else 0.0
 
 
 def _adjusted(ps: Mapping[Contrast, float]) -> dict[Contrast, float]:

@@ -53,11 +53,11 @@ def prompts(folder: Folder, at: Condition, tasks: Sequence[str], command: Callab
 
 def anisotropy(folder: Folder, at: Condition, results: str) -> Gate:
     """Gate of flow and whitening: the untrained average's vectors point into one direction, as BERT's do."""
-    here = Measured(folder.tables, at.backbone).value("anisotropy", "Sentence anisotropy", Method=_AVERAGE)
-    if here is None:
+    cells = Measured(folder.tables, at.backbone).cells("anisotropy", Method=_AVERAGE)
+    if not cells:
         command = f"zoo-bench analyze anisotropy --methods {_AVERAGE} --backbone {at.backbone} --out {results}/analyses"
         return Gate(lacks=f"gate not measured: needs the mean cosine of {_AVERAGE}", command=command)
-    theirs, source = _of_paper()
+    here, (theirs, source) = cells[0]["Sentence anisotropy"], _of_paper()
     figures = f"mean cosine of {_AVERAGE} {here:.2f}, of {_THEIRS} {theirs:.2f} ({source})"
     if here < _SHARE * theirs:
         return Gate(closed=f"the untrained average is nearly isotropic here: {figures}")

@@ -124,7 +124,7 @@ def _cells(verdict: Verdict) -> list[str]:
     )
     controls = "; ".join(c.text() for c in verdict.controls if c.difference is not None)
     line = (
-        f"{verdict.above} (above -{verdict.claim.margin:g})"
+        f"{verdict.above} ({'within ±' if verdict.claim.kind == 'equal' else 'above -'}{verdict.claim.margin:g})"
         if verdict.claim.margin and verdict.above
         else verdict.above
     )
@@ -160,6 +160,7 @@ def _drawn(verdict: Verdict) -> dict[str, object]:
     claim = verdict.claim
     drawn: dict[str, object] = {"paper": claim.paper, "id": claim.id, "says": claim.says, "where": claim.where}
     drawn |= {"procedure": verdict.procedure, "verdict": verdict.word}
+    drawn |= {"margin": claim.margin, "margin_from": claim.margin_from} if claim.margin else {}
     if not verdict.measured:
         return {**drawn, "reason": verdict.reason}
     _, theirs, ours, controls, above, as_large, text = _cells(verdict)

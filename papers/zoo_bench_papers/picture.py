@@ -66,7 +66,7 @@ def forest(verdicts: Sequence[Verdict], path: Path, most: int = 80) -> None:
     ]
     legend.append(Line2D([], [], color="black", marker="o", markerfacecolor="white", linestyle="", label="printed"))
     if any(c.line for _, c in lines):
-        legend.append(Line2D([], [], color="black", marker="|", linestyle="", label="our own margin"))
+        legend.append(Line2D([], [], color="black", marker="|", linestyle="", label="margin"))
     figure.legend(handles=legend, loc="outside lower center", ncols=6, fontsize=7, frameon=False)
     figure.savefig(path, dpi=150)
 

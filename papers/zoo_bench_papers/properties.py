@@ -1,193 +1,184 @@
-"""Claims about properties: a function for each, of kept analyses or trainings' records."""
+"""Claims about properties: each part of their evidence from kept analyses, records of trainings or scores of items."""
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from benchmark.report.published import plain_backbone
 from benchmark.report.rows import signed
 from benchmark.stats.draws import ByTask, by_seed
-from benchmark.tasks.suites import all_suites
+from benchmark.stats.mcb import LEVEL
 from zoo.errors import CorruptError
-from zoo.files import read_signed
+from zoo_bench_papers.claims import Evidence, tasks_of
+from zoo_bench_papers.comparisons import Place
 
 # Below so many rows, the interval of a rank correlation contains nearly everything.
 FEWEST_ROWS = 10
+# Values below it have four digits.
+_SMALL = 0.2
+# Statistics of kept analyses: their table and the column that names their rows.
+TABLES = {
+    **dict.fromkeys(("Norm", "Spread", "Neighbour distance", "Above chance"), ("bias-classes", "Class")),
+    **dict.fromkeys(("cos to V(V(mean))", "cos, P drawn anew"), ("pseudo-tokens", "Method")),
+    **dict.fromkeys(("Alignment", "Uniformity"), ("alignment", "Method")),
+    "Sentence anisotropy": ("anisotropy", "Method"),
+    "Shared words": ("shared-words", "Denoising"),
+}
 
 # What was measured, and by how much it holds (below 0: it does not). None: nothing.
 Part = tuple[str, float] | None
 RowsOf = Callable[[Sequence[str], str], Sequence[ByTask]]
+PlaceOf = Callable[[str, Sequence[str]], Place]
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
-def kept_tables(results: Path) -> Tables:
-    """Rows of kept analyses by table names; raises CorruptError for any other file."""
-    tables: dict[str, list[dict[str, Any]]] = {}
-    for path in sorted((results / "analyses").rglob("*.json")):
-        try:
-            tables_of_file = read_signed(path).get("tables", {})
-        except CorruptError as error:
-            raise CorruptError(f"{error} Make it again with `zoo-bench analyze`, or delete it.") from error
-        for stem, table in tables_of_file.items():
-            tables.setdefault(stem, []).extend(table.get("rows", ()))
-    return tables
+@dataclass(frozen=True)
+class Estimate:
+    """A statistic of a row with its standard error, of items or of seeds, and the degrees of freedom."""
+
+    value: float
+    error: float
+    df: float = math.inf
+
+    @classmethod
+    def of_seeds(cls, values: Sequence[float]) -> Estimate | None:
+        """Return the mean over seeds; None for one seed."""
+        import numpy as np
+
+        n = len(values)
+        return cls(float(np.mean(values)), float(np.std(values, ddof=1)) / math.sqrt(n), n - 1) if n > 1 else None
+
+    def less(self, other: Estimate) -> Estimate:
+        """Return the difference; both errors are of unrelated draws (Welch)."""
+        variances = [(self.error**2, self.df), (other.error**2, other.df)]
+        variance = sum(v for v, _ in variances)
+        parts = sum(v**2 / df for v, df in variances)
+        return Estimate(self.value - other.value, math.sqrt(variance), variance**2 / parts if parts else math.inf)
+
+    def interval(self) -> tuple[float, float]:
+        """Return the 95% interval."""
+        from scipy.stats import t
+
+        half = self.error * float(t.ppf(1 - LEVEL / 2, self.df))
+        return self.value - half, self.value + half
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Measurements on a backbone. A part of a value with a 95% interval holds by as much as the interval does."""
+    """Measurements on a backbone: tables of kept analyses, records of rows, contrasts of rows on places."""
 
     tables: Tables
     backbone: str
     rows: RowsOf = lambda tasks, name: ()
+    place: PlaceOf | None = None
     # The recipe of the released code in place of the paper's.
     code: Mapping[str, str] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
 
+    def part(self, evidence: Evidence) -> Part:
+        """Return what the evidence shows: figures with their interval, and the interval's distance from the line."""
+        names = [self.code.get(name, name) for name in evidence.rows]
+        if evidence.statistic == "rank correlation":
+            return self._correlation(evidence, names)
+        self.asked.update(names)
+        if evidence.statistic == "SD over seeds":
+            return self._spread(evidence, names)
+        if evidence.statistic in ("score", "gain"):
+            of = self._gain(evidence, names)
+        elif evidence.statistic in TABLES or evidence.statistic in ("alignment", "uniformity", "parameters"):
+            each = [self.estimate(evidence.statistic, name) for name in names]
+            known = [one for one in each if one is not None]
+            of = None if len(known) < len(each) else known[0].less(known[1]) if known[1:] else known[0]
+        else:
+            return self._of_pairs(evidence, names)
+        if of is None:
+            return None
+        on = f" on {', less on '.join(evidence.on)}" if evidence.on else ""
+        return held(evidence, f"{evidence.statistic}{on}, {' - '.join(names)}", of.value, *of.interval())
+
     def cells(self, table: str, **wanted: str) -> list[Mapping[str, Any]]:
-        self.asked.update(self.code.get(text, text) for text in wanted.values())
         return [
-            one
-            for one in self.tables.get(table, ())
-            if plain_backbone(str(one.get("Backbone", self.backbone))) == plain_backbone(self.backbone)
-            and all(str(one.get(name)) == self.code.get(text, text) for name, text in wanted.items())
-        ]
-
-    def value(self, table: str, column: str, **wanted: str) -> float | None:
-        rows = self.cells(table, **wanted)
-        if not rows:
-            return None
-        if len({row.get(column) for row in rows}) > 1 or column not in rows[0]:
-            named = ",".join(f"{name}={text}" for name, text in wanted.items())
-            raise CorruptError(f"analyses: table {table} has not one {column!r} of {named} on {self.backbone}.")
-        value: float | None = rows[0][column]
-        return value
-
-    def rising(self, table: str, column: str, by: str, *names: str, **wanted: str) -> list[Part]:
-        """A part for each two neighbours of `names`, cells of column `by`: the value rises."""
-        values = [(name, self.value(table, column, **wanted, **{by: name})) for name in names]
-        return [_less(column, low, high) for low, high in itertools.pairwise(values)]
-
-    def difference(self, a: str, b: str, of: str, sign: int) -> Part:
-        """The difference of two rows on kinds of pairs is above 0 (below it: `sign` -1)."""
-        rows = [
             cell
-            for cell in self.cells("pairs-differences", A=a, B=b, Of=of)
-            if (low := cell.get("Low")) is not None and low == low
+            for cell in self.tables.get(table, ())
+            if plain_backbone(str(cell.get("Backbone", self.backbone))) == plain_backbone(self.backbone)
+            and all(str(cell.get(name)) == text for name, text in wanted.items())
         ]
+
+    def estimate(self, statistic: str, name: str) -> Estimate | None:
+        """Return a row's statistic, from its trainings (the mean over their evaluations) or a kept analysis."""
+        trained = [] if statistic in TABLES else self.rows(tasks_of("sts"), name)
+        if trained and (values := _curves(trained[0], statistic)):
+            return Estimate.of_seeds(values)
+        if statistic == "parameters":
+            counts = {r["facts"].get("parameters") for of in trained for records in of.values() for r in records}
+            return Estimate(counts.pop(), 0.0) if len(counts) == 1 and None not in counts else None
+        column = statistic if statistic in TABLES else statistic.capitalize()
+        table, by = TABLES[column]
+        rows = [cell for cell in self.cells(table, **{by: name}) if column in cell and cell.get("Step") != 0]
         if not rows:
             return None
-        value, low, high = (rows[0][name] for name in ("Difference", "Low", "High"))
-        text = f"{self.code.get(a, a)}, {self.code.get(b, b)}, {of}: {signed(value)} ({signed(low)} to {signed(high)})"
-        return text, distance(low, high, 0.0, sign)
+        if len({row.get("Seed") for row in rows}) < len(rows):
+            raise CorruptError(f"analyses: table {table} has not one {column!r} of {by}={name} on {self.backbone}.")
+        if len(rows) > 1:
+            return Estimate.of_seeds([row[column] for row in rows])
+        error = rows[0].get(f"{column}, error")
+        return None if error is None else Estimate(rows[0][column], error)
 
-    def correlated(self, table: str, x: str, y: str, sign: int) -> Part:
-        """Two columns of a table rise together (`sign` -1: one falls)."""
-        rows = [cell for cell in self.cells(table) if cell.get("Seed") in (None, 0)]
-        pairs = [(row.get(x), row.get(y)) for row in rows]
-        return correlation(f"{x} and {y}", [pair for pair in pairs if None not in pair], 0.0, sign)
-
-    def order_on(self, a: str, b: str, number: float, sign: int) -> Part:
-        """The rank correlation of two tasks over all rows is above a number, or below it."""
-        every = [list(by_seed(of, [task]).values()) for of in self.rows((a, b), "") for task in of]
-        means = [sum(values) / len(values) for values in every]
-        return correlation(f"{a} and {b}", list(zip(means[::2], means[1::2], strict=True)), number, sign)
-
-    def _of_seeds(self, suite: str, names: Sequence[str], of: Callable[[ByTask], list[float]]) -> list[Any] | None:
-        named = [self.code.get(name, name) for name in names]
-        self.asked.update(named)
-        sides = [(name, of(row)) for name in named for row in self.rows(all_suites()[suite].tasks, name)]
-        return sides if len(sides) == len(names) and all(len(values) > 1 for _, values in sides) else None
-
-    def steadier(self, first: str, second: str) -> Part:
-        """The first row's standard deviation over seeds on STS is smaller (F)."""
-        sides = self._of_seeds("sts", (first, second), lambda row: list(by_seed(row).values()))
-        return spread("sts", sides, None) if sides else None
-
-    def unsteady(self, name: str, least: float) -> Part:
-        """A row's standard deviation over seeds on STS is above a number (chi-squared)."""
-        sides = self._of_seeds("sts", (name,), lambda row: list(by_seed(row).values()))
-        return spread("sts", sides, least) if sides else None
-
-    def course(self, kind: str, first: str, second: str) -> Part:
-        """A curve of training is lower for the first row, on average over it (Welch's t)."""
-        sides = self._of_seeds("sts", (first, second), lambda row: _curves(row, kind))
-        return course(kind, sides) if sides else None
-
-
-_FREQUENCIES = ("1-100", "101-500", "501-5000", "5001-")
-
-
-def _pseudo(m: Measured, column: str) -> Part:
-    value = m.value("pseudo-tokens", column, Method="ptbert", Step="313")
-    return _less(column, ("ptbert", value), ("", 0.99))
-
-
-def _pure(m: Measured, form: str) -> Part:
-    chance, purity = (m.value("bias-classes", column, By="form", Class=form) for column in ("Chance", "Purity"))
-    return _less("neighbours of its form", ("chance", chance), (form, purity))
-
-
-# The claims' own parts, by their ids; `measure` of the claim says them in words. A claim holds if every part does.
-RULES: Mapping[str, Callable[[Measured], Sequence[Part]]] = {
-    "ptbert-less-length-bias": lambda m: [m.difference("ptbert", "simcse", "length bias", 1)],
-    "simcse-falls-on-hard-pairs": lambda m: [m.difference("simcse", "0", "hard less all", -1)],
-    "length-predicts-similarity-in-simcse": lambda m: [m.difference("simcse", "0", "length bias", -1)],
-    "ptbert-above-simcse-hard": lambda m: [m.difference("ptbert", "simcse", "hard", 1)],
-    "hard-gain-exceeds-overall-gain": lambda m: [m.difference("ptbert", "simcse", "hard less all", 1)],
-    "pseudo-tokens-select-content": lambda m: [_pseudo(m, "cos to V(V(mean))"), _pseudo(m, "cos, P drawn anew")],
-    "ptbert-alignment-below-simcse": lambda m: [m.course("alignment", "ptbert", "simcse")],
-    "ptbert-uniformity-below-simcse": lambda m: [m.course("uniformity", "ptbert", "simcse")],
-    "alignment-uniformity-tell-quality": lambda m: [
-        m.correlated("alignment", kind, "STS-B test", -1) for kind in ("Alignment", "Uniformity")
-    ],
-    "dev-order-holds-on-test": lambda m: [m.correlated("anisotropy", "STS-B dev", "Avg. (sts)", 1)],
-    "more-negatives-steadier": lambda m: [m.steadier("ptbert:queue_size=1024", "ptbert:queue_size=64")],
-    "phrase-sets-disagree": lambda m: [m.order_on("PPDB-human", "SemEval2013-5a", 0.5, -1)],
-    "anisotropy-does-not-explain-score": lambda m: [
-        *m.rising("anisotropy", "Sentence anisotropy", "Method", "avg-last", "static-avg"),
-        *m.rising("anisotropy", "Avg. (sts)", "Method", "avg-last", "static-avg"),
-    ],
-    "more-stable-than-simcse": lambda m: [m.steadier("promptbert-repo", "simcse")],
-    "simcse-unstable-over-seeds": lambda m: [m.unsteady("simcse", 0.65)],
-    "tokens-cluster-by-frequency": lambda m: [
-        *m.rising("bias-classes", "Spread", "Class", "1-100", "5001-", By="frequency"),
-        *m.rising("bias-classes", "Neighbour distance", "Class", "1-100", "5001-", By="frequency"),
-    ],
-    "tokens-separate-by-form": lambda m: [_pure(m, "word"), _pure(m, "subword")],
-    "removal-hurts-short-sentences": lambda m: [
-        m.difference("static-freq-sub-case-pun", "static-avg", "1-5 words less all", -1)
-    ],
-    "esimcse-length-bias": lambda m: [
-        m.difference("simcse", "0", "length bias", -1),
-        m.difference("simcse", "esimcse", "length bias", -1),
-    ],
-    "flow-rare-tokens-far-and-sparse": lambda m: [
-        *m.rising("bias-classes", "Norm", "Class", *_FREQUENCIES, By="frequency"),
-        *m.rising("bias-classes", "Neighbour distance", "Class", *_FREQUENCIES, By="frequency"),
-    ],
-}
-# Of these, those about weights that nothing but a language model trained.
-OF_UNTRAINED = frozenset(
-    {
-        "anisotropy-does-not-explain-score",
-        "tokens-cluster-by-frequency",
-        "tokens-separate-by-form",
-        "removal-hurts-short-sentences",
-        "flow-rare-tokens-far-and-sparse",
-    }
-)
-
-
-def _less(what: str, low: tuple[str, float | None], high: tuple[str, float | None]) -> Part:
-    if low[1] is None or high[1] is None:
+    def _of_pairs(self, evidence: Evidence, names: Sequence[str]) -> Part:
+        """Return a difference of rows on kinds of pairs (one row: its own measure) from the last table of `pairs`."""
+        a, b = (*names, "0")[:2]
+        for sign, (first, second) in ((1, (a, b)), (-1, (b, a))):
+            for cell in self.cells("pairs-differences", A=first, B=second, Of=evidence.statistic):
+                if (low := cell.get("Low")) is not None and low == low:
+                    ends = sorted((sign * low, sign * cell["High"]))
+                    return held(evidence, f"{a}, {b}, {evidence.statistic}", sign * cell["Difference"], *ends)
         return None
-    texts = [f"{value:.4g}" + (f" ({name})" if name else "") for name, value in (low, high)]
-    return f"{what}: {texts[0]} {'<' if low[1] < high[1] else '≥'} {texts[1]}", high[1] - low[1]
+
+    def _gain(self, evidence: Evidence, names: Sequence[str]) -> Estimate | None:
+        """Return a difference of two rows on a place, less that on a second one."""
+        estimates = []
+        for on in evidence.on if self.place is not None else ():
+            place = self.place(on, names)  # type: ignore[misc]
+            if not {*names} <= place.index.keys():
+                return None
+            at = tuple(place.index[name] for name in names)
+            of = place.differences
+            estimates.append(Estimate(*(float(part[at]) for part in (of.value, of.error, of.df))))
+        return None if not estimates else estimates[0].less(estimates[1]) if estimates[1:] else estimates[0]
+
+    def _spread(self, evidence: Evidence, names: Sequence[str]) -> Part:
+        """Return standard deviations over seeds: a row's beside a number (chi-squared), or two rows' (F)."""
+        (on,) = evidence.on
+        sides = [(name, list(by_seed(row).values())) for name in names for row in self.rows(tasks_of(on), name)]
+        if len(sides) < len(names) or any(len(values) < 2 for _, values in sides):
+            return None
+        return spread(on, sides, evidence.above)
+
+    def _correlation(self, evidence: Evidence, names: Sequence[str]) -> Part:
+        """Return the rank correlation over all rows of two measures: scores, or those of the chosen checkpoint."""
+        tasks = {name: tasks_of(name) for name in names if name not in _OF_TRAINING}
+        every = self.rows(tuple(dict.fromkeys(task for of in tasks.values() for task in of)), "")
+        means = [[_mean(row, name, tasks.get(name)) for name in names] for row in every]
+        return correlation(evidence, names, [pair for pair in means if None not in pair])
+
+
+_OF_TRAINING = ("dev score", "alignment", "uniformity")
+
+
+def _mean(row: ByTask, name: str, tasks: Sequence[str] | None) -> float | None:
+    """Return a row's mean over seeds of a score, or of a measure at the chosen checkpoint."""
+    values = list(by_seed(row, tasks).values()) if tasks else _at_best(next(iter(row.values())), name)
+    return sum(values) / len(values) if values else None
+
+
+def _at_best(records: Sequence[Mapping[str, Any]], name: str) -> list[float]:
+    trainings = [training for record in records if (training := record["training"]) and training.get("best_step")]
+    curves = [t.get("dev_scores") if name == "dev score" else t.get("dev_curves", {}).get(name) for t in trainings]
+    values = [(curve or {}).get(str(t["best_step"])) for curve, t in zip(curves, trainings, strict=True)]
+    return [value for value in values if value is not None]
 
 
 def _curves(by_task: ByTask, kind: str) -> list[float]:
@@ -199,13 +190,27 @@ def _curves(by_task: ByTask, kind: str) -> list[float]:
     return [sum(values) / len(values) for values in curves.values() if values]
 
 
+def held(evidence: Evidence, what: str, value: float, low: float, high: float) -> tuple[str, float]:
+    """Return a part: its text, and by how much its interval lies on the claimed side (0: on both)."""
+    digits = 4 if 0 < max(abs(low), abs(high)) < _SMALL else 2
+    ends = f"{signed(low, digits)} to {signed(high, digits)}" if low < high else "without noise"
+    text = f"{what}: {signed(value, digits)} ({ends})"
+    if evidence.within is not None:
+        inside = evidence.within - max(abs(low), abs(high))
+        beyond = max(low, -high) - evidence.within
+        return text, inside if inside > 0 else -max(beyond, 0.0)
+    if evidence.below is not None:
+        return text, distance(low, high, evidence.below, -1)
+    return text, distance(low, high, evidence.above or 0.0, 1)
+
+
 def distance(low: float, high: float, number: float, sign: int) -> float:
     """Distance of an interval above a number (below it: `sign` -1); 0 if it contains the number."""
     return sign * (max(low - number, 0.0) + min(high - number, 0.0))
 
 
-def correlation(what: str, pairs: Sequence[Sequence[Any]], number: float, sign: int) -> tuple[str, float] | None:
-    """Part of a rule on a rank correlation over ten rows or more, by Fisher's z; None for fewer."""
+def correlation(evidence: Evidence, names: Sequence[str], pairs: Sequence[Sequence[Any]]) -> Part:
+    """Part on a rank correlation over ten rows or more, by Fisher's z; None for fewer."""
     import numpy as np
     from scipy.stats import spearmanr
 
@@ -214,14 +219,13 @@ def correlation(what: str, pairs: Sequence[Sequence[Any]], number: float, sign: 
     rho = float(spearmanr(*np.array(pairs, dtype=float).T)[0])
     error = np.sqrt((1 + rho**2 / 2) / (len(pairs) - 3))
     low, high = (float(np.tanh(np.arctanh(np.clip(rho, -0.999999, 0.999999)) + z * error)) for z in (-1.96, 1.96))
-    text = f"rank correlation of {what} over {len(pairs)} rows: {signed(rho)} ({signed(low)} to {signed(high)})"
-    return text, distance(low, high, number, sign)
+    return held(evidence, f"rank correlation of {' and '.join(names)} over {len(pairs)} rows", rho, low, high)
 
 
 def spread(on: str, sides: Sequence[tuple[str, Sequence[float]]], least: float | None) -> tuple[str, float]:
-    """Part of a rule on standard deviations over seeds, by the intervals of chi-squared and F.
+    """Part on standard deviations over seeds, by the intervals of chi-squared and F.
 
-    The first of two rows is to have the smaller; a single row's is to be above `least`. `sides` has the name of each
+    The first of two rows is to have the larger; a single row's is to be above `least`. `sides` has the name of each
     row and its score by seed, in points.
     """
     import numpy as np
@@ -233,18 +237,6 @@ def spread(on: str, sides: Sequence[tuple[str, Sequence[float]]], least: float |
     if least is not None:
         low, high = (sd[0] * float(np.sqrt(df[0] / chi2.ppf(q, df[0]))) for q in (0.975, 0.025))
         return f"SD over seeds, {on}: {names}, interval {low:.2f} to {high:.2f}", distance(low, high, least, 1)
-    ratio = sd[1] / max(sd[0], 1e-9)
-    low, high = (ratio / float(np.sqrt(f.ppf(q, df[1], df[0]))) for q in (0.975, 0.025))
+    ratio = sd[0] / max(sd[1], 1e-9)
+    low, high = (ratio / float(np.sqrt(f.ppf(q, df[0], df[1]))) for q in (0.975, 0.025))
     return f"SD over seeds, {on}: {names}, ratio {ratio:.2f} ({low:.2f} to {high:.2f})", distance(low, high, 1.0, 1)
-
-
-def course(kind: str, sides: Sequence[tuple[str, Sequence[float]]]) -> tuple[str, float]:
-    """Part of a rule on the mean over a training's evaluations: lower for the first row (Welch's t)."""
-    from scipy.stats import ttest_ind
-
-    (a, first), (b, second) = sides
-    test = ttest_ind(second, first, equal_var=False)
-    interval = test.confidence_interval(0.95)
-    low, high = float(interval.low), float(interval.high)
-    value = sum(second) / len(second) - sum(first) / len(first)
-    return f"{kind}, {b} - {a}: {signed(value, 4)} ({signed(low, 4)} to {signed(high, 4)})", distance(low, high, 0.0, 1)

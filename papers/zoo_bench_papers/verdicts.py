@@ -16,11 +16,11 @@ from benchmark.tasks.suites import all_suites
 from zoo_bench_papers import answers, gates
 from zoo_bench_papers.answers import CONFIRMED, NOT_MEASURED, REVERSED, SMALLER, UNDECIDED, UNTESTABLE, WORDS
 from zoo_bench_papers.claim_rows import NO_ITEMS, Condition, Folder
-from zoo_bench_papers.claims import CODE, READING, TEXT, Claim, all_claims, open_points
+from zoo_bench_papers.claims import CODE, READING, TEXT, Claim, all_claims, open_points, tasks_of
 from zoo_bench_papers.comparisons import SETTINGS, Compared, Metric, Place, PrintedOf, printed_differences
 from zoo_bench_papers.corrected import RATES, corrected
 from zoo_bench_papers.gates import Gate
-from zoo_bench_papers.properties import OF_UNTRAINED, RULES, Measured
+from zoo_bench_papers.properties import Measured
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ class Verdict:
             line = f"-{self.claim.margin:g}" if self.claim.margin else "0"
             some.append(f"and above {line}" if self.above == answers.YES else f"above {line}: {self.above}")
         if self.claim.margin and shown:
-            some.append(f"by our own margin of {self.claim.margin:g}")
-        if self.word == UNDECIDED and shown:
+            some.append(f"by a margin of {self.claim.margin:g}: {self.claim.margin_from}")
+        if self.word == UNDECIDED and shown and self.claim.kind != "equal":
             some.append(f"a gap under {max(one.seen for one in shown if one.word == UNDECIDED):.1f} would not show")
         if self.gate:
             some.append(self.gate)
@@ -171,18 +171,23 @@ def _under(folder: Folder, at: Condition, results: Path) -> list[Verdict]:
 
 def _properties(claim: Claim, folder: Folder, at: Condition) -> list[Verdict]:
     """A property's verdict, or two if the released code's row was measured and differs."""
-    rule, verdicts = RULES.get(claim.id), []
+    verdicts = []
     text = READING if open_points(claim.released) else TEXT
     codes: dict[str, Mapping[str, str]] = {CODE: claim.released, text: {}} if claim.released else {"": {}}
     for name, code in codes.items():
         verdict = Verdict(claim, at, name, reason=claim.untestable, command=claim.command)
-        verdict.reason = verdict.reason or "a property that scores of rows do not show"
         verdict.word = UNTESTABLE if claim.untestable else NOT_MEASURED
         # Kept analyses are of the papers' settings.
         tables = {} if at.tuned else folder.tables
-        measured = Measured(tables, at.backbone, partial(folder.records, at), code)
-        parts = rule(measured) if rule else []
+
+        def place(on: str, names: Sequence[str]) -> Place:
+            return Place(folder, on, tasks_of(on), "", [tuple(names)], at)
+
+        measured = Measured(tables, at.backbone, partial(folder.records, at), place, code)
+        parts = [measured.part(evidence) for evidence in claim.evidence]
         known = [part for part in parts if part is not None]
+        missing = [of.text() for of, part in zip(claim.evidence, parts, strict=True) if part is None]
+        verdict.reason = verdict.reason or f"needs {claim.needs or ', '.join(dict.fromkeys(missing))}"
         if known and len(known) == len(parts):
             verdict.observation = "; ".join(text for text, _ in known)
             by = [value for _, value in known]
@@ -190,7 +195,7 @@ def _properties(claim: Claim, folder: Folder, at: Condition) -> list[Verdict]:
             verdict.share, verdict.open = folder.share(measured.asked, at), open_points(sorted(measured.asked))
             verdict.open |= {"the measure": len(claim.open)} if claim.open else {}
             verdict.scale = answers.scale(verdict.share, small=True)
-            if claim.id in OF_UNTRAINED and folder.ancestry.get(at.backbone):
+            if claim.presupposes == "untrained" and folder.ancestry.get(at.backbone):
                 verdict.word, verdict.scale, verdict.reason = (
                     UNTESTABLE,
                     "",

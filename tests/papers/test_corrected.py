@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 from zoo_bench_papers.answers import CONFIRMED, DECIDED, REVERSED, SMALLER, UNDECIDED
+from zoo_bench_papers.claims import all_claims
 from zoo_bench_papers.comparisons import Compared
 from zoo_bench_papers.corrected import BY_CHANCE, contrast, corrected
 
@@ -66,6 +67,27 @@ def test_a_contrast_counts_once_whatever_it_is_called(printed: float | None) -> 
     assert [c.corrected for c in corrected([*once, *again, *turned])][:5] == alone
     assert len({contrast(c) for c in (*once, *again, *turned)}) == 5
     assert len({contrast(compared(value, line=-1.0)) for value in (0.3, -0.3)}) == 2
+
+
+def test_no_difference_is_shown_by_two_one_sided_tests() -> None:
+    """By themselves at 5 %, beside scipy's; corrected with the other contrasts; beyond the margin is reversed."""
+    for value in np.linspace(-6, 6, 49):
+        c = replace(compared(float(value)), within=3.0)
+        inside = max(stats.t.sf(value + 3, 400), stats.t.cdf(value - 3, 400)) <= 0.05
+        beyond = c.low > 3 or c.high < -3
+        assert c.word == (CONFIRMED if inside else REVERSED if beyond else UNDECIDED)
+        assert c.word == corrected([c])[0].corrected[0] and c.as_large == ""
+    many = [compared(0.0, place) for place in range(1, 40)]
+    assert corrected([replace(compared(1.2), within=3.0), *many])[0].corrected[0] == UNDECIDED
+    assert len({contrast(replace(compared(v), within=w)) for v, w in ((1.0, 3.0), (-1.0, 3.0), (1.0, 2.0))}) == 2
+
+
+def test_a_margin_of_half_a_printed_gap_is_half_of_it() -> None:
+    halves = [c for c in all_claims() if c.margin_from.startswith("half of")]
+    assert len(halves) > 5
+    for claim in halves:
+        (printed,) = re.findall(r"\((\d+\.\d+)[,;)]", claim.margin_from)
+        assert claim.margin == pytest.approx(float(printed) / 2), claim.id
 
 
 def test_what_is_smaller_than_printed_by_chance_is_not() -> None:

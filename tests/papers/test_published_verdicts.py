@@ -26,7 +26,7 @@ from zoo_bench_papers.answers import (
     UNDECIDED,
     UNTESTABLE,
 )
-from zoo_bench_papers.claims import CODE, TEXT, all_claims, open_points
+from zoo_bench_papers.claims import CODE, TEXT, Evidence, all_claims, open_points
 from zoo_bench_papers.ledger import counts, ledger, markdown, of_claims
 from zoo_bench_papers.properties import Measured
 
@@ -105,7 +105,7 @@ def test_the_counts_and_the_answers_are_those_of_the_verdicts() -> None:
             assert verdict.reason or verdict.deciding
             assert verdict.command or "no item scores" in verdict.reason
         for c in verdict.deciding:
-            assert c.word == answers.word(c.low, c.high, -verdict.claim.margin, c.printed)
+            assert c.within or c.word == answers.word(c.low, c.high, -verdict.claim.margin, c.printed)
         assert verdict.word in {*(c.word for c in verdict.deciding), NOT_MEASURED} or not verdict.deciding
     by = Counter(one.word for one in of_claims(reached))
     assert sum(by.values()) == len(all_claims()), "a claim with two procedures counts once"
@@ -121,7 +121,7 @@ def test_a_comparison_has_one_word_in_all_claims_of_its_paper(name: str) -> None
     words: dict[object, set[tuple[str, float | None]]] = {}
     for verdict in of_published(name):
         for c in verdict.deciding:
-            key = verdict.claim.paper, c.a, c.b, c.on, c.line, verdict.claim.metric
+            key = verdict.claim.paper, c.a, c.b, c.on, c.line, c.within, verdict.claim.metric
             words.setdefault(key, set()).add((c.word, c.printed))
     assert len(words) > 50
     assert {key: each for key, each in words.items() if len(each) > 1} == {}
@@ -137,7 +137,7 @@ def test_no_verdict_says_more_than_its_scale(name: str) -> None:
         assert verdict.scale == (SO_FAR if verdict.share is not None and verdict.share < 0.05 else AT_SCALE)
         assert verdict.text().startswith(f"{verdict.word} {verdict.scale}")
         assert (verdict.share is not None) == ("as long as the paper" in verdict.text())
-        assert bool(verdict.claim.margin) == ("by our own margin of" in verdict.text())
+        assert bool(verdict.claim.margin) == (f"by a margin of {verdict.claim.margin:g}: " in verdict.text())
         assert ("(clear)" in verdict.text()) == any("clear" in (c.a, c.b) for c in verdict.deciding)
     by_claim = {(one.claim.id, one.procedure): one for one in decided}
     assert by_claim["ptbert-above-simcse-sts", CODE].share == pytest.approx(
@@ -176,6 +176,7 @@ def test_the_order_of_rows_on_two_tasks() -> None:
     ]
     both = [of for of in every if all(of.values())]
     measured = Measured({}, "zoo-small", lambda tasks, name: both)
-    text, _ = measured.order_on("STS12", "SICK-R", 0, 1)  # type: ignore[misc]
+    of = Evidence(statistic="rank correlation", rows=("STS12", "SICK-R"), above=0.0)
+    text, _ = measured.part(of)  # type: ignore[misc]
     means = [[np.mean([scores_of(r)["main"] or 0.0 for r in of[task]]) for task in ("STS12", "SICK-R")] for of in both]
     assert f"over {len(both)} rows: {stats.spearmanr(*np.transpose(means)).statistic:+.2f} (" in text

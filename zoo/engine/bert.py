@@ -7,15 +7,14 @@ options. Any folder other than a plain BERT's, or where results could differ, go
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
-from tokenizers import AddedToken, Encoding, Tokenizer
+from tokenizers import AddedToken, Tokenizer
 from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
@@ -49,14 +48,6 @@ _WITHOUT_EFFECT = {
 }
 
 
-@dataclass
-class Tokens:
-    encodings: list[Encoding]
-
-    def __getitem__(self, name: Literal["input_ids"]) -> list[list[int]]:
-        return [encoding.ids for encoding in self.encodings]
-
-
 class WordPieceTokenizer:
     """The library's tokenizer interface, as far as `zoo.engine.tokens` uses it."""
 
@@ -71,15 +62,6 @@ class WordPieceTokenizer:
 
     def num_special_tokens_to_add(self) -> int:
         return self.backend_tokenizer.num_special_tokens_to_add(is_pair=False)
-
-    def __call__(
-        self, texts: Sequence[str], *, add_special_tokens: bool, truncation: bool, max_length: int | None, **_: object
-    ) -> Tokens:
-        if truncation and max_length is not None:
-            self.backend_tokenizer.enable_truncation(max_length)
-        else:
-            self.backend_tokenizer.no_truncation()
-        return Tokens(self.backend_tokenizer.encode_batch(list(texts), add_special_tokens=add_special_tokens))
 
 
 def read_wordpiece(folder: Path, rows: int) -> WordPieceTokenizer | None:

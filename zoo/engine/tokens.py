@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 import weakref
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from zoo.errors import ContractError, UsageError
-from zoo.progress import Bar, Progress
+from zoo.progress import Progress
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 
 # Larger calls of the tokenizer are not faster and need more memory.
-_CHUNK = 2_000
-# The characters of all cached texts: with token ids about 150 MB.
+_SLICE = 5_000
+# So few texts are read at once, without a look at the parts that are known.
+_FEW = 16
+# The characters of the parts that a tokenizer remembers: with token ids about 150 MB.
 _REMEMBERED = 32_000_000
 
 
@@ -55,6 +57,10 @@ class TokenTable:
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         return TokenTable(self.ids[np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)], offsets)
 
+    def equals(self, other: TokenTable) -> bool:
+        same = np.array_equal(self.ids, other.ids) and np.array_equal(self.offsets, other.offsets)
+        return same and self.truncated == other.truncated
+
     def first(self, most: int) -> TokenTable:
         return self.stretches(self.offsets[:-1], np.minimum(self.lengths, most))
 
@@ -68,13 +74,20 @@ class TokenTable:
         return TokenTable(ids, offsets, self.truncated)
 
     def without(self, dropped: Sequence[int]) -> TokenTable:
-        others = ~np.isin(self.ids, dropped)
+        others = ~np.isin(self.ids, dropped) if len(dropped) else np.ones(1, bool)
         if others.all():
             return self
         return TokenTable(self.ids[others], np.concatenate([[0], np.cumsum(others)])[self.offsets], self.truncated)
 
     @classmethod
+    def of(cls, rows: Sequence[Sequence[int]], truncated: int = 0) -> TokenTable:
+        offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+        return cls(np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1])), offsets, truncated)
+
+    @classmethod
     def joined(cls, tables: Sequence[TokenTable]) -> TokenTable:
+        if len(tables) == 1:
+            return tables[0]
         lengths = np.concatenate([np.empty(0, np.int64), *(table.lengths for table in tables)])
         ids = np.concatenate([np.empty(0, np.int32), *(table.ids for table in tables)])
         return cls(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
@@ -122,9 +135,13 @@ def clean_text(text: object, index: int) -> str:
 
 def frame_of(tokenizer: PreTrainedTokenizerBase) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     encoding = tokenizer("a", return_special_tokens_mask=True)
-    special, ids = np.array(encoding["special_tokens_mask"], np.bool_), np.array(encoding["input_ids"], np.int32)
-    begin = int(np.argmin(special))
-    return ids[:begin], ids[begin:][special[begin:]]
+    return _frame(encoding["input_ids"], encoding["special_tokens_mask"])
+
+
+def _frame(ids: Sequence[int], special: Sequence[int]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    row, mask = np.array(ids, np.int32), np.array(special, np.bool_)
+    begin = int(np.argmin(mask)) if len(mask) else 0
+    return row[:begin], row[begin:][mask[begin:]]
 
 
 def tokenise(
@@ -135,136 +152,58 @@ def tokenise(
     add_special_tokens: bool = True,
     progress: Progress | None = None,
 ) -> TokenTable:
-    """Tokenise in big batches, cut to `max_length`; raises UsageError if special tokens fill that."""
-    return _tokenise(tokenizer, texts, max_length, add_special_tokens, progress)[0]
-
-
-def _tokenise(
-    tokenizer: PreTrainedTokenizerBase,
-    texts: Sequence[str],
-    max_length: int | None,
-    add_special_tokens: bool,
-    progress: Progress | None,
-) -> tuple[TokenTable, NDArray[np.bool_]]:
-    with (progress or Progress.silent()).bar("tokenising", len(texts)) as bar:
-        return _in_chunks(tokenizer, texts, max_length, add_special_tokens, bar)
-
-
-def _in_chunks(
-    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int | None, add_special_tokens: bool, bar: Bar
-) -> tuple[TokenTable, NDArray[np.bool_]]:
+    """Ids of the tokenizer, cut to `max_length`; raises UsageError if special tokens fill that."""
     specials = tokenizer.num_special_tokens_to_add() if add_special_tokens else 0
     if max_length is not None and max_length <= specials:
         raise UsageError(f"max_length {max_length} leaves no room for a text beside {specials} special tokens.")
-    pieces: list[NDArray[np.int32]] = []
-    lengths: list[int] = []
-    cut = np.zeros(len(texts), np.bool_)
-    for start in range(0, len(texts), _CHUNK):
-        bar.update(start)
-        chunk = [clean_text(text, start + i) for i, text in enumerate(texts[start : start + _CHUNK])]
-        encoded = tokenizer(
-            chunk,
-            add_special_tokens=add_special_tokens,
-            truncation=max_length is not None,
-            max_length=max_length,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-            verbose=False,
-        )
-        rows = encoded["input_ids"]
-        counts = [len(row) for row in rows]
-        lengths.extend(counts)
-        pieces.append(np.fromiter(chain.from_iterable(rows), np.int32, sum(counts)))
-        if max_length is not None and encoded.encodings is not None:
-            here = [bool(one.overflowing and row) for row, one in zip(rows, encoded.encodings, strict=True)]
-            cut[start : start + len(here)] = here
-    ids = np.concatenate(pieces) if pieces else np.empty(0, np.int32)
-    offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
-    return TokenTable(ids, offsets, int(cut.sum())), cut
+    road = MEMORY.road(tokenizer)
+    tables: list[TokenTable] = []
+    with (progress or Progress.silent()).bar("tokenising", len(texts)) as bar:
+        for start in range(0, len(texts), _SLICE):
+            bar.update(start)
+            some = [clean_text(text, start + i) for i, text in enumerate(texts[start : start + _SLICE])]
+            if road is None:
+                tables.append(_by_library(tokenizer, some, max_length, add_special_tokens))
+            else:
+                tables.append(road.cut(some, max_length, add_special_tokens))
+    table = TokenTable.joined(tables)
+    return table if len(tables) == 1 else replace(table, truncated=sum(table.truncated for table in tables))
 
 
-class _Known:
-    def __init__(self) -> None:
-        self.rows: dict[str, int] = {}
-        self.table = TokenTable(np.empty(0, np.int32), np.zeros(1, np.int64))
-        self.cut = np.empty(0, np.bool_)
-
-    def add(self, texts: list[str], table: TokenTable, cut: NDArray[np.bool_]) -> None:
-        self.rows.update(zip(texts, range(len(self.rows), len(self.rows) + len(texts)), strict=True))
-        self.table, self.cut = TokenTable.joined([self.table, table]), np.concatenate([self.cut, cut])
-
-    def take(self, texts: Sequence[str]) -> TokenTable:
-        rows = np.fromiter((self.rows[text] for text in texts), np.int64, len(texts))
-        return replace(self.table.taken(rows), truncated=int(self.cut[rows].sum()))
-
-
-class TokenMemory:
-    """`tokenise`, but each text once for all encoders with equal tokenizers and limits.
-
-    The cache is emptied at `most_characters`; a larger call (a training corpus) is not cached.
-    """
-
-    def __init__(self, most_characters: int = _REMEMBERED) -> None:
-        self.most_characters = most_characters
-        self.characters = 0
-        self._known: defaultdict[tuple[str, int | None, bool], _Known] = defaultdict(_Known)
-        self._identities: weakref.WeakKeyDictionary[object, tuple[int, str]] = weakref.WeakKeyDictionary()
-
-    def tokenise(
-        self,
-        tokenizer: PreTrainedTokenizerBase,
-        texts: Sequence[str],
-        *,
-        max_length: int | None,
-        add_special_tokens: bool = True,
-        progress: Progress | None = None,
-    ) -> TokenTable:
-        identity = self._identity(tokenizer)
-        if identity is None or sum(map(len, texts)) > self.most_characters:
-            return _tokenise(tokenizer, texts, max_length, add_special_tokens, progress)[0]
-        key = (identity, max_length, add_special_tokens)
-        new = [text for text in dict.fromkeys(texts) if text not in self._known[key].rows]
-        if self.characters + sum(map(len, new)) > self.most_characters:
-            self.forget()
-            new = list(dict.fromkeys(texts))
-        if new:
-            self._known[key].add(new, *_tokenise(tokenizer, new, max_length, add_special_tokens, progress))
-            self.characters += sum(map(len, new))
-        return self._known[key].take(texts)
-
-    def forget(self) -> None:
-        self._known.clear()
-        self.characters = 0
-
-    def _identity(self, tokenizer: PreTrainedTokenizerBase) -> str | None:
-        """Sha256 of a tokenizer's state as far as ids depend on it; None without a fast backend."""
-        backend = getattr(tokenizer, "backend_tokenizer", None)
-        if backend is None:
-            return None
-        length, identity = self._identities.get(tokenizer, (-1, ""))
-        if length != len(tokenizer):
-            # Each call sets truncation and padding, so they are no part of the identity.
-            backend.no_truncation()
-            backend.no_padding()
-            content = f"{type(tokenizer).__name__} {tokenizer.truncation_side} {backend.to_str()}"
-            identity = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-            self._identities[tokenizer] = len(tokenizer), identity
-        return identity
+def _by_library(
+    tokenizer: PreTrainedTokenizerBase, texts: list[str], max_length: int | None, add_special_tokens: bool
+) -> TokenTable:
+    encoded = tokenizer(
+        texts,
+        add_special_tokens=add_special_tokens,
+        truncation=max_length is not None,
+        max_length=max_length,
+        return_attention_mask=False,
+        return_token_type_ids=False,
+        verbose=False,
+    )
+    rows = encoded["input_ids"]
+    cut = 0
+    if max_length is not None and encoded.encodings is not None:
+        cut = sum(bool(encoding.overflowing and row) for row, encoding in zip(rows, encoded.encodings, strict=True))
+    return TokenTable.of(rows, cut)
 
 
-MEMORY = TokenMemory()
-"""The cache of this process."""
-
-
-_SLICE = 20_000
-# The cache keeps so many parts, about 100 MB.
-_MOST = 500_000
+# A training's batches are made ahead in a thread.
+_LOCK = threading.RLock()
 
 
 class _Numbers(dict[str, int]):
     def __missing__(self, part: str) -> int:
         number = self[part] = len(self)
         return number
+
+
+def _without_limit(tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer itself: each call of the library leaves its truncation and padding in it."""
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
 
 
 def splits_at_blanks(tokenizer: Tokenizer) -> bool:
@@ -276,11 +215,12 @@ def splits_at_blanks(tokenizer: Tokenizer) -> bool:
 
 
 class ChunkTokens:
-    """A tokenizer's exact ids, without special tokens, `dropped` tokens or a limit, by parts at blanks if possible."""
+    """A tokenizer's exact ids; what it made of the parts of texts (BERT: between blanks, else texts) is remembered.
+
+    Its rows have no limit and no special tokens, and none of the `dropped` tokens.
+    """
 
     def __init__(self, tokenizer: Tokenizer, dropped: Sequence[int] = ()) -> None:
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
         self.tokenizer, self.dropped = tokenizer, dropped
         self.by_part = splits_at_blanks(tokenizer)
         # Plain words and single signs of the vocabulary are their own token, in BERT's tokenizers.
@@ -288,31 +228,95 @@ class ChunkTokens:
         plain = [token for token in vocabulary if token.isascii() and (len(token) == 1 or token.isalnum())]
         self._known = [token for token in plain if token == token.lower() and vocabulary[token] not in dropped]
         self._ids = np.array([vocabulary[token] for token in self._known], np.int32)
+        encoding = _without_limit(tokenizer).encode("a")
+        self.frame = _frame(encoding.ids, encoding.special_tokens_mask)
         self._forget()
 
     def _forget(self) -> None:
         self._numbers = _Numbers(zip(self._known, range(len(self._known)), strict=True))
         self._parts = TokenTable(self._ids, np.arange(len(self._ids) + 1))
+        self._characters = 0
+
+    def cut(self, texts: Sequence[str], max_length: int | None, add_special_tokens: bool) -> TokenTable:
+        """Rows as of the tokenizer, with or without special tokens, of at most `max_length` ids."""
+        if len(texts) <= _FEW and not self.dropped:
+            table = self._tokenised(texts, add_special_tokens)
+            if max_length is None or table.lengths.max(initial=0) <= max_length:
+                return table
+        start, end = self.frame if add_special_tokens else (self._ids[:0], self._ids[:0])
+        table = self.table(texts)
+        if max_length is not None:
+            room = max_length - len(start) - len(end)
+            if long := int((table.lengths > room).sum()):
+                table = replace(table.first(room), truncated=long)
+        return table.framed(start, end)
 
     def table(self, texts: Sequence[str]) -> TokenTable:
-        read = self._by_part if self.by_part else self._tokenised
-        pieces = [read(texts[start : start + _SLICE]) for start in range(0, len(texts), _SLICE)]
-        return TokenTable.joined(pieces)
+        if len(texts) <= _FEW:
+            return self._tokenised(texts)
+        with _LOCK:
+            return TokenTable.joined(
+                [self._by_part(texts[start : start + _SLICE]) for start in range(0, len(texts), _SLICE)]
+            )
 
     def _by_part(self, texts: Sequence[str]) -> TokenTable:
-        if len(self._numbers) > _MOST:
+        if self._characters > _REMEMBERED:
             self._forget()
         known = len(self._numbers)
-        split = [text.split(" ") for text in texts]
+        split = [text.split(" ") for text in texts] if self.by_part else [[text] for text in texts]
         sizes = np.fromiter(map(len, split), np.int64, len(split))
         numbers = np.fromiter(map(self._numbers.__getitem__, chain.from_iterable(split)), np.int64, int(sizes.sum()))
         if new := list(islice(self._numbers, known, None)):
+            # A part that takes 60 bytes beside its characters and ids counts as so many.
+            self._characters += sum(map(len, new)) + 60 * len(new)
             self._parts = TokenTable.joined([self._parts, self._tokenised(new)])
         parts = self._parts.taken(numbers)
         return TokenTable(parts.ids, parts.offsets[np.concatenate([[0], np.cumsum(sizes)])])
 
-    def _tokenised(self, texts: Sequence[str]) -> TokenTable:
-        rows = [encoding.ids for encoding in self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
-        offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-        table = TokenTable(np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1])), offsets)
-        return table.without(self.dropped)
+    def _tokenised(self, texts: Sequence[str], add_special_tokens: bool = False) -> TokenTable:
+        with _LOCK:
+            backend = _without_limit(self.tokenizer)
+            encodings = backend.encode_batch_fast(list(texts), add_special_tokens=add_special_tokens)
+        return TokenTable.of([encoding.ids for encoding in encodings]).without(self.dropped)
+
+
+# What a tokenizer with code of its own may change: case, blanks, signs, special tokens, an empty text.
+_SAMPLE = ["a", "", " The [SEP] A\u0301 b,\u3000<mask>  don't </s> 1,000x\n"]
+
+
+class TokenMemory:
+    """Equal tokenizers share what they remember of texts."""
+
+    def __init__(self) -> None:
+        self._shared: dict[str, ChunkTokens] = {}
+        self._roads: weakref.WeakKeyDictionary[object, tuple[int, ChunkTokens | None]] = weakref.WeakKeyDictionary()
+
+    def road(self, tokenizer: PreTrainedTokenizerBase) -> ChunkTokens | None:
+        """The tokenizer's own fast backend; None without one, or where it cuts or reads a sample otherwise."""
+        size, road = self._roads.get(tokenizer, (-1, None))
+        if size != len(tokenizer):
+            road = self._shared_road(tokenizer)
+            self._roads[tokenizer] = len(tokenizer), road
+        return road
+
+    def _shared_road(self, tokenizer: PreTrainedTokenizerBase) -> ChunkTokens | None:
+        backend: Tokenizer | None = getattr(tokenizer, "backend_tokenizer", None)
+        if backend is None or tokenizer.truncation_side != "right":
+            return None
+        identity = hashlib.sha256(_without_limit(backend).to_str().encode("utf-8", "surrogatepass")).hexdigest()
+        road = self._shared.get(identity) or ChunkTokens(backend)
+        # The engine's own tokenizer is its backend.
+        for specials in (True, False) if callable(tokenizer) else ():
+            for most in (None, 3 + sum(map(len, road.frame))):
+                wanted = _by_library(tokenizer, _SAMPLE, most, specials)
+                if not wanted.equals(road.cut(_SAMPLE, most, specials)):
+                    return None
+        return self._shared.setdefault(identity, road)
+
+    def forget(self) -> None:
+        self._shared.clear()
+        self._roads.clear()
+
+
+MEMORY = TokenMemory()
+"""The tokenizers of this process."""

@@ -17,7 +17,7 @@ from zoo.engine.batching import EncodingStats, encode_table, encode_unique
 from zoo.engine.hub_models import DEFAULT_BACKBONE
 from zoo.engine.needs import Need, check_files, check_first_token
 from zoo.engine.states import Pooling, pooled
-from zoo.engine.tokens import MEMORY, TokenTable
+from zoo.engine.tokens import TokenTable, tokenise
 from zoo.files import read_json, sha256_json, write_json
 from zoo.formats.export import StockModules
 from zoo.plugins import method_identity
@@ -148,7 +148,7 @@ class BackboneEncoder(Encoder[BackboneT]):
 
     def token_table(self, texts: list[str]) -> TokenTable:
         progress = self.runtime.progress
-        return MEMORY.tokenise(self.backbone.reader, texts, max_length=self.length_limit, progress=progress)
+        return tokenise(self.backbone.reader, texts, max_length=self.length_limit, progress=progress)
 
     def _encode_unique(self, texts: list[str]) -> Vectors:
         return encode_table(

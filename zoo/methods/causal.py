@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from zoo.encoder import Runtime, Traits
 from zoo.engine.backbone import Backbone
 from zoo.engine.needs import sees_later_tokens
 from zoo.engine.states import token_states
-from zoo.engine.tokens import MEMORY, TokenTable, clean_text, frame_of
+from zoo.engine.tokens import TokenTable, clean_text, frame_of, tokenise
 from zoo.errors import UsageError
 from zoo.formats.export import StockModules
 from zoo.methods.base import BackboneEncoder, BackboneRecipe
@@ -107,8 +107,6 @@ class Causal(BackboneEncoder[CausalRecipeT]):
         >>> vectors = Causal(recipe, Runtime()).encode(["a small dog"])
     """
 
-    Recipe: ClassVar[type] = CausalRecipe
-
     def __init__(self, recipe: CausalRecipeT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
         check_decoder(self.backbone, bidirectional=recipe.bidirectional)
@@ -154,13 +152,13 @@ class Causal(BackboneEncoder[CausalRecipeT]):
         if self.recipe.pooling == "mean":
             return self._rows_of_parts(clean)
         filled = [self.template.replace(SENTENCE, text) for text in clean]
-        rows = MEMORY.tokenise(self.tokenizer, filled, max_length=None, add_special_tokens=False)
+        rows = tokenise(self.tokenizer, filled, max_length=None, add_special_tokens=False)
         none = np.empty(0, np.int32)
         return rows.framed(self.start_of_row, none).with_cut(self.length_limit, clean, self._rows_of_parts)
 
     def _rows_of_parts(self, clean: list[str]) -> TokenTable:
         texts = [self.lead + text for text in clean]
-        table = MEMORY.tokenise(self.tokenizer, texts, max_length=self.room, add_special_tokens=False)
+        table = tokenise(self.tokenizer, texts, max_length=self.room, add_special_tokens=False)
         first, *others = self.parts_of_row
         rows = [
             np.concatenate([first, *(piece for part in others for piece in (table.row(i), part))])

@@ -20,7 +20,7 @@ from zoo.engine.backbone import Backbone, positions_of
 from zoo.engine.batching import constant, host_of, share_without_host, to_device
 from zoo.engine.bert import transform_of
 from zoo.engine.states import token_states
-from zoo.engine.tokens import MEMORY, TokenTable, clean_text, tokenise
+from zoo.engine.tokens import TokenTable, clean_text, tokenise
 from zoo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -124,9 +124,7 @@ class BoundTemplate:
     def alone(self) -> tuple[int, ...]:
         return self.head + self.tail
 
-    def sentences(
-        self, texts: Sequence[str], max_tokens: int, tokenise: Callable[..., TokenTable] = tokenise
-    ) -> TokenTable:
+    def sentences(self, texts: Sequence[str], max_tokens: int) -> TokenTable:
         texts = [self.lead + text for text in self._texts(texts)]
         return tokenise(self.tokenizer, texts, max_length=max_tokens, add_special_tokens=False)
 
@@ -158,11 +156,11 @@ class BoundTemplate:
         """Prompted rows of at most `max_length` tokens; only the sentence is cut."""
         room = self.room(max_length)
         if self.around_text is None:
-            return self.fill(self.sentences(texts, room, MEMORY.tokenise))
+            return self.fill(self.sentences(texts, room))
         before, after = self.around_text
         filled = [before + text + after for text in self._texts(texts)]
-        rows = MEMORY.tokenise(self.tokenizer, filled, max_length=None)
-        return rows.with_cut(max_length, texts, lambda some: self.fill(self.sentences(some, room, MEMORY.tokenise)))
+        rows = tokenise(self.tokenizer, filled, max_length=None)
+        return rows.with_cut(max_length, texts, lambda some: self.fill(self.sentences(some, room)))
 
     def mask_positions(self, row_lengths: Counts) -> Counts:
         after_sentence = self.mask >= len(self.head)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from benchmark.metrics.geometry import alignment, anisotropy, principal_components, uniformity, unit_vectors
+from benchmark.metrics.geometry import (
+    Matrix,
+    alignment,
+    anisotropy,
+    principal_components,
+    uniformity,
+    unit_vectors,
+)
 from benchmark.records.query import Split, scored_pairs
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks.loaded import LoadedTask
@@ -17,6 +26,29 @@ from zoo_bench_papers.analysis.encoders import ChosenEncoder, average, columns, 
 from zoo_bench_papers.analysis.result import Analysis, AnalysisTable, Histogram, Points, Scatter
 
 _SHOWN = 8192
+
+
+def alignment_error(first: Matrix, second: Matrix) -> float:
+    """Return the standard error of `alignment` over pairs (n, dim)."""
+    return _of_mean(np.square(unit_vectors(first) - unit_vectors(second)).sum(axis=1))
+
+
+def uniformity_error(vectors: Matrix, chunk: int = 2048) -> float:
+    """Return the standard error of `uniformity` over sentences (n, dim): the mean over pairs has two of each."""
+    unit = unit_vectors(vectors)
+    blocks = (unit[start : start + chunk] for start in range(0, len(unit), chunk))
+    each = np.concatenate([np.exp(4.0 * (block @ unit.T) - 4.0).sum(axis=1) for block in blocks]) - 1.0
+    return 2 * _of_mean(each) / float(each.mean())
+
+
+def anisotropy_error(vectors: Matrix) -> float:
+    """Return the standard error of `anisotropy` over sentences (n, dim)."""
+    unit = unit_vectors(vectors)
+    return 2 * _of_mean((unit @ unit.sum(axis=0) - 1.0) / (len(unit) - 1))
+
+
+def _of_mean(values: NDArray[np.float64]) -> float:
+    return float(values.std(ddof=1)) / math.sqrt(len(values))
 
 
 def analyse_anisotropy(
@@ -46,9 +78,10 @@ def analyse_anisotropy(
             scores[task.name] = task_scores(encoder_choice, encoder, task)
         row = {**encoder_choice.row(), mean: average([main for main, _, _ in scores.values()])}
         test_score, dev_score, _ = scores[suite.dev]
-        rows.append({**row, dev: dev_score, test: test_score, "Sentence anisotropy": anisotropy(vectors)})
+        measured = {"Sentence anisotropy": anisotropy(vectors), "Sentence anisotropy, error": anisotropy_error(vectors)}
+        rows.append({**row, dev: dev_score, test: test_score, **measured})
         notes += [f"n/a: {encoder_choice.label()}: {reason}" for _, _, reason in scores.values() if reason]
-    header = {**columns(chosen), mean: 2, dev: 2, test: 2, "Sentence anisotropy": 4}
+    header = {**columns(chosen), mean: 2, dev: 2, test: 2, "Sentence anisotropy": 4, "Sentence anisotropy, error": 4}
     table = AnalysisTable("anisotropy", "Correlation and sentence anisotropy", header, rows, notes)
     drawn = [(row, one) for row, one in zip(rows, chosen, strict=True) if row[mean] is not None]
     points = Points(
@@ -139,15 +172,18 @@ def analyse_alignment(
             {
                 **encoder.row(),
                 "Alignment": alignment(vectors(first), vectors(second)),
+                "Alignment, error": alignment_error(vectors(first), vectors(second)),
                 "Uniformity": uniformity(vectors(sentences)),
+                "Uniformity, error": uniformity_error(vectors(sentences)),
                 test: None if main is None else 100 * main,
             }
         )
-    header = {**columns(chosen), "Alignment": 4, "Uniformity": 4, test: 2}
+    kinds = ("Alignment", "Alignment, error", "Uniformity", "Uniformity, error")
+    header = {**columns(chosen), **dict.fromkeys(kinds, 4), test: 2}
     about = [
         f"Alignment: mean squared distance of the {len(positive):,} pairs of {task.name} ({split}) scored above"
         f" {threshold:g}. Uniformity: log mean exp(-2 d²) over all pairs of its {len(sentences):,} distinct sentences."
-        " Vectors of length 1; lower is better for both.",
+        " Vectors of length 1; lower is better for both. Error: the standard error of other pairs or sentences.",
         f"{test}: Spearman x100 of cosine.",
     ]
     drawn = [(row, one.label()) for row, one in zip(rows, chosen, strict=True)]

@@ -161,7 +161,9 @@ CLASSES: dict[str, int | None] = {
     "Neighbour distance": 3,
     "Purity": 3,
     "Chance": 3,
+    "Above chance": 3,
     "Mean's distance": 3,
+    **dict.fromkeys(("Norm, error", "Spread, error", "Neighbour distance, error", "Above chance, error"), 4),
 }
 POINTS: dict[str, int | None] = dict.fromkeys(["Backbone", "Token", "Count", "Rank", "Band", "Form", "PC1", "PC2"])
 
@@ -175,7 +177,8 @@ def _about(matrix: str, corpus: Corpus, neighbours: int) -> list[str]:
         " principal components. ρ: Spearman correlation with frequency over the tokens seen (a component has no sign).",
         "Norm: mean length. Spread: root mean square distance to the class's own mean. Neighbour distance: mean"
         f" distance to the {neighbours} nearest of all tokens. Purity: share of these neighbours that are of the class;"
-        " Chance: the class's share of all other tokens. Mean's distance: from the class's mean to the mean of all"
+        " Chance: the class's share of all other tokens. Error: standard error over tokens."
+        " Mean's distance: from the class's mean to the mean of all"
         " other tokens, divided by the spread of everything. All distances are Euclidean.",
     ]
 
@@ -201,9 +204,17 @@ def class_rows(
     groupings["form"] = (vocabulary.forms, [WORD, CAPITAL, SUBWORD])
     for by, (labels, order) in groupings.items():
         purity = neighbour_purity(rows, labels)
+        at = np.array(labels)
+        alike = (at[rows] == at[:, None]).mean(axis=1)
         for label in (one for one in order if one in purity):
-            members = np.array([one == label for one in labels])
+            members = at == label
             count = int(members.sum())
+            chance = (count - 1) / (len(wide) - 1)
+            norms = np.linalg.norm(wide[members], axis=1)
+            apart = np.square(wide[members] - wide[members].mean(axis=0)).sum(axis=1)
+            errors = {"Norm": _error(norms), "Spread": _error(apart) / max(2 * _spread(wide[members]), 1e-12)}
+            errors |= {"Neighbour distance": _error(distances[members].mean(axis=1))}
+            errors |= {"Above chance": _error(alike[members])}
             others = count < len(wide)
             away = np.linalg.norm(wide[members].mean(axis=0) - wide[~members].mean(axis=0)) if others else None
             class_lines.append(
@@ -212,15 +223,22 @@ def class_rows(
                     "By": by,
                     "Class": label,
                     "Tokens": count,
-                    "Norm": float(np.linalg.norm(wide[members], axis=1).mean()),
+                    "Norm": float(norms.mean()),
                     "Spread": _spread(wide[members]),
                     "Neighbour distance": float(distances[members].mean()),
                     "Purity": purity[label],
-                    "Chance": (count - 1) / (len(wide) - 1),
+                    "Chance": chance,
+                    "Above chance": purity[label] - chance,
                     "Mean's distance": None if away is None else float(away) / spread,
+                    **{f"{name}, error": error for name, error in errors.items()},
                 }
             )
     return class_lines
+
+
+def _error(values: NDArray[np.float64]) -> float:
+    """Return the standard error of a mean over tokens."""
+    return float(values.std(ddof=1)) / float(np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 def _spread(vectors: NDArray[np.float64]) -> float:

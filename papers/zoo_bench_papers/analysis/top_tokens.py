@@ -7,7 +7,10 @@ the top-200 tokens, Eq. 3, and of the [MASK] state, Eq. 2).
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import math
+import statistics
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import torch
@@ -41,6 +44,14 @@ def predicted_tokens(prompt: Prompt, head: nn.Module, texts: Sequence[str], top:
     ]
 
 
+def shared_words(words: Sequence[Collection[str]]) -> tuple[float, float]:
+    """Return the mean share of a sentence's tokens that another sentence has too, and its standard error."""
+    counts = Counter(token for of in words for token in set(of))
+    each = [sum(counts[token] - 1 for token in set(of)) / len(of) / (len(words) - 1) for of in words]
+    # A mean over pairs of sentences has two of each.
+    return statistics.fmean(each), 2 * statistics.stdev(each) / math.sqrt(len(each))
+
+
 def analyse_top_tokens(
     backbones: Sequence[str],
     template: str,
@@ -57,7 +68,7 @@ def analyse_top_tokens(
     `words` is the k of Eq. 3; `period` adds a period to a sentence without end mark. Raises UsageError for a backbone
     without an MLM head or an invalid template.
     """
-    token_rows, probabilities, scores = [], [], []
+    token_rows, probabilities, scores, shared = [], [], [], []
     notes: list[str] = []
     for name in backbones:
         undenoised = Prompt(PromptRecipe(backbone=name, template=template, period=period), runtime)
@@ -68,6 +79,10 @@ def analyse_top_tokens(
             WITHOUT: predicted_tokens(undenoised, head, texts, top),
             WITH: predicted_tokens(denoised, head, texts, top),
         }
+        for how, predicted in both.items() if len(texts) > 1 else ():
+            value, error = shared_words([[token for token, _ in of] for of in predicted])
+            of_words = {"Shared words": value, "Shared words, error": error}
+            shared.append({"Backbone": backbone.source.name, "Denoising": how, "Sentences": len(texts), **of_words})
         for i, text in enumerate(texts):
             row = {"Backbone": backbone.source.name, "Sentence": text}
             lists = {how: ", ".join(token for token, _ in predicted[i]) for how, predicted in both.items()}
@@ -92,6 +107,9 @@ def analyse_top_tokens(
             data_only=True,
         ),
     ]
+    if shared:
+        columns = {**dict.fromkeys(["Backbone", "Denoising", "Sentences"]), "Shared words": 4, "Shared words, error": 4}
+        tables.append(AnalysisTable("shared-words", "Tokens that two sentences share", columns, shared))
     added = " Sentences without an end mark get a period." if period else ""
     about = [f"Template: `{template}`. Denoising: predicted from h minus the template's bias (section 4.3).{added}"]
     if tasks:

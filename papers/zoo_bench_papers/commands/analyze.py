@@ -151,6 +151,7 @@ def bias(**options: Any) -> None:
 @command.command("top-tokens")
 @_backbone
 @click.option("--text", "texts", multiple=True, help="A sentence; may be given several times [default: table 7's].")
+@click.option("--sentences", type=click.IntRange(2), help="Instead: the first N of STS-B's development sentences.")
 @click.option("--template", help="Template with [X] and [MASK]; the manual template, unless given.")
 @click.option("--period", is_flag=True, help="End every sentence in a period, as PromptBERT's evaluation does.")
 @click.option("--top", type=click.IntRange(1), default=5, help="Tokens shown for each sentence.")
@@ -163,6 +164,7 @@ def top_tokens(**options: Any) -> None:
     """Tokens predicted at [MASK], with and without template denoising (tables 7 and 9)."""
     runtime = _start(options)
     from benchmark.data.sources import DataSource
+    from benchmark.records.query import scored_pairs
     from benchmark.tasks.loaded import load_tasks
     from benchmark.tasks.suites import suite
     from zoo.methods.prompt import PromptRecipe
@@ -170,10 +172,14 @@ def top_tokens(**options: Any) -> None:
 
     data = DataSource.from_options(options["data"])
     tasks = load_tasks(suite(options["suite_name"]).tasks, data, None) if options["suite_name"] else []
+    texts = options["texts"] or SENTENCES
+    if options["sentences"] is not None:
+        (dev,) = load_tasks(["STS-B"], data, None)
+        texts = list(dict.fromkeys(scored_pairs(dev, "dev").texts()))[: options["sentences"]]
     analysis = analyse_top_tokens(
         options["backbones"] or [DEFAULT_BACKBONE],
         options["template"] or PromptRecipe().template,
-        options["texts"] or SENTENCES,
+        texts,
         options["top"],
         runtime,
         words=options["words"],

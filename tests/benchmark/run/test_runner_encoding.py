@@ -1,8 +1,9 @@
-"""What a run encodes, tokenises and logs: each text once."""
+"""What a run encodes and logs: each text once; what it tokenises: each word once."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +18,22 @@ from zoo.errors import ContractError
 pytestmark = pytest.mark.usefixtures("fakes")
 
 
-def test_methods_on_one_backbone_tokenise_a_text_once(
+def test_methods_on_one_backbone_tokenise_a_word_once(
     cli: Cli, tmp_path: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Six methods with one limit of length: one tokenizer's work."""
     from zoo.engine import tokens
 
     tokenised: list[str] = []
-    memory, plain = tokens.TokenMemory(), tokens._tokenise
-    monkeypatch.setattr("zoo.methods.base.MEMORY", memory)
+    plain = tokens.ChunkTokens._tokenised
+    monkeypatch.setattr(tokens, "MEMORY", tokens.TokenMemory())
+    monkeypatch.setattr(tokens, "_FEW", 0)
 
-    def counting(tokenizer: Any, texts: Any, *rest: Any) -> Any:
+    def counting(road: tokens.ChunkTokens, texts: Sequence[str], *rest: Any) -> tokens.TokenTable:
         tokenised.extend(texts)
-        return plain(tokenizer, texts, *rest)
+        return plain(road, texts, *rest)
 
-    monkeypatch.setattr(tokens, "_tokenise", counting)
+    monkeypatch.setattr(tokens.ChunkTokens, "_tokenised", counting)
     six = [
         "cls",
         "avg-last",

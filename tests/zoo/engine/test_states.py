@@ -12,7 +12,7 @@ import torch
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone
 from zoo.engine.batching import changed, host_of, to_device
-from zoo.engine.states import NEEDS_ALL_LAYERS, Pooling, Rows, pool, pooled, token_states
+from zoo.engine.states import NEEDS_ALL_LAYERS, Pooling, Rows, _attend, pool, pooled, token_states
 
 LENGTHS = torch.tensor([9, 1, 5, 9, 2])
 
@@ -140,3 +140,27 @@ def test_the_host_keeps_the_values_of_a_changed_batch() -> None:
     on_device = to_device(torch.tensor([[1, 2], [3, 4]]), torch.device("meta"))
     assert host_of(changed(on_device, lambda batch: batch[::2])).tolist() == [[1, 2]]
     assert host_of(torch.tensor([5])).tolist() == [5]
+
+
+@pytest.mark.parametrize("keys", [9, 70], ids=["short", "long"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("gradient", [True, False])
+def test_attention_drops_weights_with_a_gradient_and_without(
+    keys: int, dtype: torch.dtype, gradient: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A momentum encoder, as PT-BERT's, has dropout without a gradient."""
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(2, 3, keys, 8, generator=generator).to(dtype) for _ in range(3))
+    bias = torch.zeros(2, 1, 1, keys, dtype=dtype)
+    bias[1, ..., keys // 2 :] = -torch.inf
+    scores = q.double() @ k.double().transpose(2, 3) / 8**0.5 + bias.double()
+    expected = scores.softmax(-1) @ v.double()
+    rates = []
+    monkeypatch.setattr("zoo.engine.states.drop", lambda weights, rate: (rates.append(rate), 0.5 * weights)[1])
+    with torch.set_grad_enabled(gradient):
+        q.requires_grad_(gradient)
+        alone, half = (_attend(q, k, v, bias, rate) for rate in (0.0, 0.25))
+    tolerance = 1e-5 if dtype == torch.float32 else 2e-2
+    torch.testing.assert_close(alone.double(), expected, atol=tolerance, rtol=tolerance)
+    torch.testing.assert_close(half.double(), expected / 2, atol=tolerance, rtol=tolerance)
+    assert rates == [0.25] and half.requires_grad == gradient
