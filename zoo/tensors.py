@@ -30,9 +30,17 @@ def _digest(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) ->
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None = None) -> None:
     """Write safetensors atomically, with a sha256; memory may be shared, equal tensors give equal bytes."""
+    write_copied(path, copied(tensors), metadata)
+
+
+def copied(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Tensors on the CPU that share no memory, as a file has them."""
+    return {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
+
+
+def write_copied(path: Path, unshared: dict[str, torch.Tensor], metadata: Mapping[str, str] | None = None) -> None:
     from safetensors.torch import save_file
 
-    unshared = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
     facts = dict(metadata or {})
     with atomic_path(path) as temporary:
         remove_dead(path.parent, ".tmp")

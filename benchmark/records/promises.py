@@ -33,14 +33,17 @@ def absent(records: Iterable[Record]) -> list[str]:
     A shard counts as lost if another one of its plan has two encoders, or if a later one is here: then it has some too.
     """
     plans: dict[tuple[tuple[str, str], ...], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    commands: dict[tuple[str, ...], dict[str, str]] = {}
+    # By command, because it is read once.
+    encoders: dict[tuple[str, ...], set[str]] = defaultdict(set)
     known: set[str] = set()
     for record in records:
-        command, method = tuple(record["command"]), record["method"]
-        options = commands.setdefault(command, asked(command))
+        method = record["method"]
         known |= {method["name"], method.get("recipe_name") or ""}
+        encoders[tuple(record["command"])].add(record["encoder_key"])
+    for command, keys in encoders.items():
+        options = asked(command)
         key = tuple(sorted((name, value) for name, value in options.items() if name not in _ELSEWHERE))
-        plans[key][options.get("shard", "")].add(record["encoder_key"])
+        plans[key][options.get("shard", "")] |= keys
     lines = []
     for key, shards in plans.items():
         # Of a plan that ran as a whole too, nothing is lost.

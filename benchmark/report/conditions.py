@@ -195,6 +195,9 @@ def unfitted(row: Row) -> str:
 
 def _less_data(row: Row) -> list[str]:
     """Return shortfalls against the papers: rows of a data set, phrase pairs of BURT, GloVe's size."""
+    # Each form of a table asks again.
+    if row.less_data is not None:
+        return row.less_data
     sizes = {(r["task"]["dataset"], r["task"]["rows"]) for r in row.records if r["status"] == "ok"}
     entries = [(name, rows, catalog()[name]) for name, rows in sorted(sizes, key=str) if name in catalog()]
     parts = [
@@ -207,6 +210,7 @@ def _less_data(row: Row) -> list[str]:
         parts.append(f"{max(phrases):,} phrase pairs, the paper's 1.06 million")
     if any(source.get("name") == _GLOVE for r in row.records for source in r["method"]["sources"].values()):
         parts.append("GloVe of 50 dimensions, the papers' of 300")
+    row.less_data = parts
     return parts
 
 

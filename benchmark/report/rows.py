@@ -150,6 +150,8 @@ class Row:
     untrained: bool = False  # a backbone's own states, pooled, and nothing else
     method: str = ""  # the name in the records, where `name` is a shorter one (see `printed_names`)
     spec: RecipeSpec | None = None  # None: neither this code nor the folder has its recipe
+    # What `conditions` has read from its records; None: not yet.
+    less_data: list[str] | None = field(default=None, compare=False)
 
     @functools.cached_property
     def made_of(self) -> tuple[str, Mapping[str, Any]]:
@@ -165,7 +167,7 @@ class Row:
     def scored(self) -> bool:
         return any(value.mean is not None for value in self.values.values())
 
-    @property
+    @functools.cached_property
     def missing_seeds(self) -> str:
         """ "1 of 2 seeds" if planned seeds are missing."""
         planned = max((record.get("seeds", 0) for record in self.records), default=0)

@@ -18,10 +18,12 @@ from torch import nn
 
 from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import WRONG_CONTENT, write_text
-from zoo.tensors import read_tensors, write_tensors
+from zoo.tensors import copied, read_tensors, write_copied
+
+Tensors = dict[str, torch.Tensor]
 
 
-def random_state() -> dict[str, torch.Tensor]:
+def random_state() -> Tensors:
     state = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         state["cuda"] = torch.cuda.get_rng_state()
@@ -63,14 +65,13 @@ def changing(model: nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor for name, tensor in model.state_dict().items() if name not in resting}
 
 
-def save_checkpoint(
-    path: Path,
+def checkpoint_of(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     scheduler: torch.optim.lr_scheduler.LRScheduler,
     facts: dict[str, object],
-) -> None:
-    """Write all state for a resumption; `facts` are JSON values."""
+) -> tuple[Tensors, dict[str, str]]:
+    """A copy of all state for a resumption, as `write_copied` takes it; `facts` are JSON values."""
     tensors = {f"model/{name}": tensor for name, tensor in changing(model).items()}
     packed = optimizer.state_dict()
     numbers: dict[str, dict[str, object]] = {}
@@ -87,7 +88,7 @@ def save_checkpoint(
         "param_groups": json.dumps(packed["param_groups"]),
         "scheduler": json.dumps(scheduler.state_dict(), default=_refuse_value),
     }
-    write_tensors(path, tensors, metadata)
+    return copied(tensors), metadata
 
 
 def _refuse_value(value: object) -> NoReturn:
@@ -171,8 +172,6 @@ def _check_groups(expected: list[dict[str, object]], read: list[dict[str, object
                 raise ValueError(f"{name} is {other!r:.40}")
 
 
-Tensors = dict[str, torch.Tensor]
-
 LAST, BEFORE, LOG = "checkpoint.safetensors", "checkpoint-before.safetensors", "log.jsonl"
 
 
@@ -211,17 +210,17 @@ class TrainingFolder:
 
     def write_best(self, step: int, weights: Tensors) -> None:
         if self.folder is not None:
-            write_tensors(self.folder / f"best-{step}.safetensors", weights)
+            write_copied(self.folder / f"best-{step}.safetensors", weights)
 
-    def save(self, write: Callable[[Path], None], best_step: int | None) -> None:
-        """Write a checkpoint, keep the previous, and remove best weights of neither."""
+    def save(self, tensors: Tensors, metadata: dict[str, str], best_step: int | None) -> None:
+        """Write a copied checkpoint, keep the previous, and remove best weights of neither."""
         assert self.folder is not None
         last, before = self.folder / LAST, self.folder / BEFORE
         if last.exists():
             with contextlib.suppress(OSError):
                 last.replace(before)
         try:
-            write(last)
+            write_copied(last, tensors, metadata)
         except ZooError:
             if before.exists():
                 before.replace(last)

@@ -26,7 +26,8 @@ from zoo.engine.dropout import cheapen_dropout
 from zoo.engine.narrow import NarrowWeights
 from zoo.errors import CorruptError, Interrupted, TrainingError
 from zoo.machine import forget_peak_memory, keep_freed_memory, peak_memory_mb
-from zoo.training.checkpoint import TrainingFolder, at_rest, changing, restore_checkpoint, save_checkpoint, undisturbed
+from zoo.tensors import copied
+from zoo.training.checkpoint import TrainingFolder, at_rest, changing, checkpoint_of, restore_checkpoint, undisturbed
 from zoo.training.graphs import UNSTATED, Part, gradients, graphs_for, needed
 from zoo.training.optimizers import make_optimizer, make_scheduler
 from zoo.training.settings import TrainSettings
@@ -131,6 +132,8 @@ class Training:
         self.graphs = graphs_for(self) if runtime.cuda_graphs else None
         self._thread = ThreadPoolExecutor(1)
         self._next: Future[list[Part]] | None = None
+        self._writer = ThreadPoolExecutor(1)
+        self._written: Future[None] | None = None
 
     def _note(self, rows_per_second: float) -> str:
         settings = self.settings
@@ -155,7 +158,7 @@ class Training:
         first_step = self.step
         self.objective.train()
         forget_peak_memory(self.runtime.device)
-        with self.progress.bar("training", self.total_steps) as bar:
+        with self._writer, self.progress.bar("training", self.total_steps) as bar:
             while self.step < self.total_steps:
                 self._stop_if_asked()
                 batch = self.batch(self.step)
@@ -165,6 +168,7 @@ class Training:
                 rate = (self.step - first_step) * self.settings.batch_size / max(elapsed, 1e-9)
                 bar.update(self.step, self._note(rate))
                 self.after_step()
+        self._wait_for_writer()
         seconds = self.seconds_before + time.monotonic() - started
         if self.best_step is not None:
             self.backbone.load_state_dict(at_rest(self.backbone) | self.best_weights)
@@ -343,13 +347,24 @@ class Training:
             "skipped": self.skipped,
             "seconds": self.seconds_before + time.monotonic() - self.started,
         }
-        if not self.best_written and self.best_step is not None:
-            self.files.write_best(self.best_step, self.best_weights)
-            self.best_written = True
-        self.files.save(
-            lambda path: save_checkpoint(path, self.objective, self.optimizer, self.scheduler, facts),
-            self.best_step,
-        )
+        # One copy at a time. It is made here, as a capture excludes other work of the GPU.
+        self._wait_for_writer()
+        best = None if self.best_written or self.best_step is None else (self.best_step, copied(self.best_weights))
+        checkpoint = checkpoint_of(self.objective, self.optimizer, self.scheduler, facts)
+        self.best_written = True
+
+        def write(best_step: int | None = self.best_step) -> None:
+            if best is not None:
+                self.files.write_best(*best)
+            self.files.save(*checkpoint, best_step)
+
+        self._written = self._writer.submit(write)
+
+    def _wait_for_writer(self) -> None:
+        """Raises the error of a checkpoint that could not be written."""
+        written, self._written = self._written, None
+        if written is not None:
+            written.result()
 
     def resume(self) -> None:
         checkpoint = self.files.find()
@@ -375,6 +390,7 @@ class Training:
     def _stop_if_asked(self) -> None:
         if signal_number := self.run_.stop_signal():
             self._save()
+            self._wait_for_writer()
             where = "" if self.run_.folder is None else f" in {self.run_.folder}"
             raise Interrupted(
                 f"stopped by signal {signal_number} at step {self.step}; the checkpoint{where} is complete and the same"

@@ -1,4 +1,4 @@
-"""`zoo-bench methods --show`: a recipe with every setting, and where each comes from."""
+"""The command methods, and what it explains of a recipe."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from pathlib import Path
 import pytest
 from fakes import Cli
 
+from benchmark.cli.methods import notes, reasons
 from benchmark.tasks import TASKS
 from benchmark.tasks.suites import all_suites
 from zoo.files import parse_yaml
+from zoo.methods.ptbert import PTBert
+from zoo.methods.simcse import SimCSE
 from zoo.plugins import METHODS
 from zoo.recipes import all_recipes, build
+
+# `zoo-bench methods --show`: a recipe with every setting, and where each comes from.
 
 
 @pytest.mark.slow
@@ -102,3 +107,23 @@ def test_tasks_by_family_and_in_full(cli: Cli, data_dir: Path) -> None:
     assert "rows: test 3,108" in text and "found: folder" in text
     assert {one["family"] for one in json.loads(cli("tasks", "--family", "words", "--json").out)["tasks"]} == {"words"}
     assert cli("tasks", "STS21").code == 2
+
+
+# The reasons that stand beside settings, and the notes of recipes.
+
+
+def test_reasons_are_the_comments_beside_fields() -> None:
+    """Those of a base class count, and a subclass's own take their place."""
+    comments = reasons(SimCSE.Recipe)
+    assert comments["hard_negative_weight"].startswith("ln alpha")
+    assert comments["eval_every"].startswith("Steps between dev scores; the scripts of SimCSE")
+    assert comments["dropout"] == "None: the backbone's own, 0.1 for BERT."
+    assert "temperature" not in comments  # no comment, no reason
+    assert set(reasons(PTBert.Recipe)) >= {"momentum", "heads", "states"}
+
+
+def test_notes_go_up_the_chain_of_recipes() -> None:
+    chain = [name for name, _ in notes(all_recipes()["simcse-sup-small"])]
+    assert chain == ["simcse-sup-small", "simcse-sup", "simcse"]
+    (only,) = notes(all_recipes()["simcse"])
+    assert only[1].endswith("evaluate every 125 steps instead of 250.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,11 @@ import pytest
 import torch
 from torch import nn
 
-from zoo.encoder import Run, Runtime
-from zoo.errors import CorruptError, Interrupted, MissingError
+from zoo.encoder import FitReport, Run, Runtime
+from zoo.errors import CorruptError, Interrupted, MissingError, ZooError
 from zoo.progress import Progress
-from zoo.tensors import read_tensors, write_tensors
-from zoo.training.checkpoint import BEFORE, LAST, LOG, restore_checkpoint, save_checkpoint
+from zoo.tensors import read_tensors, write_copied, write_tensors
+from zoo.training.checkpoint import BEFORE, LAST, LOG, checkpoint_of, restore_checkpoint
 from zoo.training.loop import Objective, train
 from zoo.training.settings import TrainSettings
 
@@ -161,7 +163,7 @@ def setting(seed: int) -> tuple[nn.Module, torch.optim.Optimizer, Any]:
 
 
 def load_checkpoint(path: Path, *parts: Any) -> dict[str, Any]:
-    """Read and restore what `save_checkpoint` wrote."""
+    """Read and restore what `checkpoint_of` made."""
     return restore_checkpoint(path, *read_tensors(path, unsigned=False), *parts)
 
 
@@ -181,7 +183,7 @@ def test_training_goes_on_bit_equal_in_fresh_objects(tmp_path: Path) -> None:
     """Weights, buffers, moments, step counts, schedule and random state: had one been lost, the losses would differ."""
     first = setting(0)
     steps(*first, 3)
-    save_checkpoint(tmp_path / "c.safetensors", *first, {"step": 3, "note": "ρ"})
+    write_copied(tmp_path / "c.safetensors", *checkpoint_of(*first, {"step": 3, "note": "ρ"}))
     wanted = steps(*first, 4)
     second = setting(99)
     assert load_checkpoint(tmp_path / "c.safetensors", *second) == {"step": 3, "note": "ρ"}
@@ -189,10 +191,9 @@ def test_training_goes_on_bit_equal_in_fresh_objects(tmp_path: Path) -> None:
     assert all(torch.equal(a, b) for a, b in zip(first[0].state_dict().values(), second[0].state_dict().values()))  # noqa: B905
 
 
-def test_facts_that_are_no_standard_json_are_refused(tmp_path: Path) -> None:
+def test_facts_that_are_no_standard_json_are_refused() -> None:
     with pytest.raises(ValueError, match="JSON"):
-        save_checkpoint(tmp_path / "c.safetensors", *setting(0), {"loss": float("nan")})
-    assert list(tmp_path.iterdir()) == []
+        checkpoint_of(*setting(0), {"loss": float("nan")})
 
 
 def test_a_file_that_is_no_checkpoint_is_corrupt(tmp_path: Path) -> None:
@@ -206,3 +207,59 @@ def test_a_file_that_is_no_checkpoint_is_corrupt(tmp_path: Path) -> None:
         load_checkpoint(tmp_path / "c.safetensors", *setting(0))
     with pytest.raises(MissingError):
         load_checkpoint(tmp_path / "absent.safetensors", *setting(0))
+
+
+class Slope(Objective):
+    """Its weight is smaller after each step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slope = nn.Parameter(torch.ones(1))
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return self.slope.sum() * rows.mean()
+
+
+def slope_trained(folder: Path) -> FitReport:
+    objective, settings = Slope(), TrainSettings(batch_size=1, learning_rate=1e-2, epochs=1, eval_every=9)
+    run = Run(folder=folder, checkpoint_steps=2)
+    return train(
+        objective,
+        lambda rows: (torch.ones(len(rows)),),
+        8,
+        settings,
+        runtime=Runtime(),
+        run=run,
+        backbone=objective,
+        dev_score=None,
+    )
+
+
+def test_steps_go_on_while_a_checkpoint_is_written_and_its_weights_are_of_its_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[float] = []
+    seen = []
+
+    def slow(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> None:
+        step = json.loads(metadata["facts"])["step"]
+        # The step after it is made meanwhile.
+        while len(steps) <= step:
+            time.sleep(0.001)
+        seen.append((step, float(tensors["model/slope"])))
+        write_copied(path, tensors, metadata)
+
+    monkeypatch.setattr("zoo.training.checkpoint.write_copied", slow)
+    monkeypatch.setattr(Slope, "after_step", lambda self: steps.append(float(self.slope.detach())))
+    assert slope_trained(tmp_path).steps == 8
+    assert seen == [(step, pytest.approx(steps[step - 1])) for step in (2, 4, 6)]
+    assert read_tensors(tmp_path / LAST, unsigned=False)[0]["model/slope"].item() == pytest.approx(steps[5])
+
+
+def test_a_checkpoint_that_cannot_be_written_ends_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise ZooError("the disk is full")
+
+    monkeypatch.setattr("zoo.training.checkpoint.write_copied", full)
+    with pytest.raises(ZooError, match="the disk is full"):
+        slope_trained(tmp_path)

@@ -344,7 +344,7 @@ STEPS = 12
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", [SimCSE, PTBert])
 def test_resumed_training_is_bit_equal(tiny_bert: Path, tmp_path: Path, corpus: Corpus, cls: type[Contrastive]) -> None:
-    """Stopped three times, with a dev score and without; methods/test_fitting.py has every method that learns."""
+    """Stopped three times, with a dev score and without; methods/test_all_methods.py has every method that learns."""
     score = dev_score if cls is SimCSE else None
     uninterrupted = make(cls, tiny_bert)
     wanted = uninterrupted.fit(corpus, dev_score=score, run=Run(folder=tmp_path / "whole", seed=3))
