@@ -25,7 +25,7 @@ from zoo.check import problem_of
 from zoo.conformance import check
 from zoo.encoder import Runtime
 from zoo.engine.backbone import find_backbone
-from zoo.errors import ZooError, error_text
+from zoo.errors import ContractError, ZooError, error_text
 from zoo.files import check_writable
 from zoo.machine import choose_precision, cpu_bf16, environment, make_runtime
 from zoo.paths import cache_folder
@@ -186,11 +186,15 @@ def checks(
 
 
 def _record(task: str, data: str | None) -> None:
-    """Measure the control of random vectors into a folder of its own, as a run does."""
+    """Measure the control of random vectors into a folder of its own, as a run does, and verify it."""
     from benchmark.api import evaluate
+    from benchmark.checking.verify import verify
 
     with tempfile.TemporaryDirectory() as folder:
         evaluate("random", task, results=folder, data=data, quiet=True, seeds=1, controls=False)
+        for verdict in verify(Path(folder), data).verdicts:
+            if verdict.word == "differs":
+                raise ContractError(f"score(): verify says of its record: {verdict.why}")
 
 
 def _method_checks(spec: RecipeSpec, backbone: str | None, runtime: Runtime) -> Iterator[tuple[str, str | None]]:
