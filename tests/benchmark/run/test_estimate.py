@@ -99,8 +99,10 @@ def test_each_look_at_the_development_set_is_an_encoding(run: Run, recipe: dict[
 def test_fine_tuning_counts_its_epochs_and_seeds(run: Run, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     """An encoder without a seed is fine-tuned with three; one that is not fine-tuned takes no longer."""
     pairs = Pairs(["one two"] * rows, ["three"] * rows, np.ones(rows))
-    data = ScoredFinetuneData(run.tasks[0].data.located, {"train": pairs, "test": pairs.head(0)}, None, low=0, high=5)
-    with_task = replace(run, tasks=[*run.tasks, replace(run.tasks[0], data=data)])
+    first = run.tasks[0].data
+    assert first is not None
+    data = ScoredFinetuneData(first.located, {"train": pairs, "test": pairs.head(0)}, None, low=0, high=5)
+    with_task = replace(run, tasks=(*run.tasks, replace(run.tasks[0], data=data)))
     before, after = seconds(run, monkeypatch, 1e9), seconds(with_task, monkeypatch, 1e9)
     more = {name: after[name] - before[name] for name in after}
     (weights,) = {estimate._weights(plan) for plan in run.encoders if plan.row.name == "cls"}
