@@ -87,7 +87,10 @@ def space_of(recipe: Any, stated: Mapping[str, object], where: str) -> dict[str,
             raise UsageError(f"{where}: {key} has the space {given!r:.100}; give LOW..HIGH, LOW..HIGH:log or a list.")
         space[key] = Dimension(low=bounds[0], high=bounds[1], log=bool(log), integer=type(default) is int)
     if not space:
-        raise UsageError(f"{where} has nothing to tune; state a space, as in --space learning_rate=1e-5..3e-4:log.")
+        values = {field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe)}
+        numbers = [f"{key}=[{v},{2 * v}]" for key, v in values.items() if type(v) in (int, float) and v > 0]
+        hint = f"state a space, as in --space {numbers[0]}" if numbers else "none of its settings is a number"
+        raise UsageError(f"{where} has nothing to tune by itself; {hint}.")
     return space
 
 

@@ -1,16 +1,25 @@
-"""How the processor time of tables of others and of a search grows: `python -m speed.growth`."""
+"""How processor time grows with texts, records, plans, models of others and documents: `python -m speed.growth`."""
 
 from __future__ import annotations
 
+import json
+import os
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import numpy as np
 
+from benchmark.records.packed import read_packed, write_packed
 from benchmark.report.markdown import markdown_table
+from speed.pieces import texts
 from speed.report import conditions
 from speed.script import run
+from speed.startup import measure
+
+_ROOT = Path(__file__).resolve().parent.parent
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -46,16 +55,57 @@ def of_search(queries: int, documents: int, dim: int = 384) -> float:
     return seconds(lambda: measure(data, vectors))
 
 
+def of_static(count: int) -> float:
+    """Return the seconds of `static-avg` for texts that it has not seen."""
+    from zoo.api import create
+    from zoo.engine.tokens import MEMORY
+
+    MEMORY.forget()
+    encoder, some = create("static-avg"), texts(count)
+    encoder.encode(["a"])
+    return seconds(lambda: encoder.encode(some))
+
+
+def of_records(count: int) -> float:
+    """Return the seconds of `leaderboard` for records of zoo-mini, without pair scores, again under other names."""
+    source = read_packed(_ROOT / "leaderboards" / "zoo-mini")
+    assert source is not None
+    rows = []
+    for copy, number in (divmod(place, len(source)) for place in range(count)):
+        record = json.loads(source.text(number))
+        record["method"]["name"] += f"-copy-{copy}" if copy else ""
+        record["pairs"] = None
+        rows.append((json.dumps(record), record))
+    with tempfile.TemporaryDirectory() as folder:
+        write_packed(Path(folder) / "results", rows, [])
+        places = ["--results", f"{folder}/results", "--out", f"{folder}/tables"]
+        return measure(["leaderboard", *places], {**os.environ, "ZOO_BENCH_CACHE": f"{folder}/cache"})[1]
+
+
+def of_plan(rows: int) -> float:
+    """Return the seconds of the plan of a method under so many settings."""
+    names = ",".join(f"avg-last:max_length={3 + number}" for number in range(rows))
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["run", "--methods", names, "--suite", "pocket", "--dry-run", "--results", folder]
+        return measure(command, {**os.environ})[1]
+
+
 @click.command(help=__doc__)
 @click.option("--models", default=800, show_default=True, help="Models of the largest table, with 60 tasks.")
 @click.option("--documents", default=100_000, show_default=True, help="Documents of the largest search.")
-def main(models: int, documents: int) -> None:
+@click.option("--texts", "most", default=100_000, show_default=True, help="Texts of the largest table encoded.")
+@click.option("--records", default=20_000, show_default=True, help="Records of the largest folder.")
+@click.option("--plan", default=200, show_default=True, help="Rows of the largest plan.")
+def main(models: int, documents: int, most: int, records: int, plan: int) -> None:
     """Print a row per size; the first call of each kind, which imports, is not counted."""
     of_others(5, 5)
     of_search(10, 100)
     rows = [("others", f"{size} x 60", of_others(size, 60)) for size in (models // 4, models // 2, models)]
     sizes = (documents // 100, documents // 10, documents)
     rows += [("search", f"100 x {size}", of_search(100, size)) for size in sizes]
+    rows += [("static-avg", f"{size} texts", of_static(size)) for size in (most // 100, most // 10, most)]
+    rows += [("leaderboard", f"{size} records", of_records(size)) for size in (records // 20, records // 4, records)]
+    rows += [("run --dry-run", f"{size} rows", of_plan(size)) for size in (plan // 16, plan // 4, plan)]
     click.echo(", ".join(f"{name} {value}" for name, value in conditions("cpu").items()))
     cells = [(work, size, f"{taken:.2f}") for work, size, taken in rows]
     click.echo("\n".join(markdown_table(["work", "size", "processor seconds"], cells, [False, True, True])))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -136,10 +137,15 @@ def problem_of(cls: type[Any], test: Callable[[], str | None], part: str) -> str
         problem = test()
     except Exception as error:
         # Whatever a plugin raises is the problem to report.
-        return error_text(error) + own_line(cls, error, part)
-    if problem is None:
-        return None
-    return problem + own_line(cls, None, problem.partition("()")[0] if "()" in problem else part)
+        text = error_text(error)
+        return text + own_line(cls, error, _named_in(text, part))
+    return None if problem is None else problem + own_line(cls, None, _named_in(problem, part))
+
+
+def _named_in(problem: str, part: str) -> str:
+    """Return the first function that a problem names, else `part`."""
+    named = re.search(r"(\w+)\(\)", problem)
+    return named[1] if named else part
 
 
 def own_line(cls: type[Any], error: BaseException | None, part: str) -> str:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, Self
+from typing import Any, ClassVar, Generic, Protocol, Self, get_args
 
 import msgspec
 import numpy as np
@@ -194,13 +194,18 @@ class Start:
     recipe: AnyRecipe
 
 
+@dataclass(frozen=True)
+class NoSettings:
+    """The recipe of a method without settings."""
+
+
 class Encoder(ABC, Generic[RecipeT]):
     """A sentence encoder; `Recipe` is the frozen dataclass of its settings, with the paper's as defaults.
 
-    A method's base names it too, `Encoder[MyRecipe]`, for the type of `self.recipe`.
+    A method's base names it, `Encoder[MyRecipe]`.
     """
 
-    Recipe: ClassVar[type[Any]]
+    Recipe: ClassVar[type[Any]] = NoSettings
     # Raise it by hand when vectors change, so that cells are measured again.
     version: ClassVar[int] = 1
     # What no class of it has defined.
@@ -216,6 +221,12 @@ class Encoder(ABC, Generic[RecipeT]):
 
     def __init_subclass__(cls, **more: object) -> None:
         super().__init_subclass__(**more)
+        named = [kind for base in vars(cls).get("__orig_bases__", ()) for kind in get_args(base)]
+        recipes: list[Any] = [
+            kind for kind in (getattr(kind, "__default__", kind) for kind in named) if is_dataclass(kind)
+        ]
+        if recipes and "Recipe" not in vars(cls):
+            cls.Recipe = recipes[0]
         if "encode" in vars(cls):
             cls.encode = with_options(cls.encode)  # type: ignore[method-assign]
         if "fit" in vars(cls):

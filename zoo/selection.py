@@ -187,7 +187,9 @@ def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSp
         for spec, settings, overrides in rows:
             label = spec.name + re.sub(r"\s*[\r\n]\s*", " ", settings)
             if label in chosen:
-                raise UsageError(f"--methods: {label!r:.300} is named twice.")
+                files = sorted({chosen[label].origin, spec.origin})
+                which = f", by {files[0]} and {files[-1]}; rename a file" if len(files) > 1 else ""
+                raise UsageError(f"--methods: {label!r:.300} is named twice{which}.")
             chosen[label] = spec.changed(label, overrides)
     if not chosen:
         raise UsageError("--methods names no method; see `zoo-bench methods`.")

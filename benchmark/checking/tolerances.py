@@ -73,27 +73,25 @@ def compare_gold(record: Record, task: LoadedTask, kept: PairScores) -> None:
 
 
 def compare_kept(
-    record: Record, data: PairsData, kept: PairScores, known: Sequence[NDArray[np.bool_]] | None = None
+    record: Record, data: PairsData, kept: PairScores, known: Sequence[NDArray[np.bool_]], measured: Measured
 ) -> None:
     """Raise DifferenceError unless every score follows from the cosines; `known` masks pairs without a zero vector.
 
-    Pearson's correlation does not follow from places.
+    Pearson's correlation does not follow from places, nor what a task's own `score` adds: that was measured again.
     """
     predicted = kept[0]
     ends = np.cumsum([len(pairs) for pairs in data.subsets.values()])[:-1]
     split = np.split(predicted, ends)
-    masks = [np.ones(len(part), np.bool_) for part in split] if known is None else known
-    scores = data.score_cosines([*zip(split, masks, strict=True)])
-    again: dict[str, Any] = plain({name: value for name, value in scores.items() if name != "pairs"})
-    stated: dict[str, Any] = dict(scores_of(record))
-    left_out = {"main", *(["covered"] if known is None else [])}
-    places = are_places(predicted)
+    scores = data.score_cosines([*zip(split, known, strict=True)])
+    again: dict[str, Any] = plain({**(measured.more["scores"] or {}), **scores, "pairs": None, "main": None})
+    stated: dict[str, Any] = {**scores_of(record), "pairs": None, "main": None}
+    places, limit = are_places(predicted), SCORE.get(record["precision"], SCORE_HALF)
 
     def close(where: tuple[str, ...], first: float, other: float) -> bool:
-        return abs(first - other) <= ROUNDING / 100 or (places and where[-1] == "pearson")
+        most = ROUNDING if where[0] in scores else limit
+        return abs(first - other) <= most / 100 or (places and where[-1] == "pearson")
 
-    both = [{name: value for name, value in part.items() if name not in left_out} for part in (stated, again)]
-    require(differences(both[0], both[1], close))
+    require(differences(stated, again, close))
 
 
 def compare_measured(record: Record, measured: Measured, kept: PairScores | None, rows: int, *, exact: bool) -> str:

@@ -332,7 +332,7 @@ class Check:
                 self._exact.add(record["encoder_key"])
             vectors = measurement.vectors_for(data.unlabelled())
             known = [compare(vectors, pairs)[1] for pairs in data.subsets.values()]
-            compare_kept(record, data, kept, known)
+            compare_kept(record, data, kept, known, measured)
             text = f"all cosines, encoded again, {how}"
         else:
             text = compare_measured(record, measured, kept, data.rows or 1, exact=record["encoder_key"] in self._exact)

@@ -16,16 +16,18 @@ from benchmark.cli.complete import Named, recipe_names, task_names
 from benchmark.cli.main import COMMANDS
 from benchmark.cli.options import data_option, json_option, load_plugins, plugin_option, say, say_json
 from benchmark.data.sources import DataSource, data_rows, data_sets
+from benchmark.records.folder import Records
+from benchmark.records.record import Record
 from benchmark.run.cache import cache_bytes, embeddings_folder
 from benchmark.run.options import PRECISIONS
 from benchmark.tasks import TASKS
-from benchmark.tasks.base import check_task
+from benchmark.tasks.base import Task, check_task, owner_of_scores
 from zoo import __version__
 from zoo.check import problem_of
 from zoo.conformance import check
 from zoo.encoder import Runtime
 from zoo.engine.backbone import find_backbone
-from zoo.errors import ZooError, error_text
+from zoo.errors import ContractError, ZooError, error_text
 from zoo.files import check_writable
 from zoo.machine import choose_precision, cpu_bf16, environment, make_runtime
 from zoo.paths import cache_folder
@@ -181,16 +183,29 @@ def checks(
             well &= problem is None
             yield name, what, problem
         if well:
-            problem = problem_of(type(task), lambda name=name: _record(name, data), "load")  # type: ignore[misc]
-            yield name, "a record of random vectors", problem
+            yield from ((name, *result) for result in _record_checks(name, task, data))
 
 
-def _record(task: str, data: str | None) -> None:
-    """Measure the control of random vectors into a folder of its own, as a run does."""
+def _record_checks(name: str, task: Task, data: str | None) -> Iterator[tuple[str, str | None]]:
+    records: list[Record] = []
+    owner = owner_of_scores(task, task.load(DataSource.from_options(data)))
+    problem = problem_of(owner, lambda: records.extend(_records(name, data)), "score")
+    yield "a record of random vectors", problem
+    if problem is None and not (records[0].get("items") or records[0].get("pairs")):
+        yield _NO_ITEMS, None
+
+
+def _records(task: str, data: str | None) -> list[Record]:
+    """Measure the control of random vectors into a folder of its own, as a run does, and verify it."""
     from benchmark.api import evaluate
+    from benchmark.checking.verify import verify
 
     with tempfile.TemporaryDirectory() as folder:
         evaluate("random", task, results=folder, data=data, quiet=True, seeds=1, controls=False)
+        for verdict in verify(Path(folder), data).verdicts:
+            if verdict.word == "differs":
+                raise ContractError(f"score(): verify says of its record: {verdict.why}")
+        return Records(Path(folder)).all()
 
 
 def _method_checks(spec: RecipeSpec, backbone: str | None, runtime: Runtime) -> Iterator[tuple[str, str | None]]:
@@ -207,6 +222,10 @@ def _method_checks(spec: RecipeSpec, backbone: str | None, runtime: Runtime) -> 
         yield _NO_SOURCES, None
 
 
+_NO_ITEMS = (
+    "score() returns no `items`, so that `compare` has no interval; where `main` is a mean, return"
+    ' {"values": [...]}, the number of each item'
+)
 _NO_SOURCES = (
     "sources() names no file; where the method reads weights or vectors of its own, return their name and sha256"
     " there, so that records show what a score was made with"
@@ -242,7 +261,7 @@ def command(
         for name, what, problem in checks(names, backbone, make_runtime(device, precision), data):
             results.append({"name": name, "what": what, "problem": problem})
             if not as_json:
-                mark = "FAIL" if problem else "note" if what is _NO_SOURCES else "ok"
+                mark = "FAIL" if problem else "note" if what in (_NO_SOURCES, _NO_ITEMS) else "ok"
                 say(f"{mark:5} {name}: {what}" + (f": {problem}" if problem else ""))
         problems = sum(result["problem"] is not None for result in results)
         if as_json:

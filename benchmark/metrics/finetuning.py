@@ -31,7 +31,7 @@ from zoo.training.siamese import Concatenation, PairObjective, PairTask, classif
 from zoo.training.vocabulary import training_only
 
 _BATCH = 16
-_EPOCHS = 4
+EPOCHS = 4
 _RATE = 2e-5
 # Of the steps; then the learning rate falls linearly to 0. The features are BURT's and SBERT's.
 _WARMUP = 0.1
@@ -116,9 +116,9 @@ def _train(
     settings = TrainSettings(
         batch_size=_BATCH,
         learning_rate=_RATE,
-        epochs=_EPOCHS,
+        epochs=EPOCHS,
         eval_every=epoch,
-        warmup_steps=math.ceil(_WARMUP * epoch * _EPOCHS),
+        warmup_steps=math.ceil(_WARMUP * epoch * EPOCHS),
         unit="pairs",
     )
     objective.to(encoder.runtime.device)

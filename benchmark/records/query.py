@@ -109,6 +109,8 @@ def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record
     metric = scores_of(entries[0])["main_metric"]
     if not (entries[0].get("pairs") or entries[0].get("items")) and metric != "all_spearman":
         again = "run it again with --remeasure, or name other tasks" if keeps_items(task) else "name other tasks"
+        if task in TASKS and not TASKS.is_builtin(task):
+            again = "its score() returns no `items`; return them, or name other tasks"
         raise MissingError(f"{task}: {name} keeps no item scores of its score ({metric}); {again}.")
     return entries
 

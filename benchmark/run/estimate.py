@@ -8,6 +8,7 @@ from itertools import islice
 
 from benchmark.records.folder import Records
 from benchmark.run.plan import EncoderPlan, Run
+from benchmark.tasks.finetune import SEEDS, FinetuneData
 from zoo.encoder import Runtime
 from zoo.errors import ZooError
 from zoo.files import read_mapping
@@ -87,11 +88,25 @@ def estimated(run: Run, cores: int) -> Run:
     texts = dict.fromkeys(text for task in run.tasks if task.data is not None for text in task.data.texts())
     dev = run.dev.data.texts() if run.dev is not None and run.dev.data is not None else []
     read = _tokens(list(texts), 512)
+    learned = _fine_tuned(run)
     looked = _tokens(dev, 512)
     seconds = {plan.inputs.row_key: _SECONDS for plan in run.encoders}
     for plan in plans:
         seconds[plan.inputs.row_key] = _SECONDS + _seconds(plan, rate, read, looked)
+        if learned and plan.row.traits.fine_tunes:
+            seeds = 1 if plan.row.traits.stochastic else len(SEEDS)
+            seconds[plan.inputs.row_key] += 2 * _TRAINED * _weights(plan) * learned * seeds / rate
     return replace(run, seconds=seconds)
+
+
+def _fine_tuned(run: Run) -> float:
+    """Return about how many tokens the run's fine-tunings read in training, for each seed of each encoder."""
+    texts = [text for task in run.tasks if isinstance(task.data, FinetuneData) for text in task.data.learned()]
+    if not texts:
+        return 0.0
+    from benchmark.metrics.finetuning import EPOCHS
+
+    return EPOCHS * _tokens(texts, 512)
 
 
 def rate_of(runtime: Runtime, cores: int) -> float:

@@ -18,6 +18,7 @@ from benchmark.keys import PROTOCOL_VERSION, code_digest
 from benchmark.metrics.geometry import simplex
 from benchmark.metrics.items import ItemsPart, accuracy_of, valued_part
 from benchmark.reasons import reason
+from benchmark.records.query import spearman
 from benchmark.records.record import (
     MOST_OF_TRACEBACK,
     SCHEMA_VERSION,
@@ -240,6 +241,8 @@ class EncoderMeasurement:
         if items is not None:
             items, scores = _packed(dict(items), scores, data)
         finite = scores["main"] is not None and math.isfinite(scores["main"])
+        if finite and pairs is not None:
+            _check_pairs(scores["main"], pairs)
         return Measured(
             cell,
             "ok" if finite else "failed",
@@ -324,6 +327,16 @@ def _packed(items: dict[str, Any], scores: Scores, data: TaskData) -> tuple[Item
         raise ContractError(f"score() gives {main} as `main`, and the mean of its items' values is {mean}.")
     # To the last digit, as a reader computes it.
     return part, cast("Scores", {**scores, "main": mean})
+
+
+def _check_pairs(main: float | None, pairs: PairScores) -> None:
+    """Raise ContractError unless the main score is Spearman's correlation of the kept pairs, as readers take it."""
+    again = spearman(*pairs)
+    if main is None or again is None or abs(100 * main - again) > 0.01:
+        raise ContractError(
+            f"score() gives {main} as `main`, and Spearman's correlation of its `pairs` is {(again or 0) / 100:.6f}."
+            " Take `pairs` out of the scores where `main` is another number."
+        )
 
 
 def method_part(row: Row, sources: dict[str, Any]) -> MethodPart:

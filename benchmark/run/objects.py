@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +51,6 @@ class ObjectRecipe:
 
 class ObjectEncoder(Encoder[ObjectRecipe]):
     """A function of texts, or a model's own `encode`, as an encoder, which times it."""
-
-    Recipe: ClassVar[type] = ObjectRecipe
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ def check_task(task: Task, data: DataSource) -> Iterator[tuple[str, str | None]]
     yield "title, data set and data", problem
     if problem is not None:
         return
-    cls = type(loaded_data[0]) if type(loaded_data[0]).__module__ == type(task).__module__ else type(task)
+    cls = owner_of_scores(task, loaded_data[0])
     parts: list[tuple[str, type, Callable[[], str | None], str]] = [
         ("texts", cls, lambda: _texts(loaded_data[0]), "texts"),
         ("fewer rows with --limit 2", type(task), lambda: _limit(task, data, loaded_data[0].rows), "load"),
@@ -44,6 +44,11 @@ def check_task(task: Task, data: DataSource) -> Iterator[tuple[str, str | None]]
         yield what, problem
         if problem is not None:
             return
+
+
+def owner_of_scores(task: Task, data: TaskData) -> type:
+    """Return the class of a plugin in which a problem of scores is looked for."""
+    return type(data) if type(data).__module__ == type(task).__module__ else type(task)
 
 
 def _load(task: Task, data: DataSource, loaded_data: list[TaskData]) -> str | None:
@@ -69,7 +74,7 @@ def _texts(data: TaskData) -> str | None:
 
 def _limit(task: Task, data: DataSource, rows: int) -> str | None:
     fewer = task.load(data, 2).rows
-    return None if 0 < fewer <= rows else f"load() returns {fewer} rows of {rows} with limit=2"
+    return None if 0 < fewer < rows or fewer == rows <= 2 else f"load() returns {fewer} rows of {rows} with limit=2"
 
 
 def _score(data: TaskData) -> str | None:

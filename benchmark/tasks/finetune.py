@@ -66,6 +66,10 @@ class FinetuneData(TaskData):
         return scores
 
     @abstractmethod
+    def learned(self) -> list[str]:
+        """Return the texts of an epoch."""
+
+    @abstractmethod
     def fine_tune(self, encoder: Encoder, run: Run) -> dict[str, Any]: ...
 
 
@@ -86,6 +90,9 @@ class ScoredFinetuneData(FinetuneData):
 
     def unlabelled(self) -> list[str]:
         return [text for pairs in self.splits.values() for text in pairs.texts()]
+
+    def learned(self) -> list[str]:
+        return self.splits["train"].texts()
 
     def fine_tune(self, encoder: Encoder, run: Run) -> dict[str, Any]:
         from benchmark.metrics.correlation import correlations, cosine
@@ -120,6 +127,9 @@ class LabelledFinetuneData(FinetuneData):
 
     def unlabelled(self) -> list[str]:
         return [text for part in self.parts for text in part.texts()]
+
+    def learned(self) -> list[str]:
+        return self.parts[0].texts()
 
     def fine_tune(self, encoder: Encoder, run: Run) -> dict[str, Any]:
         from benchmark.metrics.finetuning import fine_tuned_right

@@ -7,7 +7,6 @@ from torch.nn import functional as F
 
 from zoo import register_method
 from zoo.methods.simcse import SimCSE, SimCSEObjective, SimCSERecipe
-from zoo.modules.pooler import TrainedPooler
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +33,4 @@ class MyLossObjective(SimCSEObjective):
 class MyLoss(SimCSE[MyLossRecipe]):
     """SimCSE with a margin between a sentence's own view and the others."""
 
-    Recipe = MyLossRecipe
-
-    def objective(self) -> MyLossObjective:
-        """Return the loss, with the pooling that is used in training only."""
-        return MyLossObjective(TrainedPooler(self.backbone.model, self.recipe.pooler, self.mlp), self.recipe)
+    loss_of_batch = MyLossObjective

@@ -35,7 +35,6 @@ class MyMethod(BackboneEncoder[MyMethodRecipe]):
         (True, True)
     """
 
-    Recipe = MyMethodRecipe
     pooling = "last"
 
     def __init__(self, recipe: MyMethodRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:

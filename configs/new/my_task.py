@@ -22,7 +22,7 @@ class MyTask(Task):
         True
     """
 
-    title = "My task"  # its column in tables and its line in `zoo-bench tasks`
+    title = "My task"  # its line in `zoo-bench tasks`; the column has the registered name
     dataset = "my-task"  # the name of the data in records
     licence, citation = "yours", ""  # of the data; `zoo-bench tasks my-task --show` prints them
     version = 1  # raise it when the same vectors would get another score

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +20,7 @@ from benchmark.tasks import register_task
 from benchmark.tasks.base import PairsData, Task
 from zoo import Encoder, Runtime, Traits, register_method
 from zoo.encoder import Vectors
-from zoo.files import read_json, sha256_json, write_json
-from zoo.recipes import build
+from zoo.files import sha256_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,10 +32,8 @@ class TrigramsRecipe:
 
 
 @register_method("trigrams")
-class Trigrams(Encoder):
+class Trigrams(Encoder[TrigramsRecipe]):
     """Counts of character trigrams hashed into buckets: a control that every learned method should beat."""
-
-    Recipe: ClassVar[type] = TrigramsRecipe
 
     def __init__(self, recipe: TrigramsRecipe, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)
@@ -67,20 +63,6 @@ class Trigrams(Encoder):
     def parameters(self) -> int:
         """Nothing is learned."""
         return 0
-
-    def save(self, folder: Path) -> None:
-        """Write the recipe; there are no weights."""
-        write_json(folder / "recipe.json", asdict(self.recipe))
-
-    @classmethod
-    def load(cls, folder: Path, runtime: Runtime | None = None) -> Trigrams:
-        """Read what `save` wrote."""
-        recipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder))
-        return cls(recipe, runtime or Runtime())
-
-    def fingerprint(self) -> str:
-        """Return a sha256 of the recipe."""
-        return sha256_json({"trigrams": 1, **asdict(self.recipe)})
 
 
 PAIRS = [

@@ -28,6 +28,10 @@ run --suite sts --seeds 3 --methods mixcse,mixcse-repo,simcse-plus-plus,promcse,
 run --suite finetune --seeds 3 --methods "$unlearned,cls,avg-last,prompt,moco,isbert,optiprompt"
 run --suite finetune --seeds 3 --methods "$shortened,consert-small,simcse-small,sbert,burt,burt-small"
 run --suite finetune --seeds 5 --methods simcse,ptbert-tokens,promptbert
+# What the claims lacked: `zoo-bench claims --plan` wrote this file, with the folders of results and data. From the project's folder:
+zoo-bench run "$here/plan.yaml" || status=$?
+run --no-controls --corpus wiki --suite sts --seeds 3 --methods ptbert:queue_size=1024
+run --no-controls --tasks Turney --methods glove --remeasure
 pairs() { zoo-bench analyze pairs --data "$data" --results "$here" --no-plots "$@" || status=$?; } # what properties rest on
 pairs --tasks STS12,STS13,STS14,STS15,STS16 --methods ptbert,ptbert-repo,ptbert-tokens,simcse,cls,esimcse --out "$here/analyses"
 pairs --tasks STS12 --methods static-freq-sub-case-pun,static-avg --out "$here/analyses/short"

@@ -100,7 +100,11 @@ class Folder:
     def __init__(self, results: Path, store: Records, read: Sequence[Record], at: Condition | None = None) -> None:
         self.store, self.tables = store, kept_tables(results)
         by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
+        # Why rows failed, by identity and task.
+        self.failed: dict[tuple[str, str], str] = {}
         for record in read:
+            if record["status"] != "ok" and record["reason"]:
+                self.failed[_identity(*recipe_of(record["method"])), record["task"]["name"]] = record["reason"]
             if record["status"] == "ok" and record["limit"] is None:
                 by_row[record["method"]["name"], record["row_key"]].append(record)
         if not by_row and at is None:
@@ -141,6 +145,9 @@ class Folder:
                 fitting.append((row, {task: of_tasks[task] for task in tasks}))
         newest = max((row.version for row, _ in fitting), default=0)
         fitting = [(row, of_tasks) for row, of_tasks in fitting if row.version == newest]
+        why = [self.failed.get((_identity(*typed_recipe(name)), task), "") for task in tasks]
+        if not fitting and any(why):
+            return f"{name} failed: {next(filter(None, why)).rstrip('.')}"
         if len(fitting) != 1:
             return f"{'several rows' if fitting else 'no row'} {name}"
         ((row, of_row),) = fitting

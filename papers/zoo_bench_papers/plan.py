@@ -16,7 +16,7 @@ from zoo.progress import clock, counted
 from zoo_bench_papers.claim_rows import SEEDS, Condition
 from zoo_bench_papers.verdicts import Verdict
 
-# Rows without a backbone have no estimate; they take seconds.
+# Rows without a backbone have no estimate, and stand behind the others.
 _UNKNOWN_SECONDS = 30.0
 
 
@@ -124,7 +124,13 @@ def make_plan(verdicts: Sequence[Verdict], labelled: Mapping[str, object], more:
     waiting = {name: rows for name, rows in of_claims.items() if not any(costs[row][1] for row in rows)}
     done = set[PlannedRow]()
     while waiting:
-        best = max(waiting.values(), key=lambda rows: _decided(waiting, done, rows) / _seconds(costs, done, rows))
+        best = max(
+            waiting.values(),
+            key=lambda rows: (
+                all(costs[row][0] is not None for row in rows if row not in done),
+                _decided(waiting, done, rows) / _seconds(costs, done, rows),
+            ),
+        )
         new = [row for row in best if row not in done]
         done |= set(new)
         decided = tuple(name for name, rows in waiting.items() if done.issuperset(rows))

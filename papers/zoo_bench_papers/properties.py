@@ -113,8 +113,9 @@ class Measured:
         if trained and (values := _curves(trained[0], statistic)):
             return Estimate.of_seeds(values)
         if statistic == "parameters":
-            counts = {r["facts"].get("parameters") for of in trained for records in of.values() for r in records}
-            return Estimate(counts.pop(), 0.0) if len(counts) == 1 and None not in counts else None
+            every = [r["facts"].get("parameters") for of in trained for records in of.values() for r in records]
+            counts = {count for count in every if count is not None}
+            return Estimate(counts.pop(), 0.0) if len(counts) == 1 and None not in every else None
         column = statistic if statistic in TABLES else statistic.capitalize()
         table, by = TABLES[column]
         rows = [cell for cell in self.cells(table, **{by: name}) if column in cell and cell.get("Step") != 0]

@@ -248,7 +248,7 @@ def test_a_budget_or_a_recipe_without_trials_is_refused(tmp_path: Path) -> None:
     for budget, named in ((Budget(0), "--trials 0"), (Budget(1, studies=0), "--studies 0")):
         with pytest.raises(UsageError, match=named):
             tune(options(tmp_path), budget)
-    with pytest.raises(UsageError, match="avg-last has nothing to tune"):
+    with pytest.raises(UsageError, match="avg-last has nothing to tune by itself"):
         tune(options(tmp_path, "avg-last"), Budget(1))
 
 

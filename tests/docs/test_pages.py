@@ -21,6 +21,8 @@ FOLLOWED = (
     "tutorials/teach.md",
     "how-to/search.md",
     "how-to/from-paper-to-plugin.md",
+    "how-to/add-a-method.md",
+    "how-to/add-a-task.md",
 )
 _BLOCK = re.compile(r"^```(?:(sh)|\w+ title=\"(.+?)\")\n(.*?)^```$", re.M | re.S)
 

@@ -27,7 +27,7 @@ def test_the_table_of_faulty_plugins_counts_them() -> None:
     numbers = {kind: sum(counted.pop(part) for part in parts.split()) for kind, parts in KINDS.items()}
     assert not counted
     numbers |= {
-        "tasks: texts, limits, scores, items": sum(map(len, OF_TASKS.values())),
+        "tasks: texts, limits, scores, items, pairs": sum(map(len, OF_TASKS.values())),
         "names that are taken, or no names": len([*TAKEN, *NO_NAMES, *NO_TASKS]),
         "calls larger than those of `doctor`, and words it lacks": len(OF_MANY),
         "edited helper files": len(HELPERS),

@@ -201,7 +201,6 @@ NOT_RUN = {
     "zoo-bench adapt my-texts.txt --pairs my-pairs.csv": "tests/choose runs it",
     "zoo-bench analyze": _NAMED,
     "zoo-bench doctor NAME": _NAMED,
-    "zoo-bench doctor simcse": "tests/zoo/test_contract.py checks each method",
     "zoo-bench choose my.csv --encoders sentence-transformers/all-MiniLM-L6-v2,bag-of-words": _HUB,
     "zoo-bench data fetch": "downloads gigabytes",
     "zoo-bench data verify --data FOLDER": "the data are not in the project",

@@ -362,6 +362,16 @@ def test_of_a_row_that_two_versions_of_its_method_measured_the_newest_counts(
     assert not isinstance(row, str) and row[0].version == 2 and len(row[1]["MR"]) == 3
 
 
+def test_a_claim_says_why_its_row_failed(tmp_path: Path) -> None:
+    store = Records(tmp_path)
+    _of_accuracies(store, "simcse")
+    record = make_record("echo", "MR", None, status="failed", reason="it needs a decoder.")
+    store.write(record | {"scores": None})
+    folder = Folder(tmp_path, store, store.all())
+    assert folder.row("echo", ("MR",), folder.conditions[0]) == "echo failed: it needs a decoder"
+    assert folder.row("echo", ("CR",), folder.conditions[0]) == "no row echo"
+
+
 FOLDER = Path(__file__).parents[2] / "leaderboards" / "zoo-small"
 SHOWN = ("ptbert-above-simcse-sts", "promcse-above-simcse", "simcse-above-moco", "esimcse-above-simcse")
 

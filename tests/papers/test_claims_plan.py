@@ -69,7 +69,7 @@ def test_each_row_is_run_once_before_its_claims(monkeypatch: pytest.MonkeyPatch,
 
 def test_the_most_claims_a_second_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A dear row that three claims wait for is before a cheap one of a single claim only where it pays."""
-    prices = {"simcse": 100.0, "cls": 50.0, "avg-last": 20.0}
+    prices: dict[str, float | None] = {"simcse": 100.0, "cls": 50.0, "avg-last": 20.0}
     wanted = [("a", "simcse"), ("b", "simcse"), ("c", "simcse"), ("d", "cls"), ("e", "avg-last")]
 
     def ordered() -> list[str]:
@@ -81,6 +81,8 @@ def test_the_most_claims_a_second_come_first(monkeypatch: pytest.MonkeyPatch) ->
     assert ordered() == ["e", "a", "b", "c", "d"]
     prices["avg-last"] = 40.0
     assert ordered() == ["a", "b", "c", "e", "d"]
+    prices["simcse"] = None
+    assert ordered() == ["e", "d", "a", "b", "c"], "what has no estimate is behind the others"
 
 
 def test_a_row_that_cannot_be_run_keeps_its_claims_out(monkeypatch: pytest.MonkeyPatch) -> None:

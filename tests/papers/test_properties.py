@@ -43,10 +43,13 @@ def test_every_property_has_evidence_or_says_what_it_needs() -> None:
 def test_values_of_kept_analyses_have_the_interval_of_their_errors(tmp_path: Path) -> None:
     of = {"rare": {"Norm": 3.0, "Norm, error": 0.3}, "frequent": {"Norm": 1.0, "Norm, error": 0.4}}
     measured = kept(tmp_path, **of)
-    part = measured.part(evidence("Norm", "rare", "frequent"))
-    assert part == ("Norm, rare - frequent: +2.00 (+1.02 to +2.98)", pytest.approx(2 - 1.96 * 0.5, abs=1e-3))
-    assert measured.part(evidence("Norm", "frequent", "rare"))[1] == pytest.approx(-2 + 1.96 * 0.5, abs=1e-3)  # type: ignore[index]
-    assert measured.part(evidence("Norm", "rare", above=3.2))[1] == 0, "the interval contains the number"  # type: ignore[index]
+    for names, line, text, by in (
+        (("rare", "frequent"), {}, "rare - frequent: +2.00 (+1.02 to +2.98)", 2 - 1.96 * 0.5),
+        (("frequent", "rare"), {}, "frequent - rare: -2.00 (-2.98 to -1.02)", -2 + 1.96 * 0.5),
+        (("rare",), {"above": 3.2}, "rare: +3.00 (+2.41 to +3.59)", 0.0),
+    ):
+        part = measured.part(evidence("Norm", *names, **line))
+        assert part is not None and part[0] == f"Norm, {text}" and part[1] == pytest.approx(by, abs=1e-3)
     assert measured.part(evidence("Norm", "rare", "absent")) is None
     assert replace(measured, backbone="zoo-mini").part(evidence("Norm", "rare", above=0.0)) is None
     assert kept(tmp_path, rare={"Norm": 3.0}).part(evidence("Norm", "rare", above=0.0)) is None, "no interval"
@@ -76,13 +79,14 @@ def test_errors_are_those_of_drawing_again() -> None:
     """Beside the spread over 2,000 samples of a population of texts."""
     rng = np.random.default_rng(0)
     population = rng.normal(size=(4000, 6)).astype(np.float32) + 0.7
-    near = population + rng.normal(size=population.shape).astype(np.float32) / 3
+    near = (population + rng.normal(size=population.shape) / 3).astype(np.float32)
     draws = [rng.choice(4000, 150, replace=False) for _ in range(2000)]
-    for value, error in (
+    both: list[tuple[Callable[[Any], float], Callable[[Any], float]]] = [
         (lambda i: alignment(population[i], near[i]), lambda i: alignment_error(population[i], near[i])),
         (lambda i: uniformity(population[i]), lambda i: uniformity_error(population[i])),
         (lambda i: anisotropy(population[i]), lambda i: anisotropy_error(population[i])),
-    ):
+    ]
+    for value, error in both:
         spread = np.std([value(i) for i in draws])
         assert np.mean([error(i) for i in draws[:200]]) == pytest.approx(spread, rel=0.1)
 

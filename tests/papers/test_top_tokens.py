@@ -18,6 +18,8 @@ from benchmark.data.sources import DataSource
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Runtime
+from zoo.methods.prompt import PromptRecipe
+from zoo_bench_papers.analysis.result import as_dict
 from zoo_bench_papers.analysis.top_tokens import analyse_top_tokens
 
 pytestmark = pytest.mark.slow
@@ -95,3 +97,17 @@ def test_table_9_scores_both_representations(toy: Path) -> None:
             a, b = (np.array([vectors[t] for t in side]) for side in (pairs.first, pairs.second))
             cosines = np.sum(a * b, axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
             assert row[column] == pytest.approx(100 * spearmanr(cosines, pairs.gold).statistic, abs=1e-6)
+
+
+def test_what_sentences_share_is_told_without_their_texts(toy: Path) -> None:
+    """A kept analysis of a data set's sentences holds none of them."""
+    analysis = analyse_top_tokens(
+        [str(toy)], PromptRecipe().template, TEXTS, 3, Runtime(precision="fp32"), listed=False
+    )
+    (table,) = analysis.tables
+    assert [row["Denoising"] for row in table.rows] == ["no denoising", "denoising"]
+    for row, denoise in zip(table.rows, (False, True), strict=True):
+        listed = analyse_top_tokens([str(toy)], PromptRecipe().template, TEXTS, 3, Runtime(precision="fp32"))
+        words = [{*r[f"Top 3{' after denoising' if denoise else ''}"].split(", ")} for r in listed.tables[0].rows]
+        assert row["Shared words"] == pytest.approx(len(words[0] & words[1]) / 3)
+    assert not any(text in str(as_dict(analysis, "")) for text in TEXTS)

@@ -23,8 +23,10 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from speed.encoding import our_side, peer_side, scores
 from speed.epoch import measure as epoch
+from speed.gpu import main as gpu
 from speed.growth import main
 from speed.methods import METHODS, rate
+from speed.table import main as table
 
 pytestmark = pytest.mark.slow
 
@@ -78,6 +80,27 @@ def test_on_a_gpu_a_step_casts_weights_together_and_waits_once_in_ten(tmp_path: 
 
 
 def test_growth_is_printed_for_each_size(capsys: pytest.CaptureFixture[str]) -> None:
-    main.callback(models=20, documents=1_000)  # type: ignore[misc]
+    main.callback(models=20, documents=1_000, most=100, records=40, plan=16)  # type: ignore[misc]
     sizes = [line.split(" | ")[1] for line in capsys.readouterr().out.splitlines()[3:]]
-    assert sizes == ["5 x 60", "10 x 60", "20 x 60", "100 x 10", "100 x 100", "100 x 1000"]
+    assert sizes[:6] == ["5 x 60", "10 x 60", "20 x 60", "100 x 10", "100 x 100", "100 x 1000"]
+    assert sizes[6:9] == ["1 texts", "10 texts", "100 texts"]
+    assert sizes[9:] == [*(f"{n} records" for n in (2, 10, 40)), *(f"{n} rows" for n in (1, 4, 16))]
+
+
+def test_the_table_has_a_line_for_each_work_beside_an_older_checkout(capsys: pytest.CaptureFixture[str]) -> None:
+    root = Path(__file__).resolve().parents[2]
+    table.callback(old=root, works="help,tokenise", rounds=1)  # type: ignore[misc]
+    about, limits, _, _, _, *lines = capsys.readouterr().out.splitlines()
+    assert "threads 1" in about and "bf16 product" in limits
+    assert [line.split(" | ")[0] for line in lines] == ["| leaderboard --help", "| tokenising 5,000 texts"]
+    for line, peer in zip(lines, ("–", "transformers"), strict=True):
+        _, ours, before, peers = line.split(" | ")
+        assert float(ours) > 0 and float(before.split()[0]) > 0 and peers.startswith(peer)
+
+
+def test_measurements_of_a_gpu_end_when_their_time_is_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "steps.csv"
+    gpu.callback(out=out, old=None, device="cpu", seconds=0.01, tiny=True)  # type: ignore[misc]
+    (row,) = csv.DictReader(out.open(encoding="utf-8"))
+    assert row["step"] == "warm-up: TFLOP/s of products" and "bf16" in row["values"]
+    assert capsys.readouterr().out.count("not measured, the time is over") == 12

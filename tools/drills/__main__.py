@@ -1,4 +1,4 @@
-"""python -m tools.drills kills|processes|nodes|cluster|disk|flips [COUNT]: try to break zoo-bench; 1 if it did."""
+"""python -m tools.drills kills|processes|nodes|disk|flips [COUNT]: try to break zoo-bench; exits with 1 if it did."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import argparse
 from tools.drills.disk import disk
 from tools.drills.flips import flips
 from tools.drills.kills import kills
-from tools.drills.nodes import cluster, nodes
+from tools.drills.nodes import nodes
 from tools.drills.processes import processes
 
 KILLS = {"run": 200, "pretrain": 50, "pack": 50, "leaderboard": 50}
-COUNTS = {"processes": 20, "disk": 8, "flips": 2000, "nodes": 9, "cluster": 3}
+COUNTS = {"processes": 20, "disk": 8, "flips": 2000, "nodes": 7}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tools.drills", description="Try to break zoo-bench.")
@@ -28,6 +28,6 @@ if __name__ == "__main__":
         raise SystemExit(flips(count, options.seed, options.only))
     if options.what == "disk":
         raise SystemExit(disk(count, options.seed, (options.only or "").split(",") if options.only else ()))
-    if options.what in ("nodes", "cluster"):
-        raise SystemExit({"nodes": nodes, "cluster": cluster}[options.what](count, options.seed))
+    if options.what == "nodes":
+        raise SystemExit(nodes(count, options.seed))
     raise SystemExit(processes(count, options.seed))

@@ -21,7 +21,7 @@ from zoo.formats.export import StockModules
 from zoo.methods.angle import AnglEObjective, AnglERecipe
 from zoo.methods.causal import Causal, CausalRecipe, TemplateRecipe, last_states
 from zoo.methods.cosent import CoSENT
-from zoo.methods.simcse import SimCSE, SimCSEObjective, SimCSERecipe
+from zoo.methods.simcse import SimCSE, SimCSERecipe
 from zoo.plugins import register_method
 from zoo.training.loop import Objective
 from zoo.training.lora import (
@@ -167,9 +167,6 @@ class AdaptedSimCSE(Adapted[AdaptedSimCSERecipe], SimCSE[AdaptedSimCSERecipe]):
         >>> vectors = AdaptedSimCSE(recipe, Runtime()).encode(["a small dog"])
     """
 
-    Recipe: ClassVar[type] = AdaptedSimCSERecipe
-    loss_of_batch = SimCSEObjective
-
     @property
     def views_by_dropout(self) -> bool:
         """False with dropout in the adapters: two views of a sentence then differ anyway."""
@@ -210,5 +207,4 @@ class AdaptedAnglE(Adapted[AdaptedAnglERecipe], CoSENT[AdaptedAnglERecipe]):
         >>> vectors = AdaptedAnglE(AdaptedAnglE.Recipe(backbone="FOLDER_OR_HUB_ID"), Runtime()).encode(["a small dog"])
     """
 
-    Recipe: ClassVar[type] = AdaptedAnglERecipe
     loss_of_batch = AnglEObjective

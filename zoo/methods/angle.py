@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -85,5 +85,4 @@ class AnglE(CoSENT[AnglERecipe]):
         2
     """
 
-    Recipe: ClassVar[type] = AnglERecipe
     loss_of_batch = AnglEObjective

@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +43,6 @@ class BagOfWords(CountedEncoder[BagOfWordsRecipe]):
         >>> BagOfWords(BagOfWords.Recipe(), Runtime()).encode(["the dog and the cat"]).shape
         (1, 4096)
     """
-
-    Recipe: ClassVar[type[Any]] = BagOfWordsRecipe
 
     def __init__(self, recipe: BagOfWordsRecipe, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)

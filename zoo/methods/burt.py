@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,8 +96,6 @@ class BURT(SBERT[BURTRecipe]):
         >>> encoder.fit(Corpus("toy", pairs, labels), run=Run(seed=1)).facts
         {'pairs': {'NLI': 2, 'PI': 8, 'PTC': 2}}
     """
-
-    Recipe: ClassVar[type] = BURTRecipe
 
     @classmethod
     def traits(cls, recipe: BURTRecipe) -> Traits:

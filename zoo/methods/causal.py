@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
@@ -106,8 +106,6 @@ class Causal(BackboneEncoder[CausalRecipeT]):
         >>> recipe = Causal.Recipe(backbone="FOLDER_OR_HUB_ID", pooling="mean", template="Rewrite: [X]. Again: [X]")
         >>> vectors = Causal(recipe, Runtime()).encode(["a small dog"])
     """
-
-    Recipe: ClassVar[type] = CausalRecipe
 
     def __init__(self, recipe: CausalRecipeT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -86,8 +86,6 @@ class ConSERTJoint(TwoViews[ConSERTJointRecipe]):
         2
     """
 
-    Recipe: ClassVar[type] = ConSERTJointRecipe
-
     @classmethod
     def traits(cls, recipe: ConSERTJointRecipe) -> Traits:
         return replace(super().traits(recipe), needs_corpus=False, needs_pairs=True)
@@ -148,8 +146,6 @@ class ConSERTContinued(TwoViews[ContinuedRecipe]):
         >>> encoder.fit(Corpus("toy", pairs, labels), run=Run(seed=1)).facts["start_steps"]
         2
     """
-
-    Recipe: ClassVar[type] = ContinuedRecipe
 
     @classmethod
     def traits(cls, recipe: ContinuedRecipe) -> Traits:

@@ -123,7 +123,8 @@ TrainedRecipeT = TypeVar("TrainedRecipeT", bound=TrainedRecipe, default=Any)
 
 
 class Contrastive(BackboneEncoder[TrainedRecipeT]):
-    loss_of_batch: ClassVar[type[Any] | None] = None
+    # The loss, around a pooler and the recipe, for a class without an `objective` of its own.
+    loss_of_batch: ClassVar[type[Any]]
     rows = 0
     # True gives vectors as in training, for dev scores of recipes with `select_like_training`.
     as_trained = False
@@ -151,8 +152,6 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
 
     def objective(self) -> Objective:
         """The loss around `self.backbone.model`, built after the seed is set."""
-        if self.loss_of_batch is None:
-            raise TypeError(f"{type(self).__name__} must define its objective")
         objective: Objective = self.loss_of_batch(
             TrainedPooler(self.backbone.model, self.recipe.pooler, self.mlp), self.recipe
         )
@@ -162,6 +161,13 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
     def views_by_dropout(self) -> bool:
         """True if two views of a sentence differ only in dropout masks."""
         return False
+
+    def check_dropout(self) -> None:
+        if not has_dropout(self.backbone.model):
+            raise UsageError(
+                f"{type(self).__name__} has two views of a sentence that differ by dropout alone, and"
+                f" {self.backbone.source.name!r} has none here: both would be equal. Set dropout=0.1."
+            )
 
     @property
     def pooling(self) -> Pooling:
@@ -223,11 +229,8 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
             raise ContractError(f"{type(self).__name__} is trained and needs a corpus; pass --corpus FILE.")
         torch.manual_seed(run.seed)
         set_dropout(self.backbone.model, self.recipe.dropout)
-        if self.views_by_dropout and not has_dropout(self.backbone.model):
-            raise UsageError(
-                f"{type(self).__name__} has two views of a sentence that differ by dropout alone, and"
-                f" {self.backbone.source.name!r} has none here: both would be equal. Set dropout=0.1."
-            )
+        if self.views_by_dropout:
+            self.check_dropout()
         self.trained = True
         if self.token_weights is not None:
             assert isinstance(self.recipe, ContrastiveRecipe)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -103,7 +103,6 @@ class CoSENT(Contrastive[CoSENTRecipeT]):
         2
     """
 
-    Recipe: ClassVar[type] = CoSENTRecipe
     loss_of_batch = CoSENTObjective
 
     @classmethod

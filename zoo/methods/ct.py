@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import torch
@@ -121,7 +121,6 @@ class CT(Contrastive[CTRecipe]):
         {'test_encoder': 'f2'}
     """
 
-    Recipe: ClassVar[type] = CTRecipe
     tension: CTObjective
 
     def __init__(self, recipe: CTRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:

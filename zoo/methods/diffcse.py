@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -144,8 +144,6 @@ class DiffCSE(DropoutViews[DiffCSERecipe]):
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps
         2
     """
-
-    Recipe: ClassVar[type] = DiffCSERecipe
 
     def new_head(self) -> nn.Module:
         return Projector(self.dim, self.backbone.model.config.initializer_range)

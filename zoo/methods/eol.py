@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -73,8 +73,6 @@ class EOL(Causal[EOLRecipe]):
         >>> from zoo import Runtime
         >>> vectors = EOL(EOL.Recipe(backbone="FOLDER_OR_HUB_ID", layer=27), Runtime()).encode(["a small dog"])
     """
-
-    Recipe: ClassVar[type] = EOLRecipe
 
     def __init__(self, recipe: EOLRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)

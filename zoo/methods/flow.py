@@ -7,7 +7,7 @@ import json
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -78,7 +78,6 @@ class Flow(Transform[FlowRecipe]):
         (2, (1, 384))
     """
 
-    Recipe: ClassVar[type] = FlowRecipe
     stochastic = True
 
     def __init__(self, recipe: FlowRecipe, runtime: Runtime, base: Encoder | None = None) -> None:

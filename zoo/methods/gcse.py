@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +13,6 @@ from zoo.engine.batching import changed
 from zoo.methods.simcse import SimCSE, SimCSEObjective, SimCSERecipe
 from zoo.modules.pooler import TrainedPooler
 from zoo.plugins import register_method
-from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
 
 
@@ -89,10 +87,7 @@ class GCSE(SimCSE[GCSERecipe]):
         2
     """
 
-    Recipe: ClassVar[type] = GCSERecipe
-
-    def objective(self) -> Objective:
-        return GCSEObjective(TrainedPooler(self.backbone.model, self.recipe.pooler, self.mlp), self.recipe)
+    loss_of_batch = GCSEObjective
 
     @classmethod
     def traits(cls, recipe: GCSERecipe) -> Traits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -46,8 +46,6 @@ class InferSent(TrainedBiLSTM[InferSentRecipe], BackboneEncoder[InferSentRecipe]
         >>> encoder.encode(["a small dog"]).shape
         (1, 16)
     """
-
-    Recipe: ClassVar[type] = InferSentRecipe
 
     @classmethod
     def traits(cls, recipe: InferSentRecipe) -> Traits:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -48,8 +48,6 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
         >>> InferSentWords(recipe, Runtime()).encode(["the city by night"]).shape
         (1, 16)
     """
-
-    Recipe: ClassVar[type[Any]] = InferSentWordsRecipe
 
     def __init__(self, recipe: InferSentWordsRecipe, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -99,8 +99,6 @@ class InfoCSE(DropoutViews[InfoCSERecipe]):
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps
         2
     """
-
-    Recipe: ClassVar[type] = InfoCSERecipe
 
     def new_head(self) -> nn.Module:
         return Projector(self.dim, self.backbone.model.config.initializer_range)

@@ -7,7 +7,7 @@ the convolutions: recipe `isbert-repo.yaml`, with its list of unfollowed points.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -132,8 +132,6 @@ class ISBert(Contrastive[ISBertRecipe]):
         >>> encoder.encode(["a sentence"]).shape
         (1, 768)
     """
-
-    Recipe: ClassVar[type] = ISBertRecipe
 
     def __init__(self, recipe: ISBertRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)

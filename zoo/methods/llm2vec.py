@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -91,8 +91,6 @@ class LLM2Vec(SimCSE[LLM2VecRecipe]):
         >>> from zoo import Runtime
         >>> vectors = LLM2Vec(LLM2Vec.Recipe(backbone="FOLDER_OR_HUB_ID"), Runtime()).encode(["a small dog"])
     """
-
-    Recipe: ClassVar[type] = LLM2VecRecipe
 
     def __init__(self, recipe: LLM2VecRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 
@@ -61,7 +60,6 @@ class Matryoshka(CoSENT[MatryoshkaRecipe]):
         (1, 16)
     """
 
-    Recipe: ClassVar[type] = MatryoshkaRecipe
     loss_of_batch = MatryoshkaObjective
 
     def __init__(self, recipe: MatryoshkaRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:

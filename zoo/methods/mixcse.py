@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -72,5 +72,4 @@ class MixCSE(DropoutViews[MixCSERecipe]):
         2
     """
 
-    Recipe: ClassVar[type] = MixCSERecipe
     loss_of_batch = MixCSEObjective

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import torch
 from torch import nn
@@ -138,8 +138,6 @@ class MoCo(Contrastive[MoCoRecipe]):
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps
         2
     """
-
-    Recipe: ClassVar[type] = MoCoRecipe
 
     def objective(self) -> Objective:
         return MoCoObjective(self.backbone.model, self.recipe, self.mlp)

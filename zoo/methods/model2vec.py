@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -66,7 +66,6 @@ class Model2Vec(TokenTableEncoder[Model2VecRecipe]):
         (1, 64)
     """
 
-    Recipe: ClassVar[type[Any]] = Model2VecRecipe
     version = 2
 
     def __init__(self, recipe: Model2VecRecipe, runtime: Runtime) -> None:

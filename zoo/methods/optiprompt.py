@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import nn
@@ -96,8 +96,6 @@ class OptiPrompt(PromptBERT[OptiPromptRecipe]):
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps
         2
     """
-
-    Recipe: ClassVar[type] = OptiPromptRecipe
 
     def __init__(self, recipe: OptiPromptRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         # Where vectors are placed by position, each token of the template keeps its own.

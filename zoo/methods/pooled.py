@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import nn
 
@@ -29,8 +29,6 @@ class Cls(BackboneEncoder[BackboneRecipe]):
         (2, 384)
     """
 
-    Recipe = BackboneRecipe
-
     @property
     def pooling(self) -> Pooling:
         return "cls"
@@ -53,8 +51,6 @@ class Maximum(BackboneEncoder[BackboneRecipe]):
         >>> Maximum(Maximum.Recipe(), Runtime()).encode(["a small dog"]).shape
         (1, 384)
     """
-
-    Recipe = BackboneRecipe
 
     @property
     def pooling(self) -> Pooling:
@@ -90,8 +86,6 @@ class Average(BackboneEncoder[AverageRecipe]):
         >>> Average(Average.Recipe(layers="top2"), Runtime()).encode(["a small dog"]).shape
         (1, 384)
     """
-
-    Recipe: ClassVar[type] = AverageRecipe
 
     def __init__(self, recipe: AverageRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)

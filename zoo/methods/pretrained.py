@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import torch
@@ -88,8 +88,6 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         >>> Pretrained(Pretrained.Recipe(model="zoo-small", pooling="mean"), Runtime()).encode(["a small dog"]).shape
         (1, 384)
     """
-
-    Recipe: ClassVar[type] = PretrainedRecipe
 
     def __init__(self, recipe: PretrainedRecipe, runtime: Runtime, source: BackboneSource | None = None) -> None:
         Encoder.__init__(self, recipe, runtime)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from inspect import signature
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -107,8 +107,6 @@ class PromCSE(DropoutViews[PromCSERecipe]):
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps
         2
     """
-
-    Recipe: ClassVar[type] = PromCSERecipe
 
     def new_parts(self) -> nn.ModuleDict:
         """A new prefix; raises UsageError for a backbone with layers that take none."""

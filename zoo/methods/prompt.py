@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -91,8 +91,6 @@ class Prompt(Prompted[PromptRecipe]):
         >>> Prompt(Prompt.Recipe(top_k=200, denoise=True), Runtime()).encode(["a small dog"]).shape
         (1, 384)
     """
-
-    Recipe: ClassVar[type] = PromptRecipe
 
     def __init__(self, recipe: PromptRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)

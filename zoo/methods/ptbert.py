@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import nn
@@ -174,8 +174,6 @@ class PTBert(Contrastive[PTBertRecipe]):
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps
         2
     """
-
-    Recipe: ClassVar[type] = PTBertRecipe
 
     def objective(self) -> Objective:
         return PTBertObjective(PTBertBranch(self.backbone.model, self.recipe), self.recipe)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -38,8 +38,6 @@ class RandomVectors(CountedEncoder[RandomVectorsRecipe]):
         >>> RandomVectors(RandomVectors.Recipe(), Runtime()).encode(["a small dog", "a large cat"]).shape
         (2, 256)
     """
-
-    Recipe: ClassVar[type[Any]] = RandomVectorsRecipe
 
     def __init__(self, recipe: RandomVectorsRecipe, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)

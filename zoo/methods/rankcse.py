@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -131,7 +131,6 @@ class RankCSE(DropoutViews[RankCSERecipe]):
         2
     """
 
-    Recipe: ClassVar[type] = RankCSERecipe
     loss_of_batch = RankCSEObjective
     vectors: tuple[torch.Tensor, ...] = ()
 

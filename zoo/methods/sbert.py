@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from typing_extensions import TypeVar
@@ -84,8 +84,6 @@ class SBERT(BackboneEncoder[SBERTRecipeT]):
         >>> encoder.fit(Corpus("toy", pairs, labels), run=Run(seed=1)).steps
         2
     """
-
-    Recipe: ClassVar[type] = SBERTRecipe
 
     @property
     def pooling(self) -> Pooling:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -85,7 +84,6 @@ class SentenceCrops(DropoutViews[SentenceCropsRecipe]):
         2
     """
 
-    Recipe: ClassVar[type] = SentenceCropsRecipe
     loss_of_batch = SentenceCropsObjective
 
     @property

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -205,8 +205,6 @@ class SIF(WeightedAverages[SIFRecipe], WordVectors[SIFRecipe]):
         >>> encoder.encode(["a city"]).shape
         (1, 50)
     """
-
-    Recipe: ClassVar[type[Any]] = SIFRecipe
 
     @classmethod
     def start(cls, recipe: SIFRecipe) -> Start | None:

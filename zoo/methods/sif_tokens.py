@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -60,7 +60,6 @@ class TokenSIF(WeightedAverages[TokenSIFRecipe]):
         (1, 384)
     """
 
-    Recipe: ClassVar[type[Any]] = TokenSIFRecipe
     words: TokenWords
 
     def open_words(self) -> TokenWords:

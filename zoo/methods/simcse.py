@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -126,17 +127,23 @@ class SimCSE(Contrastive[SimCSERecipeT]):
         2
     """
 
-    Recipe: ClassVar[type] = SimCSERecipe
+    loss_of_batch: ClassVar[type[Any]] = SimCSEObjective
 
     def objective(self) -> Objective:
-        recipe, model = self.recipe, self.backbone.model
-        mlm = MaskedLanguageModel(self.backbone, recipe.mlm_rate) if recipe.mlm_weight else None
-        return SimCSEObjective(TrainedPooler(model, recipe.pooler, self.mlp), recipe, mlm)
+        objective = super().objective()
+        if self.recipe.mlm_weight:
+            objective.mlm = MaskedLanguageModel(self.backbone, self.recipe.mlm_rate)
+        return objective
+
+    @property
+    def has_views(self) -> bool:
+        """True if a subclass makes its views."""
+        return type(self).views is not SimCSE.views
 
     @property
     def views_by_dropout(self) -> bool:
         recipe = self.recipe
-        return not recipe.supervised and not recipe.augment and recipe.positives == "dropout"
+        return not self.has_views and not recipe.supervised and not recipe.augment and recipe.positives == "dropout"
 
     @classmethod
     def needs(cls, recipe: SimCSERecipeT) -> frozenset[Need]:
@@ -156,8 +163,16 @@ class SimCSE(Contrastive[SimCSERecipeT]):
     def training_rows(self, corpus: Corpus, run: Run) -> Rows:
         if self.recipe.positives != "dropout":
             return paired_rows(self.backbone, corpus, self.recipe.positives, self.recipe.train_max_length, run.seed)
-        views = triplets(corpus) if self.recipe.supervised else [(sentence,) for sentence in corpus.sentences]
-        return self.augmented(corpus, run) if self.recipe.augment else self.stacked(views), len(views)
+        if self.recipe.augment:
+            return self.augmented(corpus, run), len(corpus.sentences)
+        views = self.views(corpus, random.Random(run.seed))
+        if self.has_views and views and len(views[0]) == 1:
+            self.check_dropout()
+        return self.stacked(views), len(views)
+
+    def views(self, corpus: Corpus, draw: random.Random) -> Sequence[tuple[str, ...]]:
+        """Each row's texts that belong together, a single one under two dropout masks; `draw` has the run's seed."""
+        return triplets(corpus) if self.recipe.supervised else [(sentence,) for sentence in corpus.sentences]
 
     def augmented(self, corpus: Corpus, run: Run) -> Collate:
         """Collate function of ids and mask (n, 2, longest): sentence and augmented view."""

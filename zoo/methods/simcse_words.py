@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -94,8 +94,6 @@ class SimCSEWords(SimCSE[SimCSEWordsRecipe]):
         >>> SimCSEWords(recipe, Runtime()).fit(corpus, run=Run(seed=1)).steps
         2
     """
-
-    Recipe: ClassVar[type] = SimCSEWordsRecipe
 
     def __init__(self, recipe: SimCSEWordsRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)

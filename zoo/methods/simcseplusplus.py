@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -92,7 +91,6 @@ class SimCSEPlusPlus(DropoutViews[SimCSEPlusPlusRecipe]):
         2
     """
 
-    Recipe: ClassVar[type] = SimCSEPlusPlusRecipe
     loss_of_batch = SimCSEPlusPlusObjective
 
     @classmethod

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import string
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 
-from zoo.encoder import Corpus, Run, Runtime, Traits
+from zoo.encoder import Corpus, Runtime, Traits
 from zoo.engine.backbone import Backbone
-from zoo.methods.contrastive import Rows
 from zoo.methods.promptbert import PromptBERT, PromptBERTRecipe
 from zoo.methods.simcse import SimCSEObjective
 from zoo.plugins import register_method
@@ -74,7 +75,6 @@ class SNCSE(PromptBERT[SNCSERecipe]):
         2
     """
 
-    Recipe: ClassVar[type] = SNCSERecipe
     version = 3
     ended = staticmethod(ended)
 
@@ -92,7 +92,7 @@ class SNCSE(PromptBERT[SNCSERecipe]):
         assert isinstance(objective, SimCSEObjective)
         return SNCSEObjective(objective.pooler, self.recipe)
 
-    def training_rows(self, corpus: Corpus, run: Run) -> Rows:
+    def views(self, corpus: Corpus, draw: random.Random) -> Sequence[tuple[str, ...]]:
         sentences = [ended(" ".join(sentence.split())) for sentence in corpus.sentences]
         negations = soft_negatives(sentences, rules=self.recipe.negation == "rules")
-        return self.stacked([(s, s, ended(n)) for s, n in zip(sentences, negations, strict=True)]), len(sentences)
+        return [(s, s, ended(n)) for s, n in zip(sentences, negations, strict=True)]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -66,7 +66,6 @@ class Static(BackboneEncoder[StaticRecipe]):
         (1, 384)
     """
 
-    Recipe: ClassVar[type] = StaticRecipe
     # The engine, whose version the base has, makes none of its vectors.
     version = 1
 

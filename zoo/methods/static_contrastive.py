@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -85,8 +85,6 @@ class StaticContrastive(TokenTableEncoder[StaticContrastiveRecipe]):
         >>> encoder.fit(corpus, run=Run(seed=1)).steps
         2
     """
-
-    Recipe: ClassVar[type[Any]] = StaticContrastiveRecipe
 
     def __init__(self, recipe: StaticContrastiveRecipe, runtime: Runtime) -> None:
         if recipe.backbone is None:

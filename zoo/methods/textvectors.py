@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,6 @@ class TextVectors(CountedEncoder[TextVectorsRecipe]):
         >>> TextVectors(TextVectors.Recipe(path=str(path)), Runtime()).encode(["a small dog", "rain"]).tolist()
         [[0.5, 1.0], [0.0, 0.0]]
     """
-
-    Recipe: ClassVar[type[Any]] = TextVectorsRecipe
 
     def __init__(self, recipe: TextVectorsRecipe, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)

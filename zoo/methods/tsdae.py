@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 import torch.nn.functional as F
@@ -95,8 +95,6 @@ class TSDAE(Contrastive[TSDAERecipe]):
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps
         2
     """
-
-    Recipe: ClassVar[type] = TSDAERecipe
 
     def objective(self) -> Objective:
         decoder = decoder_of(self.backbone, self.runtime, tied=self.recipe.tied)

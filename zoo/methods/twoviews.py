@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import nn
@@ -132,8 +132,6 @@ class TwoViews(Contrastive[TwoViewsRecipeT]):
         >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps
         2
     """
-
-    Recipe: ClassVar[type] = TwoViewsRecipe
 
     @property
     def views_by_dropout(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -74,8 +74,6 @@ class Whitening(Transform[WhiteningRecipe]):
         >>> encoder.encode(["a small dog"]).shape
         (1, 8)
     """
-
-    Recipe: ClassVar[type] = WhiteningRecipe
 
     def __init__(self, recipe: WhiteningRecipe, runtime: Runtime, base: Encoder | None = None) -> None:
         super().__init__(recipe, runtime, base)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -161,8 +161,6 @@ class WordVectors(WordAverages[WordVectorsRecipeT]):
         >>> WordVectors(recipe, Runtime()).encode(["the city , by night"]).shape
         (1, 50)
     """
-
-    Recipe: ClassVar[type[Any]] = WordVectorsRecipe
 
     def open_words(self) -> Words:
         return FileWords(self.recipe)

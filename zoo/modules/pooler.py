@@ -81,8 +81,9 @@ class TrainedPooler(nn.Module):
         self.model = model
         self.how = POOLINGS[pooler]
         config = model.config
+        self.dim: int = config.hidden_size
         has_mlp = pooler == "cls"
-        self.mlp = (mlp or TanhHead(config.hidden_size, config.initializer_range)) if has_mlp else nn.Identity()
+        self.mlp = (mlp or TanhHead(self.dim, config.initializer_range)) if has_mlp else nn.Identity()
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         vectors: torch.Tensor = self.mlp(pooled(self.model, input_ids, attention_mask, self.how))

@@ -199,7 +199,7 @@ def class_rows(
     distances, rows = nearest_neighbours(vectors, neighbours)
     wide = vectors.astype(np.float64)
     spread = _spread(wide)
-    class_lines = []
+    class_lines: list[dict[str, object]] = []
     groupings = {"frequency": (vocabulary.bands(), [*BANDS, REST, UNSEEN])}
     groupings["form"] = (vocabulary.forms, [WORD, CAPITAL, SUBWORD])
     for by, (labels, order) in groupings.items():

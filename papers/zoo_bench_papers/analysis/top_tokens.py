@@ -62,11 +62,12 @@ def analyse_top_tokens(
     words: int = 200,
     period: bool = False,
     tasks: Sequence[LoadedTask] = (),
+    listed: bool = True,
 ) -> Analysis:
     """The `top` tokens of every text (table 7) for each backbone, and with `tasks` the scores of table 9.
 
-    `words` is the k of Eq. 3; `period` adds a period to a sentence without end mark. Raises UsageError for a backbone
-    without an MLM head or an invalid template.
+    `words` is the k of Eq. 3; `period` adds a period to a sentence without end mark; without `listed` no text and no
+    token of one is shown. Raises UsageError for a backbone without an MLM head or an invalid template.
     """
     token_rows, probabilities, scores, shared = [], [], [], []
     notes: list[str] = []
@@ -107,6 +108,7 @@ def analyse_top_tokens(
             data_only=True,
         ),
     ]
+    tables = tables if listed else []
     if shared:
         columns = {**dict.fromkeys(["Backbone", "Denoising", "Sentences"]), "Shared words": 4, "Shared words, error": 4}
         tables.append(AnalysisTable("shared-words", "Tokens that two sentences share", columns, shared))

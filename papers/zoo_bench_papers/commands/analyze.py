@@ -151,7 +151,11 @@ def bias(**options: Any) -> None:
 @command.command("top-tokens")
 @_backbone
 @click.option("--text", "texts", multiple=True, help="A sentence; may be given several times [default: table 7's].")
-@click.option("--sentences", type=click.IntRange(2), help="Instead: the first N of STS-B's development sentences.")
+@click.option(
+    "--sentences",
+    type=click.IntRange(2),
+    help="Instead: what the first N of STS-B's development sentences have in common, without their texts.",
+)
 @click.option("--template", help="Template with [X] and [MASK]; the manual template, unless given.")
 @click.option("--period", is_flag=True, help="End every sentence in a period, as PromptBERT's evaluation does.")
 @click.option("--top", type=click.IntRange(1), default=5, help="Tokens shown for each sentence.")
@@ -185,6 +189,7 @@ def top_tokens(**options: Any) -> None:
         words=options["words"],
         period=options["period"],
         tasks=tasks,
+        listed=options["sentences"] is None,
     )
     _finish(analysis, options, runtime)
 

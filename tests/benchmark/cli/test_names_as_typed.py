@@ -109,6 +109,18 @@ def test_a_model_is_a_method(tiny_bert: Path, tmp_path: Path, monkeypatch: pytes
         parse_methods(f"./my-folder,{folder}", recipes)
 
 
+@pytest.mark.parametrize("name", ["x", "My.Recipe-V2", "b.2", "méthode"])
+def test_two_files_of_one_name_are_refused_with_both(name: str, tmp_path: Path) -> None:
+    recipes, files = all_recipes(), [tmp_path / folder / f"{name}.yaml" for folder in ("a", "b")]
+    for number, file in enumerate(files):
+        file.parent.mkdir()
+        file.write_text(f"extends: random\nparameters: {{dim: {8 + number}}}\n", encoding="utf-8")
+    assert [spec.name for file in files for spec in parse_methods(str(file), recipes)] == [name, name]
+    with pytest.raises(UsageError, match="rename a file") as caught:
+        parse_methods(",".join(map(str, files)), recipes)
+    assert all(str(file) in str(caught.value) for file in files)
+
+
 def test_a_model_s_folder_is_measured_once(tiny_bert: Path, cli: Cli, tmp_path: Path) -> None:
     """By its path and by pretrained:model=..., on the command line and in Python: one row, printed by its last part."""
     words = ("--tasks", "pocket-words", "--results", tmp_path, *FAST)

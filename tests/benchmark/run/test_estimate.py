@@ -9,17 +9,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from fakes import Cli
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from benchmark.data.readers.pairs import Pairs
+from benchmark.metrics.finetuning import EPOCHS
 from benchmark.run import estimate
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import Request, Run
 from benchmark.run.prepare import planned, prepare
 from benchmark.run.runner import Remaining
+from benchmark.tasks.finetune import ScoredFinetuneData
 from benchmark.tasks.suites import all_suites
 from zoo.encoder import Run as Fit
 from zoo.machine import cpu_bf16, product_rate, stretch_now
@@ -89,6 +93,22 @@ def test_each_look_at_the_development_set_is_an_encoding(run: Run, recipe: dict[
     assert with_looks - without == pytest.approx(looks * 2 * weights * 500 / 1e9)
     last = replace(changed, row=replace(changed.row, traits=replace(plan.row.traits, picks_checkpoint=False)))
     assert estimate._seconds(last, 1e9, 0, 500) == without
+
+
+@pytest.mark.parametrize("rows", [1, 40, 300])
+def test_fine_tuning_counts_its_epochs_and_seeds(run: Run, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """An encoder without a seed is fine-tuned with three; one that is not fine-tuned takes no longer."""
+    pairs = Pairs(["one two"] * rows, ["three"] * rows, np.ones(rows))
+    first = run.tasks[0].data
+    assert first is not None
+    data = ScoredFinetuneData(first.located, {"train": pairs, "test": pairs.head(0)}, None, low=0, high=5)
+    with_task = replace(run, tasks=(*run.tasks, replace(run.tasks[0], data=data)))
+    before, after = seconds(run, monkeypatch, 1e9), seconds(with_task, monkeypatch, 1e9)
+    more = {name: after[name] - before[name] for name in after}
+    (weights,) = {estimate._weights(plan) for plan in run.encoders if plan.row.name == "cls"}
+    once = 6 * weights * EPOCHS * rows * (1.3 * 3 + 4) / estimate.rate_of(run.runtime, 1)
+    assert more["cls"] == pytest.approx(3 * once) and more["simcse"] == pytest.approx(once)
+    assert more["whitening"] == more["random"] == 0
 
 
 @pytest.mark.parametrize(("at_once", "share"), [(1, 1), (2, 2), (7, 7), (99, 7), (0, 1)])

@@ -51,13 +51,38 @@ class Search(Task):
         entry = Dataset(self.dataset, self.title, "free")
         return Found(Located(entry, self.form, "bundled", {}, "0" * 64), limit)
 """
+PAIRED = """
+import numpy as np
+from benchmark.data.catalog import Dataset
+from benchmark.data.readers.pairs import Pairs
+from benchmark.data.sources import Located
+from benchmark.tasks import register_task
+from benchmark.tasks.base import PairsData, Task
+
+FIRST = ["a dog runs fast", "rain falls on the roof", "the bread rises", "a train leaves"]
+SECOND = ["a dog is running", "it rains", "dough gets larger", "a stone"]
+
+class Graded(PairsData):
+    def score(self, vectors):
+        scores = super().score(vectors)
+        return scores
+
+@register_task("NAME")
+class Grades(Task):
+    title, dataset = "Grades", "grades"
+
+    def load(self, data, limit=None):
+        located = Located(Dataset(self.dataset, self.title, "free"), self.form, "bundled", {}, "0" * 64)
+        return Graded(located, {"test": Pairs(FIRST, SECOND, np.array([5.0, 4.0, 3.0, 0.0]))}, limit=limit)
+"""
 MUTATIONS = yaml.safe_load(Path(__file__).with_name("faulty_tasks.yaml").read_text(encoding="utf-8"))
 
 
 def written(mutation: dict[str, str], folder: Path, name: str) -> Path:
-    assert mutation["old"] in RIGHT
+    right = RIGHT if mutation["old"] in RIGHT else PAIRED
+    assert mutation["old"] in right
     path = folder / "plugin.py"
-    path.write_text(RIGHT.replace(mutation["old"], mutation["new"], 1).replace("NAME", name), encoding="utf-8")
+    path.write_text(right.replace(mutation["old"], mutation["new"], 1).replace("NAME", name), encoding="utf-8")
     return path
 
 
@@ -88,11 +113,39 @@ def test_a_task_s_name_that_is_taken_or_none_is_refused(name: str, tmp_path: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutation", MUTATIONS["record"], ids=lambda mutation: mutation["what"])
+@pytest.mark.parametrize("mutation", [*MUTATIONS["record"], *MUTATIONS["pairs"]], ids=lambda mutation: mutation["what"])
 def test_what_only_a_record_shows_is_shown_by_check_too(mutation: dict[str, str], cli: Cli, tmp_path: Path) -> None:
     answer = cli("doctor", "faulty-task", "--plugin", written(mutation, tmp_path, "faulty-task"))
     (line,) = [line for line in answer.out.splitlines() if line.startswith("FAIL")]
     assert answer.code == 1 and mutation["words"] in line and "plugin.py:" in line
+
+
+# What a task of pairs may do to its scores, in `score` or in `score_cosines`.
+RIGHT_SCORES = {
+    "as they are": "return scores",
+    "a further score": 'return {**scores, "error": float(np.abs(scores["pairs"][0] - scores["pairs"][1] / 5).mean())}',
+    "further scores of parts": 'return {**scores, "parts": {"first": float(scores["pairs"][0][0]), "n": 4}}',
+    "another score, without pairs": 'del scores["pairs"]; return {**scores, "main": scores["all"]["pearson"]}',
+    "items": 'values = scores.pop("pairs")[0].tolist()'
+    '; return {**scores, "main": sum(values) / 4, "items": {"values": values}}',
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["score(self, vectors)", "score_cosines(self, cosines)"])
+def test_scores_of_a_task_of_pairs_that_doctor_lets_pass_are_verified(place: str, cli: Cli, tmp_path: Path) -> None:
+    plugins = []
+    for number, scores in enumerate(RIGHT_SCORES.values()):
+        text = PAIRED.replace("score(self, vectors)", place).replace("score(vectors)", place.replace("self, ", ""))
+        path = tmp_path / f"plugin_{number}.py"
+        path.write_text(text.replace("return scores", scores).replace("NAME", f"grades-{number}"), encoding="utf-8")
+        plugins += ["--plugin", path]
+    names = ",".join(f"grades-{number}" for number in range(len(RIGHT_SCORES)))
+    well = cli("doctor", names, *plugins)
+    assert well.code == 0, well.out
+    run = cli("run", "--methods", "bag-of-words", "--tasks", names, "--no-controls", "--results", tmp_path, *plugins)
+    verified = cli("verify", tmp_path, *plugins)
+    assert run.code == verified.code == 0 and "5 cells: 5 verified" in verified.out, verified.out
 
 
 def test_the_right_task_passes_and_its_items_give_intervals(cli: Cli, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ WORDS = "river stone lamp garden winter train letter bridge market apple music w
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """A random tiny backbone learns nothing at 2e-5 in four passes over few pairs."""
     monkeypatch.setattr(finetuning, "_RATE", 2e-3)
-    monkeypatch.setattr(finetuning, "_EPOCHS", 6)
+    monkeypatch.setattr(finetuning, "EPOCHS", 6)
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_only_the_tokens_that_are_met_are_trained(
     cls, recipe = parse_methods(method, all_recipes())[0].resolve({"backbone": str(tiny_bert)})
     encoder: Any = cls(recipe, Runtime())
     encoder.backbone.model.requires_grad_(method != "optiprompt")
-    monkeypatch.setattr(finetuning, "_EPOCHS", 2)
+    monkeypatch.setattr(finetuning, "EPOCHS", 2)
     data, run = scored(None), Run(tmp_path / "few", seed=1)
     few = data.fine_tune(encoder, run)
     assert {p.requires_grad for p in encoder.backbone.model.parameters()} == {method != "optiprompt"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.states import pool
-from zoo.errors import ContractError, TrainingError
-from zoo.methods.simcse import SimCSE, triplets
+from zoo.errors import ContractError, TrainingError, UsageError
+from zoo.methods.simcse import SimCSE, SimCSEObjective, SimCSERecipe, triplets
+from zoo.modules.pooler import TrainedPooler
 from zoo.training.losses import info_nce, mask_some
 
 GOLDEN = {"simcse": {"version": 2, "values": [-1.0, 0.5478, -0.3679, 0.0983, 0.5947, -0.2991, 0.1237, 1.0]}}
@@ -189,3 +192,47 @@ def test_the_gradient_cache_gives_the_whole_batchs_gradient(
 )
 def test_two_equal_views_need_dropout(tiny_bert: Path, fields: dict[str, Any], alike: bool) -> None:
     assert SimCSE(SimCSE.Recipe(backbone=str(tiny_bert), **fields), Runtime()).views_by_dropout is alike
+
+
+class HeadObjective(SimCSEObjective):
+    """A loss with a layer of its own."""
+
+    def __init__(self, pooler: TrainedPooler, recipe: SimCSERecipe) -> None:
+        super().__init__(pooler, recipe)
+        self.head = torch.nn.Linear(pooler.dim, 3)
+
+    def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        return super().contrast(*map(self.head, (h, h_plus, *others)))
+
+
+class WithViews(SimCSE):
+    """Views drawn by the run's seed, one to three of each sentence."""
+
+    loss_of_batch = HeadObjective
+    width = 2
+    numbers: list[list[float]]
+
+    def views(self, corpus: Corpus, draw: random.Random) -> list[tuple[str, ...]]:
+        self.numbers = [[draw.random() for _ in range(self.width)] for _ in corpus.sentences]
+        return [
+            tuple(f"{text} {number}" for number in row)
+            for text, row in zip(corpus.sentences, self.numbers, strict=True)
+        ]
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_views_of_a_subclass_are_drawn_by_the_seed_and_reach_its_loss(tiny_bert: Path, width: int) -> None:
+    drawn, vectors = [], []
+    for seed in (1, 1, 2):
+        encoder = WithViews(SimCSE.Recipe(backbone=str(tiny_bert), batch_size=4), Runtime())
+        encoder.width = width
+        assert not encoder.views_by_dropout
+        assert encoder.fit(Corpus("toy", [f"sentence {i}" for i in range(8)]), run=Run(seed=seed)).steps == 2
+        drawn.append(encoder.numbers)
+        vectors.append(encoder.encode(["a dog"]))
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert np.array_equal(vectors[0], vectors[1]) and not np.array_equal(vectors[0], vectors[2])
+    without = WithViews(SimCSE.Recipe(backbone=str(tiny_bert), batch_size=4, dropout=0.0), Runtime())
+    without.width = width
+    with pytest.raises(UsageError, match="differ by dropout alone") if width == 1 else nullcontext():
+        without.fit(Corpus("toy", [f"sentence {i}" for i in range(8)]), run=Run())
