@@ -177,7 +177,7 @@ def check_adapter(what: str, folder: Path, part: Path) -> None:
     optional("peft", "peft", f"{what}: {part} is an adapter (adapter_config.json), which")
     import transformers
     from transformers.integrations.peft import MIN_PEFT_VERSION
-    from transformers.utils import check_peft_version
+    from transformers.utils.peft_utils import check_peft_version
 
     try:
         check_peft_version(MIN_PEFT_VERSION)
