@@ -44,7 +44,7 @@ def word(low: float, high: float, line: float, printed: float | None) -> str:
 
 def of_all(words: Sequence[str]) -> str:
     """Word of a claim about several comparisons: a failed comparison decides it."""
-    return next(one for one in (REVERSED, SMALLER, UNDECIDED, CONFIRMED) if one in words)
+    return next(word for word in (REVERSED, SMALLER, UNDECIDED, CONFIRMED) if word in words)
 
 
 def scale(share: float | None, small: bool) -> str:
@@ -54,4 +54,4 @@ def scale(share: float | None, small: bool) -> str:
 def tally(answers: Sequence[str]) -> str:
     """An answer, or "2 yes, 1 no" if they differ."""
     by = Counter(filter(None, answers))
-    return ", ".join(by) if len(by) < 2 else ", ".join(f"{number} {one}" for one, number in by.items())
+    return ", ".join(by) if len(by) < 2 else ", ".join(f"{number} {answer}" for answer, number in by.items())

@@ -55,7 +55,7 @@ def printed_beside(item: Item, chosen: PaperOptions) -> list[Printed]:
 
 def _with_values(ours: list[Ours]) -> list[Ours]:
     """Rows with a value, or the first if none has: a recipe is in the tables of all suites."""
-    return [one for one in ours if set(one.values.values()) != {"n/a"}] or ours[:1]
+    return [row for row in ours if set(row.values.values()) != {"n/a"}] or ours[:1]
 
 
 def _metric(line: PublishedRow) -> str:
@@ -82,6 +82,8 @@ def _from_tables(item: Item, line: PublishedRow, tables: Sequence[Table], chosen
     rows = {printed: filled(ours, chosen.places(item)) for step in item.steps for printed, ours in step.rows.items()}
     named = {typed_recipe(name)[0]: None for name in methods_of(item, chosen)}
     settings = [typed_recipe(name) for name in (*line.row.recipes, *line.row.unlike)]
+    wanted = chosen.values.get("backbone")
+    places = None if wanted is None else ("", plain_backbone(wanted), wanted, Path(wanted).name)
     for table in tables:
         for comparison in beside(table, [line]):
             ours = comparison.ours
@@ -90,13 +92,8 @@ def _from_tables(item: Item, line: PublishedRow, tables: Sequence[Table], chosen
                 continue
             if ours.made_of[0] not in named or ours.made_of not in settings:
                 continue
-            if _is_on(chosen, str(ours.about["backbone"])) or of_row is not None:
-                yield _row(comparison, table, len({one.suite.name for one in tables}) > 1)
-
-
-def _is_on(chosen: PaperOptions, backbone: str) -> bool:
-    wanted = chosen.values.get("backbone")
-    return wanted is None or backbone in ("", plain_backbone(wanted), wanted, Path(wanted).name)
+            if places is None or ours.about["backbone"] in places or of_row is not None:
+                yield _row(comparison, table, len({table.suite.name for table in tables}) > 1)
 
 
 def _row(comparison: BesidePublished, table: Table, several: bool) -> Ours:
@@ -130,6 +127,7 @@ def _from_files(item: Item, line: PublishedRow, chosen: PaperOptions) -> Iterato
 
 def _read_line(step: Step, reading: Reading, item: Item, line: PublishedRow, chosen: PaperOptions) -> Iterator[Ours]:
     settings = [typed_recipe(name) for name in (*line.row.recipes, *line.row.unlike)]
+    digits = max(line.decimals, 2)
     several: dict[tuple[str, str], dict[str, str]] = {}
     for row in _rows(reading, item, chosen):
         if reading.recipe and typed_recipe(row[reading.recipe]) not in settings:
@@ -141,7 +139,7 @@ def _read_line(step: Step, reading: Reading, item: Item, line: PublishedRow, cho
             continue
         values = {row[reading.column].rstrip("."): row[reading.value]} if reading.column else {}
         values |= {column: row[key] for column, key in reading.columns.items()}
-        known = {k: _number(v, line) for k, v in values.items() if k in line.scores}
+        known = {k: "n/a" if v is None else f"{v:.{digits}f}" for k, v in values.items() if k in line.scores}
         name = str(row[reading.recipe]) if reading.recipe else step.command
         if known:
             several.setdefault((name, backbone), {}).update(known)
@@ -157,10 +155,6 @@ def _texts(reading: Reading, printed: str, item: Item, chosen: PaperOptions) -> 
         if row[reading.printed] == printed:
             values = {column: str(row[key]) for column, key in reading.columns.items()}
             yield Ours("ours", str(row[reading.backbone]) if reading.backbone else "", values, "")
-
-
-def _number(value: Any, line: PublishedRow) -> str:
-    return "n/a" if value is None else f"{value:.{max(line.decimals, 2)}f}"
 
 
 def columns_of(rows: Sequence[Printed]) -> list[str]:

@@ -131,23 +131,25 @@ class Folder:
             for condition in conditions
             if condition.backbone and (condition.sentences or condition[:2] not in with_text)
         ]
-        trained = [one for one in kept if one.tuned is not None]
+        trained = [condition for condition in kept if condition.tuned is not None]
         self.conditions = ([] if at is None else [at]) or trained or kept[:1] or list(conditions)[:1]
         self.ancestry = {row.at.backbone: row.about["ancestry"] for rows in self.rows.values() for row in rows}
 
     def row(
         self, name: str, tasks: Sequence[str], at: Condition, pairs: bool = True
     ) -> tuple[MeasuredRow, ByTask] | str:
+        """The row of a name under a condition, with its records on tasks, or why there is none."""
         fitting = []
-        for row in self.rows.get(_identity(*typed_recipe(name)), []):
+        identity = _identity(*typed_recipe(name))
+        for row in self.rows.get(identity, []):
             of_tasks = finished(row.records, tasks)
             if len(of_tasks) == len(tasks) and row.at.fits(at):
                 fitting.append((row, {task: of_tasks[task] for task in tasks}))
         newest = max((row.version for row, _ in fitting), default=0)
         fitting = [(row, of_tasks) for row, of_tasks in fitting if row.version == newest]
-        why = [self.failed.get((_identity(*typed_recipe(name)), task), "") for task in tasks]
-        if not fitting and any(why):
-            return f"{name} failed: {next(filter(None, why)).rstrip('.')}"
+        why = next((self.failed[identity, task] for task in tasks if (identity, task) in self.failed), None)
+        if not fitting and why:
+            return f"{name} failed: {why.rstrip('.')}"
         if len(fitting) != 1:
             return f"{'several rows' if fitting else 'no row'} {name}"
         ((row, of_row),) = fitting
@@ -165,9 +167,10 @@ class Folder:
         return least_share([row for row in rows if row.at.fits(at)])
 
     def records(self, at: Condition, tasks: Sequence[str], name: str) -> list[ByTask]:
+        """Records on tasks of the row of a name; of all rows without one."""
         names = [name] if name else [rows[0].records[0]["method"]["name"] for rows in self.rows.values()]
-        rows = [self.row(one, tasks, at, pairs=False) for one in names]
-        return [one[1] for one in rows if not isinstance(one, str)]
+        rows = [self.row(name, tasks, at, pairs=False) for name in names]
+        return [row[1] for row in rows if not isinstance(row, str)]
 
 
 def least_share(rows: Iterable[MeasuredRow]) -> float | None:

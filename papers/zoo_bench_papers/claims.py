@@ -132,20 +132,20 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         names = [(self.released.get(name, ""), *name.partition(":")) for name in rows]
         return tuple(full or self.released.get(base, base) + colon + more for full, base, colon, more in names)
 
-    def printed(self, contrast: Sequence[str], place: str, tasks: Sequence[str]) -> float | None:
+    def printed(self, contrast: Sequence[str], place: str) -> float | None:
         """Printed difference of a contrast on a place, or None.
 
         A claim's printed rows of one contrast on one place stand for it, under any recipes of ours.
         """
         if len(contrast) == 4:
-            halves = [self.printed(half, place, tasks) for half in (contrast[:2], contrast[2:])]
+            halves = [self.printed(half, place) for half in (contrast[:2], contrast[2:])]
             return None if None in halves else halves[0] - halves[1]  # type: ignore[operator]
         pairs = self.pairs()
         if self.gains and contrast in pairs:
             at = self.on.index(place) if len(pairs) == 1 else pairs.index(tuple(contrast))
             if (gain := self.gains[at]) is not None:
                 return gain
-        alone = len(pairs) == len(self.on) == 1
+        alone, tasks = len(pairs) == len(self.on) == 1, tasks_of(place)
         each = [self._cell(contrast, place, (task,), alone=False) for task in tasks]
         known = [value for value in each if value is not None]
         cell = self._cell(contrast, place, tasks, alone)
@@ -158,9 +158,6 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 if all(_is_of(line, name) for line, name in zip(sides, contrast, strict=True)):
                     return float(sign * cell.value)
         return float(cells[0].value) if alone and cells else None
-
-    def places(self) -> list[tuple[str, tuple[str, ...]]]:
-        return [(place, tasks_of(place)) for place in self.on]
 
 
 def _fits(cell: Printed, place: str, tasks: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ from benchmark.stats.mcb import LEVEL, differences
 from benchmark.stats.power import POWER
 from zoo_bench_papers import answers
 from zoo_bench_papers.claim_rows import Condition, Folder, MeasuredRow, least_share
-from zoo_bench_papers.claims import Claim
+from zoo_bench_papers.claims import Claim, tasks_of
 
 Metric = Literal["", "pearson"]
 PrintedOf = Mapping[tuple[str, str, tuple[str, ...]], float]
@@ -88,8 +88,7 @@ class Compared:
 
     def text(self) -> str:
         """Text such as "simcse - cls, sts: +3.54 (+2.82 to +4.25)", and other differences of the rows."""
-        differs = f" [{self.differs}]" if self.differs else ""
-        return f"{self.a} - {self.b}, {self.on}: {self.gap}{differs}"
+        return f"{self.a} - {self.b}, {self.on}: {self.gap}" + (f" [{self.differs}]" if self.differs else "")
 
     @property
     def gap(self) -> str:
@@ -100,19 +99,21 @@ class Compared:
 
 
 class Place:
+    """Differences of the rows of `pairs` on a suite or on tasks, or why a row has none."""
+
     def __init__(
-        self, folder: Folder, name: str, tasks: Sequence[str], metric: Metric, pairs: list[Any], at: Condition
+        self, folder: Folder, name: str, pairs: Sequence[Sequence[str]], at: Condition, metric: Metric = ""
     ) -> None:
-        self.name, self.tasks = name, tuple(tasks)
-        rows = {row: folder.row(row, tasks, at) for pair in pairs for row in pair}
-        self.reasons = {row: one for row, one in rows.items() if isinstance(one, str)}
+        self.name, self.tasks = name, tasks_of(name)
+        rows = {row: folder.row(row, self.tasks, at) for pair in pairs for row in pair}
+        self.reasons = {row: reason for row, reason in rows.items() if isinstance(reason, str)}
         used = dict.fromkeys(row for pair in pairs if not self.reasons.keys() & {*pair} for row in pair)
-        self.rows = {row: row_or_reason[0] for row in used if not isinstance(row_or_reason := rows[row], str)}
+        known = {name: row for name in used if not isinstance(row := rows[name], str)}
+        self.rows = {name: row for name, (row, _) in known.items()}
         self.index: dict[str, int] = {}
         self.values: dict[str, float] = {}
-        if self.rows:
-            every = [row_or_reason[1] for row in used if not isinstance(row_or_reason := rows[row], str)]
-            kept, sampled, _ = compared(every, folder.store, tasks, metric=metric)
+        if known:
+            kept, sampled, _ = compared([of for _, of in known.values()], folder.store, self.tasks, metric=metric)
             if sampled is not None:
                 self.differences = differences(sampled)
                 self.index = {name: kept.index(i) for i, name in enumerate(self.rows) if i in kept}
@@ -157,12 +158,13 @@ class Place:
 
 
 def printed_differences(claims: Iterable[Claim]) -> PrintedOf:
-    differences_printed: dict[tuple[str, str, tuple[str, ...]], float] = {}
+    """Printed differences by paper, place and rows: a paper's claims share them."""
+    printed: dict[tuple[str, str, tuple[str, ...]], float] = {}
     for claim in claims:
-        for (place, tasks), pair in itertools.product(claim.places(), claim.pairs()):
-            if (value := claim.printed(pair, place, tasks)) is not None:
-                differences_printed.setdefault((claim.paper, place, pair), value)
-    return differences_printed
+        for place, pair in itertools.product(claim.on, claim.pairs()):
+            if (value := claim.printed(pair, place)) is not None:
+                printed.setdefault((claim.paper, place, pair), value)
+    return printed
 
 
 def _about(rows: Sequence[MeasuredRow], claim: Claim) -> dict[str, Any]:
@@ -171,7 +173,7 @@ def _about(rows: Sequence[MeasuredRow], claim: Claim) -> dict[str, Any]:
     unlike = []
     for key, name in SETTINGS.items() if len(recipes) == len(rows) else ():
         given = (recipe.get(key, recipe.get(name)) for recipe in recipes)
-        values = list(dict.fromkeys(str(one).replace("mean", "avg") for one in given if one is not None))
+        values = list(dict.fromkeys(str(value).replace("mean", "avg") for value in given if value is not None))
         # Each has its own best temperature.
         if len(values) > 1 and not (key == "temperature" and rows[0].at.tuned):
             unlike.append(f"{name} {' and '.join(values)}")

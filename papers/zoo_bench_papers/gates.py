@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from benchmark.report.published import published
@@ -36,10 +36,10 @@ class Gate:
         return replace(contrast, reason=self.lacks) if self.lacks and contrast.decides else contrast
 
 
-def prompts(folder: Folder, at: Condition, tasks: Sequence[str], command: Callable[..., str]) -> Gate:
+def prompts(folder: Folder, at: Condition, command: Callable[..., str]) -> Gate:
     """Gate of trained templates: an untrained template is not below the untrained average, beyond noise."""
     pairs = [(name, _AVERAGE) for name in _PROMPTS]
-    place = Place(folder, _SUITE, tasks, "", pairs, at)
+    place = Place(folder, _SUITE, pairs, at)
     known = [name for name, average in pairs if {name, average} <= place.index.keys()]
     for name in known:
         if place.differences.high[place.index[name], place.index[_AVERAGE]] < 0:

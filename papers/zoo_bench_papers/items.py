@@ -112,7 +112,7 @@ def item(name: str) -> Item:
 def filled(value: Any, places: Mapping[str, str]) -> Any:
     """A YAML value, lists too, with its placeholders (`{results}` ...) replaced."""
     if isinstance(value, list):
-        return [filled(one, places) for one in value]
+        return [filled(part, places) for part in value]
     if isinstance(value, str):
         for name, text in places.items():
             value = value.replace(f"{{{name}}}", text)
@@ -131,16 +131,14 @@ def steps_of(item: Item, chosen: PaperOptions) -> list[Step]:
         if not matched:
             raise UsageError(f"{glob!r} is none of the methods of {item.name}: {', '.join(listed) or 'it has none'}.")
         names |= matched
-    steps = [_with_methods(step, names) for step in steps]
-    return [step for step in steps if step.options.get("methods") != []]
-
-
-def _with_methods(step: Step, names: Collection[str]) -> Step:
-    if "methods" not in step.options:
-        return step
-    return replace(
-        step, options={**step.options, "methods": [name for name in step.options["methods"] if name in names]}
-    )
+    kept = []
+    for step in steps:
+        of_step = [name for name in step.options.get("methods", ()) if name in names]
+        if of_step:
+            kept.append(replace(step, options={**step.options, "methods": of_step}))
+        elif "methods" not in step.options:
+            kept.append(step)
+    return kept
 
 
 def options_of(item: Item, step: Step, chosen: PaperOptions, known: Collection[str]) -> dict[str, Any]:
@@ -175,7 +173,7 @@ def words_of(options: Mapping[str, Any]) -> list[str]:
     line: list[str] = []
     for name, value in options.items():
         if isinstance(value, list) and name not in _ONE_TEXT:
-            line += [part for one in value for part in (f"--{name}", str(one))]
+            line += [word for part in value for word in (f"--{name}", str(part))]
         elif value is True:
             line.append(f"--{name}")
         else:

@@ -26,19 +26,19 @@ def of_claims(verdicts: Sequence[Verdict]) -> list[Verdict]:
 def counts(verdicts: Sequence[Verdict]) -> str:
     """Text such as "Of 200 claims: confirmed 5 ... Their 90 contrasts, each by itself: ..."; each counts once."""
     chosen = of_claims(verdicts)
-    compared = {contrast(c): c for one in chosen for c in one.deciding}.values()
-    lines = [f"Of {counted(len(chosen), 'claim')}: {_tally([one.word for one in chosen], WORDS)}."]
-    if compared:
-        every = len({contrast(c) for one in verdicts for c in one.deciding})
-        rates = [f"{100 * rate:g} %" for rate in RATES]
-        some = (f"{_tally([one.corrected[i] for one in chosen])} ({rate})" for i, rate in enumerate(rates))
-        lines.append(f"Corrected for {counted(every, 'contrast')} at a false discovery rate: {'; '.join(some)}.")
-        some = (f"at {rate}: {_tally([c.corrected[i] for c in compared])}" for i, rate in enumerate(rates))
-        lines.append(
-            f"Their {counted(len(compared), 'contrast')}, each by itself: {_tally([c.word for c in compared])};"
-            f" corrected {'; '.join(some)}. Noise alone would reverse {BY_CHANCE * len(compared):.1f} of them."
-        )
-    return " ".join(lines)
+    compared = {contrast(c): c for verdict in chosen for c in verdict.deciding}.values()
+    text = f"Of {counted(len(chosen), 'claim')}: {_tally([verdict.word for verdict in chosen], WORDS)}."
+    if not compared:
+        return text
+    every = len({contrast(c) for verdict in verdicts for c in verdict.deciding})
+    rates = [(f"{100 * rate:g} %", place) for place, rate in enumerate(RATES)]
+    by_claim = (f"{_tally([v.corrected[place] for v in chosen])} ({rate})" for rate, place in rates)
+    by_contrast = (f"at {rate}: {_tally([c.corrected[place] for c in compared])}" for rate, place in rates)
+    return (
+        f"{text} Corrected for {counted(every, 'contrast')} at a false discovery rate: {'; '.join(by_claim)}."
+        f" Their {counted(len(compared), 'contrast')}, each by itself: {_tally([c.word for c in compared])};"
+        f" corrected {'; '.join(by_contrast)}. Noise alone would reverse {BY_CHANCE * len(compared):.1f} of them."
+    )
 
 
 def _tally(words: Sequence[str], shown: Sequence[str] = WORDS[:4]) -> str:
@@ -61,45 +61,44 @@ def markdown(verdicts: Sequence[Verdict]) -> str:
     for at in dict.fromkeys(verdict.condition for verdict in verdicts):
         selected = [verdict for verdict in verdicts if verdict.condition == at]
         parts += [f"## {at}", f"{counts(selected)} {noise(at)}"]
-        for paper in dict.fromkeys(one.claim.paper for one in selected if one.measured):
-            lines = [_cells(one) for one in selected if one.claim.paper == paper and one.measured]
+        by_paper: dict[str, list[list[str]]] = {}
+        for verdict in selected:
+            if verdict.measured:
+                by_paper.setdefault(verdict.claim.paper, []).append(_cells(verdict))
+        for paper, lines in by_paper.items():
             parts += [f"### {paper}", _table(_HEADER, lines)]
     if moved := changes(verdicts):
-        parts += [
-            "## What tuning changed",
-            changed(verdicts),
-            _table(["Claim", "The papers' settings", "Tuned"], moved),
-        ]
-    measured = {verdict.claim.id for verdict in verdicts if verdict.measured}
-    rest = [
-        verdict
-        for verdict in verdicts
-        if verdict.claim.id not in measured and verdict.condition == verdicts[0].condition
-    ]
-    chosen = of_claims(rest)
-    not_measured = _table(["Claim", "Why", "What would measure it"], list(map(_cells, chosen)))
+        header = ["Claim", "The papers' settings", "Tuned"]
+        parts += ["## What tuning changed", changed(verdicts), _table(header, moved)]
+    not_measured = _table(["Claim", "Why", "What would measure it"], list(map(_cells, _never_measured(verdicts))))
     return "\n\n".join([*parts, "## Not measured", not_measured]) + "\n"
+
+
+def _never_measured(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts of the first condition on claims that no condition has measured."""
+    measured = {verdict.claim.id for verdict in verdicts if verdict.measured}
+    first = (verdict for verdict in verdicts if verdict.condition == verdicts[0].condition)
+    return of_claims([verdict for verdict in first if verdict.claim.id not in measured])
 
 
 _HEADER = ["Claim", "Printed", "Ours", "Controls", "Above 0?", "As large as printed?", "Verdict"]
 
 
 def changes(verdicts: Sequence[Verdict]) -> list[list[str]]:
-    both = _both(verdicts)
-    return [[_name(one), first.text(), one.text()] for first, one in both]
+    return [[_name(tuned), first.text(), tuned.text()] for first, tuned in _both(verdicts)]
 
 
 def changed(verdicts: Sequence[Verdict]) -> str:
     both = _both(verdicts)
-    names = [_name(one) for first, one in both if first.word != one.word]
+    names = [_name(tuned) for first, tuned in both if first.word != tuned.word]
     return f"Of {len(both)} verdicts under both settings {len(names)} changed: {', '.join(names) or 'none'}."
 
 
 def _both(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, Verdict]]:
+    """Verdicts under the papers' settings and tuned."""
     reached = [verdict for verdict in verdicts if verdict.deciding]
-    papers = {(one.claim.id, one.procedure): one for one in reached if "tuned" not in one.condition}
-    pairs = ((papers.get((one.claim.id, one.procedure)), one) for one in reached if "tuned" in one.condition)
-    return [(first, one) for first, one in pairs if first is not None]
+    papers = {verdict.named: verdict for verdict in reached if not verdict.at.tuned}
+    return [(papers[v.named], v) for v in reached if v.at.tuned and v.named in papers]
 
 
 def _table(header: list[str], lines: Sequence[list[str]]) -> str:
@@ -111,48 +110,29 @@ def _name(verdict: Verdict) -> str:
 
 
 def _cells(verdict: Verdict) -> list[str]:
+    claim = verdict.claim
     if not verdict.measured:
-        return [
-            f"{verdict.claim.paper}: `{verdict.claim.id}`",
-            verdict.reason,
-            verdict.command and f"`{verdict.command}`",
-        ]
-    printed = [cell.text() for cell in verdict.claim.published]
-    printed += [f"{gain:+g} ({verdict.claim.where})" for gain in verdict.claim.gains if gain is not None]
-    theirs = (
-        "; ".join([*printed[:3], *([counted(len(printed) - 3, "more cell")] if printed[3:] else [])]) or "no number"
-    )
+        return [f"{claim.paper}: `{claim.id}`", verdict.reason, verdict.command and f"`{verdict.command}`"]
+    printed = [cell.text() for cell in claim.published]
+    printed += [f"{gain:+g} ({claim.where})" for gain in claim.gains if gain is not None]
+    theirs = "; ".join(printed[:3] + ([counted(len(printed) - 3, "more cell")] if printed[3:] else [])) or "no number"
     controls = "; ".join(c.text() for c in verdict.controls if c.difference is not None)
-    line = (
-        f"{verdict.above} ({'within ±' if verdict.claim.kind == 'equal' else 'above -'}{verdict.claim.margin:g})"
-        if verdict.claim.margin and verdict.above
-        else verdict.above
-    )
+    line = f" ({'within ±' if claim.kind == 'equal' else 'above -'}{claim.margin:g})" if claim.margin else ""
     text = f"{verdict.text()}: {verdict.reason}" if verdict.word == UNTESTABLE else verdict.text()
-    return [
-        f"{verdict.claim.says} ({verdict.claim.where}) {_name(verdict)}",
-        theirs,
-        verdict.ours(),
-        controls,
-        line,
-        verdict.as_large,
-        text,
-    ]
+    above = verdict.above and verdict.above + line
+    named = f"{claim.says} ({claim.where}) {_name(verdict)}"
+    return [named, theirs, verdict.ours(), controls, above, verdict.as_large, text]
 
 
 def ledger(verdicts: Sequence[Verdict]) -> list[dict[str, object]]:
-    conditions = list(dict.fromkeys(verdict.condition for verdict in verdicts))
-    measured = {verdict.claim.id for verdict in verdicts if verdict.measured}
+    """Return the data of claims.json: by condition its counts and claims, and in the first what was never measured."""
+    rest = _never_measured(verdicts)
     drawn: list[dict[str, object]] = []
-    for at in conditions:
-        rest = [
-            verdict
-            for verdict in verdicts
-            if verdict.claim.id not in measured and at == conditions[0] == verdict.condition
-        ]
-        shown = [*(verdict for verdict in verdicts if verdict.condition == at and verdict.measured), *of_claims(rest)]
-        text = f"{counts([verdict for verdict in verdicts if verdict.condition == at])} {noise(at)}"
-        drawn.append({"condition": at, "counts": text, "claims": [_drawn(one) for one in shown]})
+    for at in dict.fromkeys(verdict.condition for verdict in verdicts):
+        selected = [verdict for verdict in verdicts if verdict.condition == at]
+        shown = [*(verdict for verdict in selected if verdict.measured), *(() if drawn else rest)]
+        text = f"{counts(selected)} {noise(at)}"
+        drawn.append({"condition": at, "counts": text, "claims": list(map(_drawn, shown))})
     return drawn
 
 
@@ -169,15 +149,9 @@ def _drawn(verdict: Verdict) -> dict[str, object]:
         | {key: _rounded(getattr(c, key)) for key in ("difference", "low", "high", "line", "printed", "share")}
         for c in verdict.deciding
     ]
-    drawn |= {
-        "head": verdict.head(),
-        "text": text,
-        "corrected": verdict.corrected,
-        "above": above,
-        "as_large": as_large,
-        "share": _rounded(verdict.share),
-    }
-    return drawn | {"open": verdict.open, "points": points, "theirs": theirs, "ours": ours, "controls": controls}
+    drawn |= {"head": verdict.head(), "text": text, "corrected": verdict.corrected, "above": above}
+    drawn |= {"as_large": as_large, "share": _rounded(verdict.share), "open": verdict.open, "points": points}
+    return drawn | {"theirs": theirs, "ours": ours, "controls": controls}
 
 
 def _rounded(value: float | None) -> float | None:

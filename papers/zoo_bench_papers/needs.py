@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +22,6 @@ from zoo.selection import parse_methods
 from zoo.srl.spacy_labeller import make_labeller
 from zoo_bench_papers.items import Item, PaperOptions, Step, filled, options_of, steps_of
 from zoo_bench_papers.pretraining.texts import DEFAULT
-
-
-@dataclass(frozen=True)
-class Demand:
-    needs: dict[str, bool]
-
-    @property
-    def missing(self) -> list[str]:
-        return [what for what, here in self.needs.items() if not here]
 
 
 @functools.cache
@@ -69,7 +59,8 @@ class Survey:
         self.source = DataSource.from_options(chosen.values.get("data"), hub=False)
         self._tasks: dict[str, bool] = {}
 
-    def demand(self, item: Item) -> Demand:
+    def demand(self, item: Item) -> dict[str, bool]:
+        """Return what an item needs, and whether it is here."""
         needs: dict[str, bool] = {}
         for step in steps_of(item, self.chosen):
             for name in self._backbones(item, step):
@@ -80,8 +71,7 @@ class Survey:
                 self._text(text, needs)
         if rows := [line.row.method for line in item.lines() if line.row.cited and not line.row.recipes]:
             needs[f"what would make the rows {', '.join(dict.fromkeys(rows))}"] = False
-        needs |= dict.fromkeys(item.needs, False)
-        return Demand(needs)
+        return needs | dict.fromkeys(item.needs, False)
 
     def _backbones(self, item: Item, step: Step) -> list[str]:
         if item.own_backbones or step.command.startswith(("analyze pairs", "analyze trajectory", "pretrain")):
@@ -98,8 +88,8 @@ class Survey:
         return [str(options.get("corpus") or "wiki")] if "corpus" in known and step.command != "run" else []
 
     def _run(self, item: Item, step: Step, needs: dict[str, bool]) -> None:
-        options = filled({**step.options}["suite"], {})
-        suite = merged(suites_named(",".join(options) if isinstance(options, list) else options))
+        names = filled(step.options["suite"], {})
+        suite = merged(suites_named(",".join(names) if isinstance(names, list) else names))
         for name in choose_tasks(suite, step.options.get("tasks")):
             self._task(name, needs)
         backbone = self._backbones(item, step)[:1] or [DEFAULT_BACKBONE]

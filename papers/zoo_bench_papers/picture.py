@@ -25,14 +25,12 @@ def forest(verdicts: Sequence[Verdict], path: Path, most: int = 80) -> None:
     or .pdf, and if nothing was compared.
     """
     _check_suffix(path)
-    reached = sorted(
-        (verdict for verdict in verdicts if verdict.deciding and verdict.condition == verdicts[0].condition), key=_order
-    )
-    lines = [(one, c) for one in reached for c in one.deciding][:most]
+    decided = (verdict for verdict in verdicts if verdict.deciding and verdict.condition == verdicts[0].condition)
+    reached = sorted(decided, key=lambda of: (of.claim.paper, WORDS.index(of.word), of.claim.id))
+    lines = [(verdict, c) for verdict in reached for c in verdict.deciding][:most]
+    at = verdicts[0].condition if verdicts else "a condition"
     if not lines:
-        raise UsageError(
-            f"--plot {path}: no claim was measured under {verdicts[0].condition if verdicts else 'a condition'}."
-        )
+        raise UsageError(f"--plot {path}: no claim was measured under {at}.")
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
@@ -43,23 +41,19 @@ def forest(verdicts: Sequence[Verdict], path: Path, most: int = 80) -> None:
     for place, (_, c) in enumerate(lines):
         _draw(axes, c, place, edge)
     axes.axvline(0, color="black", linewidth=0.6)
-    names = [one.claim.id for one, _ in lines]
+    names = [verdict.claim.id for verdict, _ in lines]
     first = [name if i == 0 or names[i - 1] != name else "" for i, name in enumerate(names)]
-    axes.set_yticks(
-        range(len(lines)),
-        [f"{name}   {c.a} - {c.b}, {c.on}" for name, (_, c) in zip(first, lines, strict=True)],
-        fontsize=7,
-    )
+    ticks = [f"{name}   {c.a} - {c.b}, {c.on}" for name, (_, c) in zip(first, lines, strict=True)]
+    axes.set_yticks(range(len(lines)), ticks, fontsize=7)
     axes.secondary_yaxis("right").set_yticks(range(len(lines)), [c.word for _, c in lines], fontsize=7)
     axes.set_ylim(len(lines) - 0.5, -0.5)
     axes.set_xlim(-edge, edge)
     axes.grid(axis="x", color="#dddddd", linewidth=0.5)
     axes.set_axisbelow(True)
-    at = lines[0][0].condition
     axes.set_xlabel(f"difference in points with its 95% interval; an arrow is beyond the edge\n{noise(at)}", fontsize=8)
-    papers = ", ".join(dict.fromkeys(one.claim.paper for one, _ in lines))
-    scale = ", ".join(dict.fromkeys(one.scale for one, _ in lines if one.scale))
-    axes.set_title(f"Claims of {papers}, {scale}\n{lines[0][0].condition}", fontsize=9)
+    papers = ", ".join(dict.fromkeys(verdict.claim.paper for verdict, _ in lines))
+    scale = ", ".join(dict.fromkeys(verdict.scale for verdict, _ in lines if verdict.scale))
+    axes.set_title(f"Claims of {papers}, {scale}\n{at}", fontsize=9)
     used = {c.word for _, c in lines}
     legend = [
         Line2D([], [], color=colour, linewidth=2, label=word) for word, colour in _COLOURS.items() if word in used
@@ -141,7 +135,3 @@ def _draw(axes: Any, c: Compared, place: int, edge: float) -> None:
         axes.plot(c.printed, place, "o", color="black", markersize=4, markerfacecolor="white")
     if c.line:
         axes.plot(c.line, place, "|", color="black", markersize=7)
-
-
-def _order(verdict: Verdict) -> tuple[str, int, str]:
-    return verdict.claim.paper, WORDS.index(verdict.word), verdict.claim.id

@@ -70,9 +70,9 @@ class Plan:
             claims, seconds = claims + len(step.claims), seconds + (step.seconds or 0.0)
             takes = "no estimate" if step.seconds is None else clock(step.seconds)
             again = ", measured again for their scores of items" if dict(step.rows[0].options).get("remeasure") else ""
-            lines.append(
-                f"{number:>3}. {takes:>11}  {counted(len(step.rows), 'row')} on {_short(step.rows[0].tasks)}{again}"
-            )
+            tasks = step.rows[0].tasks
+            on = ", ".join(tasks[:4]) + (f" and {len(tasks) - 4} more" if len(tasks) > 4 else "")
+            lines.append(f"{number:>3}. {takes:>11}  {counted(len(step.rows), 'row')} on {on}{again}")
             lines.append(f"     {', '.join(row.name for row in step.rows)}")
             lines.append(f"     then {counted(claims, 'claim')} after {clock(seconds)}")
         for name, (reason, of_row) in self.impossible.items():
@@ -95,11 +95,8 @@ class Plan:
         shared = {key: value for key, value in runs[0].items() if all(run.get(key) == value for run in runs)}
         only = [{key: value for key, value in run.items() if key not in shared} for run in runs]
         about = f"rows for {counted(len(self.claims), 'claim')}, in the order of claims decided per minute"
-        content = {
-            "about": about,
-            **{key: str(v) if key == "results" else v for key, v in shared.items()},
-            "runs": only,
-        }
+        plain = {key: str(value) if key == "results" else value for key, value in shared.items()}
+        content = {"about": about, **plain, "runs": only}
         write_text(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120))
 
 
@@ -123,15 +120,15 @@ def make_plan(verdicts: Sequence[Verdict], labelled: Mapping[str, object], more:
             plan.impossible[row.name] = reason, tuple(name for name, rows in of_claims.items() if row in rows)
     waiting = {name: rows for name, rows in of_claims.items() if not any(costs[row][1] for row in rows)}
     done = set[PlannedRow]()
+
+    def worth(rows: Sequence[PlannedRow]) -> tuple[bool, float]:
+        """Whether the seconds of a claim's rows are known, and the claims decided for each of them."""
+        seconds = [costs[row][0] for row in rows if row not in done]
+        decided = sum(done.union(rows).issuperset(others) for others in waiting.values())
+        return None not in seconds, decided / (1.0 + sum(second or _UNKNOWN_SECONDS for second in seconds))
+
     while waiting:
-        best = max(
-            waiting.values(),
-            key=lambda rows: (
-                all(costs[row][0] is not None for row in rows if row not in done),
-                _decided(waiting, done, rows) / _seconds(costs, done, rows),
-            ),
-        )
-        new = [row for row in best if row not in done]
+        new = [row for row in max(waiting.values(), key=worth) if row not in done]
         done |= set(new)
         decided = tuple(name for name, rows in waiting.items() if done.issuperset(rows))
         waiting = {name: rows for name, rows in waiting.items() if name not in decided}
@@ -209,24 +206,12 @@ def _run_options(rows: Sequence[PlannedRow]) -> dict[str, Any]:
     return {**named, **dict(first.options)}
 
 
-def _short(tasks: Sequence[str]) -> str:
-    return ", ".join(tasks[:4]) + (f" and {len(tasks) - 4} more" if len(tasks) > 4 else "")
-
-
 def _needs_pairs(name: str) -> bool:
     from benchmark.run.rows import resolve_methods
     from zoo.recipes import all_recipes
     from zoo.selection import parse_methods
 
     return any(row.traits.needs_pairs for row in resolve_methods(parse_methods(name, all_recipes()), {}))
-
-
-def _decided(waiting: Mapping[str, list[PlannedRow]], done: set[PlannedRow], rows: Sequence[PlannedRow]) -> int:
-    return sum(done.union(rows).issuperset(others) for others in waiting.values())
-
-
-def _seconds(costs: Costs, done: set[PlannedRow], rows: Sequence[PlannedRow]) -> float:
-    return 1.0 + sum(costs[row][0] or _UNKNOWN_SECONDS for row in rows if row not in done)
 
 
 def _append(steps: list[Step], rows: Sequence[PlannedRow], costs: Costs, decided: tuple[str, ...]) -> None:

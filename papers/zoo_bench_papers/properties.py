@@ -31,7 +31,7 @@ TABLES = {
 # What was measured, and by how much it holds (below 0: it does not). None: nothing.
 Part = tuple[str, float] | None
 RowsOf = Callable[[Sequence[str], str], Sequence[ByTask]]
-PlaceOf = Callable[[str, Sequence[str]], Place]
+PlaceOf = Callable[[str, Sequence[Sequence[str]]], Place]
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
@@ -89,9 +89,7 @@ class Measured:
         if evidence.statistic in ("score", "gain"):
             of = self._gain(evidence, names)
         elif evidence.statistic in TABLES or evidence.statistic in ("alignment", "uniformity", "parameters"):
-            each = [self.estimate(evidence.statistic, name) for name in names]
-            known = [one for one in each if one is not None]
-            of = None if len(known) < len(each) else known[0].less(known[1]) if known[1:] else known[0]
+            of = _difference([self.estimate(evidence.statistic, name) for name in names])
         else:
             return self._of_pairs(evidence, names)
         if of is None:
@@ -100,10 +98,12 @@ class Measured:
         return held(evidence, f"{evidence.statistic}{on}, {' - '.join(names)}", of.value, *of.interval())
 
     def cells(self, table: str, **wanted: str) -> list[Mapping[str, Any]]:
+        """Return the rows of a kept table that are of the backbone and have these texts."""
+        here = plain_backbone(self.backbone)
         return [
             cell
             for cell in self.tables.get(table, ())
-            if plain_backbone(str(cell.get("Backbone", self.backbone))) == plain_backbone(self.backbone)
+            if plain_backbone(str(cell.get("Backbone", here))) == here
             and all(str(cell.get(name)) == text for name, text in wanted.items())
         ]
 
@@ -141,14 +141,12 @@ class Measured:
     def _gain(self, evidence: Evidence, names: Sequence[str]) -> Estimate | None:
         """Return a difference of two rows on a place, less that on a second one."""
         estimates = []
-        for on in evidence.on if self.place is not None else ():
-            place = self.place(on, names)  # type: ignore[misc]
+        for place in [self.place(on, [names]) for on in evidence.on] if self.place is not None else ():
             if not {*names} <= place.index.keys():
                 return None
-            at = tuple(place.index[name] for name in names)
-            of = place.differences
+            at, of = tuple(place.index[name] for name in names), place.differences
             estimates.append(Estimate(*(float(part[at]) for part in (of.value, of.error, of.df))))
-        return None if not estimates else estimates[0].less(estimates[1]) if estimates[1:] else estimates[0]
+        return _difference(estimates)
 
     def _spread(self, evidence: Evidence, names: Sequence[str]) -> Part:
         """Return standard deviations over seeds: a row's beside a number (chi-squared), or two rows' (F)."""
@@ -166,6 +164,14 @@ class Measured:
         return correlation(evidence, names, [pair for pair in means if None not in pair])
 
 
+def _difference(estimates: Sequence[Estimate | None]) -> Estimate | None:
+    """Return the first estimate, less a second one; None without estimates, or if one is not known."""
+    known = [estimate for estimate in estimates if estimate is not None]
+    if not known or len(known) < len(estimates):
+        return None
+    return known[0].less(known[1]) if known[1:] else known[0]
+
+
 _OF_TRAINING = ("dev score", "alignment", "uniformity")
 
 
@@ -176,6 +182,7 @@ def _mean(row: ByTask, name: str, tasks: Sequence[str] | None) -> float | None:
 
 
 def _at_best(records: Sequence[Mapping[str, Any]], name: str) -> list[float]:
+    """Return a measure of each training at its chosen checkpoint."""
     trainings = [training for record in records if (training := record["training"]) and training.get("best_step")]
     curves = [t.get("dev_scores") if name == "dev score" else t.get("dev_curves", {}).get(name) for t in trainings]
     values = [(curve or {}).get(str(t["best_step"])) for curve, t in zip(curves, trainings, strict=True)]
@@ -183,6 +190,7 @@ def _at_best(records: Sequence[Mapping[str, Any]], name: str) -> list[float]:
 
 
 def _curves(by_task: ByTask, kind: str) -> list[float]:
+    """Return the mean over its evaluations of each seed's measure."""
     curves: dict[object, list[float]] = {}
     for records in by_task.values():
         for record in records:
@@ -193,12 +201,12 @@ def _curves(by_task: ByTask, kind: str) -> list[float]:
 
 def held(evidence: Evidence, what: str, value: float, low: float, high: float) -> tuple[str, float]:
     """Return a part: its text, and by how much its interval lies on the claimed side (0: on both)."""
-    digits = 4 if 0 < max(abs(low), abs(high)) < _SMALL else 2
+    farthest = max(abs(low), abs(high))
+    digits = 4 if 0 < farthest < _SMALL else 2
     ends = f"{signed(low, digits)} to {signed(high, digits)}" if low < high else "without noise"
     text = f"{what}: {signed(value, digits)} ({ends})"
     if evidence.within is not None:
-        inside = evidence.within - max(abs(low), abs(high))
-        beyond = max(low, -high) - evidence.within
+        inside, beyond = evidence.within - farthest, max(low, -high) - evidence.within
         return text, inside if inside > 0 else -max(beyond, 0.0)
     if evidence.below is not None:
         return text, distance(low, high, evidence.below, -1)
@@ -234,7 +242,7 @@ def spread(on: str, sides: Sequence[tuple[str, Sequence[float]]], least: float |
 
     sd = [float(np.std(values, ddof=1)) for _, values in sides]
     df = [len(values) - 1 for _, values in sides]
-    names = ", ".join(f"{one:.2f} ({name}, {of + 1} seeds)" for (name, _), one, of in zip(sides, sd, df, strict=True))
+    names = ", ".join(f"{of:.2f} ({name}, {len(values)} seeds)" for (name, values), of in zip(sides, sd, strict=True))
     if least is not None:
         low, high = (sd[0] * float(np.sqrt(df[0] / chi2.ppf(q, df[0]))) for q in (0.975, 0.025))
         return f"SD over seeds, {on}: {names}, interval {low:.2f} to {high:.2f}", distance(low, high, least, 1)

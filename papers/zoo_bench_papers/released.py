@@ -51,7 +51,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 def checkpoints() -> dict[str, Checkpoint]:
     content = read_yaml(resource_folder("zoo_bench_papers", "configs") / "released.yaml")
-    return msgspec.convert({name: {"name": name, **one} for name, one in content.items()}, dict[str, Checkpoint])
+    return msgspec.convert({name: {"name": name, **entry} for name, entry in content.items()}, dict[str, Checkpoint])
 
 
 def chosen_checkpoints(item: Item, given: Mapping[str, str]) -> tuple[dict[Checkpoint, str], list[Checkpoint]]:
@@ -60,7 +60,7 @@ def chosen_checkpoints(item: Item, given: Mapping[str, str]) -> tuple[dict[Check
     `given` are the user's folders by name. Raises UsageError if no checkpoint made a row of the item, or for another
     name; MissingError for an absent folder, or if every place is unknown.
     """
-    known = {name: one for name, one in checkpoints().items() if one.printed(item)}
+    known = {name: checkpoint for name, checkpoint in checkpoints().items() if checkpoint.printed(item)}
     if not known:
         raise UsageError(f"{item.name}: none of the released checkpoints made one of its rows; leave out --released.")
     for name, folder in given.items():
@@ -69,15 +69,15 @@ def chosen_checkpoints(item: Item, given: Mapping[str, str]) -> tuple[dict[Check
             raise UsageError(f"--weights {name}: {item.name} has {there}.{did_you_mean(name, known)}")
         if not is_dir(user_path(folder)):
             raise MissingError(f"--weights {name}={folder}: there is no such folder.")
-    places = {one: given.get(name) or one.hub for name, one in known.items()}
-    without = [one for one, place in places.items() if not place]
+    places = {checkpoint: given.get(name) or checkpoint.hub for name, checkpoint in known.items()}
+    without = [checkpoint for checkpoint, place in places.items() if not place]
     if len(without) == len(places):
         raise MissingError(f"{item.name}: {nowhere(without)}")
-    return {one: place for one, place in places.items() if place}, without
+    return {checkpoint: place for checkpoint, place in places.items() if place}, without
 
 
 def nowhere(without: Sequence[Checkpoint]) -> str:
-    places = "; ".join(f"{one.name}: {one.where}, --weights {one.name}=FOLDER" for one in without)
+    places = "; ".join(f"{released.name}: {released.where}, --weights {released.name}=FOLDER" for released in without)
     return f"not on the hub, so give the folder ({places})."
 
 
@@ -88,8 +88,8 @@ def runs(item: Item, chosen: PaperOptions, places: Mapping[Checkpoint, str]) -> 
             suite = filled(step.options["suite"], {})
             suites.setdefault(",".join(suite) if isinstance(suite, list) else suite, step.options.get("tasks"))
     options: dict[str, Any] = {
-        "methods": ",".join(f"{one.method}:{one.weights}={json.dumps(place)}" for one, place in places.items()),
-        "label": ",".join(one.label for one in places),
+        "methods": ",".join(f"{of.method}:{of.weights}={json.dumps(place)}" for of, place in places.items()),
+        "label": ",".join(checkpoint.label for checkpoint in places),
         "no-controls": True,
     }
     given = {"precision": "fp32", **chosen.values, "results": str(chosen.results), "allow-missing": True}

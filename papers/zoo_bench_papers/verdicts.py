@@ -16,7 +16,7 @@ from benchmark.tasks.suites import all_suites
 from zoo_bench_papers import answers, gates
 from zoo_bench_papers.answers import CONFIRMED, NOT_MEASURED, REVERSED, SMALLER, UNDECIDED, UNTESTABLE, WORDS
 from zoo_bench_papers.claim_rows import NO_ITEMS, Condition, Folder
-from zoo_bench_papers.claims import CODE, READING, TEXT, Claim, all_claims, open_points, tasks_of
+from zoo_bench_papers.claims import CODE, READING, TEXT, Claim, all_claims, open_points
 from zoo_bench_papers.comparisons import SETTINGS, Compared, Metric, Place, PrintedOf, printed_differences
 from zoo_bench_papers.corrected import RATES, corrected
 from zoo_bench_papers.gates import Gate
@@ -63,18 +63,18 @@ class Verdict:
 
     @property
     def measured(self) -> bool:
-        return bool(self.observation or any(one.difference is not None for one in self.compared))
+        return bool(self.observation or any(c.difference is not None for c in self.compared))
 
     @property
     def deciding(self) -> list[Compared]:
-        return [one for one in self.compared if one.decides]
+        return [c for c in self.compared if c.decides]
 
     @property
     def corrected(self) -> tuple[str, ...]:
         """The words at false discovery rates of 5 and 1 % over all contrasts of the condition."""
         if not self.deciding or self.word == NOT_MEASURED:
             return (self.word,) * len(RATES)
-        return tuple(answers.of_all(words) for words in zip(*(one.corrected for one in self.deciding), strict=True))
+        return tuple(answers.of_all(words) for words in zip(*(c.corrected for c in self.deciding), strict=True))
 
     @property
     def after(self) -> str:
@@ -84,15 +84,15 @@ class Verdict:
     @property
     def above(self) -> str:
         """Rows above the claim's line: yes, no, undecided, or how many of each."""
-        return answers.tally([one.above for one in self.deciding])
+        return answers.tally([c.above for c in self.deciding])
 
     @property
     def as_large(self) -> str:
         """The printed gain: possible, no, or how many of each; "" if none is printed."""
-        return answers.tally([one.as_large for one in self.deciding])
+        return answers.tally([c.as_large for c in self.deciding])
 
     def ours(self) -> str:
-        return self.observation or "; ".join(one.text() for one in self.compared if one.difference is not None)
+        return self.observation or "; ".join(c.text() for c in self.compared if c.difference is not None)
 
     def head(self) -> str:
         """The word and its limit: "confirmed so far"."""
@@ -100,7 +100,7 @@ class Verdict:
 
     def text(self) -> str:
         shown = self.deciding
-        each = Counter(one.word for one in shown)
+        each = Counter(c.word for c in shown)
         some = [f"{self.head()} on {each[self.word]} of {len(shown)} comparisons" if len(each) > 1 else self.head()]
         some += [self.after] if self.after else []
         some += [f"{each[word]} {word}" for word in WORDS if word != self.word and len(each) > 1 and each[word]]
@@ -114,12 +114,12 @@ class Verdict:
         if self.claim.margin and shown:
             some.append(f"by a margin of {self.claim.margin:g}: {self.claim.margin_from}")
         if self.word == UNDECIDED and shown and self.claim.kind != "equal":
-            some.append(f"a gap under {max(one.seen for one in shown if one.word == UNDECIDED):.1f} would not show")
+            some.append(f"a gap under {max(c.seen for c in shown if c.word == UNDECIDED):.1f} would not show")
         if self.gate:
             some.append(self.gate)
         if self.share is not None:
             some.append(f"trained {100 * self.share:.2g} % as long as the paper")
-        if unlike := dict.fromkeys(name for one in shown for name in SETTINGS.values() if name in one.differs):
+        if unlike := dict.fromkeys(name for c in shown for name in SETTINGS.values() if name in c.differs):
             some.append(f"unequal {', '.join(unlike)}")
         if self.open and self.measured:
             points = ", ".join(f"{number} ({name})" for name, number in self.open.items())
@@ -135,24 +135,22 @@ def verdicts(results: Path, store: Records, read: Sequence[Record], at: Conditio
     """
     folder = Folder(results, store, read, at)
     under = [_under(folder, at, results) for at in folder.conditions]
-    tested = [of for of in under if any(one.deciding for one in of)]
-    return [one for of in tested or under for one in of]
+    tested = [of for of in under if any(verdict.deciding for verdict in of)]
+    return [verdict for of in tested or under for verdict in of]
 
 
 def _under(folder: Folder, at: Condition, results: Path) -> list[Verdict]:
     claims = [(name, of) for claim in all_claims() for name, of in claim.procedures()]
-    wanted: dict[tuple[str, Metric], dict[object, None]] = defaultdict(dict)
-    tasks = {}
+    wanted: dict[tuple[str, Metric], dict[tuple[str, ...], None]] = defaultdict(dict)
     for _, claim in claims:
-        for place, of_place in claim.places():
-            wanted[place, claim.metric] |= dict.fromkeys([*claim.pairs(), *claim.controls])
-            tasks[place] = of_place
-    places = {key: Place(folder, key[0], tasks[key[0]], key[1], list(pairs), at) for key, pairs in wanted.items()}
+        for on in claim.on:
+            wanted[on, claim.metric] |= dict.fromkeys([*claim.pairs(), *claim.controls])
+    places = {(on, metric): Place(folder, on, list(pairs), at, metric) for (on, metric), pairs in wanted.items()}
     # A page that is handed on names no folder of this machine.
     inside = Path(os.path.relpath(results))
     shown = Path(results.name) if ".." in inside.parts else inside
     command = partial(at.command, shown, folder.labelled)
-    prompts = gates.prompts(folder, at, all_suites()["sts"].tasks, command)
+    prompts = gates.prompts(folder, at, command)
     anisotropy = gates.anisotropy(folder, at, shown.as_posix())
     printed = printed_differences(claim for _, claim in claims)
     verdicts: list[Verdict] = []
@@ -163,7 +161,7 @@ def _under(folder: Folder, at: Condition, results: Path) -> list[Verdict]:
             of_claim = [places[on, claim.metric] for on in claim.on]
             before = anisotropy if claim.presupposes == "anisotropy" else None
             verdicts.append(_verdict(name, claim, at, of_claim, command, printed, prompts, before))
-    words = iter(corrected([c for one in verdicts for c in one.deciding]))
+    words = iter(corrected([c for verdict in verdicts for c in verdict.deciding]))
     for verdict in verdicts:
         verdict.compared = [next(words) if c.decides else c for c in verdict.compared]
     return verdicts
@@ -179,31 +177,23 @@ def _properties(claim: Claim, folder: Folder, at: Condition) -> list[Verdict]:
         verdict.word = UNTESTABLE if claim.untestable else NOT_MEASURED
         # Kept analyses are of the papers' settings.
         tables = {} if at.tuned else folder.tables
-
-        def place(on: str, names: Sequence[str]) -> Place:
-            return Place(folder, on, tasks_of(on), "", [tuple(names)], at)
-
-        measured = Measured(tables, at.backbone, partial(folder.records, at), place, code)
+        measured = Measured(tables, at.backbone, partial(folder.records, at), partial(Place, folder, at=at), code)
         parts = [measured.part(evidence) for evidence in claim.evidence]
         known = [part for part in parts if part is not None]
         missing = [of.text() for of, part in zip(claim.evidence, parts, strict=True) if part is None]
         verdict.reason = verdict.reason or f"needs {claim.needs or ', '.join(dict.fromkeys(missing))}"
         if known and len(known) == len(parts):
             verdict.observation = "; ".join(text for text, _ in known)
-            by = [value for _, value in known]
-            verdict.word = answers.of_all([CONFIRMED if v > 0 else REVERSED if v < 0 else UNDECIDED for v in by])
+            words = [CONFIRMED if by > 0 else REVERSED if by < 0 else UNDECIDED for _, by in known]
+            verdict.word = answers.of_all(words)
             verdict.share, verdict.open = folder.share(measured.asked, at), open_points(sorted(measured.asked))
             verdict.open |= {"the measure": len(claim.open)} if claim.open else {}
             verdict.scale = answers.scale(verdict.share, small=True)
-            if claim.presupposes == "untrained" and folder.ancestry.get(at.backbone):
-                verdict.word, verdict.scale, verdict.reason = (
-                    UNTESTABLE,
-                    "",
-                    f"of untrained weights, with {folder.ancestry[at.backbone]}",
-                )
+            if claim.presupposes == "untrained" and (ancestry := folder.ancestry.get(at.backbone)):
+                verdict.word, verdict.scale = UNTESTABLE, ""
+                verdict.reason = f"of untrained weights, with {ancestry}"
         verdicts.append(verdict)
-    texts = [one.observation for one in verdicts]
-    if texts[0] and texts[0] != texts[-1]:
+    if verdicts[0].observation not in ("", verdicts[-1].observation):
         return verdicts
     # Both are the same, or the code's row is not measured.
     verdicts[-1].procedure = ""
@@ -220,10 +210,9 @@ def _verdict(
     prompts: Gate,
     anisotropy: Gate | None,
 ) -> Verdict:
-    verdict = Verdict(claim, at, name, reason=claim.untestable, command=claim.command)
     if claim.untestable:
-        verdict.word = UNTESTABLE
-        return verdict
+        return Verdict(claim, at, name, word=UNTESTABLE, reason=claim.untestable, command=claim.command)
+    verdict = Verdict(claim, at, name)
     cells, asked = [], dict[Gate, None]()
     for place, pair in itertools.product(places, claim.pairs()):
         contrast = place.compare(pair, claim, printed)
@@ -236,12 +225,12 @@ def _verdict(
         cells.append((pair, contrast))
     verdict.compared = [cell for _, cell in cells]
     verdict.controls = [place.compare(pair, claim, printed) for place in places for pair in claim.controls]
-    lacking = [c for c in verdict.compared if c.difference is None]
     verdict.reason = ", ".join(dict.fromkeys(c.reason or c.untestable for c in verdict.compared if not c.decides))
     suites = all_suites()
     runs: dict[tuple[bool, tuple[str, ...]], list[str]] = defaultdict(list)
-    for on in dict.fromkeys(c.on for c in lacking if not c.reason.startswith("no item")):
-        rows = dict.fromkeys(row for pair, c in cells if c.difference is None and c.on == on for row in pair)
+    lacking = [(pair, c) for pair, c in cells if c.difference is None]
+    for on in dict.fromkeys(c.on for _, c in lacking if not c.reason.startswith("no item")):
+        rows = dict.fromkeys(row for pair, c in lacking if c.on == on for row in pair)
         runs[on in suites, tuple(rows)].append(on)
     commands = [command(is_suite, on, rows) for (is_suite, rows), on in runs.items()]
     verdict.command = "; ".join(filter(None, [*commands, *(gate.command for gate in asked)]))

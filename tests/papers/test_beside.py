@@ -6,16 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from fakes import make_record
 
 from benchmark.records.folder import Records
-from benchmark.records.query import RowScores
 from benchmark.tasks.suites import suite
 from zoo.files import write_json
 from zoo_bench_papers.analysis.encoders import average
-from zoo_bench_papers.analysis.worst import worst_pairs
 from zoo_bench_papers.beside import Ours, _with_values, lines_of, markdown, printed_beside
 from zoo_bench_papers.items import PaperOptions, all_items, item
 
@@ -141,9 +138,3 @@ def test_a_slip_of_a_printed_row_stands_beside_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("scores", "mean"), [([1.0, 3.0], 2.0), ([1.0, None], None), ([], None)])
 def test_a_mean_is_of_all_tasks_or_none(scores: list[float | None], mean: float | None) -> None:
     assert average(scores) == mean
-
-
-def test_the_farthest_pairs_have_their_row_counted_from_1() -> None:
-    gold, predicted = np.float32([0, 1, 2, 3]), np.float32([[3, 1, 2, 0]])
-    worst = worst_pairs(RowScores("a", make_record(), predicted, gold), 2)
-    assert [(line["Row"], line["Off by"] > 0) for line in worst] == [(1, True), (4, False)]

@@ -88,18 +88,3 @@ def test_alignment_of_saved_seeds(cli: Cli, fakes: None, tmp_path: Path) -> None
     squared = np.square(everything[:, None] - everything[None]).sum(axis=2)[np.triu_indices(len(texts), 1)]
     assert rows[0]["Uniformity"] == pytest.approx(np.log(np.mean(np.exp(-2 * squared))), abs=1e-7)
     assert rows[0]["pocket-pairs test"] == pytest.approx(spearman(encoder, scored_pairs(pocket(), "test")), abs=1e-6)
-
-
-def test_the_map_has_the_cosines_of_the_pairs(cli: Cli, fakes: None, tmp_path: Path) -> None:
-    answer = cli("analyze", "map", "--methods", "bag,random", "--suite", "pocket", "--out", tmp_path, *CPU)
-    assert answer.code == 0, answer.err
-    row, random = rows_of(tmp_path, "map")
-    pairs, encoder = scored_pairs(pocket(), "all"), Bag(Bag.Recipe(), Runtime())
-    first, second = encoder.encode(pairs.first).astype(float), encoder.encode(pairs.second).astype(float)
-    cosines = np.sum(first * second, axis=1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
-    low, high = np.quantile(pairs.gold, [0, 1])
-    assert row["Pairs alike"] == pytest.approx(cosines[pairs.gold >= low + 0.8 * (high - low)].mean(), abs=1e-6)
-    assert row["Pairs unlike"] == pytest.approx(cosines[pairs.gold <= low + 0.2 * (high - low)].mean(), abs=1e-6)
-    assert row["Cosine"] == pytest.approx(mean_cosine(encoder, sorted(set(pairs.texts()))[::8]), abs=0.02)
-    assert abs(random["Cosine"]) < 0.01
-    assert {path.name for path in tmp_path.glob("*.png")} == {"map-cosines.png", "map-1.png", "map-2.png"}

@@ -1,4 +1,4 @@
-"""Scores of kinds of pairs, and worst pairs, from kept pair scores: against scipy and plain loops over the pairs."""
+"""Scores of kinds of pairs from kept pair scores: against scipy and plain loops over the pairs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from benchmark.records.folder import Records
 from benchmark.records.query import ranks, row_scores, scored_pairs, spearman
 from benchmark.tasks.loaded import load_tasks
 from zoo_bench_papers.analysis.pairs import HARD, Hard, part
-from zoo_bench_papers.analysis.worst import largest
 
 pytestmark = pytest.mark.slow
 
@@ -91,41 +90,27 @@ def test_hard_pairs_by_the_words_of_the_paper(cli: Cli, store: Records) -> None:
         check(lines[kind], indices)
 
 
-def test_bands_of_length_overlap_and_gold(cli: Cli, store: Records) -> None:
+def test_bands_of_length(cli: Cli, store: Records) -> None:
     """Every pair is in one band; a band of few pairs is n/a, with its number and the reason."""
-    by_table = tables(cli, store, "--methods", "good")
-    pairs = pocket()
+    table, pairs = tables(cli, store, "--methods", "good")["pairs-length"], pocket()
     lengths = [max(len(a.split()), len(b.split())) for a, b in zip(pairs.first, pairs.second, strict=True)]
-    shared = []
-    for a, b in zip(pairs.first, pairs.second, strict=True):
-        words_a, words_b = set(a.lower().split()), set(b.lower().split())
-        shared.append(len(words_a & words_b) / len(words_a | words_b))
-    for name, values, edges in (
-        ("length", lengths, [1, 6, 11, 16, 21, 31, 999]),
-        ("overlap", shared, [0, 0.2, 0.4, 0.6, 0.8, 1.001]),
-        ("gold", pairs.gold.tolist(), [0, 1, 2, 3, 4, 5.001]),
-    ):
-        lines = by_table[f"pairs-{name}"]["rows"]
-        assert len(lines) == len(edges) - 1
-        assert sum(line["Pairs"] for line in lines) == len(pairs.gold)
-        for line, low, high in zip(lines, edges[:-1], edges[1:], strict=True):
-            indices = [i for i, value in enumerate(values) if low <= value < high]
-            if len(indices) >= 50 and np.ptp(pairs.gold[indices]) > 0:
-                check(line, indices)
-            elif len(indices) >= 50:  # all of one grade
-                assert line["Spearman"] is None and line["Pairs"] == len(indices)
-            else:
-                assert (line["Pairs"], line["Spearman"], line["Rank error"]) == (len(indices), None, None)
-                note = f"n/a: {TASK}, {line['Pairs of']} ({len(indices)} pairs): fewer than 50 pairs"
-                assert note in by_table[f"pairs-{name}"]["notes"]
-    assert sum(line["Spearman"] is not None for line in by_table["pairs-length"]["rows"]) == 2
+    edges = [1, 6, 11, 16, 21, 31, 999]
+    assert sum(line["Pairs"] for line in table["rows"]) == len(pairs.gold)
+    for line, low, high in zip(table["rows"], edges[:-1], edges[1:], strict=True):
+        indices = [i for i, length in enumerate(lengths) if low <= length < high]
+        if len(indices) >= 50:
+            check(line, indices)
+        else:
+            assert (line["Pairs"], line["Spearman"], line["Rank error"]) == (len(indices), None, None)
+            assert f"n/a: {TASK}, {line['Pairs of']} ({len(indices)} pairs): fewer than 50 pairs" in table["notes"]
+    assert sum(line["Spearman"] is not None for line in table["rows"]) == 2
 
 
 def test_no_text_is_written_and_all_files_agree(cli: Cli, store: Records) -> None:
     """Markdown, JSON and CSV; without plots no page."""
     by_table = tables(cli, store, "--methods", "good,plain")
     out = store.folder / "analysis"
-    names = {f"pairs-{name}" for name in ("hard", "length", "overlap", "gold")}
+    names = {f"pairs-{name}" for name in ("hard", "length")}
     written = {f"{name}.csv" for name in (*names, "pairs-differences")}
     assert {path.name for path in out.iterdir()} == {"pairs.md", "pairs.json", *written}
     for name in names:
@@ -165,34 +150,6 @@ def test_an_average_needs_every_task(cli: Cli, tmp_path: Path) -> None:
     assert any("m, Avg., hard" in note and "1 of 2 tasks" in note for note in rows["notes"])
 
 
-def test_worst_pairs_are_those_farthest_from_their_place(cli: Cli, store: Records) -> None:
-    """By the mean of the seeds' places; of equal ones the first; with their texts, or without."""
-    answer = cli("analyze", "worst", "--results", store.folder, "--methods", "good", *PLAIN, "--pairs", 7)
-    assert answer.code == 0, answer.err
-    out = store.folder / "analysis" / "worst.json"
-    lines = json.loads(out.read_text(encoding="utf-8"))["tables"]["worst"]["rows"]
-    gold, n = pocket().gold, len(pocket().gold)
-    place = lambda values: 100 * (stats.rankdata(values) - 0.5) / n  # noqa: E731
-    off = np.mean([place(predicted(seed)) for seed in (0, 1)], axis=0) - place(gold)
-    order = sorted(range(n), key=lambda i: (-round(abs(off[i]), 6), i))[:7]
-    assert [line["Row"] for line in lines] == [i + 1 for i in order]
-    for line, i in zip(lines, order, strict=True):
-        assert line["Off by"] == pytest.approx(off[i])
-        assert line["Gold"] == pytest.approx(gold[i])
-        assert line["Predicted"] == pytest.approx(np.mean([predicted(seed)[i] for seed in (0, 1)]))
-        assert (line["First"], line["Second"]) == (pocket().first[i], pocket().second[i])
-    words = ("--no-texts", "--out", store.folder / "bare")
-    assert cli("analyze", "worst", "--results", store.folder, "--methods", "good", *PLAIN, *words).code == 0
-    everything = "".join(path.read_text(encoding="utf-8") for path in (store.folder / "bare").iterdir())
-    assert "First" not in everything
-    assert not any(text in everything for text in pocket().texts())
-
-
-def test_ties_go_to_the_first_row() -> None:
-    """All equally wrong: the order of the rows."""
-    assert largest(np.array([-2.0, 1.0, 2.0 + 1e-9, 3.0, -2.0]), 4) == [3, 0, 2, 4]
-
-
 def test_what_is_missing_is_said(cli: Cli, store: Records, tmp_path: Path) -> None:
     """Records of before, other data than the record's, unknown names and tasks; one method's gap is not another's."""
     table = tables(cli, store, "--methods", "old,plain")["pairs-hard"]
@@ -209,14 +166,12 @@ def test_what_is_missing_is_said(cli: Cli, store: Records, tmp_path: Path) -> No
         answer = cli("analyze", "pairs", "--results", store.folder, "--out", tmp_path / "o", "--no-plots", *arguments)
         assert (answer.code, text in answer.err) == (code, True), answer.err
         assert not (tmp_path / "o" / "pairs.md").exists()
-    answer = cli("analyze", "worst", "--results", store.folder, "--methods", "other", *PLAIN)
-    assert answer.code == 0 and "no texts: pocket-pairs: the data here has other gold scores" in answer.out
 
 
 def test_globs_and_conditions_of_one_name(cli: Cli, store: Records) -> None:
     """Rows that share a name carry their key, as in the tables; a glob takes all names it matches."""
     store.write(make_record("good", TASK, row="2"), (predicted(5), pocket().gold))
-    names = {line["Method"] for line in tables(cli, store, "--methods", "goo*,plain")["pairs-gold"]["rows"]}
+    names = {line["Method"] for line in tables(cli, store, "--methods", "goo*,plain")["pairs-length"]["rows"]}
     keys = {make_record("good", TASK, row=row)["row_key"][:8] for row in ("row", "2")}
     assert names == {"plain", *(f"good [{key}]" for key in keys)}
 

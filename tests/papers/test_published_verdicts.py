@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import re
 from collections import Counter
@@ -26,7 +27,7 @@ from zoo_bench_papers.answers import (
     UNDECIDED,
     UNTESTABLE,
 )
-from zoo_bench_papers.claims import CODE, TEXT, Evidence, all_claims, open_points
+from zoo_bench_papers.claims import CODE, TEXT, Evidence, all_claims, open_points, tasks_of
 from zoo_bench_papers.ledger import counts, ledger, markdown, of_claims
 from zoo_bench_papers.properties import Measured
 
@@ -85,8 +86,8 @@ def test_verdicts_are_those_computed_by_hand() -> None:
     for verdict in reached:
         if (expected := CASES.get(verdict.claim.id)) is None:
             continue
-        for (place, tasks), pair in ((p, pair) for p in verdict.claim.places() for pair in verdict.claim.pairs()):
-            difference, error = hand.compare(pair[0], pair[1], tasks)
+        for place, pair in itertools.product(verdict.claim.on, verdict.claim.pairs()):
+            difference, error = hand.compare(pair[0], pair[1], tasks_of(place))
             (ours,) = [c for c in verdict.compared if (c.a, c.b, c.on) == (*pair, place)]
             assert ours.difference == pytest.approx(difference, abs=1e-3)  # pair scores are float32
             assert ours.low < difference - 1.5 * error < difference + 1.5 * error < ours.high

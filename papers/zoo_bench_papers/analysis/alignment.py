@@ -1,4 +1,4 @@
-"""Alignment and uniformity, anisotropy beside Spearman (PromptBERT Eq. 1, table 1), and a map of sentences."""
+"""Alignment and uniformity, and anisotropy beside Spearman (PromptBERT Eq. 1, table 1)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.metrics.geometry import (
-    Matrix,
-    alignment,
-    anisotropy,
-    principal_components,
-    uniformity,
-    unit_vectors,
-)
+from benchmark.metrics.geometry import Matrix, alignment, anisotropy, uniformity, unit_vectors
 from benchmark.records.query import Split, scored_pairs
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks.loaded import LoadedTask
@@ -23,7 +16,7 @@ from benchmark.tasks.suites import Suite
 from zoo.encoder import Corpus, Runtime
 from zoo.errors import UsageError
 from zoo_bench_papers.analysis.encoders import ChosenEncoder, average, columns, task_scores
-from zoo_bench_papers.analysis.result import Analysis, AnalysisTable, Histogram, Points, Scatter
+from zoo_bench_papers.analysis.result import Analysis, AnalysisTable, Points, Scatter
 
 _SHOWN = 8192
 
@@ -64,11 +57,8 @@ def analyse_anisotropy(
     mean, dev, test = f"Avg. ({suite.name})", f"{suite.dev} dev", f"{suite.dev} test"
     rows, notes = [], []
     for encoder_choice in chosen:
-        encoder = encoder_choice.obtain()
-        store, total = (
-            VectorStore(encoder_choice.encoder_for(encoder, corpus.sentences), encoder_choice.name),
-            len(corpus.sentences),
-        )
+        encoder, total = encoder_choice.obtain(), len(corpus.sentences)
+        store = VectorStore(encoder_choice.encoder_for(encoder, corpus.sentences), encoder_choice.name)
         for start in range(0, total, _SHOWN):
             runtime.progress.say(f"{encoder_choice.label()}: {start:,} of {total:,} sentences")
             store.add(corpus.sentences[start : start + _SHOWN])
@@ -83,12 +73,12 @@ def analyse_anisotropy(
         notes += [f"n/a: {encoder_choice.label()}: {reason}" for _, _, reason in scores.values() if reason]
     header = {**columns(chosen), mean: 2, dev: 2, test: 2, "Sentence anisotropy": 4, "Sentence anisotropy, error": 4}
     table = AnalysisTable("anisotropy", "Correlation and sentence anisotropy", header, rows, notes)
-    drawn = [(row, one) for row, one in zip(rows, chosen, strict=True) if row[mean] is not None]
+    drawn = [(row, encoder.label()) for row, encoder in zip(rows, chosen, strict=True) if row[mean] is not None]
     points = Points(
         "encoders",
         [row["Sentence anisotropy"] for row, _ in drawn],
         [row[mean] for row, _ in drawn],
-        [one.label() for _, one in drawn],
+        [label for _, label in drawn],
         colour="#1f77b4",
     )
     figure = Scatter("anisotropy", "Anisotropy and correlation", "sentence anisotropy", mean, [points], named=True)
@@ -99,51 +89,6 @@ def analyse_anisotropy(
     ]
     conditions = {"corpus": corpus.identity(), "tasks": [task.identity() for task in tasks]}
     return Analysis("anisotropy", "Sentence anisotropy", about, [table], [figure], conditions)
-
-
-DRAWN = 100_000
-_COSINES = {"Cosine": 3, "SD": 3, "Pairs alike": 3, "Pairs unlike": 3}
-
-
-def analyse_map(chosen: Sequence[ChosenEncoder], task: LoadedTask, split: Split, runtime: Runtime) -> Analysis:
-    """Cosines of scored pairs and of any two sentences, and a plane of the sentences, for each encoder.
-
-    Alike: pairs in the highest fifth of the gold scores' range; unlike: in the lowest. The plane: the first two
-    principal components of the vectors at length 1. Raises MissingError without the data.
-    """
-    pairs = scored_pairs(task, split)
-    assert task.data is not None
-    sentences = list(dict.fromkeys(pairs.texts()))
-    low, high = float(pairs.gold.min()), float(pairs.gold.max())
-    alike, unlike = pairs.gold >= low + 0.8 * (high - low), pairs.gold <= low + 0.2 * (high - low)
-    firsts, seconds = np.random.default_rng(0).integers(len(sentences), size=(2, DRAWN))
-    apart = firsts != seconds
-    words = [float(len(text.split())) for text in sentences]
-    rows, figures = [], []
-    cosines: dict[str, list[float]] = {}
-    for number, encoder in enumerate(chosen, start=1):
-        runtime.progress.say(encoder.label())
-        vectors = VectorStore(encoder.encoder_for(encoder.obtain(), task.data.unlabelled()), encoder.name)
-        vectors.add(sentences)
-        unit, first, second = (unit_vectors(vectors(texts)) for texts in (sentences, pairs.first, pairs.second))
-        of_any, of_pairs = (unit[firsts[apart]] * unit[seconds[apart]]).sum(axis=1), (first * second).sum(axis=1)
-        plane, shares = principal_components(unit.astype(np.float32), 2)
-        means = [of_any.mean(), of_any.std(), of_pairs[alike].mean(), of_pairs[unlike].mean()]
-        rows.append({**encoder.row(), **dict(zip(_COSINES, map(float, means), strict=True)), "Plane": sum(shares)})
-        label = encoder.label()
-        cosines |= {f"{label}: any two": of_any.tolist(), f"{label}: alike": of_pairs[alike].tolist()}
-        points = Points("sentences", plane[:, 0].tolist(), plane[:, 1].tolist(), (), values=words)
-        axes = ("first principal component", "second principal component")
-        figures.append(Scatter(f"map-{number}", label, *axes, [points], "words of the sentence"))
-    about = [
-        f"{len(sentences):,} distinct sentences of {task.name} ({split}). Cosine, SD: of {int(apart.sum()):,} drawn"
-        f" pairs of any two of them. Pairs alike: mean cosine of the {int(alike.sum()):,} pairs in the highest fifth of"
-        f" the gold scores; unlike: of the {int(unlike.sum()):,} in the lowest. Plane: share of the variance shown."
-    ]
-    table = AnalysisTable("map", "Cosines", {**columns(chosen), **_COSINES, "Plane": 3}, rows)
-    histogram = Histogram("map-cosines", "Cosines of sentences", "cosine", cosines, (-1.0, 1.0))
-    conditions = {"task": task.identity(), "split": split}
-    return Analysis("map", "Map of sentences", about, [table], [histogram, *figures], conditions)
 
 
 def analyse_alignment(
@@ -186,23 +131,17 @@ def analyse_alignment(
         " Vectors of length 1; lower is better for both. Error: the standard error of other pairs or sentences.",
         f"{test}: Spearman x100 of cosine.",
     ]
-    drawn = [(row, one.label()) for row, one in zip(rows, chosen, strict=True)]
     points = Points(
         "encoders",
-        [row["Uniformity"] for row, _ in drawn],
-        [row["Alignment"] for row, _ in drawn],
-        [label for _, label in drawn],
-        values=[row[test] if row[test] is not None else float("nan") for row, _ in drawn],
+        [row["Uniformity"] for row in rows],
+        [row["Alignment"] for row in rows],
+        [encoder.label() for encoder in chosen],
+        values=[math.nan if row[test] is None else row[test] for row in rows],
     )
     figure = Scatter(
         "alignment", "Alignment and uniformity", "uniformity", "alignment", [points], f"{test}, Spearman x100", True
     )
     conditions = {"task": task.identity(), "split": split, "threshold": threshold, "positives": len(positive)}
-    return Analysis(
-        "alignment",
-        "Alignment and uniformity",
-        about,
-        [AnalysisTable("alignment", "Alignment and uniformity", header, rows)],
-        [figure],
-        {**conditions, "sentences": len(sentences)},
-    )
+    conditions["sentences"] = len(sentences)
+    table = AnalysisTable("alignment", "Alignment and uniformity", header, rows)
+    return Analysis("alignment", "Alignment and uniformity", about, [table], [figure], conditions)

@@ -140,29 +140,12 @@ def analyse_bias(
 
 
 SUMMARY: dict[str, int | None] = {
-    "Backbone": None,
-    "Tokens": 0,
-    "Seen": 0,
-    "Mean cosine, all rows": 4,
-    "Mean cosine, seen": 4,
-    "PC1 share": 3,
-    "PC2 share": 3,
-    "abs. ρ PC1": 3,
-    "abs. ρ PC2": 3,
-    "ρ norm": 3,
+    **{"Backbone": None, "Tokens": 0, "Seen": 0, "Mean cosine, all rows": 4, "Mean cosine, seen": 4},
+    **dict.fromkeys(("PC1 share", "PC2 share", "abs. ρ PC1", "abs. ρ PC2", "ρ norm"), 3),
 }
 CLASSES: dict[str, int | None] = {
-    "Backbone": None,
-    "By": None,
-    "Class": None,
-    "Tokens": 0,
-    "Norm": 3,
-    "Spread": 3,
-    "Neighbour distance": 3,
-    "Purity": 3,
-    "Chance": 3,
-    "Above chance": 3,
-    "Mean's distance": 3,
+    **{"Backbone": None, "By": None, "Class": None, "Tokens": 0},
+    **dict.fromkeys(("Norm", "Spread", "Neighbour distance", "Purity", "Chance", "Above chance", "Mean's distance"), 3),
     **dict.fromkeys(("Norm, error", "Spread, error", "Neighbour distance, error", "Above chance, error"), 4),
 }
 POINTS: dict[str, int | None] = dict.fromkeys(["Backbone", "Token", "Count", "Rank", "Band", "Form", "PC1", "PC2"])
@@ -206,7 +189,7 @@ def class_rows(
         purity = neighbour_purity(rows, labels)
         at = np.array(labels)
         alike = (at[rows] == at[:, None]).mean(axis=1)
-        for label in (one for one in order if one in purity):
+        for label in filter(purity.__contains__, order):
             members = at == label
             count = int(members.sum())
             chance = (count - 1) / (len(wide) - 1)
@@ -246,15 +229,8 @@ def _spread(vectors: NDArray[np.float64]) -> float:
 
 
 def _point_rows(name: str, vocabulary: Vocabulary, plane: NDArray[np.float64]) -> list[dict[str, object]]:
-    columns = zip(
-        vocabulary.tokens,
-        vocabulary.counts.tolist(),
-        vocabulary.ranks().tolist(),
-        vocabulary.bands(),
-        vocabulary.forms,
-        plane.tolist(),
-        strict=True,
-    )
+    counts, ranks = vocabulary.counts.tolist(), vocabulary.ranks().tolist()
+    columns = zip(vocabulary.tokens, counts, ranks, vocabulary.bands(), vocabulary.forms, plane.tolist(), strict=True)
     return [dict(zip(POINTS, [name, *row, x, y], strict=True)) for *row, (x, y) in columns]
 
 

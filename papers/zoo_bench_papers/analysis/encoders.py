@@ -42,7 +42,8 @@ class ChosenEncoder:
 
 
 def columns(chosen: Sequence[ChosenEncoder]) -> dict[str, int | None]:
-    return dict.fromkeys(["Method", "Backbone", *(["Seed"] if any(one.seed is not None for one in chosen) else [])])
+    seeds = ["Seed"] if any(encoder.seed is not None for encoder in chosen) else []
+    return dict.fromkeys(["Method", "Backbone", *seeds])
 
 
 def choose_encoders(

@@ -1,8 +1,7 @@
-"""Scores of kinds of pairs: hard (PT-BERT sections 3.1 and 5.2, table 5c), by length, lexical overlap and gold score.
+"""Scores of kinds of pairs: hard ones (PT-BERT sections 3.1 and 5.2, table 5c), and by length.
 
-They come from the pair scores beside the records, without torch. A correlation within a narrow band of gold scores says
-little (and is undefined if all are equal). Each line has two more numbers, by ranks among all pairs of the task: see
-`Part`.
+They come from the pair scores beside the records, without torch. A correlation within few gold scores says little (and
+is undefined if all are equal). Each line has two more numbers, by ranks among all pairs of the task: see `Part`.
 """
 
 from __future__ import annotations
@@ -23,14 +22,12 @@ from benchmark.records.query import PairTexts, RowScores, row_scores, spearman
 from benchmark.records.record import Record
 from benchmark.stats.mcb import differences, sample
 from zoo.errors import MissingError, ZooError
-from zoo_bench_papers.analysis.result import Analysis, AnalysisTable, Points, Scatter
+from zoo_bench_papers.analysis.result import COLOURS, Analysis, AnalysisTable, Points, Scatter
 
 # With fewer pairs, the standard error of a correlation is above 14 points.
 FEWEST = 50
 # The upper limit of each band, in words of the longer text.
 LENGTHS = (5, 10, 15, 20, 30)
-OVERLAPS = (0.2, 0.4, 0.6, 0.8)
-GOLD_BANDS = 5
 # The standard errors of differences are then known to 4%.
 RESAMPLES = 300
 
@@ -39,7 +36,6 @@ _COLUMNS: dict[str, int | None] = {
     **dict.fromkeys(["Method", "Task", "Pairs of", "Pairs", "Seeds"]),
     **{"Spearman": 2, "SD": 2, "Rank error": 2, "Rank bias": 2},
 }
-_COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#e377c2", "#17becf")
 
 _DIFFERENCES: dict[str, int | None] = {
     **dict.fromkeys(["A", "B", "Of", "Tasks"]),
@@ -77,35 +73,11 @@ def _words(pairs: Pairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return first, second
 
 
-def lexical_overlap(first: str, second: str) -> float:
-    a, b = set(first.lower().split()), set(second.lower().split())
-    return len(a & b) / len(a | b) if a | b else 1.0
-
-
 def length_masks(pairs: Pairs) -> dict[str, Mask]:
     longer = np.maximum(*_words(pairs))
     edges = (0, *LENGTHS)
     masks = {f"{low + 1}-{most} words": (longer > low) & (longer <= most) for low, most in itertools.pairwise(edges)}
     return {**masks, f"{LENGTHS[-1] + 1} words or more": longer > LENGTHS[-1]}
-
-
-def overlap_masks(pairs: Pairs) -> dict[str, Mask]:
-    shared = np.array([lexical_overlap(*both) for both in zip(pairs.first, pairs.second, strict=True)])
-    return _bands(shared, (0.0, *OVERLAPS, 1.0), "overlap")
-
-
-def gold_masks(pairs: Pairs) -> dict[str, Mask]:
-    edges = np.linspace(pairs.gold.min(), pairs.gold.max(), GOLD_BANDS + 1)
-    return _bands(pairs.gold, edges.tolist(), "gold")
-
-
-def _bands(values: NDArray[np.float64], edges: Sequence[float], what: str) -> dict[str, Mask]:
-    masks = {}
-    for low, high in itertools.pairwise(edges):
-        last = high == edges[-1]
-        upper = values <= high if last else values < high
-        masks[f"{what} {low:.3g} to {'' if last else 'below '}{high:.3g}"] = (values >= low) & upper
-    return masks
 
 
 @dataclass(frozen=True)
@@ -143,11 +115,11 @@ def part(kept: RowScores, mask: Mask) -> Part:
 
 def mean_part(parts: Sequence[Part], tasks: int) -> Part:
     """Mean over tasks for each seed, without value if any task has none."""
-    known = [one for one in parts if one.spearman is not None]
-    pairs = sum(one.pairs for one in parts)
+    known = [part for part in parts if part.spearman is not None]
+    pairs = sum(part.pairs for part in parts)
     if len(known) < tasks:
         return Part(pairs, reason=f"{len(known)} of {tasks} tasks")
-    values = [np.array([getattr(one, name) for one in known]).mean(axis=0) for name in ("spearman", "error", "bias")]
+    values = [np.array([getattr(part, name) for part in known]).mean(axis=0) for name in ("spearman", "error", "bias")]
     return Part(pairs, *values)
 
 
@@ -177,7 +149,7 @@ def pair_measures(
     kinds = (masks.get(kind, np.zeros(len(gold), np.bool_)) for kind in (HARD, EASY, SHORT))
     each = [spearman(predicted, gold), *(spearman(predicted[of], gold[of]) for of in kinds)]
     bias = spearman(ranks(predicted) - ranks(gold), apart)
-    every, hard, easy, short, off = (np.nan if one is None else one for one in (*each, bias))
+    every, hard, easy, short, off = (np.nan if rho is None else rho for rho in (*each, bias))
     return np.array([every, hard, easy, hard - every, hard - easy, short - every, off])
 
 
@@ -194,25 +166,20 @@ def pair_differences(kept: Mapping[str, Mapping[str, RowScores]], texts: Mapping
         masks = {kind: mask for kind, mask in masks.items() if mask.sum() >= FEWEST}
         draws = np.random.default_rng(0).integers(len(pairs), size=(RESAMPLES, len(pairs)))
         for name, of_row in kept.items():
-            scores_of_task = of_row[task]
-            by_seed[name].append(
-                np.array([pair_measures(p, scores_of_task.gold, apart, masks) for p in scores_of_task.predicted])
-            )
-            seeds = [
-                [
-                    pair_measures(p[i], scores_of_task.gold[i], apart[i], {k: m[i] for k, m in masks.items()})
-                    for i in draws
-                ]
-                for p in scores_of_task.predicted
+            gold, seeds = of_row[task].gold, of_row[task].predicted
+            by_seed[name].append(np.array([pair_measures(p, gold, apart, masks) for p in seeds]))
+            of_draws = [
+                [pair_measures(p[i], gold[i], apart[i], {kind: mask[i] for kind, mask in masks.items()}) for i in draws]
+                for p in seeds
             ]
-            drawn[name].append(np.mean(seeds, axis=0))
+            drawn[name].append(np.mean(of_draws, axis=0))
     names = [*kept, NOTHING]
     count = sum(map(len, texts.values()))
     lines: list[Line] = []
     for place, measure in enumerate(MEASURES):
-        of_seed = [np.mean([one[:, place] for one in by_seed[name]], axis=0) for name in kept]
-        of_draw = [np.mean([one[:, place] for one in drawn[name]], axis=0) for name in kept]
-        if not all(np.isfinite(one).all() for one in of_seed):
+        of_seed = [np.mean([values[:, place] for values in by_seed[name]], axis=0) for name in kept]
+        of_draw = [np.mean([values[:, place] for values in drawn[name]], axis=0) for name in kept]
+        if not all(np.isfinite(values).all() for values in of_seed):
             continue
         result = differences(sample([*of_seed, np.zeros(1)], np.array([*of_draw, np.zeros(RESAMPLES)]), count))
         for i, j in itertools.combinations(range(len(names)), 2):
@@ -224,19 +191,7 @@ def pair_differences(kept: Mapping[str, Mapping[str, RowScores]], texts: Mapping
     return lines
 
 
-_TABLES = {
-    "hard": "Hard pairs by length difference",
-    "length": "By length",
-    "overlap": "By lexical overlap",
-    "gold": "By gold score",
-}
-
-
-def _all_parts(kept: RowScores, pairs: Pairs, hard: Hard) -> dict[str, dict[str, Part]]:
-    parts = {"hard": hard_parts(kept, pairs, hard)}
-    for name, masks in (("length", length_masks), ("overlap", overlap_masks), ("gold", gold_masks)):
-        parts[name] = {label: part(kept, mask) for label, mask in masks(pairs).items()}
-    return parts
+_TABLES = {"hard": "Hard pairs by length difference", "length": "By length"}
 
 
 def analyse_pairs(
@@ -254,7 +209,8 @@ def analyse_pairs(
             try:
                 kept = row_scores(name, records, task, store)
                 texts_of[task] = texts.of(kept.record)
-                parts = _all_parts(kept, texts_of[task], hard)
+                parts = {"hard": hard_parts(kept, texts_of[task], hard)}
+                parts["length"] = {label: part(kept, mask) for label, mask in length_masks(texts_of[task]).items()}
                 scores.setdefault(name, {})[task] = kept
             except ZooError as error:
                 for table in _TABLES:
@@ -266,10 +222,9 @@ def analyse_pairs(
             for table, of_table in parts.items():
                 lines[table] += _lines(name, task, of_table.items(), notes[table])
         if len(tasks) > 1:
-            means = {
-                kind: mean_part([p[kind] for p in by_task.values()], len(tasks)) for kind in (ALL, HARD, EASY, REST)
-            }
-            lines["hard"] += _lines(name, "Avg.", means.items(), notes["hard"])
+            kinds = (ALL, HARD, EASY, REST)
+            means = [(kind, mean_part([p[kind] for p in by_task.values()], len(tasks))) for kind in kinds]
+            lines["hard"] += _lines(name, "Avg.", means, notes["hard"])
         drawn.append((name, by_task))
     if not golds:
         raise MissingError("; ".join(dict.fromkeys(notes["hard"])) or "no task is named.")
@@ -283,7 +238,6 @@ def analyse_pairs(
     conditions = {
         "hard": asdict(hard),
         "lengths": LENGTHS,
-        "overlaps": OVERLAPS,
         "fewest": FEWEST,
         "rows": {name: records[0]["row_key"] for name, records in rows.items()},
         "gold_sha256": golds,
@@ -310,23 +264,16 @@ def cells(part: Part) -> dict[str, Any]:
     return {"Seeds": seeds, "Spearman": means[0], "SD": sd, "Rank error": means[1], "Rank bias": means[2]}
 
 
-def hard_text(hard: Hard) -> str:
-    return (
-        f"Hard (PT-BERT 3.1): scored {hard.positive:g} or higher and more than {hard.longer_by} words apart in length,"
-        f" or scored {hard.negative:g} or lower and less than {hard.closer_than} words apart. Easy: of these scores and"
-        " not hard."
-    )
-
-
 def _about(hard: Hard) -> list[str]:
     return [
         "Spearman x100 within the pairs of each line, mean and sample standard deviation over seeds; n/a below"
         f" {FEWEST} pairs.",
         "Rank error: mean distance between the places (0 to 100) of prediction and gold score among all pairs of the"
         " task; over all pairs 33 by chance. Rank bias: the same with sign, above 0 where predictions are too similar.",
-        hard_text(hard) + " Words: between blanks.",
-        "Length: words of the longer text. Overlap: Jaccard index of the lower-cased words. Gold: fifths of the task's"
-        " range.",
+        f"Hard (PT-BERT 3.1): scored {hard.positive:g} or higher and more than {hard.longer_by} words apart in length,"
+        f" or scored {hard.negative:g} or lower and less than {hard.closer_than} words apart. Easy: of these scores and"
+        " not hard. Words: between blanks.",
+        "Length: words of the longer text.",
     ]
 
 
@@ -346,7 +293,7 @@ def _figures(drawn: Sequence[tuple[str, dict[str, dict[str, Part]]]]) -> list[Sc
         known = {task: both for task, both in values.items() if None not in both}
         if known:
             x, y = zip(*known.values(), strict=True)
-            kinds.append(Points(name, x, y, list(known), colour=_COLOURS[i % len(_COLOURS)]))
+            kinds.append(Points(name, x, y, list(known), colour=COLOURS[i % len(COLOURS)]))
     if not kinds:
         return []
     title = "Hard and easy pairs"

@@ -60,7 +60,7 @@ def attention_numbers(branch: PTBertBranch, batches: Sequence[tuple[torch.Tensor
         branch.eval()
         drawn_anew.eval()
         for ids, mask in batches:
-            h, again = (one(ids, mask, one.attention) for one in (branch, drawn_anew))
+            h, again = (of(ids, mask, of.attention) for of in (branch, drawn_anew))
             for row, length in enumerate(mask.sum(1).tolist()):
                 at = ids.new_zeros(1) if branch.states == "cls" else None
                 (y,) = token_states(branch.model, ids[row : row + 1, :length], mask[row : row + 1, :length], at=at)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from benchmark.records.record import plain
 from benchmark.report.markdown import code_block, markdown_table
@@ -13,9 +13,6 @@ from benchmark.report.write import csv_text
 from zoo import __version__
 from zoo.extras import optional
 from zoo.files import atomic_path, write_signed, write_text
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -58,22 +55,12 @@ class Scatter:
 
 
 @dataclass(frozen=True)
-class Histogram:
-    stem: str
-    title: str
-    x_label: str
-    values: Mapping[str, Sequence[float]]
-    range: tuple[float, float]
-    y_label: str = "density"
-
-
-@dataclass(frozen=True)
 class Analysis:
     name: str
     title: str
     notes: Sequence[str]
     tables: Sequence[AnalysisTable]
-    figures: Sequence[Scatter | Histogram] = ()
+    figures: Sequence[Scatter] = ()
     conditions: dict[str, Any] = field(default_factory=dict)
 
 
@@ -99,20 +86,13 @@ def as_dict(analysis: Analysis, command: str) -> dict[str, Any]:
     for table in analysis.tables:
         content = {"file": f"{table.stem}.csv"} if table.data_only else {"rows": table.rows}
         tables[table.stem] = {"title": table.title, **content, "notes": list(table.notes)}
-    return plain(  # type: ignore[no-any-return]
-        {
-            "analysis": analysis.name,
-            "title": analysis.title,
-            "version": __version__,
-            "command": command,
-            "notes": list(analysis.notes),
-            "conditions": analysis.conditions,
-            "tables": tables,
-        }
-    )
+    head = {"analysis": analysis.name, "title": analysis.title, "version": __version__, "command": command}
+    content = {**head, "notes": list(analysis.notes), "conditions": analysis.conditions, "tables": tables}
+    return plain(content)  # type: ignore[no-any-return]
 
 
 _FEW = 100
+COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#e377c2", "#17becf")
 
 
 def check_plots() -> None:
@@ -139,24 +119,11 @@ def _plain(row: dict[str, Any]) -> dict[str, object]:
     return {**row, **digits}
 
 
-def _write_png(figure: Scatter | Histogram, path: Path) -> None:
+def _write_png(figure: Scatter, path: Path) -> None:
     from matplotlib.figure import Figure
 
     canvas = Figure(figsize=(7.0, 5.6), layout="constrained")
     axes = canvas.add_subplot()
-    if isinstance(figure, Scatter):
-        _scatter(figure, axes)
-    else:
-        for name, values in figure.values.items():
-            axes.hist(values, bins=80, range=figure.range, density=True, histtype="step", linewidth=1.5, label=name)
-        axes.legend()
-    axes.set(xlabel=figure.x_label, ylabel=figure.y_label)
-    axes.set_title(figure.title, fontsize=11)
-    with atomic_path(path) as temporary:
-        canvas.savefig(temporary, format="png", dpi=150)
-
-
-def _scatter(figure: Scatter, axes: Axes) -> None:
     few = sum(len(points.x) for points in figure.points) <= _FEW
     for points in figure.points:
         colour: dict[str, Any] = {"color": points.colour}
@@ -166,7 +133,7 @@ def _scatter(figure: Scatter, axes: Axes) -> None:
             list(points.x), list(points.y), s=60 if few else 4, linewidths=0, label=points.name, alpha=0.8, **colour
         )
         if points.values is not None:
-            axes.get_figure(root=True).colorbar(drawn, label=figure.colour_label)  # type: ignore[union-attr]
+            canvas.colorbar(drawn, label=figure.colour_label)
         for label, x, y in zip(points.labels, points.x, points.y, strict=True) if figure.named else ():
             # Without Matplotlib's formula parser, because a label may contain a dollar sign.
             axes.annotate(label, (x, y), xytext=(5, 4), textcoords="offset points", fontsize=8, parse_math=False)
@@ -174,3 +141,7 @@ def _scatter(figure: Scatter, axes: Axes) -> None:
         axes.legend(markerscale=1.0 if few else 3.0)
     if figure.named:
         axes.margins(x=0.3, y=0.1)
+    axes.set(xlabel=figure.x_label, ylabel=figure.y_label)
+    axes.set_title(figure.title, fontsize=11)
+    with atomic_path(path) as temporary:
+        canvas.savefig(temporary, format="png", dpi=150)

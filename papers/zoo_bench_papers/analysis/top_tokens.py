@@ -76,10 +76,8 @@ def analyse_top_tokens(
         backbone = undenoised.backbone
         denoised = Prompt(replace(undenoised.recipe, denoise=True), runtime, backbone)
         head = mlm_head(backbone.source, runtime)
-        both = {
-            WITHOUT: predicted_tokens(undenoised, head, texts, top),
-            WITH: predicted_tokens(denoised, head, texts, top),
-        }
+        prompts = {WITHOUT: undenoised, WITH: denoised}
+        both = {how: predicted_tokens(prompt, head, texts, top) for how, prompt in prompts.items()}
         for how, predicted in both.items() if len(texts) > 1 else ():
             value, error = shared_words([[token for token, _ in of] for of in predicted])
             of_words = {"Shared words": value, "Shared words, error": error}
@@ -97,18 +95,13 @@ def analyse_top_tokens(
             rows, reasons = _table_9(undenoised, words, tasks)
             scores += rows
             notes += reasons
-    columns: dict[str, int | None] = dict.fromkeys(token_rows[0])
-    tables = [
-        AnalysisTable("top-tokens", "Tokens predicted at [MASK]", columns, token_rows),
-        AnalysisTable(
-            "top-tokens-probabilities",
-            "Probabilities of these tokens",
-            dict.fromkeys(probabilities[0]),
-            probabilities,
-            data_only=True,
-        ),
-    ]
-    tables = tables if listed else []
+    tables: list[AnalysisTable] = []
+    columns: dict[str, int | None]
+    if listed:
+        columns, stem = dict.fromkeys(token_rows[0]), "top-tokens"
+        tables.append(AnalysisTable(stem, "Tokens predicted at [MASK]", columns, token_rows))
+        columns, title = dict.fromkeys(probabilities[0]), "Probabilities of these tokens"
+        tables.append(AnalysisTable(f"{stem}-probabilities", title, columns, probabilities, data_only=True))
     if shared:
         columns = {**dict.fromkeys(["Backbone", "Denoising", "Sentences"]), "Shared words": 4, "Shared words, error": 4}
         tables.append(AnalysisTable("shared-words", "Tokens that two sentences share", columns, shared))

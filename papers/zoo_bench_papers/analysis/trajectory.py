@@ -9,12 +9,11 @@ from collections.abc import Mapping
 
 from benchmark.records.record import Record
 from zoo.errors import MissingError
-from zoo_bench_papers.analysis.result import Analysis, AnalysisTable, Points, Scatter
+from zoo_bench_papers.analysis.result import COLOURS, Analysis, AnalysisTable, Points, Scatter
 
 # Fewer evaluations of a training do not show its course.
 FEWEST = 5
 KINDS = ("alignment", "uniformity")
-_COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#e377c2", "#17becf")
 _COLUMNS: dict[str, int | None] = {"Method": None, "Seed": None, "Step": None}
 
 
@@ -59,20 +58,13 @@ def analyse_trajectory(rows: Mapping[str, list[Record]]) -> Analysis:
             for what, step in (("first", min(course)), ("best dev score", best), ("last", max(course))):
                 ends.append({**row, "Evaluation": what, "Step": step, **_cells(course[step])})
             label = name if len(of_seed) == 1 else f"{name}, seed {seed}"
-            drawn.append(
-                Points(
-                    label,
-                    [values["uniformity"] for values in course.values()],
-                    [values["alignment"] for values in course.values()],
-                    [f"{label}, step {step}" for step in course],
-                    colour=_COLOURS[number % len(_COLOURS)],
-                )
-            )
+            x, y = ([values[kind] for values in course.values()] for kind in ("uniformity", "alignment"))
+            steps = [f"{label}, step {step}" for step in course]
+            drawn.append(Points(label, x, y, steps, colour=COLOURS[number % len(COLOURS)]))
     numbers: dict[str, int | None] = {"Alignment": 4, "Uniformity": 4, "Dev score": 2}
+    columns = {**_COLUMNS, "Evaluation": None, **numbers}
     tables = [
-        AnalysisTable(
-            "trajectory", "Where training begins, is best and ends", {**_COLUMNS, "Evaluation": None, **numbers}, ends
-        ),
+        AnalysisTable("trajectory", "Where training begins, is best and ends", columns, ends),
         AnalysisTable("trajectory-points", "Every evaluation", {**_COLUMNS, **numbers}, lines, data_only=True),
     ]
     trainings = [record["training"] for records in rows.values() for record in records if record["training"]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,15 +25,23 @@ from benchmark.cli.options import (
     precision_option,
     results_only_option,
 )
+from benchmark.data.corpora import load_corpus
+from benchmark.data.sources import DataSource
+from benchmark.records.folder import Records, read_records
+from benchmark.records.names import printed_names, with_recipe
+from benchmark.records.query import PairTexts, label, rows_named, scored_pairs
+from benchmark.records.record import Record
+from benchmark.tasks.loaded import load_tasks
+from benchmark.tasks.suites import suite, tasks_named
 from zoo.engine.hub_models import DEFAULT_BACKBONE
+from zoo.errors import UsageError
+from zoo.files import check_writable
+from zoo.machine import environment, make_runtime
+from zoo.progress import print_safe
+from zoo_bench_papers.analysis.result import Analysis, check_plots, markdown, write_analysis
 
 if TYPE_CHECKING:
-    from benchmark.records.folder import Records
-    from benchmark.records.record import Record
-    from benchmark.tasks.loaded import LoadedTask
     from zoo.encoder import Runtime
-    from zoo_bench_papers.analysis.encoders import ChosenEncoder
-    from zoo_bench_papers.analysis.result import Analysis
 
 OUT = "zoo-bench-analysis"
 
@@ -45,12 +54,8 @@ _common = options(
     precision_option,
     allow_pickle_option,
 )
-_backbone = click.option(
-    "--backbone",
-    "backbones",
-    multiple=True,
-    help="Bundled name, folder or hub id; may be given several times [default: zoo-small].",
-)
+_BACKBONES = "Bundled name, folder or hub id; may be given several times [default: zoo-small]."
+_backbone = click.option("--backbone", "backbones", multiple=True, help=_BACKBONES)
 _encoders = options(
     methods_option,
     _backbone,
@@ -68,35 +73,24 @@ def command() -> None:
     """Look into encoders, token embeddings and scored pairs: PromptBERT's tables 1, 2, 7, 9, PT-BERT's table 5c."""
 
 
-def _start(options: dict[str, Any], plugins: tuple[Path, ...] = ()) -> Runtime:
-    from zoo.files import check_writable
-    from zoo.machine import make_runtime
-    from zoo_bench_papers.analysis.result import check_plots
-
+def _start(options: dict[str, Any]) -> Runtime:
     if not options["no_plots"]:
         check_plots()
     check_writable(options["out"])
-    load_plugins(plugins)
+    load_plugins(options.get("plugins", ()))
     return make_runtime(options["device"], options["precision"], allow_pickle=options["allow_pickle"])
 
 
 def _finish(analysis: Analysis, options: dict[str, Any], runtime: Runtime) -> None:
-    from dataclasses import replace
-
-    from zoo.machine import environment
-
     conditions = {**analysis.conditions, "precision": runtime.precision, "environment": environment(runtime.device)}
-    _write(replace(analysis, conditions=conditions), options["out"], no_plots=options["no_plots"])
+    _write(replace(analysis, conditions=conditions), options)
 
 
-def _write(analysis: Analysis, out: Path, *, no_plots: bool) -> None:
-    from zoo.progress import print_safe
-    from zoo_bench_papers.analysis.result import markdown, write_analysis
-
+def _write(analysis: Analysis, options: dict[str, Any]) -> None:
     command = shlex.join(["zoo-bench", *sys.argv[1:]])
-    written = write_analysis(analysis, out, command=command, plots=not no_plots)
+    written = write_analysis(analysis, options["out"], command=command, plots=not options["no_plots"])
     print_safe(markdown(analysis, command), sys.stdout)
-    print_safe(f"written: {', '.join(str(path) for path in written)}", sys.stdout)
+    print_safe(f"written: {', '.join(map(str, written))}", sys.stdout)
 
 
 @command.command()
@@ -107,11 +101,7 @@ def _write(analysis: Analysis, out: Path, *, no_plots: bool) -> None:
 @_common
 def anisotropy(**options: Any) -> None:
     """Sentence anisotropy beside the Spearman correlation (table 1)."""
-    runtime = _start(options, options["plugins"])
-    from benchmark.data.corpora import load_corpus
-    from benchmark.data.sources import DataSource
-    from benchmark.tasks.loaded import load_tasks
-    from benchmark.tasks.suites import suite
+    runtime = _start(options)
     from zoo_bench_papers.analysis.alignment import analyse_anisotropy
     from zoo_bench_papers.analysis.encoders import choose_encoders
 
@@ -138,8 +128,6 @@ def anisotropy(**options: Any) -> None:
 def bias(**options: Any) -> None:
     """Token embeddings by frequency, subword and case (table 2, figures 1 and 2)."""
     runtime = _start(options)
-    from benchmark.data.corpora import load_corpus
-    from benchmark.data.sources import DataSource
     from zoo_bench_papers.analysis.bias import analyse_bias
 
     corpus = load_corpus(options["corpus"] or "wiki", DataSource.from_options(options["data"]), options["sentences"])
@@ -167,10 +155,6 @@ def bias(**options: Any) -> None:
 def top_tokens(**options: Any) -> None:
     """Tokens predicted at [MASK], with and without template denoising (tables 7 and 9)."""
     runtime = _start(options)
-    from benchmark.data.sources import DataSource
-    from benchmark.records.query import scored_pairs
-    from benchmark.tasks.loaded import load_tasks
-    from benchmark.tasks.suites import suite
     from zoo.methods.prompt import PromptRecipe
     from zoo_bench_papers.analysis.top_tokens import SENTENCES, analyse_top_tokens
 
@@ -194,52 +178,26 @@ def top_tokens(**options: Any) -> None:
     _finish(analysis, options, runtime)
 
 
-_split = click.option(
+@command.command()
+@_encoders
+@_suite
+@click.option(
     "--split",
     type=click.Choice(["all", "train", "dev", "test"]),
     default="all",
     help="Which pairs of the suite's development task (STS-B).",
 )
-
-
-def _encoders_and_dev(options: dict[str, Any], runtime: Runtime) -> tuple[list[ChosenEncoder], LoadedTask]:
-    from benchmark.data.sources import DataSource
-    from benchmark.tasks.loaded import load_tasks
-    from benchmark.tasks.suites import suite
-    from zoo_bench_papers.analysis.encoders import choose_encoders
-
-    encoders = choose_encoders(options["methods"], options["backbones"], options["results"], runtime)
-    (task,) = load_tasks([suite(options["suite_name"]).dev], DataSource.from_options(options["data"]), None)
-    return encoders, task
-
-
-@command.command()
-@_encoders
-@_suite
-@_split
 @click.option("--above", default=4.0, help="A pair is positive when scored above this.")
 @_common
 def alignment(**options: Any) -> None:
     """Alignment and uniformity on STS-B."""
-    runtime = _start(options, options["plugins"])
+    runtime = _start(options)
     from zoo_bench_papers.analysis.alignment import analyse_alignment
+    from zoo_bench_papers.analysis.encoders import choose_encoders
 
-    encoders, task = _encoders_and_dev(options, runtime)
+    encoders = choose_encoders(options["methods"], options["backbones"], options["results"], runtime)
+    (task,) = load_tasks([suite(options["suite_name"]).dev], DataSource.from_options(options["data"]), None)
     _finish(analyse_alignment(encoders, task, options["split"], options["above"], runtime), options, runtime)
-
-
-@command.command("map")
-@_encoders
-@_suite
-@_split
-@_common
-def sentence_map(**options: Any) -> None:
-    """A map of sentences and a histogram of cosines, before and after: --methods avg-last,whitening."""
-    runtime = _start(options, options["plugins"])
-    from zoo_bench_papers.analysis.alignment import analyse_map
-
-    encoders, task = _encoders_and_dev(options, runtime)
-    _finish(analyse_map(encoders, task, options["split"], runtime), options, runtime)
 
 
 @command.command("pseudo-tokens")
@@ -254,12 +212,7 @@ def sentence_map(**options: Any) -> None:
 @_common
 def pseudo_tokens(**options: Any) -> None:
     """PT-BERT's attention over pseudo tokens, before and after a training."""
-    runtime = _start(options, options["plugins"])
-    from benchmark.data.corpora import load_corpus
-    from benchmark.data.sources import DataSource
-    from benchmark.records.query import scored_pairs
-    from benchmark.tasks.loaded import load_tasks
-    from benchmark.tasks.suites import suite
+    runtime = _start(options)
     from zoo_bench_papers.analysis.pseudo_tokens import analyse_pseudo_tokens
 
     data = DataSource.from_options(options["data"])
@@ -291,37 +244,24 @@ _kept = options(
 )
 
 
-def _out(options: dict[str, Any]) -> Path:
-    out: Path | None = options["out"]
-    return out or options["results"] / "analysis"
-
-
 def _start_rows(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[str], Records]:
-    from benchmark.records.folder import Records, read_records
-    from benchmark.records.names import printed_names, with_recipe
-    from benchmark.records.query import label, rows_named
-    from benchmark.tasks.suites import suite, tasks_named
-    from zoo.errors import UsageError
-    from zoo.files import check_writable
-    from zoo_bench_papers.analysis.result import check_plots
-
     if not options["no_plots"]:
         check_plots()
     load_plugins(options["plugins"])
+    options["out"] = options["out"] or options["results"] / "analysis"
     store = Records(options["results"])
     records = read_records(store)
     named = dict.fromkeys(name.strip() for name in options["methods"].split(",") if name.strip())
     if not named:
         raise UsageError("--methods names no method.")
-    recorded = {record["task"]["name"] for record in records}
     tasks = list(suite(options["suite_name"]).tasks)
     if options["tasks"] is not None:
-        tasks = list(tasks_named(options["tasks"], recorded))
+        tasks = list(tasks_named(options["tasks"], {record["task"]["name"] for record in records}))
     rows = [row for name in named for row in rows_named(records, name, options["results"], tasks)]
     called = printed_names(record["method"]["name"] for record in records)
     names = [with_recipe(called[row[0]["method"]["name"]], row[0]["method"]) for row in rows]
     by_name = {name if names.count(name) == 1 else label(row): row for name, row in zip(names, rows, strict=True)}
-    check_writable(_out(options))
+    check_writable(options["out"])
     return by_name, tasks, store
 
 
@@ -332,7 +272,7 @@ def trajectory(**options: Any) -> None:
     rows, _, _ = _start_rows(options)
     from zoo_bench_papers.analysis.trajectory import analyse_trajectory
 
-    _write(analyse_trajectory(rows), _out(options), no_plots=options["no_plots"])
+    _write(analyse_trajectory(rows), options)
 
 
 @command.command()
@@ -352,27 +292,10 @@ def trajectory(**options: Any) -> None:
     help="A hard negative pair differs in length by fewer words than this.",
 )
 def pairs(**options: Any) -> None:
-    """Scores on hard pairs (PT-BERT, table 5c), by length, lexical overlap and gold score, from kept pair scores."""
+    """Scores on hard pairs (PT-BERT, table 5c), and by length, from kept pair scores."""
     rows, tasks, store = _start_rows(options)
-    from benchmark.data.sources import DataSource
-    from benchmark.records.query import PairTexts
     from zoo_bench_papers.analysis.pairs import Hard, analyse_pairs
 
     hard = Hard(options["positive"], options["negative"], options["longer_by"], options["closer_than"])
     texts = PairTexts(DataSource.from_options(options["data"]))
-    _write(analyse_pairs(rows, tasks, store, texts, hard), _out(options), no_plots=options["no_plots"])
-
-
-@command.command()
-@_kept
-@click.option("--pairs", "count", type=click.IntRange(1), default=10, help="Of each task.")
-@click.option("--no-texts", is_flag=True, help="Row numbers instead of texts, for publication.")
-def worst(**options: Any) -> None:
-    """The pairs whose rank is farthest from that of their gold score, with their texts."""
-    rows, tasks, store = _start_rows(options)
-    from benchmark.data.sources import DataSource
-    from benchmark.records.query import PairTexts
-    from zoo_bench_papers.analysis.worst import analyse_worst
-
-    texts = PairTexts(None if options["no_texts"] else DataSource.from_options(options["data"], hub=False))
-    _write(analyse_worst(rows, tasks, store, texts, options["count"]), _out(options), no_plots=options["no_plots"])
+    _write(analyse_pairs(rows, tasks, store, texts, hard), options)

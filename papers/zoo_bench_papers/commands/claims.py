@@ -73,7 +73,7 @@ def command(
         # The page of `zoo-bench leaderboard` shows it.
         write_json(results / "claims.json", ledger(reached))
         written = [results / "claims.md", results / "claims.json", *written]
-    shown = [one for one in reached if paper in (None, one.claim.paper)]
+    shown = [verdict for verdict in reached if paper in (None, verdict.claim.paper)]
     if rival is not None and plot is None:
         raise UsageError("--beside draws a picture; name its file: --plot FILE.png.")
     if plot is not None:
@@ -81,8 +81,8 @@ def command(
     if as_json:
         say_json(ledger(shown))
         return 0
-    for at in dict.fromkeys(one.condition for one in shown):
-        selected = [one for one in shown if one.condition == at]
+    for at in dict.fromkeys(verdict.condition for verdict in shown):
+        selected = [verdict for verdict in shown if verdict.condition == at]
         say_prose(f"{at}. {counts(selected)} {noise(at)}")
         say_prose("\n".join(_lines(selected, width_of(sys.stdout))))
     if changes(shown):
@@ -102,7 +102,7 @@ def _planned(
     store = Records(results)
     at = Condition(**{"precision": "auto", **named}) if "backbone" in named else None
     read = read_completed(store)
-    reached = [one for one in verdicts(results, store, read, at) if paper in (None, one.claim.paper)]
+    reached = [verdict for verdict in verdicts(results, store, read, at) if paper in (None, verdict.claim.paper)]
     more: dict[str, Any] = {"results": results, **({"data": data} if data else {})}
     plan = make_plan(reached, Folder(results, store, read, at).labelled, more)
     if plan.steps:
@@ -124,7 +124,7 @@ def _lines(selected: Sequence[Verdict], width: int | None) -> list[str]:
         lines += [f"\n{word.capitalize()}: {len(measured)} claim{'s' if len(measured) > 1 else ''}"] if measured else []
         for name, of in measured.items():
             lines.append(f"{name} ({of[0].claim.paper})")
-            lines += [line for one in of for line in _of_verdict(one, width)]
+            lines += [line for verdict in of for line in _of_verdict(verdict, width)]
     return lines
 
 
@@ -135,7 +135,6 @@ def _of_verdict(verdict: Verdict, width: int | None) -> list[str]:
     lines = [f"  {verdict.head()}{of}{after}{why}", *(f"  {part}" for part in verdict.observation.split("; ") if part)]
     for c in verdict.compared:
         if c.difference is not None:
-            ours = c.gap
             paper = "" if c.printed is None else f"paper {signed(c.printed)}"
-            lines += hanging(f"  {ours:<25} {paper}", f"{c.a} - {c.b}, {c.on}", 42, width)
+            lines += hanging(f"  {c.gap:<25} {paper}", f"{c.a} - {c.b}, {c.on}", 42, width)
     return lines

@@ -117,7 +117,14 @@ def command(
 def _show(item: Item, rows: list[Any], commands: list[str], path: Path | None) -> None:
     if path is not None:
         write_text(path, markdown(item, rows, commands))
-    print_beside(item, rows)
+    say()
+    say(f"{item.name}: {item.what}")
+    if rows:
+        print_rows(["ROW", "", *columns_of(rows), ""], lines_of(rows))
+    else:
+        say("the paper prints no numbers here")
+    for difference in item.differs:
+        say(f"differs: {difference}")
     if path is not None:
         say(f"written: {path}")
 
@@ -165,21 +172,10 @@ def _invoke(step: Step, line: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def print_beside(item: Item, rows: list[Any]) -> None:
-    say()
-    say(f"{item.name}: {item.what}")
-    if rows:
-        print_rows(["ROW", "", *columns_of(rows), ""], lines_of(rows))
-    else:
-        say("the paper prints no numbers here")
-    for difference in item.differs:
-        say(f"differs: {difference}")
-
-
 def print_list(chosen: PaperOptions, name: str | None, as_json: bool = False) -> None:
     from zoo_bench_papers.needs import Survey
 
-    items = [one for key, one in all_items().items() if name is None or key.startswith(name)]
+    items = [of for key, of in all_items().items() if name is None or key.startswith(name)]
     if not items:
         raise UsageError(f"no table or figure begins with {name!r}; --list alone shows all.")
     survey = Survey(chosen, _known)
@@ -191,15 +187,14 @@ def print_list(chosen: PaperOptions, name: str | None, as_json: bool = False) ->
             listed.append({**head, "possible": "none", "reason": listed_item.none})
             rows.append([listed_item.name, "none", f"{listed_item.what}: {listed_item.none}"])
             continue
-        demand = survey.demand(listed_item)
+        needs = survey.demand(listed_item)
+        missing = [what for what, here in needs.items() if not here]
         backbone = chosen.values.get("backbone") or listed_item.backbone
-        possible = "not here" if backbone in demand.missing else "partly" if demand.missing else "yes"
-        needed = {"needs": list(demand.needs), "missing": demand.missing}
-        listed.append({**head, "possible": possible, **needed})
-        missing = f"; not here: {', '.join(demand.missing)}" if demand.missing else ""
-        here = ", ".join(what for what, there in demand.needs.items() if there)
-        needs = f"; needs {here}" if here else ""
-        rows.append([listed_item.name, possible, f"{listed_item.what}{needs}{missing}"])
+        possible = "not here" if backbone in missing else "partly" if missing else "yes"
+        listed.append({**head, "possible": possible, "needs": list(needs), "missing": missing})
+        there = ", ".join(what for what, here in needs.items() if here)
+        text = listed_item.what + (f"; needs {there}" if there else "")
+        rows.append([listed_item.name, possible, text + (f"; not here: {', '.join(missing)}" if missing else "")])
     if as_json:
         say_json(listed)
         return

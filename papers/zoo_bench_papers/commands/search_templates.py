@@ -23,13 +23,7 @@ from zoo_bench_papers.template_search.search import SearchOptions, search_comman
 @click.command("search-templates")
 @click.option("--backbone", default=DEFAULT_BACKBONE, help="Bundled name, folder or hub id.")
 @click.option("--revision", help="Revision of the hub backbone.")
-@click.option(
-    "--dev",
-    "task",
-    default="STS-B",
-    type=TASK,
-    help="Task whose development pairs score a template.",
-)
+@click.option("--dev", "task", default="STS-B", type=TASK, help="Task whose development pairs score a template.")
 @click.option("--limit-pairs", type=click.IntRange(2), help="Score on the first N pairs (300, say) [default: all].")
 @click.option("--lists", type=PATH, help="YAML of relationships, prefixes, quotes, endings to try.")
 @click.option("--keep", type=click.IntRange(1), default=1, help="Number of best relationships to continue with.")

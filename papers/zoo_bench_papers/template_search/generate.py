@@ -144,7 +144,11 @@ class GapFiller:
             # Every token lowers the log-probability, so that open hypotheses can no longer enter the best.
             if len(finished) == width and going[0][1] <= finished[-1][1]:
                 break
-        return [(*self._gaps(tokens), value) for tokens, value in finished]
+        results = []
+        for tokens, value in finished:
+            middle = tokens.index(self.sentinels[1])
+            results.append((self._text(tokens[:middle]), self._text(tokens[middle + 1 : -1]), value))
+        return results
 
     def _next(self, going: list[Hypothesis], encoded: torch.Tensor, mask: torch.Tensor) -> list[torch.Tensor]:
         """Mean log-probability of each next token (vocabulary,) of each hypothesis, -inf if forbidden."""
@@ -168,10 +172,6 @@ class GapFiller:
                 allowed[list(self.ends) if self.sentinels[1] in tokens else self.sentinels[1]] = True
                 results.append(values.masked_fill(~allowed, float("-inf")))
         return results
-
-    def _gaps(self, tokens: tuple[int, ...]) -> tuple[str, str]:
-        middle = tokens.index(self.sentinels[1])
-        return self._text(tokens[:middle]), self._text(tokens[middle + 1 : -1])
 
     def _text(self, tokens: tuple[int, ...]) -> str:
         # The pieces themselves mark blanks; decoding would drop the leading one.

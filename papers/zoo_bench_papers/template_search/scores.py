@@ -239,17 +239,8 @@ def write_search(table: SearchTable, folder: Path) -> list[Path]:
     rows = table.rows()
     write_text(paths[0], markdown(table))
     write_text(paths[1], csv_text(rows))
-    write_json(
-        paths[2],
-        {
-            "kind": table.kind,
-            "command": table.command,
-            "conditions": table.conditions,
-            "environment": table.environment,
-            "version": __version__,
-            "rows": rows,
-        },
-    )
+    content = {"kind": table.kind, "command": table.command, "conditions": table.conditions}
+    write_json(paths[2], {**content, "environment": table.environment, "version": __version__, "rows": rows})
     return paths
 
 

@@ -185,11 +185,11 @@ def generated_templates(seq2seq: str, words: Path, options: SearchOptions, runti
     say = runtime.progress.say
     if path.is_file():
         with well_formed(path):
-            templates = [{**one, "template": str(one["template"])} for one in read_signed(path)["templates"]]
+            templates = [{**line, "template": str(line["template"])} for line in read_signed(path)["templates"]]
     else:
         model, tokenizer = load_seq2seq(source, runtime)
         generated = generate_templates(model, tokenizer, definitions, count=options["count"], runtime=runtime)
-        templates = [dataclasses.asdict(one) for one in generated]
+        templates = list(map(dataclasses.asdict, generated))
         if templates:
             write_signed(path, {"inputs": inputs, "templates": templates})
     valid: dict[str, None] = {}

@@ -144,7 +144,7 @@ MISTAKES = [
     ("reproduce ptbert-table3 --methods nowhere", 2, "is none of the methods of ptbert-table3: clear, moco"),
     ("data verify STS99", 2, "`zoo-bench data list` shows all"),
     ("data texts --suite pocket --out a-folder", 2, "name the file to write"),
-    ("analyze worst --methods good --results kept --tasks nowhere --no-plots", 2, "`zoo-bench tasks` lists them all"),
+    ("analyze pairs --methods good --results kept --tasks nowhere --no-plots", 2, "`zoo-bench tasks` lists them all"),
     ("pretrain zoo-mini", 2, "'--out'"),
     ("pretrain tiny --out a-file --text a-file", 1, "Choose another folder"),
     ("pretrain zoo-mini:stepz=3 --out out", 2, "Did you mean 'steps'"),

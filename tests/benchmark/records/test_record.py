@@ -105,7 +105,7 @@ def test_reading_commands_change_nothing(tmp_path: Path, cli: Cli) -> None:
         ("report", "bag", "--results", folder, "--out", out / "page.html"),
         ("compare", "bag", "bag", "--results", folder, "--task", "pocket-pairs"),
         ("export", "bag", out / "exported", "--results", folder),
-        ("analyze", "worst", "--methods", "bag", "--tasks", "pocket-pairs", "--results", folder, "--out", out,
+        ("analyze", "pairs", "--methods", "bag", "--tasks", "pocket-pairs", "--results", folder, "--out", out,
          "--no-plots"),
         ("run", "--methods", "bag", "--dry-run", *fast),
     ):  # fmt: skip

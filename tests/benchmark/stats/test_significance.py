@@ -9,7 +9,7 @@ from scipy import stats
 from test_bootstrap import correlated
 
 from benchmark.stats.bootstrap import resample
-from benchmark.stats.compare import _sd, williams
+from benchmark.stats.compare import _sd, largest, williams
 from benchmark.stats.draws import by_seed
 from benchmark.stats.marks import arrows_against
 from benchmark.stats.mcb import (
@@ -147,6 +147,10 @@ def test_rows_that_borrow_one_noise_have_half_its_degrees_of_freedom_each() -> N
     for borrowing, df in ((1, [3, 0, 0]), (2, [3, 3, 0]), (3, [3, 3, 3])):
         sampled = sample([[0.5], [0.6], [0.7]], drawn, 50, {place: SeedNoise(0.04, 6) for place in range(borrowing)})
         assert sampled.seed_df.tolist() == df and sampled.seed_variance[0] == 0.04
+
+
+def test_of_pairs_that_differ_alike_the_first_come_first() -> None:
+    assert largest(np.array([-2.0, 1.0, 2.0 + 1e-9, 3.0, -2.0]), 4) == [3, 0, 2, 4]
 
 
 def test_methods_without_a_value_are_refused() -> None:
