@@ -87,8 +87,8 @@ def as_dict(analysis: Analysis, command: str) -> dict[str, Any]:
         content = {"file": f"{table.stem}.csv"} if table.data_only else {"rows": table.rows}
         tables[table.stem] = {"title": table.title, **content, "notes": list(table.notes)}
     head = {"analysis": analysis.name, "title": analysis.title, "version": __version__, "command": command}
-    content = {**head, "notes": list(analysis.notes), "conditions": analysis.conditions, "tables": tables}
-    return plain(content)  # type: ignore[no-any-return]
+    about = {"notes": list(analysis.notes), "conditions": analysis.conditions}
+    return plain({**head, **about, "tables": tables})  # type: ignore[no-any-return]
 
 
 _FEW = 100
