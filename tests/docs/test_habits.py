@@ -58,7 +58,7 @@ NO_NAMES = {"one", "found", "told", "said", "mine", "made", "whole", "left", "ow
 
 
 def bound_names(tree: ast.Module, spared: str = "one") -> Iterator[tuple[int, str]]:
-    """Yield line and name of each definition, parameter, target and set attribute, but not `spared` in a comprehension."""
+    """Yield line and name of each definition, parameter, target and attribute, but not `spared` in a comprehension."""
     comprehensions = [node for node in ast.walk(tree) if isinstance(node, ast.comprehension)]
     free = {node for part in comprehensions for node in ast.walk(part.target) if getattr(node, "id", "") == spared}
     for node in ast.walk(tree):
