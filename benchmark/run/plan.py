@@ -41,7 +41,7 @@ class Request:
     options: RunOptions
     command: tuple[str, ...] = ()
     plugins: tuple[Path, ...] = ()
-    # None: standard error.
+    # None: progress on standard error.
     progress: Progress | None = None
     # Instead of the options' methods.
     objects: tuple[Named, ...] = ()
@@ -231,7 +231,7 @@ def _start_key(start: Start | None, rows: Sequence[tuple[Row, Inputs]]) -> str |
 
 
 def shard(encoders: Sequence[EncoderPlan], index: int, parts: int) -> tuple[EncoderPlan, ...]:
-    """Return a part of a plan, equal in every job. The dearest encoder goes first, to the part of least cost."""
+    """Return a part of a plan. Every job divides it alike: the dearest encoder first, to the part of least cost."""
     costs = [plan.cost for plan in encoders]
     loads, part_of = [0.0] * parts, {}
     for place in sorted(range(len(encoders)), key=lambda place: (-costs[place], place)):
