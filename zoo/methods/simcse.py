@@ -186,7 +186,9 @@ class SimCSE(Contrastive[SimCSERecipeT]):
         return batch
 
     def stacked(self, views: Sequence[tuple[str, ...]]) -> Collate:
-        width = len(views[0]) if views else 1
+        width = len(views[0]) if views else 0
+        if not width or any(isinstance(row, str) or len(row) != width for row in views):
+            raise ContractError("views() must return rows, each a tuple of its texts, of the same number in all.")
         flat = [text for row in views for text in row]
         table = self.training_table(flat)
         pad_id = self.backbone.pad_id
