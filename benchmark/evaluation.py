@@ -135,14 +135,14 @@ def evaluate(
         raise UsageError(f"evaluate is given {'no encoder' if names else 'no task'}; name one, or more with commas.")
     given_encoders = listed(encoder, name)
     recipes = [
-        str(one.absolute() if isinstance(one, Path) else one)
-        for _, one in given_encoders
-        if isinstance(one, str | Path)
+        str(candidate.absolute() if isinstance(candidate, Path) else candidate)
+        for _, candidate in given_encoders
+        if isinstance(candidate, str | Path)
     ]
     plain = len(recipes) == len(given_encoders)
     suites = [known_name for part in names if (known_name := suite_name(part)) is not None]
     single = [part for part in names if suite_name(part) is None]
-    single += [task for one in suites for task in suite(one).tasks] if single and suites else []
+    single += [task for known_name in suites for task in suite(known_name).tasks] if single and suites else []
     temporary = TemporaryDirectory(prefix="zoo-bench-") if results is None else None
     folder = Path(temporary.name) if temporary is not None else folder_of(results or "")
     given: dict[str, Any] = {k: str(v) if isinstance(v, Path) and k in _TEXTS else v for k, v in options.items()}
@@ -183,8 +183,8 @@ def evaluate(
 
 _OWN = inspect.signature(evaluate)
 _OPTIONS = [
-    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
-    for name, one in OPTIONS.items()
+    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=option.type)
+    for name, option in OPTIONS.items()
     if name not in ("methods", "suites", "tasks", "results")
 ]
 evaluate.__signature__ = _OWN.replace(  # type: ignore[attr-defined]  # with the options, which notebooks complete

@@ -13,7 +13,7 @@ import functools
 import hashlib
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +46,7 @@ class Ingredients:
     )
 
     def key(self) -> str:
-        held = {one.name: getattr(self, one.name) for one in fields(self)}
-        return sha256_json({name: value for name, value in held.items() if name != "probe" or value is not None})
+        return sha256_json({name: value for name, value in vars(self).items() if name != "probe" or value is not None})
 
 
 def ingredients(
@@ -131,5 +130,5 @@ def vectors_digest(encode: Callable[[Sequence[str]], object], texts: Sequence[st
     width = vectors.shape[1]
     signs = np.unpackbits(np.frombuffer(hashlib.shake_256(b"zoo-bench").digest(width // 8 + 1), np.uint8))[:width]
     sums = vectors @ (1.0 - 2.0 * signs) / (np.linalg.norm(vectors, axis=1).mean() or 1.0)
-    values = [one if np.isfinite(one) else str(one) for one in np.round(sums, 3).tolist()]
+    values = [number if np.isfinite(number) else str(number) for number in np.round(sums, 3).tolist()]
     return sha256_json({"shape": list(vectors.shape), "values": values})

@@ -166,7 +166,8 @@ def adapt(
     kept, in_test = given.without(test.texts, held_out)
     notes += [f"{in_test:,} texts that are in the test are left out of training."] if in_test else []
     corpus = kept.corpus()
-    notes.insert(0, f"{given.name}: {len(corpus.sentences):,} texts" + _documents(kept))
+    documents = f" in {len(kept.documents):,} documents" if kept.ordered else ""
+    notes.insert(0, f"{given.name}: {len(corpus.sentences):,} texts{documents}")
     name, why = _encoder(encoder, development, device, precision)
     start = beginning(name, runtime)
     notes.append(f"starts from {name}{why}")
@@ -202,10 +203,6 @@ def adapt(
     if out is None or not adaptation.advice:
         return adaptation
     return _written(adaptation, records, Path(out) / "model", results, given.name)
-
-
-def _documents(texts: OwnTexts) -> str:
-    return f" in {len(texts.documents):,} documents" if texts.ordered else ""
 
 
 def _test_of(

@@ -158,7 +158,7 @@ def frame_of(records: dict[str, list[Record]], test: Texts, changes: dict[str, d
                 "needed": needed if name != NONE and gaps.p[place, base] >= LEVEL else np.nan,
                 "may_be_best": bool(best[place]),
                 **(none | changes.get(name, {})),
-                "seconds": float(np.mean([one["seconds"] for one in trained])) if trained else 0.0,
+                "seconds": float(np.mean([training["seconds"] for training in trained])) if trained else 0.0,
                 "parameters": of_seeds[0]["facts"].get("parameters"),
                 "updates": int(trained[0]["steps"]) if trained else 0,
                 "seeds": len(of_seeds),

@@ -129,7 +129,7 @@ def read_floors(given: Sequence[str], kind: Kind) -> list[Floor]:
         except ValueError:
             raise UsageError(f"--floor {text!r}: give METRIC=VALUE, such as {MEASURES[kind]}=70.") from None
         if _plain(name) not in known:
-            names = [MEASURES[kind], *(one.replace("_at_1", "@1") for one in _OF_KIND[kind])]
+            names = [MEASURES[kind], *(measure.replace("_at_1", "@1") for measure in _OF_KIND[kind])]
             raise UsageError(
                 f"--floor {text!r}: there is no {name!r} here.{did_you_mean(name, names)}"
                 f" There are: {', '.join(names)}."

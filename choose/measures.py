@@ -321,7 +321,7 @@ def score(data: Texts, rows: Values) -> Values:
 def sampled(data: Texts, values: list[Values]) -> Sample:
     """Return scores x100 of values (units,), or (seeds, units) with seeds from 0."""
     every, clusters = [np.atleast_2d(value) for value in values], data.clusters
-    rows, ends = np.concatenate(every), np.cumsum([len(one) for one in every])[:-1]
+    rows, ends = np.concatenate(every), np.cumsum([*map(len, every)])[:-1]
     if data.kind in ("score", "binary"):
         statistic = statistic_of(rows, data.gold, "spearman" if data.kind == "score" else "auc")
         drawn = np.concatenate([statistic(counts) for counts in clusters.counts(RESAMPLES, [0])], axis=1)

@@ -70,8 +70,8 @@ def read_own_texts(source: Any, columns: str | None = None) -> OwnTexts:
     Raises MissingError or UsageError if there is no text.
     """
     if not isinstance(source, str | Path):
-        lists = [[one] if isinstance(one, str) else list(one) for one in source]
-        return _divided("texts", lists, ordered=any(len(one) > 1 for one in lists))
+        lists = [[document] if isinstance(document, str) else list(document) for document in source]
+        return _divided("texts", lists, ordered=any(len(document) > 1 for document in lists))
     path = user_path(str(source))
     if path.is_dir():
         files = sorted(path.glob("*.txt"))

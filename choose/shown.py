@@ -32,7 +32,7 @@ def between(key: str, form: str = ".1f") -> Callable[[Row], str]:
     low, high = ("low", "high") if key == "score" else (f"{key}_low", f"{key}_high")
 
     def cell(row: Row) -> str:
-        value, *ends = (number(one, form)(row) for one in (key, low, high))
+        value, *ends = (number(name, form)(row) for name in (key, low, high))
         return value if ends[0] == "–" else f"{value} [{', '.join(ends)}]"
 
     return cell

@@ -169,10 +169,6 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
 def own_values(recipe: Any, space: Mapping[str, Dimension]) -> dict[str, Any]:
     return {key: _plain(getattr(recipe, key)) for key in space}
 
@@ -183,7 +179,7 @@ def settings_of(recipe: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     A queue keeps the recipe's number of batches (in PT-BERT's code the current and four older batches), and CT's rates
     keep their ratios.
     """
-    settings = {key: _tuple(value) for key, value in values.items()}
+    settings = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
     if "batch_size" in settings and "queue_size" not in settings and getattr(recipe, "queue_size", None):
         settings["queue_size"] = round(recipe.queue_size / recipe.batch_size * settings["batch_size"])
     if "learning_rate" in settings and "rates" not in settings and getattr(recipe, "rates", None):

@@ -155,8 +155,8 @@ class Study:
             study = self._replayed()
             seed = int(sha256_json([self.trials.study, number, *([attempt] if attempt else [])])[:8], 16)
             study.sampler = TPESampler(n_startup_trials=BEFORE_PRUNING, seed=seed)
-            asked = study.ask({key: one.distribution() for key, one in self.space.items()})
-            values: Mapping[str, Any] = {key: one.decoded(asked.params[key]) for key, one in self.space.items()}
+            asked = study.ask({key: dimension.distribution() for key, dimension in self.space.items()})
+            values: Mapping[str, Any] = {key: self.space[key].decoded(asked.params[key]) for key in self.space}
             if number == 1:
                 return asked, self.start
             if sha256_json(dict(values)) not in known:
@@ -172,13 +172,13 @@ class Study:
         study = create_study(direction="maximize", pruner=MedianPruner(n_startup_trials=BEFORE_PRUNING))
         for trial in self.trials.read():
             # The recipe's own may be outside.
-            if all(trial.values[key] in one for key, one in self.space.items()):
+            if all(trial.values[key] in dimension for key, dimension in self.space.items()):
                 study.add_trial(
                     create_trial(
                         state=states[trial.state],
                         value=trial.score if trial.state == "complete" else None,
-                        params={key: one.encoded(trial.values[key]) for key, one in self.space.items()},
-                        distributions={key: one.distribution() for key, one in self.space.items()},
+                        params={key: dimension.encoded(trial.values[key]) for key, dimension in self.space.items()},
+                        distributions={key: dimension.distribution() for key, dimension in self.space.items()},
                         intermediate_values=dict(enumerate(trial.looks)),
                     )
                 )

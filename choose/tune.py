@@ -120,7 +120,7 @@ def identity_of_study(
         "recipe": [plan.row.name, plan.inputs.row_key],
         "text": plan.inputs.corpus_identity,
         "dev": dev.identity(),
-        "space": {key: repr(one).replace("integer=", "whole=") for key, one in space.items()},
+        "space": {key: repr(dimension).replace("integer=", "whole=") for key, dimension in space.items()},
         "looks": LOOKS,
         "study": number,
     }
@@ -231,7 +231,8 @@ class _Tuner:
         )
         typed = {key: self.spec.parameters[key] for key, by in self.spec.stated_by.items() if by == OVERRIDE}
         settings = {
-            key: list(one) if isinstance(one, tuple) else one for key, one in self._settings(best.values).items()
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in self._settings(best.values).items()
         }
         content = {
             "extends": self.spec.name.partition(":")[0],

@@ -145,7 +145,7 @@ def runtimes_changed(encoder: object, change: Callable[[Runtime], Runtime]) -> I
 
 def moved(value: Any, device: str) -> Any:
     if isinstance(value, list | tuple):
-        return type(value)(moved(one, device) for one in value) if type(value) in (list, tuple) else value
+        return type(value)(moved(part, device) for part in value) if type(value) in (list, tuple) else value
     if isinstance(value, dict) and type(value) is dict:
-        return {name: moved(one, device) for name, one in value.items()}
+        return {name: moved(part, device) for name, part in value.items()}
     return value.to(device) if callable(getattr(value, "to", None)) else value

@@ -270,7 +270,7 @@ def parse_yaml(text: str, where: str) -> Any:
         # Aliases may stand for more than their text; parts of parts are counted as they would be printed.
         level, count = [value], 0
         for _ in range(_DEEPEST):
-            inner = (part for one in level if isinstance(one, dict | list) for part in _parts(one))
+            inner = (part for item in level if isinstance(item, dict | list) for part in _parts(item))
             level = list(islice(inner, _MOST_PARTS))
             if not level or (count := count + len(level)) >= _MOST_PARTS:
                 break

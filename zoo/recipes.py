@@ -25,6 +25,7 @@ import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import filterfalse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
@@ -72,7 +73,7 @@ def build(cls: type[R], values: Mapping[str, Any], where: str) -> R:
         except msgspec.ValidationError as error:
             raise UsageError(f"{where}: {key}: {_reason(error, hint, value)}.") from error
         if any(
-            isinstance(one, float) and not math.isfinite(one) for one in (value if type(value) is list else [value])
+            isinstance(item, float) and not math.isfinite(item) for item in (value if type(value) is list else [value])
         ):
             raise UsageError(f"{where}: {key}: expected a finite number, got {value}.")
     try:
@@ -310,10 +311,6 @@ def _settings(parameters: Mapping[str, Any]) -> list[str]:
     return [f"{name} {value}" for name, value in parameters.items()]
 
 
-def _plugins_methods() -> list[str]:
-    return [name for name in METHODS.names() if not METHODS.is_builtin(name)]
-
-
 def _of_method(name: str) -> RecipeSpec:
     summary, origin = (METHODS.summary(name), METHODS.origin(name)) if name in METHODS else ("", "")
     return RecipeSpec(name, name, summary, "plugin", origin)
@@ -326,7 +323,7 @@ def parent_file(path: Path, name: str, children: tuple[Path, ...] = ()) -> Path:
     parent = next((place for place in places if is_file(place) and (place != path or place == places[0])), None)
     if parent is None:
         files = {file.stem for folder in folders for file in folder.glob("*.yaml")}
-        names = sorted({*files, *_plugins_methods()} - {path.stem})
+        names = sorted({*files, *filterfalse(METHODS.is_builtin, METHODS.names())} - {path.stem})
         raise UsageError(
             f"{path}: extends the unknown recipe {name!r:.100}.{did_you_mean(name[:100], names)} It is looked for"
             " beside the file, among the recipes of `zoo-bench methods`, and among the methods of --plugin."
@@ -393,7 +390,7 @@ def tuned_recipes(results: Path) -> dict[str, RecipeSpec]:
 
 def papers_of(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec]) -> list[Paper]:
     """A recipe's papers: its method's, its own, then those it names."""
-    known = {one.citation.name: one.citation for one in (*recipes.values(), spec) if one.citation is not None}
+    known = {other.citation.name: other.citation for other in (*recipes.values(), spec) if other.citation is not None}
     names = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
     named = re.findall(rf"(?<![\w-])(?:{names})(?![\w-])", spec.paper)
     cited = [spec.citation.name] if spec.citation is not None else []

@@ -52,7 +52,7 @@ class Roles:
             return {"similarity_fn_name": self.similarity}
         prompts, name = dict(self.prompts), None
         if self.default:
-            name = next((one for one, prompt in prompts.items() if prompt == self.default), "default")
+            name = next((key for key, prompt in prompts.items() if prompt == self.default), "default")
             prompts[name] = self.default
         return {"prompts": prompts, "default_prompt_name": name, "similarity_fn_name": self.similarity}
 
@@ -120,7 +120,7 @@ def roles_of(model: Any) -> Roles:
 def similarities(first: NDArray[Any], second: NDArray[Any], kind: str = "cosine") -> NDArray[Any]:
     """Similarities (n, m) of vectors (n, dim) and (m, dim); a distance has a minus, a zero vector cosine 0."""
     if kind in ("cosine", "dot"):
-        sides = [_unit(one) if kind == "cosine" else one for one in (first, second)]
+        sides = [_unit(vectors) if kind == "cosine" else vectors for vectors in (first, second)]
         products: NDArray[Any] = sides[0] @ sides[1].T
         return products
     from scipy.spatial.distance import cdist
@@ -133,7 +133,7 @@ def pair_similarities(first: NDArray[Any], second: NDArray[Any], kind: str = "co
     """Similarity (n,) of each row of two arrays (n, dim), in float64."""
     first, second = first.astype(np.float64), second.astype(np.float64)
     if kind in ("cosine", "dot"):
-        sides = [_unit(one) if kind == "cosine" else one for one in (first, second)]
+        sides = [_unit(vectors) if kind == "cosine" else vectors for vectors in (first, second)]
         products: NDArray[np.float64] = (sides[0] * sides[1]).sum(axis=1)
         return products
     return np.asarray(-np.linalg.norm(first - second, ord={"euclidean": 2, "manhattan": 1}[kind], axis=1))

@@ -186,7 +186,7 @@ def check_training(record: Record, row: Row, store: Records) -> None:
         recipe = build(row.cls.Recipe, read_json(place / "recipe.json"), str(place / "recipe.json"))
         settings = build(row.cls.Recipe, record["method"]["recipe"], "the record")
         sources: dict[str, Any] = record["method"]["sources"]
-        both = [plain(portable_recipe(one, sources)) for one in (settings, recipe)]
+        both = [plain(portable_recipe(side, sources)) for side in (settings, recipe)]
         require(differences(both[0], both[1], where=("recipe.json:",)))
     if training.get("paper_updates") != row.updates:
         stated_updates = training.get("paper_updates")

@@ -129,7 +129,9 @@ def diff(a: str | Path, b: str | Path) -> Diff:
                 cells.append(Cell(name, task, "gone" if before else "new", was, now))
     ranks = _rank_changes((first, records_a), (second, records_b))
     contained = noise_in(moved, unit_of([moved])) if moved else ""
-    return Diff(_judged(cells), equal, ranks, differing(records_a, records_b), dict(other_bits), contained)
+    beyond = beyond_noise({place: cell.p for place, cell in enumerate(cells) if cell.p is not None})
+    cells = [replace(cell, beyond_noise=beyond.get(place)) for place, cell in enumerate(cells)]
+    return Diff(cells, equal, ranks, differing(records_a, records_b), dict(other_bits), contained)
 
 
 def _other_bits(first: Records, before: Sequence[Record], second: Records, after: Sequence[Record]) -> bool:
@@ -219,12 +221,13 @@ def _matched(a_records: Sequence[Record], b_records: Sequence[Record]) -> list[t
 
 
 def _damaged(store: Records, here: Sequence[Record], there: Sequence[Record]) -> list[str]:
-    record = (*here, *there)[0]
-    damage = store.damaged(record["method"]["name"], record["task"]["name"])
+    first = (*here, *there)[0]
+    damage = store.damaged(first["method"]["name"], first["task"]["name"])
     # Exact where the other folder has the very cells; else a row that lacks a seed may be theirs.
-    seeds = {one["seed"] for one in here}
-    exact = [damage[file] for one in there if one["seed"] not in seeds and (file := store.place(one)[1]) in damage]
-    planned = max(len({one["seed"] for one in there}), *(one.get("seeds", 0) for one in here), 0)
+    seeds = {record["seed"] for record in here}
+    files = [store.place(record)[1] for record in there if record["seed"] not in seeds]
+    exact = [damage[file] for file in files if file in damage]
+    planned = max(len({record["seed"] for record in there}), *(record.get("seeds", 0) for record in here), 0)
     damaged = exact or (list(damage.values()) if len(seeds) < planned else [])
     return [f"{store.folder}: {reason}" for reason in damaged]
 
@@ -235,11 +238,6 @@ def _mean(records: Sequence[Record]) -> float | None:
 
 def _scores(records: Sequence[Record]) -> Mapping[int | None, float]:
     return {record["seed"]: main_score(record) for record in records}
-
-
-def _judged(cells: Sequence[Cell]) -> list[Cell]:
-    beyond = beyond_noise({place: cell.p for place, cell in enumerate(cells) if cell.p is not None})
-    return [replace(cell, beyond_noise=beyond.get(place)) for place, cell in enumerate(cells)]
 
 
 def _rank_changes(*folders: tuple[Records, Sequence[Record]]) -> list[tuple[str, str, int, int]]:

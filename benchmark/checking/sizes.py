@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.checking.encoders import encoder_of
+from benchmark.checking.recorded import encoder_of
 from benchmark.data.sources import DataSource
 from benchmark.metrics.correlation import cosine
 from benchmark.records.folder import Records
@@ -146,7 +146,10 @@ def write_sizes(
 ) -> Iterator[Sizes]:
     """Write <suite>-sizes.md and .csv; raises MissingError if no table has a task with pair scores."""
     texts = PairTexts(DataSource.from_options(data, hub=False))
-    kept = {id(table): [task for task in table.suite.tasks if _has_pairs(table, task)] for table in tables}
+    kept: dict[int, list[str]] = {}
+    for table in tables:
+        with_pairs = {r["task"]["name"] for row in table.rows for r in row.records if r.get("pairs")}
+        kept[id(table)] = [task for task in table.suite.tasks if task in with_pairs]
     if not any(kept.values()):
         raise MissingError("--dims and --bytes need tasks with pair scores, as sts and pocket have; name one: --suite.")
     for table in tables:
@@ -155,10 +158,6 @@ def write_sizes(
             write_text(out / f"{table.stem}-sizes.md", str(sizes))
             write_text(out / f"{table.stem}-sizes.csv", csv_text(sizes.lines))
             yield sizes
-
-
-def _has_pairs(table: Table, task: str) -> bool:
-    return any(r.get("pairs") for row in table.rows for r in row.records if r["task"]["name"] == task)
 
 
 def sized(
@@ -246,7 +245,7 @@ def _lines(of_row: ByTask, cosines: Cosines, texts: PairTexts) -> Iterator[dict[
         sample(
             [*scores, np.zeros(1)],
             np.concatenate([means, np.zeros((1, TABLE_RESAMPLES))]),
-            sum(len(one.gold) for scored in together.values() for one in scored),
+            sum(len(of_task.gold) for scored in together.values() for of_task in scored),
             dict.fromkeys(range(n), SeedNoise()) if is_alone(of_row) else None,
             shared=[(i, j) for i in range(n) for j in range(i)] if seeds > 1 else [],
         )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.checking.bound import DifferenceError, differences, equal, require
-from benchmark.checking.encoders import is_object
+from benchmark.checking.recorded import is_object
 from benchmark.data.sources import cause_of, in_one
 from benchmark.keys import without_times
 from benchmark.metrics.items import values_of
@@ -201,17 +201,17 @@ class Verified:
         return int("differs" in words or (words != {"verified"} and not allow_unverified))
 
     def __str__(self) -> str:
-        lines = [f"differs: {one.cell}: {one.why}" for one in self.verdicts if one.word == "differs"]
+        lines = [f"differs: {verdict.cell}: {verdict.why}" for verdict in self.verdicts if verdict.word == "differs"]
         groups: dict[tuple[Word, str], list[Verdict]] = {}
         for verdict in self.verdicts:
             if verdict.word != "differs":
                 groups.setdefault((verdict.word, cause_of(verdict.why)), []).append(verdict)
         for (word, _), group in sorted(groups.items(), reverse=True):
             why = in_one(list(dict.fromkeys(verdict.why for verdict in group)))
-            rows = list(dict.fromkeys(one.row for one in group))
+            rows = list(dict.fromkeys(verdict.row for verdict in group))
             names = ", ".join(rows[:3]) + (f" and {counted(len(rows) - 3, 'more row')}" if rows[3:] else "")
             lines.append(f"{word}: {counted(len(group), 'cell')} of {names}: {why}")
-        counts = Counter(one.word for one in self.verdicts)
+        counts = Counter(verdict.word for verdict in self.verdicts)
         shown = [word for word in WORDS if counts[word] or word in WORDS[:3]]
         total = (
             f"{counted(len(self.verdicts), 'cell')}: " + ", ".join(f"{counts[word]:,} {word}" for word in shown) + "."

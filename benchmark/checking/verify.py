@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmark.checking import bound
 from benchmark.checking.bound import DifferenceError
-from benchmark.checking.encoders import encoder_of, is_object, recipes_of, row_of_record, untrained_start, without_hub
+from benchmark.checking.recorded import encoder_of, is_object, recipes_of, row_of_record, untrained_start, without_hub
 from benchmark.checking.tolerances import (
     COSINE,
     COSINE_HALF,

@@ -35,7 +35,7 @@ def next_command(name: str, *words: str) -> str:
         flag, value = param.opts[0], context.params[param.name or ""]
         if flag not in (*words, "--json", "--suite" if "--tasks" in words else ""):
             values = value if isinstance(value, tuple) else (value,)
-            carried += [flag] if param.is_flag else [word for one in values for word in (flag, str(one))]
+            carried += [flag] if param.is_flag else [word for item in values for word in (flag, str(item))]
     return shlex.join(["zoo-bench", name, *words, *carried])
 
 

@@ -66,7 +66,7 @@ def _chosen_data(names: tuple[str, ...]) -> list[str]:
 
 def _data_set(name: str) -> str:
     """Return the data set of this name, or of the task of this name, in any spelling."""
-    spelt = {plain_name(one): one for one in catalog()}
+    spelt = {plain_name(data_set): data_set for data_set in catalog()}
     if (task := TASKS.canonical(name)) in TASKS.names() and plain_name(name) not in spelt:
         name = getattr(TASKS.get(task), "dataset", name)
     return dataset(spelt.get(plain_name(name), name)).name

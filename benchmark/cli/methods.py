@@ -68,8 +68,8 @@ def command(names: str | None, family: str | None, show: bool, as_json: bool, pl
 
 def _broken(names: str | None) -> dict[str, str]:
     """Return the broken plugins among NAMES, as far as they are known without an import."""
-    wanted = names.split(",") if names else ["*"]
-    return {name: why for name, why in METHODS.broken().items() if any(matches(one.strip(), name) for one in wanted)}
+    wanted = [word.strip() for word in names.split(",")] if names else ["*"]
+    return {name: why for name, why in METHODS.broken().items() if any(matches(word, name) for word in wanted)}
 
 
 def _chosen(names: str | None, family: str | None) -> list[RecipeSpec]:
@@ -85,10 +85,10 @@ def _chosen(names: str | None, family: str | None) -> list[RecipeSpec]:
         spec
         for spec in recipes.values()
         if (family is None or family in (METHODS.card(spec.method).family, spec.method))
-        and (wanted is None or any(matches(one, spec.name, spec.method, spec.summary, spec.paper) for one in wanted))
+        and (wanted is None or any(matches(word, spec.name, spec.method, spec.summary, spec.paper) for word in wanted))
     ]
     if not specs and not _broken(names):
-        asked = " ".join(one for one in (names, family) if one)
+        asked = " ".join(part for part in (names, family) if part)
         raise UsageError(f"no recipe fits {asked!r}.{did_you_mean(str(names), recipes)} `zoo-bench methods` lists all.")
     return specs
 
@@ -185,30 +185,20 @@ def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec]) -> dict[str, 
     cls, recipe = spec.resolve()
     traits = cls.traits(recipe)
     why, allowed = reasons(cls.Recipe), choices(cls.Recipe)
-    settings = []
-    for field in dataclasses.fields(recipe):
-        default = field.default if field.default is not dataclasses.MISSING else None
-        value = getattr(recipe, field.name)
-        settings.append(
-            {
-                "name": field.name,
-                "value": value,
-                "default": default,
-                "stated_by": spec.stated_by.get(field.name, "default"),
-                "reason": why.get(field.name, ""),
-                "choices": list(allowed.get(field.name, ())),
-            }
-        )
+    settings = [
+        {
+            "name": field.name,
+            "value": getattr(recipe, field.name),
+            "default": None if field.default is dataclasses.MISSING else field.default,
+            "stated_by": spec.stated_by.get(field.name, "default"),
+            "reason": why.get(field.name, ""),
+            "choices": list(allowed.get(field.name, ())),
+        }
+        for field in dataclasses.fields(recipe)
+    ]
     return {
-        "name": spec.name,
-        "method": spec.method,
-        "family": METHODS.card(spec.method).family,
-        "extends": spec.extends or None,
-        "summary": spec.summary,
-        "paper": spec.paper,
-        "papers": [{"cited": one.cited(), "url": one.url} for one in papers_of(spec, recipes)],
-        "control": spec.control,
-        "origin": spec.origin,
+        **_listed(spec),
+        "papers": [{"cited": paper.cited(), "url": paper.url} for paper in papers_of(spec, recipes)],
         "notes": [{"recipe": name, "text": text} for name, text in notes(spec)],
         "open": {k: v for k, v in spec.open.items() if spec.stated_by.get(k) != OVERRIDE},
         "settings": settings,

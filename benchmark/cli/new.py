@@ -71,7 +71,7 @@ def _write(kind: str, name: str, known: list[str]) -> list[Path]:
             f"{name!r:.100} cannot be the name of a {kind}; take small letters, digits and single hyphens, at most"
             f" {_LONGEST} and a letter first, as in my-{kind}, whose file is written into the folder that you are in."
         )
-    if name in (one.lower() for one in known):
+    if name in (other.lower() for other in known):
         what = "method" if kind != "task" else "task, a suite or a data set"
         raise UsageError(f"{name!r} is the name of a {what} that is there already; choose another name.")
     shipped, stem = resource_folder("benchmark", "configs") / "new", name.replace("-", "_")
@@ -86,7 +86,7 @@ def _write(kind: str, name: str, known: list[str]) -> list[Path]:
         for old, new in spellings.items():
             place, text = place.replace(old, new), text.replace(old, new)
         files[Path(place)] = text
-    taken = next((path for one in files for path in (one, one.parent) if path.name and os.path.lexists(path)), None)
+    taken = next((path for file in files for path in (file, file.parent) if path.name and os.path.lexists(path)), None)
     if taken is not None:
         raise UsageError(f"{taken} is in this folder already and is left as it is; choose another name or folder.")
     module = importlib.util.find_spec(stem)

@@ -80,10 +80,6 @@ plugin_option = click.option(
 )
 
 
-def _load_given(ctx: click.Context, param: click.Parameter, plugins: tuple[Path, ...]) -> None:
-    load_plugins(plugins)
-
-
 # Of a command that reads results, which needs the plugins' names alone.
 names_plugin_option = click.option(
     "--plugin",
@@ -91,7 +87,7 @@ names_plugin_option = click.option(
     multiple=True,
     type=PATH,
     expose_value=False,
-    callback=_load_given,
+    callback=lambda ctx, param, plugins: load_plugins(plugins),
     help="Python file that registers methods or tasks.",
 )
 

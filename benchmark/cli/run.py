@@ -95,7 +95,7 @@ def from_environment() -> dict[str, Any]:
     """Return the environment's options, such as ZOO_BENCH_CONTROLS."""
     context = click.Context(command)
     stated = ((param, param.value_from_envvar(context)) for param in command.params)
-    return {str(one.name): one.type_cast_value(context, value) for one, value in stated if value is not None}
+    return {str(param.name): param.type_cast_value(context, value) for param, value in stated if value is not None}
 
 
 def carried_out(asked: RunOptions, plugins: tuple[Path, ...] = (), *, dry_run: bool, as_json: bool = False) -> int:

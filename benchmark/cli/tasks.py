@@ -60,7 +60,7 @@ def command(
         say_json({"tasks": listed, "suites": [asdict(suite) for suite in suites], "broken": TASKS.broken()})
         return
     if show:
-        say("\n\n".join([*(_shown(one) for one in listed), *(_shown(asdict(suite)) for suite in suites)]))
+        say("\n\n".join([*(_shown(entry) for entry in listed), *(_shown(asdict(suite)) for suite in suites)]))
         return
     _print_tasks(listed)
     _print_suites(suites)
@@ -86,17 +86,17 @@ def _chosen(names: str | None, family: str | None) -> tuple[list[tuple[str, Task
         tasks, suites = [(name, task) for name, task in tasks if task_family(name) == family], []
     if names is None:
         return tasks, suites
-    wanted = [one.strip() for one in names.split(",") if one.strip()]
-    exact = [TASKS.canonical(one) for one in wanted]
+    wanted = [word.strip() for word in names.split(",") if word.strip()]
+    exact = [TASKS.canonical(word) for word in wanted]
     tasks_named = [(name, task) for name, task in tasks if name in exact]
     named = [suite for suite in suites if suite.name in map(suite_name, wanted)]
     if not tasks_named and not named:
         tasks_named = [
             (name, task)
             for name, task in tasks
-            if any(matches(one, name, *((task.title, task.dataset) if task else ())) for one in wanted)
+            if any(matches(word, name, *((task.title, task.dataset) if task else ())) for word in wanted)
         ]
-        named = [suite for suite in suites if any(matches(one, suite.name, suite.title) for one in wanted)]
+        named = [suite for suite in suites if any(matches(word, suite.name, suite.title) for word in wanted)]
     if not tasks_named and not named:
         known = [*(name for name, _ in tasks), *(suite.name for suite in suites)]
         raise UsageError(f"no task or suite fits {names!r}.{did_you_mean(names, known)} `zoo-bench tasks` lists all.")
@@ -139,10 +139,10 @@ def _print_tasks(listed: list[dict[str, Any]]) -> None:
     if not listed:
         return
     width = line_width()
-    indent = max(len(one["name"]) for one in listed) + 4
-    rest = sorted({one["family"] for one in listed} - set(_ORDER), key=lambda name: (name == "plugins", name))
+    indent = max(len(entry["name"]) for entry in listed) + 4
+    rest = sorted({entry["family"] for entry in listed} - set(_ORDER), key=lambda name: (name == "plugins", name))
     for family in (*_ORDER, *rest):
-        if all(one["family"] != family for one in listed):
+        if all(entry["family"] != family for entry in listed):
             continue
         say(f"{family}:")
         for entry in listed:

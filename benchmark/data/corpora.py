@@ -236,8 +236,8 @@ def _labelled(table: Table, path: Path, count: int | None) -> list[tuple[str, st
     negatives = zip(firsts, frame["negative"].tolist(), strict=True)
     return [
         row
-        for one, (first, other) in zip(positives, negatives, strict=True)
-        for row in (one, (first, other, "contradiction"))
+        for positive, (first, other) in zip(positives, negatives, strict=True)
+        for row in (positive, (first, other, "contradiction"))
     ]
 
 

@@ -58,15 +58,15 @@ def settle(several: Sequence[StoredRecord]) -> list[StoredRecord]:
 
     Measured records take precedence over failures. The earliest of equal scores counts, and the latest failure.
     """
-    replaced = {digest for one in several for digest in one.record.get("replaces", ())}
-    kept = [one for one in several if one.digest not in replaced] or list(several)
-    kept = list({_text(one): one for one in reversed(kept)}.values())
+    replaced = {digest for stored in several for digest in stored.record.get("replaces", ())}
+    kept = [stored for stored in several if stored.digest not in replaced] or list(several)
+    kept = list({_text(stored): stored for stored in reversed(kept)}.values())
     kept.sort(key=lambda stored: (stored.record["started"], _text(stored)))
-    measured = [one for one in kept if one.record["status"] == "ok"]
+    measured = [stored for stored in kept if stored.record["status"] == "ok"]
     if not measured:
         return kept[-1:]
     first = _measured(measured[0].record)
-    return measured[:1] if all(_measured(one.record) == first for one in measured) else measured
+    return measured[:1] if all(_measured(stored.record) == first for stored in measured) else measured
 
 
 def settled(stored: Iterable[StoredRecord]) -> tuple[list[Record], list[str]]:
@@ -79,8 +79,8 @@ def settled(stored: Iterable[StoredRecord]) -> tuple[list[Record], list[str]]:
         kept = settle(several) if len(several) > 1 else several
         record = kept[0].record
         if len(kept) > 1:
-            scores = " and ".join(str(one.record["scores"] and one.record["scores"]["main"]) for one in kept)
-            places = " and ".join(dict.fromkeys(one.place for one in kept))
+            scores = " and ".join(str(entry.record["scores"] and entry.record["scores"]["main"]) for entry in kept)
+            places = " and ".join(dict.fromkeys(entry.place for entry in kept))
             why = reason("contradiction", key=key[:8], scores=scores, places=places)
             conflicts.append(f"{name} on {task}: {why}.")
             record = {**record, "status": "failed", "reason": why, "scores": None, "pairs": None}

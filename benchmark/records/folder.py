@@ -218,7 +218,7 @@ class Records:
         with pause_garbage_collection():
             # Loose records first: a record that is packed while they are listed is then found among the packed ones.
             loose = list(self.loose())
-            records, conflicts = settled([*loose, *self._from_pack({one.record["key"] for one in loose})])
+            records, conflicts = settled([*loose, *self._from_pack({stored.record["key"] for stored in loose})])
             records.sort(key=self.place)
         self.corrupt += [(self.folder, sentence) for sentence in conflicts]
         asides = sorted((self.folder / "records").glob("*/*.json.corrupt"))

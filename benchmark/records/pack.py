@@ -54,7 +54,7 @@ def pack(folder: Path) -> Packing:
 def _pack(folder: Path) -> Packing:
     store, done = Records(folder), Packing()
     before = read_packed(folder)
-    loose = [(one, (folder / one.place).read_bytes()) for one in store.loose()]
+    loose = [(stored, (folder / stored.place).read_bytes()) for stored in store.loose()]
     done.skipped = [reason for _, reason in store.corrupt]
     if not loose and before is None:
         raise MissingError(" ".join([f"no record to pack in {folder}.", *done.skipped]))
@@ -79,7 +79,7 @@ def _pack(folder: Path) -> Packing:
                 continue
             cells[cell] = kept
         removable.append((stored, content))
-    records = sorted((one.record for several in cells.values() for one in several), key=store.place)
+    records = sorted((stored.record for several in cells.values() for stored in several), key=store.place)
     if new:
         texts = [text_of(record) for record in records]
         write_packed(folder, list(zip(texts, records, strict=True)), _tables(before, new, records))

@@ -315,7 +315,7 @@ def write_packed(folder: Path, records: Sequence[tuple[str, Record]], pairs: Ite
     """Write both files; readers find each old or new, as SHA256SUMS has either sum until both are in place."""
     before = _sums(folder)
     with atomic_path(folder / RECORDS) as new_records, atomic_path(folder / PAIRS) as new_pairs:
-        _write_pairs(new_pairs, pairs)
+        _write(new_pairs, pair_rows([]).schema, pairs)
         _write_records(new_records, records)
         sums = [f"{sha256_file(new)}  {name}" for new, name in ((new_pairs, PAIRS), (new_records, RECORDS))]
         if not before:
@@ -348,10 +348,6 @@ def _write_records(path: Path, records: Sequence[tuple[str, Record]]) -> None:
     types = {"seed": pa.int64(), "score": pa.float64()}
     table = pa.table({name: pa.array(values, types.get(name, pa.string())) for name, values in columns.items()})
     _write(path, table.schema, [table])
-
-
-def _write_pairs(path: Path, tasks: Iterable[pa.Table]) -> None:
-    _write(path, pair_rows([]).schema, tasks)
 
 
 def pair_rows(scores: Sequence[tuple[Record, PairScores]]) -> pa.Table:

@@ -64,15 +64,15 @@ def rows_named(records: Sequence[Record], name: str, folder: Path, tasks: Collec
         method = record["method"]["name"]
         short, labelled = short_name(method), functools.partial(with_recipe, method=record["method"])
         names = (method, called[method], labelled(called[method]))
-        by_name = name in names or ("*" in name and any(fnmatch.fnmatchcase(one, name) for one in names))
+        by_name = name in names or ("*" in name and any(fnmatch.fnmatchcase(spelling, name) for spelling in names))
         if by_name or (part in distinctions(record) and wanted in (*names, short, labelled(short))):
             rows.setdefault((method, record["row_key"]), []).append(record)
     if not rows:
         known = sorted(set(called.values()))
         raise UsageError(f"no record of {name!r} in {folder}.{did_you_mean(name, known)} There: {', '.join(known)}.")
-    measured = {one: {r["task"]["name"] for r in row if r["status"] == "ok"} for one, row in rows.items()}
-    scored = [one for one in rows if not measured[one].isdisjoint(tasks)] or [one for one in rows if measured[one]]
-    return [rows[one] for one in scored or rows]
+    measured = {key: {r["task"]["name"] for r in row if r["status"] == "ok"} for key, row in rows.items()}
+    scored = [key for key in rows if not measured[key].isdisjoint(tasks)] or [key for key in rows if measured[key]]
+    return [rows[key] for key in scored or rows]
 
 
 def row_named(records: Sequence[Record], name: str, folder: Path, tasks: Collection[str] = ()) -> list[Record]:

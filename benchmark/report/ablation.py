@@ -16,7 +16,7 @@ from benchmark.report.comparison import compare_rows
 from benchmark.report.latex import escape
 from benchmark.report.rows import signed
 from benchmark.report.terminal import Field, fitted, folded, width_of
-from benchmark.stats.compare import Comparison, Line
+from benchmark.stats.compare import Line
 from benchmark.stats.draws import changed_settings
 from benchmark.stats.marks import beyond_noise
 from benchmark.stats.mcb import LEVEL
@@ -149,20 +149,17 @@ def ablation(
     if not rows:
         raise UsageError(f"ablation {base}: {results} has no {base} with another setting; name rows beside it.")
     sums = {name: compare_rows(results, name, label(first), suites=suites, tasks=tasks) for name in rows}
-    lines = {name: _sum(of_row.comparisons[0]) for name, of_row in sums.items()}
+    compared = {name: of_row.comparisons[0] for name, of_row in sums.items()}
+    lines = {name: comparison.average or comparison.lines[-1] for name, comparison in compared.items()}
     marks = beyond_noise({place: line.p for place, line in enumerate(lines.values()) if line.p is not None})
     changes = [
         Change(name, _change(first[0], rows[name][0]), line, marks.get(place, False))
         for place, (name, line) in enumerate(lines.items())
     ]
     changes.sort(key=lambda change: (-change.line.difference, natural(change.change)))
-    comparison = next(iter(sums.values())).comparisons[0]
+    comparison = next(iter(compared.values()))
     noise = " ".join(dict.fromkeys(of_row.noise(comparison.unit) for of_row in sums.values()))
     return Ablation(split_label(label(first))[0], comparison.title, next(iter(lines.values())).b, changes, noise)
-
-
-def _sum(comparison: Comparison) -> Line:
-    return comparison.average or comparison.lines[-1]
 
 
 def _change(base: Record, other: Record) -> str:

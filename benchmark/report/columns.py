@@ -71,7 +71,7 @@ class Column:
     def text(self, row: Row) -> str:
         value = self.of(row)
         if self.format == "rank":
-            return row.place()
+            return row.mark + str(row.rank or "")
         if isinstance(value, Value):
             reason = f" ({value.reason})" if value.mean is None and self.name == "average" else ""
             return value.text() + reason
@@ -93,7 +93,7 @@ class Column:
             parts: dict[str, object] = {"": value.mean, " sd": value.sd, " min": value.min, " max": value.max}
         else:
             parts = {"": "; ".join(map(str, value)) if isinstance(value, list) else value}
-        return {f"{name}{end}": f"{one:.4f}" if isinstance(one, float) else one for end, one in parts.items()}
+        return {f"{name}{end}": f"{part:.4f}" if isinstance(part, float) else part for end, part in parts.items()}
 
     def as_dict(self) -> dict[str, object]:
         title = self.head.removesuffix(", s") if self.format == "duration" else self.head  # the page states the unit

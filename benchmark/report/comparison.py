@@ -138,8 +138,8 @@ class Compared:
             " t with degrees of freedom by Satterthwaite and Cochran."
         ]
         last = [line for comparison in self.comparisons for line in _last(comparison)]
-        spreads = [_spreads(one) for one in last if one.seeds_error]
-        paired = any(one.seed_by_seed for one in last)
+        spreads = [_spreads(line) for line in last if line.seeds_error]
+        paired = any(line.seed_by_seed for line in last)
         if origin_of(self.a[0]) == origin_of(self.b[0]) and self.a[0]["training"]:
             parts += _kinship(changed_settings(self.a[0], self.b[0]), paired=paired)
         if paired:
@@ -154,7 +154,7 @@ class Compared:
             parts.append(f"Not like with like, A and B: {'; '.join(unlike)}.")
         parts.append(self.noise(unit))
         parts += [f"Standard deviations over seeds: {'; '.join(spreads)}."] if spreads else []
-        needed = [f"{abs(one.difference):.2f} on {_place(one)} takes {one.needed}" for one in last if one.needed]
+        needed = [f"{abs(line.difference):.2f} on {_place(line)} takes {line.needed}" for line in last if line.needed]
         if needed:
             parts.append(
                 f"To be shown (p < {LEVEL:g}) in {POWER:.0%} of repetitions, if it is the true difference, "
@@ -260,7 +260,7 @@ def compare_rows(
     if pairs:
         shown = PairTexts(data if texts else None)
         differing, without = _differing(
-            [line.task for one in compared for line in one.lines], rows, store, pairs, shown
+            [line.task for comparison in compared for line in comparison.lines], rows, store, pairs, shown
         )
         left_out += without
     borrowed = {side: _borrowed(of_side) for side, of_side in zip("ab", stand_in, strict=True) if of_side}

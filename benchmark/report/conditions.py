@@ -266,7 +266,7 @@ def environment_lines(rows: Sequence[Row]) -> list[str]:
         "versions": {row.about["version"] for row in rows},
         "states of the code": {row.about["code"] for row in rows},
     }
-    versions = {kind: sorted({one for text in texts for one in text.split(", ")}) for kind, texts in kinds.items()}
+    versions = {kind: sorted({name for text in texts for name in text.split(", ")}) for kind, texts in kinds.items()}
     several = [f"{kind} {', '.join(names)}" for kind, names in versions.items() if len(names) > 1]
     return [*lines, f"Rows of several {' and '.join(several)}."] if several else lines
 

@@ -69,7 +69,7 @@ def make_leaderboard(
         every = read_completed(store)
         chosen_records = _of_methods(every, methods, baseline)
         chosen = suites_of(chosen_records, suites, results)
-        wanted = {one.name for one in chosen}
+        wanted = {suite.name for suite in chosen}
         # Files of suites come last.
         suites_there = {suite.name: suite for suite in (*suites_of(chosen_records, None, results), *chosen)}.values()
         of_suites = list(
@@ -83,7 +83,7 @@ def make_leaderboard(
             )
         )
         for suite, table in of_suites:
-            table.absent = "; ".join(absent(one for one in every if one["task"]["name"] in suite.tasks))
+            table.absent = "; ".join(absent(record for record in every if record["task"]["name"] in suite.tasks))
         tables = [table for _, table in of_suites]
         named = [table for suite, table in of_suites if suite.name in wanted]
         if not named:
@@ -188,7 +188,7 @@ class Leaderboard:
 
 def suites_of(records: Sequence[Record], names: str | None = None, results: Path | None = None) -> list[Suite]:
     known = list(known_suites(results).values())
-    in_suites = {task for one in known for task in one.tasks}
+    in_suites = {task for suite in known for task in suite.tasks}
     others = sorted({r["task"]["name"] for r in records} - in_suites)
     suites = suites_named(names, results) if names else known
     if others:  # tasks of plugins and of mteb belong to no suite and get a table of their own

@@ -28,7 +28,8 @@ def page(
     place = {command: number for number, command in enumerate(commands)}  # the tables of a run share its commands
     data = {
         "tables": [
-            as_dict(table, drawn=True) | {"commands": [place[one] for one in table.commands]} for table in tables
+            as_dict(table, drawn=True) | {"commands": [place[command] for command in table.commands]}
+            for table in tables
         ],
         "commands": commands,
         "files": {table.stem: _files_of(table, files) for table in tables},

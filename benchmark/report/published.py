@@ -183,7 +183,7 @@ def published() -> Published:
             most = max(len(str(value).partition(".")[2]) for value in scores.values())
             decimals[row["metric"]] = max(decimals.get(row["metric"], 0), most)
         for row, (scores, std) in zip(rows, values, strict=True):
-            first, second = (msgspec.convert(one, dict[str, float]) for one in (scores, std))
+            first, second = (msgspec.convert(numbers, dict[str, float]) for numbers in (scores, std))
             printed = msgspec.convert(row, PrintedRow)
             lines.append(PublishedRow(table, printed, first, second, decimals[row["metric"]]))
     places = msgspec.convert(content["tasks"], dict[str, Place])
@@ -280,7 +280,7 @@ def _row_reasons(
 ) -> Reasons:
     printed = line.row
     suffix = next((s for s in ("_mean", *_EXTREMES) if printed.metric.endswith(s)), "")
-    settings = [f"{side}: {_settings(one)}" for side, one in (("ours", ours), ("theirs", wanted[0])) if one]
+    settings = [f"{side}: {_settings(recipe)}" for side, recipe in (("ours", ours), ("theirs", wanted[0])) if recipe]
     return _reasons(
         _METRICS.get(printed.metric.removesuffix(suffix), printed.metric),
         f"{printed.subset} subset" if printed.subset not in (None, "full") else "",

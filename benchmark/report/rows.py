@@ -182,10 +182,6 @@ class Row:
         """The mark, or "–" for a ranked row that was not compared with the best."""
         return self.mark or ("–" if self.rank is not None and self.among_best is None else "")
 
-    def place(self) -> str:
-        """Return the printed rank: "3", "≈3" or "?3" for a row tied for the best, "" without a rank."""
-        return self.mark + str(self.rank or "")
-
 
 def _equal(rows: Sequence[Row]) -> str:
     same: dict[object, list[str]] = defaultdict(list)

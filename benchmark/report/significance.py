@@ -217,7 +217,9 @@ def _about_one_seed(alone: Sequence[Row], lent: Mapping[str, SeedNoise]) -> str:
         names = ", ".join(row.name for row in alone)
         parts.append(f"One seed, so the noise of seeds is unknown and there is no mark (run --seeds 3): {names}.")
     if lent:
-        borrowed = [f"{name} ({one.variance**0.5:.2f}, {one.df:.0f} degrees of freedom)" for name, one in lent.items()]
+        borrowed = [
+            f"{name} ({noise.variance**0.5:.2f}, {noise.df:.0f} degrees of freedom)" for name, noise in lent.items()
+        ]
         parts.append(
             "One seed, with the pooled standard deviation over seeds of the other trained rows of its backbone in place"
             f" of its own: {', '.join(borrowed)}."

@@ -67,14 +67,14 @@ def fitted(fields: Sequence[Field], width: int | None, *, rule: bool = True) -> 
     if width is not None and _width(kept) > width:
         kept = _dropped(kept, width, lambda field: field.priority * field.optional)
         for part in _PARTS if _width(wide := kept) > width else ():
-            kept = [_narrow(one, max(_NAME, int(width * part)), width * 3 // 5) for one in wide]
+            kept = [_narrow(field, max(_NAME, int(width * part)), width * 3 // 5) for field in wide]
             if _width(kept) <= width:
                 break
         kept = _dropped(kept, width, lambda field: field.priority)
         if (over := _width(kept) - width) > 0:
-            kept = [_narrow(one, max(_LEAST, one.width - over)) for one in kept]
-    shown = {one.head for one in kept}
-    return _lines(kept, width, rule), [one.head for one in fields if one.head not in shown]
+            kept = [_narrow(field, max(_LEAST, field.width - over)) for field in kept]
+    shown = {field.head for field in kept}
+    return _lines(kept, width, rule), [field.head for field in fields if field.head not in shown]
 
 
 def _dropped(fields: list[Field], width: int, rank: Callable[[Field], int]) -> list[Field]:
@@ -116,7 +116,7 @@ def _lines(fields: Sequence[Field], width: int | None, rule: bool) -> list[str]:
     lines: list[str] = []
     for row in zip(*([field.head, *field.cells] for field in fields), strict=True):
         cells = zip(fields, row, widths, strict=True)
-        padded = [text.rjust(wide) if one.right else text.ljust(wide) for one, text, wide in cells]
+        padded = [text.rjust(wide) if field.right else text.ljust(wide) for field, text, wide in cells]
         if fields[-1].prose:
             indent = sum(widths) + len(_GAP) * (len(row) - 1)
             # Without room beside the others, the text stands below them.

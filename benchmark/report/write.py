@@ -101,7 +101,7 @@ def _ceilings(columns: Sequence[Column], table: Table) -> list[str]:
 
 def csv(table: Table) -> str:
     columns = columns_of(table, "csv")
-    lines = [{name: one for column in columns for name, one in column.raw(row).items()} for row in table.rows]
+    lines = [{name: value for column in columns for name, value in column.raw(row).items()} for row in table.rows]
     return csv_text(lines)
 
 
@@ -162,8 +162,8 @@ def as_dict(
                 "means": filled(row.means),
                 **(_gain(row) if drawn else {}),
                 "published": [
-                    {key: value for key, value in one.items() if not drawn or key in ("source", "printed", "verdict")}
-                    for one in beside[row.name]
+                    {key: value for key, value in entry.items() if not drawn or key in ("source", "printed", "verdict")}
+                    for entry in beside[row.name]
                 ],
             }
             for row in table.rows
@@ -219,12 +219,14 @@ def published_markdown(table: Table, comparisons: list[BesidePublished]) -> str:
     for title, kind in _REMARKS.items():
         printed = published.remarks(suite, kind)
         lines += [f"## {title}", ""] if printed else []
-        lines += [f"- {one.table.source()}, {one.row.method} ({one.row.backbone}): {text}." for one, text in printed]
+        lines += [
+            f"- {line.table.source()}, {line.row.method} ({line.row.backbone}): {text}." for line, text in printed
+        ]
         lines += [""] if printed else []
     used = dict.fromkeys([*(c.line.table for c in comparisons), *(line.table for line, _ in quoted)])
-    lines += ["## Protocols", "", *(f"- {one.source()} ({one.what}): {one.protocol()}." for one in used), ""]
+    lines += ["## Protocols", "", *(f"- {table.source()} ({table.what}): {table.protocol()}." for table in used), ""]
     papers = published.published().papers
-    lines += ["## Papers", "", *(f"- {name}: {papers[name]}." for name in dict.fromkeys(one.paper for one in used))]
+    lines += ["## Papers", "", *(f"- {name}: {papers[name]}." for name in dict.fromkeys(table.paper for table in used))]
     return "\n".join(lines) + "\n"
 
 

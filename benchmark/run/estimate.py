@@ -1,4 +1,4 @@
-"""What a run takes, before it begins: processes, memory, and time, by the machine's own timed product."""
+"""A run's processes, memory and time before it begins, by a timed product of matrices."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from zoo.limits import memory_here, threads_here
 from zoo.machine import product_rate, stretch_now
 from zoo.progress import clock, counted
 
-# The share of a product's rate that a GPU reaches.
+# A GPU reaches this share of its product's rate.
 _EFFICIENCY = 0.8
-# On a CPU softmax, dropout and norms take this share of the time of the products in float32, in bfloat16 too.
+# The time of softmax, dropout and norms on a CPU, as a share of the float32 products'. In bfloat16 it is the same.
 _BESIDE_PRODUCTS = 0.15
 # A forward pass is one product, its backward pass two.
 _TRAINED = 3
-# What is not computed by products: loading weights, scores, records.
+# Beside the products: loading weights, scores, records.
 _SECONDS = 2.0
 _SAMPLE = 500
-# Below so many sentences of all trainings, processes start longer than they save.
+# Training sentences of a run. With fewer, more processes save less than their start takes.
 _WORTH_A_START = 2_000
 _MEMORY_OF_PROCESS = 2**30
-# Weights, gradients and two moments in float32, and about as much again for kept states.
+# Weights, gradients and two moments in float32, and about as much again for states.
 _MEMORY_PER_WEIGHTS = 10
-# Below this many times as long, other work on the machine is not worth a word.
+# A smaller slowdown by other work is not mentioned.
 _BUSY = 1.2
 
 
 def announced(run: Run) -> Run:
-    """Print how much there is to measure, on what, and how long that takes; return the run with processes and times."""
+    """Print a run's size, device and time; return the run with its processes and times."""
     progress, device, records = run.runtime.progress, run.runtime.device, Records(run.options.results)
     again = run.options.remeasure
     plans = [plan for plan in run.encoders if again or run.open_cells(plan, records)]
     at_once = run.options.workers or _automatic_workers(run, plans)
     run = replace(run, workers=at_once)
-    # Another process has measured the product.
+    # Another process has timed the product.
     if not progress.enabled:
         return run
     run = timed(run, at_once)
@@ -53,16 +53,16 @@ def announced(run: Run) -> Run:
 
 
 def timed(run: Run, at_once: int) -> Run:
-    """Return the run with the seconds of its encoders, and how other work stretches those of so many processes."""
+    """Return the run with its encoders' seconds, and the slowdown of its processes by other work."""
     on_cpu = run.runtime.device == "cpu"
     cores = max(threads_here() // at_once, 1) if on_cpu else 1
     return replace(estimated(run, cores), stretch=stretch_now(cores * at_once) if on_cpu else 1.0)
 
 
 def _automatic_workers(run: Run, plans: Sequence[EncoderPlan]) -> int:
-    """Return the processes of `--workers auto`: on a CPU, one thread in each trains faster than all in one."""
+    """Return the processes of `--workers auto`: on a CPU, many with one thread train faster than one with many."""
     trained = [plan for plan in plans if plan.sentences]
-    # A cluster has its own, and an object is measured in this process.
+    # A cluster has its own processes. An object is measured in this one.
     if run.options.executor or run.request.objects:
         return 1
     if run.runtime.device != "cpu" or sum(plan.sentences for plan in trained) < _WORTH_A_START:
@@ -72,7 +72,7 @@ def _automatic_workers(run: Run, plans: Sequence[EncoderPlan]) -> int:
 
 
 def memory_of(plan: EncoderPlan) -> int:
-    """Return about how many bytes the process of a training needs: Python, weights, gradients, moments, states."""
+    """Return the approximate bytes of a training's process: Python, weights, gradients, moments, states."""
     if (source := plan.inputs.backbone) is None:
         return _MEMORY_OF_PROCESS
     weights = max((path.stat().st_size for path in source.folder.iterdir() if path.is_file()), default=0)
@@ -80,7 +80,7 @@ def memory_of(plan: EncoderPlan) -> int:
 
 
 def estimated(run: Run, cores: int) -> Run:
-    """Return a prepared run with the seconds of its encoders on so many idle cores; without any where nothing tells."""
+    """Return a run with its encoders' seconds on idle cores, or without any if no encoder has a backbone."""
     plans = [plan for plan in run.encoders if "backbone" in plan.inputs.sources]
     if not plans:
         return run
@@ -100,7 +100,7 @@ def estimated(run: Run, cores: int) -> Run:
 
 
 def _fine_tuned(run: Run) -> float:
-    """Return about how many tokens the run's fine-tunings read in training, for each seed of each encoder."""
+    """Return the approximate training tokens of all fine-tuning tasks, for a seed of an encoder."""
     texts = [text for task in run.tasks if isinstance(task.data, FinetuneData) for text in task.data.learned()]
     if not texts:
         return 0.0
@@ -118,14 +118,14 @@ def rate_of(runtime: Runtime, cores: int) -> float:
 
 
 def in_all(run: Run, plans: Sequence[EncoderPlan], at_once: int) -> str:
-    """Return "; all of them take about 4:10" for the encoders to measure, or "" where a run has no estimate."""
+    """Return "; all of them take about 4:10" for the encoders to measure, or "" without an estimate."""
     seconds = sum(run.seconds.get(plan.inputs.row_key, 0.0) for plan in plans) / max(min(at_once, len(plans)), 1)
     busy = f", {clock(seconds * run.stretch)} beside the machine's other work" if run.stretch > _BUSY else ""
     return f"; all of them take about {clock(seconds)}{busy}" if seconds else ""
 
 
 def _seconds(plan: EncoderPlan, rate: float, read: float, looked: float) -> float:
-    """Return the seconds for texts of `read` tokens in all tasks, and `looked` at each dev score, at `rate` FLOP/s."""
+    """Return seconds at `rate` FLOP/s, for `read` tokens of all tasks and `looked` tokens of each dev score."""
     weights = _weights(plan)
     seconds = 2 * weights * read / rate
     if plan.inputs.corpus is None:
@@ -144,7 +144,7 @@ def _seconds(plan: EncoderPlan, rate: float, read: float, looked: float) -> floa
 
 
 def _weights(plan: EncoderPlan) -> int:
-    """Return how many weights multiply each token: those of the layers, without embeddings."""
+    """Return the number of the layers' weights, without embeddings."""
     if plan.inputs.backbone is None:
         return 0
     try:
@@ -161,6 +161,6 @@ def _first(config: dict[str, object], names: Sequence[str]) -> int:
 
 
 def _tokens(texts: Sequence[str], most: int) -> float:
-    """Return about how many tokens texts have in all, each cut to `most`, from some of them: 1.3 a word and two."""
+    """Return the approximate tokens of texts cut to `most`, from a sample: 1.3 a word, and two a text."""
     some = list(islice(texts, 0, None, max(len(texts) // _SAMPLE, 1)))
     return sum(min(1.3 * len(text.split()) + 2, most) for text in some) * len(texts) / max(len(some), 1)

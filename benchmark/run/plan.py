@@ -1,7 +1,7 @@
 """Makes a plan: rows x seeds x tasks give cells with content keys (benchmark.keys). Nothing is trained here.
 
-A run goes through three types: `Request` is what was asked for, a `Row` is a recipe or an object that was resolved, and
-an `EncoderPlan` is a row with a seed, what its vectors depend on, and its cells. A `Run` has the plans of a request.
+`Request` has the options. A `Row` is a resolved recipe or object. An `EncoderPlan` is a row with a seed, its inputs and
+its cells. A `Run` is a request with its plans.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from zoo.progress import Progress
 
 @dataclass(frozen=True)
 class TrainingTexts:
-    """Sentences or labelled pairs to train on; where there are none, `missing` says why."""
+    """Sentences or labelled pairs to train on, or the reason of their absence."""
 
     corpus: Corpus | None = None
     missing: str | None = None
@@ -36,42 +36,42 @@ class TrainingTexts:
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for: the options, and what only the caller of a run can give."""
+    """The options of a run, and what only its caller can give."""
 
     options: RunOptions
     command: tuple[str, ...] = ()
     plugins: tuple[Path, ...] = ()
-    # None: progress goes to standard error.
+    # None: progress on standard error.
     progress: Progress | None = None
-    # In place of the methods of the options.
+    # Instead of the options' methods.
     objects: tuple[Named, ...] = ()
     version: str | None = None
     checkpoints: Mapping[str, Any] = field(default_factory=dict)
-    # Training texts that are not read again, by kind.
+    # Training texts in memory, by kind.
     texts: Mapping[str, TrainingTexts] = field(default_factory=dict)
-    # What was measured or trained until then is made again (--remeasure); "": nothing is.
+    # Older records and weights are made again (--remeasure). "": none.
     since: str = ""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the vectors of a row depend on beside its recipe, and the key of all of it."""
+    """The inputs of a row's vectors beside its recipe, and the key of both."""
 
     row_key: str
     sources: dict[str, Any] = field(default_factory=dict)
-    # The checkpoint of its recipe.
+    # The recipe's checkpoint.
     backbone: BackboneSource | None = None
     corpus: Corpus | None = None
     corpus_identity: dict[str, object] | None = None
-    # Why it cannot run at all (no backbone, for example): its cells are n/a.
+    # Why its cells are n/a: no backbone, for example.
     missing: str | None = None
-    # What it raised when it was to say what its vectors depend on: its cells fail.
+    # Why its cells fail: an exception while its inputs were read.
     failed: str | None = None
 
 
 @dataclass(frozen=True)
 class Cell:
-    """An encoder and a task to measure it on; the result is a record."""
+    """A task of an encoder. Its result is a record."""
 
     task: LoadedTask
     key: str
@@ -79,23 +79,23 @@ class Cell:
 
 @dataclass(frozen=True)
 class EncoderPlan:
-    """An encoder to obtain (by training, fitting or loading), and the cells to measure with it."""
+    """An encoder to train, fit or load, with its cells."""
 
     row: Row
     inputs: Inputs
-    # The row's name as it is printed, without the paths in it.
+    # The row's printed name, without paths.
     label: str
     seed: int | None
-    # How many seeds, from 0, its row is planned to have. None: it depends on none.
+    # The planned seeds of its row, from 0. None: no seed.
     seeds: int | None
     key: str
     cells: tuple[Cell, ...]
-    # The row key of its start, where this is a row of the run too.
+    # The row key of its start. None: the start is no row of the run.
     start_key: str | None
 
     @property
     def round(self) -> int:
-        """Its place in the order of a plan: what is not trained has 0, and of trained rows, seed N has N + 1."""
+        """Its place in the plan's order: 0 without training, else the seed + 1."""
         return 1 + (self.seed or 0) if self.row.trained else 0
 
     @property
@@ -104,34 +104,34 @@ class EncoderPlan:
 
     @property
     def sentences(self) -> int:
-        """How many sentences it is trained on; 0 where it is not trained."""
+        """The number of training sentences; 0 without training."""
         corpus = self.inputs.corpus if self.row.trained and self.inputs.missing is None else None
         return 0 if corpus is None else len(corpus.sentences)
 
     @property
     def cost(self) -> float:
-        """What it costs beside others; without training about as much as a training on a hundred sentences."""
+        """Its relative cost, in training sentences. An untrained encoder costs about a hundred."""
         return 100.0 + self.sentences * float(getattr(self.row.recipe, "epochs", 1))
 
 
 @dataclass(frozen=True)
 class Run:
-    """A request that is ready to be carried out: its tasks and training texts are read, its encoders planned."""
+    """A request ready to run, with its tasks, training texts and planned encoders."""
 
     request: Request
     runtime: Runtime
     suites: tuple[str, ...]
     tasks: tuple[LoadedTask, ...]
-    # Its development pairs pick checkpoints.
+    # Picks checkpoints.
     dev: LoadedTask | None
     texts: Mapping[str, TrainingTexts]
-    # First what is not trained, then seed by seed over the rows.
+    # The untrained first, then all rows of a seed, seed by seed.
     encoders: tuple[EncoderPlan, ...]
-    # About how long each encoder of a row takes, by row key (benchmark.run.estimate).
+    # Estimated seconds of an encoder, by row key (benchmark.run.estimate).
     seconds: Mapping[str, float] = field(default_factory=dict)
-    # How many times as long it takes beside the other work that the machine has as the run begins.
+    # The slowdown by other work on the machine, as a factor.
     stretch: float = 1.0
-    # How many processes share it.
+    # The number of processes.
     workers: int = 1
 
     @property
@@ -139,7 +139,7 @@ class Run:
         return self.request.options
 
     def open_cells(self, plan: EncoderPlan, records: Records) -> list[Cell]:
-        """The cells of an encoder that have no score, or only an old one of --remeasure."""
+        """An encoder's cells without a score, or with one older than --remeasure."""
 
         def is_open(cell: Cell) -> bool:
             record = None if plan.row.uncached else records.finished(plan.row.name, cell.task.name, cell.key)
@@ -150,7 +150,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Planner:
-    """Plans rows on tasks and training texts that were read."""
+    """Plans rows for tasks and training texts in memory."""
 
     runtime: Runtime
     tasks: Sequence[LoadedTask]
@@ -163,7 +163,7 @@ class Planner:
     def encoders(
         self, rows: Sequence[Row], seeds: Sequence[int], part: tuple[int, int] = (0, 1)
     ) -> tuple[EncoderPlan, ...]:
-        """Return a part of the encoders, of all rows and seeds, with their cells."""
+        """Return the encoders of all rows and seeds, or a part of them, with their cells."""
         known = [(row, self.inputs(row)) for row in rows]
         labels = printed_names(row.name for row in rows)
         plans = []
@@ -178,7 +178,7 @@ class Planner:
         return shard(sorted(plans, key=lambda plan: plan.round), *part)
 
     def inputs(self, row: Row) -> Inputs:
-        """Return the inputs of a row's vectors, with the reason where they cannot be stated."""
+        """Return the inputs of a row's vectors, or the reason of their absence."""
         kind = row.text_kind
         texts = self.texts.get(kind, TrainingTexts())
         inputs = Inputs(sha256_json({"method": row.name, "failed": True}), missing=texts.missing)
@@ -196,7 +196,7 @@ class Planner:
                 inputs = replace(inputs, missing=str(error))
             return replace(inputs, row_key=self._row_key(row, inputs))
         except Exception as error:
-            # A damaged model, or anything of a plugin: its cells fail, the others go on.
+            # A damaged model or a plugin's fault: its cells fail. The other rows go on.
             if isinstance(error, ZooError) and not isinstance(error, CorruptError) and is_builtin(row.cls):
                 # The request itself is wrong.
                 raise
@@ -225,17 +225,13 @@ class Planner:
 
 
 def _start_key(start: Start | None, rows: Sequence[tuple[Row, Inputs]]) -> str | None:
-    """Return the row key of the row that is a start, or None where none of them is."""
-    if start is None:
-        return None
-    for row, inputs in rows:
-        if METHODS.name_of(row.cls) == start.method and row.recipe == start.recipe:
-            return inputs.row_key
-    return None
+    """Return the row key of a start, or None if it is no row."""
+    wanted = None if start is None else (start.method, start.recipe)
+    return next((inputs.row_key for row, inputs in rows if (METHODS.name_of(row.cls), row.recipe) == wanted), None)
 
 
 def shard(encoders: Sequence[EncoderPlan], index: int, parts: int) -> tuple[EncoderPlan, ...]:
-    """Return a part of a plan, divided alike in every job: the dearest first, to the part with the least."""
+    """Return a part of a plan. Every job divides it alike: the dearest encoder first, to the part of least cost."""
     costs = [plan.cost for plan in encoders]
     loads, part_of = [0.0] * parts, {}
     for place in sorted(range(len(encoders)), key=lambda place: (-costs[place], place)):

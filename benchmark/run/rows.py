@@ -1,4 +1,4 @@
-"""Rows of a run: what --methods names and the objects of a caller, resolved, and their controls. Reads no data."""
+"""Rows of a run: its methods or a caller's objects, resolved, and their controls. Reads no data."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from zoo.plugins import METHODS
 from zoo.recipes import RecipeSpec, Tuned, taken
 from zoo.selection import parse_methods, saved_items, saved_named
 
-# An encoder with the name of its row; None: it names itself.
+# The name of a row and its encoder. None: the encoder's own name.
 Named = tuple[str | None, object]
 
 
 @dataclass(frozen=True)
 class Given:
-    """An encoder object, and the files that its vectors depend on."""
+    """An encoder object, and the files behind its vectors."""
 
     encoder: Encoder
     sources: dict[str, Any]
     uncached: bool = False
-    # Its method learns, and it has the fingerprint of a new encoder of its recipe.
+    # Its method learns, but its fingerprint is a new encoder's.
     unfitted: bool = False
 
 
 @dataclass(frozen=True)
 class Row:
-    """A recipe or an object, resolved: all its seeds are a row of a table."""
+    """A resolved recipe or object. Its seeds together are a row of a table."""
 
     name: str
     cls: type[Encoder]
@@ -43,26 +43,26 @@ class Row:
     traits: Traits
     recipe_name: str
     overrides: Mapping[str, Any] = field(default_factory=dict)
-    # The recipe's name with these settings, where `name` is a label.
+    # The recipe's name with these settings, beside a label.
     typed: str | None = None
     unstated: tuple[str, ...] = ()
-    # The untrained vectors that it starts from. None: it learns nothing.
+    # The untrained vectors before its training. None: it learns nothing.
     start: Start | None = None
-    # Added to the run, so that the others are compared with it.
+    # Added to the run for comparison.
     control: bool = False
-    # The number in the published training.
+    # The updates of the published training.
     updates: int | None = None
     tuned: Tuned | None = None
     given: Given | None = None
 
     @property
     def uncached(self) -> bool:
-        """Whether it is measured in every run, and never from the embedding cache: an object without a version."""
+        """Whether each run measures it anew, without the embedding cache: an object without a version."""
         return self.given is not None and self.given.uncached
 
     @property
     def text_kind(self) -> str:
-        """What it is trained on: "pairs", "target" (the tasks' texts), "neighbours", "corpus", or ""."""
+        """Its training text: "pairs", "target" (the tasks' texts), "neighbours", "corpus", or ""."""
         if self.traits.needs_pairs or not self.traits.needs_corpus:
             return "pairs" if self.traits.needs_pairs else ""
         if self.traits.reads_target:
@@ -71,35 +71,35 @@ class Row:
 
     @property
     def trained(self) -> bool:
-        """Whether it is trained, which takes minutes; a transform that is only fitted does not depend on a seed."""
+        """Whether it trains for minutes. A fitted transform does not, and depends on no seed."""
         return bool(self.text_kind) and self.traits.stochastic
 
     def encoder(self, runtime: Runtime) -> Encoder:
-        """Return the object, or a new encoder, which is not trained."""
+        """Return the object, or a new untrained encoder."""
         return self.cls(self.recipe, runtime) if self.given is None else self.given.encoder
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The rows that a run was asked for, before its data is read."""
+    """The rows of a request, before its data is read."""
 
-    # An encoder that is not loaded yet stands in the place of its row.
+    # An encoder not yet loaded stands for its row.
     rows: tuple[Row | Named, ...]
-    # Those that are recipes.
+    # The recipes among them.
     recipes: tuple[Row, ...]
-    # What the run lacks to compare them with.
+    # Rows for comparison.
     controls: tuple[Row, ...]
     # The task that picks checkpoints. None: the suite's.
     dev: str | None
 
 
 def asked_rows(options: RunOptions, objects: Sequence[Named]) -> Asked:
-    """Resolve the options' methods, or the encoders in their place; raises UsageError for a wrong name or setting."""
+    """Resolve the options' methods or the given encoders; raises UsageError for a wrong name or setting."""
     known, stated = options.recipes(), {"backbone": options.backbone, "revision": options.revision}
     defaults = {name: value for name, value in stated.items() if value}
     if options.backbone in known:
         raise UsageError(f"--backbone {options.backbone}: that is a method: --methods {options.backbone}.")
-    # A saved encoder is loaded as objects are: to compare it with the library, it needs the texts of the tasks.
+    # A saved encoder is loaded like an object: its comparison with the library needs the tasks' texts.
     if not objects and (items := saved_items(options.methods)):
         names = zip(_labels(options.label, items), items, strict=True)
         objects = [(None if name == item else name, item) for name, item in names]
@@ -134,7 +134,7 @@ def labelled(row: Row, name: str, recipes: Mapping[str, RecipeSpec]) -> Row:
 
 
 def check_name(name: str, recipes: Mapping[str, RecipeSpec], typed: str = "") -> None:
-    """Raise UsageError for a row's name that is a recipe's, unless it is what was `typed`."""
+    """Raise UsageError for a recipe's name, unless it was `typed`."""
     if (other := taken(name, recipes)) is not None and name.casefold() != typed.casefold():
         raise UsageError(
             f"the name {name!r:.100} is that of the recipe {other.name}, and the row is {typed or 'an object'}."
@@ -143,7 +143,7 @@ def check_name(name: str, recipes: Mapping[str, RecipeSpec], typed: str = "") ->
 
 
 def _tuned_on(rows: Sequence[Row]) -> str | None:
-    """Return the task that tuned methods were tuned on, None if none is tuned; raises UsageError for several."""
+    """Return the tuning task of tuned rows, or None; raises UsageError for several."""
     names = sorted({row.tuned.dev for row in rows if row.tuned is not None})
     if len(names) > 1:
         raise UsageError(
@@ -154,7 +154,7 @@ def _tuned_on(rows: Sequence[Row]) -> str | None:
 
 
 def _controls(rows: Sequence[Row], recipes: Mapping[str, RecipeSpec], defaults: Mapping[str, object]) -> list[Row]:
-    """Return the starts of methods that learn and the recipes marked `control`, those of `rows` left out."""
+    """Return the starts and the recipes marked `control`, without those among `rows`."""
     wanted = [_nearest_recipe(row.start, recipes, defaults) for row in rows if row.start is not None]
     wanted += [spec for spec in recipes.values() if spec.control]
     added: list[Row] = []
@@ -165,7 +165,7 @@ def _controls(rows: Sequence[Row], recipes: Mapping[str, RecipeSpec], defaults: 
 
 
 def _nearest_recipe(start: Start, recipes: Mapping[str, RecipeSpec], defaults: Mapping[str, object]) -> RecipeSpec:
-    """Return the recipe of a start that needs the fewest changed settings, which stand in its name."""
+    """Return the start's recipe with the fewest changed settings, and these in its name."""
     of_method = [spec for spec in recipes.values() if spec.method == start.method]
     if not of_method:
         raise UsageError(f"the method {start.method!r}, from which another one starts, has no recipe.")
@@ -180,7 +180,7 @@ def _changed(start: Start, recipe: object) -> dict[str, object]:
 
 
 def _typed(value: object) -> str:
-    """Return a setting as --methods takes it; a text that YAML would read otherwise is quoted."""
+    """Return a setting as --methods takes it. Quotes keep a text a text in YAML."""
     if isinstance(value, str):
         try:
             return value if parse_yaml(value, "") == value else json.dumps(value)
@@ -190,7 +190,7 @@ def _typed(value: object) -> str:
 
 
 def _labels(labels: str | None, methods: list[str]) -> list[str]:
-    """Return the names of rows, `labels` in place of methods; raises UsageError unless each method has a label."""
+    """Return `labels` in place of methods; raises UsageError unless each method has its label."""
     if labels is None:
         return methods
     if not labels.isascii() and any("\ud800" <= letter <= "\udfff" for letter in labels):
@@ -205,7 +205,7 @@ def _labels(labels: str | None, methods: list[str]) -> list[str]:
 
 
 def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) -> list[Row]:
-    """Load the class of every recipe and build the recipe; raises UsageError if a setting is wrong."""
+    """Load each recipe's class and build the recipe; raises UsageError for a wrong setting."""
     rows = []
     for spec in specs:
         cls, recipe = spec.resolve(defaults)
@@ -217,7 +217,7 @@ def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) ->
 
 
 def unstated(cls: type[Encoder], traits: Traits) -> tuple[str, ...]:
-    """Return which of sources, precision and parameters a plugin's class does not state itself."""
+    """Return what a plugin's class leaves unstated: sources, precision or parameters."""
     if is_builtin(cls):
         return ()
     stated = ("precision",) if traits.precision is not None else ()

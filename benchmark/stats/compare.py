@@ -196,7 +196,7 @@ def compare(
     if len(lines) == 1 or not average:
         return Comparison(title, lines, None, correlation, unit)
     spreads = [list(by_seed(row, tasks).values()) for row in rows]
-    mean = line(AVERAGE, sum(one.shared for one in lines), spreads, of(tasks), None)
+    mean = line(AVERAGE, sum(task_line.shared for task_line in lines), spreads, of(tasks), None)
     return Comparison(title, lines, mean, correlation, unit)
 
 

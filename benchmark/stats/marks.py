@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -55,7 +56,7 @@ def marked(
     """
     one_seed = _one_seed_noise(rows, backbones)
     known = [place for place in range(len(rows)) if place not in one_seed or one_seed[place].df]
-    kept = [place for place in known if _has_items(rows[place], store)]
+    kept = [place for place in known if all(map(store.has_items, chain.from_iterable(rows[place].values())))]
     if len(rows) < 2 or not kept or kept[0] != known[0]:
         return Marks(one_seed, known)
     lent = {number: one_seed[place] for number, place in enumerate(kept) if place in one_seed}
@@ -70,10 +71,6 @@ def marked(
         for among, alone in zip(best, undecided, strict=True)
     ]
     return Marks(one_seed, known, [kept[number] for number in numbers], sample, best.tolist(), marks, damaged)
-
-
-def _has_items(of_row: ByTask, store: Records) -> bool:
-    return all(store.has_items(record) for records in of_row.values() for record in records)
 
 
 def _one_seed_noise(rows: Sequence[ByTask], backbones: Sequence[str]) -> dict[int, SeedNoise]:

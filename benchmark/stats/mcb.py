@@ -153,16 +153,16 @@ def sample_pairs(
         resamples: The number of bootstrap resamples.
         seed: The seed of the resamples.
     """
-    every = np.concatenate([np.atleast_2d(one) for one in predicted])
-    ends = np.cumsum([len(np.atleast_2d(one)) for one in predicted])[:-1]
+    every = np.concatenate([np.atleast_2d(scores) for scores in predicted])
+    ends = np.cumsum([len(np.atleast_2d(scores)) for scores in predicted])[:-1]
     drawn = resample(every, gold, metric=metric, resamples=resamples, seed=seed)
     means = np.array([part.mean(axis=0) for part in np.split(drawn, ends)])
-    one_seed = {place: SeedNoise() for place, one in enumerate(predicted) if one.ndim == 2 and len(one) == 1}
+    one_seed = {place: SeedNoise() for place, scores in enumerate(predicted) if scores.ndim == 2 and len(scores) == 1}
     return sample(np.split(measured(every, gold, metric), ends), means, len(gold), one_seed)
 
 
 def pooled_noise(by_seed: Sequence[Sequence[float] | Matrix]) -> SeedNoise:
-    scores = [np.asarray(one, dtype=np.float64) for one in by_seed if len(one) > 1]
+    scores = [np.asarray(row, dtype=np.float64) for row in by_seed if len(row) > 1]
     df = sum(len(score) - 1 for score in scores)
     return (
         SeedNoise(float(sum(((score - score.mean()) ** 2).sum() for score in scores)) / df, df) if df else SeedNoise()

@@ -43,7 +43,7 @@ class TaskRegistry(Registry[Task]):
 
     def canonical(self, name: str) -> str:
         """Return the registered name of a spelling or an alias, else the name."""
-        known = {plain_name(one): one for one in self.names()}
+        known = {plain_name(task_name): task_name for task_name in self.names()}
         for task_name, entry in self._entries.items():
             for alias in getattr(entry.target, "aliases", ()):
                 known.setdefault(plain_name(alias), task_name)

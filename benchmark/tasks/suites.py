@@ -146,11 +146,11 @@ def suites_for(names: str | None, tasks: str | None) -> list[Suite]:
     pocket = suite("pocket")
     if all(has(pocket, pattern) for pattern in patterns):
         return [pocket]
-    return [one for one in all_suites().values() if any(has(one, p) for p in patterns)] or [pocket]
+    return [candidate for candidate in all_suites().values() if any(has(candidate, p) for p in patterns)] or [pocket]
 
 
 def merged(suites: Sequence[Suite]) -> Suite:
-    tasks = dict.fromkeys(task for one in suites for task in one.tasks)
+    tasks = dict.fromkeys(task for suite in suites for task in suite.tasks)
     return replace(suites[0], tasks=tuple(tasks))
 
 
@@ -202,7 +202,7 @@ def suite(name: str, results: Path | None = None) -> Suite:
 
 
 def suite_name(name: str) -> str | None:
-    known = {plain_name(alias): one.name for one in all_suites().values() for alias in (*one.aliases, one.name)}
+    known = {plain_name(alias): suite.name for suite in all_suites().values() for alias in (*suite.aliases, suite.name)}
     return known.get(plain_name(name))
 
 

@@ -13,7 +13,7 @@ import yaml
 from fakes import Cli
 
 import benchmark
-from benchmark.checking.encoders import recipes_of, row_of_record
+from benchmark.checking.recorded import recipes_of, row_of_record
 from benchmark.records.folder import Records, read_records
 from benchmark.run.options import RunOptions
 from benchmark.run.rows import asked_rows

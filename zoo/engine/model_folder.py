@@ -157,7 +157,7 @@ def _check_sizes(what: str, part: Path) -> None:
         return
     parts = [config, *(value for value in config.values() if isinstance(value, dict))]
     held = sum(path.stat().st_size for name in (_SAFE[0], "*.bin") for path in part.glob(name))
-    for name, value in ((name, value) for one in parts for name, value in one.items() if isinstance(value, int)):
+    for name, value in ((name, value) for level in parts for name, value in level.items() if isinstance(value, int)):
         # With four bits a number, a byte has two; a small file may be what is damaged.
         most = max(2 * held, _LARGE) if name in _SIZES else value
         if value > (_MOST_LAYERS if "layer" in name else most):

@@ -40,7 +40,7 @@ def find_text_vectors(path: str | None) -> list[Path]:
             raise MissingError(
                 f"vectors of texts: {candidate} does not exist; `zoo-bench data texts` writes what to encode."
             )
-    return [one.resolve() for one in files]
+    return [candidate.resolve() for candidate in files]
 
 
 def text_vectors_identity(files: list[Path]) -> dict[str, object]:
@@ -243,7 +243,8 @@ def _read_text(path: Path, lines: Iterator[bytes], most: int | None) -> _Rows:
     header = _HEADER.fullmatch(first)
     if not header:
         lines = itertools.chain([first] if first else [], lines)
-    dim = int(header[2]) if header else _count_numbers(first)
+    # Without a header: the numbers at the line's end, behind the first field, a word even if a number.
+    dim = int(header[2]) if header else len([*itertools.takewhile(_is_number, reversed(first.split()[1:]))])
     if dim < 1:
         raise CorruptError(f"{path}: line 1: expected a word and its numbers, separated by blanks or tabs.")
     rows = _Rows(dim, most)
@@ -254,11 +255,6 @@ def _read_text(path: Path, lines: Iterator[bytes], most: int | None) -> _Rows:
     if header and not rows.full and number - 2 != int(header[1]):
         raise CorruptError(f"{path}: {number - 2} lines of word vectors, but its header states {int(header[1])}.")
     return rows
-
-
-def _count_numbers(line: bytes) -> int:
-    """Numbers at a line's end, behind the first field, a word even if a number."""
-    return len(list(itertools.takewhile(_is_number, reversed(line.split()[1:]))))
 
 
 def _is_number(field: bytes) -> bool:

@@ -38,19 +38,19 @@ class LLM2VecRecipe(SimCSERecipe):
     mntp_steps: int = 1000
     mntp_batch_size: int = 32
     mntp_learning_rate: float = 5e-5
-    # Tokens of a row, which is cut from the text without regard to sentences.
+    # Tokens of a row. Its ends are no sentences' ends.
     mntp_length: int = 512
     mask_rate: float = 0.2
-    # Of the chosen tokens; half of the others are random. For Mistral 1.0, and mask_rate 0.8.
+    # Share of the chosen tokens. Half of the others are random. For Mistral 1.0, and mask_rate 0.8.
     masked: float = 0.8
-    # Of a decoder that has none of its own.
+    # For a decoder without a mask token.
     mask_token: str = "_"
-    # Of the adapters in both stages, whose alpha is twice the rank; 0: all weights are trained.
+    # Of the adapters in both stages. Alpha is twice the rank. 0: all weights are trained.
     lora_rank: int = 16
     lora_dropout: float = 0.05
-    # In SimCSE the mean also over padding on the left, as the released code trains.
+    # SimCSE's mean includes padding on the left, as in the released code.
     padded_mean: bool = False
-    # At test the mean also over <s>, as sentence-transformers' pooling.
+    # The mean at test includes <s>, as sentence-transformers' does.
     special_tokens: bool = False
     batch_size: int = 128
     train_max_length: int = 128
@@ -69,7 +69,7 @@ class LLM2VecRecipe(SimCSERecipe):
 
 
 class PaddedMean(TrainedPooler):
-    """Ids and mask, padded on the right -> mean (n, dim) over rows padded on the left, padding included."""
+    """Mean (n, dim) over rows padded on the left, padding included. Its inputs are padded on the right."""
 
     def __init__(self, model: PreTrainedModel, filler: int) -> None:
         super().__init__(model, "avg")
@@ -85,7 +85,7 @@ class PaddedMean(TrainedPooler):
 
 @register_method("llm2vec")
 class LLM2Vec(SimCSE[LLM2VecRecipe]):
-    """LLM2Vec: at evaluation the mean of the states of a sentence's tokens, each with sight of all.
+    """LLM2Vec: the mean of a sentence's token states, under bidirectional attention.
 
     Examples:
         >>> from zoo import Runtime
@@ -113,7 +113,7 @@ class LLM2Vec(SimCSE[LLM2VecRecipe]):
 
     @classmethod
     def traits(cls, recipe: LLM2VecRecipe) -> Traits:
-        """As SimCSE's; sentence-transformers can pool only all tokens of a row."""
+        """As SimCSE's. No export without special tokens: sentence-transformers pools all tokens."""
         return replace(super().traits(recipe), exports=recipe.special_tokens)
 
     @classmethod
@@ -194,7 +194,7 @@ class LLM2Vec(SimCSE[LLM2VecRecipe]):
         return replace(super().settings(), schedule="constant")
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Masked next tokens in the folder "mntp", then SimCSE; both stages' adapters end in the weights."""
+        """Train masked next tokens (folder "mntp"), then SimCSE, and merge the adapters of both."""
         if corpus is None:
             raise ContractError("LLM2Vec is trained and needs a corpus; pass --corpus FILE.")
         first = self.predict(corpus, run)

@@ -138,8 +138,8 @@ class RankCSE(DropoutViews[RankCSERecipe]):
     def traits(cls, recipe: RankCSERecipe) -> Traits:
         """Teachers' needs and passes count, and a pass to encode with each."""
         taught = [method.traits(teacher_recipe) for _, method, teacher_recipe in teachers_of(recipe)]
-        passes = super().traits(recipe).training_passes + sum(one.training_passes + 1 / 3 for one in taught)
-        pairs = any(one.needs_pairs for one in taught)
+        passes = super().traits(recipe).training_passes + sum(teacher.training_passes + 1 / 3 for teacher in taught)
+        pairs = any(teacher.needs_pairs for teacher in taught)
         return replace(super().traits(recipe), needs_corpus=not pairs, needs_pairs=pairs, training_passes=passes)
 
     @classmethod

@@ -143,7 +143,7 @@ def _check_schedule(expected: dict[str, Any], read: dict[str, Any]) -> None:
     for name, setting in expected.items():
         other = read[name]
         pairs = zip(setting, other, strict=True) if isinstance(setting, list) else [(setting, other)]
-        if not all(_same_type(one, another) for one, another in pairs):
+        if not all(_same_type(*pair) for pair in pairs):
             raise ValueError(f"the schedule's {name} is {other!r:.40}")
 
 
@@ -165,7 +165,7 @@ def _check_groups(expected: list[dict[str, object]], read: list[dict[str, object
                 same = type(other) is type(value) and other == value
             elif isinstance(value, tuple):
                 pairs = zip(value, other, strict=True) if isinstance(other, tuple) else [(value, other)]
-                same = all(_same_type(one, another) for one, another in pairs)
+                same = all(_same_type(*pair) for pair in pairs)
             else:
                 same = _same_type(value, other)
             if not same:

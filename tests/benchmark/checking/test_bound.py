@@ -15,7 +15,7 @@ from edits import at, edited, is_stated, leaves, word_of
 from benchmark.checking.bound import (
     STATED,
 )
-from benchmark.checking.encoders import row_of_record
+from benchmark.checking.recorded import row_of_record
 from benchmark.checking.verify import Check, verify
 from benchmark.keys import cell_key, encoder_key, ingredients
 from benchmark.records.folder import Records

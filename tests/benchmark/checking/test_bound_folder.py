@@ -24,7 +24,7 @@ from benchmark.checking.bound import (
     equal_seeds,
     other_columns,
 )
-from benchmark.checking.encoders import row_of_record
+from benchmark.checking.recorded import row_of_record
 from benchmark.checking.verify import Check, verify
 from benchmark.data.sources import DataSource
 from benchmark.metrics.items import accuracy_of, items_part, right_of
