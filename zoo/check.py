@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import math
 import re
 import sys
+import textwrap
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +140,8 @@ def problem_of(cls: type[Any], test: Callable[[], str | None], part: str) -> str
     except Exception as error:
         # Whatever a plugin raises is the problem to report.
         text = error_text(error)
+        if _HAS_LINE.search(text):
+            return text
         return text + own_line(cls, error, _named_in(text, part))
     return None if problem is None else problem + own_line(cls, None, _named_in(problem, part))
 
@@ -148,8 +152,21 @@ def _named_in(problem: str, part: str) -> str:
     return named[1] if named else part
 
 
-def own_line(cls: type[Any], error: BaseException | None, part: str) -> str:
-    """Return the plugin's line of an error, else of the function or class `part`, else of its class."""
+_HAS_LINE = re.compile(r"\.py:\d+, in \w+")
+
+
+@contextmanager
+def with_line(cls: type[Any], part: str) -> Iterator[None]:
+    """Add the plugin's line of the function `part` to a ContractError without one."""
+    try:
+        yield
+    except ContractError as error:
+        text = str(error)
+        raise ContractError(text if _HAS_LINE.search(text) else text + own_line(cls, None, part)) from error
+
+
+def own_line(cls: type[Any], error: BaseException | None, part: str, *, returns: bool = False) -> str:
+    """Return the plugin's line of an error, else of the function `part` (its last return), else of its class."""
     modules = {c.__module__ for c in cls.__mro__ if c.__module__.partition(".")[0] not in _NO_PLUGINS}
     files = {getattr(sys.modules.get(module), "__file__", None) for module in modules}
     files |= {str(path) for path in code_files(cls).values()}
@@ -158,9 +175,12 @@ def own_line(cls: type[Any], error: BaseException | None, part: str) -> str:
     if innermost is not None:
         return f" ({_short(innermost.filename)}:{innermost.lineno}, in {innermost.name}: {innermost.line})"
     for place in (getattr(cls, part, None), cls):
-        with suppress(TypeError, OSError):
+        with suppress(TypeError, OSError, SyntaxError):
             place = inspect.unwrap(place)  # type: ignore[arg-type]
-            file, line = inspect.getsourcefile(place), inspect.getsourcelines(place)[1]
+            file, (text, line) = inspect.getsourcefile(place), inspect.getsourcelines(place)
+            if returns and inspect.isfunction(place):
+                tree = ast.parse(textwrap.dedent("".join(text)))
+                line += max((node.lineno - 1 for node in ast.walk(tree) if isinstance(node, ast.Return)), default=0)
             if file in files:
                 return f" ({_short(str(file))}:{line}, in {getattr(place, '__name__', part)})"
     return ""

@@ -18,7 +18,7 @@ from zoo.api import load
 from zoo.encoder import Encoder, Run, Runtime, Traits
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.machine import make_runtime
-from zoo.paths import is_dir, user_path
+from zoo.paths import is_dir, saved_encoder, user_path
 from zoo.plugins import METHODS
 from zoo.recipes import SOURCES, RecipeSpec, all_recipes, given_recipes, portable_recipe, read_tuned, taken
 from zoo.selection import parse_methods, parts_of, saved_named
@@ -87,7 +87,7 @@ def encoder_of(
     # Never for an untrained method: a folder could hold anything under its name.
     if record["training"] is not None:
         folder = store.encoder_folder(record["method"]["name"], record["encoder_key"])
-        if not folder.is_dir():
+        if saved_encoder(folder) is None:
             raise MissingError("its trained encoder is not in the folder")
         return load(folder, runtime)
     row = row or row_of_record(record, recipes_of(store), given_recipes(store.folder))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -32,16 +33,22 @@ def next_command(name: str, *words: str) -> str:
         if not typed or not isinstance(param, click.Option) or (param.name, type(param.type)) not in known:
             continue
         flag, value = param.opts[0], context.params[param.name or ""]
-        if flag not in (*words, "--json"):
+        if flag not in (*words, "--json", "--suite" if "--tasks" in words else ""):
             values = value if isinstance(value, tuple) else (value,)
             carried += [flag] if param.is_flag else [word for item in values for word in (flag, str(item))]
     return shlex.join(["zoo-bench", name, *words, *carried])
 
 
-def _without_items(records: Sequence[Record]) -> set[str]:
-    """Return the tasks of plugins that keep no scores of items, which `compare` needs."""
-    measured = [record for record in records if record["status"] == "ok"]
-    return {r["task"]["name"] for r in measured if not (r.get("pairs") or r.get("items"))}
+def _compared(rows: Sequence[str], records: Sequence[Record], folder: Path, tasks: set[str]) -> list[str]:
+    """Return the tasks on which all rows have scores of items, which `compare` needs."""
+    # It imports numpy, which --help does without.
+    from benchmark.records.query import row_named
+
+    for row in rows:
+        measured = row_named(records, row, folder)
+        tasks = tasks & {r["task"]["name"] for r in measured if r.get("pairs") or r.get("items")}
+        tasks = tasks - {r["task"]["name"] for r in measured if r["status"] != "ok"}
+    return sorted(tasks)
 
 
 def show_closing(options: RunOptions, run: Run, board: Leaderboard) -> None:
@@ -60,8 +67,8 @@ def show_closing(options: RunOptions, run: Run, board: Leaderboard) -> None:
     from benchmark.tasks import TASKS
 
     typed = {TASKS.canonical(name.strip()) for name in options.tasks.split(",")} if options.tasks else set()
-    compared = [name for name in sorted(tasks) if name not in _without_items(board.records)] if typed else []
-    if rows and (compared or not typed):
-        words = ("--tasks", ",".join(compared)) if {*compared} != typed else ()
+    compared = _compared(rows, board.records, options.results, tasks) if rows else []
+    if compared:
+        words = ("--tasks", ",".join(compared)) if {*compared} != (typed or tasks) else ()
         say(f"Next, task by task: {next_command('compare', *rows, *words)}")
     say_prose(f"Notes, costs and plots: {board.place / 'index.html'}")

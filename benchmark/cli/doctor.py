@@ -174,6 +174,8 @@ def checks(
     """Yield (name, what is checked, None or the problem) of methods or of tasks."""
     tasks = [TASKS.canonical(name.strip()) for name in names.split(",")]
     if not all(name in TASKS for name in tasks):
+        if backbone:
+            find_backbone(backbone)
         for spec in parse_methods(names, all_recipes()):
             yield from ((spec.name, *result) for result in _method_checks(spec, backbone, runtime))
         return
@@ -212,8 +214,11 @@ def _method_checks(spec: RecipeSpec, backbone: str | None, runtime: Runtime) -> 
     # `pretrained` without a model names no encoder; the bundled model with a pooling is used instead.
     extra = {"pooling": "mean"} if spec.method == "pretrained" and not spec.parameters else {}
     cls, recipe = spec.resolve({**extra, **({"backbone": backbone} if backbone else {})})
-    yield from check(cls, recipe, runtime, spec.name)
-    if METHODS.is_builtin(spec.method):
+    well = True
+    for what, problem in check(cls, recipe, runtime, spec.name):
+        well &= problem is None
+        yield what, problem
+    if not well or METHODS.is_builtin(spec.method):
         return
     sources: list[object] = []
     if problem := problem_of(cls, lambda: sources.append(cls.sources(recipe, runtime)), "sources"):

@@ -179,7 +179,9 @@ def two_versions(records: Collection[Record]) -> str | None:
     of_task = {(record["task"]["name"], versions_of(record)) for record in measured}
     if len(of_task) == len({task for task, _ in of_task}):
         return None
-    return reason("two versions", command=command_of(measured))
+    newest = {task: max(version for name, version in of_task if name == task) for task, _ in of_task}
+    older = {r["row_key"] for r in measured if versions_of(r) != newest[r["task"]["name"]]}
+    return reason("two versions", command=command_of([r for r in measured if r["row_key"] in older]))
 
 
 def command_of(records: Collection[Record]) -> str:

@@ -250,13 +250,14 @@ def described(row: Row, fitted: str = "") -> str:
     return ", ".join(filter(None, parts))
 
 
-def ancestry_lines(rows: Sequence[Row]) -> list[str]:
-    """Return a sentence for each backbone trained on labelled pairs, for tables without conditions."""
+def warning_lines(rows: Sequence[Row]) -> list[str]:
+    """Return sentences on backbones trained on labelled pairs and on unfitted rows, for tables without conditions."""
     ancestries = [(row.about["backbone"], row.about["ancestry"]) for row in rows if row.about["ancestry"]]
+    new = ", ".join(row.name for row in rows if unfitted(row))
     return [
         f"{backbone} descends from weights that were trained on labelled pairs: {ancestry}."
         for backbone, ancestry in dict.fromkeys(ancestries)
-    ]
+    ] + [f"Not fitted, though the method learns: {new}."] * bool(new)
 
 
 def environment_lines(rows: Sequence[Row]) -> list[str]:

@@ -11,7 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, TextIO
 
 from benchmark.report.columns import columns_of, printed
-from benchmark.report.conditions import ancestry_lines
+from benchmark.report.conditions import warning_lines
 from benchmark.report.rows import Row, Table, Value
 from benchmark.report.signature import signature
 from benchmark.report.terminal import Field, fitted, folded, width_of
@@ -43,7 +43,7 @@ def print_table(
     shown = [row for row in table.rows if row.scored or row in measured]
     drawn, left_out = _drawn(table, shown, None if wide else width, stream)
     learned = [table.learned] if table.learned and row_keys is None else []
-    notes = [*learned, *_notes(table, measured, ancestry_lines(table.rows)), signature(table)]
+    notes = [*learned, *_notes(table, measured, warning_lines(table.rows)), signature(table)]
     if brief:
         notes = [_what(table, shown), *_reasons(measured)]
     below = "\n".join(filter(None, notes)).splitlines()

@@ -14,7 +14,7 @@ import msgspec
 
 from benchmark.report import published
 from benchmark.report.columns import COLUMNS, FROM_CACHE, Column, columns_of, from_cache, printed
-from benchmark.report.conditions import CONTROL, ancestry_lines, backbone_of, environment_lines, role
+from benchmark.report.conditions import CONTROL, backbone_of, environment_lines, role, warning_lines
 from benchmark.report.latex import latex
 from benchmark.report.markdown import code_block, code_span, markdown_row, markdown_table, markdown_text
 from benchmark.report.published import BesidePublished
@@ -150,7 +150,7 @@ def as_dict(
         "labels": list(table.suite.columns),
         "means": {name: list(tasks) for name, tasks in table.suite.means.items()},
         "learned": table.learned,
-        "ancestry": ancestry_lines(table.rows),
+        "ancestry": warning_lines(table.rows),
         "environments": [*environment_lines(table.rows), signature(table)],
         "columns": [column.as_dict() for column in columns_of(table, "page")],
         "legend": " ".join(table.legends),

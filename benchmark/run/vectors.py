@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from benchmark.records.record import plain
 from benchmark.run.cache import Entry
-from zoo.check import check_alone, check_vectors
+from zoo.check import check_alone, check_vectors, with_line
 from zoo.encoder import Encoder, Vectors
 from zoo.encoding import untested_forward
 from zoo.errors import ContractError, Interrupted
@@ -225,7 +225,8 @@ class VectorStore:
         return vectors
 
     def _checked(self, encoder: Encoder, texts: list[str], vectors: Vectors) -> tuple[Vectors, NDArray[np.bool_]]:
-        check_vectors(vectors, texts, encoder.dim, self.name)
+        with with_line(type(encoder), "encode"):
+            check_vectors(vectors, texts, encoder.dim, self.name)
         covered: object = encoder.covers(list(map(str, texts)))
         if not isinstance(covered, np.ndarray) or covered.shape != (len(texts),) or covered.dtype != np.bool_:
             raise ContractError(f"{self.name}: covers() must return a numpy array of bool of shape ({len(texts)},).")
@@ -259,7 +260,9 @@ class VectorStore:
         def alone(some: Sequence[str]) -> Vectors:
             return self._checked(encoder, list(some), encode_alike(encoder, some))[0]
 
-        check_alone(alone, texts, self(texts), encoder.runtime.precision, self.name)
+        vectors = self(texts)
+        with with_line(type(encoder), "encode"):
+            check_alone(alone, texts, vectors, encoder.runtime.precision, self.name)
 
     def unknown(self, texts: Sequence[str]) -> int:
         """Return how many of the distinct `texts` the encoder does not cover."""

@@ -19,6 +19,7 @@ KINDS = {
     "fit, seed and fit to a task's texts": "fit seed adapt",
     "save, load and fingerprint": "save load fingerprint",
     "what a method states": "covers facts parameters stats traits sources no_encode",
+    "a loss and its views": "loss views",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -75,6 +76,40 @@ class Hashed(Encoder):
         return sha256_json([asdict(self.recipe), self.mean.tolist()])
 """
 
+LOSS = """
+import random
+from dataclasses import dataclass
+from torch.nn import functional as F
+from zoo import register_method
+from zoo.methods.simcse import SimCSE, SimCSEObjective, SimCSERecipe
+
+@dataclass(frozen=True, kw_only=True)
+class HingeRecipe(SimCSERecipe):
+    batch_size: int = 8
+    steps: int | None = 1
+    learning_rate: float = 1e-3
+    margin: float = 0.1
+
+class HingeObjective(SimCSEObjective):
+    recipe: HingeRecipe
+
+    def contrast(self, h, h_plus, *others):
+        cosines = F.cosine_similarity(h[:, None], h_plus[None], dim=-1)
+        over = (cosines - cosines.diagonal()[:, None] + self.recipe.margin).clamp_min(0)
+        return over.mean()
+
+@register_method("NAME")
+class Hinge(SimCSE[HingeRecipe]):
+    "A hinge over the cosines of sentences, each without some words in its second view."
+    loss_of_batch = HingeObjective
+
+    def views(self, corpus, draw):
+        return [(text, self.shortened(text, draw)) for text in corpus.sentences]
+
+    def shortened(self, text, draw):
+        return " ".join(word for word in text.split() if draw.random() > 0.3) or text
+"""
+
 PLAIN = FITTED.split("    def save(self")[0]
 PLAIN = PLAIN[: PLAIN.index("    @classmethod\n    def traits")] + PLAIN[PLAIN.index("    def raw") :]
 PLAIN = PLAIN[: PLAIN.index("    def fit(")] + PLAIN[PLAIN.index("    def encode") :]
@@ -85,9 +120,9 @@ SHORT = {
     "FIT": "drawn = np.random.default_rng(run.seed).permutation(len(corpus.sentences))[:20]",
 }
 PLAIN = PLAIN.replace(SHORT["ENCODE"], "return self.raw(texts)")
-BASES = {"method": PLAIN, "odd": PLAIN, "transform": FITTED}
+BASES = {"method": PLAIN, "odd": PLAIN, "transform": FITTED, "loss": LOSS}
 MUTATIONS = yaml.safe_load(Path(__file__).with_name("faulty_plugins.yaml").read_text(encoding="utf-8"))
-FAULTS = [(kind, mutation) for kind in ("method", "transform") for mutation in MUTATIONS[kind]]
+FAULTS = [(kind, mutation) for kind in ("method", "transform", "loss") for mutation in MUTATIONS[kind]]
 
 
 def mutated(kind: str, mutation: dict[str, str]) -> str:
@@ -115,10 +150,15 @@ def plugin(text: str, folder: Path, name: str) -> list[tuple[str, str | None]]:
         METHODS._entries = before
 
 
-@pytest.mark.parametrize(("kind", "mutation"), [pytest.param(*row, id=f"{row[0]}: {row[1]['what']}") for row in FAULTS])
+def case(kind: str, mutation: dict[str, str]) -> Any:
+    marks = [pytest.mark.slow] if kind == "loss" else []
+    return pytest.param(kind, mutation, id=f"{kind}: {mutation['what']}", marks=marks)
+
+
+@pytest.mark.parametrize(("kind", "mutation"), [case(*row) for row in FAULTS])
 def test_a_faulty_method_is_named_in_one_line_with_its_own(kind: str, mutation: dict[str, str], tmp_path: Path) -> None:
     problems = [problem for _, problem in plugin(mutated(kind, mutation), tmp_path, "faulty") if problem]
-    assert len(problems) == 1 and mutation["words"] in problems[0] and "plugin.py:" in problems[0]
+    assert len(problems) == 1 and mutation["words"] in problems[0] and problems[0].count("plugin.py:") == 1
 
 
 TAKEN = ["simcse", "SimCSE", "avg-last", "Avg-Last", "PTBERT-REPO"]
@@ -211,6 +251,6 @@ def test_a_right_method_that_looks_odd_passes(mutation: dict[str, str], tmp_path
     assert [problem for _, problem in plugin(mutated("odd", mutation), tmp_path, "odd") if problem] == []
 
 
-@pytest.mark.parametrize("text", [FITTED, PLAIN], ids=["transform", "method"])
+@pytest.mark.parametrize("text", [FITTED, PLAIN, LOSS], ids=["transform", "method", "loss"])
 def test_the_right_ones_pass(text: str, tmp_path: Path) -> None:
     assert [problem for _, problem in plugin(text, tmp_path, "right") if problem] == []

@@ -109,10 +109,9 @@ def modules_of(encoder: Encoder) -> StockModules | StaticModules:
     if type(encoder).traits(encoder.recipe).exports and isinstance(encoder, Exportable):
         return encoder.stock_modules()
     raise UsageError(
-        f"{type(encoder).__name__} computes its vectors in a way that sentence-transformers has no stock module for: it"
-        " pools the last layer, and one linear map follows, the same for all texts. Encoders of that form can be"
-        " exported: avg-last, cls, simcse, ptbert, sbert, whitening:layers=last ... A mean over one table is exported"
-        " too (static-contrastive); a mean of states weighted by SIF is not, for no pooling reads weights of tokens."
+        f"{type(encoder).__name__} computes its vectors in a way that sentence-transformers has no stock module for."
+        " It has modules for a pooling of the last layer and one linear map, the same for all texts, and for a mean"
+        " over one table."
     )
 
 

@@ -186,7 +186,11 @@ class SimCSE(Contrastive[SimCSERecipeT]):
         return batch
 
     def stacked(self, views: Sequence[tuple[str, ...]]) -> Collate:
-        width = len(views[0]) if views else 1
+        kinds: set[type[object]] = {type(row) for row in views}
+        widths = {len(row) for row in views}
+        if str in kinds or len(widths) != 1:
+            raise ContractError("views() must return rows, each a tuple of its texts, of the same number in all.")
+        (width,) = widths
         flat = [text for row in views for text in row]
         table = self.training_table(flat)
         pad_id = self.backbone.pad_id

@@ -21,6 +21,7 @@ from zoo.engine.backbone import positions_of
 from zoo.engine.batching import changed, out_of_memory, to_device, without_host
 from zoo.engine.states import packable
 from zoo.errors import ContractError, TrainingError
+from zoo.identity import file_of
 from zoo.progress import Progress
 from zoo.training.checkpoint import random_state, set_random_state
 from zoo.training.settings import TrainSettings
@@ -66,10 +67,11 @@ def _one_number(loss: torch.Tensor, objective: nn.Module) -> torch.Tensor:
     if isinstance(loss, torch.Tensor) and loss.numel() == 1:
         return loss.reshape(())
     shape = tuple(loss.shape) if isinstance(loss, torch.Tensor) else type(loss).__name__
-    name = "contrast" if hasattr(objective, "contrast") else "forward"
+    names = {name for base in type(objective).__mro__ if file_of(base) for name in vars(base)}
+    part = next((name for name in ("loss", "contrast", "forward") if name in names), "contrast")
     raise ContractError(
         f"the loss of {type(objective).__name__} is of shape {shape}; return one number, such as its mean"
-        f"{own_line(type(objective), None, name)}"
+        f"{own_line(type(objective), None, part, returns=True)}"
     )
 
 
@@ -85,7 +87,7 @@ def _cached(training: Stepping, tensors: list[torch.Tensor], share: float, chunk
             embedded.append(objective.embed(*chunk))
     vectors = [torch.cat(column).requires_grad_() for column in zip(*embedded, strict=True)]
     with training.autocast():
-        loss: torch.Tensor = objective.contrast(*vectors) * share
+        loss = _one_number(objective.contrast(*vectors), objective) * share
     training.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
     of_vectors = [torch.zeros_like(v) if v.grad is None else v.grad for v in vectors]
     wanted = zip(*(torch.split(gradient, chunk_rows) for gradient in of_vectors), strict=True)

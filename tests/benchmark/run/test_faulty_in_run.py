@@ -42,6 +42,7 @@ def test_a_fault_that_only_data_show_fails_in_a_run(what: str, cli: Cli) -> None
     done = cli("run", "--plugin", path, "--methods", "of-many", *OPTIONS)
     assert done.code == 1, done.out
     assert "encode() must give each text its own" in done.err or "have NaN or infinity" in done.err, done.err
+    assert "(plugin.py:" in done.err and ", in encode" in done.err, done.err
 
 
 def test_right_methods_that_look_odd_pass_run_and_verify(cli: Cli) -> None:

@@ -186,6 +186,7 @@ def test_an_encoder_that_was_not_fitted_says_so() -> None:
     encoder = zoo.create("simcse:batch_size=4")
     table = benchmark.evaluate(encoder, "pocket-words", name="new", quiet=True, limit=20, controls=False)
     assert "not fitted" in table.to_frame()["Conditions"].iloc[0]
+    assert "Not fitted, though the method learns: new." in str(table)
     encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1))
     table = benchmark.evaluate(encoder, "pocket-words", name="fitted", quiet=True, limit=20, controls=False)
     assert "not fitted" not in table.to_frame()["Conditions"].iloc[0]

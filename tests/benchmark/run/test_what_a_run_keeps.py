@@ -147,3 +147,17 @@ def test_texts_are_distinct_and_drawn_by_a_fixed_seed() -> None:
     assert target_corpus(texts, None).sentences == texts[:30]
     drawn = target_corpus(texts, 10).sentences
     assert len(set(drawn)) == 10 and drawn == sorted(drawn, key=int) == target_corpus(texts, 10).sentences
+
+
+@pytest.mark.parametrize("tasks", ["--tasks pocket-words,pocket-pairs", "--suite own-words.yaml"])
+def test_a_run_with_a_failed_cell_prints_a_comparison_that_works(
+    tasks: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wide bag of words gives all pairs of single words one score."""
+    monkeypatch.chdir(tmp_path)
+    Path("own-words.yaml").write_text(SUITE, encoding="utf-8")
+    words = "--methods bag-of-words:dim=8192,bag-of-words:dim=64 --precision fp32 --no-controls --results out"
+    done = cli("run", *words.split(), *tasks.split())
+    printed = next(line for line in done.out.splitlines() if line.startswith("Next, task by task: "))
+    following = cli(*shlex.split(printed.partition("zoo-bench ")[2]))
+    assert done.code == 1 and "--tasks pocket-pairs" in printed and following.code == 0, following.err

@@ -148,6 +148,20 @@ def test_scores_of_a_task_of_pairs_that_doctor_lets_pass_are_verified(place: str
     assert run.code == verified.code == 0 and "5 cells: 5 verified" in verified.out, verified.out
 
 
+@pytest.mark.slow
+def test_after_a_raised_version_the_comparison_names_the_run_of_the_older_row(cli: Cli, tmp_path: Path) -> None:
+    path = written({"old": "NAME", "new": "NAME"}, tmp_path, "raised-task")
+    words = ("--plugin", path, "--tasks", "raised-task", "--no-controls", "--results", tmp_path / "out")
+    for method in ("bag-of-words", "static-avg"):
+        assert cli("run", "--methods", method, *words).code == 0
+        type(TASKS.get("raised-task")).version = 2
+    compare = ("compare", "bag-of-words", "static-avg", "--tasks", "raised-task", "--results", tmp_path / "out")
+    refused = cli(*compare)
+    remedy = refused.err.partition("measure it again: zoo-bench ")[2]
+    assert refused.code == 2 and "--methods bag-of-words " in remedy, refused.err
+    assert cli(*shlex.split(remedy)).code == cli(*compare).code == 0
+
+
 def test_the_right_task_passes_and_its_items_give_intervals(cli: Cli, tmp_path: Path) -> None:
     """`compare` draws the average precisions, as it draws the items of this project's tasks."""
     path = written({"old": "NAME", "new": "NAME"}, tmp_path, "right-task")
