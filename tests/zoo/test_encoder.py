@@ -76,7 +76,7 @@ def test_progress_is_shown_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch
         assert not shown
         encoder.encode(TEXTS, show_progress_bar=True)
         encoder.encode(TEXTS, show_progress_bar=True, batch_size=2)
-        assert shown == ["encoding", "encoding"]
+        assert {*shown} == {"tokenising", "encoding"} and shown.count("encoding") == 2
         assert not encoder.runtime.progress.enabled
 
 

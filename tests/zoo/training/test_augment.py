@@ -29,7 +29,7 @@ from augment_cases import (
     split,
     units_of,
 )
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -38,11 +38,14 @@ from zoo.training.augment import KINDS, Augmentation, choose_chain, parse_augmen
 
 STRUCTURAL = ["exchange", "reorder", "duplicate", "delete", "repeat", "crop", "span-delete", "span-reorder"]
 STRUCTURAL += ["repeat-repo"]
+# Beside other work the first draw, which reads a tokenizer, may take a second.
+UNHURRIED = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", ["token", "word"])
 @pytest.mark.parametrize("name", STRUCTURAL)
+@UNHURRIED
 @given(example=sentences, rate=rates, count=st.integers(1, 5), seed=seeds)
 def test_specials_stay_units_stay_whole_and_the_draw_repeats(
     name: str, unit: Any, example: Sentence, rate: float, count: int, seed: int
@@ -68,6 +71,7 @@ def test_specials_stay_units_stay_whole_and_the_draw_repeats(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", ["token", "word"])
+@UNHURRIED
 @given(example=sentences, rate=rates, seed=seeds)
 def test_sizes_are_as_declared(unit: Any, example: Sentence, rate: float, seed: int) -> None:
     units = units_of(example, unit)
@@ -98,6 +102,7 @@ def test_sizes_are_as_declared(unit: Any, example: Sentence, rate: float, seed: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", ["token", "word"])
+@UNHURRIED
 @given(example=sentences, share=rates, count=st.integers(1, 6), seed=seeds)
 def test_spans_are_as_many_and_as_long_as_declared(
     unit: Any, example: Sentence, share: float, count: int, seed: int
